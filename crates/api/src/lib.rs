@@ -1,0 +1,1 @@
+//! Kinds, wire keys, parent links and names of multicluster.admiralty.io. Pure.

@@ -1,0 +1,1 @@
+//! Candidate side of the protocol: state machine (reserve, hold, bind), scheduler plugins. Pure.

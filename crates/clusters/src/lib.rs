@@ -1,0 +1,1 @@
+//! Live registry of target clusters: clients, connection state, supervised watches.

@@ -1,0 +1,1 @@
+//! Controllers: ask and reserve edges, chaperon, feedback, source, target, summary.

@@ -1,0 +1,1 @@
+//! Makers: delegate pod, chaperon, virtual node. Pure.

@@ -1,0 +1,1 @@
+//! Proxy side of the protocol: state machine (ask, choose, record, grant), ranking, scheduler plugins. Pure.

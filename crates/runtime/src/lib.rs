@@ -1,0 +1,1 @@
+//! Process kit: signals, readiness, admin port, TLS, leader election, logs, metrics.

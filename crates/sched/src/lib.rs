@@ -1,0 +1,1 @@
+//! The scheduling framework: snapshot, cache, queue, plugin traits, profiles, one scheduling cycle, plugins. Pure.

@@ -1,0 +1,1 @@
+//! Real control planes for tests and the demo, object builders, fault injection. Development only.

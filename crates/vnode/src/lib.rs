@@ -1,0 +1,1 @@
+//! Virtual nodes: Node object and lease heartbeat for each target.

@@ -1,0 +1,1 @@
+//! Scenarios on real control planes, the demo, and checks of the workspace itself.

@@ -1,0 +1,1 @@
+//! The mutating webhook: pure mutate, handler, server, its own certificates.
