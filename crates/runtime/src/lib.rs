@@ -1,1 +1,3 @@
-//! Process kit: signals, readiness, admin port, TLS, leader election, logs, metrics.
+//! The process kit.
+#![allow(dead_code)]
+pub mod rbac;

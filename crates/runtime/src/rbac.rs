@@ -1,0 +1,244 @@
+//! The RBAC rules of a component as `const` data, and their rendering into Kubernetes roles.
+//!
+//! Owns the `Rule` type and what it becomes. Each component keeps a table of rules next to the code
+//! that needs them; this file must not know any component.
+
+use serde_json::{Value, json};
+
+/// Where a [`Rule`] applies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// The whole cluster: all namespaces, cluster-scoped objects and non-resource URLs.
+    Cluster,
+    /// The namespace where the component itself is installed.
+    OwnNamespace,
+    /// One namespace with a fixed name, such as `kube-system`.
+    Namespace(&'static str),
+}
+
+/// One RBAC rule. Tables of them are `const`, so that they can stand next to the code that needs them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rule {
+    /// Where it applies.
+    pub scope: Scope,
+    /// API groups; `""` is the core group.
+    pub groups: &'static [&'static str],
+    /// Resources and subresources (`pods`, `pods/status`).
+    pub resources: &'static [&'static str],
+    /// Object names; empty means all. Kubernetes can't restrict `create`, `list` and `watch` of
+    /// unnamed requests by name.
+    pub names: &'static [&'static str],
+    /// Verbs.
+    pub verbs: &'static [&'static str],
+    /// Paths such as `/version`; only with [`Scope::Cluster`], and then without resources.
+    pub non_resource_urls: &'static [&'static str],
+}
+
+impl Rule {
+    /// A rule for the whole cluster.
+    pub const fn cluster(
+        groups: &'static [&'static str],
+        resources: &'static [&'static str],
+        verbs: &'static [&'static str],
+    ) -> Self {
+        Self { scope: Scope::Cluster, groups, resources, names: &[], verbs, non_resource_urls: &[] }
+    }
+
+    /// A rule for the namespace where the component is installed.
+    pub const fn own_namespace(
+        groups: &'static [&'static str],
+        resources: &'static [&'static str],
+        verbs: &'static [&'static str],
+    ) -> Self {
+        Self { scope: Scope::OwnNamespace, ..Self::cluster(groups, resources, verbs) }
+    }
+
+    /// A rule for one namespace with a fixed name.
+    pub const fn namespace(
+        namespace: &'static str,
+        groups: &'static [&'static str],
+        resources: &'static [&'static str],
+        verbs: &'static [&'static str],
+    ) -> Self {
+        Self { scope: Scope::Namespace(namespace), ..Self::cluster(groups, resources, verbs) }
+    }
+
+    /// A rule for paths that are no resources.
+    pub const fn urls(urls: &'static [&'static str], verbs: &'static [&'static str]) -> Self {
+        Self { non_resource_urls: urls, ..Self::cluster(&[], &[], verbs) }
+    }
+
+    /// The same rule, for objects of these names only.
+    #[must_use]
+    pub const fn named(self, names: &'static [&'static str]) -> Self {
+        Self { names, ..self }
+    }
+
+    /// The rule as an entry of `rules:` of a Role or ClusterRole.
+    pub fn to_json(&self) -> Value {
+        let mut rule = serde_json::Map::new();
+        for (key, values) in [
+            ("apiGroups", self.groups),
+            ("resources", self.resources),
+            ("resourceNames", self.names),
+            ("nonResourceURLs", self.non_resource_urls),
+            ("verbs", self.verbs),
+        ] {
+            if !values.is_empty() {
+                rule.insert(key.to_owned(), json!(values));
+            }
+        }
+        Value::Object(rule)
+    }
+}
+
+/// The service account that gets a component's roles.
+#[derive(Debug, Clone, Copy)]
+pub struct Account<'a> {
+    /// Its namespace, which is also what [`Scope::OwnNamespace`] means.
+    pub namespace: &'a str,
+    /// Its name.
+    pub name: &'a str,
+}
+
+impl Account<'_> {
+    /// The ServiceAccount object.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"namespace": self.namespace, "name": self.name, "labels": labels()},
+        })
+    }
+
+    fn subject(&self) -> Value {
+        json!({"kind": "ServiceAccount", "namespace": self.namespace, "name": self.name})
+    }
+}
+
+/// Renders rules into roles called `role` and their bindings to `account`, ready to be applied: a
+/// `ClusterRole` with its binding if a rule is cluster-wide, and a `Role` with its binding for each
+/// namespace that a rule names, in order of first use. Equal rules are written once.
+pub fn render<'r>(
+    role: &str,
+    account: Account<'_>,
+    rules: impl IntoIterator<Item = &'r Rule>,
+) -> Vec<Value> {
+    let mut by_scope: Vec<(Option<&str>, Vec<&Rule>)> = Vec::new();
+    for rule in rules {
+        let namespace = match rule.scope {
+            Scope::Cluster => None,
+            Scope::OwnNamespace => Some(account.namespace),
+            Scope::Namespace(name) => Some(name),
+        };
+        let index = by_scope.iter().position(|(ns, _)| *ns == namespace).unwrap_or_else(|| {
+            by_scope.push((namespace, Vec::new()));
+            by_scope.len() - 1
+        });
+        let scoped = &mut by_scope[index].1;
+        if !scoped.iter().any(|other| other.to_json() == rule.to_json()) {
+            scoped.push(rule);
+        }
+    }
+    by_scope
+        .into_iter()
+        .flat_map(|(namespace, rules)| {
+            let (role_kind, binding_kind) = match namespace {
+                None => ("ClusterRole", "ClusterRoleBinding"),
+                Some(_) => ("Role", "RoleBinding"),
+            };
+            let metadata = match namespace {
+                None => json!({"name": role, "labels": labels()}),
+                Some(namespace) => {
+                    json!({"namespace": namespace, "name": role, "labels": labels()})
+                }
+            };
+            [
+                json!({
+                    "apiVersion": "rbac.authorization.k8s.io/v1",
+                    "kind": role_kind,
+                    "metadata": metadata,
+                    "rules": rules.iter().map(|rule| rule.to_json()).collect::<Vec<_>>(),
+                }),
+                json!({
+                    "apiVersion": "rbac.authorization.k8s.io/v1",
+                    "kind": binding_kind,
+                    "metadata": metadata,
+                    "roleRef": {
+                        "apiGroup": "rbac.authorization.k8s.io",
+                        "kind": role_kind,
+                        "name": role,
+                    },
+                    "subjects": [account.subject()],
+                }),
+            ]
+        })
+        .collect()
+}
+
+fn labels() -> Value {
+    json!({"app.kubernetes.io/name": "pilotage"})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULES: &[Rule] = &[
+        Rule::cluster(&[""], &["pods"], &["get", "list", "watch"]),
+        Rule::own_namespace(&["coordination.k8s.io"], &["leases"], &["get", "patch"])
+            .named(&["pilotage-x"]),
+        Rule::urls(&["/version"], &["get"]),
+        Rule::namespace("kube-system", &[""], &["configmaps"], &["get"]),
+        Rule::own_namespace(&[""], &["secrets"], &["get"]),
+        Rule::cluster(&[""], &["pods"], &["get", "list", "watch"]),
+    ];
+
+    #[test]
+    fn rules_become_one_role_and_binding_per_scope() {
+        let account = Account { namespace: "pilotage", name: "proxy-scheduler" };
+        let objects = render("pilotage-proxy-scheduler", account, RULES);
+        let summary: Vec<(&str, Option<&str>, usize)> = objects
+            .iter()
+            .map(|object| {
+                (
+                    object["kind"].as_str().unwrap(),
+                    object["metadata"]["namespace"].as_str(),
+                    object["rules"].as_array().map_or(0, Vec::len),
+                )
+            })
+            .collect();
+        assert_eq!(
+            summary,
+            [
+                ("ClusterRole", None, 2),
+                ("ClusterRoleBinding", None, 0),
+                ("Role", Some("pilotage"), 2),
+                ("RoleBinding", Some("pilotage"), 0),
+                ("Role", Some("kube-system"), 1),
+                ("RoleBinding", Some("kube-system"), 0),
+            ]
+        );
+        for binding in objects.iter().filter(|object| object["subjects"].is_array()) {
+            assert_eq!(binding["subjects"][0]["namespace"], "pilotage");
+            assert_eq!(binding["roleRef"]["name"], "pilotage-proxy-scheduler");
+        }
+    }
+
+    #[test]
+    fn a_rule_writes_only_the_fields_it_has() {
+        assert_eq!(
+            RULES[1].to_json(),
+            json!({
+                "apiGroups": ["coordination.k8s.io"],
+                "resources": ["leases"],
+                "resourceNames": ["pilotage-x"],
+                "verbs": ["get", "patch"],
+            })
+        );
+        assert_eq!(
+            RULES[2].to_json(),
+            json!({"nonResourceURLs": ["/version"], "verbs": ["get"]})
+        );
+    }
+}
