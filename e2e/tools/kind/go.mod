@@ -1,4 +1,4 @@
-module pilotage.invalid/e2e/tools/kind
+module github.com/pilotage/pilotage/e2e/tools/kind
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module pilotage.invalid/e2e/tools/kubernetes
+module github.com/pilotage/pilotage/e2e/tools/kubernetes
 
 go 1.26.0
 

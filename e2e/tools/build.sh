@@ -1,0 +1,281 @@
+#!/usr/bin/env bash
+# Provides the real parts that tests and demo run: builds each tool once into a
+# cache of the user and links it into target/tools/. See README.md beside it.
+#
+#   build.sh [TOOL…]     TOOL: kubernetes etcd kwok helm kubeconform kind; default: all
+#
+# Nothing is printed when nothing had to be done.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+links=$(cd "$here/../.." && pwd -P)/target/tools
+
+all_tools='kubernetes etcd kwok helm kubeconform kind'
+
+# The commands that a tool's module provides, by the names they are linked as.
+binaries() {
+	case $1 in
+	kubernetes) echo kube-apiserver kube-controller-manager kube-scheduler kubectl ;;
+	*) echo "$1" ;;
+	esac
+}
+
+# The module whose version a tool is known by.
+main_module() {
+	case $1 in
+	kubernetes) echo k8s.io/kubernetes ;;
+	etcd) echo go.etcd.io/etcd/server/v3 ;;
+	kwok) echo sigs.k8s.io/kwok ;;
+	helm) echo helm.sh/helm/v4 ;;
+	kubeconform) echo github.com/yannh/kubeconform ;;
+	kind) echo sigs.k8s.io/kind ;;
+	esac
+}
+
+say() { printf 'tools: %s\n' "$*" >&2; }
+fail() {
+	say "$*"
+	exit 1
+}
+
+# The version of a tool as its go.mod pins it.
+version() {
+	awk -v module="$(main_module "$1")" '
+		{ for (i = 1; i < NF; i++) if ($i == module && $(i + 1) ~ /^v[0-9]/) { print $(i + 1); exit } }
+	' "$here/$1/go.mod"
+}
+
+# Build tags, as in the tool's own release build.
+tags() {
+	case $1 in
+	kubernetes) echo selinux,notest,grpcnotrace ;;
+	esac
+}
+
+# Linker flags: without symbols, and with the version where a tool's own release
+# build sets it by the linker. A module proxy does not tell the commit of a
+# version, so none is claimed.
+linker_flags() {
+	local tool=$1 version=$2 package major minor
+	printf '%s' '-s -w'
+	case $tool in
+	kubernetes)
+		IFS=. read -r major minor _ <<<"${version#v}"
+		for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
+			printf ' -X %s' "$package.gitVersion=$version" "$package.gitMajor=$major" \
+				"$package.gitMinor=$minor" "$package.gitCommit=unknown" "$package.gitTreeState=clean"
+		done
+		;;
+	kwok) printf ' -X %s' "sigs.k8s.io/kwok/pkg/consts.Version=${version#v}" ;;
+	helm) printf ' -X %s' "helm.sh/helm/v4/internal/version.version=$version" ;;
+	kubeconform) printf ' -X %s' "main.version=$version" ;;
+	esac
+}
+
+# Kubernetes also reports when it was built. Kept out of linker_flags because
+# these decide the cache's key.
+date_flags() {
+	local now
+	[ "$1" = kubernetes ] || return 0
+	now=$(date -u +%Y-%m-%dT%H:%M:%SZ)
+	printf ' -X %s' "k8s.io/component-base/version.buildDate=$now" "k8s.io/client-go/pkg/version.buildDate=$now"
+}
+
+# Names what a tool is built from: equal keys, equal tools.
+cache_key() {
+	local tool=$1
+	{
+		printf '%s\n' "$(uname -sm)" "$(binaries "$tool")" "$(tags "$tool")" \
+			"$(linker_flags "$tool" "$(version "$tool")")"
+		cat "$here/$tool/go.mod" "$here/$tool/go.sum"
+	} | git hash-object --stdin | cut -c1-16
+}
+
+# Whether a directory holds all commands of a tool.
+has_all() {
+	local directory=$1 name
+	shift
+	for name in "$@"; do
+		[ -x "$directory/$name" ] || return 1
+	done
+}
+
+# Links commands of a directory into target/tools/, each in one step, so that
+# whoever runs one meanwhile finds the old or the new, never none.
+link() {
+	local directory=$1 name
+	shift
+	mkdir -p "$links"
+	for name in "$@"; do
+		[ "$(readlink "$links/$name" || true)" = "$directory/$name" ] && continue
+		ln -s "$directory/$name" "$links/.$name.$$"
+		mv -f "$links/.$name.$$" "$links/$name"
+	done
+}
+
+# Links ready-made tools instead of building any.
+link_ready_made() {
+	local directory missing='' tool name names=''
+	directory=$(cd "$PILOTAGE_TOOLS_DIR" 2>/dev/null && pwd -P) ||
+		fail "PILOTAGE_TOOLS_DIR=$PILOTAGE_TOOLS_DIR is not a directory that can be entered"
+	for tool in "$@"; do
+		names="$names $(binaries "$tool")"
+	done
+	for name in $names; do
+		[ -x "$directory/$name" ] || missing="$missing $name"
+	done
+	[ -z "$missing" ] || fail "PILOTAGE_TOOLS_DIR=$PILOTAGE_TOOLS_DIR lacks:$missing"
+	# Linking target/tools/ to itself would destroy it.
+	[ "$directory" = "$links" ] && return 0
+	# shellcheck disable=SC2086 # a list of words
+	link "$directory" $names
+}
+
+# Says in one line why nothing can be built, if so.
+require_go() {
+	local wanted found
+	wanted=$(awk '$1 == "go" { print $2; exit }' "$here/$1/go.mod")
+	local instead='install it (https://go.dev/dl) or let PILOTAGE_TOOLS_DIR name a directory with ready-made tools'
+	command -v go >/dev/null 2>&1 ||
+		fail "Go $wanted or newer is needed to build $1 and there is no \`go\` in PATH: $instead"
+	# Asked outside of any module: inside of one, an old Go refuses to answer.
+	found=$(cd / && GOTOOLCHAIN=local go env GOVERSION | sed -n 's/.*go\([0-9][0-9.]*\).*/\1/p')
+	awk -v found="$found" -v wanted="$wanted" 'BEGIN {
+		split(found, f, "."); split(wanted, w, ".")
+		for (i = 1; i <= 3; i++) if (f[i] + 0 != w[i] + 0) exit !(f[i] + 0 > w[i] + 0)
+	}' || fail "Go $wanted or newer is needed to build $1 and \`go\` in PATH is ${found:-of unknown version}: $instead"
+}
+
+# What must not outlive this process, however it ends.
+lock='' stage='' build=''
+clean_up() {
+	[ -z "$build" ] || kill "$build" 2>/dev/null || true
+	[ -z "$stage" ] || rm -rf "$stage" 2>/dev/null || true
+	[ -z "$lock" ] || rm -f "$lock"
+	lock='' stage='' build=''
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# Takes a tool's lock: a symbolic link that names its holder, since making one
+# is atomic everywhere. It only saves work: if two builds should overlap after
+# all (a holder in another container), the first to finish is kept.
+take_lock() {
+	local path=$1 tool=$2 holder waiting=''
+	until ln -s $$ "$path" 2>/dev/null; do
+		holder=$(readlink "$path") || continue
+		if ! kill -0 "$holder" 2>/dev/null; then
+			rm -f "$path"
+			continue
+		fi
+		[ -n "$waiting" ] || say "$tool: process $holder is building it, waiting (lock: $path)"
+		waiting=1
+		sleep 1
+	done
+	lock=$path
+}
+
+# Removes what killed builds of a key left behind.
+remove_leftovers() {
+	local left
+	for left in "$1".build.*; do
+		[ -e "$left" ] || continue
+		kill -0 "${left##*.}" 2>/dev/null || rm -rf "$left"
+	done
+}
+
+# Waits for the build that runs, saying how long it has been going on.
+await_build() {
+	local title=$1 status=0 elapsed
+	while kill -0 "$build" 2>/dev/null; do
+		sleep 1
+		elapsed=$((SECONDS - started))
+		if [ -t 2 ]; then
+			printf '\rtools: %s: building, %d:%02d ' "$title" $((elapsed / 60)) $((elapsed % 60)) >&2
+		elif [ $((elapsed % 30)) -eq 0 ]; then
+			say "$(printf '%s: building, %d:%02d' "$title" $((elapsed / 60)) $((elapsed % 60)))"
+		fi
+	done
+	wait "$build" || status=$?
+	build=''
+	[ ! -t 2 ] || printf '\r\033[K' >&2
+	return $status
+}
+
+# Builds a tool into its place in the cache.
+build_tool() {
+	local tool=$1 place=$2 names title elapsed started=$SECONDS
+	names=$(binaries "$tool")
+	title="$tool $(version "$tool")"
+	require_go "$tool"
+	mkdir -p "${place%/*}" && [ -w "${place%/*}" ] || fail "${place%/*} cannot be written"
+	take_lock "$place.lock" "$tool"
+	# shellcheck disable=SC2086 # a list of words
+	if has_all "$place" $names; then
+		rm -f "$lock"
+		lock=''
+		return
+	fi
+	rm -rf "$place"
+	remove_leftovers "$place"
+	stage=$place.build.$$
+	# Named like the place, because moving it then never nests it in a place
+	# that came into being meanwhile.
+	local result=$stage/${place##*/}
+	mkdir -p "$result" "$stage/tmp"
+	[ -t 2 ] || say "$title: building"
+	(
+		cd "$here/$tool"
+		GOOS=$(cd / && go env GOHOSTOS)
+		GOARCH=$(cd / && go env GOHOSTARCH)
+		# Everything that could make one user's build differ from another's.
+		export GOOS GOARCH GOTOOLCHAIN=local GOFLAGS=-mod=readonly GOWORK=off GO111MODULE=on CGO_ENABLED=0
+		export GOTMPDIR="$stage/tmp"
+		exec go build -o "$result" -buildvcs=false -trimpath -tags "$(tags "$tool")" \
+			-ldflags "$(linker_flags "$tool" "$(version "$tool")")$(date_flags "$tool")" tool
+	) >"$stage/log" 2>&1 &
+	build=$!
+	if ! await_build "$title"; then
+		say "$title: the build failed; its last words:"
+		tail -n 20 "$stage/log" >&2
+		exit 1
+	fi
+	# Go names a command after its directory.
+	[ "$tool" != etcd ] || mv "$result/server" "$result/etcd"
+	# shellcheck disable=SC2086
+	has_all "$result" $names || fail "$title: built, but not all of: $names"
+	# shellcheck disable=SC2086
+	mv "$result" "${place%/*}/" 2>/dev/null || has_all "$place" $names || fail "$title: $place cannot be made"
+	clean_up
+	elapsed=$((SECONDS - started))
+	say "$(printf '%s: built in %d:%02d' "$title" $((elapsed / 60)) $((elapsed % 60)))"
+}
+
+main() {
+	local tool place cache
+	for tool in "$@"; do
+		[ -n "$(main_module "$tool")" ] || fail "no tool is called $tool; there are: $all_tools"
+	done
+	# shellcheck disable=SC2086 # a list of words
+	[ $# -gt 0 ] || set -- $all_tools
+
+	if [ -n "${PILOTAGE_TOOLS_DIR:-}" ]; then
+		link_ready_made "$@"
+		return
+	fi
+	command -v git >/dev/null 2>&1 || fail 'git is needed and there is none in PATH'
+	case ${XDG_CACHE_HOME:-} in
+	/*) cache=$XDG_CACHE_HOME/pilotage/tools ;;
+	*) cache=${HOME:?is not set: no place to keep tools}/.cache/pilotage/tools ;;
+	esac
+	for tool in "$@"; do
+		place=$cache/$tool-$(cache_key "$tool")
+		# shellcheck disable=SC2046
+		has_all "$place" $(binaries "$tool") || build_tool "$tool" "$place"
+		# shellcheck disable=SC2046
+		link "$place" $(binaries "$tool")
+	done
+}
+
+main "$@"
