@@ -1,1 +1,32 @@
-//! Kinds, wire keys, parent links and names of multicluster.admiralty.io. Pure.
+//! Kinds, wire keys, names and links of `multicluster.admiralty.io/v1alpha1`.
+//!
+//! This crate is the one door to what Pilotage reads and writes on the wire: the six kinds ([`Target`], [`ClusterTarget`],
+//! [`Source`], [`ClusterSource`], [`PodChaperon`], [`ClusterSummary`]), every annotation, label, finalizer and taint
+//! ([`keys`]), the names that scripts depend on ([`names`]), and the link between an object and its parent in another
+//! cluster ([`parent`]). It knows no client, clock or runtime.
+
+pub mod chaperon;
+pub mod conditions;
+pub mod crds;
+pub mod keys;
+pub mod names;
+pub mod parent;
+pub mod record;
+pub mod source;
+pub mod summary;
+pub mod target;
+
+pub use chaperon::{PodChaperon, PodChaperonSpec, PodChaperonStatus};
+pub use source::{
+    ClusterSource, ClusterSourceSpec, ServiceAccountRef, Source, SourceSpec, SourceStatus,
+};
+pub use summary::ClusterSummary;
+pub use target::{
+    ClusterTarget, ClusterTargetSpec, KubeconfigSecret, NamespacedKubeconfigSecret, Target,
+    TargetSpec, TargetStatus,
+};
+
+/// API group of all kinds.
+pub const GROUP: &str = "multicluster.admiralty.io";
+/// The one version of all kinds.
+pub const VERSION: &str = "v1alpha1";

@@ -1,0 +1,128 @@
+//! Every key and fixed value on the wire, and nothing else: annotations, labels, finalizers, taints, scheduler names.
+//!
+//! Sources: Admiralty v0.17 for the keys that its users know, our own protocol for the others. No key is spelled
+//! anywhere else in the code.
+
+/// Prefix of every key of ours and of Admiralty's.
+pub const PREFIX: &str = "multicluster.admiralty.io/";
+
+macro_rules! key {
+    ($(#[$doc:meta])* $name:ident = $suffix:literal) => {
+        $(#[$doc])*
+        pub const $name: &str = concat!("multicluster.admiralty.io/", $suffix);
+    };
+}
+
+// ---- what users write -------------------------------------------------------------------------------------------
+
+key!(/// Annotation, any value: delegate this pod.
+    ELECT = "elect");
+key!(/// Annotation: one candidate, made only after the choice, left to the pod's own scheduler in the target.
+    NO_RESERVATION = "no-reservation");
+key!(/// Annotation: YAML of a `PodSpec` fragment with the proxy's own constraints.
+    PROXY_CONSTRAINTS = "proxy-pod-scheduling-constraints");
+key!(/// Annotation: the pod's own constraints choose the cluster, the delegate carries none of them.
+    USE_OWN_CONSTRAINTS = "use-constraints-from-spec-for-proxy-pod-scheduling");
+key!(/// Annotation: labels whose `key=value` matches keep their key in the target.
+    NO_PREFIX_LABEL_REGEXP = "no-prefix-label-regexp");
+
+/// Label of a namespace whose elected pods are delegated…
+pub const NAMESPACE_LABEL: &str = "multicluster-scheduler";
+/// …and its value.
+pub const NAMESPACE_LABEL_VALUE: &str = "enabled";
+
+// ---- on the proxy pod -------------------------------------------------------------------------------------------
+
+key!(/// Annotation, written by the webhook: YAML of the whole source pod as admitted.
+    SOURCE_POD_MANIFEST = "sourcepod-manifest");
+key!(/// Label `"true"` of objects that carry a finalizer of ours.
+    HAS_FINALIZER = "has-finalizer");
+key!(/// Annotation: the record, `<virtual node>/<chaperon UID>/<attempt>` ([`crate::record`]).
+    GRANTED_TO = "granted-to");
+key!(/// Finalizer of proxies and granted chaperons; no Target's own finalizer can equal it (the underscore).
+    DELEGATE_GONE = "delegate_gone");
+
+// ---- on the chaperon --------------------------------------------------------------------------------------------
+
+key!(/// Annotation, decimal: number of the candidate's newest attempt.
+    ATTEMPT = "attempt");
+key!(/// Annotation `"true"`: the newest attempt holds a node.
+    IS_RESERVED = "is-reserved");
+key!(/// Annotation: UID of the pod that the newest reservation was made for.
+    RESERVED_POD_UID = "reserved-pod-uid");
+key!(/// Annotation: why the newest attempt holds nothing.
+    REFUSAL = "refusal");
+key!(/// Annotation, decimal: the attempt that is granted.
+    ALLOWED_ATTEMPT = "allowed-attempt");
+key!(/// Annotation `"true"`: granted, for candidates that know no attempts.
+    IS_ALLOWED = "is-allowed");
+key!(/// Annotation, RFC 3339: since when the chaperon's pod is missing.
+    POD_MISSING_SINCE = "pod-missing-since");
+key!(/// Annotation `"true"`, in the same write as [`POD_MISSING_SINCE`]: the missing pod had been bound.
+    WAS_BOUND = "was-bound");
+
+// ---- the link from a target's object to its parent in the source ------------------------------------------------
+
+key!(/// Label: UID of the parent.
+    PARENT_UID = "parent-uid");
+key!(/// Label: name of the source cluster, as its operators call it.
+    PARENT_CLUSTER_NAME = "parent-cluster-name");
+key!(/// Label: UID of the source's kube-system namespace; objects with another value are never touched.
+    PARENT_CLUSTER_UID = "parent-cluster-uid");
+key!(/// Annotation: name of the parent.
+    PARENT_NAME = "parent-name");
+key!(/// Annotation: namespace of the parent.
+    PARENT_NAMESPACE = "parent-namespace");
+
+// ---- virtual nodes ----------------------------------------------------------------------------------------------
+
+key!(/// Label of a virtual node: namespace of its Target.
+    TARGET_NAMESPACE = "target-namespace");
+key!(/// Label of a virtual node: name of its Target.
+    TARGET_NAME = "target-name");
+key!(/// Label of a virtual node: name of its `ClusterTarget`.
+    CLUSTER_TARGET_NAME = "cluster-target-name");
+key!(/// Annotation of a virtual node, JSON: free room of the target's roomiest nodes ([`crate::summary::FreeShape`]).
+    FREE_SHAPES = "free-shapes");
+
+/// Label and taint key of virtual nodes; taint effect `NoSchedule`.
+pub const PROVIDER: &str = "virtual-kubelet.io/provider";
+/// Value of [`PROVIDER`] on virtual nodes of ours.
+pub const PROVIDER_VALUE: &str = "admiralty";
+/// Fixed labels that every virtual node of ours carries besides [`PROVIDER`].
+pub const VIRTUAL_NODE_LABELS: [(&str, &str); 4] = [
+    ("type", "virtual-kubelet"),
+    ("kubernetes.io/role", "cluster"),
+    (
+        "alpha.service-controller.kubernetes.io/exclude-balancer",
+        "true",
+    ),
+    (
+        "node.kubernetes.io/exclude-from-external-load-balancers",
+        "true",
+    ),
+];
+/// Taint that a proxy tolerates with any effect: virtual nodes have no pod network.
+pub const NETWORK_UNAVAILABLE_TAINT: &str = "node.kubernetes.io/network-unavailable";
+/// Taint of a node whose Ready is False; proxies tolerate its `NoExecute` form without end.
+pub const NOT_READY_TAINT: &str = "node.kubernetes.io/not-ready";
+/// Taint of a node whose Ready is Unknown; proxies tolerate its `NoExecute` form without end.
+pub const UNREACHABLE_TAINT: &str = "node.kubernetes.io/unreachable";
+
+// ---- fixed names ------------------------------------------------------------------------------------------------
+
+/// Scheduler name of proxy pods.
+pub const PROXY_SCHEDULER: &str = "admiralty-proxy";
+/// Scheduler name of candidate pods.
+pub const CANDIDATE_SCHEDULER: &str = "admiralty-candidate";
+/// Name of the one [`crate::ClusterSummary`] of a cluster.
+pub const CLUSTER_SUMMARY_NAME: &str = "singleton";
+/// Reason of `PodScheduled=False` in a chaperon's status when the target's API server refused the pod.
+pub const CANDIDATE_REFUSED: &str = "CandidateRefused";
+/// Value of every boolean annotation.
+pub const TRUE: &str = "true";
+
+/// Whether `key` lives under our prefix.
+pub fn is_ours(key: &str) -> bool {
+    key.starts_with(PREFIX)
+}

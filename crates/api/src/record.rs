@@ -1,0 +1,107 @@
+//! The record: which candidate a proxy pod was, or is about to be, granted to.
+//!
+//! It lives in the annotation [`crate::keys::GRANTED_TO`] of the proxy pod as `<virtual node>/<chaperon UID>/<attempt>`
+//! and is written by compare-and-swap before each grant. When it may change is the proxy state machine's affair.
+
+use std::{fmt, str::FromStr};
+
+use thiserror::Error;
+
+/// A choice, recorded: this attempt of this chaperon behind this virtual node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Record {
+    /// Name of the virtual node.
+    pub node: String,
+    /// UID of the chaperon.
+    pub chaperon_uid: String,
+    /// The granted attempt; `None` (`-` on the wire) for a target that numbers no attempts.
+    pub attempt: Option<u64>,
+}
+
+/// Why an annotation is no record.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum RecordError {
+    /// Not three parts divided by slashes, or one of the first two is empty.
+    #[error("granted-to {0:?} is not of the form <virtual node>/<chaperon UID>/<attempt>")]
+    Form(String),
+    /// The third part is neither `-` nor a positive decimal.
+    #[error("attempt {attempt:?} in granted-to {record:?} is neither '-' nor a positive number")]
+    Attempt {
+        /// The whole annotation.
+        record: String,
+        /// Its third part.
+        attempt: String,
+    },
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/", self.node, self.chaperon_uid)?;
+        match self.attempt {
+            Some(attempt) => write!(f, "{attempt}"),
+            None => f.write_str("-"),
+        }
+    }
+}
+
+impl FromStr for Record {
+    type Err = RecordError;
+
+    fn from_str(text: &str) -> Result<Self, RecordError> {
+        let mut parts = text.split('/');
+        let (Some(node), Some(uid), Some(attempt), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(RecordError::Form(text.to_owned()));
+        };
+        if node.is_empty() || uid.is_empty() {
+            return Err(RecordError::Form(text.to_owned()));
+        }
+        let bad_attempt = || RecordError::Attempt {
+            record: text.to_owned(),
+            attempt: attempt.to_owned(),
+        };
+        let attempt = match attempt {
+            "-" => None,
+            digits => match digits.parse::<u64>() {
+                Ok(n) if n > 0 => Some(n),
+                _ => return Err(bad_attempt()),
+            },
+        };
+        Ok(Self {
+            node: node.to_owned(),
+            chaperon_uid: uid.to_owned(),
+            attempt,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_survives_the_wire() {
+        for text in ["admiralty-default-c1/5f6c/3", "admiralty-c2/aa-bb/-"] {
+            assert_eq!(text.parse::<Record>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn damaged_records_are_named() {
+        for text in ["", "a", "a/b", "a/b/1/2", "/b/1", "a//1"] {
+            assert_eq!(
+                text.parse::<Record>(),
+                Err(RecordError::Form(text.to_owned())),
+                "{text:?}"
+            );
+        }
+        for attempt in ["0", "x", "", "-1"] {
+            let text = format!("a/b/{attempt}");
+            assert!(
+                matches!(text.parse::<Record>(), Err(RecordError::Attempt { .. })),
+                "{text:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! `Source` and `ClusterSource`: who may run pods of another cluster here.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A cluster whose pods may run in this namespace.
+#[derive(
+    CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema,
+)]
+#[kube(
+    group = "multicluster.admiralty.io",
+    version = "v1alpha1",
+    kind = "Source",
+    namespaced,
+    shortname = "src",
+    category = "admiralty",
+    status = "SourceStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    validation = Rule::new("has(self.spec.serviceAccountName) || has(self.spec.userName)")
+        .message("spec.serviceAccountName or spec.userName must be given"),
+    printcolumn(name = "ServiceAccount", type_ = "string", json_path = ".spec.serviceAccountName"),
+    printcolumn(name = "User", type_ = "string", json_path = ".spec.userName"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].message",
+        priority = 1
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceSpec {
+    /// Service account of this namespace, made if it doesn't exist, that the source acts as.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub service_account_name: Option<String>,
+    /// User that the source acts as, for instance the common name of a client certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub user_name: Option<String>,
+}
+
+/// A cluster whose pods may run in every namespace.
+#[derive(
+    CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema,
+)]
+#[kube(
+    group = "multicluster.admiralty.io",
+    version = "v1alpha1",
+    kind = "ClusterSource",
+    shortname = "csrc",
+    category = "admiralty",
+    status = "SourceStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    validation = Rule::new("has(self.spec.serviceAccount) || has(self.spec.userName)")
+        .message("spec.serviceAccount or spec.userName must be given"),
+    printcolumn(name = "ServiceAccount", type_ = "string", json_path = ".spec.serviceAccount.name"),
+    printcolumn(
+        name = "ServiceAccountNamespace",
+        type_ = "string",
+        json_path = ".spec.serviceAccount.namespace"
+    ),
+    printcolumn(name = "User", type_ = "string", json_path = ".spec.userName"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].message",
+        priority = 1
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterSourceSpec {
+    /// Service account, made if it doesn't exist, that the source acts as.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_account: Option<ServiceAccountRef>,
+    /// User that the source acts as, for instance the common name of a client certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub user_name: Option<String>,
+}
+
+/// A service account of some namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ServiceAccountRef {
+    /// Its name.
+    #[schemars(length(min = 1))]
+    pub name: String,
+    /// Its namespace.
+    #[schemars(length(min = 1))]
+    pub namespace: String,
+}
+
+/// Whether a source's identity stands.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SourceStatus {
+    /// `Ready`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::conditions::schema")]
+    pub conditions: Vec<Condition>,
+}
