@@ -176,12 +176,12 @@ take_lock() {
 	lock=$path
 }
 
-# Removes what killed builds of a key left behind.
+# Removes what killed builds left behind in the cache.
 remove_leftovers() {
 	local left
-	for left in "$1".build.*; do
+	for left in "$1"/*.build.*; do
 		[ -e "$left" ] || continue
-		kill -0 "${left##*.}" 2>/dev/null || rm -rf "$left"
+		kill -0 "${left##*.}" 2>/dev/null || rm -rf "$left" 2>/dev/null || true
 	done
 }
 
@@ -209,7 +209,7 @@ build_tool() {
 	names=$(binaries "$tool")
 	title="$tool $(version "$tool")"
 	require_go "$tool"
-	mkdir -p "${place%/*}" && [ -w "${place%/*}" ] || fail "${place%/*} cannot be written"
+	mkdir -p "${place%/*}" 2>/dev/null && [ -w "${place%/*}" ] || fail "${place%/*} cannot be written"
 	take_lock "$place.lock" "$tool"
 	# shellcheck disable=SC2086 # a list of words
 	if has_all "$place" $names; then
@@ -218,7 +218,7 @@ build_tool() {
 		return
 	fi
 	rm -rf "$place"
-	remove_leftovers "$place"
+	remove_leftovers "${place%/*}"
 	stage=$place.build.$$
 	# Named like the place, because moving it then never nests it in a place
 	# that came into being meanwhile.
