@@ -1,3 +1,33 @@
-//! The process kit.
-#![allow(dead_code)]
+//! The process kit: what every Pilotage process needs, whatever its component does.
+//!
+//! One concept a module, and none of them knows a component:
+//!
+//! | module | gives |
+//! | --- | --- |
+//! | [`args`] | groups of flags for all subcommands |
+//! | [`client`], [`call`] | API clients, time limits of calls and what a failure means |
+//! | [`logs`], [`metrics`] | structured logs, the root of the metrics |
+//! | [`ready`], [`admin`] | what must happen before the process is ready; the port that says so |
+//! | [`shutdown`], [`tasks`] | the ordered end, and tasks that can't end unnoticed |
+//! | [`lease`] | leader election; leadership is asked for when writing |
+//! | [`tls`], [`serve`] | replaceable certificates and the TLS server that shows them |
+//! | [`backoff`] | delays as plain arithmetic |
+//! | [`rbac`] | the rules of a component as data, rendered into roles |
+//!
+//! The order of an end: a signal cancels the work's token → the process isn't ready any more → the
+//! work drains → the lease is given back → the admin port closes → `main` returns.
+
+pub mod admin;
+pub mod args;
+pub mod backoff;
+pub mod call;
+pub mod client;
+pub mod lease;
+pub mod logs;
+pub mod metrics;
 pub mod rbac;
+pub mod ready;
+pub mod serve;
+pub mod shutdown;
+pub mod tasks;
+pub mod tls;

@@ -41,7 +41,14 @@ impl Rule {
         resources: &'static [&'static str],
         verbs: &'static [&'static str],
     ) -> Self {
-        Self { scope: Scope::Cluster, groups, resources, names: &[], verbs, non_resource_urls: &[] }
+        Self {
+            scope: Scope::Cluster,
+            groups,
+            resources,
+            names: &[],
+            verbs,
+            non_resource_urls: &[],
+        }
     }
 
     /// A rule for the namespace where the component is installed.
@@ -50,7 +57,10 @@ impl Rule {
         resources: &'static [&'static str],
         verbs: &'static [&'static str],
     ) -> Self {
-        Self { scope: Scope::OwnNamespace, ..Self::cluster(groups, resources, verbs) }
+        Self {
+            scope: Scope::OwnNamespace,
+            ..Self::cluster(groups, resources, verbs)
+        }
     }
 
     /// A rule for one namespace with a fixed name.
@@ -60,12 +70,18 @@ impl Rule {
         resources: &'static [&'static str],
         verbs: &'static [&'static str],
     ) -> Self {
-        Self { scope: Scope::Namespace(namespace), ..Self::cluster(groups, resources, verbs) }
+        Self {
+            scope: Scope::Namespace(namespace),
+            ..Self::cluster(groups, resources, verbs)
+        }
     }
 
     /// A rule for paths that are no resources.
     pub const fn urls(urls: &'static [&'static str], verbs: &'static [&'static str]) -> Self {
-        Self { non_resource_urls: urls, ..Self::cluster(&[], &[], verbs) }
+        Self {
+            non_resource_urls: urls,
+            ..Self::cluster(&[], &[], verbs)
+        }
     }
 
     /// The same rule, for objects of these names only.
@@ -74,7 +90,7 @@ impl Rule {
         Self { names, ..self }
     }
 
-    /// The rule as an entry of `rules:` of a Role or ClusterRole.
+    /// The rule as an entry of `rules:` of a `Role` or `ClusterRole`.
     pub fn to_json(&self) -> Value {
         let mut rule = serde_json::Map::new();
         for (key, values) in [
@@ -131,10 +147,13 @@ pub fn render<'r>(
             Scope::OwnNamespace => Some(account.namespace),
             Scope::Namespace(name) => Some(name),
         };
-        let index = by_scope.iter().position(|(ns, _)| *ns == namespace).unwrap_or_else(|| {
-            by_scope.push((namespace, Vec::new()));
-            by_scope.len() - 1
-        });
+        let index = by_scope
+            .iter()
+            .position(|(ns, _)| *ns == namespace)
+            .unwrap_or_else(|| {
+                by_scope.push((namespace, Vec::new()));
+                by_scope.len() - 1
+            });
         let scoped = &mut by_scope[index].1;
         if !scoped.iter().any(|other| other.to_json() == rule.to_json()) {
             scoped.push(rule);
@@ -196,7 +215,10 @@ mod tests {
 
     #[test]
     fn rules_become_one_role_and_binding_per_scope() {
-        let account = Account { namespace: "pilotage", name: "proxy-scheduler" };
+        let account = Account {
+            namespace: "pilotage",
+            name: "proxy-scheduler",
+        };
         let objects = render("pilotage-proxy-scheduler", account, RULES);
         let summary: Vec<(&str, Option<&str>, usize)> = objects
             .iter()
@@ -219,7 +241,10 @@ mod tests {
                 ("RoleBinding", Some("kube-system"), 0),
             ]
         );
-        for binding in objects.iter().filter(|object| object["subjects"].is_array()) {
+        for binding in objects
+            .iter()
+            .filter(|object| object["subjects"].is_array())
+        {
             assert_eq!(binding["subjects"][0]["namespace"], "pilotage");
             assert_eq!(binding["roleRef"]["name"], "pilotage-proxy-scheduler");
         }

@@ -1,0 +1,207 @@
+//! The admin port: `/livez`, `/readyz` and `/metrics` over plain HTTP.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use prometheus_client::registry::Registry;
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::ready::Health;
+
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Why the admin port isn't served.
+#[derive(Debug, Error)]
+pub enum AdminError {
+    /// The address can't be bound.
+    #[error("failed to listen on admin address {addr}: {source}")]
+    Bind {
+        /// Address as configured.
+        addr: SocketAddr,
+        /// What is wrong.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The server failed.
+    #[error("admin server failed: {0}")]
+    Serve(#[source] std::io::Error),
+}
+
+/// A bound admin server that doesn't serve yet.
+#[derive(Debug)]
+pub struct AdminServer {
+    listener: TcpListener,
+    addr: SocketAddr,
+    router: Router,
+}
+
+#[derive(Clone)]
+struct Shared {
+    health: Health,
+    registry: Arc<Registry>,
+}
+
+impl AdminServer {
+    /// Binds `addr` and logs the address really bound, which matters if its port is 0.
+    pub async fn bind(
+        addr: SocketAddr,
+        health: Health,
+        registry: Arc<Registry>,
+    ) -> Result<Self, AdminError> {
+        let wrap = |source| AdminError::Bind { addr, source };
+        let listener = TcpListener::bind(addr).await.map_err(wrap)?;
+        let addr = listener.local_addr().map_err(wrap)?;
+        tracing::info!(%addr, "admin server listens");
+        Ok(Self {
+            listener,
+            addr,
+            router: router(health, registry),
+        })
+    }
+
+    /// The address really bound.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Serves until `token` is cancelled, then finishes open requests. Cancel it last, so that the
+    /// probes see the process drain.
+    pub async fn serve(self, token: CancellationToken) -> Result<(), AdminError> {
+        axum::serve(self.listener, self.router)
+            .with_graceful_shutdown(token.cancelled_owned())
+            .await
+            .map_err(AdminError::Serve)
+    }
+}
+
+/// The admin routes, without a port.
+pub fn router(health: Health, registry: Arc<Registry>) -> Router {
+    Router::new()
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .with_state(Shared { health, registry })
+}
+
+async fn livez(State(shared): State<Shared>) -> Response {
+    let ailing = shared.health.ailing();
+    if ailing.is_empty() {
+        return "ok\n".into_response();
+    }
+    let mut text = String::from("not alive:\n");
+    for (name, error) in ailing {
+        // Writing into a String can't fail.
+        let _ = writeln!(text, "- {name}: {error}");
+    }
+    (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+}
+
+async fn readyz(State(shared): State<Shared>) -> Response {
+    let missing = shared.health.missing();
+    if missing.is_empty() {
+        return "ok\n".into_response();
+    }
+    let text = format!("not ready, waiting for:\n- {}\n", missing.join("\n- "));
+    (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+}
+
+async fn metrics(State(shared): State<Shared>) -> Response {
+    let mut text = String::new();
+    match prometheus_client::encoding::text::encode(&mut text, &shared.registry) {
+        Ok(()) => ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
+        Err(error) => {
+            tracing::error!(%error, "failed to encode metrics");
+            (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "failed to encode metrics\n",
+            )
+                .into_response()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::{Body, to_bytes};
+    use axum::http::Request;
+    use tower::ServiceExt;
+
+    use super::*;
+    use crate::metrics;
+
+    async fn fetch(router: &Router, path: &str) -> (u16, String) {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let response = router.clone().oneshot(request).await.unwrap();
+        let status = response.status().as_u16();
+        let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn readyz_lists_what_is_missing() {
+        let health = Health::new();
+        let gate = health.gate("nodes listed");
+        let router = router(health.clone(), Arc::new(Registry::default()));
+        let (status, text) = fetch(&router, "/readyz").await;
+        assert_eq!(
+            (status, text.contains("- nodes listed\n")),
+            (503, true),
+            "{text}"
+        );
+        gate.release();
+        assert_eq!(fetch(&router, "/readyz").await, (200, "ok\n".to_owned()));
+        health.drain();
+        assert_eq!(fetch(&router, "/readyz").await.0, 503);
+    }
+
+    #[tokio::test]
+    async fn livez_tells_which_check_fails() {
+        let health = Health::new();
+        let router = router(health.clone(), Arc::new(Registry::default()));
+        assert_eq!(fetch(&router, "/livez").await.0, 200);
+        health.check("loop", || Err("stuck".to_owned()));
+        let (status, text) = fetch(&router, "/livez").await;
+        assert_eq!(
+            (status, text.contains("- loop: stuck\n")),
+            (503, true),
+            "{text}"
+        );
+    }
+
+    #[tokio::test]
+    async fn metrics_are_served_over_a_real_port_until_the_end() {
+        let registry = Arc::new(metrics::root("test"));
+        let addr = "127.0.0.1:0".parse().unwrap();
+        let server = AdminServer::bind(addr, Health::new(), registry.clone())
+            .await
+            .unwrap();
+        assert_ne!(server.local_addr().port(), 0);
+        let (_, text) = fetch(&router(Health::new(), registry), "/metrics").await;
+        assert!(text.contains("pilotage_build_info{"), "{text}");
+        assert!(text.contains("process_resident_memory_bytes"), "{text}");
+
+        let token = CancellationToken::new();
+        let serving = tokio::spawn(server.serve(token.clone()));
+        token.cancel();
+        serving.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_taken_address_is_named() {
+        let holder = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = holder.local_addr().unwrap();
+        let error = AdminServer::bind(addr, Health::new(), Arc::new(Registry::default()))
+            .await
+            .unwrap_err();
+        assert!(error.to_string().contains(&addr.to_string()), "{error}");
+    }
+}

@@ -1,0 +1,235 @@
+//! Groups of command line flags that all subcommands share.
+//!
+//! Owns names, defaults and help texts; what a group configures lives beside it (`client`, `lease`,
+//! `logs`, `admin`). Must not know any component.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, ValueEnum};
+use jiff::SignedDuration;
+
+use crate::lease::{ConfigError, LeaseConfig};
+
+/// How to reach the cluster that this process belongs to.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Cluster connection")]
+pub struct ClientArgs {
+    /// Kubeconfig file of the cluster to work for.
+    ///
+    /// Without it, KUBECONFIG is used if set (several files are merged as kubectl does), else the
+    /// service account that Kubernetes mounts into a pod. ~/.kube/config is never read, so that a
+    /// process started by mistake on a workstation does nothing to whatever cluster is current.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig to use instead of its current one.
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+}
+
+/// Where health and metrics are served.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Health and metrics")]
+pub struct AdminArgs {
+    /// Address for /livez, /readyz and /metrics (plain HTTP, no authentication).
+    ///
+    /// Port 0 takes a free port; the address really bound is in the log line "admin server listens".
+    #[arg(long, value_name = "IP:PORT", default_value = "0.0.0.0:8080")]
+    pub admin_addr: SocketAddr,
+}
+
+/// Form of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum LogFormat {
+    /// One JSON object a line.
+    #[default]
+    Json,
+    /// Lines for people, coloured on a terminal.
+    Text,
+}
+
+/// What is logged and how. Logs go to standard error.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Logs")]
+pub struct LogArgs {
+    /// Form of the log lines, on standard error.
+    #[arg(long, value_enum, default_value_t)]
+    pub log_format: LogFormat,
+
+    /// What to log: error, warn, info, debug, trace, or a filter such as
+    /// `info,pilotage_sched_driver=debug`.
+    ///
+    /// A plain level leaves the HTTP and TLS libraries at "info"; name them in a filter to see more
+    /// of them.
+    #[arg(
+        long,
+        value_name = "LEVEL|FILTER",
+        default_value = "info",
+        env = "PILOTAGE_LOG"
+    )]
+    pub log_level: String,
+}
+
+/// Leader election among the replicas of a component.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Leader election")]
+pub struct LeaseArgs {
+    /// Let only one replica act, the holder of a Lease; the others stand by with warm caches.
+    ///
+    /// Switch it off (--leader-elect=false) only if there is never a second replica, not even during
+    /// a rollout.
+    #[arg(
+        long,
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = true,
+        default_missing_value = "true",
+        value_name = "true|false"
+    )]
+    pub leader_elect: bool,
+
+    /// Name of the Lease. Each component has its own default.
+    #[arg(long, value_name = "NAME")]
+    pub lease_name: Option<String>,
+
+    /// Namespace of the Lease. Default: the namespace of this pod, or of the kubeconfig's context.
+    #[arg(long, value_name = "NAMESPACE")]
+    pub lease_namespace: Option<String>,
+
+    /// How long the others wait after the leader's last sign of life before one of them takes over.
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = parse_duration)]
+    pub lease_duration: Duration,
+
+    /// How long a leader that can't renew its Lease goes on; then its process ends. Must be shorter
+    /// than --lease-duration: the difference is what clocks may drift apart.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
+    pub renew_deadline: Duration,
+
+    /// How often the leader renews and the others look. Must be shorter than --renew-deadline.
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_duration)]
+    pub retry_period: Duration,
+}
+
+impl LeaseArgs {
+    /// The checked configuration, or `None` if leader election is off. `default_name` is the
+    /// component's own name for its Lease, `default_namespace` where this process runs.
+    pub fn to_config(
+        &self,
+        default_name: &str,
+        default_namespace: &str,
+    ) -> Result<Option<LeaseConfig>, ConfigError> {
+        if !self.leader_elect {
+            return Ok(None);
+        }
+        LeaseConfig::new(
+            self.lease_namespace.as_deref().unwrap_or(default_namespace),
+            self.lease_name.as_deref().unwrap_or(default_name),
+            self.lease_duration,
+            self.renew_deadline,
+            self.retry_period,
+        )
+        .map(Some)
+    }
+}
+
+/// Parses "15s", "500ms", "1m30s", "2h": a number needs its unit.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let example = "write it with units, as 15s, 500ms or 1m30s";
+    let signed: SignedDuration = text
+        .parse()
+        .map_err(|_| format!("{text:?} is no duration; {example}"))?;
+    Duration::try_from(signed).map_err(|_| format!("{text:?} is negative; {example}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        client: ClientArgs,
+        #[command(flatten)]
+        admin: AdminArgs,
+        #[command(flatten)]
+        log: LogArgs,
+        #[command(flatten)]
+        lease: LeaseArgs,
+    }
+
+    fn parse(args: &[&str]) -> Result<Command, clap::Error> {
+        Command::try_parse_from(std::iter::once(&"pilotage").chain(args))
+    }
+
+    #[test]
+    fn durations_need_units() {
+        for (text, want) in [
+            ("15s", Some(Duration::from_secs(15))),
+            ("500ms", Some(Duration::from_millis(500))),
+            ("1m30s", Some(Duration::from_secs(90))),
+            ("2h", Some(Duration::from_hours(2))),
+            ("15", None),
+            ("-1s", None),
+            ("", None),
+            ("soon", None),
+        ] {
+            assert_eq!(parse_duration(text).ok(), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn defaults_are_those_of_kubernetes() {
+        let command = parse(&[]).unwrap();
+        assert_eq!(command.admin.admin_addr.port(), 8080);
+        assert_eq!(command.log.log_format, LogFormat::Json);
+        let config = command
+            .lease
+            .to_config("proxy", "pilotage")
+            .unwrap()
+            .unwrap();
+        assert_eq!(config, LeaseConfig::with_default_times("pilotage", "proxy"));
+    }
+
+    #[test]
+    fn leader_election_can_be_switched_off_and_on() {
+        for (args, want) in [
+            (&["--leader-elect=false"][..], false),
+            (&["--leader-elect=true"], true),
+            (&["--leader-elect"], true),
+            (&[], true),
+        ] {
+            let lease = parse(args).unwrap().lease;
+            assert_eq!(
+                lease.to_config("a", "b").unwrap().is_some(),
+                want,
+                "{args:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn lease_times_must_be_ordered() {
+        let lease = parse(&["--lease-duration=10s", "--renew-deadline=10s"])
+            .unwrap()
+            .lease;
+        let error = lease.to_config("a", "b").unwrap_err().to_string();
+        assert!(
+            error.contains("--lease-duration") && error.contains("10s"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_bad_value_is_explained() {
+        let error = parse(&["--retry-period=2"]).unwrap_err().to_string();
+        assert!(
+            error.contains("--retry-period") && error.contains("1m30s"),
+            "{error}"
+        );
+    }
+}

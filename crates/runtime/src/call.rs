@@ -1,0 +1,163 @@
+//! One API call: a time limit around it, and what kind of failure it was.
+//!
+//! Must not know what the call does. Retrying is the caller's business; this file only says which
+//! failures leave the outcome open.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// Limit of an ordinary API call: a loaded API server answers within it, a black-holed one holds
+/// nobody up for longer.
+pub const CALL_LIMIT: Duration = Duration::from_secs(15);
+
+/// Why an API call failed.
+#[derive(Debug, Error)]
+pub enum CallError {
+    /// No answer in time; a write may still land.
+    #[error("no answer from the API server within {0:?}")]
+    TimedOut(Duration),
+    /// The API server refused, or the connection failed.
+    #[error("{}", describe(.0))]
+    Api(#[from] kube::Error),
+}
+
+/// What a failed call means for its caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Failure {
+    /// 404: the object, or a parent of it, isn't there.
+    NotFound,
+    /// 409 with reason `AlreadyExists`.
+    AlreadyExists,
+    /// Any other 409: the object moved on, or its state forbids the write.
+    Conflict,
+    /// 410: the resource version or continuation is too old.
+    Expired,
+    /// 401 or 403, admission plugins and quota included.
+    Forbidden,
+    /// 400 or 422: this request can't succeed as it is, a failed JSON-patch `test` included.
+    Invalid,
+    /// 429: the API server asks to come back later; nothing was written.
+    Throttled,
+    /// Another answer of the API server, such as 500 or 504: the outcome of a write is open.
+    Server,
+    /// No answer at all: the outcome of a write is open.
+    Unknown,
+}
+
+impl CallError {
+    /// The kind of this failure.
+    pub fn kind(&self) -> Failure {
+        match self {
+            Self::TimedOut(_) => Failure::Unknown,
+            Self::Api(error) => Failure::of(error),
+        }
+    }
+
+    /// Whether a write may have happened all the same.
+    pub fn is_open(&self) -> bool {
+        matches!(self.kind(), Failure::Server | Failure::Unknown)
+    }
+
+    /// Text of the API server's answer, or of the error, without debug noise: fit for events and
+    /// conditions.
+    pub fn message(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Failure {
+    /// The kind of a `kube` error.
+    pub fn of(error: &kube::Error) -> Self {
+        let kube::Error::Api(status) = error else {
+            return match error {
+                // What couldn't even be sent, or was answered with something unreadable, says
+                // nothing about the object.
+                kube::Error::BuildRequest(_) | kube::Error::HttpError(_) => Self::Invalid,
+                _ => Self::Unknown,
+            };
+        };
+        match status.code {
+            404 => Self::NotFound,
+            409 if status.reason == "AlreadyExists" => Self::AlreadyExists,
+            409 => Self::Conflict,
+            410 => Self::Expired,
+            401 | 403 => Self::Forbidden,
+            400 | 422 => Self::Invalid,
+            429 => Self::Throttled,
+            _ => Self::Server,
+        }
+    }
+}
+
+/// Runs `call`, for at most `limit`.
+pub async fn within<T>(
+    limit: Duration,
+    call: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, CallError> {
+    match tokio::time::timeout(limit, call).await {
+        Ok(result) => Ok(result?),
+        Err(_) => Err(CallError::TimedOut(limit)),
+    }
+}
+
+/// Says in one line what a `kube` error is; its own text repeats the whole status as debug output.
+pub fn describe(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        kube::Error::Api(status) => format!("status {} {}", status.code, status.reason),
+        other => {
+            let mut text = other.to_string();
+            let mut source = std::error::Error::source(other);
+            while let Some(error) = source {
+                let part = error.to_string();
+                if !text.contains(&part) {
+                    text = format!("{text}: {part}");
+                }
+                source = error.source();
+            }
+            text
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    fn api_error(code: u16, reason: &str) -> kube::Error {
+        kube::Error::Api(Status::failure("no luck", reason).with_code(code).boxed())
+    }
+
+    #[test]
+    fn failures_are_told_apart() {
+        for (code, reason, want) in [
+            (404, "NotFound", Failure::NotFound),
+            (409, "AlreadyExists", Failure::AlreadyExists),
+            (409, "Conflict", Failure::Conflict),
+            (410, "Expired", Failure::Expired),
+            (403, "Forbidden", Failure::Forbidden),
+            (401, "Unauthorized", Failure::Forbidden),
+            (422, "Invalid", Failure::Invalid),
+            (429, "TooManyRequests", Failure::Throttled),
+            (500, "InternalError", Failure::Server),
+            (504, "Timeout", Failure::Server),
+        ] {
+            let error = CallError::from(api_error(code, reason));
+            assert_eq!(error.kind(), want, "{code} {reason}");
+            assert_eq!(error.is_open(), code >= 500, "{code}");
+            assert_eq!(error.message(), "no luck");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_without_answer_ends_with_an_open_outcome() {
+        let limit = Duration::from_secs(3);
+        let call = std::future::pending::<Result<(), kube::Error>>();
+        let error = within(limit, call).await.unwrap_err();
+        assert!(matches!(error, CallError::TimedOut(l) if l == limit));
+        assert!(error.is_open());
+    }
+}

@@ -1,0 +1,330 @@
+//! Serving an axum router over TLS: accept loop, handshake and header limits, graceful end.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use thiserror::Error;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::tls::{Certificates, TlsError};
+
+/// Limits of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServeLimits {
+    /// For a TLS handshake.
+    pub handshake: Duration,
+    /// For the headers of a request.
+    pub headers: Duration,
+    /// For open requests to finish after the end was asked for.
+    pub drain: Duration,
+    /// Connections open at once; further ones wait in the kernel's queue.
+    pub connections: usize,
+}
+
+impl Default for ServeLimits {
+    fn default() -> Self {
+        Self {
+            handshake: Duration::from_secs(10),
+            headers: Duration::from_secs(15),
+            drain: Duration::from_secs(20),
+            connections: 1024,
+        }
+    }
+}
+
+/// Why a server can't start or go on.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// The address can't be bound.
+    #[error("failed to listen on {addr}: {source}")]
+    Bind {
+        /// Address as configured.
+        addr: SocketAddr,
+        /// What is wrong.
+        #[source]
+        source: std::io::Error,
+    },
+    /// TLS can't be configured.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
+/// A bound TLS server that doesn't serve yet.
+#[derive(Debug)]
+pub struct TlsServer {
+    listener: TcpListener,
+    addr: SocketAddr,
+    acceptor: TlsAcceptorConfig,
+    limits: ServeLimits,
+}
+
+/// `TlsAcceptor` has no `Debug`.
+struct TlsAcceptorConfig(TlsAcceptor);
+
+impl std::fmt::Debug for TlsAcceptorConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TlsAcceptor")
+    }
+}
+
+impl TlsServer {
+    /// Binds `addr`. Handshakes use what `certificates` hold at that moment.
+    pub async fn bind(
+        addr: SocketAddr,
+        certificates: &Certificates,
+        limits: ServeLimits,
+    ) -> Result<Self, ServeError> {
+        let config = certificates.server_config()?;
+        let wrap = |source| ServeError::Bind { addr, source };
+        let listener = TcpListener::bind(addr).await.map_err(wrap)?;
+        let addr = listener.local_addr().map_err(wrap)?;
+        let acceptor = TlsAcceptorConfig(TlsAcceptor::from(Arc::new(config)));
+        tracing::info!(%addr, "TLS server listens");
+        Ok(Self {
+            listener,
+            addr,
+            acceptor,
+            limits,
+        })
+    }
+
+    /// The address really bound.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Serves `router` until `token` is cancelled; then accepts no more, lets open requests finish,
+    /// and cuts what is left after the drain limit. HTTP/1.1 upgrades work, but an upgraded
+    /// connection isn't waited for: whoever takes it over tracks it.
+    pub async fn serve(self, router: Router, token: CancellationToken) {
+        let slots = Arc::new(Semaphore::new(self.limits.connections));
+        let graceful = GracefulShutdown::new();
+        let abort = CancellationToken::new();
+        let connections = TaskTracker::new();
+        let mut http = auto::Builder::new(TokioExecutor::new());
+        http.http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.limits.headers);
+        http.http2()
+            .timer(TokioTimer::new())
+            .keep_alive_interval(Some(Duration::from_secs(30)));
+
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = token.cancelled() => break,
+                accepted = accept(&self.listener, &slots) => accepted,
+            };
+            let Some((stream, slot)) = accepted else {
+                continue;
+            };
+            let acceptor = self.acceptor.0.clone();
+            let handshake_limit = self.limits.handshake;
+            let service = TowerToHyperService::new(router.clone());
+            let (http, watcher, abort) = (http.clone(), graceful.watcher(), abort.clone());
+            connections.spawn(async move {
+                let _slot = slot;
+                let work = async move {
+                    let handshake = tokio::time::timeout(handshake_limit, acceptor.accept(stream));
+                    let tls = match handshake.await {
+                        Ok(Ok(tls)) => tls,
+                        // Port scans and probes end here: nothing to do for anybody.
+                        Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake failed"),
+                        Err(_) => return tracing::debug!("TLS handshake took too long"),
+                    };
+                    let connection = http
+                        .serve_connection_with_upgrades(TokioIo::new(tls), service)
+                        .into_owned();
+                    if let Err(error) = watcher.watch(connection).await {
+                        tracing::debug!(%error, "connection ended");
+                    }
+                };
+                tokio::select! {
+                    () = work => {}
+                    () = abort.cancelled() => {}
+                }
+            });
+        }
+
+        drop(self.listener);
+        connections.close();
+        let drained = async {
+            graceful.shutdown().await;
+            connections.wait().await;
+        };
+        if tokio::time::timeout(self.limits.drain, drained)
+            .await
+            .is_err()
+        {
+            tracing::warn!(
+                open = connections.len(),
+                "cutting connections that didn't finish"
+            );
+            abort.cancel();
+            connections.wait().await;
+        }
+    }
+}
+
+/// One connection with its slot, or `None` after a failure that concerns only one connection.
+async fn accept(
+    listener: &TcpListener,
+    slots: &Arc<Semaphore>,
+) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let slot = slots.clone().acquire_owned().await.ok()?;
+    match listener.accept().await {
+        Ok((stream, _)) => {
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(%error, "connection keeps Nagle's algorithm");
+            }
+            Some((stream, slot))
+        }
+        Err(error) => {
+            tracing::warn!(%error, "failed to accept a connection");
+            // Out of file descriptors, most likely: trying again at once would spin.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::routing::get;
+    use rustls::pki_types::ServerName;
+    use rustls::{ClientConfig, RootCertStore};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::sync::Notify;
+    use tokio_rustls::TlsConnector;
+    use tokio_rustls::client::TlsStream;
+
+    use super::*;
+
+    struct Fixture {
+        addr: SocketAddr,
+        connector: TlsConnector,
+        token: CancellationToken,
+        serving: tokio::task::JoinHandle<()>,
+    }
+
+    async fn serve(router: Router, limits: ServeLimits) -> Fixture {
+        let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let certificates = Certificates::new();
+        certificates
+            .replace(
+                pair.cert.pem().as_bytes(),
+                pair.signing_key.serialize_pem().as_bytes(),
+            )
+            .unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(pair.cert.der().clone()).unwrap();
+        let client =
+            ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+                .with_safe_default_protocol_versions()
+                .unwrap()
+                .with_root_certificates(roots)
+                .with_no_client_auth();
+        let server = TlsServer::bind("127.0.0.1:0".parse().unwrap(), &certificates, limits)
+            .await
+            .unwrap();
+        let addr = server.local_addr();
+        let token = CancellationToken::new();
+        let serving = tokio::spawn(server.serve(router, token.clone()));
+        Fixture {
+            addr,
+            connector: TlsConnector::from(Arc::new(client)),
+            token,
+            serving,
+        }
+    }
+
+    impl Fixture {
+        async fn request(&self, path: &str) -> TlsStream<TcpStream> {
+            let stream = TcpStream::connect(self.addr).await.unwrap();
+            let name = ServerName::try_from("localhost").unwrap();
+            let mut tls = self.connector.connect(name, stream).await.unwrap();
+            let head =
+                format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+            tls.write_all(head.as_bytes()).await.unwrap();
+            tls
+        }
+    }
+
+    async fn answer(mut tls: TlsStream<TcpStream>) -> String {
+        let mut text = String::new();
+        // A server that cuts the connection doesn't say goodbye in TLS.
+        let _ = tls.read_to_string(&mut text).await;
+        text
+    }
+
+    #[tokio::test]
+    async fn open_requests_finish_before_the_end() {
+        let (entered, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (inside, gate) = (entered.clone(), go_on.clone());
+        let router = Router::new().route(
+            "/slow",
+            get(move || async move {
+                inside.notify_one();
+                gate.notified().await;
+                "done"
+            }),
+        );
+        let fixture = serve(router, ServeLimits::default()).await;
+        let request = fixture.request("/slow").await;
+        entered.notified().await;
+        fixture.token.cancel();
+        go_on.notify_one();
+        assert!(answer(request).await.ends_with("done"));
+        fixture.serving.await.unwrap();
+        assert!(TcpStream::connect(fixture.addr).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn what_does_not_finish_is_cut() {
+        let entered = Arc::new(Notify::new());
+        let inside = entered.clone();
+        let router = Router::new().route(
+            "/stuck",
+            get(move || async move {
+                inside.notify_one();
+                std::future::pending::<()>().await;
+            }),
+        );
+        let limits = ServeLimits {
+            drain: Duration::from_millis(50),
+            ..ServeLimits::default()
+        };
+        let fixture = serve(router, limits).await;
+        let request = fixture.request("/stuck").await;
+        entered.notified().await;
+        fixture.token.cancel();
+        fixture.serving.await.unwrap();
+        assert_eq!(answer(request).await, "");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_does_not_shake_hands_is_dropped_and_blocks_nobody() {
+        let router = Router::new().route("/", get(async || "hello"));
+        let limits = ServeLimits {
+            handshake: Duration::from_millis(50),
+            connections: 1,
+            ..ServeLimits::default()
+        };
+        let fixture = serve(router, limits).await;
+        let mut silent = TcpStream::connect(fixture.addr).await.unwrap();
+        assert_eq!(silent.read(&mut [0; 1]).await.unwrap(), 0);
+        assert!(answer(fixture.request("/").await).await.ends_with("hello"));
+        fixture.token.cancel();
+        fixture.serving.await.unwrap();
+    }
+}
