@@ -75,8 +75,8 @@ fn with_hash(limit: usize, text: &str, key: &str) -> String {
     format!("{kept}-{}", hash(key))
 }
 
-/// First [`HASH_DIGITS`] hexadecimal digits of the SHA-256 of `key`.
-fn hash(key: &str) -> String {
+/// First ten hexadecimal digits of the SHA-256 of `key`, as in all names above.
+pub fn hash(key: &str) -> String {
     let digest = Sha256::digest(key.as_bytes());
     digest
         .iter()
