@@ -1,0 +1,53 @@
+# Everything that one does here, by name. Needed: Rust 1.95 with rustfmt and clippy, Go, make, git, a C compiler.
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+
+CARGO ?= cargo
+# Programs of the debug profile: demo and tests share it, so that everything is built once.
+BIN := $(or $(CARGO_TARGET_DIR),target)/debug
+# Always the whole workspace: another selection of packages would choose other features, and build everything twice.
+ALL := --workspace --locked
+
+include e2e/tools/tools.mk
+
+.PHONY: help
+help: ## Show this list
+	@echo 'make TARGET, where TARGET is one of:'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST) | sort
+
+.PHONY: demo
+demo: tools-clusters ## Show the main job on three local clusters (KEEP=1 leaves them running)
+	@$(CARGO) build $(ALL) --bins
+	@$(BIN)/demo $(if $(KEEP),--keep)
+
+.PHONY: test
+test: tools-clusters fmt-check lint unit doc ## Run every check that a change has to pass
+
+.PHONY: fmt
+fmt: ## Format all Rust code
+	@$(CARGO) fmt --all
+
+.PHONY: fmt-check
+fmt-check:
+	@$(CARGO) fmt --all --check
+
+.PHONY: lint
+lint: ## Run clippy; a warning fails
+	@$(CARGO) clippy $(ALL) --all-targets --quiet -- -D warnings
+
+# The tests of the clusters start pilotage itself, so the binary comes first.
+.PHONY: unit
+unit: tools-clusters
+	@$(CARGO) test $(ALL)
+
+.PHONY: doc
+doc: ## Build the documentation of the crates; a warning fails
+	@RUSTDOCFLAGS='-D warnings' $(CARGO) doc $(ALL) --no-deps --quiet
+
+.PHONY: crds
+crds: ## Write crds/*.yaml from the types in crates/api
+	@$(CARGO) build $(ALL) --bins --quiet
+	@$(BIN)/pilotage crds --out crds
