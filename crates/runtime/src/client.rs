@@ -16,6 +16,9 @@ use crate::args::ClientArgs;
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// Limit for a stalled write of a request.
 const WRITE_LIMIT: Duration = Duration::from_secs(15);
+/// Limit for silence on a connection in use. The API server sends a bookmark on a quiet watch about
+/// every minute, so that only a watch whose connection is dead is cut.
+const SILENCE_LIMIT: Duration = Duration::from_mins(2);
 
 /// Why there is no client.
 #[derive(Debug, Error)]
@@ -94,8 +97,8 @@ pub async fn load_config(args: &ClientArgs) -> Result<Config, ClientError> {
 /// A client for `config`, with our time-outs and User-Agent and without any rate limit of its own:
 /// the API server's priority and fairness decides who waits.
 ///
-/// There is no read time-out, since it would cut quiet watches; ordinary calls go through
-/// [`crate::call::within`], watches end by themselves when they idle.
+/// Ordinary calls go through [`crate::call::within`]; the limit for silence here is for watches, whose
+/// connection may die unnoticed. It would cut a quiet exec or log stream.
 pub fn from_config(mut config: Config, component: &str) -> Result<Client, ClientError> {
     install_crypto_provider();
     let agent = format!("pilotage/{} ({component})", env!("CARGO_PKG_VERSION"));
@@ -105,7 +108,9 @@ pub fn from_config(mut config: Config, component: &str) -> Result<Client, Client
     config.headers.push((USER_AGENT, agent));
     config.connect_timeout = Some(CONNECT_LIMIT);
     config.write_timeout = Some(WRITE_LIMIT);
-    config.read_timeout = None;
+    config.read_timeout = Some(SILENCE_LIMIT);
+    // Else the time that a connection was idle in the pool would count.
+    config.reset_reader_on_write = true;
     let server = config.cluster_url.to_string();
     Client::try_from(config).map_err(|source| ClientError::Build { server, source })
 }
