@@ -3,3 +3,5 @@
 pub mod chaperon;
 mod delegate;
 pub mod labels;
+pub mod constraints;
+pub mod manifest;
