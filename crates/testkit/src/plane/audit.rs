@@ -1,0 +1,313 @@
+//! The audit log of an API server: what it records, and reading it, so that tests can count requests. It knows
+//! nothing of how the server is started.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use crate::access::Access;
+
+/// The log can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The plane was started without an audit log.
+    #[error("this control plane keeps no audit log: build it with `.audit(…)`")]
+    Off,
+    /// The file can't be read.
+    #[error("can't read the audit log {path}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A line is no audit event.
+    #[error("the audit log has a line that is no event: {line}")]
+    Line {
+        /// The line.
+        line: String,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The marker request could not be made.
+    #[error("the marker request failed: {0}")]
+    Marker(String),
+    /// The marker never came.
+    #[error("the audit log did not show the marker request within {} s", .0.as_secs())]
+    Late(Duration),
+}
+
+/// What is recorded, at level Metadata (who, verb, resource, name, answer; no bodies).
+#[derive(Debug, Clone, PartialEq)]
+pub enum Policy {
+    /// Every request.
+    All,
+    /// Requests that write; no get, list and watch.
+    Writes,
+    /// Rules of `audit.k8s.io/v1`, as a JSON array.
+    Rules(serde_json::Value),
+}
+
+/// Where [`Log::settle`]'s requests go. The object doesn't exist.
+const MARKER: &str = "testkit-audit-marker";
+/// How long a written event may take to appear.
+const SETTLE: Duration = Duration::from_secs(20);
+
+impl Policy {
+    /// The policy file (JSON is YAML).
+    pub(super) fn yaml(&self) -> String {
+        let marker = json!({
+            "level": "Metadata",
+            "verbs": ["get"],
+            "resources": [{ "group": "", "resources": ["namespaces"], "resourceNames": [MARKER] }],
+        });
+        let mut rules = vec![marker];
+        match self {
+            Self::All => rules.push(json!({ "level": "Metadata" })),
+            Self::Writes => {
+                rules.push(json!({ "level": "None", "verbs": ["get", "list", "watch"] }));
+                rules.push(json!({ "level": "Metadata" }));
+            }
+            Self::Rules(serde_json::Value::Array(own)) => rules.extend(own.iter().cloned()),
+            Self::Rules(other) => rules.push(other.clone()),
+        }
+        json!({
+            "apiVersion": "audit.k8s.io/v1",
+            "kind": "Policy",
+            // A watch is seen when it starts, any other request when it is answered.
+            "omitStages": ["RequestReceived"],
+            "omitManagedFields": true,
+            "rules": rules,
+        })
+        .to_string()
+    }
+}
+
+/// One request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its number, given by the server.
+    pub id: String,
+    /// `create`, `patch`, `watch`…
+    pub verb: String,
+    /// Who asked.
+    pub user: String,
+    /// The asking program.
+    pub user_agent: String,
+    /// API group; empty for the core group.
+    pub group: String,
+    /// Resource, such as `pods`; empty for paths that are none.
+    pub resource: String,
+    /// Subresource, such as `binding` or `status`, or empty.
+    pub subresource: String,
+    /// Namespace, or empty.
+    pub namespace: String,
+    /// Name, or empty.
+    pub name: String,
+    /// Path and query.
+    pub uri: String,
+    /// HTTP status of the answer.
+    pub code: u16,
+    /// When it arrived (RFC 3339, microseconds).
+    pub received: String,
+}
+
+impl Entry {
+    /// It was answered with 2xx.
+    pub fn accepted(&self) -> bool {
+        (200..300).contains(&self.code)
+    }
+
+    /// An accepted binding of a pod, by either of the two ways to post one.
+    pub fn is_binding(&self) -> bool {
+        self.accepted()
+            && self.verb == "create"
+            && (self.resource == "bindings"
+                || (self.resource == "pods" && self.subresource == "binding"))
+    }
+
+    /// `pods` or `pods/status`.
+    pub fn full_resource(&self) -> String {
+        if self.subresource.is_empty() {
+            self.resource.clone()
+        } else {
+            format!("{}/{}", self.resource, self.subresource)
+        }
+    }
+}
+
+/// The audit log of a running plane.
+#[derive(Debug, Clone)]
+pub struct Log {
+    path: PathBuf,
+    admin: Access,
+}
+
+impl Log {
+    pub(super) fn new(path: PathBuf, admin: Access) -> Self {
+        Self { path, admin }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Every request that was answered before this call, in the order of their arrival. The server writes an event
+    /// after its answer, so a marker request is sent and waited for.
+    pub async fn entries(&self) -> Result<Vec<Entry>, Error> {
+        self.settle().await?;
+        let text = self.read()?;
+        let mut by_id: BTreeMap<String, Entry> = BTreeMap::new();
+        for line in text.lines() {
+            let event: Event = serde_json::from_str(line).map_err(|source| Error::Line {
+                line: line.to_owned(),
+                source,
+            })?;
+            if event.is_marker() {
+                continue;
+            }
+            let entry = Entry::from(event);
+            by_id.insert(entry.id.clone(), entry);
+        }
+        let mut entries: Vec<Entry> = by_id.into_values().collect();
+        entries.sort_by(|a, b| a.received.cmp(&b.received));
+        Ok(entries)
+    }
+
+    /// How many of [`Self::entries`] pass.
+    pub async fn count(&self, pass: impl Fn(&Entry) -> bool) -> Result<usize, Error> {
+        Ok(self
+            .entries()
+            .await?
+            .iter()
+            .filter(|entry| pass(entry))
+            .count())
+    }
+
+    /// Number of requests by verb and resource of those of [`Self::entries`] that pass.
+    pub async fn table(
+        &self,
+        pass: impl Fn(&Entry) -> bool,
+    ) -> Result<BTreeMap<(String, String), usize>, Error> {
+        let mut table = BTreeMap::new();
+        for entry in self.entries().await?.iter().filter(|entry| pass(entry)) {
+            *table
+                .entry((entry.verb.clone(), entry.full_resource()))
+                .or_default() += 1;
+        }
+        Ok(table)
+    }
+
+    async fn settle(&self) -> Result<(), Error> {
+        let id = format!("marker-{}-{}", std::process::id(), crate::unique());
+        let client = self
+            .admin
+            .client()
+            .map_err(|error| Error::Marker(error.to_string()))?;
+        let request = http::Request::get(format!("/api/v1/namespaces/{MARKER}"))
+            .header("Audit-ID", &id)
+            .body(Vec::new())
+            .map_err(|error| Error::Marker(error.to_string()))?;
+        match client.request_text(request).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Ok(_) => {}
+            Err(error) => return Err(Error::Marker(error.to_string())),
+        }
+        // A file that another process appends to can't be watched through the API; the wait is bounded.
+        let deadline = Instant::now() + SETTLE;
+        while !self.read()?.contains(&id) {
+            if Instant::now() >= deadline {
+                return Err(Error::Late(SETTLE));
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        Ok(())
+    }
+
+    /// Whole lines only: the last one may be half written.
+    fn read(&self) -> Result<String, Error> {
+        let text = std::fs::read(&self.path).map_err(|source| Error::Read {
+            path: self.path.clone(),
+            source,
+        })?;
+        let end = text
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |end| end + 1);
+        Ok(String::from_utf8_lossy(&text[..end]).into_owned())
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Event {
+    #[serde(rename = "auditID")]
+    audit_id: String,
+    verb: String,
+    #[serde(rename = "requestURI")]
+    request_uri: String,
+    #[serde(default)]
+    user: User,
+    #[serde(default)]
+    user_agent: String,
+    #[serde(default)]
+    object_ref: ObjectRef,
+    #[serde(default)]
+    response_status: ResponseStatus,
+    #[serde(default)]
+    request_received_timestamp: String,
+}
+
+#[derive(Deserialize, Default)]
+struct User {
+    #[serde(default)]
+    username: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct ObjectRef {
+    resource: String,
+    subresource: String,
+    namespace: String,
+    name: String,
+    api_group: String,
+}
+
+#[derive(Deserialize, Default)]
+struct ResponseStatus {
+    #[serde(default)]
+    code: u16,
+}
+
+impl Event {
+    fn is_marker(&self) -> bool {
+        self.object_ref.resource == "namespaces" && self.object_ref.name == MARKER
+    }
+}
+
+impl From<Event> for Entry {
+    fn from(event: Event) -> Self {
+        Self {
+            id: event.audit_id,
+            verb: event.verb,
+            user: event.user.username,
+            user_agent: event.user_agent,
+            group: event.object_ref.api_group,
+            resource: event.object_ref.resource,
+            subresource: event.object_ref.subresource,
+            namespace: event.object_ref.namespace,
+            name: event.object_ref.name,
+            uri: event.request_uri,
+            code: event.response_status.code,
+            received: event.request_received_timestamp,
+        }
+    }
+}

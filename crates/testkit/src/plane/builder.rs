@@ -1,0 +1,344 @@
+//! Builds a control plane: what it consists of, and the order in which that starts.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::{Node, ServiceAccount};
+use kube::{Api, Client};
+use serde_json::Value;
+
+use super::certs::Authority;
+use super::{
+    ControlPlane, Error, Part, Running, StartTimes, apiserver, audit, controller_manager, etcd,
+    kwok, nodes,
+};
+use crate::access::{Access, Credential};
+use crate::apply;
+use crate::dirs::{self, RunDir};
+use crate::namespace;
+use crate::ports::Port;
+use crate::process::Process;
+use crate::ready::Probe;
+use crate::tools::Tools;
+use crate::wait;
+
+/// How long one part may take to answer: seconds on an idle machine, far more while others build on it.
+pub(super) const START_LIMIT: Duration = Duration::from_secs(120);
+/// The ports are ours by lock, but a stranger may have taken one.
+const ATTEMPTS: u32 = 3;
+pub(super) const ADMIN_KUBECONFIG: &str = "admin.kubeconfig";
+
+/// What a control plane consists of. Everything is off unless asked for, except the CRDs.
+#[derive(Debug, Clone)]
+#[must_use = "a builder does nothing until `start` is awaited"]
+pub struct Builder {
+    name: String,
+    api_server: apiserver::Options,
+    controller_manager: Option<Vec<String>>,
+    scheduler: Option<Vec<String>>,
+    kwok: Option<Vec<Node>>,
+    crds: Vec<Value>,
+    crd_directory: Option<PathBuf>,
+    tools: Option<Tools>,
+}
+
+impl Builder {
+    pub(super) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            api_server: apiserver::Options::default(),
+            controller_manager: None,
+            scheduler: None,
+            kwok: None,
+            crds: Vec::new(),
+            crd_directory: Some(dirs::workspace_root().join("crds")),
+            tools: None,
+        }
+    }
+
+    /// With kube-controller-manager: Deployments, Jobs, garbage collection, node lifecycle, certificate signing.
+    pub fn controller_manager(self) -> Self {
+        self.controller_manager_args(std::iter::empty::<String>())
+    }
+
+    /// With kube-controller-manager and further flags, such as `--node-monitor-grace-period=20s`.
+    pub fn controller_manager_args(
+        mut self,
+        args: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        let all = self.controller_manager.get_or_insert_default();
+        all.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// With the stock kube-scheduler.
+    pub fn scheduler(self) -> Self {
+        self.scheduler_args(std::iter::empty::<String>())
+    }
+
+    /// With the stock kube-scheduler and further flags.
+    pub fn scheduler_args(mut self, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let all = self.scheduler.get_or_insert_default();
+        all.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// With kwok and these nodes (more can come later). See [`crate::build::node()`].
+    pub fn kwok(mut self, nodes: impl IntoIterator<Item = Node>) -> Self {
+        self.kwok.get_or_insert_default().extend(nodes);
+        self
+    }
+
+    /// CRDs from the YAML files of this directory instead of the workspace's `crds/`.
+    pub fn crds(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.crd_directory = Some(directory.into());
+        self
+    }
+
+    /// No CRDs but those given by [`Self::crd`].
+    pub fn no_crds(mut self) -> Self {
+        self.crd_directory = None;
+        self
+    }
+
+    /// A CRD more.
+    pub fn crd(mut self, crd: Value) -> Self {
+        self.crds.push(crd);
+        self
+    }
+
+    /// With an audit log.
+    pub fn audit(mut self, policy: audit::Policy) -> Self {
+        self.api_server.audit = Some(policy);
+        self
+    }
+
+    /// For load: no limits on requests in flight, no priority and fairness.
+    pub fn for_load(mut self) -> Self {
+        self.api_server.unlimited = true;
+        self
+    }
+
+    /// Further flags of the API server.
+    pub fn api_server_args(mut self, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.api_server
+            .args
+            .extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Other tools than those of the workspace.
+    pub fn tools(mut self, tools: Tools) -> Self {
+        self.tools = Some(tools);
+        self
+    }
+
+    /// Starts it. When this returns, the CRDs are served, the nodes are ready and the namespace `default` has its
+    /// service account.
+    pub async fn start(self) -> Result<ControlPlane, Error> {
+        let mut attempt = 1;
+        loop {
+            match self.start_once().await {
+                Err(error) if error.is_port_conflict() && attempt < ATTEMPTS => attempt += 1,
+                result => return result,
+            }
+        }
+    }
+
+    async fn start_once(&self) -> Result<ControlPlane, Error> {
+        let begin = Instant::now();
+        let mut started = StartTimes::default();
+        let mut done = |step| started.steps.push((step, begin.elapsed()));
+
+        let tools = match &self.tools {
+            Some(tools) => tools.clone(),
+            None => Tools::find()?,
+        };
+        let run = RunDir::create(&self.name).map_err(Error::Prepare)?;
+        let directory = run.path().to_owned();
+        std::fs::create_dir_all(run.data()).map_err(Error::Prepare)?;
+        let port = || Port::reserve().map_err(Error::Prepare);
+        let (etcd_client, etcd_peer, api) = (port()?, port()?, port()?);
+
+        let authority = Authority::new(&format!("testkit-{}", self.name))?;
+        apiserver::write_files(&directory, &authority, &self.api_server)?;
+        let access = |user: &str, group: Option<&str>| -> Result<Access, Error> {
+            let credential = Credential::Certificate(authority.client(user, group)?);
+            let ca = (authority.certificate(), authority.certificate_der());
+            Ok(Access::new(
+                &self.name,
+                &format!("https://{}", api.address()),
+                ca,
+                credential,
+            ))
+        };
+        let admin = access("testkit-admin", Some("system:masters"))?;
+        admin.write(&directory.join(ADMIN_KUBECONFIG))?;
+        let client = admin.client()?;
+
+        let mut running = Running {
+            parts: BTreeMap::new(),
+            run,
+            _ports: Vec::new(),
+        };
+        let (spec, probe) = etcd::spec(&tools, &directory, &etcd_client, &etcd_peer)?;
+        // The API server looks for etcd once a second only, so it is started when etcd serves.
+        running.start(Part::Etcd, "etcd", spec, probe).await?;
+        running.ready(Part::Etcd).await?;
+        done("etcd");
+        let spec = apiserver::spec(&tools, &directory, &api, &etcd_client, &self.api_server)?;
+        let probe = Probe::Https {
+            access: Box::new(admin.clone()),
+            path: "/readyz",
+        };
+        running
+            .start(Part::ApiServer, "kube-apiserver", spec, probe)
+            .await?;
+        running.ready(Part::ApiServer).await?;
+        done("kube-apiserver");
+
+        // The garbage collector learns a new CRD late, so they come before it.
+        apply::apply_values(&client, self.all_crds()?, "default").await?;
+        done("CRDs");
+
+        let mut ports = vec![etcd_client, etcd_peer];
+        if let Some(args) = &self.controller_manager {
+            let port = port()?;
+            let own = access(controller_manager::USER, None)?;
+            let (spec, probe) = controller_manager::spec(&tools, &directory, &port, &own, args)?;
+            running
+                .start(
+                    Part::ControllerManager,
+                    "kube-controller-manager",
+                    spec,
+                    probe,
+                )
+                .await?;
+            ports.push(port);
+        }
+        if let Some(args) = &self.scheduler {
+            let port = port()?;
+            let own = access(controller_manager::SCHEDULER_USER, None)?;
+            let (spec, probe) =
+                controller_manager::scheduler_spec(&tools, &directory, &port, &own, args)?;
+            running
+                .start(Part::Scheduler, "kube-scheduler", spec, probe)
+                .await?;
+            ports.push(port);
+        }
+        if self.kwok.is_some() {
+            // It writes nodes, leases and pods as many a node does: the group of administrators is the simplest.
+            let own = access(kwok::USER, Some("system:masters"))?;
+            let spec = kwok::spec(&tools, &directory, &own)?;
+            running.start(Part::Kwok, "kwok", spec, Probe::None).await?;
+        }
+        let has_manager = self.controller_manager.is_some();
+        tokio::try_join!(
+            running.ready(Part::ControllerManager),
+            running.ready(Part::Scheduler),
+            default_account(&client, has_manager),
+            running.nodes(&client, self.kwok.clone().unwrap_or_default(), has_manager),
+        )?;
+        done("the rest");
+        ports.push(api);
+        running._ports = ports;
+        tracing::info!(name = self.name, %started, "control plane is up");
+        Ok(ControlPlane {
+            name: self.name.clone(),
+            running: Some(running),
+            admin,
+            authority,
+            directory,
+            tools,
+            audits: self.api_server.audit.is_some(),
+            started,
+        })
+    }
+
+    fn all_crds(&self) -> Result<Vec<Value>, Error> {
+        let mut crds = self.crds.clone();
+        let Some(directory) = self
+            .crd_directory
+            .as_ref()
+            .filter(|directory| directory.is_dir())
+        else {
+            return Ok(crds);
+        };
+        let unreadable = |source| Error::File {
+            path: directory.clone(),
+            source,
+        };
+        let mut files: Vec<PathBuf> = std::fs::read_dir(directory)
+            .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
+            .map_err(unreadable)?;
+        files.retain(|file| {
+            file.extension()
+                .is_some_and(|extension| extension == "yaml")
+        });
+        files.sort();
+        for file in files {
+            let text = std::fs::read_to_string(&file).map_err(|source| Error::File {
+                path: file.clone(),
+                source,
+            })?;
+            crds.extend(apply::documents(&text)?);
+        }
+        Ok(crds)
+    }
+}
+
+impl Running {
+    async fn start(
+        &mut self,
+        part: Part,
+        name: &str,
+        spec: crate::supervisor::Spec,
+        probe: Probe,
+    ) -> Result<(), Error> {
+        self.parts
+            .insert(part, Process::start(name, spec, probe).await?);
+        Ok(())
+    }
+
+    /// At once when the part was not asked for.
+    async fn ready(&self, part: Part) -> Result<(), Error> {
+        match self.parts.get(&part) {
+            Some(process) => Ok(process.ready(START_LIMIT).await?),
+            None => Ok(()),
+        }
+    }
+
+    /// Creates nodes, unless kwok ends before they are ready.
+    async fn nodes(
+        &self,
+        client: &Client,
+        wanted: Vec<Node>,
+        has_manager: bool,
+    ) -> Result<(), Error> {
+        let Some(kwok) = self.parts.get(&Part::Kwok) else {
+            return Ok(());
+        };
+        tokio::select! {
+            created = nodes::create(client, wanted, has_manager) => created,
+            ended = kwok.ended() => Err(ended.into()),
+        }
+    }
+}
+
+/// The controller manager makes it where there is one; seeing it is the proof that its controllers work.
+async fn default_account(client: &Client, has_manager: bool) -> Result<(), Error> {
+    if !has_manager {
+        for name in ["default", "kube-system"] {
+            namespace::default_account(client, name).await?;
+        }
+        return Ok(());
+    }
+    let api: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
+    wait::wait_for(&api, "default", |_| true, START_LIMIT)
+        .await
+        .map(drop)
+        .map_err(Error::wait(
+            "the controller manager made no service account",
+        ))
+}

@@ -1,0 +1,393 @@
+//! One control plane: its parts as processes, who may talk to it, and its end. How the parts are started is in
+//! [`builder`](self) and one file a part.
+
+mod apiserver;
+pub mod audit;
+mod builder;
+pub mod certs;
+mod controller_manager;
+mod etcd;
+mod identity;
+pub mod kwok;
+mod nodes;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Namespace, Node};
+use kube::api::DynamicObject;
+use kube::{Api, Client};
+
+pub use self::builder::Builder;
+use self::certs::Authority;
+use crate::access::{self, Access};
+use crate::apply;
+use crate::cli;
+use crate::dirs::RunDir;
+use crate::namespace::TestNamespace;
+use crate::ports::Port;
+use crate::process::{self, Process};
+use crate::supervisor::{Exit, Signal};
+use crate::tools::{self, Tools};
+use crate::wait::WaitError;
+
+/// How long the parts may take to end when asked to.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// A control plane can't be started or used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A tool is missing.
+    #[error(transparent)]
+    Tool(#[from] tools::Error),
+    /// No directory, or no port, for the run.
+    #[error("can't prepare a directory and ports for the control plane")]
+    Prepare(#[source] std::io::Error),
+    /// A configuration file can't be read or written.
+    #[error("can't use {path}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// No certificate.
+    #[error(transparent)]
+    Certificate(#[from] certs::Error),
+    /// No client or kubeconfig.
+    #[error(transparent)]
+    Access(#[from] access::Error),
+    /// A part did not start or stopped.
+    #[error(transparent)]
+    Process(#[from] process::Error),
+    /// The CRDs, or other YAML, were refused.
+    #[error(transparent)]
+    Apply(#[from] apply::Error),
+    /// The API server refused a request.
+    #[error("{what}")]
+    Request {
+        /// What was asked.
+        what: String,
+        /// Why not.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// Something that must appear did not.
+    #[error("{what}: {source}")]
+    Wait {
+        /// What should have come.
+        what: String,
+        /// What came.
+        source: Box<WaitError>,
+    },
+    /// The part was not asked for when the plane was built.
+    #[error("this control plane has no {0:?}")]
+    NoPart(Part),
+    /// `kubectl` or `helm` failed.
+    #[error(transparent)]
+    Command(#[from] cli::Error),
+    /// No audit log, or none to read.
+    #[error(transparent)]
+    Audit(#[from] audit::Error),
+}
+
+impl Error {
+    fn request(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
+        move |source| Self::Request {
+            what: what.into(),
+            source: Box::new(source),
+        }
+    }
+
+    fn wait(what: impl Into<String>) -> impl FnOnce(WaitError) -> Self {
+        move |source| Self::Wait {
+            what: what.into(),
+            source: Box::new(source),
+        }
+    }
+
+    fn is_port_conflict(&self) -> bool {
+        matches!(self, Self::Process(error) if error.is_port_conflict())
+    }
+}
+
+/// Parts of a control plane, in the order in which they start. They stop in the opposite order: an API server whose
+/// etcd went first can hang for minutes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// etcd.
+    Etcd,
+    /// kube-apiserver.
+    ApiServer,
+    /// kube-controller-manager.
+    ControllerManager,
+    /// kube-scheduler.
+    Scheduler,
+    /// kwok.
+    Kwok,
+}
+
+/// How long a start took, part by part.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StartTimes {
+    /// From the beginning until this step was done.
+    pub steps: Vec<(&'static str, Duration)>,
+}
+
+impl std::fmt::Display for StartTimes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (index, (step, time)) in self.steps.iter().enumerate() {
+            let separator = if index == 0 { "" } else { ", " };
+            write!(f, "{separator}{step} {:.2} s", time.as_secs_f32())?;
+        }
+        Ok(())
+    }
+}
+
+/// A running control plane. Dropping it stops it in the background.
+#[derive(Debug)]
+pub struct ControlPlane {
+    name: String,
+    running: Option<Running>,
+    admin: Access,
+    authority: Authority,
+    directory: PathBuf,
+    tools: Tools,
+    audits: bool,
+    started: StartTimes,
+}
+
+#[derive(Debug)]
+struct Running {
+    parts: BTreeMap<Part, Process>,
+    run: RunDir,
+    _ports: Vec<Port>,
+}
+
+impl ControlPlane {
+    /// A control plane of etcd and an API server; the builder adds the rest. `name` appears in paths and kubeconfigs.
+    pub fn builder(name: &str) -> Builder {
+        Builder::new(name)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where its logs are.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// How long the start took.
+    pub fn start_times(&self) -> &StartTimes {
+        &self.started
+    }
+
+    /// `https://127.0.0.1:…`
+    pub fn url(&self) -> &str {
+        self.admin.server()
+    }
+
+    /// The tools that it was started with.
+    pub fn tools(&self) -> &Tools {
+        &self.tools
+    }
+
+    /// A client in the group `system:masters`, for what a test itself does. It has connections of its own and belongs
+    /// to the runtime of the caller.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn admin(&self) -> Client {
+        #[expect(
+            clippy::expect_used,
+            reason = "the same client was made when the plane started"
+        )]
+        self.admin
+            .client()
+            .expect("a client with the administrator's certificate")
+    }
+
+    /// The administrator, for kubeconfigs and clients by another address.
+    pub fn admin_access(&self) -> &Access {
+        &self.admin
+    }
+
+    /// The administrator's kubeconfig on disk.
+    pub fn admin_kubeconfig(&self) -> PathBuf {
+        self.directory.join(builder::ADMIN_KUBECONFIG)
+    }
+
+    /// The cluster's certificate authority.
+    pub fn authority(&self) -> &Authority {
+        &self.authority
+    }
+
+    /// Whether a part runs here (or did: tests may have killed it).
+    pub fn has(&self, part: Part) -> bool {
+        self.process(part).is_ok()
+    }
+
+    /// One of its processes, to kill, freeze and restart.
+    pub fn process(&self, part: Part) -> Result<&Process, Error> {
+        self.running
+            .as_ref()
+            .and_then(|running| running.parts.get(&part))
+            .ok_or(Error::NoPart(part))
+    }
+
+    /// Sends a signal to a part.
+    pub async fn signal(&self, part: Part, signal: Signal) -> Result<(), Error> {
+        Ok(self.process(part)?.signal(signal).await?)
+    }
+
+    /// Kills a part with SIGKILL.
+    pub async fn kill(&self, part: Part) -> Result<Option<Exit>, Error> {
+        Ok(self.process(part)?.kill().await)
+    }
+
+    /// Starts a part again on the same port and data (killing it first if it still runs) and waits until it answers.
+    pub async fn restart(&self, part: Part) -> Result<(), Error> {
+        Ok(self.process(part)?.restart(builder::START_LIMIT).await?)
+    }
+
+    /// The audit log.
+    pub fn audit(&self) -> Result<audit::Log, Error> {
+        if self.audits {
+            Ok(audit::Log::new(
+                apiserver::audit_log(&self.directory),
+                self.admin.clone(),
+            ))
+        } else {
+            Err(audit::Error::Off.into())
+        }
+    }
+
+    /// Applies YAML text as administrator; objects without namespace go to `default`.
+    pub async fn apply_yaml(&self, yaml: &str) -> Result<Vec<DynamicObject>, Error> {
+        Ok(apply::apply_yaml(&self.admin(), yaml, "default").await?)
+    }
+
+    /// A namespace of its own for one test.
+    pub async fn namespace(&self, prefix: &str) -> Result<TestNamespace, Error> {
+        self.namespace_with(prefix, BTreeMap::new()).await
+    }
+
+    /// A namespace whose elected pods are delegated.
+    pub async fn elected_namespace(&self, prefix: &str) -> Result<TestNamespace, Error> {
+        use pilotage_api::keys::{NAMESPACE_LABEL, NAMESPACE_LABEL_VALUE};
+        let labels = [(NAMESPACE_LABEL.to_owned(), NAMESPACE_LABEL_VALUE.to_owned())];
+        self.namespace_with(prefix, labels.into()).await
+    }
+
+    /// A namespace with labels.
+    pub async fn namespace_with(
+        &self,
+        prefix: &str,
+        labels: BTreeMap<String, String>,
+    ) -> Result<TestNamespace, Error> {
+        let name = format!("{prefix}-{}", crate::unique());
+        TestNamespace::create(self, &name, labels).await
+    }
+
+    /// A namespace of a given name, which must not exist.
+    pub async fn named_namespace(
+        &self,
+        name: &str,
+        labels: BTreeMap<String, String>,
+    ) -> Result<TestNamespace, Error> {
+        TestNamespace::create(self, name, labels).await
+    }
+
+    /// Adds nodes and waits until they are ready; kwok keeps them alive, so it must run.
+    pub async fn add_nodes(&self, nodes: impl IntoIterator<Item = Node>) -> Result<(), Error> {
+        self.process(Part::Kwok)?;
+        let nodes = nodes.into_iter().collect();
+        nodes::create(&self.admin(), nodes, self.has(Part::ControllerManager)).await
+    }
+
+    /// UID of the namespace `kube-system`, by which Pilotage knows a source cluster.
+    pub async fn cluster_uid(&self) -> Result<String, Error> {
+        let api: Api<Namespace> = Api::all(self.admin());
+        let namespace = api
+            .get("kube-system")
+            .await
+            .map_err(Error::request("get kube-system"))?;
+        Ok(namespace.metadata.uid.unwrap_or_default())
+    }
+
+    /// Runs `kubectl` as administrator; returns its standard output.
+    pub async fn kubectl(&self, args: &[&str]) -> Result<String, Error> {
+        self.run_tool("kubectl", args, None).await
+    }
+
+    /// `kubectl` with standard input, as in `kubectl apply -f -`.
+    pub async fn kubectl_with_input(&self, args: &[&str], input: &str) -> Result<String, Error> {
+        self.run_tool("kubectl", args, Some(input)).await
+    }
+
+    /// Runs `helm` as administrator; returns its standard output.
+    pub async fn helm(&self, args: &[&str]) -> Result<String, Error> {
+        self.run_tool("helm", args, None).await
+    }
+
+    async fn run_tool(
+        &self,
+        tool: &str,
+        args: &[&str],
+        input: Option<&str>,
+    ) -> Result<String, Error> {
+        let program = self.tools.path(tool)?;
+        let command = cli::Command::new(program, &self.directory)
+            .args(args)
+            .env("KUBECONFIG", self.admin_kubeconfig())
+            // Discovery is cached by host and port, and ports are used again by other planes.
+            .env("KUBECACHEDIR", self.directory.join("data/kubectl-cache"))
+            .env("HOME", self.directory.join("data"));
+        let command = match input {
+            Some(input) => command.input(input),
+            None => command,
+        };
+        Ok(command.run().await?)
+    }
+
+    /// Stops every part and removes the data; the logs stay.
+    pub async fn stop(mut self) {
+        let Some(running) = self.running.take() else {
+            return;
+        };
+        let Running {
+            mut parts,
+            run,
+            _ports,
+        } = running;
+        let etcd = parts.remove(&Part::Etcd);
+        let api_server = parts.remove(&Part::ApiServer);
+        futures::future::join_all(parts.values().map(|part| part.stop(GRACE))).await;
+        for part in [api_server, etcd].into_iter().flatten() {
+            part.stop(GRACE).await;
+        }
+        run.remove_data();
+    }
+}
+
+impl Drop for ControlPlane {
+    fn drop(&mut self) {
+        let Some(running) = self.running.take() else {
+            return;
+        };
+        // A test has no time to wait here. If the process ends first, the supervisors do the rest.
+        let stopping = std::thread::Builder::new().name("testkit-stop".to_owned());
+        let _ = stopping.spawn(move || {
+            let Running { parts, run, _ports } = running;
+            for (_, part) in parts.into_iter().rev() {
+                part.stop_blocking(GRACE);
+            }
+            run.remove_data();
+        });
+    }
+}
