@@ -1,0 +1,230 @@
+//! Binding a pod: POST `pods/binding`, and what really happened when the answer doesn't say.
+
+use std::fmt;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use kube::api::{Api, PostParams};
+use pilotage_runtime::backoff::{Backoff, dice};
+use pilotage_runtime::call::{CallError, Failure, within};
+use serde_json::{Value, json};
+use thiserror::Error;
+use tokio::time::Instant;
+
+/// Limit of one request.
+const REQUEST_LIMIT: Duration = Duration::from_secs(5);
+/// Limit of all tries together; beyond it the pod is tried anew, and a binding that landed after all is
+/// seen on the watch.
+const BIND_LIMIT: Duration = Duration::from_secs(10);
+const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2)).spread(0.2);
+
+/// Which pod goes where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BindingRequest {
+    /// Namespace of the pod.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID: a pod made anew under the same name is never bound by an old decision.
+    pub uid: String,
+    /// If set, the pod must still be at this version.
+    pub resource_version: Option<String>,
+    /// The node.
+    pub node: String,
+}
+
+/// What became of a binding, where it isn't bound.
+#[derive(Debug, Error)]
+pub enum BindError {
+    /// The pod is gone, or another one has its name.
+    #[error("the pod is gone")]
+    Gone,
+    /// The pod is being deleted.
+    #[error("the pod is being deleted")]
+    Ending,
+    /// The pod is on another node.
+    #[error("the pod is bound to node {0:?} already")]
+    BoundElsewhere(String),
+    /// The pod changed since the version that was asked for.
+    #[error("the pod has changed: {0}")]
+    Changed(String),
+    /// The API server refuses.
+    #[error("binding was refused: {0}")]
+    Refused(#[source] CallError),
+    /// Nobody knows; it may still land.
+    #[error("the outcome of the binding is unknown: {0}")]
+    Unknown(#[source] CallError),
+}
+
+/// Binds pods through one client.
+#[derive(Clone)]
+pub struct PodBinder {
+    client: Client,
+}
+
+impl fmt::Debug for PodBinder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PodBinder")
+    }
+}
+
+impl PodBinder {
+    /// A binder for the client's cluster.
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// Binds the pod, trying again while the outcome is open. `Ok` means that the pod is on the node,
+    /// by this or by an earlier try.
+    pub async fn bind(&self, request: &BindingRequest) -> Result<(), BindError> {
+        let deadline = Instant::now() + BIND_LIMIT;
+        let mut failures = 0;
+        loop {
+            let error = match self.post(request).await {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            match error.kind() {
+                Failure::NotFound => return Err(BindError::Gone),
+                Failure::Conflict | Failure::AlreadyExists => match self.look(request).await {
+                    Ok(Look::Bound) => return Ok(()),
+                    Ok(Look::Not(reason)) => return Err(reason),
+                    Ok(Look::Unbound) => return Err(BindError::Changed(error.message())),
+                    Err(error) => return Err(BindError::Unknown(error)),
+                },
+                Failure::Forbidden | Failure::Invalid | Failure::Expired => {
+                    return Err(BindError::Refused(error));
+                }
+                Failure::Throttled | Failure::Server | Failure::Unknown => {
+                    failures += 1;
+                    let delay = RETRY.delay(failures, dice());
+                    if Instant::now() + delay >= deadline {
+                        return self.last_look(request, error).await;
+                    }
+                    tracing::debug!(%error, pod = request.name, "binding again");
+                    tokio::time::sleep(delay).await;
+                }
+            }
+        }
+    }
+
+    async fn last_look(&self, request: &BindingRequest, error: CallError) -> Result<(), BindError> {
+        match self.look(request).await {
+            Ok(Look::Bound) => Ok(()),
+            Ok(Look::Not(reason)) => Err(reason),
+            Ok(Look::Unbound) | Err(_) => Err(BindError::Unknown(error)),
+        }
+    }
+
+    async fn post(&self, request: &BindingRequest) -> Result<(), CallError> {
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &request.namespace);
+        let params = PostParams::default();
+        let body = body(request);
+        let call = api.create_subresource::<Value, Value>("binding", &request.name, &params, &body);
+        within(REQUEST_LIMIT, call).await.map(|_| ())
+    }
+
+    async fn look(&self, request: &BindingRequest) -> Result<Look, CallError> {
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &request.namespace);
+        let pod = within(REQUEST_LIMIT, api.get_opt(&request.name)).await?;
+        Ok(judge(pod.as_ref(), request))
+    }
+}
+
+/// What a live read of the pod says.
+#[derive(Debug)]
+enum Look {
+    Bound,
+    Unbound,
+    Not(BindError),
+}
+
+fn judge(pod: Option<&Pod>, request: &BindingRequest) -> Look {
+    let Some(pod) = pod.filter(|pod| pod.metadata.uid.as_ref() == Some(&request.uid)) else {
+        return Look::Not(BindError::Gone);
+    };
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
+    match node {
+        Some(node) if *node == request.node => Look::Bound,
+        Some(node) if !node.is_empty() => Look::Not(BindError::BoundElsewhere(node.clone())),
+        _ if pod.metadata.deletion_timestamp.is_some() => Look::Not(BindError::Ending),
+        _ => Look::Unbound,
+    }
+}
+
+fn body(request: &BindingRequest) -> Value {
+    let mut metadata = json!({
+        "namespace": request.namespace,
+        "name": request.name,
+        "uid": request.uid,
+    });
+    if let Some(version) = &request.resource_version {
+        metadata["resourceVersion"] = json!(version);
+    }
+    json!({
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": metadata,
+        "target": {"apiVersion": "v1", "kind": "Node", "name": request.node},
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request() -> BindingRequest {
+        BindingRequest {
+            namespace: "ns".to_owned(),
+            name: "a".to_owned(),
+            uid: "u".to_owned(),
+            resource_version: None,
+            node: "n1".to_owned(),
+        }
+    }
+
+    fn pod(uid: &str, node: Option<&str>, deleting: bool) -> Pod {
+        serde_json::from_value(json!({
+            "metadata": {
+                "uid": uid,
+                "deletionTimestamp": deleting.then_some("2024-01-01T00:00:00Z"),
+            },
+            "spec": {"containers": [], "nodeName": node},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_body_names_the_uid_and_the_version_if_asked() {
+        let plain = body(&request());
+        assert_eq!(
+            plain["metadata"],
+            json!({"namespace": "ns", "name": "a", "uid": "u"})
+        );
+        assert_eq!(plain["target"]["name"], "n1");
+        let guarded = BindingRequest {
+            resource_version: Some("7".to_owned()),
+            ..request()
+        };
+        assert_eq!(body(&guarded)["metadata"]["resourceVersion"], "7");
+    }
+
+    #[test]
+    fn a_conflict_is_explained_by_the_pod() {
+        for (pod, want) in [
+            (None, "Not(Gone)"),
+            (Some(pod("other", None, false)), "Not(Gone)"),
+            (Some(pod("u", Some("n1"), false)), "Bound"),
+            (Some(pod("u", Some("n1"), true)), "Bound"),
+            (
+                Some(pod("u", Some("n2"), false)),
+                "Not(BoundElsewhere(\"n2\"))",
+            ),
+            (Some(pod("u", None, true)), "Not(Ending)"),
+            (Some(pod("u", None, false)), "Unbound"),
+        ] {
+            assert_eq!(format!("{:?}", judge(pod.as_ref(), &request())), want);
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! feed
+mod lean;
+mod relist;

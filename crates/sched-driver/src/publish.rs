@@ -1,0 +1,12 @@
+//! What users see of scheduling: events, the `PodScheduled` condition, the nominated node.
+//!
+//! Owns how they are written; the scheduler decides what they say.
+
+mod condition;
+mod events;
+mod series;
+mod status;
+
+pub use condition::{Desired, NominatedNode, UnscheduledReason};
+pub use events::{EventType, EventWriter, Occurrence, Recorder, Regarding};
+pub(crate) use status::StatusWriter;

@@ -1,0 +1,256 @@
+//! What to write into a pod's status after a failed attempt. No clock, no client.
+//!
+//! Cluster autoscalers key on the `PodScheduled` condition, people read it in `kubectl describe`.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use serde_json::{Map, Value, json};
+
+/// The condition's type.
+pub(crate) const POD_SCHEDULED: &str = "PodScheduled";
+
+/// Why a pod isn't scheduled, as the condition's reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnscheduledReason {
+    /// No node will have it.
+    Unschedulable,
+    /// Something failed unexpectedly.
+    SchedulerError,
+}
+
+impl UnscheduledReason {
+    /// The reason's name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unschedulable => "Unschedulable",
+            Self::SchedulerError => "SchedulerError",
+        }
+    }
+}
+
+/// What becomes of `status.nominatedNodeName`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum NominatedNode {
+    /// It stays as it is.
+    #[default]
+    Keep,
+    /// It goes.
+    Clear,
+    /// It becomes this node.
+    Set(String),
+}
+
+/// What a pod's status should say.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Desired {
+    /// `PodScheduled=False` with this reason and message (in full, never cut); `None` leaves the
+    /// condition alone.
+    pub unscheduled: Option<(UnscheduledReason, String)>,
+    /// The nomination.
+    pub nominated: NominatedNode,
+}
+
+/// The strategic merge patch of `pods/status` that makes `pod` say what is desired, or `None` if it
+/// does already. It carries the UID and resource version of `pod`, so that a late failure can't
+/// overwrite what another one wrote.
+pub(crate) fn status_patch(pod: &Pod, desired: &Desired, now: Timestamp) -> Option<Value> {
+    let mut status = Map::new();
+    if let Some((reason, message)) = &desired.unscheduled
+        && let Some(condition) = condition_patch(pod, *reason, message, now)
+    {
+        // Merged with the others by its type.
+        status.insert("conditions".to_owned(), json!([condition]));
+    }
+    let nominated = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.nominated_node_name.as_deref());
+    match (
+        &desired.nominated,
+        nominated.filter(|name| !name.is_empty()),
+    ) {
+        (NominatedNode::Set(wanted), found) if found != Some(wanted) => {
+            status.insert("nominatedNodeName".to_owned(), json!(wanted));
+        }
+        (NominatedNode::Clear, Some(_)) => {
+            status.insert("nominatedNodeName".to_owned(), Value::Null);
+        }
+        _ => {}
+    }
+    if status.is_empty() {
+        return None;
+    }
+    let metadata = json!({
+        "uid": pod.metadata.uid,
+        "resourceVersion": pod.metadata.resource_version,
+    });
+    Some(json!({"metadata": metadata, "status": status}))
+}
+
+fn condition_patch(
+    pod: &Pod,
+    reason: UnscheduledReason,
+    message: &str,
+    now: Timestamp,
+) -> Option<Value> {
+    let found = find(pod);
+    let same_status = found.is_some_and(|condition| condition.status == "False");
+    if let Some(found) = found
+        && same_status
+        && found.reason.as_deref() == Some(reason.as_str())
+        && found.message.as_deref() == Some(message)
+        && found.observed_generation == pod.metadata.generation
+    {
+        return None;
+    }
+    let transition = found
+        .filter(|_| same_status)
+        .and_then(|condition| condition.last_transition_time.as_ref())
+        .map_or_else(|| json!(seconds(now)), |time| json!(time));
+    let mut condition = json!({
+        "type": POD_SCHEDULED,
+        "status": "False",
+        "reason": reason.as_str(),
+        "message": message,
+        "lastProbeTime": null,
+        "lastTransitionTime": transition,
+    });
+    if let Some(generation) = pod.metadata.generation {
+        condition["observedGeneration"] = json!(generation);
+    }
+    Some(condition)
+}
+
+fn find(pod: &Pod) -> Option<&PodCondition> {
+    pod.status
+        .as_ref()?
+        .conditions
+        .iter()
+        .flatten()
+        .find(|condition| condition.type_ == POD_SCHEDULED)
+}
+
+/// RFC 3339 without fractions, as `metav1.Time`.
+fn seconds(time: Timestamp) -> String {
+    format!("{time:.0}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now() -> Timestamp {
+        Timestamp::new(1_700_000_000, 999_000_000).unwrap()
+    }
+
+    fn pod(status: &Value) -> Pod {
+        serde_json::from_value(json!({
+            "metadata": {"name": "a", "uid": "u", "resourceVersion": "7", "generation": 2},
+            "status": status,
+        }))
+        .unwrap()
+    }
+
+    fn condition(status: &str, message: &str, generation: i64) -> Value {
+        json!({
+            "type": "PodScheduled",
+            "status": status,
+            "reason": "Unschedulable",
+            "message": message,
+            "lastTransitionTime": "2020-01-01T00:00:00Z",
+            "observedGeneration": generation,
+        })
+    }
+
+    fn unschedulable(message: &str) -> Desired {
+        Desired {
+            unscheduled: Some((UnscheduledReason::Unschedulable, message.to_owned())),
+            nominated: NominatedNode::Keep,
+        }
+    }
+
+    #[test]
+    fn a_new_condition_carries_preconditions_and_times() {
+        let patch = status_patch(&pod(&json!({})), &unschedulable("full"), now()).unwrap();
+        assert_eq!(
+            patch,
+            json!({
+                "metadata": {"uid": "u", "resourceVersion": "7"},
+                "status": {"conditions": [{
+                    "type": "PodScheduled",
+                    "status": "False",
+                    "reason": "Unschedulable",
+                    "message": "full",
+                    "lastProbeTime": null,
+                    "lastTransitionTime": "2023-11-14T22:13:20Z",
+                    "observedGeneration": 2,
+                }]},
+            })
+        );
+    }
+
+    #[test]
+    fn nothing_is_written_if_nothing_changes() {
+        for (found, writes, transition) in [
+            (condition("False", "full", 2), false, None),
+            (
+                condition("False", "fuller", 2),
+                true,
+                Some("2020-01-01T00:00:00Z"),
+            ),
+            (
+                condition("False", "full", 1),
+                true,
+                Some("2020-01-01T00:00:00Z"),
+            ),
+            (
+                condition("True", "full", 2),
+                true,
+                Some("2023-11-14T22:13:20Z"),
+            ),
+        ] {
+            let pod = pod(&json!({"conditions": [{"type": "Ready", "status": "False"}, found]}));
+            let patch = status_patch(&pod, &unschedulable("full"), now());
+            assert_eq!(patch.is_some(), writes, "{found}");
+            let written = patch.map(|patch| {
+                patch["status"]["conditions"][0]["lastTransitionTime"]
+                    .as_str()
+                    .map(str::to_owned)
+            });
+            assert_eq!(written.flatten().as_deref(), transition, "{found}");
+        }
+    }
+
+    #[test]
+    fn the_nomination_is_set_changed_and_cleared() {
+        let set = |name: &str| NominatedNode::Set(name.to_owned());
+        for (found, nominated, want) in [
+            (json!({}), set("n1"), Some(json!("n1"))),
+            (json!({"nominatedNodeName": "n1"}), set("n1"), None),
+            (
+                json!({"nominatedNodeName": "n1"}),
+                set("n2"),
+                Some(json!("n2")),
+            ),
+            (
+                json!({"nominatedNodeName": "n1"}),
+                NominatedNode::Clear,
+                Some(Value::Null),
+            ),
+            (json!({}), NominatedNode::Clear, None),
+            (
+                json!({"nominatedNodeName": "n1"}),
+                NominatedNode::Keep,
+                None,
+            ),
+        ] {
+            let desired = Desired {
+                unscheduled: None,
+                nominated: nominated.clone(),
+            };
+            let patch = status_patch(&pod(&found), &desired, now());
+            let written = patch.map(|patch| patch["status"]["nominatedNodeName"].clone());
+            assert_eq!(written, want, "{found} {nominated:?}");
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! Writes `events.k8s.io/v1` Events without holding anybody up: what repeats is counted, what comes too
+//! fast is dropped and counted.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::events::v1::Event;
+use kube::Client;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, within};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::series::{Series, Write};
+
+/// Writes under way at once. Events of one kind about one object keep their order.
+const LANES: usize = 16;
+/// Events that wait in one lane.
+const LANE_LENGTH: usize = 1024;
+/// How often series are looked through.
+const SWEEP: Duration = Duration::from_mins(2);
+/// The API server takes no longer note; kube-scheduler cuts there too.
+const NOTE_LIMIT: usize = 1024;
+
+/// Normal or Warning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EventType {
+    /// For information.
+    Normal,
+    /// Something is wrong.
+    Warning,
+}
+
+impl EventType {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
+/// What an event is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Regarding {
+    /// `apiVersion` of the object.
+    pub api_version: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its namespace; empty for a cluster-scoped object.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+}
+
+impl Regarding {
+    /// A pod.
+    pub fn pod(pod: &Pod) -> Self {
+        let meta = &pod.metadata;
+        Self {
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            namespace: meta.namespace.clone().unwrap_or_default(),
+            name: meta.name.clone().unwrap_or_default(),
+            uid: meta.uid.clone().unwrap_or_default(),
+        }
+    }
+}
+
+/// One occurrence. Equal ones are counted together.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Occurrence {
+    /// What it is about.
+    pub regarding: Regarding,
+    /// Normal or Warning.
+    pub type_: EventType,
+    /// Why, in one CamelCase word.
+    pub reason: &'static str,
+    /// What was tried, in one word.
+    pub action: &'static str,
+    /// For people; cut at 1024 bytes.
+    pub note: String,
+    /// Who says so: the profile's scheduler name.
+    pub controller: Arc<str>,
+}
+
+/// Takes events; clones share it. Dropped events are counted.
+#[derive(Clone)]
+pub struct Recorder {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    series: Mutex<Series<Occurrence>>,
+    lanes: Vec<mpsc::Sender<Job>>,
+    dropped: AtomicU64,
+}
+
+struct Job {
+    occurrence: Occurrence,
+    name: String,
+    at: Timestamp,
+    write: Write,
+}
+
+/// Writes what the [`Recorder`] takes.
+pub struct EventWriter {
+    client: Client,
+    instance: String,
+    inner: Arc<Inner>,
+    lanes: Vec<mpsc::Receiver<Job>>,
+}
+
+impl Recorder {
+    /// A recorder and the writer behind it. `instance` is this process (`reportingInstance`).
+    pub fn new(client: Client, instance: String) -> (Self, EventWriter) {
+        let (senders, receivers) = (0..LANES).map(|_| mpsc::channel(LANE_LENGTH)).unzip();
+        let inner = Arc::new(Inner {
+            series: Mutex::default(),
+            lanes: senders,
+            dropped: AtomicU64::new(0),
+        });
+        let writer = EventWriter {
+            client,
+            instance,
+            inner: inner.clone(),
+            lanes: receivers,
+        };
+        (Self { inner }, writer)
+    }
+
+    /// It happened now. Never blocks.
+    pub fn record(&self, mut occurrence: Occurrence) {
+        cut(&mut occurrence.note);
+        let at = Timestamp::now();
+        let name = format!("{}.{:x}", occurrence.regarding.name, at.as_nanosecond());
+        let mut series = self
+            .inner
+            .series
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let write = series.occurred(occurrence.clone(), name.clone(), at);
+        drop(series);
+        self.inner.send(Job {
+            occurrence,
+            name,
+            at,
+            write,
+        });
+    }
+
+    /// Events dropped so far because they came faster than they could be written.
+    pub fn dropped(&self) -> u64 {
+        self.inner.dropped.load(Ordering::Relaxed)
+    }
+}
+
+impl Inner {
+    fn send(&self, job: Job) {
+        if job.write == Write::Nothing {
+            return;
+        }
+        let mut hasher = DefaultHasher::new();
+        job.occurrence.hash(&mut hasher);
+        let lane = &self.lanes[hasher.finish() as usize % self.lanes.len()];
+        if let Err(error) = lane.try_send(job) {
+            let (mpsc::error::TrySendError::Full(job) | mpsc::error::TrySendError::Closed(job)) =
+                error;
+            self.forget(&job.occurrence);
+            if self.dropped.fetch_add(1, Ordering::Relaxed) == 0 {
+                tracing::warn!("events come faster than they can be written; some are dropped");
+            }
+        }
+    }
+
+    fn forget(&self, occurrence: &Occurrence) {
+        self.series
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .forget(occurrence);
+    }
+
+    fn sweep(&self, now: Timestamp) {
+        let due = self
+            .series
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .due(now);
+        for (occurrence, write) in due {
+            self.send(Job {
+                occurrence,
+                name: String::new(),
+                at: now,
+                write,
+            });
+        }
+    }
+}
+
+impl EventWriter {
+    /// Writes until `token` is cancelled and what waits then is written.
+    pub async fn run(self, token: CancellationToken) {
+        let tracker = TaskTracker::new();
+        for mut lane in self.lanes {
+            let (client, instance, inner) = (
+                self.client.clone(),
+                self.instance.clone(),
+                self.inner.clone(),
+            );
+            let token = token.clone();
+            tracker.spawn(async move {
+                loop {
+                    let job = tokio::select! {
+                        biased;
+                        job = lane.recv() => job,
+                        () = token.cancelled() => {
+                            lane.close();
+                            lane.recv().await
+                        }
+                    };
+                    let Some(job) = job else { return };
+                    write(&client, &instance, &inner, job).await;
+                }
+            });
+        }
+        tracker.close();
+        let mut sweeps = tokio::time::interval(SWEEP);
+        loop {
+            tokio::select! {
+                () = token.cancelled() => break,
+                _ = sweeps.tick() => self.inner.sweep(Timestamp::now()),
+            }
+        }
+        tracker.wait().await;
+    }
+}
+
+async fn write(client: &Client, instance: &str, inner: &Inner, job: Job) {
+    let written = match &job.write {
+        Write::Nothing => return,
+        Write::Create => create(client, instance, &job, &job.name, None).await,
+        Write::Series { name, count, last } => {
+            let series = json!({"count": count, "lastObservedTime": micro_time(*last)});
+            match patch(client, &job, name, &series).await {
+                // Events live for an hour only.
+                Err(error) if error.kind() == Failure::NotFound => {
+                    create(client, instance, &job, name, Some(series)).await
+                }
+                written => written,
+            }
+        }
+    };
+    if let Err(error) = written {
+        inner.forget(&job.occurrence);
+        let Occurrence {
+            regarding, reason, ..
+        } = &job.occurrence;
+        // A namespace that is going away takes no events; so is its pod.
+        tracing::debug!(%error, namespace = regarding.namespace, name = regarding.name, reason,
+            "failed to write an event");
+    }
+}
+
+async fn create(
+    client: &Client,
+    instance: &str,
+    job: &Job,
+    name: &str,
+    series: Option<Value>,
+) -> Result<(), CallError> {
+    let event = event_object(&job.occurrence, name, job.at, instance, series);
+    let event: Event = serde_json::from_value(event)
+        .map_err(|error| CallError::Api(kube::Error::SerdeError(error)))?;
+    let api = events(client, &job.occurrence.regarding);
+    let created = within(CALL_LIMIT, api.create(&PostParams::default(), &event)).await;
+    created.map(|_| ())
+}
+
+async fn patch(client: &Client, job: &Job, name: &str, series: &Value) -> Result<(), CallError> {
+    let patch = Patch::Strategic(json!({"series": series}));
+    let params = PatchParams::default();
+    let api = events(client, &job.occurrence.regarding);
+    within(CALL_LIMIT, api.patch(name, &params, &patch))
+        .await
+        .map(|_| ())
+}
+
+fn events(client: &Client, regarding: &Regarding) -> Api<Event> {
+    // Events about cluster-scoped objects live in the namespace "default".
+    let namespace = match regarding.namespace.as_str() {
+        "" => "default",
+        namespace => namespace,
+    };
+    Api::namespaced(client.clone(), namespace)
+}
+
+fn event_object(
+    occurrence: &Occurrence,
+    name: &str,
+    at: Timestamp,
+    instance: &str,
+    series: Option<Value>,
+) -> Value {
+    let regarding = &occurrence.regarding;
+    let mut event = json!({
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {
+            "name": name,
+            "namespace": if regarding.namespace.is_empty() { "default" } else { &regarding.namespace },
+        },
+        "eventTime": micro_time(at),
+        "reportingController": &*occurrence.controller,
+        "reportingInstance": instance,
+        "action": occurrence.action,
+        "reason": occurrence.reason,
+        "regarding": {
+            "apiVersion": regarding.api_version,
+            "kind": regarding.kind,
+            "namespace": regarding.namespace,
+            "name": regarding.name,
+            "uid": regarding.uid,
+        },
+        "note": occurrence.note,
+        "type": occurrence.type_.as_str(),
+    });
+    if let Some(series) = series {
+        event["series"] = series;
+    }
+    event
+}
+
+fn micro_time(time: Timestamp) -> String {
+    format!("{time:.6}")
+}
+
+/// Cuts at 1024 bytes, with " ..." to show it.
+fn cut(note: &mut String) {
+    const MARK: &str = " ...";
+    if note.len() > NOTE_LIMIT {
+        let mut end = NOTE_LIMIT - MARK.len();
+        while !note.is_char_boundary(end) {
+            end -= 1;
+        }
+        note.truncate(end);
+        note.push_str(MARK);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn occurrence(note: &str) -> Occurrence {
+        Occurrence {
+            regarding: Regarding {
+                api_version: "v1".to_owned(),
+                kind: "Pod".to_owned(),
+                namespace: "ns".to_owned(),
+                name: "a".to_owned(),
+                uid: "u".to_owned(),
+            },
+            type_: EventType::Warning,
+            reason: "FailedScheduling",
+            action: "Scheduling",
+            note: note.to_owned(),
+            controller: "default-scheduler".into(),
+        }
+    }
+
+    #[test]
+    fn notes_are_cut_at_a_character() {
+        for (length, want) in [(1024, 1024), (1025, 1024), (3000, 1024)] {
+            let mut note = "x".repeat(length);
+            cut(&mut note);
+            assert_eq!(note.len(), want);
+            assert_eq!(note.ends_with(" ..."), length > 1024);
+        }
+        let mut note = "é".repeat(600);
+        cut(&mut note);
+        assert!(note.len() <= 1024 && note.ends_with("é ..."));
+    }
+
+    #[test]
+    fn the_object_is_a_valid_event() {
+        let at = Timestamp::from_second(1_700_000_000).unwrap();
+        let object = event_object(&occurrence("full"), "a.1", at, "host", None);
+        let event: Event = serde_json::from_value(object).unwrap();
+        assert_eq!(event.note.as_deref(), Some("full"));
+        assert_eq!(
+            event.reporting_controller.as_deref(),
+            Some("default-scheduler")
+        );
+        assert_eq!(event.regarding.unwrap().uid.as_deref(), Some("u"));
+        assert_eq!(event.series, None);
+    }
+}

@@ -1,0 +1,12 @@
+//! What a scheduler may do in its own cluster. Leader election brings its own rules
+//! (`pilotage_runtime::lease::RULES`).
+
+use pilotage_runtime::rbac::Rule;
+
+/// The rules that the driver needs, whatever its profiles do.
+pub const RULES: &[Rule] = &[
+    Rule::cluster(&[""], &["pods", "nodes"], &["get", "list", "watch"]),
+    Rule::cluster(&[""], &["pods/binding"], &["create"]),
+    Rule::cluster(&[""], &["pods/status"], &["patch"]),
+    Rule::cluster(&["events.k8s.io"], &["events"], &["create", "patch"]),
+];
