@@ -1,1 +1,37 @@
 //! Live registry of target clusters: clients, connection state, supervised watches.
+//!
+//! ```text
+//! Registry ── follows Targets and ClusterTargets ── one Target each
+//! Target   ── supervisor: secret → client (Session) → probe (Connection) → permissions (Authorization)
+//!          └─ watch::<K>() ── Watch: Store, read at any time, and Event feeds
+//! ```
+//!
+//! Every target is treated as already down: own task, own connection, own back-off, own limits, own stores. A dead or
+//! hanging one delays no other and nothing local; a changed secret swaps the client while watches go on; a missing or
+//! broken secret makes a *lost* target, never a removed one.
+
+pub mod access;
+pub mod args;
+pub mod connection;
+pub mod identity;
+pub mod key;
+pub mod kubeconfig;
+mod probe;
+pub mod rbac;
+mod registry;
+mod session;
+pub mod spec;
+mod supervise;
+mod target;
+pub mod watch;
+
+pub use access::{Authorization, Need};
+pub use args::{Options, TargetArgs};
+pub use connection::{Connection, LostReason, Since};
+pub use identity::cluster_uid;
+pub use key::{TargetKey, TargetObject};
+pub use probe::ProbeOptions;
+pub use registry::{Registry, RegistryEvent};
+pub use session::Session;
+pub use target::Target;
+pub use watch::{Event, Store, Watch, WatchConfig, WatchHealth, Watchable};

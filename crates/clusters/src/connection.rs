@@ -1,0 +1,179 @@
+//! Whether a target answers, and why not.
+//!
+//! Must not know how that is found out (see `probe` and `supervise`).
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use thiserror::Error;
+use tokio::time::Instant;
+
+use crate::kubeconfig::KubeconfigFault;
+use crate::spec::{SecretRef, SpecFault};
+
+/// A moment by two clocks: one to show, one to count with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Since {
+    /// For people. May jump.
+    pub wall: Timestamp,
+    /// For "lost for at least T": never jumps, means nothing in another process.
+    pub monotonic: Instant,
+}
+
+impl Since {
+    /// This moment.
+    pub fn now() -> Self {
+        Self {
+            wall: Timestamp::now(),
+            monotonic: Instant::now(),
+        }
+    }
+
+    /// How long ago it was at `now`.
+    pub fn age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.monotonic)
+    }
+}
+
+/// State of the connection to a target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Connection {
+    /// Not known yet: it neither answered nor failed to since the process started.
+    Connecting,
+    /// Its API server answers and knows us.
+    Connected {
+        /// Since when.
+        since: Since,
+    },
+    /// It doesn't, or there is no way to try.
+    Lost {
+        /// When the first attempt failed after the last success.
+        since: Since,
+        /// Why.
+        reason: LostReason,
+    },
+}
+
+impl Connection {
+    /// Whether the target answers.
+    pub fn is_connected(&self) -> bool {
+        matches!(self, Self::Connected { .. })
+    }
+
+    /// Why it is lost, if it is.
+    pub fn lost(&self) -> Option<&LostReason> {
+        match self {
+            Self::Lost { reason, .. } => Some(reason),
+            Self::Connecting | Self::Connected { .. } => None,
+        }
+    }
+
+    /// For how long it has been lost at `now`, by the monotonic clock.
+    pub fn lost_for(&self, now: Instant) -> Option<Duration> {
+        match self {
+            Self::Lost { since, .. } => Some(since.age(now)),
+            Self::Connecting | Self::Connected { .. } => None,
+        }
+    }
+}
+
+/// Why a target is lost.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum LostReason {
+    /// The spec doesn't say how it is reached.
+    #[error("{0}")]
+    InvalidSpec(#[from] SpecFault),
+    /// The secret isn't there.
+    #[error("secret {}/{} does not exist", .0.namespace, .0.name)]
+    SecretMissing(SecretRef),
+    /// The secret can't be read from the local API server.
+    #[error("failed to read secret {}/{}: {message}", .secret.namespace, .secret.name)]
+    SecretUnreadable {
+        /// The secret.
+        secret: SecretRef,
+        /// The local API server's answer.
+        message: String,
+    },
+    /// The secret has no such key.
+    #[error(
+        "secret {}/{} has no key {:?}; it has {}",
+        .secret.namespace, .secret.name, .secret.key, if .known.is_empty() { "none".to_owned() } else { .known.join(", ") }
+    )]
+    KeyMissing {
+        /// The secret with the key that was asked for.
+        secret: SecretRef,
+        /// The keys that it has.
+        known: Vec<String>,
+    },
+    /// The kubeconfig can't be used.
+    #[error("the kubeconfig in secret {}/{}, key {:?}, {fault}", .secret.namespace, .secret.name, .secret.key)]
+    KubeconfigUnreadable {
+        /// Where it stands.
+        secret: SecretRef,
+        /// What is wrong with it.
+        fault: KubeconfigFault,
+    },
+    /// Its API server doesn't answer, or answers that it can't serve.
+    #[error("the API server of the target can't be reached: {0}")]
+    Unreachable(String),
+    /// Its API server doesn't know us.
+    #[error("the API server of the target refuses our credentials: {0}")]
+    Unauthorized(String),
+}
+
+impl LostReason {
+    /// One word in camel case, for conditions.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::InvalidSpec(_) => "InvalidSpec",
+            Self::SecretMissing(_) => "SecretMissing",
+            Self::SecretUnreadable { .. } => "SecretUnreadable",
+            Self::KeyMissing { .. } => "KeyMissing",
+            Self::KubeconfigUnreadable { .. } => "KubeconfigUnreadable",
+            Self::Unreachable(_) => "Unreachable",
+            Self::Unauthorized(_) => "Unauthorized",
+        }
+    }
+
+    /// Whether there was a way to try: a client exists, and only the target doesn't do its part.
+    pub fn was_tried(&self) -> bool {
+        matches!(self, Self::Unreachable(_) | Self::Unauthorized(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_says_which_secret_and_key() {
+        let secret = SecretRef {
+            namespace: "ns".into(),
+            name: "c2".into(),
+            key: "config".into(),
+            context: None,
+        };
+        for (reason, want) in [
+            (
+                LostReason::SecretMissing(secret.clone()),
+                "secret ns/c2 does not exist",
+            ),
+            (
+                LostReason::KeyMissing {
+                    secret: secret.clone(),
+                    known: vec!["value".into()],
+                },
+                r#"secret ns/c2 has no key "config"; it has value"#,
+            ),
+            (
+                LostReason::KubeconfigUnreadable {
+                    secret,
+                    fault: KubeconfigFault::NotText,
+                },
+                r#"the kubeconfig in secret ns/c2, key "config", is not UTF-8 text"#,
+            ),
+        ] {
+            assert_eq!(reason.to_string(), want);
+        }
+    }
+}

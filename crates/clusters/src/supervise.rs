@@ -1,0 +1,340 @@
+//! The task that keeps one target's facts current: secret → client → probe → permissions.
+//!
+//! Each target has its own, so that a dead one delays nobody. Everything it waits for is in one `select!`: a new
+//! secret, a new spec, the next probe. What follows from a probe is decided in `probe`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Client, Config};
+use pilotage_runtime::client;
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::access;
+use crate::args::Options;
+use crate::connection::{Connection, LostReason, Since};
+use crate::key::TargetObject;
+use crate::kubeconfig::{self, KubeconfigFault};
+use crate::probe::{self, Prober};
+use crate::session::Session;
+use crate::spec::{Access, SecretRef};
+use crate::target::Target;
+use crate::watch::{Watch, WatchConfig, WatchHealth};
+
+/// Pause before permissions are asked for again when the target couldn't say.
+const REVIEW_UNANSWERED: Duration = Duration::from_secs(5);
+
+/// Time between a doubt and the probe that settles it.
+const DOUBT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Keeps `target` current until it is removed.
+pub(crate) fn run(target: Arc<Target>, local: Client, options: Options) -> BoxFuture<'static, ()> {
+    supervise(target, local, options).boxed()
+}
+
+async fn supervise(target: Arc<Target>, local: Client, options: Options) {
+    let removed = target.removed().clone();
+    let connection = Supervisor {
+        target: target.clone(),
+        local,
+        options,
+        prober: Prober::default(),
+        generation: 0,
+        realm: 0,
+        place: None,
+    }
+    .run();
+    let permissions = review(target, options);
+    removed
+        .run_until_cancelled(async { tokio::join!(connection, permissions) })
+        .await;
+}
+
+/// What a client is made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Credentials {
+    Local,
+    Secret { secret: SecretRef, bytes: Vec<u8> },
+}
+
+/// How to make clients from credentials that parsed.
+enum Source {
+    Local(Client),
+    Remote(Box<Config>),
+}
+
+struct Supervisor {
+    target: Arc<Target>,
+    local: Client,
+    options: Options,
+    prober: Prober,
+    generation: u64,
+    realm: u64,
+    /// Server and its authority: another value may be another cluster.
+    place: Option<(String, Option<Vec<Vec<u8>>>)>,
+}
+
+impl Supervisor {
+    async fn run(mut self) {
+        let mut objects = self.target.objects();
+        loop {
+            let access = objects.borrow_and_update().access.clone();
+            let changed = async {
+                // The sender lives in the target, which lives in `self`.
+                let _ = objects
+                    .wait_for(|object: &Arc<TargetObject>| object.access != access)
+                    .await;
+            };
+            tokio::select! {
+                biased;
+                () = changed => {}
+                () = self.serve(&access) => {}
+            }
+        }
+    }
+
+    /// Runs as long as the target is reached in this way; never ends by itself.
+    async fn serve(&mut self, access: &Result<Access, crate::spec::SpecFault>) {
+        let secret = match access {
+            Ok(Access::Local) => None,
+            Ok(Access::Secret(secret)) => Some(secret),
+            Err(fault) => {
+                self.target.set_session(None);
+                self.target.lose(LostReason::InvalidSpec(*fault));
+                return std::future::pending().await;
+            }
+        };
+        let stop = CancellationToken::new();
+        let watch = secret.map(|secret| watch_secret(&self.local, secret, &stop));
+        let mut feed = watch.as_ref().map(|watch| watch.subscribe());
+        let mut health = watch.as_ref().map(Watch::health);
+
+        let mut current: Option<Credentials> = None;
+        let mut source: Option<Source> = None;
+        let mut next_probe = Instant::now();
+        loop {
+            match read(secret, watch.as_ref()) {
+                // Not known yet; a client that exists (of an earlier spec) is of no use any more.
+                None => self.target.set_session(None),
+                Some(Ok(credentials)) if current.as_ref() == Some(&credentials) => {}
+                Some(Ok(credentials)) => {
+                    match self.open(&credentials) {
+                        Ok(opened) => source = Some(opened),
+                        Err(reason) => {
+                            source = None;
+                            self.shut(reason);
+                        }
+                    }
+                    current = Some(credentials);
+                    next_probe = Instant::now();
+                }
+                Some(Err(reason)) => {
+                    (current, source) = (None, None);
+                    self.shut(reason);
+                }
+            }
+            tokio::select! {
+                biased;
+                () = next(&mut feed) => {}
+                () = changed(&mut health) => {}
+                delay = self.probe(source.as_ref(), next_probe) => next_probe = Instant::now() + delay,
+            }
+        }
+    }
+
+    /// Makes the first client from new credentials and gives it to everybody, before it is tried: a changed token must not
+    /// cost a connected target anything.
+    fn open(&mut self, credentials: &Credentials) -> Result<Source, LostReason> {
+        let (source, place) = match credentials {
+            Credentials::Local => (Source::Local(self.local.clone()), (String::new(), None)),
+            Credentials::Secret { secret, bytes } => {
+                let unreadable = |fault| LostReason::KubeconfigUnreadable {
+                    secret: secret.clone(),
+                    fault,
+                };
+                let config =
+                    kubeconfig::parse(bytes, secret.context.as_deref()).map_err(unreadable)?;
+                let place = (config.cluster_url.to_string(), config.root_cert.clone());
+                (Source::Remote(Box::new(config)), place)
+            }
+        };
+        let client = self.make(&source).map_err(|fault| match credentials {
+            Credentials::Secret { secret, .. } => LostReason::KubeconfigUnreadable {
+                secret: secret.clone(),
+                fault,
+            },
+            Credentials::Local => LostReason::Unreachable(fault.to_string()),
+        })?;
+        if self
+            .place
+            .replace(place.clone())
+            .is_some_and(|old| old != place)
+        {
+            self.realm += 1;
+        }
+        self.prober.reset();
+        self.publish(client);
+        Ok(source)
+    }
+
+    fn make(&self, source: &Source) -> Result<Client, KubeconfigFault> {
+        match source {
+            Source::Local(client) => Ok(client.clone()),
+            Source::Remote(config) => {
+                client::from_config((**config).clone(), self.options.component)
+                    .map_err(|error| KubeconfigFault::Client(error.to_string()))
+            }
+        }
+    }
+
+    fn publish(&mut self, client: Client) {
+        self.generation += 1;
+        let (generation, realm) = (self.generation, self.realm);
+        self.target.set_session(Some(Session {
+            generation,
+            client,
+            realm,
+        }));
+    }
+
+    fn shut(&mut self, reason: LostReason) {
+        self.prober.reset();
+        self.target.set_session(None);
+        self.target.lose(reason);
+    }
+
+    /// Probes at `at`, or soon if somebody doubts the connection, and acts on it; time to the next one. Without a source there is nothing to probe.
+    async fn probe(&mut self, source: Option<&Source>, at: Instant) -> Duration {
+        let Some(source) = source else {
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            () = sleep_until(at) => {}
+            // Not at once: one broken connection breaks many calls, which are one reason.
+            () = self.target.doubt.notified() => sleep(DOUBT_PAUSE).await,
+        }
+        let state = self.target.connection();
+        let lost = state.lost().is_some();
+        // After a loss each probe has connections of its own: pooled ones may be dead without knowing it.
+        let client = match (lost, self.target.client()) {
+            (false, Some(client)) => client,
+            (true, _) | (false, None) => match self.make(source) {
+                Ok(client) => client,
+                Err(fault) => {
+                    self.target.lose(LostReason::Unreachable(fault.to_string()));
+                    return self.options.probe.period;
+                }
+            },
+        };
+        let outcome = probe::ask(&client, self.options.probe.timeout).await;
+        let verdict = self
+            .prober
+            .judge(outcome, &state, Since::now(), &self.options.probe);
+        if let Some(connection) = verdict.change {
+            if lost && connection.is_connected() {
+                self.publish(client);
+            }
+            if matches!(connection, Connection::Connected { .. }) && !lost {
+                tracing::debug!(target_key = %self.target.key(), "first answer");
+            }
+            self.target.set_connection(connection);
+        }
+        verdict.next
+    }
+}
+
+/// The credentials as they stand; `None` until it is known whether there are any.
+fn read(
+    secret: Option<&SecretRef>,
+    watch: Option<&Watch<Secret>>,
+) -> Option<Result<Credentials, LostReason>> {
+    let (Some(secret), Some(watch)) = (secret, watch) else {
+        return Some(Ok(Credentials::Local));
+    };
+    if !watch.is_synced() {
+        return match &*watch.health().borrow() {
+            WatchHealth::Failing { error, .. } => Some(Err(LostReason::SecretUnreadable {
+                secret: secret.clone(),
+                message: error.clone(),
+            })),
+            WatchHealth::Starting | WatchHealth::Live => None,
+        };
+    }
+    let Some(object) = watch.get(Some(&secret.namespace), &secret.name) else {
+        return Some(Err(LostReason::SecretMissing(secret.clone())));
+    };
+    let data = object.data.as_ref();
+    Some(match data.and_then(|data| data.get(&secret.key)) {
+        Some(bytes) => Ok(Credentials::Secret {
+            secret: secret.clone(),
+            bytes: bytes.0.clone(),
+        }),
+        None => Err(LostReason::KeyMissing {
+            secret: secret.clone(),
+            known: data
+                .map(|data| data.keys().cloned().collect())
+                .unwrap_or_default(),
+        }),
+    })
+}
+
+/// Watches the one secret and nothing else of its namespace.
+fn watch_secret(client: &Client, secret: &SecretRef, stop: &CancellationToken) -> Watch<Secret> {
+    let config = WatchConfig::all().fields(format!("metadata.name={}", secret.name));
+    Watch::of_namespace(client.clone(), &secret.namespace, config, stop)
+}
+
+/// The next event, then all that is there already, since only the outcome matters.
+async fn next<T>(feed: &mut Option<tokio::sync::mpsc::UnboundedReceiver<T>>) {
+    if let Some(feed) = feed
+        && feed.recv().await.is_some()
+    {
+        while feed.try_recv().is_ok() {}
+        return;
+    }
+    std::future::pending().await
+}
+
+async fn changed<T>(receiver: &mut Option<tokio::sync::watch::Receiver<T>>) {
+    if let Some(receiver) = receiver
+        && receiver.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
+}
+
+/// Asks for permissions after each connection and new client, and again from time to time.
+async fn review(target: Arc<Target>, options: Options) {
+    if options.needs.is_empty() {
+        return;
+    }
+    let (mut state, mut sessions) = (target.state(), target.sessions());
+    loop {
+        // The senders live in the target.
+        let _ = state.wait_for(Connection::is_connected).await;
+        let session = sessions.borrow_and_update().clone();
+        let Some(session) = session else {
+            let _ = sessions.changed().await;
+            continue;
+        };
+        let namespace = target.key().namespace.as_deref();
+        let found = access::review(&session.client, namespace, options.needs).await;
+        let pause = match &found {
+            access::Authorization::Complete => options.review_complete,
+            access::Authorization::Missing(_) => options.review_missing,
+            access::Authorization::Unknown | access::Authorization::Unanswered(_) => {
+                REVIEW_UNANSWERED
+            }
+        };
+        target.set_authorization(found);
+        tokio::select! {
+            () = sleep(pause) => {}
+            _ = sessions.changed() => {}
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! One target as its consumers see it: what it is, whether it answers, a client, and watches.
+//!
+//! A handle full of facts that its supervisor keeps current; it decides nothing.
+
+use std::any::{Any, TypeId};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use kube::core::{ClusterResourceScope, NamespaceResourceScope};
+use kube::{Api, Client, Resource};
+use tokio::sync::{Notify, watch as cell};
+use tokio_util::sync::CancellationToken;
+
+use crate::access::Authorization;
+use crate::connection::{Connection, LostReason, Since};
+use crate::key::{TargetKey, TargetObject};
+use crate::session::Session;
+use crate::watch::{ApiOf, Shared, Watch, WatchConfig, Watchable};
+
+/// A target cluster.
+pub struct Target {
+    key: TargetKey,
+    node: String,
+    object: cell::Sender<Arc<TargetObject>>,
+    connection: cell::Sender<Connection>,
+    session: cell::Sender<Option<Session>>,
+    authorization: cell::Sender<Authorization>,
+    /// Somebody has reason to doubt the connection.
+    pub(crate) doubt: Arc<Notify>,
+    removed: CancellationToken,
+    watches: Mutex<Vec<Shelved>>,
+}
+
+/// A watch that is shared as long as somebody holds it.
+struct Shelved {
+    kind: TypeId,
+    labels: Option<String>,
+    fields: Option<String>,
+    shared: Weak<dyn Any + Send + Sync>,
+}
+
+impl Target {
+    pub(crate) fn new(object: TargetObject, removed: CancellationToken) -> Self {
+        Self {
+            key: object.key.clone(),
+            node: object.key.node(),
+            object: cell::Sender::new(Arc::new(object)),
+            connection: cell::Sender::new(Connection::Connecting),
+            session: cell::Sender::new(None),
+            authorization: cell::Sender::new(Authorization::Unknown),
+            doubt: Arc::new(Notify::new()),
+            removed,
+            watches: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Which target.
+    pub fn key(&self) -> &TargetKey {
+        &self.key
+    }
+
+    /// Name of its virtual node.
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// Its object, as last read.
+    pub fn object(&self) -> Arc<TargetObject> {
+        self.object.borrow().clone()
+    }
+
+    /// Its object, with every change, its status included.
+    pub fn objects(&self) -> cell::Receiver<Arc<TargetObject>> {
+        self.object.subscribe()
+    }
+
+    /// The state of its connection.
+    pub fn connection(&self) -> Connection {
+        self.connection.borrow().clone()
+    }
+
+    /// The state of its connection, with every change.
+    pub fn state(&self) -> cell::Receiver<Connection> {
+        self.connection.subscribe()
+    }
+
+    /// Whether its API server answers.
+    pub fn is_connected(&self) -> bool {
+        self.connection.borrow().is_connected()
+    }
+
+    /// A client, if its secret gives one; the target may be lost all the same. Ask again for each call: it changes with the secret.
+    pub fn client(&self) -> Option<Client> {
+        self.session
+            .borrow()
+            .as_ref()
+            .map(|session| session.client.clone())
+    }
+
+    /// Its clients, one after the other.
+    pub fn sessions(&self) -> cell::Receiver<Option<Session>> {
+        self.session.subscribe()
+    }
+
+    /// What we may do there.
+    pub fn authorization(&self) -> cell::Receiver<Authorization> {
+        self.authorization.subscribe()
+    }
+
+    /// Cancelled when the target's object is gone; its watches have stopped then.
+    pub fn removed(&self) -> &CancellationToken {
+        &self.removed
+    }
+
+    /// A call to the target failed without an answer: look at once whether it is lost, instead of at the next period.
+    pub fn doubt(&self) {
+        self.doubt.notify_one();
+    }
+
+    /// Watches a namespaced kind there: in its own namespace for a `Target`, in all for a `ClusterTarget`. Watches with
+    /// equal selectors are one, as long as somebody holds it.
+    pub fn watch<K>(&self, config: WatchConfig<K>) -> Watch<K>
+    where
+        K: Watchable + Resource<Scope = NamespaceResourceScope>,
+    {
+        let namespace = self.key.namespace.clone();
+        let api: ApiOf<K> = Arc::new(move |client| match &namespace {
+            Some(namespace) => Api::namespaced(client, namespace),
+            None => Api::all(client),
+        });
+        self.shelved(config, api)
+    }
+
+    /// Watches a cluster-scoped kind there.
+    pub fn watch_cluster<K>(&self, config: WatchConfig<K>) -> Watch<K>
+    where
+        K: Watchable + Resource<Scope = ClusterResourceScope>,
+    {
+        self.shelved(config, Arc::new(Api::all))
+    }
+
+    fn shelved<K: Watchable>(&self, config: WatchConfig<K>, api: ApiOf<K>) -> Watch<K> {
+        let start = |config| {
+            let doubt = self.doubt.clone();
+            let sessions = self.session.subscribe();
+            Watch::start(sessions, api, config, &self.removed, move || {
+                doubt.notify_one()
+            })
+        };
+        if config.trim.is_some() {
+            // Functions can't be compared, so such a watch is its owner's alone.
+            return start(config);
+        }
+        let mut shelf = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        shelf.retain(|entry| entry.shared.strong_count() > 0);
+        let found = shelf.iter().find(|entry| {
+            entry.kind == TypeId::of::<K>()
+                && entry.labels == config.labels
+                && entry.fields == config.fields
+        });
+        let shared = found.and_then(|entry| entry.shared.upgrade());
+        if let Some(shared) = shared.and_then(|shared| shared.downcast::<Shared<K>>().ok()) {
+            return Watch::from_shared(shared);
+        }
+        let (labels, fields) = (config.labels.clone(), config.fields.clone());
+        let watch = start(config);
+        let erased: Arc<dyn Any + Send + Sync> = watch.shared().clone();
+        let shared = Arc::downgrade(&erased);
+        shelf.push(Shelved {
+            kind: TypeId::of::<K>(),
+            labels,
+            fields,
+            shared,
+        });
+        watch
+    }
+
+    pub(crate) fn set_object(&self, object: TargetObject) {
+        self.object.send_replace(Arc::new(object));
+    }
+
+    pub(crate) fn set_session(&self, session: Option<Session>) {
+        self.session.send_replace(session);
+    }
+
+    pub(crate) fn set_connection(&self, connection: Connection) {
+        self.connection.send_if_modified(|state| {
+            if *state == connection {
+                return false;
+            }
+            match &connection {
+                Connection::Connecting => {}
+                Connection::Connected { .. } => {
+                    tracing::info!(target_key = %self.key, "target connected");
+                }
+                Connection::Lost { reason, .. } => {
+                    tracing::warn!(target_key = %self.key, reason = reason.word(), message = %reason, "target lost");
+                }
+            }
+            *state = connection;
+            true
+        });
+    }
+
+    /// Lost for want of a way to try, since now unless it was lost already.
+    pub(crate) fn lose(&self, reason: LostReason) {
+        let since = match self.connection() {
+            Connection::Lost { since, .. } => since,
+            Connection::Connecting | Connection::Connected { .. } => Since::now(),
+        };
+        self.set_connection(Connection::Lost { since, reason });
+    }
+
+    pub(crate) fn set_authorization(&self, authorization: Authorization) {
+        self.authorization.send_if_modified(|state| {
+            let changed = *state != authorization;
+            *state = authorization;
+            changed
+        });
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Target")
+            .field("key", &self.key)
+            .field("connection", &*self.connection.borrow())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,249 @@
+//! A watch that survives everything: the handle that consumers hold.
+//!
+//! One task a watch, with its own back-off; it stops when the last handle is dropped, or with its target. Consumers
+//! read the [`Store`] without waiting and take as many event feeds as they like. How a session is come by is not known
+//! here: the watch goes on from where it was whenever it is given a new one.
+
+mod run;
+mod store;
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use kube::core::DeserializeGuard;
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch as cell;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+pub use store::{Event, Store};
+
+use crate::connection::Since;
+use crate::session::Session;
+
+/// What can be watched.
+pub trait Watchable:
+    Resource<DynamicType = ()> + Clone + DeserializeOwned + fmt::Debug + Send + Sync + 'static
+{
+}
+
+impl<K> Watchable for K where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + fmt::Debug + Send + Sync + 'static
+{
+}
+
+/// What to watch of a kind. Managed fields are always dropped.
+pub struct WatchConfig<K> {
+    /// Label selector.
+    pub labels: Option<String>,
+    /// Field selector.
+    pub fields: Option<String>,
+    /// Drops what the consumer doesn't need before it is stored. It must leave the metadata's identity alone.
+    pub trim: Option<fn(&mut K)>,
+}
+
+impl<K> Default for WatchConfig<K> {
+    fn default() -> Self {
+        Self {
+            labels: None,
+            fields: None,
+            trim: None,
+        }
+    }
+}
+
+impl<K> Clone for WatchConfig<K> {
+    fn clone(&self) -> Self {
+        Self {
+            labels: self.labels.clone(),
+            fields: self.fields.clone(),
+            trim: self.trim,
+        }
+    }
+}
+
+impl<K> fmt::Debug for WatchConfig<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WatchConfig")
+            .field("labels", &self.labels)
+            .field("fields", &self.fields)
+            .field("trim", &self.trim.is_some())
+            .finish()
+    }
+}
+
+impl<K> WatchConfig<K> {
+    /// Everything.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// The same, restricted by a label selector.
+    #[must_use]
+    pub fn labels(self, selector: impl Into<String>) -> Self {
+        Self {
+            labels: Some(selector.into()),
+            ..self
+        }
+    }
+
+    /// The same, restricted by a field selector.
+    #[must_use]
+    pub fn fields(self, selector: impl Into<String>) -> Self {
+        Self {
+            fields: Some(selector.into()),
+            ..self
+        }
+    }
+
+    /// The same, trimming each object before it is stored.
+    #[must_use]
+    pub fn trim(self, trim: fn(&mut K)) -> Self {
+        Self {
+            trim: Some(trim),
+            ..self
+        }
+    }
+}
+
+/// How a watch fares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WatchHealth {
+    /// Nothing has been read yet, and nothing failed.
+    Starting,
+    /// The last list or watch worked.
+    Live,
+    /// It doesn't work at present; the store is as it was.
+    Failing {
+        /// Since when.
+        since: Since,
+        /// What the API server said, or why there was no answer.
+        error: String,
+    },
+}
+
+/// A running watch. Clones share it; it stops when the last one is dropped.
+pub struct Watch<K: Watchable> {
+    shared: Arc<Shared<K>>,
+}
+
+pub(crate) struct Shared<K: Watchable> {
+    core: Arc<Core<K>>,
+    _stop: DropGuard,
+}
+
+/// What the task and the handles share; the task must not keep the handles alive.
+pub(crate) struct Core<K> {
+    pub(crate) store: Store<K>,
+    pub(crate) synced: cell::Sender<bool>,
+    pub(crate) health: cell::Sender<WatchHealth>,
+}
+
+/// Makes the API for a client: which kind, and in which namespace.
+pub(crate) type ApiOf<K> = Arc<dyn Fn(Client) -> Api<DeserializeGuard<K>> + Send + Sync>;
+
+impl<K: Watchable> Watch<K> {
+    /// Watches the objects of all namespaces, or of a cluster-scoped kind, in the cluster behind `client`, until the
+    /// last handle is dropped or `stop` is cancelled.
+    pub fn of_client(client: Client, config: WatchConfig<K>, stop: &CancellationToken) -> Self {
+        Self::start(
+            Session::fixed(client),
+            Arc::new(Api::all),
+            config,
+            stop,
+            || {},
+        )
+    }
+
+    /// Watches the objects of one namespace in the cluster behind `client`.
+    pub fn of_namespace(
+        client: Client,
+        namespace: &str,
+        config: WatchConfig<K>,
+        stop: &CancellationToken,
+    ) -> Self
+    where
+        K: Resource<Scope = kube::core::NamespaceResourceScope>,
+    {
+        let namespace = namespace.to_owned();
+        let api: ApiOf<K> = Arc::new(move |client| Api::namespaced(client, &namespace));
+        Self::start(Session::fixed(client), api, config, stop, || {})
+    }
+
+    /// `on_failure` is called after each failure, so that whoever minds the connection looks at once.
+    pub(crate) fn start(
+        sessions: cell::Receiver<Option<Session>>,
+        api: ApiOf<K>,
+        config: WatchConfig<K>,
+        stop: &CancellationToken,
+        on_failure: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
+        let selective = config.labels.is_some() || config.fields.is_some();
+        let core = Arc::new(Core {
+            store: Store::new(selective),
+            synced: cell::Sender::new(false),
+            health: cell::Sender::new(WatchHealth::Starting),
+        });
+        let stop = stop.child_token();
+        let follower = run::Follower::new(core.clone(), sessions, api, config);
+        let token = stop.clone();
+        tokio::spawn(async move {
+            // Cancellation drops the watch wherever it is; the store outlives it.
+            token.run_until_cancelled(follower.run(on_failure)).await;
+        });
+        Self {
+            shared: Arc::new(Shared {
+                core,
+                _stop: stop.drop_guard(),
+            }),
+        }
+    }
+
+    /// What is known.
+    pub fn store(&self) -> &Store<K> {
+        &self.shared.core.store
+    }
+
+    /// Completes once a list has been read. With a dead cluster it may never do: don't wait for it in a loop that serves others.
+    pub async fn synced(&self) {
+        let mut synced = self.shared.core.synced.subscribe();
+        // The sender lives in `self`, so this can't fail.
+        let _ = synced.wait_for(|synced| *synced).await;
+    }
+
+    /// How the watch fares.
+    pub fn health(&self) -> cell::Receiver<WatchHealth> {
+        self.shared.core.health.subscribe()
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared<K>> {
+        &self.shared
+    }
+
+    pub(crate) fn from_shared(shared: Arc<Shared<K>>) -> Self {
+        Self { shared }
+    }
+}
+
+impl<K: Watchable> Deref for Watch<K> {
+    type Target = Store<K>;
+
+    fn deref(&self) -> &Store<K> {
+        self.store()
+    }
+}
+
+impl<K: Watchable> Clone for Watch<K> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: self.shared.clone(),
+        }
+    }
+}
+
+impl<K: Watchable> fmt::Debug for Watch<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.store().fmt(f)
+    }
+}

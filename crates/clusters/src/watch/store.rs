@@ -1,0 +1,347 @@
+//! The contents of a watch and who is told about changes: no I/O, no clock.
+//!
+//! Versions are compared as numbers, as Kubernetes has allowed for all kinds since 1.35, so that the reply to a
+//! write of our own can be taken in before the watch brings it, and is never overwritten by an older event.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use tokio::sync::mpsc;
+
+/// One change of a watched set.
+pub enum Event<K> {
+    /// The object is new or changed.
+    Applied(Arc<K>),
+    /// The API server said so: the object with this UID is gone. This is evidence.
+    ///
+    /// With a selector, the API server says the same of an object that ceased to match it; then this event is only
+    /// sent if the object was being deleted, and [`Event::Gone`] otherwise.
+    Deleted(Arc<K>),
+    /// The object isn't in the set any more, and nobody saw it go: a new list lacks it, or has another UID under its
+    /// name, or it ceased to match the selector. **No evidence** that it doesn't exist: a live read is.
+    Gone(Arc<K>),
+    /// All that a list held has been told; sent after each list, the first one included.
+    Synced,
+}
+
+impl<K> Clone for Event<K> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Applied(object) => Self::Applied(object.clone()),
+            Self::Deleted(object) => Self::Deleted(object.clone()),
+            Self::Gone(object) => Self::Gone(object.clone()),
+            Self::Synced => Self::Synced,
+        }
+    }
+}
+
+impl<K: Resource> fmt::Debug for Event<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (word, object) = match self {
+            Self::Applied(object) => ("Applied", object),
+            Self::Deleted(object) => ("Deleted", object),
+            Self::Gone(object) => ("Gone", object),
+            Self::Synced => return f.write_str("Synced"),
+        };
+        let meta = object.meta();
+        write!(
+            f,
+            "{word}({}/{})",
+            meta.namespace.as_deref().unwrap_or_default(),
+            name(&**object)
+        )
+    }
+}
+
+/// What a watch knows, readable at any time without waiting.
+pub struct Store<K> {
+    inner: RwLock<Inner<K>>,
+    /// Whether leaving the set doesn't mean being deleted.
+    selective: bool,
+}
+
+struct Inner<K> {
+    /// By namespace (empty for cluster-scoped kinds), then by name, so that a look-up allocates nothing.
+    objects: HashMap<String, HashMap<String, Arc<K>>>,
+    subscribers: Vec<mpsc::UnboundedSender<Event<K>>>,
+    /// The version up to which the watch has told everything.
+    seen: u64,
+    /// The next list may be another cluster's: what is known can't be compared with it by version.
+    incomparable: bool,
+    synced: bool,
+}
+
+impl<K: Resource<DynamicType = ()>> Store<K> {
+    /// Nothing known; `selective` if a selector restricts the set.
+    pub(crate) fn new(selective: bool) -> Self {
+        let inner = Inner {
+            objects: HashMap::new(),
+            subscribers: Vec::new(),
+            seen: 0,
+            incomparable: false,
+            synced: false,
+        };
+        Self {
+            inner: RwLock::new(inner),
+            selective,
+        }
+    }
+
+    /// The object of that name; `namespace` is `None` for cluster-scoped kinds.
+    pub fn get(&self, namespace: Option<&str>, name: &str) -> Option<Arc<K>> {
+        self.read()
+            .objects
+            .get(namespace.unwrap_or_default())?
+            .get(name)
+            .cloned()
+    }
+
+    /// All objects, in no order.
+    pub fn list(&self) -> Vec<Arc<K>> {
+        self.read()
+            .objects
+            .values()
+            .flat_map(HashMap::values)
+            .cloned()
+            .collect()
+    }
+
+    /// The objects that `keep` keeps; it must be quick, the store is locked meanwhile.
+    pub fn filter(&self, keep: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
+        let inner = self.read();
+        let all = inner.objects.values().flat_map(HashMap::values);
+        all.filter(|object| keep(object)).cloned().collect()
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.read().objects.values().map(HashMap::len).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether a list has been read; before that, what the store lacks means nothing at all.
+    pub fn is_synced(&self) -> bool {
+        self.read().synced
+    }
+
+    /// What there is and every change from now on. The queue has no limit, so that a slow reader delays nobody: read on.
+    pub fn subscribe(&self) -> mpsc::UnboundedReceiver<Event<K>> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let mut inner = self.write();
+        for object in inner.objects.values().flat_map(HashMap::values) {
+            // The receiver is right here.
+            let _ = sender.send(Event::Applied(object.clone()));
+        }
+        if inner.synced {
+            let _ = sender.send(Event::Synced);
+        }
+        inner.subscribers.push(sender);
+        receiver
+    }
+
+    /// Takes in the reply to a write of our own, so that the next decision sees it although the watch hasn't brought
+    /// it yet. A version that the watch is past is ignored, for instance of an object that is gone by now.
+    pub fn fold(&self, object: K) {
+        let mut inner = self.write();
+        if version(&object) > inner.seen {
+            inner.put(Arc::new(object));
+        }
+    }
+
+    /// An added or modified object.
+    pub(crate) fn apply(&self, object: K) {
+        let mut inner = self.write();
+        inner.saw(version(&object));
+        inner.put(Arc::new(object));
+    }
+
+    /// A deleted object, or one that left the selector.
+    pub(crate) fn delete(&self, object: K) {
+        let evidence = !self.selective || object.meta().deletion_timestamp.is_some();
+        let mut inner = self.write();
+        inner.saw(version(&object));
+        let object = Arc::new(object);
+        if inner
+            .current(&object)
+            .is_some_and(|known| known.meta().uid == object.meta().uid)
+        {
+            inner.remove(&object);
+        }
+        inner.tell(&if evidence {
+            Event::Deleted(object)
+        } else {
+            Event::Gone(object)
+        });
+    }
+
+    /// A deleted object that couldn't be parsed: what is known under its name and UID goes.
+    pub(crate) fn delete_unread(&self, meta: &ObjectMeta) {
+        let evidence = !self.selective || meta.deletion_timestamp.is_some();
+        let mut inner = self.write();
+        inner.saw(number(meta.resource_version.as_deref().unwrap_or_default()));
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        let known = inner.objects.get(namespace);
+        let known = known.and_then(|names| names.get(meta.name.as_deref().unwrap_or_default()));
+        if let Some(known) = known.filter(|known| known.meta().uid == meta.uid).cloned() {
+            inner.remove(&known);
+            inner.tell(&if evidence {
+                Event::Deleted(known)
+            } else {
+                Event::Gone(known)
+            });
+        }
+    }
+
+    /// The watch is past this version: a bookmark.
+    pub(crate) fn bookmark(&self, resource_version: &str) {
+        self.write().saw(number(resource_version));
+    }
+
+    /// A whole list, read at `resource_version`; objects in `unread` exist but couldn't be parsed.
+    pub(crate) fn replace(
+        &self,
+        list: Vec<K>,
+        unread: &[(String, String)],
+        resource_version: &str,
+    ) {
+        let at = number(resource_version);
+        let mut inner = self.write();
+        let mut listed: HashMap<String, HashMap<String, Arc<K>>> = HashMap::new();
+        for object in list {
+            listed
+                .entry(namespace(&object).to_owned())
+                .or_default()
+                .insert(name(&object).to_owned(), Arc::new(object));
+        }
+        let incomparable = std::mem::take(&mut inner.incomparable);
+        let missing: Vec<Arc<K>> = inner
+            .objects
+            .values()
+            .flat_map(HashMap::values)
+            .filter(|known| {
+                let (namespace, name) = (namespace(&***known), name(&***known));
+                let found = listed.get(namespace).and_then(|names| names.get(name));
+                if incomparable {
+                    return found.is_none_or(|found| found.meta().uid != known.meta().uid);
+                }
+                let there =
+                    found.is_some() || unread.iter().any(|(ns, n)| ns == namespace && n == name);
+                // What was folded in from a write after the list was read isn't missing.
+                !there && version(&***known) <= at
+            })
+            .cloned()
+            .collect();
+        for object in missing {
+            inner.remove(&object);
+            inner.tell(&Event::Gone(object));
+        }
+        for object in listed.into_values().flat_map(HashMap::into_values) {
+            inner.put(object);
+        }
+        inner.saw(at);
+        inner.synced = true;
+        inner.tell(&Event::Synced);
+    }
+
+    /// Another cluster may be behind the connection now: its versions can't be compared with what was seen.
+    pub(crate) fn forget_versions(&self) {
+        let mut inner = self.write();
+        inner.seen = 0;
+        inner.incomparable = true;
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Inner<K>> {
+        self.inner.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Inner<K>> {
+        self.inner.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Resource<DynamicType = ()>> Inner<K> {
+    fn current(&self, object: &K) -> Option<&Arc<K>> {
+        self.objects.get(namespace(object))?.get(name(object))
+    }
+
+    /// Stores and tells, unless a newer version is known.
+    fn put(&mut self, object: Arc<K>) {
+        let known = self.current(&object).cloned();
+        if let Some(known) = known {
+            let same = known.meta().uid == object.meta().uid;
+            let (old, new) = (version(&*known), version(&*object));
+            if old > new || (same && old == new && old != 0) {
+                return;
+            }
+            if !same {
+                self.tell(&Event::Gone(known));
+            }
+        }
+        self.objects
+            .entry(namespace(&*object).to_owned())
+            .or_default()
+            .insert(name(&*object).to_owned(), object.clone());
+        self.tell(&Event::Applied(object));
+    }
+
+    fn remove(&mut self, object: &K) {
+        if let Some(names) = self.objects.get_mut(namespace(object)) {
+            names.remove(name(object));
+            if names.is_empty() {
+                self.objects.remove(namespace(object));
+            }
+        }
+    }
+
+    fn saw(&mut self, version: u64) {
+        self.seen = self.seen.max(version);
+    }
+
+    fn tell(&mut self, event: &Event<K>) {
+        self.subscribers
+            .retain(|subscriber| subscriber.send(event.clone()).is_ok());
+    }
+}
+
+impl<K: Resource<DynamicType = ()>> fmt::Debug for Store<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("kind", &K::kind(&()))
+            .field("len", &self.len())
+            .finish()
+    }
+}
+
+fn namespace<K: Resource>(object: &K) -> &str {
+    object.meta().namespace.as_deref().unwrap_or_default()
+}
+
+fn name<K: Resource>(object: &K) -> &str {
+    object.meta().name.as_deref().unwrap_or_default()
+}
+
+fn version<K: Resource>(object: &K) -> u64 {
+    number(
+        object
+            .meta()
+            .resource_version
+            .as_deref()
+            .unwrap_or_default(),
+    )
+}
+
+/// A version as a number; 0, which is never newer than anything, if it is none.
+fn number(resource_version: &str) -> u64 {
+    resource_version.parse().unwrap_or_default()
+}
+
+#[cfg(test)]
+#[path = "store/tests.rs"]
+mod tests;

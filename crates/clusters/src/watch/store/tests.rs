@@ -1,0 +1,151 @@
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::*;
+
+fn object(name: &str, uid: &str, version: u64) -> ConfigMap {
+    let mut object = ConfigMap::default();
+    object.metadata.namespace = Some("ns".into());
+    object.metadata.name = Some(name.into());
+    object.metadata.uid = Some(uid.into());
+    object.metadata.resource_version = Some(version.to_string());
+    object
+}
+
+fn ending(name: &str, uid: &str, version: u64) -> ConfigMap {
+    let mut object = object(name, uid, version);
+    object.metadata.deletion_timestamp = Some(Time(k8s_openapi::jiff::Timestamp::UNIX_EPOCH));
+    object
+}
+
+/// What was told since the last call, as `A<uid>@<version>`, `D…`, `G…` and `S`.
+fn told(feed: &mut mpsc::UnboundedReceiver<Event<ConfigMap>>) -> Vec<String> {
+    let mut words = Vec::new();
+    while let Ok(event) = feed.try_recv() {
+        let (letter, object) = match event {
+            Event::Applied(object) => ("A", object),
+            Event::Deleted(object) => ("D", object),
+            Event::Gone(object) => ("G", object),
+            Event::Synced => {
+                words.push("S".to_owned());
+                continue;
+            }
+        };
+        words.push(format!(
+            "{letter}{}@{}",
+            object.metadata.uid.as_ref().unwrap(),
+            version(&*object)
+        ));
+    }
+    words.sort();
+    words
+}
+
+#[test]
+fn a_list_then_events() {
+    let store = Store::new(false);
+    let mut feed = store.subscribe();
+    assert!(!store.is_synced());
+    store.replace(vec![object("a", "1", 3), object("b", "2", 4)], &[], "10");
+    assert_eq!(told(&mut feed), ["A1@3", "A2@4", "S"]);
+    store.apply(object("a", "1", 11));
+    store.delete(object("b", "2", 12));
+    assert_eq!(told(&mut feed), ["A1@11", "D2@12"]);
+    assert!(store.is_synced() && store.get(Some("ns"), "b").is_none() && store.len() == 1);
+    assert!(store.get(Some("other"), "a").is_none());
+}
+
+#[test]
+fn a_late_subscriber_is_told_what_there_is() {
+    let store = Store::new(false);
+    store.replace(vec![object("a", "1", 3)], &[], "10");
+    assert_eq!(told(&mut store.subscribe()), ["A1@3", "S"]);
+}
+
+#[test]
+fn absence_from_a_list_is_no_evidence() {
+    let store = Store::new(false);
+    store.replace(vec![object("a", "1", 3), object("b", "2", 4)], &[], "10");
+    let mut feed = store.subscribe();
+    told(&mut feed);
+    store.replace(vec![object("b", "3", 15)], &[], "20");
+    assert_eq!(told(&mut feed), ["A3@15", "G1@3", "G2@4", "S"]);
+}
+
+#[test]
+fn an_unparsable_object_is_not_missing() {
+    let store = Store::new(false);
+    store.replace(vec![object("a", "1", 3)], &[], "10");
+    let mut feed = store.subscribe();
+    told(&mut feed);
+    store.replace(vec![], &[("ns".into(), "a".into())], "20");
+    assert_eq!(told(&mut feed), ["S"]);
+    assert!(store.get(Some("ns"), "a").is_some());
+}
+
+#[test]
+fn leaving_a_selector_is_no_evidence_but_being_deleted_is() {
+    let store = Store::new(true);
+    store.replace(vec![object("a", "1", 3), object("b", "2", 3)], &[], "10");
+    let mut feed = store.subscribe();
+    told(&mut feed);
+    store.delete(object("a", "1", 11));
+    store.delete(ending("b", "2", 12));
+    assert_eq!(told(&mut feed), ["D2@12", "G1@11"]);
+    assert!(store.is_empty());
+}
+
+#[test]
+fn an_own_write_is_seen_at_once_and_not_undone_by_older_events() {
+    let store = Store::new(false);
+    store.replace(vec![object("a", "1", 3)], &[], "10");
+    let mut feed = store.subscribe();
+    told(&mut feed);
+    store.fold(object("a", "1", 15));
+    assert_eq!(told(&mut feed), ["A1@15"]);
+    // The watch brings an older change, then the same one.
+    store.apply(object("a", "1", 12));
+    store.apply(object("a", "1", 15));
+    assert_eq!(told(&mut feed), [""; 0]);
+    assert_eq!(version(&*store.get(Some("ns"), "a").unwrap()), 15);
+}
+
+#[test]
+fn a_late_reply_does_not_raise_the_dead() {
+    let store = Store::new(false);
+    store.replace(vec![object("a", "1", 3)], &[], "10");
+    store.delete(object("a", "1", 20));
+    store.fold(object("a", "1", 15));
+    assert!(store.is_empty());
+    // Nor does it after a bookmark that is past it.
+    store.bookmark("30");
+    store.fold(object("c", "9", 25));
+    assert!(store.is_empty());
+}
+
+#[test]
+fn a_folded_object_survives_an_older_list_and_an_older_deletion() {
+    let store = Store::new(false);
+    store.replace(vec![], &[], "10");
+    store.fold(object("a", "2", 25));
+    store.replace(vec![], &[], "20");
+    assert_eq!(store.len(), 1);
+    let mut feed = store.subscribe();
+    told(&mut feed);
+    store.delete(object("a", "1", 22));
+    assert_eq!(told(&mut feed), ["D1@22"]);
+    assert_eq!(store.len(), 1, "another UID lives under the name");
+}
+
+#[test]
+fn another_cluster_counts_anew() {
+    let store = Store::new(false);
+    store.replace(vec![object("a", "1", 900)], &[], "1000");
+    let mut feed = store.subscribe();
+    told(&mut feed);
+    store.forget_versions();
+    store.replace(vec![object("a", "6", 4), object("b", "7", 5)], &[], "6");
+    assert_eq!(told(&mut feed), ["A6@4", "A7@5", "G1@900", "S"]);
+    store.fold(object("b", "7", 8));
+    assert_eq!(version(&*store.get(Some("ns"), "b").unwrap()), 8);
+}
