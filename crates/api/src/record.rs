@@ -19,7 +19,7 @@ pub struct Record {
 }
 
 /// Why an annotation is no record.
-#[derive(Debug, Error, PartialEq, Eq)]
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum RecordError {
     /// Not three parts divided by slashes, or one of the first two is empty.
     #[error("granted-to {0:?} is not of the form <virtual node>/<chaperon UID>/<attempt>")]

@@ -1,1 +1,36 @@
-//! Proxy side of the protocol: state machine (ask, choose, record, grant), ranking, scheduler plugins. Pure.
+//! The proxy side of the protocol, pure: no client, no clock, no runtime.
+//!
+//! A proxy pod's life in the source is decided by two functions over what is there: [`decide()`] until the pod has a place
+//! (ask, choose, record, grant, bind; run by the proxy scheduler), and [`feedback::decide`] from then on (status,
+//! clean-up; run by the feedback controller). Both return requests with their preconditions; edges send them. The
+//! scheduler's cycle takes part through [`plugins`], which read the [`board`].
+//!
+//! Rules and their reasons: `ARCHITECTURE.md`, "The protocol".
+
+pub mod board;
+pub mod class;
+pub mod decide;
+pub mod feedback;
+pub mod memory;
+pub mod plan;
+// pub mod plugins;
+// pub mod profile;
+// pub mod rank;
+pub mod record;
+pub mod requests;
+pub mod settings;
+pub mod status;
+#[cfg(test)]
+pub(crate) mod testing;
+pub mod view;
+pub mod wave;
+pub mod world;
+
+pub use decide::{Observed, decide, see};
+pub use memory::Memory;
+pub use plan::{Action, ActionKey, Answer, ChoiceFate, Gate, GrantForm, Note, Plan};
+pub use requests::Outcome;
+pub use settings::Settings;
+pub use view::{ChaperonView, Monotonic, ProxyView, Reach, RecordState};
+pub use wave::Ranked;
+pub use world::World;

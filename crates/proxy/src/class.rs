@@ -1,0 +1,263 @@
+//! What the source reads from a chaperon: protocol.md section 2, in its order.
+//!
+//! A class is a hint for what to do next. What makes an action safe is its precondition, never the class.
+
+use k8s_openapi::api::core::v1::PodStatus;
+use pilotage_api::{PodChaperon, keys};
+
+/// State of a candidate, as its chaperon tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Deletion has begun.
+    Ending,
+    /// Its pod vanished.
+    Missing,
+    /// Its pod is bound to a node.
+    Bound,
+    /// The newest attempt holds a node and is granted.
+    Granted(u64),
+    /// An older attempt is granted; the newest one holds a node.
+    VoidReserved(u64),
+    /// An older attempt is granted; the newest one holds nothing, for this reason.
+    VoidRefused(String),
+    /// The newest attempt holds a node and waits for a grant.
+    Reserved(u64),
+    /// The newest attempt holds nothing, or the target refused the pod, for this reason.
+    Refused(String),
+    /// Asked, not yet answered.
+    Asked,
+    /// A target that numbers no attempts holds a node.
+    PlainReserved,
+    /// A target that numbers no attempts holds a node and was granted.
+    PlainGranted,
+}
+
+/// The numbers and marks on a chaperon; a value that doesn't parse counts as absent and is listed in `damaged`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// The candidate's newest attempt; 0 = none yet, or a target that numbers none.
+    pub attempt: u64,
+    /// The granted attempt; 0 = none.
+    pub allowed: u64,
+    /// The newest attempt holds a node.
+    pub reserved: bool,
+    /// Granted, in the form that plain candidates understand.
+    pub is_allowed: bool,
+    /// Why the newest attempt holds nothing.
+    pub refusal: Option<String>,
+    /// The pod vanished.
+    pub missing: bool,
+    /// Keys whose value doesn't parse.
+    pub damaged: Vec<&'static str>,
+}
+
+impl Marks {
+    /// Reads the marks of a chaperon.
+    pub fn of(chaperon: &PodChaperon) -> Self {
+        let annotation = |key: &str| {
+            chaperon
+                .metadata
+                .annotations
+                .as_ref()
+                .and_then(|all| all.get(key))
+        };
+        let mut damaged = Vec::new();
+        let mut number = |key: &'static str| match annotation(key).map(|text| text.parse()) {
+            None => 0,
+            Some(Ok(number)) => number,
+            Some(Err(_)) => {
+                damaged.push(key);
+                0
+            }
+        };
+        let (attempt, allowed) = (number(keys::ATTEMPT), number(keys::ALLOWED_ATTEMPT));
+        let is_true = |key: &str| annotation(key).is_some_and(|value| value == keys::TRUE);
+        Self {
+            attempt,
+            allowed,
+            reserved: is_true(keys::IS_RESERVED),
+            is_allowed: is_true(keys::IS_ALLOWED),
+            refusal: annotation(keys::REFUSAL).cloned(),
+            missing: annotation(keys::POD_MISSING_SINCE).is_some(),
+            damaged,
+        }
+    }
+}
+
+/// Classifies a chaperon by its marks, whether it is ending, and its status.
+pub fn classify(marks: &Marks, ending: bool, status: Option<&PodStatus>) -> Class {
+    let scheduled = status
+        .and_then(|status| status.conditions.as_ref())
+        .and_then(|conditions| conditions.iter().find(|c| c.type_ == "PodScheduled"));
+    let refusal = || {
+        marks
+            .refusal
+            .clone()
+            .unwrap_or_else(|| "no reason given".to_owned())
+    };
+    if ending {
+        return Class::Ending;
+    }
+    if marks.missing {
+        return Class::Missing;
+    }
+    if scheduled.is_some_and(|condition| condition.status == "True") {
+        return Class::Bound;
+    }
+    let Marks {
+        attempt,
+        allowed,
+        reserved,
+        ..
+    } = *marks;
+    match (attempt, allowed, reserved) {
+        (n, m, true) if n > 0 && n == m => return Class::Granted(n),
+        (n, m, true) if m > 0 && m < n => return Class::VoidReserved(n),
+        (n, m, false) if m > 0 && m < n => return Class::VoidRefused(refusal()),
+        (n, 0, true) if n > 0 => return Class::Reserved(n),
+        (n, _, false) if n > 0 => return Class::Refused(refusal()),
+        _ => {}
+    }
+    if let Some(condition) = scheduled.filter(|condition| {
+        condition.status == "False" && condition.reason.as_deref() == Some(keys::CANDIDATE_REFUSED)
+    }) {
+        let message = condition.message.clone().unwrap_or_default();
+        return Class::Refused(format!("{}: {message}", keys::CANDIDATE_REFUSED));
+    }
+    match (attempt, reserved, marks.is_allowed) {
+        (0, true, false) => Class::PlainReserved,
+        (0, true, true) => Class::PlainGranted,
+        _ => Class::Asked,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::PodCondition;
+
+    use super::*;
+
+    fn marks(attempt: u64, allowed: u64, reserved: bool) -> Marks {
+        Marks {
+            attempt,
+            allowed,
+            reserved,
+            refusal: Some("full".into()),
+            ..Marks::default()
+        }
+    }
+
+    fn scheduled(status: &str, reason: &str) -> PodStatus {
+        PodStatus {
+            conditions: Some(vec![PodCondition {
+                type_: "PodScheduled".into(),
+                status: status.into(),
+                reason: Some(reason.into()),
+                message: Some("exceeded quota".into()),
+                ..Default::default()
+            }]),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn the_first_condition_that_applies_wins() {
+        let bound = scheduled("True", "");
+        let table = [
+            (
+                "ending",
+                marks(1, 1, true),
+                true,
+                Some(bound.clone()),
+                Class::Ending,
+            ),
+            (
+                "missing beats bound",
+                Marks {
+                    missing: true,
+                    ..marks(1, 1, true)
+                },
+                false,
+                Some(bound.clone()),
+                Class::Missing,
+            ),
+            ("bound", marks(1, 1, true), false, Some(bound), Class::Bound),
+            ("granted", marks(2, 2, true), false, None, Class::Granted(2)),
+            (
+                "reserved anew",
+                marks(3, 2, true),
+                false,
+                None,
+                Class::VoidReserved(3),
+            ),
+            (
+                "refused anew",
+                marks(3, 2, false),
+                false,
+                None,
+                Class::VoidRefused("full".into()),
+            ),
+            (
+                "reserved",
+                marks(1, 0, true),
+                false,
+                None,
+                Class::Reserved(1),
+            ),
+            (
+                "refused",
+                marks(1, 0, false),
+                false,
+                None,
+                Class::Refused("full".into()),
+            ),
+            ("asked", marks(0, 0, false), false, None, Class::Asked),
+            (
+                "admission refused",
+                marks(0, 0, false),
+                false,
+                Some(scheduled("False", "CandidateRefused")),
+                Class::Refused("CandidateRefused: exceeded quota".into()),
+            ),
+            (
+                "an ordinary PodScheduled=False is no answer",
+                marks(0, 0, false),
+                false,
+                Some(scheduled("False", "Unschedulable")),
+                Class::Asked,
+            ),
+            (
+                "plain",
+                marks(0, 0, true),
+                false,
+                None,
+                Class::PlainReserved,
+            ),
+            (
+                "plain, granted",
+                Marks {
+                    is_allowed: true,
+                    ..marks(0, 0, true)
+                },
+                false,
+                None,
+                Class::PlainGranted,
+            ),
+        ];
+        for (name, marks, ending, status, want) in table {
+            assert_eq!(classify(&marks, ending, status.as_ref()), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_number_counts_as_absent_and_is_reported() {
+        let mut chaperon = PodChaperon::default();
+        chaperon.metadata.annotations = Some(
+            [(keys::ATTEMPT.to_owned(), "three".to_owned())]
+                .into_iter()
+                .collect(),
+        );
+        let marks = Marks::of(&chaperon);
+        assert_eq!((marks.attempt, marks.damaged), (0, vec![keys::ATTEMPT]));
+    }
+}

@@ -1,0 +1,456 @@
+//! The proxy scheduler's state machine for one proxy pod: protocol.md section 3, states *open* and *recorded*.
+//!
+//! State is a function of the pod and its chaperons; [`Memory`] only holds timers, requests under way and proofs. Any
+//! number of processes may run this on any stale view: what makes each action safe is its precondition.
+
+use std::collections::BTreeMap;
+
+use pilotage_api::record::Record;
+
+use crate::{
+    class::Class,
+    memory::Memory,
+    plan::{Action, Answer, ChoiceFate, Gate, GrantForm, Note, Plan},
+    record::{is_dead, may_change},
+    requests::Readiness,
+    settings::Settings,
+    view::{ChaperonView, Monotonic, ProxyView, Reach, RecordState},
+    wave::{Asking, Ranked},
+};
+
+/// Everything a decision may look at.
+pub struct Observed<'a> {
+    /// The proxy pod.
+    pub proxy: &'a ProxyView,
+    /// Its chaperons in all targets, by `parent-uid`.
+    pub chaperons: &'a [ChaperonView],
+    /// Every target by its virtual node.
+    pub reach: &'a BTreeMap<String, Reach>,
+    /// Targets that suit the pod, best first.
+    pub ranking: &'a [Ranked],
+    /// The virtual node that a scheduling cycle chose and waits for.
+    pub choice: Option<&'a str>,
+    /// What this process remembers of the pod.
+    pub memory: &'a Memory,
+    /// Numbers.
+    pub settings: &'a Settings,
+    /// Now.
+    pub now: Monotonic,
+}
+
+/// Starts and stops the clocks of `memory` by what is seen; to be called before each [`decide`].
+pub fn see(memory: &mut Memory, proxy: &ProxyView, chaperons: &[ChaperonView], now: Monotonic) {
+    let asked: Vec<&str> = chaperons.iter().map(|c| c.node.as_str()).collect();
+    let reserved = chaperons
+        .iter()
+        .any(|c| matches!(c.class, Class::Reserved(_) | Class::PlainReserved));
+    memory.see(proxy.record.record(), &asked, reserved, now);
+    if let Some(record) = proxy.record.record()
+        && memory.is_gone(&record.chaperon_uid)
+    {
+        memory.leave(&record.node);
+    }
+}
+
+/// What to do now for one proxy pod.
+pub fn decide(observed: &Observed<'_>) -> Plan {
+    let proxy = observed.proxy;
+    let mut plan = if proxy.ending || proxy.terminal {
+        failed_choice(Plan::closed(Note::Settled), "the pod is ending")
+    } else if !proxy.has_manifest {
+        Plan {
+            tell: Some(Note::NoManifest),
+            ..Plan::closed(Note::NoManifest)
+        }
+    } else if let Some(node) = &proxy.node_name {
+        placed(observed, node)
+    } else {
+        match &proxy.record {
+            RecordState::Damaged(error) => damaged(&error.to_string()),
+            RecordState::Absent => adopt(observed).unwrap_or_else(|| open(observed, None)),
+            RecordState::Is(record) => recorded(observed, record),
+        }
+    };
+    if observed.choice.is_none() {
+        plan.choice = ChoiceFate::Undecided;
+    }
+    hold_back(observed, &mut plan);
+    tell(observed, &mut plan);
+    plan
+}
+
+fn failed_choice(mut plan: Plan, why: &str) -> Plan {
+    plan.choice = ChoiceFate::Failed(why.to_owned());
+    plan
+}
+
+fn damaged(error: &str) -> Plan {
+    let note = Note::DamagedRecord(error.to_owned());
+    let plan = Plan {
+        tell: Some(note.clone()),
+        ..Plan::closed(note)
+    };
+    failed_choice(plan, "the record is damaged")
+}
+
+/// Bound to a virtual node: the feedback controller's affair from here on.
+fn placed(observed: &Observed<'_>, node: &str) -> Plan {
+    let mut plan = Plan::closed(Note::Settled);
+    plan.choice = match observed.choice {
+        Some(chosen) if chosen == node => ChoiceFate::Done,
+        _ => ChoiceFate::Failed(format!("the pod was bound to {node}")),
+    };
+    plan
+}
+
+/// No choice stands: ask, gate, and carry out the cycle's choice once there is one.
+fn open(observed: &Observed<'_>, record: Option<&Record>) -> Plan {
+    if observed.proxy.gated {
+        return failed_choice(Plan::closed(Note::Gated), "the pod is gated");
+    }
+    let mut plan = if let Some(node) = observed.choice {
+        choose(observed, record, node)
+    } else if observed.proxy.no_reservation {
+        unreserved(observed)
+    } else {
+        let asking = Asking {
+            ranking: observed.ranking,
+            chaperons: observed.chaperons,
+            reach: observed.reach,
+            memory: observed.memory,
+            settings: observed.settings,
+            now: observed.now,
+        };
+        let wave = asking.decide();
+        Plan {
+            actions: wave.asks,
+            gate: wave.gate,
+            answers: wave.answers,
+            choice: ChoiceFate::Undecided,
+            tell: None,
+            wake_at: wave.wake_at,
+        }
+    };
+    // A chaperon whose pod vanished answers nobody: make room for a new one.
+    for chaperon in observed
+        .chaperons
+        .iter()
+        .filter(|c| c.class == Class::Missing)
+    {
+        plan.actions.push(delete(chaperon));
+    }
+    clear_leftovers(observed, record, &mut plan);
+    plan
+}
+
+/// A grant without a record is what a plain scheduler, swapped for ours, has left: keep the one, or clear them all.
+fn adopt(observed: &Observed<'_>) -> Option<Plan> {
+    let granted: Vec<_> = observed
+        .chaperons
+        .iter()
+        .filter(|c| c.marks.allowed > 0 || c.marks.is_allowed)
+        .filter(|c| c.class != Class::Ending)
+        .collect();
+    let [only] = granted.as_slice() else {
+        if granted.is_empty() {
+            return None;
+        }
+        // Which of them may run is unknown: all go, and the choice is made anew when they are gone.
+        let nodes = granted.iter().map(|c| c.node.clone()).collect();
+        let mut plan = Plan::closed(Note::Asked(nodes));
+        clear_leftovers(observed, None, &mut plan);
+        return Some(failed_choice(plan, "several targets were granted the pod"));
+    };
+    let record = Record {
+        node: only.node.clone(),
+        chaperon_uid: only.uid.clone(),
+        attempt: (only.marks.allowed > 0).then_some(only.marks.allowed),
+    };
+    let mut plan = Plan::closed(Note::Granted(only.node.clone()));
+    plan.actions.push(Action::Record {
+        record,
+        resource_version: observed.proxy.resource_version.clone(),
+    });
+    Some(failed_choice(plan, "a target was granted the pod before"))
+}
+
+/// One candidate, made after the choice: every suitable target may be chosen unasked.
+fn unreserved(observed: &Observed<'_>) -> Plan {
+    let mut answers = BTreeMap::new();
+    for ranked in observed.ranking {
+        let chaperon = observed.chaperons.iter().find(|c| c.node == ranked.node);
+        let answer = match (reach(observed, &ranked.node), chaperon.map(|c| &c.class)) {
+            (Reach::Lost | Reach::NoSuchTarget, _) => Answer::Unreachable,
+            (Reach::Reachable, Some(Class::Refused(reason))) => Answer::Refused(reason.clone()),
+            (Reach::Reachable, Some(Class::Ending)) => Answer::Waiting,
+            (Reach::Reachable, _) => match observed.memory.ask_refusal(&ranked.node) {
+                Some(reason) => Answer::Refused(reason.to_owned()),
+                None => Answer::Unasked,
+            },
+        };
+        answers.insert(ranked.node.clone(), answer);
+    }
+    Plan {
+        gate: Gate::Open,
+        answers,
+        ..Plan::closed(Note::Settled)
+    }
+}
+
+/// A cycle chose `node`: record it, if that is still what its chaperon says.
+fn choose(observed: &Observed<'_>, current: Option<&Record>, node: &str) -> Plan {
+    let mut plan = Plan::closed(Note::Granted(node.to_owned()));
+    if reach(observed, node) != Reach::Reachable {
+        return failed_choice(plan, "the target can't be reached");
+    }
+    let chaperon = observed.chaperons.iter().find(|c| c.node == node);
+    let attempt = match chaperon.map(|c| &c.class) {
+        Some(Class::Reserved(attempt)) => Some(*attempt),
+        Some(Class::PlainReserved) => None,
+        Some(Class::Asked) if observed.proxy.no_reservation => Some(1),
+        None if observed.proxy.no_reservation => {
+            if let Some(reason) = observed.memory.ask_refusal(node) {
+                return failed_choice(plan, reason);
+            }
+            plan.actions.push(Action::Ask {
+                node: node.to_owned(),
+            });
+            return plan;
+        }
+        Some(Class::Refused(reason)) => {
+            return failed_choice(plan, &format!("the target took its answer back: {reason}"));
+        }
+        _ => return failed_choice(plan, "the target holds no node for the pod any more"),
+    };
+    let Some(chaperon) = chaperon else {
+        return failed_choice(plan, "the chaperon is gone");
+    };
+    let record = Record {
+        node: node.to_owned(),
+        chaperon_uid: chaperon.uid.clone(),
+        attempt,
+    };
+    let evidence = current.and_then(|current| by_uid(observed, &current.chaperon_uid));
+    let gone = current.is_some_and(|current| observed.memory.is_gone(&current.chaperon_uid));
+    match may_change(current, &record, evidence, gone) {
+        Some(_) => plan.actions.push(Action::Record {
+            record,
+            resource_version: observed.proxy.resource_version.clone(),
+        }),
+        // The record already says so, or may not change: the next decision sees it as recorded.
+        None => return failed_choice(plan, "the pod is recorded elsewhere"),
+    }
+    plan
+}
+
+/// A choice is recorded: see it through, or prove that it is dead.
+fn recorded(observed: &Observed<'_>, record: &Record) -> Plan {
+    let chaperon = by_uid(observed, &record.chaperon_uid);
+    let gone = observed.memory.is_gone(&record.chaperon_uid);
+    if is_dead(record, chaperon, gone).is_some() {
+        let reserved_anew =
+            chaperon.is_some_and(|c| matches!(c.class, Class::Reserved(_)) && !gone);
+        if !reserved_anew {
+            // A choice that a cycle is waiting for was for the dead record: it must choose again.
+            if observed.choice == Some(record.node.as_str()) {
+                let plan = Plan::closed(Note::Unseen);
+                return failed_choice(plan, "the target took its answer back");
+            }
+            return open(observed, Some(record));
+        }
+    }
+    let mut plan = standing(observed, record, chaperon);
+    clear_leftovers(observed, Some(record), &mut plan);
+    if observed.choice.is_some_and(|chosen| chosen != record.node) {
+        plan.choice = ChoiceFate::Failed(format!("the pod was granted to {}", record.node));
+    }
+    plan
+}
+
+/// The record stands: grant, wait, bind, or give up.
+fn standing(observed: &Observed<'_>, record: &Record, chaperon: Option<&ChaperonView>) -> Plan {
+    let mut plan = Plan::closed(Note::Granted(record.node.clone()));
+    match reach(observed, &record.node) {
+        Reach::Reachable => {}
+        Reach::Lost => return Plan::closed(Note::Held(record.node.clone())),
+        Reach::NoSuchTarget => return Plan::closed(Note::HeldAtNothing(record.node.clone())),
+    }
+    let Some(chaperon) = chaperon else {
+        // Not in the store, which may be older than the record: only a live read proves anything.
+        plan.actions.push(Action::ConfirmGone {
+            node: record.node.clone(),
+            name: observed.proxy.chaperon_name(),
+            uid: record.chaperon_uid.clone(),
+            plain: record.attempt.is_none(),
+        });
+        return plan;
+    };
+    let may_grant = GrantStep { chaperon };
+    match &chaperon.class {
+        Class::Bound => {
+            plan.actions.push(Action::BindProxy {
+                node: record.node.clone(),
+                resource_version: observed.proxy.resource_version.clone(),
+            });
+            // The winner is bound: all others let their nodes go at once.
+            plan.actions.extend(
+                observed
+                    .chaperons
+                    .iter()
+                    .filter(|c| c.uid != chaperon.uid && c.class != Class::Ending)
+                    .filter(|c| c.marks.allowed == 0 && !c.marks.is_allowed)
+                    .filter(|c| reach(observed, &c.node) == Reach::Reachable)
+                    .map(delete),
+            );
+            return plan;
+        }
+        Class::Ending => return plan,
+        Class::Missing | Class::VoidRefused(_) => {
+            plan.actions.push(delete(chaperon));
+            return plan;
+        }
+        Class::Reserved(attempt) | Class::VoidReserved(attempt) => match record.attempt {
+            Some(recorded) if *attempt == recorded && chaperon.marks.allowed == 0 => {
+                plan.actions
+                    .push(may_grant.with(GrantForm::Attempt(*attempt)));
+            }
+            recorded if Some(*attempt) > recorded => plan.actions.push(Action::Record {
+                record: Record {
+                    attempt: Some(*attempt),
+                    ..record.clone()
+                },
+                resource_version: observed.proxy.resource_version.clone(),
+            }),
+            // Our view of one of the two is old.
+            _ => {}
+        },
+        Class::PlainReserved if record.attempt.is_none() => {
+            plan.actions.push(may_grant.with(GrantForm::Plain));
+        }
+        Class::Asked if observed.proxy.no_reservation => {
+            if chaperon.marks.allowed == 0 {
+                plan.actions.push(may_grant.with(GrantForm::Unreserved));
+            }
+            // The pod's own scheduler takes as long as it takes.
+            return plan;
+        }
+        Class::Refused(_) if observed.proxy.no_reservation => {
+            plan.actions.push(delete(chaperon));
+            return plan;
+        }
+        Class::Granted(_)
+        | Class::Refused(_)
+        | Class::Asked
+        | Class::PlainReserved
+        | Class::PlainGranted => {}
+    }
+    let give_up_at =
+        observed.memory.recorded_since().unwrap_or(observed.now) + observed.settings.give_up;
+    if observed.now >= give_up_at {
+        plan.actions = vec![delete(chaperon)];
+    } else {
+        plan.wake(give_up_at);
+    }
+    plan
+}
+
+/// A granted chaperon that the record doesn't name is left over from another choice: judge it on a live record.
+fn clear_leftovers(observed: &Observed<'_>, record: Option<&Record>, plan: &mut Plan) {
+    let named = record.map(|record| record.chaperon_uid.as_str());
+    for chaperon in observed.chaperons {
+        let granted = chaperon.marks.allowed > 0 || chaperon.marks.is_allowed;
+        if granted
+            && Some(chaperon.uid.as_str()) != named
+            && !matches!(chaperon.class, Class::Ending | Class::Missing)
+            && reach(observed, &chaperon.node) == Reach::Reachable
+        {
+            plan.actions.push(Action::DeleteUnlessRecorded {
+                node: chaperon.node.clone(),
+                name: chaperon.name.clone(),
+                uid: chaperon.uid.clone(),
+            });
+        }
+    }
+}
+
+/// Keeps back what is under way or failed a moment ago.
+fn hold_back(observed: &Observed<'_>, plan: &mut Plan) {
+    let mut wake_at = None::<Monotonic>;
+    plan.actions.retain(
+        |action| match observed.memory.may_send(action, observed.now) {
+            Readiness::Now => true,
+            Readiness::UnderWay => false,
+            Readiness::At(at) => {
+                wake_at = Some(wake_at.map_or(at, |other| other.min(at)));
+                false
+            }
+        },
+    );
+    if let Some(at) = wake_at {
+        plan.wake(at);
+    }
+}
+
+/// Tells the author once that the pod has been waiting for the same thing for long.
+fn tell(observed: &Observed<'_>, plan: &mut Plan) {
+    if let Some(note) = &plan.tell {
+        if observed.memory.was_told(note) {
+            plan.tell = None;
+        }
+        return;
+    }
+    let Gate::Closed(note) = plan.gate.clone() else {
+        return;
+    };
+    if matches!(note, Note::Settled | Note::Gated) || observed.memory.was_told(&note) {
+        return;
+    }
+    let at = observed.memory.waiting_since(&note, observed.now) + observed.settings.tell_after;
+    if observed.now >= at {
+        plan.tell = Some(note);
+    } else {
+        plan.wake(at);
+    }
+}
+
+fn reach(observed: &Observed<'_>, node: &str) -> Reach {
+    observed
+        .reach
+        .get(node)
+        .copied()
+        .unwrap_or(Reach::NoSuchTarget)
+}
+
+fn by_uid<'a>(observed: &Observed<'a>, uid: &str) -> Option<&'a ChaperonView> {
+    observed.chaperons.iter().find(|c| c.uid == uid)
+}
+
+fn delete(chaperon: &ChaperonView) -> Action {
+    Action::DeleteChaperon {
+        node: chaperon.node.clone(),
+        name: chaperon.name.clone(),
+        uid: chaperon.uid.clone(),
+    }
+}
+
+/// A grant to one chaperon, still without its form.
+struct GrantStep<'a> {
+    chaperon: &'a ChaperonView,
+}
+
+impl GrantStep<'_> {
+    fn with(&self, form: GrantForm) -> Action {
+        let chaperon = self.chaperon;
+        Action::Grant {
+            node: chaperon.node.clone(),
+            name: chaperon.name.clone(),
+            uid: chaperon.uid.clone(),
+            resource_version: chaperon.resource_version.clone(),
+            foreign_finalizers: chaperon.foreign_finalizers,
+            form,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

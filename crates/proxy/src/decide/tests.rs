@@ -1,0 +1,559 @@
+//! The states *open* and *recorded*, row by row, and the waves.
+
+use std::time::Duration;
+
+use super::*;
+use crate::{
+    requests::Outcome,
+    testing::{ChaperonBuilder, chaperon, proxy},
+};
+
+const NOW: Monotonic = Duration::from_secs(1000);
+
+/// One pod's situation; `decide` sees it as a process would that has just met it.
+struct Scene {
+    proxy: ProxyView,
+    chaperons: Vec<ChaperonView>,
+    reach: BTreeMap<String, Reach>,
+    ranking: Vec<Ranked>,
+    choice: Option<String>,
+    memory: Memory,
+    settings: Settings,
+    now: Monotonic,
+}
+
+impl Scene {
+    /// Targets a to e, all reachable and ranked in this order, none surely fitting.
+    fn new() -> Self {
+        let nodes = ["a", "b", "c", "d", "e"];
+        Self {
+            proxy: proxy(),
+            chaperons: Vec::new(),
+            reach: nodes
+                .iter()
+                .map(|n| ((*n).to_owned(), Reach::Reachable))
+                .collect(),
+            ranking: nodes
+                .iter()
+                .map(|n| Ranked {
+                    node: (*n).to_owned(),
+                    surely_fits: false,
+                })
+                .collect(),
+            choice: None,
+            memory: Memory::default(),
+            settings: Settings::default(),
+            now: NOW,
+        }
+    }
+
+    fn with(mut self, chaperon: ChaperonBuilder) -> Self {
+        let chaperon = chaperon.build();
+        self.chaperons.retain(|c| c.uid != chaperon.uid);
+        self.chaperons.push(chaperon);
+        self
+    }
+
+    fn recorded(mut self, record: &str) -> Self {
+        self.proxy.record = RecordState::Is(record.parse().unwrap());
+        self
+    }
+
+    fn chose(mut self, node: &str) -> Self {
+        self.choice = Some(node.to_owned());
+        self
+    }
+
+    fn lost(mut self, node: &str) -> Self {
+        self.reach.insert(node.to_owned(), Reach::Lost);
+        self
+    }
+
+    /// Decides, and takes the plan as begun.
+    fn step(&mut self) -> Plan {
+        see(&mut self.memory, &self.proxy, &self.chaperons, self.now);
+        let plan = decide(&Observed {
+            proxy: &self.proxy,
+            chaperons: &self.chaperons,
+            reach: &self.reach,
+            ranking: &self.ranking,
+            choice: self.choice.as_deref(),
+            memory: &self.memory,
+            settings: &self.settings,
+            now: self.now,
+        });
+        self.memory.begin(&plan, self.now);
+        plan
+    }
+
+    /// All requests end like this.
+    fn finish(&mut self, plan: &Plan, outcome: &Outcome) {
+        for action in &plan.actions {
+            self.memory
+                .finish(action, outcome, &self.settings, self.now);
+        }
+    }
+
+    fn later(&mut self, by: Duration) -> &mut Self {
+        self.now += by;
+        self
+    }
+}
+
+fn asked(plan: &Plan) -> Vec<&str> {
+    plan.actions
+        .iter()
+        .filter_map(|action| match action {
+            Action::Ask { node } => Some(node.as_str()),
+            _ => None,
+        })
+        .collect()
+}
+
+fn is_record(plan: &Plan, want: &str) -> bool {
+    matches!(plan.actions.as_slice(), [Action::Record { record, .. }] if record.to_string() == want)
+}
+
+fn is_delete(plan: &Plan, want: &str) -> bool {
+    matches!(plan.actions.as_slice(), [Action::DeleteChaperon { uid, .. }] if uid == want)
+}
+
+#[test]
+fn the_first_wave_is_three_or_the_one_that_surely_fits() {
+    assert_eq!(asked(&Scene::new().step()), ["a", "b", "c"]);
+    let mut sure = Scene::new();
+    sure.ranking[0].surely_fits = true;
+    assert_eq!(asked(&sure.step()), ["a"]);
+    let mut all = Scene::new();
+    all.settings.ask_all = true;
+    assert_eq!(asked(&all.step()), ["a", "b", "c", "d", "e"]);
+}
+
+#[test]
+fn a_lost_target_is_not_asked_and_delays_nobody() {
+    let mut scene = Scene::new().lost("a");
+    assert_eq!(asked(&scene.step()), ["b", "c", "d"]);
+}
+
+#[test]
+fn silence_widens_the_wave_and_doubles() {
+    let mut scene = Scene::new();
+    let plan = scene.step();
+    assert_eq!(plan.wake_at, Some(NOW + Duration::from_millis(250)));
+    scene.finish(&plan, &Outcome::Done);
+    for node in ["a", "b", "c"] {
+        scene = scene.with(chaperon(node, node));
+    }
+    assert!(asked(&scene.step()).is_empty());
+    scene.later(Duration::from_millis(250));
+    assert_eq!(asked(&scene.step()), ["d", "e"]);
+}
+
+#[test]
+fn refusals_of_the_whole_wave_widen_it_at_once() {
+    let mut scene = Scene::new();
+    scene.step();
+    let mut scene = scene
+        .with(chaperon("a", "a").refused(1))
+        .with(chaperon("b", "b").refused(1))
+        .with(chaperon("c", "c").refused(1));
+    assert_eq!(asked(&scene.step()), ["d", "e"]);
+}
+
+#[test]
+fn when_everybody_refused_the_cycle_runs_to_say_so() {
+    let mut scene = Scene::new();
+    for node in ["a", "b", "c", "d", "e"] {
+        scene = scene.with(chaperon(node, node).refused(1));
+    }
+    let plan = scene.step();
+    assert_eq!(plan.gate, Gate::Open);
+    assert!(plan.actions.is_empty());
+    assert_eq!(
+        plan.answers["a"],
+        Answer::Refused("Unschedulable: full".into())
+    );
+}
+
+#[test]
+fn nothing_suits_so_the_cycle_runs_to_say_why() {
+    let mut scene = Scene::new();
+    scene.ranking.clear();
+    assert_eq!(scene.step().gate, Gate::Open);
+}
+
+#[test]
+fn a_silent_target_holds_the_gate_only_for_a_while() {
+    let mut scene = Scene::new();
+    scene.ranking.truncate(1);
+    scene.step();
+    let mut scene = scene.with(chaperon("a", "a"));
+    assert!(matches!(scene.step().gate, Gate::Closed(Note::Asked(_))));
+    scene.later(Duration::from_secs(5));
+    let plan = scene.step();
+    assert_eq!(
+        (plan.gate, &plan.answers["a"]),
+        (Gate::Open, &Answer::Silent)
+    );
+}
+
+#[test]
+fn the_first_reservation_gives_the_rest_of_the_wave_a_moment() {
+    let mut scene = Scene::new()
+        .with(chaperon("a", "a").reserved(1))
+        .with(chaperon("b", "b"));
+    let plan = scene.step();
+    assert!(matches!(plan.gate, Gate::Closed(_)));
+    assert_eq!(plan.wake_at, Some(NOW + Duration::from_millis(50)));
+    scene.later(Duration::from_millis(50));
+    assert_eq!(scene.step().gate, Gate::Open);
+    let mut alone = Scene::new().with(chaperon("a", "a").reserved(1));
+    assert_eq!(
+        alone.step().gate,
+        Gate::Open,
+        "everybody who was asked has answered"
+    );
+}
+
+#[test]
+fn a_refused_question_is_an_answer_and_is_asked_again_later() {
+    let mut scene = Scene::new();
+    scene.ranking.truncate(1);
+    let plan = scene.step();
+    scene.finish(&plan, &Outcome::Refused("namespace not found".into()));
+    let plan = scene.step();
+    assert_eq!(plan.gate, Gate::Open);
+    assert_eq!(
+        plan.answers["a"],
+        Answer::Refused("namespace not found".into())
+    );
+    assert_eq!(plan.wake_at, Some(NOW + Duration::from_millis(250)));
+    scene.later(Duration::from_millis(250));
+    assert_eq!(asked(&scene.step()), ["a"]);
+}
+
+#[test]
+fn a_choice_is_recorded_then_granted_then_bound() {
+    let mut scene = Scene::new()
+        .with(chaperon("a", "ua").reserved(1))
+        .with(chaperon("b", "ub").reserved(1))
+        .chose("a");
+    let plan = scene.step();
+    assert!(is_record(&plan, "a/ua/1"), "{plan:?}");
+    assert!(
+        scene.step().actions.is_empty(),
+        "one write to the pod at a time"
+    );
+    scene.finish(&plan, &Outcome::Done);
+
+    let mut scene = scene.recorded("a/ua/1");
+    let plan = scene.step();
+    let [
+        Action::Grant {
+            uid,
+            form: GrantForm::Attempt(1),
+            ..
+        },
+    ] = plan.actions.as_slice()
+    else {
+        panic!("{plan:?}");
+    };
+    assert_eq!(uid, "ua");
+    scene.finish(&plan, &Outcome::Done);
+
+    let mut scene = scene.with(chaperon("a", "ua").granted(1));
+    assert!(scene.step().actions.is_empty(), "granted: wait");
+    let mut scene = scene.with(chaperon("a", "ua").granted(1).bound());
+    let plan = scene.step();
+    assert!(matches!(
+        plan.actions.as_slice(),
+        [Action::BindProxy { node, .. }, Action::DeleteChaperon { uid, .. }] if node == "a" && uid == "ub"
+    ));
+    scene.proxy.node_name = Some("a".into());
+    assert_eq!(scene.step().choice, ChoiceFate::Done);
+}
+
+#[test]
+fn a_choice_whose_answer_was_taken_back_fails() {
+    for builder in [
+        chaperon("a", "ua").refused(2),
+        chaperon("a", "ua").ending(),
+        chaperon("a", "ua"),
+    ] {
+        let mut scene = Scene::new().with(builder).chose("a");
+        let plan = scene.step();
+        assert!(matches!(plan.choice, ChoiceFate::Failed(_)), "{plan:?}");
+        assert!(plan.actions.is_empty());
+    }
+    let mut lost = Scene::new()
+        .with(chaperon("a", "ua").reserved(1))
+        .chose("a")
+        .lost("a");
+    assert!(matches!(lost.step().choice, ChoiceFate::Failed(_)));
+}
+
+#[test]
+fn a_recorded_pod_is_seen_through_without_a_cycle() {
+    let cases: [(&str, ChaperonBuilder, fn(&Plan) -> bool); 9] = [
+        (
+            "reserved as recorded: grant",
+            chaperon("a", "ua").reserved(1),
+            |p| matches!(p.actions.as_slice(), [Action::Grant { .. }]),
+        ),
+        ("reserved anew: R2", chaperon("a", "ua").reserved(3), |p| {
+            is_record(p, "a/ua/3")
+        }),
+        (
+            "void but reserved anew: R2",
+            chaperon("a", "ua").marks(2, 1, true),
+            |p| is_record(p, "a/ua/2"),
+        ),
+        (
+            "void and refused: given up",
+            chaperon("a", "ua").marks(2, 1, false),
+            |p| is_delete(p, "ua"),
+        ),
+        (
+            "missing: given up",
+            chaperon("a", "ua").granted(1).missing(),
+            |p| is_delete(p, "ua"),
+        ),
+        (
+            "ending: wait",
+            chaperon("a", "ua").granted(1).ending(),
+            |p| p.actions.is_empty(),
+        ),
+        ("granted: wait", chaperon("a", "ua").granted(1), |p| {
+            p.actions.is_empty()
+        }),
+        ("an old view of it: wait", chaperon("a", "ua"), |p| {
+            p.actions.is_empty()
+        }),
+        (
+            "bound: bind the proxy",
+            chaperon("a", "ua").granted(1).bound(),
+            |p| matches!(p.actions.as_slice(), [Action::BindProxy { .. }]),
+        ),
+    ];
+    for (name, builder, want) in cases {
+        let mut scene = Scene::new().with(builder).recorded("a/ua/1");
+        let plan = scene.step();
+        assert!(want(&plan), "{name}: {plan:?}");
+        assert!(
+            matches!(plan.gate, Gate::Closed(_)),
+            "{name}: no cycle runs"
+        );
+    }
+}
+
+#[test]
+fn the_record_is_never_lowered() {
+    let mut scene = Scene::new()
+        .with(chaperon("a", "ua").reserved(1))
+        .recorded("a/ua/2");
+    assert!(scene.step().actions.is_empty());
+}
+
+#[test]
+fn a_record_that_no_grant_followed_is_dead_once_its_attempt_is_past() {
+    let mut scene = Scene::new()
+        .with(chaperon("a", "ua").refused(2))
+        .with(chaperon("b", "ub").reserved(1))
+        .recorded("a/ua/1")
+        .chose("b");
+    assert!(is_record(&scene.step(), "b/ub/1"), "R4");
+}
+
+#[test]
+fn a_landed_grant_is_left_only_when_its_chaperon_is_proved_gone() {
+    let mut scene = Scene::new()
+        .with(chaperon("a", "ua").marks(2, 1, false))
+        .with(chaperon("b", "ub").reserved(1))
+        .recorded("a/ua/1")
+        .chose("b");
+    let plan = scene.step();
+    assert!(is_delete(&plan, "ua"), "{plan:?}");
+    assert!(matches!(plan.choice, ChoiceFate::Failed(_)));
+
+    scene.chaperons.retain(|c| c.uid != "ua");
+    scene.choice = None;
+    scene.finish(&plan, &Outcome::Done);
+    let plan = scene.step();
+    assert!(
+        matches!(plan.actions.as_slice(), [Action::ConfirmGone { uid, .. }] if uid == "ua"),
+        "absence is no evidence: {plan:?}"
+    );
+    assert!(matches!(plan.gate, Gate::Closed(_)));
+    scene.finish(&plan, &Outcome::Gone);
+    assert_eq!(scene.step().gate, Gate::Open);
+    scene.choice = Some("b".into());
+    assert!(is_record(&scene.step(), "b/ub/1"), "R3");
+}
+
+#[test]
+fn a_target_that_was_left_is_asked_again_only_behind_the_others() {
+    let mut scene = Scene::new().recorded("a/ua/1");
+    scene.memory.confirm_gone("ua");
+    assert_eq!(asked(&scene.step()), ["b", "c", "d"]);
+}
+
+#[test]
+fn a_pod_recorded_at_a_lost_target_is_held_and_its_author_told() {
+    let mut scene = Scene::new()
+        .with(chaperon("b", "ub").reserved(1))
+        .recorded("a/ua/1")
+        .lost("a");
+    let plan = scene.step();
+    assert!(plan.actions.is_empty());
+    assert_eq!(plan.gate, Gate::Closed(Note::Held("a".into())));
+    assert_eq!(plan.wake_at, Some(NOW + Duration::from_secs(2)));
+    scene.later(Duration::from_secs(2));
+    assert_eq!(scene.step().tell, Some(Note::Held("a".into())));
+    assert_eq!(scene.step().tell, None, "told once");
+}
+
+#[test]
+fn a_grant_that_leads_nowhere_is_given_up() {
+    let mut scene = Scene::new()
+        .with(chaperon("a", "ua").granted(1))
+        .recorded("a/ua/1");
+    assert!(scene.step().actions.is_empty());
+    scene.later(Duration::from_secs(15));
+    assert!(is_delete(&scene.step(), "ua"));
+}
+
+#[test]
+fn a_granted_chaperon_that_the_record_does_not_name_is_judged_on_a_live_record() {
+    let mut scene = Scene::new()
+        .with(chaperon("a", "ua").granted(1))
+        .with(chaperon("b", "ub").granted(1))
+        .recorded("a/ua/1");
+    let plan = scene.step();
+    assert!(matches!(
+        plan.actions.as_slice(),
+        [Action::DeleteUnlessRecorded { uid, .. }] if uid == "ub"
+    ));
+}
+
+#[test]
+fn one_grant_without_a_record_is_adopted_and_several_are_cleared() {
+    let mut one = Scene::new().with(chaperon("a", "ua").granted(2));
+    assert!(is_record(&one.step(), "a/ua/2"));
+    let mut two = Scene::new()
+        .with(chaperon("a", "ua").granted(1))
+        .with(chaperon("b", "ub").granted(1));
+    let plan = two.step();
+    assert_eq!(plan.actions.len(), 2);
+    assert!(
+        plan.actions
+            .iter()
+            .all(|a| matches!(a, Action::DeleteUnlessRecorded { .. }))
+    );
+}
+
+#[test]
+fn a_damaged_record_stops_everything_until_someone_looks() {
+    let mut scene = Scene::new().with(chaperon("a", "ua").reserved(1));
+    scene.proxy.record = RecordState::Damaged("x".parse::<Record>().unwrap_err());
+    let plan = scene.step();
+    assert!(plan.actions.is_empty());
+    assert!(matches!(plan.tell, Some(Note::DamagedRecord(_))));
+}
+
+#[test]
+fn a_pod_without_manifest_is_told_why_it_waits() {
+    let mut scene = Scene::new();
+    scene.proxy.has_manifest = false;
+    let plan = scene.step();
+    assert_eq!((plan.tell, plan.actions), (Some(Note::NoManifest), vec![]));
+}
+
+#[test]
+fn an_ending_pod_is_neither_recorded_nor_granted() {
+    for record in [None, Some("a/ua/1")] {
+        let mut scene = Scene::new()
+            .with(chaperon("a", "ua").reserved(1))
+            .chose("a");
+        if let Some(record) = record {
+            scene = scene.recorded(record);
+        }
+        scene.proxy.ending = true;
+        let plan = scene.step();
+        assert!(plan.actions.is_empty());
+        assert!(matches!(plan.choice, ChoiceFate::Failed(_)));
+    }
+}
+
+#[test]
+fn a_gated_pod_is_not_asked_for() {
+    let mut scene = Scene::new();
+    scene.proxy.gated = true;
+    let plan = scene.step();
+    assert_eq!(
+        (plan.actions, plan.gate),
+        (vec![], Gate::Closed(Note::Gated))
+    );
+}
+
+#[test]
+fn a_conflict_waits_for_a_newer_version_of_the_pod() {
+    let mut scene = Scene::new()
+        .with(chaperon("a", "ua").reserved(1))
+        .chose("a");
+    let plan = scene.step();
+    scene.finish(&plan, &Outcome::Conflict);
+    assert!(scene.step().actions.is_empty());
+    scene.proxy.resource_version = "2".into();
+    assert!(is_record(&scene.step(), "a/ua/1"));
+}
+
+#[test]
+fn a_pod_without_reservation_is_chosen_unasked_then_asked_recorded_granted() {
+    let mut scene = Scene::new();
+    scene.proxy.no_reservation = true;
+    let plan = scene.step();
+    assert_eq!(
+        (plan.gate, &plan.answers["a"]),
+        (Gate::Open, &Answer::Unasked)
+    );
+    let mut scene = scene.chose("a");
+    let plan = scene.step();
+    assert_eq!(asked(&plan), ["a"]);
+    scene.finish(&plan, &Outcome::Done);
+    let mut scene = scene.with(chaperon("a", "ua"));
+    let plan = scene.step();
+    assert!(is_record(&plan, "a/ua/1"));
+    scene.finish(&plan, &Outcome::Done);
+    let mut scene = scene.recorded("a/ua/1");
+    assert!(matches!(
+        scene.step().actions.as_slice(),
+        [Action::Grant {
+            form: GrantForm::Unreserved,
+            ..
+        }]
+    ));
+}
+
+#[test]
+fn a_plain_target_is_granted_by_version_and_left_only_with_a_list_of_its_pods() {
+    let mut plain = chaperon("a", "ua").build();
+    plain.class = Class::PlainReserved;
+    plain.marks.reserved = true;
+    let mut scene = Scene::new().chose("a");
+    scene.chaperons.push(plain.clone());
+    assert!(is_record(&scene.step(), "a/ua/-"));
+    let mut scene = Scene::new().recorded("a/ua/-");
+    scene.chaperons.push(plain);
+    assert!(matches!(
+        scene.step().actions.as_slice(),
+        [Action::Grant {
+            form: GrantForm::Plain,
+            ..
+        }]
+    ));
+    let mut absent = Scene::new().recorded("a/ua/-");
+    assert!(matches!(
+        absent.step().actions.as_slice(),
+        [Action::ConfirmGone { plain: true, .. }]
+    ));
+}

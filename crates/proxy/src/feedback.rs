@@ -1,0 +1,413 @@
+//! The feedback controller's state machine: protocol.md section 3, states *placed*, *ending* and *no such pod*.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1::Pod;
+use pilotage_api::{
+    parent::{ClusterUid, ParentLink},
+    record::Record,
+};
+use serde_json::Value;
+
+use crate::{
+    class::Class,
+    requests::{Outcome, Readiness, Requests},
+    settings::Settings,
+    status::{annotations_patch, status_patch},
+    view::{ChaperonView, Monotonic, ProxyView, Reach, RecordState},
+};
+
+/// The proxy scheduler releases losers as soon as the winner is bound; what is still there after this is a leftover.
+const LEFTOVER_AFTER: Duration = Duration::from_secs(2);
+/// Between two copies of one pod's status, so that a burst of changes is one write.
+const COPY_EVERY: Duration = Duration::from_millis(150);
+
+/// One request to an API server. Each may be repeated.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// DELETE a chaperon with a UID precondition, in the background.
+    DeleteChaperon {
+        /// The virtual node.
+        node: String,
+        /// Name of the chaperon.
+        name: String,
+        /// UID of the chaperon.
+        uid: String,
+    },
+    /// Live GET of a chaperon: is this UID gone? For a plain target also a live LIST of the pods of that name.
+    ConfirmGone {
+        /// The virtual node.
+        node: String,
+        /// Name of the chaperon.
+        name: String,
+        /// UID of the chaperon.
+        uid: String,
+        /// The target numbers no attempts.
+        plain: bool,
+    },
+    /// DELETE the proxy pod with a UID precondition.
+    DeleteProxy,
+    /// DELETE the ending proxy pod without grace: no kubelet would ever end its grace period.
+    EndGrace,
+    /// PATCH our finalizer off the proxy pod, by the version that rule F was judged on.
+    RemoveFinalizer {
+        /// The finalizers that stay.
+        remaining: Vec<String>,
+        /// Version of the proxy pod.
+        resource_version: String,
+    },
+    /// PATCH the proxy pod's status.
+    CopyStatus {
+        /// A merge patch.
+        patch: Value,
+    },
+    /// PATCH the proxy pod's annotations.
+    CopyAnnotations {
+        /// A merge patch.
+        patch: Value,
+    },
+    /// Live GET of the parent; if it is gone, or another pod by now, DELETE the chaperon.
+    DeleteIfOrphan {
+        /// The virtual node.
+        node: String,
+        /// Name of the chaperon.
+        name: String,
+        /// UID of the chaperon.
+        uid: String,
+        /// The parent that our store doesn't have.
+        parent: ParentLink,
+    },
+}
+
+/// What an action is about; no two with one key are under way at a time.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    /// The proxy pod's life and finalizers.
+    Proxy,
+    /// The proxy pod's status.
+    Status,
+    /// The proxy pod's annotations.
+    Annotations,
+    /// The chaperon with this UID.
+    Chaperon(String),
+}
+
+impl Action {
+    /// What the action is about.
+    pub fn key(&self) -> Key {
+        match self {
+            Action::DeleteProxy | Action::EndGrace | Action::RemoveFinalizer { .. } => Key::Proxy,
+            Action::CopyStatus { .. } => Key::Status,
+            Action::CopyAnnotations { .. } => Key::Annotations,
+            Action::DeleteChaperon { uid, .. }
+            | Action::ConfirmGone { uid, .. }
+            | Action::DeleteIfOrphan { uid, .. } => Key::Chaperon(uid.clone()),
+        }
+    }
+
+    fn judged_on(&self) -> Option<&str> {
+        match self {
+            Action::RemoveFinalizer {
+                resource_version, ..
+            } => Some(resource_version),
+            _ => None,
+        }
+    }
+}
+
+/// What is remembered of one parent UID between two decisions. A restart may lose all of it.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    requests: Requests<Key>,
+    gone: BTreeSet<String>,
+    leftover_since: BTreeMap<String, Monotonic>,
+    copied_at: Option<Monotonic>,
+}
+
+impl Memory {
+    /// Takes in a plan that is about to be carried out.
+    pub fn begin(&mut self, plan: &Plan, now: Monotonic) {
+        for action in &plan.actions {
+            self.requests.begin(action.key());
+            if matches!(action, Action::CopyStatus { .. }) {
+                self.copied_at = Some(now);
+            }
+        }
+        self.leftover_since
+            .retain(|uid, _| plan.leftovers.contains(uid));
+        for uid in &plan.leftovers {
+            self.leftover_since.entry(uid.clone()).or_insert(now);
+        }
+    }
+
+    /// Takes in how a request ended.
+    pub fn finish(
+        &mut self,
+        action: &Action,
+        outcome: &Outcome,
+        settings: &Settings,
+        now: Monotonic,
+    ) {
+        if let (Outcome::Gone, Action::ConfirmGone { uid, .. }) = (outcome, action) {
+            self.gone.insert(uid.clone());
+        }
+        self.requests
+            .finish(action.key(), action.judged_on(), outcome, settings, now);
+    }
+
+    /// A DELETED event, or a live read, proved that this chaperon is gone.
+    pub fn confirm_gone(&mut self, uid: &str) {
+        self.gone.insert(uid.to_owned());
+    }
+
+    fn is_gone(&self, uid: &str) -> bool {
+        self.gone.contains(uid)
+    }
+}
+
+/// Everything a decision may look at.
+pub struct Observed<'a> {
+    /// The proxy pod, and the object that the view was read from.
+    pub proxy: Option<(&'a ProxyView, &'a Arc<Pod>)>,
+    /// All chaperons with this parent UID, in all targets.
+    pub chaperons: &'a [ChaperonView],
+    /// Every target by its virtual node.
+    pub reach: &'a BTreeMap<String, Reach>,
+    /// Who we are: other sources' objects are left alone.
+    pub cluster: &'a ClusterUid,
+    /// What this process remembers.
+    pub memory: &'a Memory,
+    /// Now.
+    pub now: Monotonic,
+}
+
+/// Everything that one decision asks for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// Requests to send now; they don't depend on each other.
+    pub actions: Vec<Action>,
+    /// Chaperons that aren't the placed pod's delegate.
+    pub leftovers: Vec<String>,
+    /// What its author should know, if anything.
+    pub tell: Option<String>,
+    /// Decide again then at the latest.
+    pub wake_at: Option<Monotonic>,
+}
+
+/// What to do now for one proxy pod, or for chaperons whose parent isn't in our store.
+pub fn decide(observed: &Observed<'_>) -> Plan {
+    let mut plan = Plan::default();
+    match observed.proxy {
+        None => orphans(observed, &mut plan),
+        Some((proxy, _)) if proxy.ending => ending(observed, proxy, &mut plan),
+        Some((proxy, pod)) if proxy.node_name.is_some() => placed(observed, proxy, pod, &mut plan),
+        // Not placed yet: the proxy scheduler's affair.
+        Some(_) => {}
+    }
+    let mut wake_at = None::<Monotonic>;
+    plan.actions.retain(|action| {
+        match observed
+            .memory
+            .requests
+            .readiness(&action.key(), action.judged_on(), observed.now)
+        {
+            Readiness::Now => true,
+            Readiness::UnderWay => false,
+            Readiness::At(at) => {
+                wake_at = Some(wake_at.map_or(at, |other| other.min(at)));
+                false
+            }
+        }
+    });
+    plan.wake_at = plan.wake_at.into_iter().chain(wake_at).min();
+    plan
+}
+
+fn orphans(observed: &Observed<'_>, plan: &mut Plan) {
+    for chaperon in reachable(observed).filter(|c| c.class != Class::Ending) {
+        if let Some(parent) = chaperon.parent()
+            && parent.belongs_to(observed.cluster)
+        {
+            plan.actions.push(Action::DeleteIfOrphan {
+                node: chaperon.node.clone(),
+                name: chaperon.name.clone(),
+                uid: chaperon.uid.clone(),
+                parent,
+            });
+        }
+    }
+}
+
+fn ending(observed: &Observed<'_>, proxy: &ProxyView, plan: &mut Plan) {
+    for chaperon in reachable(observed).filter(|c| c.class != Class::Ending) {
+        plan.actions.push(delete(chaperon));
+    }
+    let may_go = match &proxy.record {
+        RecordState::Absent => true,
+        RecordState::Damaged(error) => {
+            plan.tell = Some(format!(
+                "{error}: the pod may have a delegate, so its finalizer stays until the annotation is \
+                 restored or the finalizer is removed by hand"
+            ));
+            false
+        }
+        RecordState::Is(record) => {
+            observed.memory.is_gone(&record.chaperon_uid)
+                || match reach(observed, &record.node) {
+                    Reach::NoSuchTarget => true,
+                    Reach::Lost => {
+                        plan.tell = Some(format!(
+                            "{} can't be reached: the pod goes when its delegate there is known to be gone",
+                            record.node
+                        ));
+                        false
+                    }
+                    Reach::Reachable => {
+                        confirm_if_absent(observed, proxy, record, plan);
+                        false
+                    }
+                }
+        }
+    };
+    if may_go && proxy.deletion_grace_seconds > 0 {
+        plan.actions.push(Action::EndGrace);
+    } else if may_go && proxy.has_finalizer() {
+        plan.actions.push(Action::RemoveFinalizer {
+            remaining: proxy
+                .finalizers
+                .iter()
+                .filter(|finalizer| *finalizer != pilotage_api::keys::DELEGATE_GONE)
+                .cloned()
+                .collect(),
+            resource_version: proxy.resource_version.clone(),
+        });
+    }
+}
+
+fn placed(observed: &Observed<'_>, proxy: &ProxyView, pod: &Arc<Pod>, plan: &mut Plan) {
+    let Some(node) = &proxy.node_name else { return };
+    let record = proxy.record.record().filter(|record| record.node == *node);
+    // A pod that a plain scheduler placed has no record: its chaperon is the one in its node's target.
+    let is_delegate = |c: &ChaperonView| match record {
+        Some(record) => c.uid == record.chaperon_uid,
+        None => c.node == *node,
+    };
+    for leftover in reachable(observed).filter(|c| !is_delegate(c) && c.class != Class::Ending) {
+        plan.leftovers.push(leftover.uid.clone());
+        let since = observed
+            .memory
+            .leftover_since
+            .get(&leftover.uid)
+            .copied()
+            .unwrap_or(observed.now);
+        if observed.now >= since + LEFTOVER_AFTER {
+            plan.actions.push(delete(leftover));
+        } else {
+            wake(plan, since + LEFTOVER_AFTER);
+        }
+    }
+    if reach(observed, node) != Reach::Reachable {
+        return;
+    }
+    match observed.chaperons.iter().find(|c| is_delegate(c)) {
+        Some(chaperon) if chaperon.class == Class::Missing => plan.actions.push(delete(chaperon)),
+        Some(chaperon) => copy(observed, proxy, pod, chaperon, plan),
+        None => match record {
+            Some(record) if observed.memory.is_gone(&record.chaperon_uid) => {
+                plan.actions.push(Action::DeleteProxy);
+            }
+            Some(record) => confirm_if_absent(observed, proxy, record, plan),
+            // Without a record there is no UID whose end could be proved.
+            None => {
+                plan.tell = Some(format!(
+                    "the pod's delegate behind {node} is gone, or was never known; delete the pod to replace it"
+                ));
+            }
+        },
+    }
+}
+
+fn copy(
+    observed: &Observed<'_>,
+    proxy: &ProxyView,
+    pod: &Pod,
+    chaperon: &ChaperonView,
+    plan: &mut Plan,
+) {
+    if let Some(patch) = annotations_patch(pod, &chaperon.object) {
+        plan.actions.push(Action::CopyAnnotations { patch });
+    }
+    // Only a bound delegate has a status that says something of the pod; and pods don't come back from the dead.
+    let readable = matches!(chaperon.class, Class::Bound | Class::Ending);
+    if !readable || (proxy.terminal && !is_terminal(chaperon)) {
+        return;
+    }
+    let Some(patch) = status_patch(pod, &chaperon.object) else {
+        return;
+    };
+    match observed.memory.copied_at.map(|at| at + COPY_EVERY) {
+        Some(next) if observed.now < next => wake(plan, next),
+        _ => plan.actions.push(Action::CopyStatus { patch }),
+    }
+}
+
+fn is_terminal(chaperon: &ChaperonView) -> bool {
+    let phase = chaperon
+        .object
+        .status
+        .as_ref()
+        .and_then(|status| status.0.get("phase"));
+    phase
+        .and_then(Value::as_str)
+        .is_some_and(|phase| matches!(phase, "Succeeded" | "Failed"))
+}
+
+/// Not in the store, which may be old: only a live read proves that the recorded chaperon is gone.
+fn confirm_if_absent(observed: &Observed<'_>, proxy: &ProxyView, record: &Record, plan: &mut Plan) {
+    if observed
+        .chaperons
+        .iter()
+        .all(|c| c.uid != record.chaperon_uid)
+    {
+        plan.actions.push(Action::ConfirmGone {
+            node: record.node.clone(),
+            name: proxy.chaperon_name(),
+            uid: record.chaperon_uid.clone(),
+            plain: record.attempt.is_none(),
+        });
+    }
+}
+
+fn reachable<'a>(observed: &'a Observed<'_>) -> impl Iterator<Item = &'a ChaperonView> {
+    observed
+        .chaperons
+        .iter()
+        .filter(|c| reach(observed, &c.node) == Reach::Reachable)
+}
+
+fn reach(observed: &Observed<'_>, node: &str) -> Reach {
+    observed
+        .reach
+        .get(node)
+        .copied()
+        .unwrap_or(Reach::NoSuchTarget)
+}
+
+fn delete(chaperon: &ChaperonView) -> Action {
+    Action::DeleteChaperon {
+        node: chaperon.node.clone(),
+        name: chaperon.name.clone(),
+        uid: chaperon.uid.clone(),
+    }
+}
+
+fn wake(plan: &mut Plan, at: Monotonic) {
+    plan.wake_at = Some(plan.wake_at.map_or(at, |other| other.min(at)));
+}
+
+#[cfg(test)]
+mod tests;

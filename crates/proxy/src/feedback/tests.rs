@@ -1,0 +1,238 @@
+//! The states *placed*, *ending* and *no such pod*, row by row.
+
+use pilotage_api::keys;
+use serde_json::json;
+
+use super::*;
+use crate::testing::{ChaperonBuilder, chaperon, proxy};
+
+const NOW: Monotonic = Duration::from_secs(1000);
+
+struct Scene {
+    proxy: Option<ProxyView>,
+    chaperons: Vec<ChaperonView>,
+    reach: BTreeMap<String, Reach>,
+    memory: Memory,
+    now: Monotonic,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self {
+            proxy: Some(proxy()),
+            chaperons: Vec::new(),
+            reach: ["a", "b"]
+                .map(|node| (node.to_owned(), Reach::Reachable))
+                .into(),
+            memory: Memory::default(),
+            now: NOW,
+        }
+    }
+
+    fn placed(record: &str) -> Self {
+        let mut scene = Self::new().recorded(record);
+        if let Some(proxy) = &mut scene.proxy {
+            proxy.node_name = Some("a".into());
+        }
+        scene
+    }
+
+    fn ending(record: Option<&str>) -> Self {
+        let mut scene = Self::new();
+        if let Some(record) = record {
+            scene = scene.recorded(record);
+        }
+        if let Some(proxy) = &mut scene.proxy {
+            proxy.ending = true;
+        }
+        scene
+    }
+
+    fn recorded(mut self, record: &str) -> Self {
+        if let Some(proxy) = &mut self.proxy {
+            proxy.record = RecordState::Is(record.parse().unwrap());
+        }
+        self
+    }
+
+    fn with(mut self, chaperon: ChaperonBuilder) -> Self {
+        self.chaperons.push(chaperon.build());
+        self
+    }
+
+    fn step(&mut self) -> Plan {
+        let pod = Arc::new(Pod::default());
+        let cluster = ClusterUid("s1".into());
+        let plan = decide(&Observed {
+            proxy: self.proxy.as_ref().map(|proxy| (proxy, &pod)),
+            chaperons: &self.chaperons,
+            reach: &self.reach,
+            cluster: &cluster,
+            memory: &self.memory,
+            now: self.now,
+        });
+        self.memory.begin(&plan, self.now);
+        plan
+    }
+
+    fn finish(&mut self, plan: &Plan, outcome: &Outcome) {
+        for action in &plan.actions {
+            self.memory
+                .finish(action, outcome, &Settings::default(), self.now);
+        }
+    }
+}
+
+fn deletes(plan: &Plan) -> Vec<&str> {
+    plan.actions
+        .iter()
+        .filter_map(|action| match action {
+            Action::DeleteChaperon { uid, .. } => Some(uid.as_str()),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn a_leftover_of_a_placed_pod_is_released_unless_the_scheduler_does_it_first() {
+    let mut scene = Scene::placed("a/ua/1")
+        .with(chaperon("a", "ua").granted(1).bound())
+        .with(chaperon("b", "ub").reserved(1));
+    let plan = scene.step();
+    assert!(deletes(&plan).is_empty());
+    assert_eq!(plan.wake_at, Some(NOW + LEFTOVER_AFTER));
+    scene.now += LEFTOVER_AFTER;
+    assert_eq!(deletes(&scene.step()), ["ub"]);
+}
+
+#[test]
+fn a_placed_pod_goes_when_its_delegate_is_proved_gone() {
+    let mut scene = Scene::placed("a/ua/1").with(chaperon("a", "ua").granted(1).bound().missing());
+    assert_eq!(deletes(&scene.step()), ["ua"]);
+
+    let mut scene = Scene::placed("a/ua/1");
+    let plan = scene.step();
+    assert!(matches!(plan.actions.as_slice(), [Action::ConfirmGone { uid, .. }] if uid == "ua"));
+    scene.finish(&plan, &Outcome::Gone);
+    assert_eq!(scene.step().actions, [Action::DeleteProxy]);
+}
+
+#[test]
+fn a_lost_target_changes_nothing_for_a_placed_pod() {
+    let mut scene = Scene::placed("a/ua/1");
+    scene.reach.insert("a".into(), Reach::Lost);
+    assert_eq!(scene.step().actions, []);
+}
+
+#[test]
+fn the_status_of_a_bound_delegate_is_copied_and_bursts_are_merged() {
+    let mut bound = chaperon("a", "ua").granted(1).bound().build();
+    bound.object = Arc::new(
+        serde_json::from_value(json!({
+            "apiVersion": "multicluster.admiralty.io/v1alpha1",
+            "kind": "PodChaperon",
+            "metadata": {},
+            "spec": {},
+            "status": { "phase": "Running" },
+        }))
+        .unwrap(),
+    );
+    let mut scene = Scene::placed("a/ua/1");
+    scene.chaperons.push(bound);
+    let plan = scene.step();
+    assert!(
+        matches!(plan.actions.as_slice(), [Action::CopyStatus { .. }]),
+        "the first at once"
+    );
+    scene.finish(&plan, &Outcome::Done);
+    let plan = scene.step();
+    assert_eq!(
+        (plan.actions.len(), plan.wake_at),
+        (0, Some(NOW + COPY_EVERY))
+    );
+}
+
+#[test]
+fn an_ending_pod_takes_its_chaperons_along_and_waits_for_the_recorded_one() {
+    let mut scene = Scene::ending(Some("a/ua/1"))
+        .with(chaperon("a", "ua").granted(1).bound())
+        .with(chaperon("b", "ub").reserved(1));
+    let plan = scene.step();
+    assert_eq!(deletes(&plan), ["ua", "ub"]);
+    assert_eq!(plan.actions.len(), 2, "the finalizer stays");
+
+    scene.memory.confirm_gone("ua");
+    scene.chaperons.clear();
+    assert!(matches!(
+        scene.step().actions.as_slice(),
+        [Action::RemoveFinalizer { remaining, .. }] if remaining.is_empty()
+    ));
+}
+
+#[test]
+fn only_the_recorded_target_holds_an_ending_pod() {
+    let mut nobody = Scene::ending(None);
+    nobody.reach.insert("b".into(), Reach::Lost);
+    assert!(matches!(
+        nobody.step().actions.as_slice(),
+        [Action::RemoveFinalizer { .. }]
+    ));
+
+    let mut absent = Scene::ending(Some("a/ua/1"));
+    assert!(
+        matches!(
+            absent.step().actions.as_slice(),
+            [Action::ConfirmGone { .. }]
+        ),
+        "absence is no evidence"
+    );
+
+    let mut lost = Scene::ending(Some("a/ua/1"));
+    lost.reach.insert("a".into(), Reach::Lost);
+    let plan = lost.step();
+    assert!(plan.actions.is_empty() && plan.tell.is_some());
+
+    let mut removed = Scene::ending(Some("gone/ua/1"));
+    assert!(matches!(
+        removed.step().actions.as_slice(),
+        [Action::RemoveFinalizer { .. }]
+    ));
+}
+
+#[test]
+fn a_grace_period_that_no_kubelet_would_end_is_ended_first() {
+    let mut scene = Scene::ending(None);
+    if let Some(proxy) = &mut scene.proxy {
+        proxy.deletion_grace_seconds = 30;
+    }
+    assert_eq!(scene.step().actions, [Action::EndGrace]);
+}
+
+#[test]
+fn an_orphan_is_judged_on_a_live_read_and_other_sources_are_left_alone() {
+    for (cluster, want) in [("s1", 1), ("s2", 0)] {
+        let mut orphan = chaperon("a", "ua").granted(1).build();
+        orphan.object = Arc::new(
+            serde_json::from_value(json!({
+                "apiVersion": "multicluster.admiralty.io/v1alpha1",
+                "kind": "PodChaperon",
+                "metadata": {
+                    "labels": { keys::PARENT_UID: "p", keys::PARENT_CLUSTER_UID: cluster },
+                    "annotations": { keys::PARENT_NAME: "web", keys::PARENT_NAMESPACE: "shop" },
+                },
+                "spec": {},
+            }))
+            .unwrap(),
+        );
+        let mut scene = Scene::new();
+        scene.proxy = None;
+        scene.chaperons.push(orphan);
+        let plan = scene.step();
+        assert_eq!(plan.actions.len(), want);
+        assert!(
+            plan.actions
+                .iter()
+                .all(|a| matches!(a, Action::DeleteIfOrphan { .. }))
+        );
+    }
+}

@@ -1,0 +1,177 @@
+//! What a process remembers of one proxy pod between two decisions. A restart may lose all of it.
+//!
+//! It holds timers, requests under way and facts that were *proved* (a chaperon's UID is gone). No rule of safety reads
+//! anything else from here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pilotage_api::record::Record;
+
+use crate::{
+    plan::{Action, ActionKey, Gate, Note, Plan},
+    requests::{Outcome, Readiness, Requests},
+    settings::Settings,
+    view::Monotonic,
+};
+
+/// What is remembered of one proxy pod.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    requests: Requests<ActionKey>,
+    gone: BTreeSet<String>,
+    /// Why asking a target failed.
+    ask_refusals: BTreeMap<String, String>,
+    /// When each target was asked by this process, or first seen asked.
+    asked_at: BTreeMap<String, Monotonic>,
+    /// Targets that were left after a grant: asked again only behind the others.
+    left: BTreeSet<String>,
+    waves: u32,
+    last_wave_at: Option<Monotonic>,
+    first_reserved_at: Option<Monotonic>,
+    recorded: Option<(Record, Monotonic)>,
+    waiting_for: Option<(Note, Monotonic)>,
+    told: Option<Note>,
+}
+
+impl Memory {
+    /// Takes in what is seen now, before a decision: starts and stops the clocks.
+    pub(crate) fn see(
+        &mut self,
+        record: Option<&Record>,
+        asked: &[&str],
+        reserved: bool,
+        now: Monotonic,
+    ) {
+        match (record, &self.recorded) {
+            (Some(seen), Some((known, _))) if seen == known => {}
+            (Some(seen), _) => self.recorded = Some((seen.clone(), now)),
+            (None, _) => self.recorded = None,
+        }
+        self.asked_at
+            .retain(|node, _| asked.contains(&node.as_str()));
+        for node in asked {
+            self.asked_at.entry((*node).to_owned()).or_insert(now);
+        }
+        if reserved {
+            self.first_reserved_at.get_or_insert(now);
+        } else {
+            self.first_reserved_at = None;
+        }
+    }
+
+    /// Takes in a plan that is about to be carried out.
+    pub fn begin(&mut self, plan: &Plan, now: Monotonic) {
+        let mut asked = false;
+        for action in &plan.actions {
+            self.requests.begin(action.key());
+            if let Action::Ask { node } = action {
+                asked = true;
+                self.asked_at.insert(node.clone(), now);
+            }
+        }
+        if asked {
+            self.waves = self.waves.saturating_add(1);
+            self.last_wave_at = Some(now);
+        }
+        match &plan.gate {
+            Gate::Open => self.waiting_for = None,
+            Gate::Closed(note) => match &self.waiting_for {
+                Some((known, _)) if known == note => {}
+                _ => self.waiting_for = Some((note.clone(), now)),
+            },
+        }
+        if let Some(note) = &plan.tell {
+            self.told = Some(note.clone());
+        }
+    }
+
+    /// Takes in how a request ended.
+    pub fn finish(
+        &mut self,
+        action: &Action,
+        outcome: &Outcome,
+        settings: &Settings,
+        now: Monotonic,
+    ) {
+        self.requests
+            .finish(action.key(), action.judged_on(), outcome, settings, now);
+        if let Action::Ask { node } = action {
+            match outcome {
+                Outcome::Refused(reason) => {
+                    self.ask_refusals.insert(node.clone(), reason.clone());
+                }
+                _ => {
+                    self.ask_refusals.remove(node);
+                }
+            }
+        }
+        if let (Outcome::Gone, Action::ConfirmGone { uid, .. }) = (outcome, action) {
+            self.gone.insert(uid.clone());
+        }
+    }
+
+    /// A DELETED event, or a live read, proved that this chaperon is gone.
+    pub fn confirm_gone(&mut self, uid: &str) {
+        self.gone.insert(uid.to_owned());
+    }
+
+    /// Whether this chaperon is proved to be gone.
+    pub fn is_gone(&self, uid: &str) -> bool {
+        self.gone.contains(uid)
+    }
+
+    /// A granted target was left.
+    pub(crate) fn leave(&mut self, node: &str) {
+        self.left.insert(node.to_owned());
+    }
+
+    pub(crate) fn was_left(&self, node: &str) -> bool {
+        self.left.contains(node)
+    }
+
+    /// When `action` may be sent: now, later, or when what is under way has ended.
+    pub(crate) fn may_send(&self, action: &Action, now: Monotonic) -> Readiness {
+        self.requests
+            .readiness(&action.key(), action.judged_on(), now)
+    }
+
+    pub(crate) fn ask_refusal(&self, node: &str) -> Option<&str> {
+        self.ask_refusals.get(node).map(String::as_str)
+    }
+
+    pub(crate) fn ask_under_way(&self, node: &str) -> bool {
+        self.requests.is_under_way(&ActionKey::Ask(node.to_owned()))
+    }
+
+    pub(crate) fn asked_at(&self, node: &str) -> Option<Monotonic> {
+        self.asked_at.get(node).copied()
+    }
+
+    pub(crate) fn waves(&self) -> u32 {
+        self.waves
+    }
+
+    pub(crate) fn last_wave_at(&self) -> Option<Monotonic> {
+        self.last_wave_at
+    }
+
+    pub(crate) fn first_reserved_at(&self) -> Option<Monotonic> {
+        self.first_reserved_at
+    }
+
+    pub(crate) fn recorded_since(&self) -> Option<Monotonic> {
+        self.recorded.as_ref().map(|(_, since)| *since)
+    }
+
+    /// Since when the pod has waited for `note`; `now` if only from now on.
+    pub(crate) fn waiting_since(&self, note: &Note, now: Monotonic) -> Monotonic {
+        match &self.waiting_for {
+            Some((known, since)) if known == note => *since,
+            _ => now,
+        }
+    }
+
+    pub(crate) fn was_told(&self, note: &Note) -> bool {
+        self.told.as_ref() == Some(note)
+    }
+}

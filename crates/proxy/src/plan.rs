@@ -1,0 +1,259 @@
+//! What a decision asks of the edge: requests with their preconditions, and what plugins and users are told.
+
+use std::{collections::BTreeMap, fmt};
+
+use pilotage_api::record::Record;
+
+use crate::view::Monotonic;
+
+/// How a grant is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GrantForm {
+    /// For this attempt: `test` UID, attempt and is-reserved; then allowed-attempt, is-allowed and our finalizer.
+    Attempt(u64),
+    /// To a candidate that is only made after the choice: `test` UID and attempt 0; attempt 1 is allowed.
+    Unreserved,
+    /// To a target that numbers no attempts: by resource version, without finalizer.
+    Plain,
+}
+
+/// One request to an API server. Each may be repeated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// POST the pod's chaperon in the target behind this node.
+    Ask {
+        /// The virtual node.
+        node: String,
+    },
+    /// PATCH the record onto the proxy pod, by its resource version.
+    Record {
+        /// The new record.
+        record: Record,
+        /// Version of the proxy pod that the rule was judged on.
+        resource_version: String,
+    },
+    /// PATCH the grant onto a chaperon.
+    Grant {
+        /// The virtual node.
+        node: String,
+        /// Name of the chaperon.
+        name: String,
+        /// UID of the chaperon.
+        uid: String,
+        /// Version of the chaperon, for the forms that need it.
+        resource_version: String,
+        /// Others' finalizers are on it: use a merge patch with the version instead of a JSON patch.
+        foreign_finalizers: bool,
+        /// How it is written.
+        form: GrantForm,
+    },
+    /// POST the proxy's binding with its UID and resource version.
+    BindProxy {
+        /// The virtual node.
+        node: String,
+        /// Version of a proxy pod that carries the record.
+        resource_version: String,
+    },
+    /// DELETE a chaperon with a UID precondition, in the background.
+    DeleteChaperon {
+        /// The virtual node.
+        node: String,
+        /// Name of the chaperon.
+        name: String,
+        /// UID of the chaperon.
+        uid: String,
+    },
+    /// Live GET of a chaperon: is this UID gone? For a plain target also a live LIST of the pods of that name.
+    ConfirmGone {
+        /// The virtual node.
+        node: String,
+        /// Name of the chaperon.
+        name: String,
+        /// UID of the chaperon.
+        uid: String,
+        /// The target numbers no attempts.
+        plain: bool,
+    },
+    /// Live GET of the proxy pod; if its record still doesn't name this chaperon, DELETE the chaperon.
+    DeleteUnlessRecorded {
+        /// The virtual node.
+        node: String,
+        /// Name of the chaperon.
+        name: String,
+        /// UID of the chaperon.
+        uid: String,
+    },
+}
+
+/// What an action is about; no two with one key are under way at a time.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ActionKey {
+    /// [`Action::Ask`] of a node.
+    Ask(String),
+    /// Any write to the proxy pod.
+    Proxy,
+    /// Any write to, or live read of, the chaperon with this UID.
+    Chaperon(String),
+}
+
+impl Action {
+    /// What the action is about.
+    pub fn key(&self) -> ActionKey {
+        match self {
+            Action::Ask { node } => ActionKey::Ask(node.clone()),
+            Action::Record { .. } | Action::BindProxy { .. } => ActionKey::Proxy,
+            Action::Grant { uid, .. }
+            | Action::DeleteChaperon { uid, .. }
+            | Action::ConfirmGone { uid, .. }
+            | Action::DeleteUnlessRecorded { uid, .. } => ActionKey::Chaperon(uid.clone()),
+        }
+    }
+
+    /// Version of the object that the action was judged on, if a conflict must wait for a newer one.
+    pub fn judged_on(&self) -> Option<&str> {
+        match self {
+            Action::Record {
+                resource_version, ..
+            }
+            | Action::BindProxy {
+                resource_version, ..
+            }
+            | Action::Grant {
+                resource_version, ..
+            } => Some(resource_version),
+            Action::Ask { .. }
+            | Action::DeleteChaperon { .. }
+            | Action::ConfirmGone { .. }
+            | Action::DeleteUnlessRecorded { .. } => None,
+        }
+    }
+}
+
+/// What a target has said to the question whether it takes the pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It holds a node.
+    Reserved,
+    /// It needn't be asked: the candidate is made after the choice.
+    Unasked,
+    /// No, for this reason.
+    Refused(String),
+    /// Asked; no answer yet.
+    Waiting,
+    /// Asked; no answer for longer than we are willing to wait quietly.
+    Silent,
+    /// It can't be reached.
+    Unreachable,
+}
+
+/// Why a pod isn't tried yet, in words for its author.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// Nothing is known of the pod yet.
+    Unseen,
+    /// It says our scheduler's name but carries no manifest.
+    NoManifest,
+    /// Its scheduling gates hold it.
+    Gated,
+    /// These targets were asked and haven't answered.
+    Asked(Vec<String>),
+    /// This target was granted the pod; its delegate isn't bound yet.
+    Granted(String),
+    /// The pod is recorded at a target that can't be reached.
+    Held(String),
+    /// The pod is recorded at a target that no longer exists.
+    HeldAtNothing(String),
+    /// The record is unreadable.
+    DamagedRecord(String),
+    /// The pod has a place, or needs none any more.
+    Settled,
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Note::Unseen => f.write_str("no target was asked yet"),
+            Note::NoManifest => f.write_str(
+                "the pod names the scheduler of proxy pods but was not admitted by the Pilotage webhook \
+                 (no sourcepod-manifest annotation): label its namespace multicluster-scheduler=enabled, \
+                 annotate the pod multicluster.admiralty.io/elect and create it again",
+            ),
+            Note::Gated => f.write_str("the pod's scheduling gates hold it"),
+            Note::Asked(nodes) => write!(f, "waiting for an answer of {}", nodes.join(", ")),
+            Note::Granted(node) => {
+                write!(f, "granted to {node}, waiting for its delegate to be bound there")
+            }
+            Note::Held(node) => write!(
+                f,
+                "the pod was granted to {node}, which can't be reached: its delegate may be running there, \
+                 so no other target is asked until {node} answers"
+            ),
+            Note::HeldAtNothing(node) => write!(
+                f,
+                "the pod was granted to {node}, whose Target no longer exists; delete the pod to try again"
+            ),
+            Note::DamagedRecord(error) => write!(
+                f,
+                "{error}; the pod may have a delegate, so no target is asked until the annotation is \
+                 restored or the pod is deleted"
+            ),
+            Note::Settled => f.write_str("the pod has its place"),
+        }
+    }
+}
+
+/// Whether the pod may be tried in a scheduling cycle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// Enough answers are in: choose among the reserved, or tell why nobody takes it.
+    Open,
+    /// Not yet.
+    Closed(Note),
+}
+
+/// What became of a choice that a scheduling cycle made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChoiceFate {
+    /// No choice, or it is still being carried out.
+    Undecided,
+    /// The proxy pod is bound to the chosen virtual node.
+    Done,
+    /// It can't be carried out any more; the pod must be tried again.
+    Failed(String),
+}
+
+/// Everything that one decision asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Requests to send now; they don't depend on each other.
+    pub actions: Vec<Action>,
+    /// Whether a scheduling cycle may run.
+    pub gate: Gate,
+    /// What each target says, by virtual node: what the cycle's Filter reads.
+    pub answers: BTreeMap<String, Answer>,
+    /// What became of the cycle's choice.
+    pub choice: ChoiceFate,
+    /// The pod has waited for the same thing for long: tell its author.
+    pub tell: Option<Note>,
+    /// Decide again then at the latest, even if nothing happens.
+    pub wake_at: Option<Monotonic>,
+}
+
+impl Plan {
+    /// Nothing to do; the pod isn't to be tried, because of `note`.
+    pub(crate) fn closed(note: Note) -> Self {
+        Self {
+            actions: Vec::new(),
+            gate: Gate::Closed(note),
+            answers: BTreeMap::new(),
+            choice: ChoiceFate::Undecided,
+            tell: None,
+            wake_at: None,
+        }
+    }
+
+    /// Decide again at `at`, or earlier.
+    pub(crate) fn wake(&mut self, at: Monotonic) {
+        self.wake_at = Some(self.wake_at.map_or(at, |other| other.min(at)));
+    }
+}

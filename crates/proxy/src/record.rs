@@ -1,0 +1,159 @@
+//! When the record on a proxy pod may change: rules R1–R4 of protocol.md section 3, in one place.
+//!
+//! R5 (replace a lost target) belongs to a policy that doesn't exist yet.
+
+use pilotage_api::record::Record;
+
+use crate::{class::Class, view::ChaperonView};
+
+/// The rule under which a record may be overwritten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// R1: there is none.
+    None,
+    /// R2: the same chaperon, a higher attempt.
+    HigherAttempt,
+    /// R3: the recorded chaperon is confirmed gone.
+    Gone,
+    /// R4: the recorded chaperon moved past the recorded attempt without any grant: none has landed, and the recorded
+    /// one never will.
+    NeverLanded,
+}
+
+/// Which rule, if any, lets `new` replace `current`.
+///
+/// `recorded` is any version that was seen of the chaperon that `current` names; `confirmed_gone` says that its UID is
+/// proved to be gone.
+pub fn may_change(
+    current: Option<&Record>,
+    new: &Record,
+    recorded: Option<&ChaperonView>,
+    confirmed_gone: bool,
+) -> Option<Rule> {
+    let Some(current) = current else {
+        return Some(Rule::None);
+    };
+    if current.node == new.node && current.chaperon_uid == new.chaperon_uid {
+        // A target that numbered nothing counts as attempt 0: it may have begun to.
+        return (new.attempt > current.attempt).then_some(Rule::HigherAttempt);
+    }
+    is_dead(current, recorded, confirmed_gone)
+}
+
+/// Which rule, if any, says that the record binds nobody any more.
+pub fn is_dead(
+    current: &Record,
+    recorded: Option<&ChaperonView>,
+    confirmed_gone: bool,
+) -> Option<Rule> {
+    if confirmed_gone {
+        return Some(Rule::Gone);
+    }
+    let seen = recorded.filter(|c| c.uid == current.chaperon_uid)?;
+    let attempt = current.attempt?;
+    // The mark itself is read, not the class: also an ending chaperon proves that no grant landed.
+    let never_granted = seen.marks.allowed == 0 && !seen.marks.is_allowed;
+    let moved_past = seen.marks.attempt > attempt;
+    (never_granted && moved_past && !matches!(seen.class, Class::Bound))
+        .then_some(Rule::NeverLanded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::chaperon;
+
+    fn record(node: &str, uid: &str, attempt: u64) -> Record {
+        Record {
+            node: node.into(),
+            chaperon_uid: uid.into(),
+            attempt: (attempt > 0).then_some(attempt),
+        }
+    }
+
+    #[test]
+    fn the_record_changes_only_by_its_rules() {
+        let a1 = record("a", "ua", 1);
+        let b1 = record("b", "ub", 1);
+        let seen =
+            |attempt, allowed, reserved| chaperon("a", "ua").marks(attempt, allowed, reserved);
+        let table = [
+            ("R1: none yet", None, &a1, None, false, Some(Rule::None)),
+            ("the same", Some(&a1), &a1, None, false, None),
+            (
+                "R2: upwards",
+                Some(&a1),
+                &record("a", "ua", 2),
+                None,
+                false,
+                Some(Rule::HigherAttempt),
+            ),
+            (
+                "never downwards",
+                Some(&record("a", "ua", 2)),
+                &a1,
+                None,
+                false,
+                None,
+            ),
+            (
+                "another chaperon in the same target is another",
+                Some(&a1),
+                &record("a", "ux", 2),
+                None,
+                false,
+                None,
+            ),
+            ("R3: gone", Some(&a1), &b1, None, true, Some(Rule::Gone)),
+            ("absence is no evidence", Some(&a1), &b1, None, false, None),
+            (
+                "R4: moved past, never granted",
+                Some(&a1),
+                &b1,
+                Some(seen(2, 0, false)),
+                false,
+                Some(Rule::NeverLanded),
+            ),
+            (
+                "R4 with a new reservation",
+                Some(&a1),
+                &b1,
+                Some(seen(2, 0, true)),
+                false,
+                Some(Rule::NeverLanded),
+            ),
+            (
+                "a landed grant, even void, is not left",
+                Some(&a1),
+                &b1,
+                Some(seen(2, 1, false)),
+                false,
+                None,
+            ),
+            (
+                "still at the recorded attempt",
+                Some(&a1),
+                &b1,
+                Some(seen(1, 0, true)),
+                false,
+                None,
+            ),
+            (
+                "a plain target is left only when gone",
+                Some(&record("a", "ua", 0)),
+                &b1,
+                Some(seen(0, 0, false)),
+                false,
+                None,
+            ),
+        ];
+        for (name, current, new, seen, gone, want) in table {
+            let seen = seen.map(crate::testing::ChaperonBuilder::build);
+            assert_eq!(
+                may_change(current, new, seen.as_ref(), gone),
+                want,
+                "{name}"
+            );
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Builders of views, for tests.
+
+use std::sync::Arc;
+
+use pilotage_api::PodChaperon;
+
+use crate::{
+    class::{Marks, classify},
+    view::{ChaperonView, ProxyView, RecordState},
+};
+
+/// A proxy pod that the webhook admitted, without a record.
+pub(crate) fn proxy() -> ProxyView {
+    ProxyView {
+        namespace: "shop".into(),
+        name: "web".into(),
+        uid: "p".into(),
+        resource_version: "1".into(),
+        has_manifest: true,
+        node_name: None,
+        ending: false,
+        deletion_grace_seconds: 0,
+        gated: false,
+        finalizers: vec![pilotage_api::keys::DELEGATE_GONE.into()],
+        terminal: false,
+        no_reservation: false,
+        record: RecordState::Absent,
+    }
+}
+
+/// A chaperon that was just created.
+pub(crate) fn chaperon(node: &str, uid: &str) -> ChaperonBuilder {
+    ChaperonBuilder {
+        node: node.into(),
+        uid: uid.into(),
+        ending: false,
+        bound: false,
+        marks: Marks::default(),
+    }
+}
+
+pub(crate) struct ChaperonBuilder {
+    node: String,
+    uid: String,
+    ending: bool,
+    bound: bool,
+    marks: Marks,
+}
+
+impl ChaperonBuilder {
+    pub(crate) fn marks(mut self, attempt: u64, allowed: u64, reserved: bool) -> Self {
+        let refusal = (attempt > 0 && !reserved).then(|| "Unschedulable: full".to_owned());
+        self.marks = Marks {
+            attempt,
+            allowed,
+            reserved,
+            refusal,
+            is_allowed: allowed > 0,
+            ..self.marks
+        };
+        self
+    }
+
+    pub(crate) fn reserved(self, attempt: u64) -> Self {
+        self.marks(attempt, 0, true)
+    }
+
+    pub(crate) fn refused(self, attempt: u64) -> Self {
+        self.marks(attempt, 0, false)
+    }
+
+    pub(crate) fn granted(self, attempt: u64) -> Self {
+        self.marks(attempt, attempt, true)
+    }
+
+    pub(crate) fn missing(mut self) -> Self {
+        self.marks.missing = true;
+        self
+    }
+
+    pub(crate) fn bound(mut self) -> Self {
+        self.bound = true;
+        self
+    }
+
+    pub(crate) fn ending(mut self) -> Self {
+        self.ending = true;
+        self
+    }
+
+    pub(crate) fn build(self) -> ChaperonView {
+        let status = self.bound.then(|| {
+            serde_json::from_value(serde_json::json!({
+                "conditions": [{ "type": "PodScheduled", "status": "True" }],
+            }))
+            .unwrap()
+        });
+        ChaperonView {
+            name: "web-x".into(),
+            resource_version: format!("{}-{}", self.marks.attempt, self.marks.allowed),
+            foreign_finalizers: false,
+            class: classify(&self.marks, self.ending, status.as_ref()),
+            marks: self.marks,
+            node: self.node,
+            uid: self.uid,
+            object: Arc::new(PodChaperon::default()),
+        }
+    }
+}

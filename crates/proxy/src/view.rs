@@ -1,0 +1,177 @@
+//! What the state machines look at: a proxy pod, its chaperons and the targets, each reduced to what a rule reads.
+//!
+//! Views are read from objects by one function each, so that a simulator can make them by hand.
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::Pod;
+use pilotage_api::{
+    PodChaperon, keys,
+    parent::ParentLink,
+    record::{Record, RecordError},
+};
+
+use crate::class::{Class, Marks, classify};
+
+/// Time on the process's own monotonic clock, since some fixed start.
+pub type Monotonic = Duration;
+
+/// The record on a proxy pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecordState {
+    /// No choice was made yet.
+    Absent,
+    /// The newest choice.
+    Is(Record),
+    /// Someone damaged it: the pod counts as recorded at an unknown target.
+    Damaged(RecordError),
+}
+
+impl RecordState {
+    /// The record, if there is a readable one.
+    pub fn record(&self) -> Option<&Record> {
+        match self {
+            RecordState::Is(record) => Some(record),
+            RecordState::Absent | RecordState::Damaged(_) => None,
+        }
+    }
+}
+
+/// A proxy pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProxyView {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// UID.
+    pub uid: String,
+    /// Version of the object that the view was read from.
+    pub resource_version: String,
+    /// Whether the webhook's manifest is there.
+    pub has_manifest: bool,
+    /// The virtual node it is bound to.
+    pub node_name: Option<String>,
+    /// Deletion has begun.
+    pub ending: bool,
+    /// Seconds that its deletion still grants it; nobody but us would end the wait.
+    pub deletion_grace_seconds: i64,
+    /// Scheduling gates hold it in the source.
+    pub gated: bool,
+    /// Its finalizers, ours among them.
+    pub finalizers: Vec<String>,
+    /// Succeeded or Failed.
+    pub terminal: bool,
+    /// One candidate, made only after the choice.
+    pub no_reservation: bool,
+    /// The record.
+    pub record: RecordState,
+}
+
+impl ProxyView {
+    /// Reads a pod; `None` if it lacks what every stored pod has.
+    pub fn of(pod: &Pod) -> Option<Self> {
+        let meta = &pod.metadata;
+        let spec = pod.spec.as_ref()?;
+        let annotation = |key: &str| meta.annotations.as_ref().and_then(|all| all.get(key));
+        let record = match annotation(keys::GRANTED_TO).map(|text| text.parse()) {
+            None => RecordState::Absent,
+            Some(Ok(record)) => RecordState::Is(record),
+            Some(Err(error)) => RecordState::Damaged(error),
+        };
+        let phase = pod
+            .status
+            .as_ref()
+            .and_then(|status| status.phase.as_deref());
+        Some(Self {
+            namespace: meta.namespace.clone()?,
+            name: meta.name.clone()?,
+            uid: meta.uid.clone()?,
+            resource_version: meta.resource_version.clone()?,
+            has_manifest: annotation(keys::SOURCE_POD_MANIFEST).is_some(),
+            node_name: spec.node_name.clone().filter(|name| !name.is_empty()),
+            ending: meta.deletion_timestamp.is_some(),
+            deletion_grace_seconds: meta.deletion_grace_period_seconds.unwrap_or_default(),
+            gated: spec
+                .scheduling_gates
+                .as_ref()
+                .is_some_and(|gates| !gates.is_empty()),
+            finalizers: meta.finalizers.clone().unwrap_or_default(),
+            terminal: matches!(phase, Some("Succeeded" | "Failed")),
+            no_reservation: annotation(keys::NO_RESERVATION).is_some(),
+            record,
+        })
+    }
+
+    /// Whether our finalizer is on it.
+    pub fn has_finalizer(&self) -> bool {
+        self.finalizers
+            .iter()
+            .any(|finalizer| finalizer == keys::DELEGATE_GONE)
+    }
+
+    /// Name of this pod's chaperon in every target.
+    pub fn chaperon_name(&self) -> String {
+        pilotage_api::names::chaperon(&self.namespace, &self.name, &self.uid)
+    }
+}
+
+/// A chaperon of the pod in one target.
+#[derive(Clone, Debug)]
+pub struct ChaperonView {
+    /// The virtual node of the target where it lives.
+    pub node: String,
+    /// Name (its namespace is the pod's).
+    pub name: String,
+    /// UID.
+    pub uid: String,
+    /// Version of the object that the view was read from.
+    pub resource_version: String,
+    /// Finalizers that others put there.
+    pub foreign_finalizers: bool,
+    /// Its numbers.
+    pub marks: Marks,
+    /// What they and the status say.
+    pub class: Class,
+    /// The object itself, for status and annotations.
+    pub object: Arc<PodChaperon>,
+}
+
+impl ChaperonView {
+    /// Reads a chaperon that lives behind `node`; `None` if it lacks what every stored object has.
+    pub fn of(node: &str, chaperon: Arc<PodChaperon>) -> Option<Self> {
+        let meta = &chaperon.metadata;
+        let marks = Marks::of(&chaperon);
+        // An unreadable status counts as none: the pod stays unbound in our eyes, which is safe.
+        let status = chaperon.pod_status().ok().flatten();
+        Some(Self {
+            node: node.to_owned(),
+            name: meta.name.clone()?,
+            uid: meta.uid.clone()?,
+            resource_version: meta.resource_version.clone()?,
+            foreign_finalizers: meta
+                .finalizers
+                .as_ref()
+                .is_some_and(|all| all.iter().any(|f| f != keys::DELEGATE_GONE)),
+            class: classify(&marks, meta.deletion_timestamp.is_some(), status.as_ref()),
+            marks,
+            object: Arc::clone(&chaperon),
+        })
+    }
+
+    /// The chaperon's parent.
+    pub fn parent(&self) -> Option<ParentLink> {
+        ParentLink::of(&self.object.metadata)
+    }
+}
+
+/// A target, as far as one pod is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// It answers, and our store of its chaperons has been filled since it last came back.
+    Reachable,
+    /// It doesn't answer, or our store isn't filled yet.
+    Lost,
+    /// No Target or `ClusterTarget` of that name exists.
+    NoSuchTarget,
+}

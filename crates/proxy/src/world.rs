@@ -1,0 +1,182 @@
+//! All chaperons that a process knows, by parent: the store that decisions are made on.
+//!
+//! It is fed by watches and by replies to our own writes, in any order: versions decide which is newer. A UID counts as
+//! *gone* only if the API server said so; what merely isn't listed any more is absent, which proves nothing.
+
+use std::{collections::HashMap, sync::Arc};
+
+use pilotage_api::{PodChaperon, keys};
+
+use crate::view::ChaperonView;
+
+/// What a change of the store means for one proxy pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// UID of the parent.
+    pub parent: String,
+    /// UID of the chaperon that is proved to be gone, if any.
+    pub gone: Option<String>,
+}
+
+/// Chaperons by the UID of their parent.
+#[derive(Debug, Default)]
+pub struct World {
+    by_parent: HashMap<String, Vec<ChaperonView>>,
+}
+
+impl World {
+    /// The chaperons of one parent.
+    pub fn of(&self, parent: &str) -> &[ChaperonView] {
+        self.by_parent.get(parent).map_or(&[], Vec::as_slice)
+    }
+
+    /// UIDs of all parents that have a chaperon.
+    pub fn parents(&self) -> impl Iterator<Item = &str> {
+        self.by_parent.keys().map(String::as_str)
+    }
+
+    /// Takes in a version of a chaperon behind `node`; `None` if it is no news, or has no parent.
+    pub fn apply(&mut self, node: &str, chaperon: Arc<PodChaperon>) -> Option<Change> {
+        let parent = parent_uid(&chaperon)?;
+        let view = ChaperonView::of(node, chaperon)?;
+        let siblings = self.by_parent.entry(parent.clone()).or_default();
+        let Some(known) = siblings
+            .iter_mut()
+            .find(|c| c.node == node && c.name == view.name)
+        else {
+            siblings.push(view);
+            return Some(Change { parent, gone: None });
+        };
+        if version(&known.resource_version) >= version(&view.resource_version) {
+            return None;
+        }
+        // A newer object of the same name with another UID: the older one no longer exists.
+        let gone = (known.uid != view.uid).then(|| known.uid.clone());
+        *known = view;
+        Some(Change { parent, gone })
+    }
+
+    /// The API server said that this object is gone.
+    pub fn deleted(&mut self, node: &str, chaperon: &PodChaperon) -> Option<Change> {
+        let parent = parent_uid(chaperon)?;
+        let uid = chaperon.metadata.uid.clone()?;
+        self.remove(&parent, node, &uid);
+        Some(Change {
+            parent,
+            gone: Some(uid),
+        })
+    }
+
+    /// The object isn't listed any more; nobody saw it go.
+    pub fn vanished(&mut self, node: &str, chaperon: &PodChaperon) -> Option<Change> {
+        let parent = parent_uid(chaperon)?;
+        self.remove(&parent, node, chaperon.metadata.uid.as_deref()?);
+        Some(Change { parent, gone: None })
+    }
+
+    /// A live read or a refused write said that this chaperon is gone.
+    pub fn remove(&mut self, parent: &str, node: &str, uid: &str) {
+        if let Some(siblings) = self.by_parent.get_mut(parent) {
+            siblings.retain(|c| c.node != node || c.uid != uid);
+            if siblings.is_empty() {
+                self.by_parent.remove(parent);
+            }
+        }
+    }
+
+    /// The target isn't one of ours any more; returns the parents that had chaperons there.
+    pub fn drop_target(&mut self, node: &str) -> Vec<String> {
+        let mut parents = Vec::new();
+        self.by_parent.retain(|parent, siblings| {
+            let before = siblings.len();
+            siblings.retain(|c| c.node != node);
+            if siblings.len() < before {
+                parents.push(parent.clone());
+            }
+            !siblings.is_empty()
+        });
+        parents
+    }
+}
+
+fn parent_uid(chaperon: &PodChaperon) -> Option<String> {
+    chaperon
+        .metadata
+        .labels
+        .as_ref()?
+        .get(keys::PARENT_UID)
+        .cloned()
+}
+
+/// Versions of one cluster are comparable numbers since Kubernetes 1.35.
+fn version(text: &str) -> u128 {
+    text.parse().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn chaperon(uid: &str, version: &str) -> Arc<PodChaperon> {
+        Arc::new(
+            serde_json::from_value(json!({
+                "apiVersion": "multicluster.admiralty.io/v1alpha1",
+                "kind": "PodChaperon",
+                "metadata": {
+                    "namespace": "shop", "name": "web-1", "uid": uid, "resourceVersion": version,
+                    "labels": { keys::PARENT_UID: "p" },
+                },
+                "spec": {},
+            }))
+            .unwrap(),
+        )
+    }
+
+    #[test]
+    fn an_older_version_is_no_news() {
+        let mut world = World::default();
+        assert!(world.apply("a", chaperon("u", "9")).is_some());
+        assert_eq!(world.apply("a", chaperon("u", "9")), None);
+        assert_eq!(world.apply("a", chaperon("u", "8")), None);
+        assert!(world.apply("a", chaperon("u", "10")).is_some());
+        assert_eq!(world.of("p").len(), 1);
+    }
+
+    #[test]
+    fn a_successor_of_the_same_name_proves_that_its_predecessor_is_gone() {
+        let mut world = World::default();
+        world.apply("a", chaperon("u1", "1"));
+        let change = world.apply("a", chaperon("u2", "5")).unwrap();
+        assert_eq!(change.gone.as_deref(), Some("u1"));
+        assert_eq!(world.of("p")[0].uid, "u2");
+    }
+
+    #[test]
+    fn absence_is_no_proof_but_a_deleted_event_is() {
+        let mut world = World::default();
+        world.apply("a", chaperon("u", "1"));
+        assert_eq!(world.vanished("a", &chaperon("u", "1")).unwrap().gone, None);
+        assert!(world.of("p").is_empty());
+        world.apply("a", chaperon("u", "1"));
+        assert_eq!(
+            world
+                .deleted("a", &chaperon("u", "2"))
+                .unwrap()
+                .gone
+                .as_deref(),
+            Some("u")
+        );
+    }
+
+    #[test]
+    fn a_dropped_target_names_the_pods_it_concerns() {
+        let mut world = World::default();
+        world.apply("a", chaperon("u", "1"));
+        world.apply("b", chaperon("u", "1"));
+        assert_eq!(world.drop_target("a"), ["p"]);
+        assert_eq!(world.of("p").len(), 1);
+        assert!(world.drop_target("a").is_empty());
+    }
+}
