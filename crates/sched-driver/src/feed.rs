@@ -1,3 +1,210 @@
-//! feed
+//! Watches that never end: each keeps a [`Sink`] up to date with all objects of one kind.
+//!
+//! Owns restarts, back-off, the end of the first list (a readiness gate) and objects that can't be read.
+//! Knows no scheduler; what the objects are for is the sink's business.
+
 mod lean;
 mod relist;
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::core::DeserializeGuard;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client, Resource};
+use pilotage_runtime::backoff::{Backoff, dice};
+use pilotage_runtime::ready::Gate;
+use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
+
+use relist::{Change, Relist, Tracked};
+
+/// After errors in a row. Short, since the local API server is all that a scheduler has.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5)).spread(0.2);
+/// A page of a list that takes longer is asked for again.
+const PAGE_LIMIT: Duration = Duration::from_secs(30);
+/// The API server tells no more of pods that are over: they take no room and need no node.
+const LIVING_PODS: &str = "status.phase!=Succeeded,status.phase!=Failed";
+
+/// Takes the changes of all objects of a kind, in order.
+pub(crate) trait Sink<K>: Send {
+    /// It came or changed.
+    fn applied(&mut self, object: K);
+    /// It went, as far as this watch is concerned.
+    fn deleted(&mut self, namespace: &str, name: &str, uid: &str);
+}
+
+/// Follows all pods that aren't over, until `token` is cancelled.
+pub(crate) async fn pods(
+    client: Client,
+    sink: impl Sink<Pod>,
+    gate: Gate,
+    token: CancellationToken,
+) {
+    let config = watcher::Config::default().fields(LIVING_PODS);
+    follow(
+        "pods",
+        || open(&client, config.clone(), lean::pod),
+        sink,
+        gate,
+        token,
+    )
+    .await;
+}
+
+/// Follows all nodes until `token` is cancelled.
+pub(crate) async fn nodes(
+    client: Client,
+    sink: impl Sink<Node>,
+    gate: Gate,
+    token: CancellationToken,
+) {
+    let config = watcher::Config::default();
+    follow(
+        "nodes",
+        || open(&client, config.clone(), lean::node),
+        sink,
+        gate,
+        token,
+    )
+    .await;
+}
+
+type Item<K> = Result<Event<DeserializeGuard<K>>, watcher::Error>;
+
+fn open<K>(
+    client: &Client,
+    config: watcher::Config,
+    lean: fn(&mut K),
+) -> impl Stream<Item = Item<K>> + use<K>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let api: Api<DeserializeGuard<K>> = Api::all(client.clone());
+    watcher(api, config).map(move |item| {
+        item.map(|mut event| {
+            if let Event::Apply(DeserializeGuard(Ok(object)))
+            | Event::InitApply(DeserializeGuard(Ok(object))) = &mut event
+            {
+                lean(object);
+            }
+            event
+        })
+    })
+}
+
+impl<K: Resource> Tracked for DeserializeGuard<K> {
+    /// Namespace (empty for cluster-scoped objects) and name.
+    type Key = (String, String);
+
+    fn identity(&self) -> Option<(Self::Key, String)> {
+        let meta = self.meta();
+        let key = (
+            meta.namespace.clone().unwrap_or_default(),
+            meta.name.clone()?,
+        );
+        Some((key, meta.uid.clone()?))
+    }
+}
+
+async fn follow<K, S>(
+    what: &'static str,
+    open: impl Fn() -> S,
+    mut sink: impl Sink<K>,
+    gate: Gate,
+    token: CancellationToken,
+) where
+    K: Resource,
+    S: Stream<Item = Item<K>>,
+{
+    let mut relist = Relist::<DeserializeGuard<K>>::default();
+    let mut gate = Some(gate);
+    let mut failures = 0;
+    loop {
+        let mut stream = Box::pin(open());
+        loop {
+            let next = async {
+                if relist.is_listing() {
+                    tokio::time::timeout(PAGE_LIMIT, stream.next()).await
+                } else {
+                    Ok(stream.next().await)
+                }
+            };
+            let next = tokio::select! {
+                biased;
+                () = token.cancelled() => return,
+                next = next => next,
+            };
+            let delay = match next {
+                Ok(Some(Ok(event))) => {
+                    // The beginning of a list is told before the API server was asked.
+                    if !matches!(event, Event::Init) {
+                        failures = 0;
+                    }
+                    if take(what, &mut relist, event, &mut sink)
+                        && let Some(gate) = gate.take()
+                    {
+                        tracing::info!(kind = what, "first list complete");
+                        gate.release();
+                    }
+                    continue;
+                }
+                Ok(Some(Err(error))) => {
+                    failures += 1;
+                    let delay = RETRY.delay(failures, dice());
+                    tracing::warn!(kind = what, %error, ?delay, "watch failed, trying again");
+                    Some(delay)
+                }
+                Ok(None) => None,
+                Err(_) => {
+                    tracing::warn!(kind = what, limit = ?PAGE_LIMIT, "list hangs, asking again");
+                    None
+                }
+            };
+            let Some(delay) = delay else { break };
+            tokio::select! {
+                () = token.cancelled() => return,
+                () = tokio::time::sleep(delay) => {}
+            }
+        }
+    }
+}
+
+/// Hands the changes that an event means to the sink; whether the set is complete now.
+fn take<K: Resource>(
+    what: &'static str,
+    relist: &mut Relist<DeserializeGuard<K>>,
+    event: Event<DeserializeGuard<K>>,
+    sink: &mut impl Sink<K>,
+) -> bool {
+    let mut complete = false;
+    for change in relist.on(event) {
+        match change {
+            Change::Applied(DeserializeGuard(Ok(object))) => sink.applied(object),
+            Change::Applied(DeserializeGuard(Err(invalid))) => {
+                // What was known of it stays in force; the others are none the worse.
+                let meta = &invalid.metadata;
+                tracing::error!(
+                    kind = what,
+                    namespace = meta.namespace.as_deref().unwrap_or_default(),
+                    name = meta.name.as_deref().unwrap_or_default(),
+                    error = invalid.error,
+                    "an object can't be read and is left out"
+                );
+            }
+            Change::Deleted {
+                key: (namespace, name),
+                uid,
+            } => {
+                sink.deleted(&namespace, &name, &uid);
+            }
+            Change::Synced => complete = true,
+        }
+    }
+    complete
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 
 mod binder;
 mod feed;
+mod metrics;
 pub mod publish;
 pub mod rbac;
 

@@ -70,11 +70,9 @@ impl<O: Tracked> Relist<O> {
         }
     }
 
-    /// An object that can't be read, but is there: what is known of it stays.
-    pub(crate) fn keep(&mut self, key: O::Key) {
-        if let Some(seen) = &mut self.listing {
-            seen.insert(key);
-        }
+    /// Whether a list is under way.
+    pub(crate) const fn is_listing(&self) -> bool {
+        self.listing.is_some()
     }
 
     fn apply(&mut self, object: O) -> Vec<Change<O::Key, O>> {
@@ -195,15 +193,5 @@ mod tests {
             ["-a/2"]
         );
         assert!(run(&mut relist, vec![Event::Delete(Object("a", "2"))]).is_empty());
-    }
-
-    #[test]
-    fn what_cannot_be_read_stays_known() {
-        let mut relist = Relist::default();
-        run(&mut relist, listed(&[Object("a", "1")]));
-        let mut told = run(&mut relist, vec![Event::Init]);
-        relist.keep("a");
-        told.extend(run(&mut relist, vec![Event::InitDone]));
-        assert_eq!(told, ["synced"]);
     }
 }

@@ -1,0 +1,151 @@
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use futures::stream::{self, BoxStream};
+use kube::core::Status;
+use pilotage_runtime::ready::Health;
+use serde_json::json;
+
+use super::*;
+
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<Vec<String>>>);
+
+impl Told {
+    fn lines(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+impl Sink<Pod> for Told {
+    fn applied(&mut self, pod: Pod) {
+        self.0
+            .lock()
+            .unwrap()
+            .push(format!("+{}", pod.metadata.name.unwrap()));
+    }
+
+    fn deleted(&mut self, namespace: &str, name: &str, uid: &str) {
+        self.0
+            .lock()
+            .unwrap()
+            .push(format!("-{namespace}/{name}/{uid}"));
+    }
+}
+
+fn guard(pod: serde_json::Value) -> DeserializeGuard<Pod> {
+    serde_json::from_value(pod).unwrap()
+}
+
+fn pod(name: &str) -> DeserializeGuard<Pod> {
+    guard(json!({
+        "metadata": {"namespace": "ns", "name": name, "uid": format!("{name}-uid")},
+        "spec": {"containers": []},
+    }))
+}
+
+fn broken(name: &str) -> DeserializeGuard<Pod> {
+    guard(json!({
+        "metadata": {"namespace": "ns", "name": name, "uid": format!("{name}-uid")},
+        "spec": {"containers": "none"},
+    }))
+}
+
+fn refused() -> watcher::Error {
+    let status = Status::failure("no", "Forbidden").with_code(403);
+    watcher::Error::InitialListFailed(kube::Error::Api(status.boxed()))
+}
+
+/// Each time a watch is opened, the next script is played; then it is silent.
+async fn play(scripts: Vec<Vec<Item<Pod>>>, run: Duration) -> (Told, Health) {
+    let (told, health) = (Told::default(), Health::new());
+    let scripts = Mutex::new(VecDeque::from(scripts));
+    let open = move || -> BoxStream<'static, Item<Pod>> {
+        match scripts.lock().unwrap().pop_front() {
+            Some(script) => stream::iter(script).chain(stream::pending()).boxed(),
+            None => stream::pending().boxed(),
+        }
+    };
+    let token = CancellationToken::new();
+    let following = follow(
+        "pods",
+        open,
+        told.clone(),
+        health.gate("pods listed"),
+        token.clone(),
+    );
+    let ended = tokio::time::timeout(run, following).await;
+    assert!(ended.is_err(), "a watch doesn't end by itself");
+    (told, health)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_gate_opens_after_the_first_whole_list() {
+    let half = vec![Ok(Event::Init), Ok(Event::InitApply(pod("a")))];
+    let (told, health) = play(vec![half], Duration::from_secs(1)).await;
+    assert_eq!(told.lines(), ["+a"]);
+    assert_eq!(health.missing(), ["pods listed"]);
+
+    let whole = vec![
+        Ok(Event::Init),
+        Ok(Event::InitApply(pod("a"))),
+        Ok(Event::InitDone),
+    ];
+    let (_, health) = play(vec![whole], Duration::from_secs(1)).await;
+    assert!(health.missing().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_unreadable_object_stops_nobody_and_forgets_nothing() {
+    let script = vec![
+        Ok(Event::Init),
+        Ok(Event::InitApply(pod("a"))),
+        Ok(Event::InitApply(broken("b"))),
+        Ok(Event::InitDone),
+        Ok(Event::Apply(broken("a"))),
+        Ok(Event::Apply(pod("c"))),
+        Ok(Event::Init),
+        Ok(Event::InitApply(broken("a"))),
+        Ok(Event::InitApply(pod("c"))),
+        Ok(Event::InitDone),
+        Ok(Event::Delete(broken("a"))),
+    ];
+    let (told, health) = play(vec![script], Duration::from_secs(1)).await;
+    assert_eq!(
+        told.lines(),
+        ["+a", "+c", "+c", "-ns/b/b-uid", "-ns/a/a-uid"]
+    );
+    assert!(health.missing().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_back_off_and_never_end_the_watch() {
+    let script = || {
+        let mut script: Vec<Item<Pod>> = (0..5).map(|_| Err(refused())).collect();
+        script.extend([
+            Ok(Event::Init),
+            Ok(Event::InitApply(pod("a"))),
+            Ok(Event::InitDone),
+        ]);
+        script
+    };
+    // 0.2 + 0.4 + 0.8 + 1.6 + 3.2 = 6.2 s, each delay by up to a fifth longer.
+    let early = play(vec![script()], Duration::from_secs(6)).await;
+    assert!(early.0.lines().is_empty());
+    let (told, health) = play(vec![script()], Duration::from_secs(8)).await;
+    assert_eq!(told.lines(), ["+a"]);
+    assert!(health.missing().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_hangs_is_asked_for_again() {
+    let hanging = vec![Ok(Event::Init)];
+    let whole = vec![
+        Ok(Event::Init),
+        Ok(Event::InitApply(pod("a"))),
+        Ok(Event::InitDone),
+    ];
+    let (told, health) = play(vec![hanging, whole], PAGE_LIMIT * 2).await;
+    assert_eq!(told.lines(), ["+a"]);
+    assert!(health.missing().is_empty());
+}
