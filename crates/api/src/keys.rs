@@ -85,6 +85,9 @@ key!(/// Label of a virtual node: name of its `ClusterTarget`.
 key!(/// Annotation of a virtual node, JSON: free room of the target's roomiest nodes ([`crate::summary::FreeShape`]).
     FREE_SHAPES = "free-shapes");
 
+key!(/// Finalizer of Targets and `ClusterTarget`s: their virtual node goes first, and its proxies before it.
+    VIRTUAL_NODE_GONE = "virtual_node_gone");
+
 /// Label and taint key of virtual nodes; taint effect `NoSchedule`.
 pub const PROVIDER: &str = "virtual-kubelet.io/provider";
 /// Value of [`PROVIDER`] on virtual nodes of ours.

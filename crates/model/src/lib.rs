@@ -5,3 +5,4 @@ mod delegate;
 pub mod labels;
 pub mod constraints;
 pub mod manifest;
+pub mod virtual_node;

@@ -1,0 +1,471 @@
+//! The Node that stands for a target cluster: its labels, taint, readiness and room.
+//!
+//! Made in three pieces, since three rules apply to them: what is set once at creation, what we own of metadata and
+//! spec by server-side apply (labels, taints and annotations that others put there stay), and what we own of the
+//! status. Must not know how a target is reached or when anything is written.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{NodeCondition, NodeSystemInfo, Taint};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use pilotage_api::keys;
+use pilotage_api::summary::{FreeShape, ResourceList};
+use regex::Regex;
+use serde_json::{Value, json};
+use thiserror::Error;
+
+/// Label that tells nodes of one cluster apart; never shared, even if a cluster has just one node.
+const HOSTNAME: &str = "kubernetes.io/hostname";
+/// Label with a node's operating system.
+const OS: &str = "kubernetes.io/os";
+/// Label with a node's processor architecture.
+const ARCH: &str = "kubernetes.io/arch";
+/// Prefix of the names of huge-page resources.
+const HUGE_PAGES: &str = "hugepages-";
+/// Type of the condition that says whether a node takes pods.
+pub const READY: &str = "Ready";
+
+/// Which target a virtual node stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TargetName<'a> {
+    /// Namespace of a `Target`; `None` for a `ClusterTarget`.
+    pub namespace: Option<&'a str>,
+    /// Name.
+    pub name: &'a str,
+}
+
+impl TargetName<'_> {
+    /// Name of the node.
+    pub fn node(&self) -> String {
+        pilotage_api::names::virtual_node(self.namespace, self.name)
+    }
+
+    /// The labels that say which target it is; they are the same for all of a node's life.
+    fn labels(&self) -> BTreeMap<String, String> {
+        let mut labels: BTreeMap<String, String> = keys::VIRTUAL_NODE_LABELS
+            .iter()
+            .chain(&[(keys::PROVIDER, keys::PROVIDER_VALUE)])
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect();
+        // A label value has at most 63 characters, a name may have 253: then the name of the node must do.
+        let mut insert = |key: &str, value: &str| {
+            if value.len() <= 63 {
+                labels.insert(key.to_owned(), value.to_owned());
+            }
+        };
+        match self.namespace {
+            Some(namespace) => {
+                insert(keys::TARGET_NAMESPACE, namespace);
+                insert(keys::TARGET_NAME, self.name);
+            }
+            None => insert(keys::CLUSTER_TARGET_NAME, self.name),
+        }
+        labels
+    }
+}
+
+/// The taint of every virtual node, which only proxies tolerate.
+pub fn taint() -> Taint {
+    Taint {
+        key: keys::PROVIDER.to_owned(),
+        value: Some(keys::PROVIDER_VALUE.to_owned()),
+        effect: "NoSchedule".to_owned(),
+        time_added: None,
+    }
+}
+
+/// Whether `taint` is the one of [`taint`]; when it was added plays no part.
+pub fn is_our_taint(taint: &Taint) -> bool {
+    let ours = self::taint();
+    (&taint.key, &taint.value, &taint.effect) == (&ours.key, &ours.value, &ours.effect)
+}
+
+/// Labels of a target that must not be shown, by `key=value`.
+#[derive(Clone, Debug, Default)]
+pub enum ExcludedLabels {
+    /// All are shown.
+    #[default]
+    None,
+    /// Those that match are not; the expression may match anywhere in `key=value`.
+    Matching(Regex),
+    /// None is shown, since nobody knows which ones the unreadable expression was to hide.
+    All,
+}
+
+/// An `excludedLabelsRegexp` that is no regular expression.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("spec.excludedLabelsRegexp is no regular expression: {0}")]
+pub struct ExcludedLabelsError(String);
+
+impl ExcludedLabels {
+    /// Reads the expression; see [`ExcludedLabels::All`] for what to do with an error.
+    pub fn parse(text: Option<&str>) -> Result<Self, ExcludedLabelsError> {
+        match text.filter(|text| !text.is_empty()) {
+            None => Ok(Self::None),
+            Some(text) => Regex::new(text).map(Self::Matching).map_err(|error| {
+                // The parser draws the expression over several lines; its last line says what is wrong.
+                let text = error.to_string();
+                let reason = text.lines().last().unwrap_or_default().trim();
+                ExcludedLabelsError(reason.trim_start_matches("error: ").to_owned())
+            }),
+        }
+    }
+
+    fn excludes(&self, key: &str, value: &str) -> bool {
+        match self {
+            Self::None => false,
+            Self::Matching(regex) => regex.is_match(&format!("{key}={value}")),
+            Self::All => true,
+        }
+    }
+}
+
+/// Labels of a summary that may stand on the virtual node.
+pub fn shown_labels(
+    shared: &BTreeMap<String, String>,
+    excluded: &ExcludedLabels,
+) -> BTreeMap<String, String> {
+    shared
+        .iter()
+        .filter(|(key, value)| {
+            *key != HOSTNAME && !keys::is_ours(key) && !excluded.excludes(key, value)
+        })
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
+}
+
+/// Leaves huge pages out if there are several sizes and the cluster's own nodes never have more than one: then its API
+/// server or its tools may not expect that.
+pub fn shown_resources(resources: &ResourceList, several_huge_page_sizes: bool) -> ResourceList {
+    let drop = has_several_huge_page_sizes(resources) && !several_huge_page_sizes;
+    resources
+        .iter()
+        .filter(|(name, _)| !(drop && name.starts_with(HUGE_PAGES)))
+        .map(|(name, quantity)| (name.clone(), quantity.clone()))
+        .collect()
+}
+
+/// Whether a node or cluster has huge pages of more than one size.
+pub fn has_several_huge_page_sizes(resources: &ResourceList) -> bool {
+    resources
+        .keys()
+        .filter(|name| name.starts_with(HUGE_PAGES))
+        .count()
+        > 1
+}
+
+/// The Node to create.
+///
+/// The taint list belongs to everybody, so it is only given here and later added to, never applied. The provider ID keeps
+/// cloud controllers, which look for a machine behind each NotReady node and delete nodes without one, from
+/// taking the node for one of theirs; it can't be changed afterwards.
+pub fn create(target: TargetName<'_>, labels: &BTreeMap<String, String>) -> Value {
+    let name = target.node();
+    let mut node = apply(target, labels, None, false);
+    node["spec"] = json!({
+        "taints": [taint()],
+        "providerID": format!("{}://{name}", keys::PROVIDER_VALUE),
+    });
+    node
+}
+
+/// What we own of the node's metadata and spec, for server-side apply.
+///
+/// `unschedulable` is only mentioned when it is set: a person's cordon stays.
+pub fn apply(
+    target: TargetName<'_>,
+    labels: &BTreeMap<String, String>,
+    free_shapes: Option<&[FreeShape]>,
+    unschedulable: bool,
+) -> Value {
+    let mut all = labels.clone();
+    // Ours win: a shared label must not make the node look like another.
+    all.extend(target.labels());
+    let mut node = json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": { "name": target.node(), "labels": all },
+    });
+    if let Some(shapes) = free_shapes {
+        node["metadata"]["annotations"] = json!({ keys::FREE_SHAPES: json!(shapes).to_string() });
+    }
+    if unschedulable {
+        node["spec"] = json!({ "unschedulable": true });
+    }
+    node
+}
+
+/// Whether a virtual node takes pods, and why not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Readiness {
+    /// Whether it does.
+    pub ready: bool,
+    /// One word in camel case.
+    pub reason: String,
+    /// One sentence.
+    pub message: String,
+}
+
+impl Readiness {
+    /// The condition that says so, given the one that stands: its transition time moves only with the status.
+    pub fn condition(&self, current: Option<&NodeCondition>, now: Timestamp) -> NodeCondition {
+        let status = if self.ready { "True" } else { "False" };
+        let transition = current
+            .filter(|current| current.status == status)
+            .and_then(|current| current.last_transition_time.clone())
+            .unwrap_or(Time(now));
+        NodeCondition {
+            type_: READY.to_owned(),
+            status: status.to_owned(),
+            reason: Some(self.reason.clone()),
+            message: Some(self.message.clone()),
+            last_heartbeat_time: Some(Time(now)),
+            last_transition_time: Some(transition),
+        }
+    }
+
+    /// Whether `condition` says the same, whenever it was written.
+    pub fn is_told_by(&self, condition: &NodeCondition) -> bool {
+        (condition.status == "True") == self.ready
+            && condition.status != "Unknown"
+            && condition.reason.as_deref() == Some(&self.reason)
+            && condition.message.as_deref() == Some(&self.message)
+    }
+}
+
+/// What we own of the node's status, for server-side apply.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Status<'a> {
+    /// Sum of the target's nodes.
+    pub capacity: &'a ResourceList,
+    /// Sum of what they let pods use.
+    pub allocatable: &'a ResourceList,
+    /// Version of Pilotage.
+    pub version: &'a str,
+    /// The labels that are shown, which tell operating system and architecture.
+    pub labels: &'a BTreeMap<String, String>,
+}
+
+impl Status<'_> {
+    /// The status of the node `name` with this Ready condition.
+    pub fn apply(&self, name: &str, ready: &NodeCondition) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": { "name": name },
+            "status": {
+                "capacity": self.capacity,
+                "allocatable": self.allocatable,
+                "conditions": [ready],
+                "nodeInfo": self.info(),
+            },
+        })
+    }
+
+    fn info(&self) -> NodeSystemInfo {
+        let label = |key: &str, otherwise: &str| {
+            self.labels
+                .get(key)
+                .cloned()
+                .unwrap_or_else(|| otherwise.to_owned())
+        };
+        NodeSystemInfo {
+            operating_system: label(OS, "linux"),
+            architecture: label(ARCH, ""),
+            kubelet_version: format!("v1.36.0-pilotage-{}", self.version),
+            os_image: "Pilotage (a cluster, not a machine)".to_owned(),
+            ..NodeSystemInfo::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+    use super::*;
+
+    const TARGET: TargetName<'static> = TargetName {
+        namespace: Some("default"),
+        name: "c2",
+    };
+
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs
+            .iter()
+            .map(|(key, value)| ((*key).into(), (*value).into()))
+            .collect()
+    }
+
+    fn resources(pairs: &[(&str, &str)]) -> ResourceList {
+        pairs
+            .iter()
+            .map(|(key, value)| ((*key).into(), Quantity((*value).into())))
+            .collect()
+    }
+
+    #[test]
+    fn a_new_node_has_name_labels_taint_and_a_provider_of_its_own() {
+        let node = create(TARGET, &map(&[("tier", "gold"), ("type", "bare-metal")]));
+        assert_eq!(
+            node,
+            json!({
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {
+                    "name": "admiralty-default-c2",
+                    "labels": {
+                        "tier": "gold",
+                        "type": "virtual-kubelet",
+                        "kubernetes.io/role": "cluster",
+                        "alpha.service-controller.kubernetes.io/exclude-balancer": "true",
+                        "node.kubernetes.io/exclude-from-external-load-balancers": "true",
+                        "virtual-kubelet.io/provider": "admiralty",
+                        "multicluster.admiralty.io/target-namespace": "default",
+                        "multicluster.admiralty.io/target-name": "c2",
+                    },
+                },
+                "spec": {
+                    "taints": [{
+                        "key": "virtual-kubelet.io/provider",
+                        "value": "admiralty",
+                        "effect": "NoSchedule",
+                    }],
+                    "providerID": "admiralty://admiralty-default-c2",
+                },
+            })
+        );
+    }
+
+    #[test]
+    fn a_cluster_target_has_its_own_label_and_names_too_long_for_a_label_have_none() {
+        let cluster = TargetName {
+            namespace: None,
+            name: "c2",
+        };
+        let labels = apply(cluster, &BTreeMap::new(), None, false)["metadata"]["labels"].clone();
+        assert_eq!(labels[keys::CLUSTER_TARGET_NAME], "c2");
+        assert_eq!(labels.get(keys::TARGET_NAME), None);
+        let long = "x".repeat(64);
+        let long = TargetName {
+            namespace: None,
+            name: &long,
+        };
+        let labels = apply(long, &BTreeMap::new(), None, false)["metadata"]["labels"].clone();
+        assert_eq!(labels.get(keys::CLUSTER_TARGET_NAME), None);
+    }
+
+    #[test]
+    fn what_is_applied_later_mentions_no_taint_and_no_cordon_unless_it_is_set() {
+        let shapes = [FreeShape {
+            nodes: 2,
+            free: resources(&[("cpu", "4")]),
+        }];
+        let node = apply(TARGET, &BTreeMap::new(), Some(&shapes), false);
+        assert_eq!(node.get("spec"), None);
+        assert_eq!(
+            node["metadata"]["annotations"],
+            json!({ keys::FREE_SHAPES: r#"[{"free":{"cpu":"4"},"nodes":2}]"# })
+        );
+        assert_eq!(
+            apply(TARGET, &BTreeMap::new(), None, true)["spec"],
+            json!({ "unschedulable": true })
+        );
+    }
+
+    #[test]
+    fn labels_are_shown_unless_they_are_excluded_or_a_machines_own() {
+        let shared = map(&[
+            ("kubernetes.io/hostname", "n1"),
+            ("multicluster.admiralty.io/x", "y"),
+            ("secret/owner", "bank"),
+            ("topology.kubernetes.io/region", "eu"),
+        ]);
+        for (expression, want) in [
+            (None, &["secret/owner", "topology.kubernetes.io/region"][..]),
+            (Some(""), &["secret/owner", "topology.kubernetes.io/region"]),
+            (Some("^secret/"), &["topology.kubernetes.io/region"]),
+            (Some("=bank$"), &["topology.kubernetes.io/region"]),
+            (Some("."), &[]),
+        ] {
+            let excluded = ExcludedLabels::parse(expression).unwrap();
+            let shown: Vec<_> = shown_labels(&shared, &excluded).into_keys().collect();
+            assert_eq!(shown, want, "{expression:?}");
+        }
+        assert!(shown_labels(&shared, &ExcludedLabels::All).is_empty());
+        let error = ExcludedLabels::parse(Some("a(b")).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "spec.excludedLabelsRegexp is no regular expression: unclosed group"
+        );
+    }
+
+    #[test]
+    fn several_sizes_of_huge_pages_need_a_cluster_that_knows_them() {
+        let one = resources(&[("cpu", "4"), ("hugepages-2Mi", "0")]);
+        let two = resources(&[
+            ("cpu", "4"),
+            ("hugepages-1Gi", "0"),
+            ("hugepages-2Mi", "1Gi"),
+        ]);
+        assert_eq!(shown_resources(&one, false), one);
+        assert_eq!(shown_resources(&two, true), two);
+        assert_eq!(shown_resources(&two, false), resources(&[("cpu", "4")]));
+    }
+
+    #[test]
+    fn the_transition_time_moves_only_with_the_status() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let lost = |message: &str| Readiness {
+            ready: false,
+            reason: "Unreachable".into(),
+            message: message.into(),
+        };
+        let first = lost("a").condition(None, at(1));
+        assert!(lost("a").is_told_by(&first) && !lost("b").is_told_by(&first));
+        let second = lost("b").condition(Some(&first), at(2));
+        assert_eq!(second.last_transition_time, Some(Time(at(1))));
+        assert_eq!(second.last_heartbeat_time, Some(Time(at(2))));
+        let ready = Readiness {
+            ready: true,
+            ..lost("")
+        };
+        let third = ready.condition(Some(&second), at(3));
+        assert_eq!(
+            (third.status.as_str(), third.last_transition_time),
+            ("True", Some(Time(at(3))))
+        );
+        let unknown = NodeCondition {
+            status: "Unknown".into(),
+            ..first
+        };
+        assert!(
+            !lost("a").is_told_by(&unknown),
+            "node lifecycle doubted it: say it again"
+        );
+    }
+
+    #[test]
+    fn the_status_tells_room_and_kind_of_machine() {
+        let (capacity, labels) = (resources(&[("cpu", "4")]), map(&[(ARCH, "arm64")]));
+        let status = Status {
+            capacity: &capacity,
+            allocatable: &capacity,
+            version: "0.1.0",
+            labels: &labels,
+        };
+        let readiness = Readiness {
+            ready: true,
+            reason: "r".into(),
+            message: "m".into(),
+        };
+        let ready = readiness.condition(None, Timestamp::UNIX_EPOCH);
+        let value = status.apply("n", &ready);
+        assert_eq!(value["status"]["allocatable"], json!({ "cpu": "4" }));
+        assert_eq!(value["status"]["nodeInfo"]["architecture"], "arm64");
+        assert_eq!(value["status"]["nodeInfo"]["operatingSystem"], "linux");
+        // The node itself must be one that the types can read.
+        serde_json::from_value::<k8s_openapi::api::core::v1::Node>(value).unwrap();
+    }
+}
