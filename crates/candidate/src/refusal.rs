@@ -1,0 +1,47 @@
+//! Why an attempt holds no node, as the chaperon says it in its `refusal` annotation.
+
+use std::fmt;
+
+/// Longest text of a refusal; annotations are for reading, the whole report is in the pod's events.
+const LONGEST: usize = 1024;
+
+/// Why an attempt ended without a hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// No node takes the pod, for these reasons.
+    Unschedulable(String),
+    /// Nobody granted the answer in time, or it could not be bound in time.
+    Expired,
+    /// Somebody else took the room between answer and grant.
+    NoLongerFits,
+    /// The pod that the answer was for is gone.
+    PodGone,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unschedulable(why) => {
+                let mut end = why.len().min(LONGEST);
+                while !why.is_char_boundary(end) {
+                    end -= 1;
+                }
+                write!(f, "Unschedulable: {}", &why[..end])
+            }
+            Self::Expired => f.write_str("Expired"),
+            Self::NoLongerFits => f.write_str("NoLongerFits"),
+            Self::PodGone => f.write_str("PodGone"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_reason_is_cut_at_a_character() {
+        let text = Refusal::Unschedulable("é".repeat(1000)).to_string();
+        assert!(text.len() <= "Unschedulable: ".len() + LONGEST && text.ends_with('é'));
+    }
+}
