@@ -13,7 +13,7 @@ use crate::plane::{ControlPlane, Error, Part};
 use crate::{shared, wait};
 
 /// How long the controller manager may take to make a service account.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// A namespace that goes when this value goes (as far as that is possible: without a controller manager it stays
 /// Terminating, which hurts nobody).

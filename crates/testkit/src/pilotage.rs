@@ -19,7 +19,7 @@ pub const BINARY_VARIABLE: &str = "PILOTAGE_BIN";
 /// Stands in arguments for the number of the admin port.
 pub const ADMIN_PORT: &str = "{admin-port}";
 /// How long it may take to be ready.
-const START_LIMIT: Duration = Duration::from_secs(60);
+const START_LIMIT: Duration = Duration::from_mins(1);
 
 /// The binary can't be used.
 #[derive(Debug, thiserror::Error)]

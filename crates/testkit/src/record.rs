@@ -144,17 +144,15 @@ where
                 }
             }
         };
-        match tokio::time::timeout(limit, waiting).await {
-            Ok(result) => result,
-            Err(_) => {
-                let events = self.events()?;
-                Err(Error::Timeout {
-                    events: events.len(),
-                    after: limit,
-                    last: short(events.last().map(|event| &event.object).into_iter()),
-                })
-            }
+        if let Ok(result) = tokio::time::timeout(limit, waiting).await {
+            return result;
         }
+        let events = self.events()?;
+        Err(Error::Timeout {
+            events: events.len(),
+            after: limit,
+            last: short(events.last().map(|event| &event.object).into_iter()),
+        })
     }
 }
 

@@ -12,13 +12,15 @@
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, WaitId, WaitIdOptions};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open};
 use tokio::sync::watch;
 
 /// `$1`: standard input of the child, `$2`: its standard output, then the command. Descriptor 3 is the pipe; standard
@@ -39,6 +41,12 @@ echo "$child"
 exec >/dev/null
 wait "$child"
 "#;
+
+/// How long the kernel may take to clear away a killed process.
+const DYING: Timespec = Timespec {
+    tv_sec: 10,
+    tv_nsec: 0,
+};
 
 /// A child could not be started or signalled.
 #[derive(Debug, thiserror::Error)]
@@ -163,8 +171,8 @@ pub enum Exit {
     Code(i32),
     /// By this signal.
     Signal(i32),
-    /// Its supervisor was killed, and it with it.
-    Unsupervised,
+    /// By SIGKILL, together with its supervisor.
+    Killed,
 }
 
 impl Exit {
@@ -179,7 +187,7 @@ impl std::fmt::Display for Exit {
         match self {
             Self::Code(code) => write!(f, "exit code {code}"),
             Self::Signal(number) => write!(f, "signal {number}"),
-            Self::Unsupervised => f.write_str("the death of its supervisor"),
+            Self::Killed => f.write_str("SIGKILL"),
         }
     }
 }
@@ -205,6 +213,8 @@ pub struct Supervised {
 struct Shared {
     supervisor: Pid,
     child: Pid,
+    /// Readable when the child has ended; its supervisor can be gone before it (`None`: the child ended at once).
+    handle: Option<OwnedFd>,
     /// While this is `None` the supervisor was not reaped, so the numbers of its group are still ours.
     exit: Mutex<Option<Exit>>,
     /// Told when `exit` is set, for those without a runtime…
@@ -260,6 +270,7 @@ impl Supervised {
         let shared = Arc::new(Shared {
             supervisor: Pid::from_child(&supervisor),
             child,
+            handle: pidfd_open(child, PidfdFlags::empty()).ok(),
             exit: Mutex::new(None),
             reaped: Condvar::new(),
             ended: watch::Sender::new(None),
@@ -324,9 +335,7 @@ impl Supervised {
         async move {
             let exit = ended.wait_for(Option::is_some).await;
             // The sender can go only after it has told.
-            exit.ok()
-                .and_then(|exit| *exit)
-                .unwrap_or(Exit::Unsupervised)
+            exit.ok().and_then(|exit| *exit).unwrap_or(Exit::Killed)
         }
     }
 
@@ -384,13 +393,17 @@ impl Shared {
             rustix::process::waitid(WaitId::Pid(self.supervisor), options)
         {}
         self.kill_group();
+        if let Some(handle) = &self.handle {
+            // Who starts it again needs its port. A process that can't die even now keeps nobody for ever.
+            let _ = poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&DYING));
+        }
         let mut slot = self.exit.lock().unwrap_or_else(PoisonError::into_inner);
         let status = supervisor.wait();
         let exit = match status.map(|status| (status.code(), status.signal())) {
             // A shell says 128 + number for a child that a signal ended.
             Ok((Some(code), _)) if code > 128 => Exit::Signal(code - 128),
             Ok((Some(code), _)) => Exit::Code(code),
-            _ => Exit::Unsupervised,
+            _ => Exit::Killed,
         };
         *slot = Some(exit);
         drop(slot);

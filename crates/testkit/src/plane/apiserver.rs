@@ -2,12 +2,12 @@
 //! checks only, real certificates, the admission plugins of a production cluster.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use super::audit;
 use super::certs::{self, Authority};
 use crate::access::write_private;
-use crate::ports::Port;
 use crate::supervisor::Spec;
 use crate::tools::Tools;
 
@@ -87,8 +87,8 @@ pub(super) fn write_files(
 pub(super) fn spec(
     tools: &Tools,
     directory: &Path,
-    port: &Port,
-    etcd: &Port,
+    port: SocketAddr,
+    etcd: SocketAddr,
     options: &Options,
 ) -> Result<Spec, super::Error> {
     let file = |name: &str| directory.join(name).display().to_string();
@@ -96,9 +96,9 @@ pub(super) fn spec(
         tools.path("kube-apiserver")?,
         directory.join("kube-apiserver.log"),
     )
-    .arg(format!("--etcd-servers=http://{}", etcd.address()))
+    .arg(format!("--etcd-servers=http://{}", etcd))
     .arg("--bind-address=127.0.0.1")
-    .arg(format!("--secure-port={}", port.number()))
+    .arg(format!("--secure-port={}", port.port()))
     // The address is that of `kubernetes.default`'s endpoints; on loopback no reconciler takes it.
     .args([
         "--advertise-address=127.0.0.1",

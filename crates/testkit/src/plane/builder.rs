@@ -1,6 +1,7 @@
 //! Builds a control plane: what it consists of, and the order in which that starts.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,7 @@ use crate::tools::Tools;
 use crate::wait;
 
 /// How long one part may take to answer: seconds on an idle machine, far more while others build on it.
-pub(super) const START_LIMIT: Duration = Duration::from_secs(120);
+pub(super) const START_LIMIT: Duration = Duration::from_mins(2);
 /// The ports are ours by lock, but a stranger may have taken one.
 const ATTEMPTS: u32 = 3;
 pub(super) const ADMIN_KUBECONFIG: &str = "admin.kubeconfig";
@@ -158,8 +159,12 @@ impl Builder {
         let run = RunDir::create(&self.name).map_err(Error::Prepare)?;
         let directory = run.path().to_owned();
         std::fs::create_dir_all(run.data()).map_err(Error::Prepare)?;
-        let port = || Port::reserve().map_err(Error::Prepare);
-        let (etcd_client, etcd_peer, api) = (port()?, port()?, port()?);
+        let mut running = Running {
+            parts: BTreeMap::new(),
+            run,
+            ports: Vec::new(),
+        };
+        let (etcd_client, etcd_peer, api) = (running.port()?, running.port()?, running.port()?);
 
         let authority = Authority::new(&format!("testkit-{}", self.name))?;
         apiserver::write_files(&directory, &authority, &self.api_server)?;
@@ -168,7 +173,7 @@ impl Builder {
             let ca = (authority.certificate(), authority.certificate_der());
             Ok(Access::new(
                 &self.name,
-                &format!("https://{}", api.address()),
+                &format!("https://{api}"),
                 ca,
                 credential,
             ))
@@ -177,17 +182,12 @@ impl Builder {
         admin.write(&directory.join(ADMIN_KUBECONFIG))?;
         let client = admin.client()?;
 
-        let mut running = Running {
-            parts: BTreeMap::new(),
-            run,
-            _ports: Vec::new(),
-        };
-        let (spec, probe) = etcd::spec(&tools, &directory, &etcd_client, &etcd_peer)?;
+        let (spec, probe) = etcd::spec(&tools, &directory, etcd_client, etcd_peer)?;
         // The API server looks for etcd once a second only, so it is started when etcd serves.
         running.start(Part::Etcd, "etcd", spec, probe).await?;
         running.ready(Part::Etcd).await?;
         done("etcd");
-        let spec = apiserver::spec(&tools, &directory, &api, &etcd_client, &self.api_server)?;
+        let spec = apiserver::spec(&tools, &directory, api, etcd_client, &self.api_server)?;
         let probe = Probe::Https {
             access: Box::new(admin.clone()),
             path: "/readyz",
@@ -202,11 +202,10 @@ impl Builder {
         apply::apply_values(&client, self.all_crds()?, "default").await?;
         done("CRDs");
 
-        let mut ports = vec![etcd_client, etcd_peer];
         if let Some(args) = &self.controller_manager {
-            let port = port()?;
+            let port = running.port()?;
             let own = access(controller_manager::USER, None)?;
-            let (spec, probe) = controller_manager::spec(&tools, &directory, &port, &own, args)?;
+            let (spec, probe) = controller_manager::spec(&tools, &directory, port, &own, args)?;
             running
                 .start(
                     Part::ControllerManager,
@@ -215,17 +214,15 @@ impl Builder {
                     probe,
                 )
                 .await?;
-            ports.push(port);
         }
         if let Some(args) = &self.scheduler {
-            let port = port()?;
+            let port = running.port()?;
             let own = access(controller_manager::SCHEDULER_USER, None)?;
             let (spec, probe) =
-                controller_manager::scheduler_spec(&tools, &directory, &port, &own, args)?;
+                controller_manager::scheduler_spec(&tools, &directory, port, &own, args)?;
             running
                 .start(Part::Scheduler, "kube-scheduler", spec, probe)
                 .await?;
-            ports.push(port);
         }
         if self.kwok.is_some() {
             // It writes nodes, leases and pods as many a node does: the group of administrators is the simplest.
@@ -241,8 +238,6 @@ impl Builder {
             running.nodes(&client, self.kwok.clone().unwrap_or_default(), has_manager),
         )?;
         done("the rest");
-        ports.push(api);
-        running._ports = ports;
         tracing::info!(name = self.name, %started, "control plane is up");
         Ok(ControlPlane {
             name: self.name.clone(),
@@ -289,6 +284,14 @@ impl Builder {
 }
 
 impl Running {
+    /// A port that stays ours until the plane has stopped.
+    fn port(&mut self) -> Result<SocketAddr, Error> {
+        let port = Port::reserve().map_err(Error::Prepare)?;
+        let address = port.address();
+        self.ports.push(port);
+        Ok(address)
+    }
+
     async fn start(
         &mut self,
         part: Part,

@@ -1,13 +1,13 @@
 //! kube-controller-manager and kube-scheduler of a control plane: their flags. Both serve health and metrics with the
 //! plane's certificate.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use super::apiserver::{
     CA_CERTIFICATE, CA_KEY, SERVER_CERTIFICATE, SERVER_KEY, SERVICE_ACCOUNT_KEY,
 };
 use crate::access::{Access, write_private};
-use crate::ports::Port;
 use crate::ready::Probe;
 use crate::supervisor::Spec;
 use crate::tools::Tools;
@@ -22,7 +22,7 @@ pub(super) const SCHEDULER_USER: &str = "system:kube-scheduler";
 pub(super) fn spec(
     tools: &Tools,
     directory: &Path,
-    port: &Port,
+    port: SocketAddr,
     access: &Access,
     args: &[String],
 ) -> Result<(Spec, Probe), super::Error> {
@@ -61,7 +61,7 @@ pub(super) fn spec(
 pub(super) fn scheduler_spec(
     tools: &Tools,
     directory: &Path,
-    port: &Port,
+    port: SocketAddr,
     access: &Access,
     args: &[String],
 ) -> Result<(Spec, Probe), super::Error> {
@@ -92,10 +92,10 @@ pub(super) fn scheduler_spec(
     Ok((spec, probe(access, port)))
 }
 
-fn serving(directory: &Path, port: &Port) -> [String; 4] {
+fn serving(directory: &Path, port: SocketAddr) -> [String; 4] {
     [
         "--bind-address=127.0.0.1".to_owned(),
-        format!("--secure-port={}", port.number()),
+        format!("--secure-port={}", port.port()),
         format!(
             "--tls-cert-file={}",
             directory.join(SERVER_CERTIFICATE).display()
@@ -107,8 +107,8 @@ fn serving(directory: &Path, port: &Port) -> [String; 4] {
     ]
 }
 
-fn probe(access: &Access, port: &Port) -> Probe {
-    let access = access.via(&format!("https://{}", port.address()));
+fn probe(access: &Access, port: SocketAddr) -> Probe {
+    let access = access.via(&format!("https://{}", port));
     Probe::Https {
         access: Box::new(access),
         path: "/healthz",

@@ -1,9 +1,9 @@
 //! etcd of a control plane: plain HTTP on the loopback address, no fsync, since its data is worth nothing after the
 //! run.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
-use crate::ports::Port;
 use crate::ready::Probe;
 use crate::supervisor::Spec;
 use crate::tools::{self, Tools};
@@ -12,11 +12,11 @@ use crate::tools::{self, Tools};
 pub(super) fn spec(
     tools: &Tools,
     directory: &Path,
-    client: &Port,
-    peer: &Port,
+    client: SocketAddr,
+    peer: SocketAddr,
 ) -> Result<(Spec, Probe), tools::Error> {
-    let client_url = format!("http://{}", client.address());
-    let peer_url = format!("http://{}", peer.address());
+    let client_url = format!("http://{}", client);
+    let peer_url = format!("http://{}", peer);
     let spec = Spec::new(tools.path("etcd")?, directory.join("etcd.log"))
         .arg("--name=testkit")
         .arg(format!(
@@ -33,7 +33,7 @@ pub(super) fn spec(
     Ok((
         spec,
         Probe::Http {
-            address: client.address(),
+            address: client,
             path: "/health",
         },
     ))

@@ -163,7 +163,7 @@ pub struct ControlPlane {
 struct Running {
     parts: BTreeMap<Part, Process>,
     run: RunDir,
-    _ports: Vec<Port>,
+    ports: Vec<Port>,
 }
 
 impl ControlPlane {
@@ -363,7 +363,7 @@ impl ControlPlane {
         let Running {
             mut parts,
             run,
-            _ports,
+            ports,
         } = running;
         let etcd = parts.remove(&Part::Etcd);
         let api_server = parts.remove(&Part::ApiServer);
@@ -372,6 +372,7 @@ impl ControlPlane {
             part.stop(GRACE).await;
         }
         run.remove_data();
+        drop(ports);
     }
 }
 
@@ -383,11 +384,12 @@ impl Drop for ControlPlane {
         // A test has no time to wait here. If the process ends first, the supervisors do the rest.
         let stopping = std::thread::Builder::new().name("testkit-stop".to_owned());
         let _ = stopping.spawn(move || {
-            let Running { parts, run, _ports } = running;
+            let Running { parts, run, ports } = running;
             for (_, part) in parts.into_iter().rev() {
                 part.stop_blocking(GRACE);
             }
             run.remove_data();
+            drop(ports);
         });
     }
 }

@@ -15,7 +15,7 @@ use crate::wait;
 /// Requests at once.
 const AT_ONCE: usize = 16;
 /// How long nodes may take, beyond which something is wrong.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_mins(2);
 /// What admission puts on every new node.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 

@@ -15,7 +15,7 @@ use pilotage_testkit::{
     Change, ControlPlane, Part, Recorder, Signal, shared, wait_count, wait_for, wait_gone,
 };
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// The plane with everything, shared by the tests that do not break it.
 async fn full() -> Arc<ControlPlane> {
@@ -357,9 +357,12 @@ async fn planes_start_together_and_an_api_server_comes_back_where_it_was() {
         ["own"]
     );
     let namespace = b.namespace("plain").await.unwrap();
-    namespace
-        .api::<Pod>()
-        .create(&PostParams::default(), &pod("p").build())
+    let on_node = |name: &str| pod(name).node_name("n").build();
+    let pods = namespace.api::<Pod>();
+    pods.create(&PostParams::default(), &on_node("before"))
+        .await
+        .unwrap();
+    wait_for(&pods, "before", |pod| phase(pod) == Some("Running"), LIMIT)
         .await
         .unwrap();
     // The certificate of one cluster is worth nothing in the other.
@@ -385,6 +388,27 @@ async fn planes_start_together_and_an_api_server_comes_back_where_it_was() {
     assert_eq!(a.url(), url);
     let names = a.kubectl(&["get", "buoys", "-o", "name"]).await.unwrap();
     assert_eq!(names, "buoy.testkit.pilotage.invalid/red\n");
+
+    // Everything that watches goes on where it was, also when the data store was away.
+    for part in [Part::ApiServer, Part::Etcd] {
+        b.kill(part).await.unwrap();
+        b.restart(part).await.unwrap();
+    }
+    wait_for(&pods, "before", |pod| phase(pod) == Some("Running"), LIMIT)
+        .await
+        .unwrap();
+    pods.create(&PostParams::default(), &on_node("after"))
+        .await
+        .unwrap();
+    wait_for(&pods, "after", |pod| phase(pod) == Some("Running"), LIMIT)
+        .await
+        .unwrap();
+    assert!(
+        b.helm(&["list", "--all-namespaces"])
+            .await
+            .unwrap()
+            .contains("NAMESPACE")
+    );
 
     // A frozen server answers nobody until it goes on.
     a.signal(Part::ApiServer, Signal::Stop).await.unwrap();

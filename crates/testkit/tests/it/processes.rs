@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -14,8 +15,12 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// Tells the helper what to start.
 const HELP: &str = "TESTKIT_OWNER";
 
-fn sleeper(run: &RunDir) -> Spec {
-    Spec::new("/bin/sh", run.file("sleeper.log")).args(["-c", "sleep 1000 & sleep 1000"])
+/// A child with a child of its own.
+async fn sleeper(run: &RunDir) -> Supervised {
+    let log = run.file(&pilotage_testkit::unique());
+    let script = "sleep 1000 & echo started; wait";
+    let spec = Spec::new("/bin/sh", &log).args(["-c", script]);
+    ready(Supervised::start(&spec).unwrap(), &log, "started").await
 }
 
 /// Not a test: the process that the tests below kill. It prints the ids of its children and waits.
@@ -47,15 +52,18 @@ async fn owner() {
     }
     let run = RunDir::create("killed").unwrap();
     // Two, so that one could hold the other's pipe open.
-    let children = [sleeper(&run), sleeper(&run)].map(|spec| Supervised::start(&spec).unwrap());
-    children.iter().for_each(|child| say(child.pids()));
+    let children = [sleeper(&run).await, sleeper(&run).await];
+    for child in &children {
+        say(child.pids());
+    }
     writeln!(std::io::stderr(), "done").unwrap();
     std::future::pending::<()>().await;
 }
 
 /// Starts [`owner`] and reads what it prints.
 fn start_owner(what: &str) -> (Child, Vec<Pids>) {
-    let mut owner = Command::new(std::env::current_exe().unwrap())
+    // The path would be gone if the test is built again meanwhile.
+    let mut owner = Command::new("/proc/self/exe")
         .args(["--exact", "processes::owner", "--ignored", "--nocapture"])
         .env(HELP, what)
         .stdout(Stdio::null())
@@ -102,15 +110,30 @@ fn kill(pid: i32) {
         .unwrap();
 }
 
-/// Processes of a group, from `/proc`.
+/// Processes of a group, from `/proc`: the third word after the command's name in parentheses.
 fn group(leader: i32) -> Vec<i32> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     pids.filter(|pid| {
-        let group = rustix::process::getpgid(Pid::from_raw(*pid));
-        group.is_ok_and(|group| group.as_raw_nonzero().get() == leader)
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let words = stat.rsplit_once(')').map_or("", |(_, words)| words);
+        words.split_whitespace().nth(2) == Some(&leader.to_string())
     })
     .collect()
+}
+
+/// Waits until a process that was just started has set its traps.
+async fn ready(child: Supervised, log: &Path, word: &str) -> Supervised {
+    let said = async {
+        while !std::fs::read_to_string(log)
+            .unwrap_or_default()
+            .contains(word)
+        {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, said).await.unwrap();
+    child
 }
 
 #[tokio::test]
@@ -122,7 +145,7 @@ async fn children_of_a_killed_owner_end() {
         .iter()
         .flat_map(|pids| group(pids.supervisor))
         .collect();
-    assert!(all.len() >= 10, "{all:?}");
+    assert_eq!(all.len(), 10, "{all:?}");
     let handles = all.into_iter().map(handle).collect();
     owner.kill().unwrap();
     owner.wait().unwrap();
@@ -149,11 +172,11 @@ async fn parts_of_a_plane_of_a_killed_owner_end() {
 async fn a_killed_supervisor_or_guard_leaves_nothing() {
     // The supervisor dies while its owner lives: the owner ends the group.
     let run = RunDir::create("supervisor").unwrap();
-    let child = Supervised::start(&sleeper(&run)).unwrap();
+    let child = sleeper(&run).await;
     let all = group(child.pids().supervisor);
     let handles = all.iter().copied().map(handle).collect();
     kill(child.pids().supervisor);
-    assert_eq!(child.wait().await, Exit::Unsupervised);
+    assert_eq!(child.wait().await, Exit::Killed);
     all_end(handles, "supervisor killed").await;
 
     // A guard and the supervisor die, then the owner: the other guard ends the group.
@@ -181,19 +204,21 @@ async fn exits_signals_and_drop() {
         Supervised::start(&Spec::new("/bin/sh", run.file("log")).args(["-c", script])).unwrap()
     };
     assert_eq!(shell("exit 3").wait().await, Exit::Code(3));
-    assert_eq!(shell("kill -TERM $$").wait().await, Exit::Signal(15));
     assert!(shell("echo words; echo more >&2").wait().await.success());
     assert_eq!(
         std::fs::read_to_string(run.file("log")).unwrap(),
         "words\nmore\n"
     );
+    assert_eq!(shell("kill -TERM $$").wait().await, Exit::Signal(15));
 
-    let polite = shell("trap 'exit 0' TERM; while :; do sleep 0.01; done");
+    let polite = shell("trap 'exit 0' TERM; echo polite; while :; do sleep 0.01; done");
+    let polite = ready(polite, &run.file("log"), "polite").await;
     assert_eq!(polite.stop(LIMIT).await, Exit::Code(0));
-    let stubborn = shell("trap '' TERM; while :; do sleep 1; done");
+    let stubborn = shell("trap '' TERM; echo stubborn; while :; do sleep 1; done");
+    let stubborn = ready(stubborn, &run.file("log"), "stubborn").await;
     assert_eq!(
         stubborn.stop(Duration::from_millis(100)).await,
-        Exit::Unsupervised
+        Exit::Killed
     );
     let frozen = shell("sleep 1000");
     frozen.signal(Signal::Stop).unwrap();
