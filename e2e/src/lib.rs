@@ -1,1 +1,3 @@
 //! Scenarios on real control planes, the demo, and checks of the workspace itself.
+
+pub mod demo;

@@ -1,0 +1,103 @@
+//! Why a command failed, and how it is told.
+
+use std::error::Error as StdError;
+use std::path::PathBuf;
+
+use pilotage_runtime::admin::AdminError;
+use pilotage_runtime::client::ClientError;
+use pilotage_runtime::lease::ConfigError;
+use pilotage_runtime::logs::LogError;
+use pilotage_runtime::shutdown::Unfinished;
+use pilotage_runtime::tasks::TaskError;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Logs can't be set up.
+    #[error(transparent)]
+    Logs(#[from] LogError),
+    /// There is no cluster to work for.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// Signals can't be listened to.
+    #[error("can't listen to signals")]
+    Signals(#[source] std::io::Error),
+    /// The admin port can't be served.
+    #[error(transparent)]
+    Admin(#[from] AdminError),
+    /// Leader election can't work as configured.
+    #[error(transparent)]
+    Lease(#[from] ConfigError),
+    /// A part can't start.
+    #[error("can't start the {part}")]
+    Start {
+        /// The part.
+        part: &'static str,
+        /// Why not.
+        #[source]
+        source: Box<dyn StdError + Send + Sync>,
+    },
+    /// A part ended although it should run on.
+    #[error(transparent)]
+    Task(#[from] TaskError),
+    /// The end wasn't orderly.
+    #[error(transparent)]
+    Unfinished(#[from] Unfinished),
+    /// An object can't be written down.
+    #[error("can't write {what} as YAML")]
+    Render {
+        /// What it is.
+        what: String,
+        /// Why not.
+        #[source]
+        source: Box<dyn StdError + Send + Sync>,
+    },
+    /// A file can't be written.
+    #[error("can't write {path}")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Standard output can't be written.
+    #[error("can't write to standard output")]
+    Print(#[source] std::io::Error),
+}
+
+/// An error with its causes, without saying twice what a message already contains.
+pub fn explain(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_are_told_once() {
+        let cause = std::io::Error::other("disk full");
+        let error = Error::Write {
+            path: "a.yaml".into(),
+            source: cause,
+        };
+        assert_eq!(explain(&error), "can't write a.yaml: disk full");
+        let inner: Box<dyn StdError + Send + Sync> = "no key".into();
+        let error = Error::Task(TaskError::Failed {
+            task: "webhook".to_owned(),
+            source: inner,
+        });
+        assert_eq!(explain(&error), "webhook failed: no key");
+    }
+}

@@ -1,0 +1,3 @@
+//! The built binary, run as a user would.
+
+mod crds;

@@ -1,0 +1,8 @@
+//! Checks of the workspace itself, and scenarios on real control planes.
+
+mod arrows;
+mod features;
+mod files;
+mod makefile;
+mod purity;
+mod workspace;

@@ -1,0 +1,60 @@
+//! The Makefile offers what README and ARCHITECTURE speak of, and explains it.
+
+use std::fs;
+use std::process::Command;
+
+use crate::workspace::root;
+
+const TARGETS: &[&str] = &[
+    "crds", "demo", "doc", "fmt", "help", "lint", "test", "tools",
+];
+
+#[test]
+fn help_lists_every_target() {
+    let output = Command::new("make")
+        .arg("--no-print-directory")
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let help = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        output.status.success(),
+        "{help}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    for target in TARGETS {
+        let explained = help
+            .lines()
+            .filter_map(|line| line.trim().split_once(' '))
+            .any(|(name, words)| name == *target && words.trim().len() > 10);
+        assert!(explained, "make help doesn't explain {target}:\n{help}");
+    }
+}
+
+#[test]
+fn documents_name_only_targets_that_exist() {
+    let makefile = fs::read_to_string(root().join("Makefile")).unwrap()
+        + &fs::read_to_string(root().join("e2e/tools/tools.mk")).unwrap();
+    for document in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", ".ci/run"] {
+        let text = fs::read_to_string(root().join(document)).unwrap();
+        for (_, rest) in text
+            .match_indices("make ")
+            .map(|(at, word)| text.split_at(at + word.len()))
+        {
+            // Only commands: in code quotes or at the start of a line of code.
+            let before = &text[..text.len() - rest.len() - "make ".len()];
+            if !(before.ends_with('`') || before.ends_with('\n') || before.ends_with("exec ")) {
+                continue;
+            }
+            let target: String = rest
+                .chars()
+                .take_while(|c| c.is_ascii_lowercase() || *c == '-')
+                .collect();
+            let rule = format!("\n{target}:");
+            assert!(
+                makefile.contains(&rule),
+                "{document} speaks of `make {target}`"
+            );
+        }
+    }
+}
