@@ -1,1 +1,86 @@
-//! The scheduling framework: snapshot, cache, queue, plugin traits, profiles, one scheduling cycle, plugins. Pure.
+//! A Kubernetes scheduler without I/O: cache, snapshot, queue, plugin traits, profiles, the scheduling cycle and
+//! the default plugins, after kube-scheduler 1.36.
+//!
+//! Pure: no client, no clock, no randomness, no tasks. A *driver* owns those.
+//!
+//! ```text
+//! watches ──► pod_applied / node_applied ──► Cache, Queue, Nominator
+//!                                                │
+//!  loop ───► schedule_next(now, ties) ──► Attempt::Assumed ──► binding task:
+//!                 │                          wait while permit_state is Waiting,
+//!                 │                          start_binding, Assumed::bind (PreBind, Bind),
+//!                 │                          then bound(…) or binding_failed(…) ──► Failure
+//!                 └─────────────────────► Attempt::Failed(Failure): publish event and status
+//!  timer ──► flush(now) at next_deadline()
+//! ```
+//!
+//! - One object-safe trait for each extension point: see [`plugin`]. A [`Profile`] says which plugins run.
+//! - What a plugin says is `Ok` or a [`Status`]: a [`Rejection`] with typed [`Reason`]s, or an error.
+//! - A [`Scheduler`] is one plain struct; a driver keeps it in a mutex and never holds that across an await.
+//!   After each call it asks [`Scheduler::take_resolved`] which pods' waits at Permit ended.
+//! - Malformed pods and nodes are parsed as far as possible and kept apart by [`plugins::WellFormed`].
+
+pub mod cache;
+mod context;
+mod cycle;
+mod effects;
+pub mod event;
+pub mod host_ports;
+pub mod labels;
+mod moment;
+mod names;
+pub mod node_affinity;
+mod node_info;
+mod node_object;
+mod nominator;
+pub mod plugin;
+pub mod plugins;
+pub mod pod_affinity;
+mod pod_info;
+mod profile;
+pub mod quantity;
+pub mod queue;
+mod requests;
+pub mod resources;
+mod scheduler;
+mod snapshot;
+mod state;
+mod status;
+pub mod taints;
+mod tie;
+mod waiting;
+
+#[cfg(test)]
+mod test_objects;
+
+pub use crate::context::Context;
+pub use crate::cycle::{
+    Cause, Diagnosis, Evaluation, NodeStatuses, RejectedNode, ScorePart, ScoredNode,
+};
+pub use crate::effects::Effects;
+pub use crate::event::{Actions, AnyObject, Event, EventKind, EventObject, EventResource, Hint};
+pub use crate::moment::Moment;
+pub use crate::names::{NodeName, ObjectKey, PodUid};
+pub use crate::node_info::NodeInfo;
+pub use crate::node_object::{NodeObject, Zone};
+pub use crate::nominator::Nominator;
+pub use crate::plugin::{
+    Bind, Bound, EnqueueExtensions, Filter, MAX_NODE_SCORE, Nomination, Permit, PermitDecision,
+    Plugin, PostBind, PostFilter, PostFiltered, PreBind, PreEnqueue, PreFilter,
+    PreFilterExtensions, PreFiltered, PreScore, PreScored, Preflight, QueueSort, Reserve, Score,
+};
+pub use crate::pod_info::{Defect, IdentityError, PodInfo};
+pub use crate::profile::{Point, Profile, ProfileBuilder, ProfileError, Profiles, WeightedScore};
+pub use crate::queue::{Gate, Place, QueueConfig, QueueSize, QueuedPod};
+pub use crate::requests::PodRequests;
+pub use crate::scheduler::{
+    Aftermath, Assumed, Attempt, EvaluateError, EventNote, FailedCondition, Failure, PodChange,
+    Scheduler, SchedulerConfig, SkipReason, Skipped, StatusPatch,
+};
+pub use crate::snapshot::{Snapshot, SnapshotNode};
+pub use crate::state::CycleState;
+pub use crate::status::{
+    Code, PluginError, PluginName, Reason, Rejection, RejectionKind, Status, Verdict,
+};
+pub use crate::tie::{FirstOfEquals, SeededTies, TieBreaker};
+pub use crate::waiting::{MAX_PERMIT_WAIT, PermitState, WaitingPod, WaitingPods};

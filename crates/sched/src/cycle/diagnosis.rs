@@ -1,0 +1,264 @@
+//! Owns the report of a cycle that found no node: which plugin rejected which node and why, and the text that
+//! users read (kube-scheduler.md section 4.3, byte for byte). Knows nothing of how nodes are searched.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use crate::names::NodeName;
+use crate::status::{PluginError, PluginName, Rejection, RejectionKind};
+
+/// Why each node was rejected.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeStatuses {
+    total: usize,
+    rejected: Vec<(NodeName, Rejection)>,
+    // What counts for all nodes that aren't listed: left out by PreFilter.
+    others: Option<Rejection>,
+}
+
+impl NodeStatuses {
+    /// For a snapshot of `total` nodes.
+    pub const fn new(total: usize) -> Self {
+        Self {
+            total,
+            rejected: Vec::new(),
+            others: None,
+        }
+    }
+
+    pub(crate) fn push(&mut self, node: NodeName, rejection: Rejection) {
+        self.rejected.push((node, rejection));
+    }
+
+    pub(crate) fn set_others(&mut self, rejection: Rejection) {
+        self.others = Some(rejection);
+    }
+
+    /// Nodes rejected one by one, in search order.
+    pub fn rejected(&self) -> &[(NodeName, Rejection)] {
+        &self.rejected
+    }
+
+    /// What counts for all other nodes; `None` if every node is listed.
+    pub const fn others(&self) -> Option<&Rejection> {
+        self.others.as_ref()
+    }
+
+    /// How many nodes there are in all.
+    pub const fn total(&self) -> usize {
+        self.total
+    }
+
+    /// Why this node was rejected. Walks the list: to look at all nodes, use the parts.
+    pub fn get(&self, node: &NodeName) -> Option<&Rejection> {
+        let listed = self.rejected.iter().find(|(name, _)| name == node);
+        listed
+            .map(|(_, rejection)| rejection)
+            .or(self.others.as_ref())
+    }
+
+    /// How many nodes have each reason. A node with two reasons counts in both.
+    fn histogram(&self) -> BTreeMap<&str, usize> {
+        let mut counts = BTreeMap::new();
+        for (_, rejection) in &self.rejected {
+            for reason in rejection.reasons() {
+                *counts.entry(reason.as_str()).or_default() += 1;
+            }
+        }
+        let others = self.total.saturating_sub(self.rejected.len());
+        if let Some(rejection) = self.others.as_ref().filter(|_| others > 0) {
+            for reason in rejection.reasons() {
+                *counts.entry(reason.as_str()).or_default() += others;
+            }
+        }
+        counts
+    }
+}
+
+/// The report of a cycle that found no node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Diagnosis {
+    /// Why each node was rejected.
+    pub statuses: NodeStatuses,
+    /// What PreFilter said, if it ended the search; then it stands for all nodes.
+    pub pre_filter: Option<String>,
+    /// What PostFilter said.
+    pub post_filter: Option<String>,
+    /// Plugins whose events bring the pod back.
+    pub rejected_by: BTreeSet<PluginName>,
+    /// Plugins whose events bring the pod back without backoff.
+    pub pending_by: BTreeSet<PluginName>,
+    /// How many nodes Filter looked at.
+    pub evaluated: usize,
+}
+
+impl Diagnosis {
+    /// For a snapshot of `total` nodes.
+    pub(crate) fn new(total: usize) -> Self {
+        Self {
+            statuses: NodeStatuses::new(total),
+            ..Self::default()
+        }
+    }
+
+    /// The report of one node that was chosen, and then rejected (Reserve, Permit, binding).
+    pub(crate) fn of_chosen_node(node: NodeName, rejection: Rejection) -> Self {
+        let mut diagnosis = Self::new(1);
+        diagnosis.note(&rejection);
+        diagnosis.statuses.push(node, rejection);
+        diagnosis
+    }
+
+    /// Remembers who rejected.
+    pub(crate) fn note(&mut self, rejection: &Rejection) {
+        let Some(plugin) = rejection.plugin() else {
+            return;
+        };
+        if rejection.kind() == RejectionKind::Pending {
+            self.pending_by.insert(plugin);
+        } else {
+            self.rejected_by.insert(plugin);
+        }
+    }
+}
+
+impl fmt::Display for Diagnosis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "0/{} nodes are available:", self.statuses.total)?;
+        if let Some(message) = &self.pre_filter {
+            write!(f, " {message}.")?;
+        } else {
+            let mut lines = self
+                .statuses
+                .histogram()
+                .into_iter()
+                .map(|(reason, count)| format!("{count} {reason}"))
+                .collect::<Vec<_>>();
+            // As texts, not as numbers: users' tools compare these messages.
+            lines.sort();
+            if !lines.is_empty() {
+                write!(f, " {}.", lines.join(", "))?;
+            }
+        }
+        match &self.post_filter {
+            Some(message) => write!(f, " {message}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why a scheduling attempt failed.
+#[derive(Clone, Debug)]
+pub enum Cause {
+    /// There is no node at all.
+    NoNodes,
+    /// No node will do, or the chosen one was rejected later.
+    Unfit(Box<Diagnosis>),
+    /// A plugin failed.
+    Error(PluginError),
+}
+
+impl Cause {
+    /// Whether plugins rejected the pod (*Unschedulable*), rather than something broke (*SchedulerError*).
+    pub const fn is_rejection(&self) -> bool {
+        !matches!(self, Self::Error(_))
+    }
+
+    /// The report, if there is one.
+    pub fn diagnosis(&self) -> Option<&Diagnosis> {
+        match self {
+            Self::Unfit(diagnosis) => Some(diagnosis),
+            _ => None,
+        }
+    }
+}
+
+impl From<PluginError> for Cause {
+    fn from(error: PluginError) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// The text of event and condition.
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoNodes => f.write_str("no nodes available to schedule pods"),
+            Self::Unfit(diagnosis) => fmt::Display::fmt(diagnosis, f),
+            Self::Error(error) => fmt::Display::fmt(error, f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Diagnosis;
+    use crate::names::NodeName;
+    use crate::status::{Rejection, RejectionKind};
+
+    fn rejection(reason: &str) -> Rejection {
+        Rejection::new(RejectionKind::Unschedulable, reason.to_owned()).by("Test")
+    }
+
+    fn diagnosis(total: usize, nodes: &[(usize, &[&str])]) -> Diagnosis {
+        let mut diagnosis = Diagnosis::new(total);
+        for (count, reasons) in nodes {
+            for at in 0..*count {
+                let first = rejection(reasons[0]);
+                let all = reasons[1..]
+                    .iter()
+                    .fold(first, |r, reason| r.and((*reason).to_owned()));
+                diagnosis
+                    .statuses
+                    .push(NodeName::from(format!("{}-{at}", reasons[0])), all);
+            }
+        }
+        diagnosis
+    }
+
+    #[test]
+    fn counts_are_sorted_as_texts() {
+        let report = diagnosis(12, &[(2, &["Too many pods"]), (10, &["Insufficient cpu"])]);
+        let text = "0/12 nodes are available: 10 Insufficient cpu, 2 Too many pods.";
+        assert_eq!(report.to_string(), text);
+    }
+
+    #[test]
+    fn a_node_with_two_reasons_counts_twice() {
+        let report = diagnosis(
+            3,
+            &[
+                (1, &["Insufficient cpu", "Insufficient memory"]),
+                (2, &["Insufficient cpu"]),
+            ],
+        );
+        let text = "0/3 nodes are available: 1 Insufficient memory, 3 Insufficient cpu.";
+        assert_eq!(report.to_string(), text);
+    }
+
+    #[test]
+    fn unlisted_nodes_get_the_common_reason() {
+        let mut report = diagnosis(5, &[(2, &["Insufficient cpu"])]);
+        report
+            .statuses
+            .set_others(rejection("node(s) didn't satisfy plugin(s) [A B]"));
+        let text = "0/5 nodes are available: 2 Insufficient cpu, 3 node(s) didn't satisfy plugin(s) [A B].";
+        assert_eq!(report.to_string(), text);
+        assert_eq!(
+            report.statuses.get(&NodeName::from("x")),
+            report.statuses.others()
+        );
+    }
+
+    #[test]
+    fn pre_filter_stands_for_all_and_post_filter_comes_last() {
+        let mut report = diagnosis(5, &[]);
+        report.pre_filter = Some("node(s) didn't satisfy plugin A".into());
+        report.post_filter = Some(
+            "preemption: 0/5 nodes are available: 5 Preemption is not helpful for scheduling."
+                .into(),
+        );
+        let text = "0/5 nodes are available: node(s) didn't satisfy plugin A. preemption: 0/5 nodes are available: 5 Preemption is not helpful for scheduling.";
+        assert_eq!(report.to_string(), text);
+    }
+}

@@ -1,0 +1,155 @@
+//! Owns questions about a pod that take nothing: which nodes would do and how good they are, and whether the
+//! node that is held for it still does.
+
+use super::search::{SearchSize, search};
+use super::{Diagnosis, Stop, score};
+use crate::context::Context;
+use crate::names::NodeName;
+use crate::plugin::PreFiltered;
+use crate::pod_info::PodInfo;
+use crate::state::CycleState;
+use crate::status::{PluginError, PluginName, Rejection, Status, Verdict};
+
+/// How good a node is, in one plugin's eyes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScorePart {
+    /// The plugin.
+    pub plugin: PluginName,
+    /// Its normalized score times its weight.
+    pub weighted: i64,
+}
+
+/// A node that would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScoredNode {
+    /// The node.
+    pub node: NodeName,
+    /// The sum of all parts.
+    pub total: i64,
+    /// What each plugin says, in profile order; plugins that skipped aren't listed.
+    pub parts: Vec<ScorePart>,
+}
+
+/// A node that won't do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RejectedNode {
+    /// The node.
+    pub node: NodeName,
+    /// Why, with the plugin.
+    pub rejection: Rejection,
+}
+
+/// Filter and score of all nodes for a pod, without taking anything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Evaluation {
+    /// The nodes that would do, best first; equals by name.
+    pub feasible: Vec<ScoredNode>,
+    /// The nodes that won't, in search order.
+    pub rejected: Vec<RejectedNode>,
+    /// The report, as a failed attempt has it; its text makes sense only if nothing is feasible.
+    pub diagnosis: Diagnosis,
+}
+
+pub(crate) fn evaluate(
+    cx: &Context<'_>,
+    state: &mut CycleState,
+    pod: &PodInfo,
+) -> Result<Evaluation, PluginError> {
+    let mut feasible = Vec::new();
+    let diagnosis = if cx.snapshot().nodes().is_empty() {
+        Diagnosis::new(0)
+    } else {
+        match search(cx, state, pod, SearchSize::All, &mut 0) {
+            Ok(found) => {
+                feasible = found
+                    .feasible
+                    .iter()
+                    .map(|node| ScoredNode {
+                        node: node.name().clone(),
+                        total: 0,
+                        parts: Vec::new(),
+                    })
+                    .collect();
+                score::each_plugin(cx, state, pod, &found.feasible, |plugin, scores| {
+                    for (node, &weighted) in feasible.iter_mut().zip(scores) {
+                        node.total += weighted;
+                        node.parts.push(ScorePart { plugin, weighted });
+                    }
+                })?;
+                feasible.sort_by(|a, b| b.total.cmp(&a.total).then_with(|| a.node.cmp(&b.node)));
+                found.diagnosis
+            }
+            Err(Stop::Unfit(diagnosis)) => *diagnosis,
+            Err(Stop::Error(error)) => return Err(error),
+        }
+    };
+    let rejected = rejections(cx, &feasible, &diagnosis);
+    Ok(Evaluation {
+        feasible,
+        rejected,
+        diagnosis,
+    })
+}
+
+fn rejections(
+    cx: &Context<'_>,
+    feasible: &[ScoredNode],
+    diagnosis: &Diagnosis,
+) -> Vec<RejectedNode> {
+    let known = |node, rejection: &Rejection| RejectedNode {
+        node,
+        rejection: rejection.clone(),
+    };
+    let listed = diagnosis.statuses.rejected();
+    let mut rejected = listed
+        .iter()
+        .map(|(node, rejection)| known(node.clone(), rejection))
+        .collect::<Vec<_>>();
+    if let Some(others) = diagnosis.statuses.others() {
+        let spoken_for = feasible
+            .iter()
+            .map(|node| &node.node)
+            .chain(listed.iter().map(|(node, _)| node))
+            .collect::<std::collections::HashSet<_>>();
+        let names = cx.snapshot().nodes().iter().map(|node| node.name());
+        rejected.extend(
+            names
+                .filter(|name| !spoken_for.contains(name))
+                .map(|name| known(name.clone(), others)),
+        );
+    }
+    rejected
+}
+
+/// Whether `node` will do for the pod: PreFilter, and Filter for this node alone.
+pub(crate) fn recheck(
+    cx: &Context<'_>,
+    state: &mut CycleState,
+    pod: &PodInfo,
+    node: &NodeName,
+) -> Verdict {
+    for (index, plugin) in cx.profile().pre_filters().iter().enumerate() {
+        let name = plugin.name();
+        match plugin
+            .pre_filter(cx, state, pod)
+            .map_err(|status| status.by(name))?
+        {
+            PreFiltered::AllNodes => {}
+            PreFiltered::Skip => {
+                state.skipped_pre_filters.insert(index);
+                if let Some(filter) = cx.profile().filter_of_pre_filter(index) {
+                    state.skipped_filters.insert(filter);
+                }
+            }
+            PreFiltered::Nodes(names) if names.contains(node) => {}
+            PreFiltered::Nodes(_) => {
+                let text = format!("node(s) didn't satisfy plugin {name}");
+                return Err(Status::unresolvable(text).by(name));
+            }
+        }
+    }
+    let Some(info) = cx.snapshot().node(node) else {
+        return Err(Status::unresolvable("node(s) had gone"));
+    };
+    cx.filter_with_nominated(state, pod, info)
+}

@@ -1,0 +1,156 @@
+//! Owns one scheduling cycle up to the choice of a node: PreFilter, Filter, PostFilter, PreScore, Score.
+//! Takes a snapshot and a pod, changes nothing but the cycle's own state.
+
+mod diagnosis;
+mod evaluation;
+mod score;
+mod search;
+
+use crate::context::Context;
+use crate::names::NodeName;
+use crate::plugin::{Nomination, PostFiltered};
+use crate::pod_info::PodInfo;
+use crate::snapshot::SnapshotNode;
+use crate::state::CycleState;
+use crate::status::{PluginError, Status};
+use crate::tie::TieBreaker;
+
+pub use self::diagnosis::{Cause, Diagnosis, NodeStatuses};
+pub use self::evaluation::{Evaluation, RejectedNode, ScorePart, ScoredNode};
+pub(crate) use self::evaluation::{evaluate, recheck};
+pub(crate) use self::score::failure as score_failure;
+pub(crate) use self::search::SearchSize;
+
+/// The node for a pod.
+#[derive(Debug)]
+pub(crate) struct Choice {
+    pub(crate) node: NodeName,
+    pub(crate) evaluated: usize,
+    pub(crate) feasible: usize,
+}
+
+/// No node for a pod, and what PostFilter said about its nomination.
+#[derive(Debug)]
+pub(crate) struct NoChoice {
+    pub(crate) cause: Cause,
+    pub(crate) nomination: Nomination,
+}
+
+/// Chooses a node. `start` is where the search begins; it moves on, so that each node gets its turn.
+pub(crate) fn choose(
+    cx: &Context<'_>,
+    state: &mut CycleState,
+    pod: &PodInfo,
+    size: SearchSize,
+    start: &mut usize,
+    ties: &mut dyn TieBreaker,
+) -> Result<Choice, NoChoice> {
+    if cx.snapshot().nodes().is_empty() {
+        return Err(NoChoice {
+            cause: Cause::NoNodes,
+            nomination: Nomination::Clear,
+        });
+    }
+    match find(cx, state, pod, size, start, ties) {
+        Ok(choice) => Ok(choice),
+        Err(Stop::Unfit(mut diagnosis)) => {
+            let nomination =
+                post_filter(cx, state, pod, &mut diagnosis).map_err(|error| NoChoice {
+                    cause: error.into(),
+                    nomination: Nomination::Clear,
+                })?;
+            Err(NoChoice {
+                cause: Cause::Unfit(diagnosis),
+                nomination,
+            })
+        }
+        Err(Stop::Error(error)) => Err(NoChoice {
+            cause: error.into(),
+            nomination: Nomination::Clear,
+        }),
+    }
+}
+
+/// Why a search ended without a node.
+enum Stop {
+    Unfit(Box<Diagnosis>),
+    Error(PluginError),
+}
+
+impl From<PluginError> for Stop {
+    fn from(error: PluginError) -> Self {
+        Self::Error(error)
+    }
+}
+
+fn find(
+    cx: &Context<'_>,
+    state: &mut CycleState,
+    pod: &PodInfo,
+    size: SearchSize,
+    start: &mut usize,
+    ties: &mut dyn TieBreaker,
+) -> Result<Choice, Stop> {
+    let mut found = search::search(cx, state, pod, size, start)?;
+    let evaluated = found.evaluated;
+    let feasible = found.feasible.len();
+    // A single node is simply taken.
+    let at = if feasible == 1 {
+        0
+    } else {
+        let totals = score::totals(cx, state, pod, &found.feasible)?;
+        best(&totals, ties)
+    };
+    let node: SnapshotNode = found.feasible.swap_remove(at);
+    Ok(Choice {
+        node: node.name().clone(),
+        evaluated,
+        feasible,
+    })
+}
+
+/// The place of the highest total; among equals the tie breaker decides.
+fn best(totals: &[i64], ties: &mut dyn TieBreaker) -> usize {
+    let highest = totals.iter().copied().max().unwrap_or(0);
+    let equals = totals.iter().filter(|total| **total == highest).count();
+    let pick = if equals > 1 { ties.pick(equals) } else { 0 };
+    let mut places = totals
+        .iter()
+        .enumerate()
+        .filter(|(_, total)| **total == highest);
+    places.nth(pick).map_or(0, |(at, _)| at)
+}
+
+fn post_filter(
+    cx: &Context<'_>,
+    state: &mut CycleState,
+    pod: &PodInfo,
+    diagnosis: &mut Diagnosis,
+) -> Result<Nomination, PluginError> {
+    let mut said = Vec::new();
+    let mut nomination = Nomination::Keep;
+    for plugin in cx.profile().post_filters() {
+        let PostFiltered {
+            nomination: wanted,
+            verdict,
+        } = plugin.post_filter(cx, state, pod, &diagnosis.statuses);
+        if wanted != Nomination::Keep {
+            nomination = wanted;
+        }
+        match verdict {
+            Ok(()) => break,
+            Err(Status::Rejected(rejection)) => {
+                said.push(rejection.to_string());
+                if !rejection.resolvable() {
+                    break;
+                }
+            }
+            Err(Status::Error(error)) => return Err(error.by(plugin.name())),
+        }
+    }
+    diagnosis.post_filter = (!said.is_empty()).then(|| said.join(", "));
+    Ok(nomination)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! Owns ranking: PreScore, Score, normalizing, weights. Knows nothing of how nodes were found.
+
+use crate::context::Context;
+use crate::plugin::{MAX_NODE_SCORE, PreScored};
+use crate::pod_info::PodInfo;
+use crate::profile::WeightedScore;
+use crate::snapshot::SnapshotNode;
+use crate::state::CycleState;
+use crate::status::{PluginError, PluginName, Status};
+
+/// The total of each node, in the same order.
+pub(super) fn totals(
+    cx: &Context<'_>,
+    state: &mut CycleState,
+    pod: &PodInfo,
+    nodes: &[SnapshotNode],
+) -> Result<Vec<i64>, PluginError> {
+    let mut totals = vec![0; nodes.len()];
+    each_plugin(cx, state, pod, nodes, |_, weighted| {
+        for (total, part) in totals.iter_mut().zip(weighted) {
+            *total += part;
+        }
+    })?;
+    Ok(totals)
+}
+
+/// Runs PreScore and Score, and gives each plugin's normalized and weighted scores, one a node.
+pub(super) fn each_plugin(
+    cx: &Context<'_>,
+    state: &mut CycleState,
+    pod: &PodInfo,
+    nodes: &[SnapshotNode],
+    mut take: impl FnMut(PluginName, &[i64]),
+) -> Result<(), PluginError> {
+    pre_score(cx, state, pod, nodes)?;
+    let mut scores = Vec::with_capacity(nodes.len());
+    for (index, WeightedScore { plugin, weight }) in cx.profile().scores().iter().enumerate() {
+        if state.skipped_scores.contains(index) {
+            continue;
+        }
+        let fail = |status: Status| failure(status, plugin.name());
+        scores.clear();
+        for node in nodes {
+            scores.push(plugin.score(state, pod, node).map_err(fail)?);
+        }
+        plugin
+            .normalize(state, pod, nodes, &mut scores)
+            .map_err(fail)?;
+        for (score, node) in scores.iter_mut().zip(nodes) {
+            if !(0..=MAX_NODE_SCORE).contains(score) {
+                let node = node.name();
+                let text =
+                    format!("score {score} of node {node:?} isn't within 0..={MAX_NODE_SCORE}");
+                return Err(PluginError::new(text).by(plugin.name()));
+            }
+            *score *= weight;
+        }
+        take(plugin.name(), &scores);
+    }
+    Ok(())
+}
+
+fn pre_score(
+    cx: &Context<'_>,
+    state: &mut CycleState,
+    pod: &PodInfo,
+    nodes: &[SnapshotNode],
+) -> Result<(), PluginError> {
+    for (index, plugin) in cx.profile().pre_scores().iter().enumerate() {
+        let scored = plugin.pre_score(cx, state, pod, nodes);
+        match scored.map_err(|status| failure(status, plugin.name()))? {
+            PreScored::Proceed => {}
+            PreScored::Skip => {
+                if let Some(score) = cx.profile().score_of_pre_score(index) {
+                    state.skipped_scores.insert(score);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Nothing can be rejected any more when nodes are scored: a rejection is a failure of the plugin.
+pub(crate) fn failure(status: Status, plugin: PluginName) -> PluginError {
+    match status {
+        Status::Error(error) => error.by(plugin),
+        Status::Rejected(rejection) => PluginError::new(rejection.to_string()).by(plugin),
+    }
+}

@@ -1,0 +1,256 @@
+//! Owns the search for feasible nodes: PreFilter, then Filter over as many nodes as needed.
+//! Knows nothing of scores.
+
+use std::collections::BTreeSet;
+
+use super::{Diagnosis, Stop};
+use crate::context::Context;
+use crate::names::NodeName;
+use crate::plugin::PreFiltered;
+use crate::pod_info::PodInfo;
+use crate::snapshot::SnapshotNode;
+use crate::state::CycleState;
+use crate::status::{PluginName, Rejection, RejectionKind, Status};
+
+/// How many feasible nodes are enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SearchSize {
+    /// All there are, for evaluations.
+    All,
+    /// The adaptive size (0) or this percentage of the nodes offered to Filter.
+    Percentage(u8),
+    /// One, since nothing scores.
+    One,
+}
+
+impl SearchSize {
+    /// How many feasible nodes of `nodes` are sought (kube-scheduler.md section 1.8).
+    pub(crate) fn wanted(self, nodes: usize) -> usize {
+        const MIN_NODES: usize = 100;
+        const MIN_PERCENTAGE: usize = 5;
+        let percentage = match self {
+            Self::All => return nodes,
+            Self::One => return 1,
+            Self::Percentage(_) if nodes < MIN_NODES => return nodes,
+            Self::Percentage(0) => 50usize.saturating_sub(nodes / 125).max(MIN_PERCENTAGE),
+            Self::Percentage(percentage) => usize::from(percentage.min(100)),
+        };
+        (nodes * percentage / 100).max(MIN_NODES)
+    }
+}
+
+/// What a search found: at least one node.
+pub(crate) struct Found {
+    pub(crate) feasible: Vec<SnapshotNode>,
+    pub(crate) evaluated: usize,
+    pub(crate) diagnosis: Diagnosis,
+}
+
+pub(super) fn search(
+    cx: &Context<'_>,
+    state: &mut CycleState,
+    pod: &PodInfo,
+    size: SearchSize,
+    start: &mut usize,
+) -> Result<Found, Stop> {
+    let all = cx.snapshot().nodes();
+    let mut diagnosis = Diagnosis::new(all.len());
+    let allowed = match pre_filter(cx, state, pod, &mut diagnosis) {
+        Ok(allowed) => allowed,
+        Err(Status::Error(error)) => return Err(error.into()),
+        Err(Status::Rejected(rejection)) => {
+            diagnosis.pre_filter = Some(rejection.to_string());
+            diagnosis.note(&rejection);
+            diagnosis.statuses.set_others(rejection);
+            return Err(Stop::Unfit(Box::new(diagnosis)));
+        }
+    };
+    if size != SearchSize::All
+        && let Some(nominated) = cx.nominator().node_of(&pod.uid)
+        && allowed
+            .as_ref()
+            .is_none_or(|allowed| allowed.contains(nominated))
+        && let Some(node) = cx.snapshot().node(nominated)
+    {
+        match cx.filter_with_nominated(state, pod, node) {
+            Ok(()) => {
+                return Ok(Found {
+                    feasible: vec![node.clone()],
+                    evaluated: 1,
+                    diagnosis,
+                });
+            }
+            // Room was made there, but somebody was faster: look everywhere.
+            Err(Status::Rejected(rejection)) => diagnosis.note(&rejection),
+            Err(Status::Error(error)) => return Err(error.into()),
+        }
+    }
+    let feasible = if let Some(allowed) = allowed {
+        let offered = allowed
+            .iter()
+            .filter_map(|name| cx.snapshot().node(name))
+            .cloned();
+        let offered = offered.collect::<Vec<_>>();
+        filter(cx, state, pod, size, &offered, *start, &mut diagnosis)?
+    } else {
+        filter(cx, state, pod, size, all, *start, &mut diagnosis)?
+    };
+    let evaluated = feasible.len() + diagnosis.statuses.rejected().len();
+    diagnosis.evaluated = evaluated;
+    // Each search starts where the last one ended, whatever part of the nodes it was about.
+    *start = (*start + evaluated) % all.len();
+    if feasible.is_empty() {
+        return Err(Stop::Unfit(Box::new(diagnosis)));
+    }
+    Ok(Found {
+        feasible,
+        evaluated,
+        diagnosis,
+    })
+}
+
+/// Runs PreFilter: the nodes that may do (`None` for all), or why none does.
+fn pre_filter(
+    cx: &Context<'_>,
+    state: &mut CycleState,
+    pod: &PodInfo,
+    diagnosis: &mut Diagnosis,
+) -> Result<Option<BTreeSet<NodeName>>, Status> {
+    let mut allowed: Option<BTreeSet<NodeName>> = None;
+    let mut narrowed_by: BTreeSet<PluginName> = BTreeSet::new();
+    let mut rejected: Option<Rejection> = None;
+    for (index, plugin) in cx.profile().pre_filters().iter().enumerate() {
+        let name = plugin.name();
+        match plugin
+            .pre_filter(cx, state, pod)
+            .map_err(|status| status.by(name))
+        {
+            Ok(PreFiltered::AllNodes) => {}
+            Ok(PreFiltered::Skip) => {
+                state.skipped_pre_filters.insert(index);
+                if let Some(filter) = cx.profile().filter_of_pre_filter(index) {
+                    state.skipped_filters.insert(filter);
+                }
+            }
+            Ok(PreFiltered::Nodes(names)) => {
+                narrowed_by.insert(name);
+                let intersection = match allowed {
+                    None => names,
+                    Some(known) => &known & &names,
+                };
+                if intersection.is_empty() {
+                    diagnosis.rejected_by.extend(narrowed_by.iter().copied());
+                    return Err(empty_intersection(&narrowed_by).into());
+                }
+                allowed = Some(intersection);
+            }
+            Err(Status::Rejected(rejection))
+                if rejection.kind() == RejectionKind::UnschedulableAndUnresolvable =>
+            {
+                return Err(rejection.into());
+            }
+            // The others may still find that nothing can help.
+            Err(Status::Rejected(rejection)) => {
+                diagnosis.note(&rejection);
+                rejected = Some(rejection);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if let Some(rejection) = rejected {
+        return Err(rejection.into());
+    }
+    if allowed.is_some() {
+        let plugins = list(&narrowed_by);
+        diagnosis.statuses.set_others(Rejection::new(
+            RejectionKind::UnschedulableAndUnresolvable,
+            format!("node(s) didn't satisfy plugin(s) [{plugins}]"),
+        ));
+        diagnosis.rejected_by.extend(narrowed_by);
+    }
+    Ok(allowed)
+}
+
+fn list(plugins: &BTreeSet<PluginName>) -> String {
+    plugins.iter().copied().collect::<Vec<_>>().join(" ")
+}
+
+fn empty_intersection(narrowed_by: &BTreeSet<PluginName>) -> Rejection {
+    let plugins = list(narrowed_by);
+    let text = if narrowed_by.len() == 1 {
+        format!("node(s) didn't satisfy plugin {plugins}")
+    } else {
+        format!("node(s) didn't satisfy plugin(s) [{plugins}] simultaneously")
+    };
+    Rejection::new(RejectionKind::UnschedulableAndUnresolvable, text)
+}
+
+/// Runs Filter over `offered`, from `start` on, until enough are found.
+fn filter(
+    cx: &Context<'_>,
+    state: &CycleState,
+    pod: &PodInfo,
+    size: SearchSize,
+    offered: &[SnapshotNode],
+    start: usize,
+    diagnosis: &mut Diagnosis,
+) -> Result<Vec<SnapshotNode>, Stop> {
+    let wanted = size.wanted(offered.len());
+    let mut feasible = Vec::with_capacity(wanted.min(offered.len()));
+    if offered.is_empty() {
+        return Ok(feasible);
+    }
+    let (before, from) = offered.split_at(start % offered.len());
+    for node in from.iter().chain(before) {
+        match cx.filter_with_nominated(state, pod, node) {
+            Ok(()) => {
+                feasible.push(node.clone());
+                if feasible.len() >= wanted {
+                    break;
+                }
+            }
+            Err(Status::Rejected(rejection)) => {
+                diagnosis.note(&rejection);
+                diagnosis.statuses.push(node.name().clone(), rejection);
+            }
+            Err(Status::Error(error)) => return Err(error.into()),
+        }
+    }
+    Ok(feasible)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SearchSize;
+
+    #[test]
+    fn how_many_feasible_nodes_are_sought() {
+        for (nodes, percentage, wanted) in [
+            (0, 0, 0),
+            (50, 0, 50),
+            (99, 10, 99),
+            (100, 0, 100),
+            (200, 0, 100),
+            (500, 0, 230),
+            (1000, 0, 420),
+            (2000, 0, 680),
+            (5000, 0, 500),
+            (6000, 0, 300),
+            (15_000, 0, 750),
+            (100_000, 0, 5000),
+            (1000, 40, 400),
+            (1000, 3, 100),
+            (1000, 100, 1000),
+        ] {
+            assert_eq!(
+                SearchSize::Percentage(percentage).wanted(nodes),
+                wanted,
+                "{nodes} {percentage}"
+            );
+        }
+        assert_eq!(
+            (SearchSize::One.wanted(7), SearchSize::All.wanted(7000)),
+            (1, 7000)
+        );
+    }
+}

@@ -1,0 +1,118 @@
+//! Owns a Node object as the scheduler sees it: parsed once, shared. Knows nothing of the pods on it.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Node;
+
+use crate::labels::Labels;
+use crate::names::NodeName;
+use crate::pod_info::{Defect, IdentityError};
+use crate::resources::Resources;
+use crate::taints::Taint;
+
+static NO_LABELS: Labels = Labels::new();
+
+/// A Node, parsed once. Immutable and shared (`Arc<NodeObject>`); a change makes a new one.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct NodeObject {
+    /// `metadata.name`.
+    pub name: NodeName,
+    /// `status.allocatable`.
+    pub allocatable: Resources,
+    /// `spec.taints`.
+    pub taints: Vec<Taint>,
+    /// `spec.unschedulable`.
+    pub unschedulable: bool,
+    node: Arc<Node>,
+    defects: Vec<Defect>,
+}
+
+impl NodeObject {
+    /// Reads a Node. Malformed fields become [`NodeObject::defects`].
+    pub fn parse(node: Arc<Node>) -> Result<Self, IdentityError> {
+        let name = node.metadata.name.as_deref().ok_or(IdentityError::Name)?;
+        let name = NodeName::from(name);
+        let mut defects = Vec::new();
+        let allocatable = node
+            .status
+            .as_ref()
+            .and_then(|status| status.allocatable.as_ref())
+            .map(|list| {
+                Resources::parse(list, |name, error| {
+                    let path = format!("status.allocatable[{name}]");
+                    defects.push(Defect::Quantity { path, error });
+                })
+            })
+            .unwrap_or_default();
+        let mut taints = Vec::new();
+        let spec = node.spec.as_ref();
+        for (index, taint) in spec
+            .and_then(|s| s.taints.as_ref())
+            .into_iter()
+            .flatten()
+            .enumerate()
+        {
+            match Taint::parse(taint) {
+                Some(taint) => taints.push(taint),
+                None => defects.push(Defect::Taint {
+                    path: format!("spec.taints[{index}]"),
+                }),
+            }
+        }
+        let unschedulable = spec.and_then(|spec| spec.unschedulable).unwrap_or(false);
+        Ok(Self {
+            name,
+            allocatable,
+            taints,
+            unschedulable,
+            node,
+            defects,
+        })
+    }
+
+    /// The Node as it was read.
+    pub fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+
+    /// Its labels.
+    pub fn labels(&self) -> &Labels {
+        self.node.metadata.labels.as_ref().unwrap_or(&NO_LABELS)
+    }
+
+    /// Its malformed fields. No pod is placed on a node that has any: what is wrong with it could be the
+    /// very thing that keeps pods away.
+    pub fn defects(&self) -> &[Defect] {
+        &self.defects
+    }
+
+    /// Region and zone, by which the search order is interleaved.
+    pub fn zone(&self) -> Zone {
+        let label = |keys: [&str; 2]| {
+            keys.iter()
+                .find_map(|key| self.labels().get(*key))
+                .cloned()
+                .unwrap_or_default()
+        };
+        Zone {
+            region: label([
+                "topology.kubernetes.io/region",
+                "failure-domain.beta.kubernetes.io/region",
+            ]),
+            zone: label([
+                "topology.kubernetes.io/zone",
+                "failure-domain.beta.kubernetes.io/zone",
+            ]),
+        }
+    }
+}
+
+/// A failure domain.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Zone {
+    /// Its region; empty if the node has no such label.
+    pub region: String,
+    /// The zone in it; empty if the node has no such label.
+    pub zone: String,
+}

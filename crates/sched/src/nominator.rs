@@ -1,0 +1,58 @@
+//! Owns which pods are expected on which nodes (`status.nominatedNodeName`), so that room made for them
+//! isn't given away. Knows nothing of why they are expected there.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use crate::names::{NodeName, PodUid};
+use crate::pod_info::PodInfo;
+
+/// Pods by the node where they are expected.
+#[derive(Clone, Debug, Default)]
+pub struct Nominator {
+    by_node: HashMap<NodeName, BTreeMap<PodUid, Arc<PodInfo>>>,
+    by_pod: HashMap<PodUid, NodeName>,
+}
+
+impl Nominator {
+    /// Expects a pod on a node, and nowhere else.
+    pub fn nominate(&mut self, pod: Arc<PodInfo>, node: NodeName) {
+        self.clear(&pod.uid);
+        self.by_pod.insert(pod.uid.clone(), node.clone());
+        self.by_node
+            .entry(node)
+            .or_default()
+            .insert(pod.uid.clone(), pod);
+    }
+
+    /// Expects the pod nowhere.
+    pub fn clear(&mut self, uid: &PodUid) {
+        let Some(node) = self.by_pod.remove(uid) else {
+            return;
+        };
+        if let Some(pods) = self.by_node.get_mut(&node) {
+            pods.remove(uid);
+            if pods.is_empty() {
+                self.by_node.remove(&node);
+            }
+        }
+    }
+
+    /// Where the pod is expected.
+    pub fn node_of(&self, uid: &PodUid) -> Option<&NodeName> {
+        self.by_pod.get(uid)
+    }
+
+    /// The pods expected on a node, by UID.
+    pub fn pods_on(&self, node: &NodeName) -> impl Iterator<Item = &Arc<PodInfo>> {
+        self.by_node
+            .get(node)
+            .into_iter()
+            .flat_map(BTreeMap::values)
+    }
+
+    /// Whether no pod is expected anywhere.
+    pub fn is_empty(&self) -> bool {
+        self.by_pod.is_empty()
+    }
+}

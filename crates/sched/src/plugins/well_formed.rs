@@ -1,0 +1,54 @@
+//! Keeps pods and nodes with malformed fields apart: everybody else trusts what was parsed. In every profile,
+//! always first.
+
+use crate::context::Context;
+use crate::event::{Actions, EventKind, EventResource};
+use crate::node_info::NodeInfo;
+use crate::plugin::{EnqueueExtensions, Filter, Plugin, PreFilter, PreFiltered};
+use crate::pod_info::PodInfo;
+use crate::state::CycleState;
+use crate::status::{PluginName, Status, Verdict};
+
+/// Rejects malformed pods, and malformed nodes. [`crate::ProfileBuilder`] adds it to every profile.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WellFormed;
+
+impl Plugin for WellFormed {
+    fn name(&self) -> PluginName {
+        "WellFormed"
+    }
+}
+
+impl EnqueueExtensions for WellFormed {
+    fn events(&self) -> Vec<EventKind> {
+        vec![
+            EventKind::new(EventResource::TargetPod, Actions::ALL),
+            EventKind::new(EventResource::Node, Actions::ALL),
+        ]
+    }
+}
+
+impl PreFilter for WellFormed {
+    fn pre_filter(
+        &self,
+        _cx: &Context<'_>,
+        _state: &mut CycleState,
+        pod: &PodInfo,
+    ) -> Verdict<PreFiltered> {
+        match pod.defects().first() {
+            Some(defect) => Err(Status::unresolvable(format!("pod is malformed: {defect}"))),
+            None => Ok(PreFiltered::AllNodes),
+        }
+    }
+}
+
+impl Filter for WellFormed {
+    fn filter(&self, _state: &CycleState, _pod: &PodInfo, node: &NodeInfo) -> Verdict {
+        match node.node().defects().first() {
+            Some(defect) => Err(Status::unresolvable(format!(
+                "node(s) were malformed: {defect}"
+            ))),
+            None => Ok(()),
+        }
+    }
+}

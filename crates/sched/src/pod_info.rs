@@ -1,0 +1,206 @@
+//! Owns a pod as the scheduler sees it: parsed once, shared by everything that looks at it.
+//! Knows nothing of queues and caches.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use thiserror::Error;
+
+use crate::host_ports::{self, HostPort};
+use crate::labels::{Labels, RequirementError};
+use crate::names::{NodeName, ObjectKey, PodUid};
+use crate::node_affinity::{NodeAffinityTerms, PreferredNodeTerm, RequiredNodeAffinity};
+use crate::pod_affinity::PodAffinityTerms;
+use crate::quantity::QuantityError;
+use crate::requests::{PodRequests, pod_requests};
+use crate::taints::Toleration;
+
+static NO_LABELS: Labels = Labels::new();
+
+/// Why an object can't be tracked at all: it has no identity. The API server never sends such a one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum IdentityError {
+    /// No `metadata.name`.
+    #[error("object has no name")]
+    Name,
+    /// No `metadata.uid`.
+    #[error("object has no uid")]
+    Uid,
+}
+
+/// A malformed field. The rest of the object still counts; see [`PodInfo::defects`] and
+/// [`crate::NodeObject::defects`] for what follows.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Defect {
+    /// A quantity that isn't one.
+    #[error("{path} {error}")]
+    Quantity {
+        /// Where.
+        path: String,
+        /// What is wrong.
+        error: QuantityError,
+    },
+    /// A selector with an unknown operator or the wrong number of values.
+    #[error("{path} {error}")]
+    Selector {
+        /// Where.
+        path: &'static str,
+        /// What is wrong.
+        error: RequirementError,
+    },
+    /// A taint or toleration with an unknown effect or operator.
+    #[error("{path} has an unknown effect or operator")]
+    Taint {
+        /// Where.
+        path: String,
+    },
+}
+
+/// A pod, parsed once. Immutable and shared (`Arc<PodInfo>`); a change makes a new one.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PodInfo {
+    /// `metadata.uid`.
+    pub uid: PodUid,
+    /// `metadata.namespace` and `metadata.name`.
+    pub key: ObjectKey,
+    /// `spec.nodeName`, if set.
+    pub node_name: Option<NodeName>,
+    /// `spec.schedulerName`: the profile's name.
+    pub scheduler_name: Arc<str>,
+    /// `spec.priority`; 0 if absent.
+    pub priority: i32,
+    /// `status.nominatedNodeName`, if set.
+    pub nominated_node: Option<NodeName>,
+    /// What it asks for.
+    pub requests: PodRequests,
+    /// `spec.nodeSelector` and required node affinity.
+    pub node_affinity: RequiredNodeAffinity,
+    /// Preferred node affinity.
+    pub preferred_nodes: Vec<PreferredNodeTerm>,
+    /// Inter-pod affinity and anti-affinity.
+    pub pod_affinity: PodAffinityTerms,
+    /// `spec.tolerations`.
+    pub tolerations: Vec<Toleration>,
+    /// Host ports that it wants.
+    pub host_ports: Vec<HostPort>,
+    /// Names of `spec.schedulingGates`.
+    pub scheduling_gates: Vec<String>,
+    /// Whether `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// Whether `status.phase` is Succeeded or Failed, so that it takes no room any more.
+    pub terminal: bool,
+    pod: Arc<Pod>,
+    defects: Vec<Defect>,
+}
+
+impl PodInfo {
+    /// Reads a pod. Malformed fields become [`PodInfo::defects`].
+    pub fn parse(pod: Arc<Pod>) -> Result<Self, IdentityError> {
+        let meta = &pod.metadata;
+        let uid = meta
+            .uid
+            .as_ref()
+            .filter(|uid| !uid.is_empty())
+            .ok_or(IdentityError::Uid)?;
+        let name = meta.name.as_deref().ok_or(IdentityError::Name)?;
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        let mut defects = Vec::new();
+        let requests = pod_requests(&pod, &mut |path, error| {
+            let defect = Defect::Quantity { path, error };
+            // The two sums read the same fields.
+            if !defects.contains(&defect) {
+                defects.push(defect);
+            }
+        });
+        let empty = PodSpec::default();
+        let spec = pod.spec.as_ref().unwrap_or(&empty);
+        let affinity = spec.affinity.as_ref();
+        let nodes = affinity
+            .and_then(|affinity| affinity.node_affinity.as_ref())
+            .map(NodeAffinityTerms::parse)
+            .transpose()
+            .unwrap_or_else(|error| {
+                defects.push(Defect::Selector {
+                    path: "spec.affinity.nodeAffinity",
+                    error,
+                });
+                None
+            })
+            .unwrap_or_default();
+        let pod_affinity = affinity
+            .map(|affinity| PodAffinityTerms::parse(affinity, namespace))
+            .transpose()
+            .unwrap_or_else(|error| {
+                defects.push(Defect::Selector {
+                    path: "spec.affinity",
+                    error,
+                });
+                None
+            })
+            .unwrap_or_default();
+        let mut tolerations = Vec::new();
+        for (index, toleration) in spec.tolerations.iter().flatten().enumerate() {
+            match Toleration::parse(toleration) {
+                Some(toleration) => tolerations.push(toleration),
+                None => defects.push(Defect::Taint {
+                    path: format!("spec.tolerations[{index}]"),
+                }),
+            }
+        }
+        let status = pod.status.as_ref();
+        let named = |name: Option<&String>| name.filter(|n| !n.is_empty()).map(NodeName::from);
+        Ok(Self {
+            uid: PodUid::from(uid),
+            key: ObjectKey {
+                namespace: namespace.into(),
+                name: name.into(),
+            },
+            node_name: named(spec.node_name.as_ref()),
+            scheduler_name: spec
+                .scheduler_name
+                .as_deref()
+                .unwrap_or("default-scheduler")
+                .into(),
+            priority: spec.priority.unwrap_or(0),
+            nominated_node: named(status.and_then(|status| status.nominated_node_name.as_ref())),
+            requests,
+            node_affinity: RequiredNodeAffinity {
+                selector: spec.node_selector.clone().unwrap_or_default(),
+                terms: nodes.required,
+            },
+            preferred_nodes: nodes.preferred,
+            pod_affinity,
+            tolerations,
+            host_ports: host_ports::wanted(spec),
+            scheduling_gates: spec
+                .scheduling_gates
+                .iter()
+                .flatten()
+                .map(|gate| gate.name.clone())
+                .collect(),
+            deleting: meta.deletion_timestamp.is_some(),
+            terminal: status
+                .and_then(|status| status.phase.as_deref())
+                .is_some_and(|phase| matches!(phase, "Succeeded" | "Failed")),
+            pod: pod.clone(),
+            defects,
+        })
+    }
+
+    /// The pod as it was read.
+    pub fn pod(&self) -> &Arc<Pod> {
+        &self.pod
+    }
+
+    /// Its labels.
+    pub fn labels(&self) -> &Labels {
+        self.pod.metadata.labels.as_ref().unwrap_or(&NO_LABELS)
+    }
+
+    /// Its malformed fields. A pod that looks for a node is rejected with them; one that has a node counts
+    /// with what could be read.
+    pub fn defects(&self) -> &[Defect] {
+        &self.defects
+    }
+}

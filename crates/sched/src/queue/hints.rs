@@ -1,0 +1,91 @@
+//! Owns the question whether an event is worth a new try of a rejected pod: which plugins asked for it, and what
+//! their hints say. Knows nothing of where the pod waits.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::QueuedPod;
+use crate::event::{Event, EventKind, Hint};
+use crate::plugin::EnqueueExtensions;
+use crate::profile::Profiles;
+use crate::status::PluginName;
+
+/// What to do with a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Worth {
+    /// Leave it where it is.
+    Nothing,
+    /// Try it when its backoff is over.
+    AfterBackoff,
+    /// Try it at once.
+    AtOnce,
+}
+
+struct Registration {
+    plugin: Arc<dyn EnqueueExtensions>,
+    kinds: Vec<EventKind>,
+}
+
+impl Registration {
+    fn wants(&self, queued: &QueuedPod, event: &Event) -> bool {
+        self.kinds.iter().any(|kind| kind.covers(event.kind))
+            && self.plugin.hint(&queued.pod, event) == Hint::Queue
+    }
+}
+
+/// The registrations of all plugins of all profiles.
+pub(super) struct Hints(HashMap<Arc<str>, HashMap<PluginName, Registration>>);
+
+impl Hints {
+    pub(super) fn new(profiles: &Profiles) -> Self {
+        let registrations = profiles.iter().map(|profile| {
+            let plugins = profile.enqueue_extensions().iter().map(|plugin| {
+                let registration = Registration {
+                    plugin: plugin.clone(),
+                    kinds: plugin.events(),
+                };
+                (plugin.name(), registration)
+            });
+            (profile.name().clone(), plugins.collect())
+        });
+        Self(registrations.collect())
+    }
+
+    /// What an event is worth to a pod.
+    pub(super) fn worth(&self, queued: &QueuedPod, event: &Event) -> Worth {
+        if event.is_wildcard() {
+            return Worth::AfterBackoff;
+        }
+        if let Some(gate) = &queued.gate {
+            return self.asks(gate.plugin, queued, event, Worth::AfterBackoff);
+        }
+        if queued.rejected_by.is_empty() && queued.pending_by.is_empty() {
+            // Nobody can say what it waits for.
+            return Worth::AfterBackoff;
+        }
+        let pending = queued
+            .pending_by
+            .iter()
+            .map(|plugin| (plugin, Worth::AtOnce));
+        let rejecting = queued
+            .rejected_by
+            .iter()
+            .map(|plugin| (plugin, Worth::AfterBackoff));
+        for (plugin, worth) in pending.chain(rejecting) {
+            let found = self.asks(plugin, queued, event, worth);
+            if found != Worth::Nothing {
+                return found;
+            }
+        }
+        Worth::Nothing
+    }
+
+    fn asks(&self, plugin: PluginName, queued: &QueuedPod, event: &Event, worth: Worth) -> Worth {
+        let plugins = self.0.get(&queued.pod.scheduler_name);
+        let wanted = plugins
+            .and_then(|plugins| plugins.get(plugin))
+            // A plugin that registered nothing at all can't tell, so anything may help.
+            .is_none_or(|registration| registration.wants(queued, event));
+        if wanted { worth } else { Worth::Nothing }
+    }
+}

@@ -1,0 +1,109 @@
+//! Owns the events that happen while pods are being tried, so that a pod which comes back rejected doesn't miss
+//! what might have helped it. Knows nothing of what the events mean.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+use crate::event::Event;
+use crate::names::PodUid;
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+pub(super) enum Happened {
+    Event(Event),
+    /// Somebody asked for this pod to be tried at once.
+    Activated(PodUid),
+}
+
+/// Pods being tried, each with its place in the list of events.
+#[derive(Debug, Default)]
+pub(super) struct InFlight {
+    events: VecDeque<Happened>,
+    // The number of the first event in the list.
+    first: u64,
+    since: HashMap<PodUid, u64>,
+    oldest: BTreeSet<(u64, PodUid)>,
+}
+
+impl InFlight {
+    pub(super) fn start(&mut self, uid: PodUid) {
+        self.finish(&uid);
+        let next = self.first + self.events.len() as u64;
+        self.oldest.insert((next, uid.clone()));
+        self.since.insert(uid, next);
+    }
+
+    pub(super) fn contains(&self, uid: &PodUid) -> bool {
+        self.since.contains_key(uid)
+    }
+
+    pub(super) fn record(&mut self, happened: Happened) {
+        if !self.since.is_empty() {
+            self.events.push_back(happened);
+        }
+    }
+
+    /// Ends the pod's try, if it is being tried, and gives what happened since it began.
+    pub(super) fn take(&mut self, uid: &PodUid) -> Option<Vec<Happened>> {
+        let since = *self.since.get(uid)?;
+        let from = (since - self.first) as usize;
+        let missed = self.events.iter().skip(from).cloned().collect();
+        self.finish(uid);
+        Some(missed)
+    }
+
+    /// Ends the pod's try, and drops the events that no other pod needs.
+    pub(super) fn finish(&mut self, uid: &PodUid) {
+        let Some(since) = self.since.remove(uid) else {
+            return;
+        };
+        self.oldest.remove(&(since, uid.clone()));
+        let needed = match self.oldest.first() {
+            Some((oldest, _)) => *oldest,
+            None => self.first + self.events.len() as u64,
+        };
+        let unneeded = (needed - self.first) as usize;
+        self.events.drain(..unneeded);
+        self.first = needed;
+    }
+
+    /// How many events are kept, for metrics.
+    pub(super) fn events(&self) -> usize {
+        self.events.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Happened, InFlight};
+    use crate::event::Event;
+    use crate::names::PodUid;
+
+    fn event(name: &'static str) -> Happened {
+        Happened::Event(Event::custom(name, None))
+    }
+
+    fn names(happened: Option<Vec<Happened>>) -> Vec<String> {
+        let name = |h| match h {
+            Happened::Event(event) => event.to_string(),
+            Happened::Activated(uid) => uid.to_string(),
+        };
+        happened.unwrap().into_iter().map(name).collect()
+    }
+
+    #[test]
+    fn each_pod_sees_what_came_after_it_and_the_list_is_trimmed() {
+        let (a, b) = (PodUid::from("a"), PodUid::from("b"));
+        let mut flights = InFlight::default();
+        flights.record(event("nobody flies"));
+        flights.start(a.clone());
+        flights.record(event("1"));
+        flights.start(b.clone());
+        flights.record(event("2"));
+        assert_eq!(names(flights.take(&a)), ["1", "2"]);
+        assert_eq!(flights.events(), 1, "b needs only the second");
+        flights.record(Happened::Activated(b.clone()));
+        assert_eq!(names(flights.take(&b)), ["2", "b"]);
+        assert_eq!(flights.events(), 0);
+        assert!(flights.take(&b).is_none());
+    }
+}

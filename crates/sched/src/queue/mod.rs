@@ -1,0 +1,531 @@
+//! Owns the pods that look for a node: which is tried next, which stay back and how long, which wait for an
+//! event, which may not be tried at all. No clock, no tasks: the caller pops, reports events, and flushes at
+//! [`Queue::next_deadline`]. Knows nothing of nodes.
+//!
+//! A pod is in exactly one place: *active* (a heap by `QueueSort`), *backoff* (two heaps by expiry: one for pods
+//! that plugins rejected, one for pods that failed by error), *unschedulable*, *gated*, or *in flight* (popped and
+//! not done). See kube-scheduler.md section 1.6 for the numbers.
+
+mod heap;
+mod hints;
+mod in_flight;
+mod queued;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::heap::Heap;
+use self::hints::{Hints, Worth};
+use self::in_flight::{Happened, InFlight};
+pub use self::queued::{Gate, QueuedPod};
+use crate::event::Event;
+use crate::moment::Moment;
+use crate::names::PodUid;
+use crate::plugin::{PreEnqueue, QueueSort};
+use crate::pod_info::PodInfo;
+use crate::profile::{ProfileError, Profiles};
+use crate::status::PluginName;
+
+/// How the queue behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueConfig {
+    /// How long a pod stays back after its first failure (`podInitialBackoffSeconds`).
+    pub initial_backoff: Duration,
+    /// The longest that a pod stays back (`podMaxBackoffSeconds`); zero switches backoff off.
+    pub max_backoff: Duration,
+    /// How long a pod may wait for an event before it is tried anyway.
+    pub max_unschedulable: Duration,
+    /// Whether an idle scheduler tries rejected pods before their backoff is over.
+    pub pop_from_backoff: bool,
+}
+
+impl Default for QueueConfig {
+    fn default() -> Self {
+        Self {
+            initial_backoff: Duration::from_secs(1),
+            max_backoff: Duration::from_secs(10),
+            max_unschedulable: Duration::from_mins(5),
+            pop_from_backoff: true,
+        }
+    }
+}
+
+/// How often pods that waited too long are looked for.
+const UNSCHEDULABLE_FLUSH: Duration = Duration::from_secs(30);
+
+/// Where a pod is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Place {
+    /// Next to be tried.
+    Active,
+    /// Staying back after a failure.
+    Backoff,
+    /// Waiting for an event.
+    Unschedulable,
+    /// Kept from being tried by a `PreEnqueue` plugin.
+    Gated,
+    /// Being tried.
+    InFlight,
+}
+
+/// How a try ended, for a pod that comes back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Plugins rejected it. With no plugin named, it counts as an error.
+    Rejected {
+        /// Whose events bring it back.
+        by: BTreeSet<PluginName>,
+        /// Whose events bring it back without backoff.
+        pending: BTreeSet<PluginName>,
+    },
+    /// Something broke: it is tried again after its backoff, without waiting for an event.
+    Failed,
+}
+
+/// How many pods are where, for metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueSize {
+    /// Next to be tried.
+    pub active: usize,
+    /// Staying back.
+    pub backoff: usize,
+    /// Waiting for an event.
+    pub unschedulable: usize,
+    /// Kept from being tried.
+    pub gated: usize,
+    /// Events kept for pods being tried.
+    pub in_flight_events: usize,
+}
+
+/// The scheduling queue.
+pub struct Queue {
+    config: QueueConfig,
+    active: Heap,
+    rejected_backoff: Heap,
+    failed_backoff: Heap,
+    // Ordered, so that an event visits pods in a repeatable order.
+    unschedulable: BTreeMap<PodUid, QueuedPod>,
+    gated: BTreeMap<PodUid, QueuedPod>,
+    in_flight: InFlight,
+    pre_enqueue: BTreeMap<Arc<str>, Vec<Arc<dyn PreEnqueue>>>,
+    hints: Hints,
+    sequence: u64,
+    next_unschedulable_flush: Moment,
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Queue")
+            .field("size", &self.size())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Queue {
+    /// An empty queue for pods of these profiles.
+    pub fn new(profiles: &Profiles, config: QueueConfig) -> Result<Self, ProfileError> {
+        let sort = profiles
+            .queue_sort()
+            .ok_or(ProfileError::NoProfile)?
+            .clone();
+        let active = by_sort(sort.clone());
+        let expiry = move |pod: &QueuedPod| backoff_expiry(&config, pod);
+        let rejected = move |a: &QueuedPod, b: &QueuedPod| {
+            expiry(a).cmp(&expiry(b)).then_with(|| sort.compare(a, b))
+        };
+        let failed = move |a: &QueuedPod, b: &QueuedPod| expiry(a).cmp(&expiry(b));
+        Ok(Self {
+            config,
+            active: Heap::new(active),
+            rejected_backoff: Heap::new(Arc::new(rejected)),
+            failed_backoff: Heap::new(Arc::new(failed)),
+            unschedulable: BTreeMap::new(),
+            gated: BTreeMap::new(),
+            in_flight: InFlight::default(),
+            pre_enqueue: profiles
+                .iter()
+                .map(|profile| (profile.name().clone(), profile.pre_enqueues().to_vec()))
+                .collect(),
+            hints: Hints::new(profiles),
+            sequence: 0,
+            next_unschedulable_flush: Moment::ZERO + UNSCHEDULABLE_FLUSH,
+        })
+    }
+
+    /// Adds a pod, or takes its newer version. A pod in flight stays there; see [`Queue::requeue`].
+    pub fn add(&mut self, pod: Arc<PodInfo>, now: Moment) -> Place {
+        if let Some(place) = self.place(&pod.uid) {
+            self.replace(pod);
+            return place;
+        }
+        self.sequence += 1;
+        let queued = QueuedPod::new(pod, now, self.sequence);
+        self.activate_or_gate(queued)
+    }
+
+    /// Takes a newer version of a pod and the events that tell how it differs; adds it if it isn't here.
+    pub fn update(&mut self, pod: Arc<PodInfo>, changes: &[Event], now: Moment) -> Place {
+        let uid = pod.uid.clone();
+        match self.place(&uid) {
+            None => return self.add(pod, now),
+            Some(Place::InFlight) => {
+                for change in changes {
+                    self.in_flight.record(Happened::Event(change.clone()));
+                }
+                return Place::InFlight;
+            }
+            Some(place @ (Place::Active | Place::Backoff)) => {
+                self.replace(pod);
+                return place;
+            }
+            Some(Place::Unschedulable | Place::Gated) => self.replace(pod),
+        }
+        for change in changes {
+            let worth = self
+                .waiting(&uid)
+                .map(|queued| self.hints.worth(queued, change));
+            if let Some(worth @ (Worth::AfterBackoff | Worth::AtOnce)) = worth {
+                return match self.take_waiting(&uid) {
+                    Some(queued) => self.bring_back(queued, worth, now),
+                    None => Place::Unschedulable,
+                };
+            }
+        }
+        self.place(&uid).unwrap_or(Place::Unschedulable)
+    }
+
+    /// Drops a pod. A pod in flight stays there until it is done; it must not be requeued then.
+    pub fn delete(&mut self, uid: &PodUid) {
+        let _ = self
+            .active
+            .remove(uid)
+            .or_else(|| self.rejected_backoff.remove(uid))
+            .or_else(|| self.failed_backoff.remove(uid))
+            .or_else(|| self.take_waiting(uid));
+    }
+
+    /// The next pod to try; it is in flight until [`Queue::done`] or [`Queue::requeue`].
+    pub fn pop(&mut self, now: Moment) -> Option<QueuedPod> {
+        let mut queued = self.active.pop().or_else(|| {
+            // Nothing better to do. Pods that failed by error stay back: trying them costs somebody.
+            if self.config.pop_from_backoff {
+                self.rejected_backoff.pop()
+            } else {
+                None
+            }
+        })?;
+        queued.attempts += 1;
+        queued.first_tried_at.get_or_insert(now);
+        queued.rejected_by.clear();
+        queued.pending_by.clear();
+        self.in_flight.start(queued.pod.uid.clone());
+        Some(queued)
+    }
+
+    /// Says that a popped pod doesn't come back as *rejected*: it was placed, dropped, or is being bound.
+    pub fn done(&mut self, uid: &PodUid) {
+        self.in_flight.finish(uid);
+    }
+
+    /// Brings a popped pod back. `queued.pod` must be its newest version.
+    pub fn requeue(&mut self, mut queued: QueuedPod, outcome: Outcome, now: Moment) -> Place {
+        let missed = self.in_flight.take(&queued.pod.uid);
+        self.delete(&queued.pod.uid);
+        queued.queued_at = now;
+        let activated = missed
+            .iter()
+            .flatten()
+            .any(|happened| matches!(happened, Happened::Activated(uid) if *uid == queued.pod.uid));
+        let (by, pending) = match outcome {
+            Outcome::Rejected { by, pending } => (by, pending),
+            Outcome::Failed => (BTreeSet::new(), BTreeSet::new()),
+        };
+        let worth = if by.is_empty() && pending.is_empty() {
+            queued.consecutive_errors += 1;
+            Worth::AfterBackoff
+        } else {
+            queued.consecutive_errors = 0;
+            queued.rejections += 1;
+            queued.rejected_by = by;
+            queued.pending_by = pending;
+            match &missed {
+                // Done already, so events may have been missed: don't wait for another.
+                None => Worth::AfterBackoff,
+                Some(missed) => self.worth_of_missed(&queued, missed),
+            }
+        };
+        if activated {
+            return self.activate_or_gate(queued);
+        }
+        if worth == Worth::Nothing {
+            self.unschedulable.insert(queued.pod.uid.clone(), queued);
+            return Place::Unschedulable;
+        }
+        self.bring_back(queued, worth, now)
+    }
+
+    fn worth_of_missed(&self, queued: &QueuedPod, missed: &[Happened]) -> Worth {
+        let worth = |happened: &Happened| match happened {
+            Happened::Event(event) => self.hints.worth(queued, event),
+            Happened::Activated(_) => Worth::Nothing,
+        };
+        missed.iter().map(worth).max().unwrap_or(Worth::Nothing)
+    }
+
+    /// Brings back the waiting pods that the event may help; how many left their place.
+    pub fn on_event(&mut self, event: &Event, now: Moment) -> usize {
+        self.on_event_but(event, None, now)
+    }
+
+    /// As [`Queue::on_event`], for an event that one pod caused itself and that can't help it.
+    pub(crate) fn on_event_but(
+        &mut self,
+        event: &Event,
+        not: Option<&PodUid>,
+        now: Moment,
+    ) -> usize {
+        self.in_flight.record(Happened::Event(event.clone()));
+        let helped = self
+            .unschedulable
+            .values()
+            .chain(self.gated.values())
+            .filter(|queued| Some(&queued.pod.uid) != not)
+            .map(|queued| (queued.pod.uid.clone(), self.hints.worth(queued, event)))
+            .filter(|(_, worth)| *worth != Worth::Nothing)
+            .collect::<Vec<_>>();
+        let mut moved = 0;
+        for (uid, worth) in helped {
+            let Some(queued) = self.take_waiting(&uid) else {
+                continue;
+            };
+            let place = self.bring_back(queued, worth, now);
+            moved += usize::from(place != Place::Gated);
+        }
+        moved
+    }
+
+    /// Tries a pod as soon as possible: runs `PreEnqueue`, and skips backoff. Where it is now; `None` if it
+    /// isn't here. A pod in flight goes to the active queue when it comes back.
+    pub fn activate(&mut self, uid: &PodUid) -> Option<Place> {
+        if self.in_flight.contains(uid) {
+            self.in_flight.record(Happened::Activated(uid.clone()));
+            return Some(Place::InFlight);
+        }
+        if self.active.contains(uid) {
+            return Some(Place::Active);
+        }
+        let queued = self
+            .rejected_backoff
+            .remove(uid)
+            .or_else(|| self.failed_backoff.remove(uid))
+            .or_else(|| self.take_waiting(uid))?;
+        Some(self.activate_or_gate(queued))
+    }
+
+    /// Moves the pods whose time has come; how many.
+    pub fn flush(&mut self, now: Moment) -> usize {
+        let mut moved = 0;
+        for rejected in [true, false] {
+            loop {
+                let heap = if rejected {
+                    &mut self.rejected_backoff
+                } else {
+                    &mut self.failed_backoff
+                };
+                match heap.peek() {
+                    Some(first) if !is_backing_off(&self.config, first, now) => {}
+                    _ => break,
+                }
+                // PreEnqueue ran when the pod entered the backoff queue.
+                if let Some(queued) = heap.pop() {
+                    self.active.push(queued);
+                    moved += 1;
+                }
+            }
+        }
+        if now >= self.next_unschedulable_flush {
+            self.next_unschedulable_flush = now + UNSCHEDULABLE_FLUSH;
+            moved += self.flush_unschedulable(now);
+        }
+        moved
+    }
+
+    fn flush_unschedulable(&mut self, now: Moment) -> usize {
+        let tired = self
+            .unschedulable
+            .values()
+            .chain(self.gated.values())
+            .filter(|queued| now.since(queued.queued_at) > self.config.max_unschedulable)
+            .map(|queued| queued.pod.uid.clone())
+            .collect::<Vec<_>>();
+        let mut moved = 0;
+        for uid in tired {
+            let Some(queued) = self.take_waiting(&uid) else {
+                continue;
+            };
+            moved += usize::from(self.bring_back(queued, Worth::AfterBackoff, now) != Place::Gated);
+        }
+        moved
+    }
+
+    /// When [`Queue::flush`] has something to do next.
+    pub fn next_deadline(&self) -> Option<Moment> {
+        let backoff = [&self.rejected_backoff, &self.failed_backoff]
+            .into_iter()
+            .filter_map(|heap| heap.peek().map(|first| backoff_end(&self.config, first)))
+            .min();
+        let waiting = !self.unschedulable.is_empty() || !self.gated.is_empty();
+        let unschedulable = waiting.then_some(self.next_unschedulable_flush);
+        backoff.into_iter().chain(unschedulable).min()
+    }
+
+    /// Where a pod is; `None` if it isn't here.
+    pub fn place(&self, uid: &PodUid) -> Option<Place> {
+        if self.active.contains(uid) {
+            Some(Place::Active)
+        } else if self.rejected_backoff.contains(uid) || self.failed_backoff.contains(uid) {
+            Some(Place::Backoff)
+        } else if self.unschedulable.contains_key(uid) {
+            Some(Place::Unschedulable)
+        } else if self.gated.contains_key(uid) {
+            Some(Place::Gated)
+        } else if self.in_flight.contains(uid) {
+            Some(Place::InFlight)
+        } else {
+            None
+        }
+    }
+
+    /// A pod that waits for an event, gated ones included.
+    pub fn waiting(&self, uid: &PodUid) -> Option<&QueuedPod> {
+        self.unschedulable.get(uid).or_else(|| self.gated.get(uid))
+    }
+
+    /// The pods that wait for an event, then the gated ones, each by UID.
+    pub fn unschedulable(&self) -> impl Iterator<Item = &QueuedPod> {
+        self.unschedulable.values().chain(self.gated.values())
+    }
+
+    /// How many pods are where.
+    pub fn size(&self) -> QueueSize {
+        QueueSize {
+            active: self.active.len(),
+            backoff: self.rejected_backoff.len() + self.failed_backoff.len(),
+            unschedulable: self.unschedulable.len(),
+            gated: self.gated.len(),
+            in_flight_events: self.in_flight.events(),
+        }
+    }
+
+    fn take_waiting(&mut self, uid: &PodUid) -> Option<QueuedPod> {
+        self.unschedulable
+            .remove(uid)
+            .or_else(|| self.gated.remove(uid))
+    }
+
+    /// Puts a newer version in place, wherever the pod is (not in flight).
+    fn replace(&mut self, pod: Arc<PodInfo>) {
+        for heap in [
+            &mut self.active,
+            &mut self.rejected_backoff,
+            &mut self.failed_backoff,
+        ] {
+            if let Some(mut queued) = heap.remove(&pod.uid) {
+                queued.pod = pod;
+                heap.push(queued);
+                return;
+            }
+        }
+        let waiting = self.unschedulable.get_mut(&pod.uid);
+        if let Some(queued) = waiting.or_else(|| self.gated.get_mut(&pod.uid)) {
+            queued.pod = pod;
+        }
+    }
+
+    /// Moves a pod to the active queue if it may and needn't stay back.
+    fn bring_back(&mut self, queued: QueuedPod, worth: Worth, now: Moment) -> Place {
+        let stays_back = worth != Worth::AtOnce && is_backing_off(&self.config, &queued, now);
+        if !stays_back {
+            return self.activate_or_gate(queued);
+        }
+        match self.pass_gates(queued) {
+            Ok(queued) => {
+                let heap = if queued.failed_by_error() {
+                    &mut self.failed_backoff
+                } else {
+                    &mut self.rejected_backoff
+                };
+                heap.push(queued);
+                Place::Backoff
+            }
+            Err(place) => place,
+        }
+    }
+
+    fn activate_or_gate(&mut self, queued: QueuedPod) -> Place {
+        match self.pass_gates(queued) {
+            Ok(queued) => {
+                self.active.push(queued);
+                Place::Active
+            }
+            Err(place) => place,
+        }
+    }
+
+    /// Runs `PreEnqueue`, the plugin that gated the pod first; puts the pod away if one says no.
+    fn pass_gates(&mut self, mut queued: QueuedPod) -> Result<QueuedPod, Place> {
+        let last = queued.gate.take().map(|gate| gate.plugin);
+        let plugins = self.pre_enqueue.get(&queued.pod.scheduler_name);
+        let plugins = plugins.map(Vec::as_slice).unwrap_or_default();
+        let (first, others): (Vec<_>, Vec<_>) = plugins
+            .iter()
+            .partition(|plugin| Some(plugin.name()) == last);
+        for plugin in first.into_iter().chain(others) {
+            if let Err(status) = plugin.pre_enqueue(&queued.pod) {
+                let plugin = plugin.name();
+                queued.gate = Some(Gate {
+                    plugin,
+                    status: status.by(plugin),
+                });
+                self.gated.insert(queued.pod.uid.clone(), queued);
+                return Err(Place::Gated);
+            }
+        }
+        Ok(queued)
+    }
+}
+
+fn by_sort(sort: Arc<dyn QueueSort>) -> heap::Order {
+    Arc::new(move |a, b| sort.compare(a, b))
+}
+
+/// When the backoff ends, as the heaps order it: whole seconds if idle schedulers may take pods early, so that
+/// pods of one second come in `QueueSort`'s order.
+fn backoff_expiry(config: &QueueConfig, queued: &QueuedPod) -> Moment {
+    let end = queued.queued_at + queued.backoff(config.initial_backoff, config.max_backoff);
+    if config.pop_from_backoff {
+        end.whole_second()
+    } else {
+        end
+    }
+}
+
+/// The first moment at which the pod no longer stays back.
+fn backoff_end(config: &QueueConfig, queued: &QueuedPod) -> Moment {
+    let expiry = backoff_expiry(config, queued);
+    // A pod whose backoff ends within the current second still stays back.
+    if config.pop_from_backoff {
+        expiry + Duration::from_secs(1)
+    } else {
+        expiry
+    }
+}
+
+fn is_backing_off(config: &QueueConfig, queued: &QueuedPod, now: Moment) -> bool {
+    let duration = queued.backoff(config.initial_backoff, config.max_backoff);
+    !duration.is_zero() && now < backoff_end(config, queued)
+}
+
+#[cfg(test)]
+mod tests;

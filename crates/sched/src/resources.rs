@@ -1,0 +1,255 @@
+//! Owns amounts of resources as integers: what pods ask for and what nodes have.
+//! Knows nothing of pods and nodes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
+
+use crate::quantity::{Quantity, QuantityError};
+
+/// CPU that a container is taken to need when it doesn't say; for scoring only. In thousandths of a core.
+pub const DEFAULT_MILLI_CPU: i64 = 100;
+/// Memory that a container is taken to need when it doesn't say; for scoring only. In bytes.
+pub const DEFAULT_MEMORY: i64 = 200 * 1024 * 1024;
+
+/// Which resource.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ResourceName {
+    /// `cpu`, counted in thousandths of a core.
+    Cpu,
+    /// `memory`, in bytes.
+    Memory,
+    /// `ephemeral-storage`, in bytes.
+    EphemeralStorage,
+    /// `pods`, a count.
+    Pods,
+    /// Any other (extended resources, hugepages), in whole units.
+    Scalar(Arc<str>),
+}
+
+impl ResourceName {
+    /// The resource of this name.
+    pub fn parse(name: &str) -> Self {
+        match name {
+            "cpu" => Self::Cpu,
+            "memory" => Self::Memory,
+            "ephemeral-storage" => Self::EphemeralStorage,
+            "pods" => Self::Pods,
+            other => Self::Scalar(other.into()),
+        }
+    }
+
+    /// Its name in the API.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+            Self::EphemeralStorage => "ephemeral-storage",
+            Self::Pods => "pods",
+            Self::Scalar(name) => name,
+        }
+    }
+
+    /// Whether it is an extended resource: outside `kubernetes.io`, with a domain.
+    pub fn is_extended(&self) -> bool {
+        match self {
+            Self::Scalar(name) => is_extended(name),
+            _ => false,
+        }
+    }
+}
+
+/// Whether a scalar's name is that of an extended resource (a domain that isn't `kubernetes.io`'s).
+pub fn is_extended(name: &str) -> bool {
+    name.split_once('/').is_some_and(|(domain, _)| {
+        domain != "kubernetes.io"
+            && !domain.ends_with(".kubernetes.io")
+            && !domain.starts_with("requests.")
+    })
+}
+
+/// Amounts of all resources. Sums saturate instead of overflowing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resources {
+    /// CPU in thousandths of a core.
+    pub milli_cpu: i64,
+    /// Memory in bytes.
+    pub memory: i64,
+    /// Ephemeral storage in bytes.
+    pub ephemeral_storage: i64,
+    /// Number of pods; only for what a node has.
+    pub pods: i64,
+    // Sorted by name, without zeros. A handful at most, so that a vector beats a map.
+    scalars: Vec<(Arc<str>, i64)>,
+}
+
+impl Resources {
+    /// Reads a resource list. What can't be read is left out and given to `defect` with its name.
+    pub fn parse(
+        list: &BTreeMap<String, ApiQuantity>,
+        mut defect: impl FnMut(&str, QuantityError),
+    ) -> Self {
+        let mut resources = Self::default();
+        for (name, quantity) in list {
+            match Quantity::parse(&quantity.0) {
+                Ok(quantity) => {
+                    let name = ResourceName::parse(name);
+                    let amount = match name {
+                        ResourceName::Cpu => quantity.milli_value(),
+                        _ => quantity.value(),
+                    };
+                    resources.set(&name, amount);
+                }
+                Err(error) => defect(name, error),
+            }
+        }
+        resources
+    }
+
+    /// The amount of one resource.
+    pub fn get(&self, name: &ResourceName) -> i64 {
+        match name {
+            ResourceName::Cpu => self.milli_cpu,
+            ResourceName::Memory => self.memory,
+            ResourceName::EphemeralStorage => self.ephemeral_storage,
+            ResourceName::Pods => self.pods,
+            ResourceName::Scalar(name) => self.scalar(name),
+        }
+    }
+
+    /// Sets the amount of one resource.
+    pub fn set(&mut self, name: &ResourceName, amount: i64) {
+        match name {
+            ResourceName::Cpu => self.milli_cpu = amount,
+            ResourceName::Memory => self.memory = amount,
+            ResourceName::EphemeralStorage => self.ephemeral_storage = amount,
+            ResourceName::Pods => self.pods = amount,
+            ResourceName::Scalar(name) => self.set_scalar(name, amount),
+        }
+    }
+
+    /// The amount of a scalar resource; 0 if there is none.
+    pub fn scalar(&self, name: &str) -> i64 {
+        self.find(name).map_or(0, |at| self.scalars[at].1)
+    }
+
+    /// The scalar resources with an amount other than 0, by name.
+    pub fn scalars(&self) -> impl ExactSizeIterator<Item = (&Arc<str>, i64)> {
+        self.scalars.iter().map(|(name, amount)| (name, *amount))
+    }
+
+    fn find(&self, name: &str) -> Result<usize, usize> {
+        self.scalars
+            .binary_search_by(|(known, _)| (**known).cmp(name))
+    }
+
+    fn set_scalar(&mut self, name: &Arc<str>, amount: i64) {
+        match (self.find(name), amount) {
+            (Ok(at), 0) => {
+                self.scalars.remove(at);
+            }
+            (Ok(at), amount) => self.scalars[at].1 = amount,
+            (Err(_), 0) => {}
+            (Err(at), amount) => self.scalars.insert(at, (name.clone(), amount)),
+        }
+    }
+
+    /// Adds what a pod asks for.
+    pub fn add(&mut self, other: &Self) {
+        self.combine(other, i64::saturating_add);
+    }
+
+    /// Takes away what a pod asked for.
+    pub fn subtract(&mut self, other: &Self) {
+        self.combine(other, i64::saturating_sub);
+    }
+
+    /// Raises each amount to at least the other's.
+    pub fn raise_to(&mut self, other: &Self) {
+        self.combine(other, i64::max);
+    }
+
+    fn combine(&mut self, other: &Self, with: impl Fn(i64, i64) -> i64) {
+        self.milli_cpu = with(self.milli_cpu, other.milli_cpu);
+        self.memory = with(self.memory, other.memory);
+        self.ephemeral_storage = with(self.ephemeral_storage, other.ephemeral_storage);
+        self.pods = with(self.pods, other.pods);
+        for (name, amount) in &other.scalars {
+            self.set_scalar(name, with(self.scalar(name), *amount));
+        }
+    }
+
+    /// Whether nothing is asked for (`pods` aside).
+    pub fn is_zero(&self) -> bool {
+        self.milli_cpu == 0
+            && self.memory == 0
+            && self.ephemeral_storage == 0
+            && self.scalars.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
+
+    use super::{ResourceName, Resources, is_extended};
+    use crate::quantity::QuantityError;
+
+    fn list(entries: &[(&str, &str)]) -> BTreeMap<String, ApiQuantity> {
+        entries
+            .iter()
+            .map(|(k, v)| ((*k).into(), ApiQuantity((*v).into())))
+            .collect()
+    }
+
+    #[test]
+    fn reads_what_it_can_and_tells_the_rest() {
+        let mut defects = Vec::new();
+        let read = Resources::parse(
+            &list(&[
+                ("cpu", "1500m"),
+                ("memory", "1Mi"),
+                ("a.b/gpu", "2"),
+                ("x.y/z", "two"),
+            ]),
+            |name, error| defects.push((name.to_owned(), error)),
+        );
+        assert_eq!(
+            (read.milli_cpu, read.memory, read.scalar("a.b/gpu")),
+            (1500, 1 << 20, 2)
+        );
+        assert_eq!(defects, [("x.y/z".to_owned(), QuantityError::NoNumber)]);
+    }
+
+    #[test]
+    fn taking_away_what_was_added_leaves_nothing_behind() {
+        let mut sum = Resources::default();
+        let mut pod = Resources {
+            milli_cpu: 5,
+            ..Resources::default()
+        };
+        pod.set(&ResourceName::parse("a.b/gpu"), 1);
+        sum.add(&pod);
+        sum.add(&pod);
+        sum.subtract(&pod);
+        assert_eq!(sum, pod);
+        sum.subtract(&pod);
+        assert_eq!(sum, Resources::default());
+    }
+
+    #[test]
+    fn extended_resources_have_a_foreign_domain() {
+        for (name, extended) in [
+            ("nvidia.com/gpu", true),
+            ("hugepages-2Mi", false),
+            ("kubernetes.io/batch", false),
+            ("x.kubernetes.io/batch", false),
+            ("requests.nvidia.com/gpu", false),
+        ] {
+            assert_eq!(is_extended(name), extended, "{name}");
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Owns what a failed attempt leaves to be published: event, condition, nomination, as plain data.
+//! Knows nothing of clients; the pod is back in its queue already when this is made.
+
+use std::sync::Arc;
+
+use crate::cycle::Cause;
+use crate::names::NodeName;
+use crate::plugin::Nomination;
+use crate::pod_info::PodInfo;
+use crate::queue::Place;
+
+/// The longest note of an event, in bytes.
+const MAX_NOTE: usize = 1024;
+
+/// An event to record (events.k8s.io/v1); the reporting controller is the pod's `schedulerName`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventNote {
+    /// Its type: Warning, else Normal.
+    pub warning: bool,
+    /// Its reason.
+    pub reason: &'static str,
+    /// Its action.
+    pub action: &'static str,
+    /// Its note, at most 1024 bytes.
+    pub note: String,
+}
+
+impl EventNote {
+    /// The event of a failed attempt.
+    pub(crate) fn failed_scheduling(message: &str) -> Self {
+        let note = truncate(message);
+        Self {
+            warning: true,
+            reason: "FailedScheduling",
+            action: "Scheduling",
+            note,
+        }
+    }
+}
+
+/// Cuts a message to an event's length, between characters.
+fn truncate(message: &str) -> String {
+    const SUFFIX: &str = " ...";
+    if message.len() <= MAX_NOTE {
+        return message.to_owned();
+    }
+    let end = message.floor_char_boundary(MAX_NOTE - SUFFIX.len());
+    format!("{}{SUFFIX}", &message[..end])
+}
+
+/// The `PodScheduled` condition to write, with status False.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedCondition {
+    /// `Unschedulable` or `SchedulerError`.
+    pub reason: &'static str,
+    /// The whole text, not cut.
+    pub message: String,
+    /// Whether the status was another (or none) before, so that `lastTransitionTime` is now; otherwise it stays.
+    pub transition: bool,
+    /// The pod's `metadata.generation` that was looked at.
+    pub observed_generation: Option<i64>,
+}
+
+/// What to write into the pod's status, on the condition that its `resourceVersion` is still that of
+/// [`Failure::pod`], so that a late failure can't overwrite a success.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatusPatch {
+    /// The condition, if it changes.
+    pub condition: Option<FailedCondition>,
+    /// `status.nominatedNodeName`, if it changes.
+    pub nomination: Nomination,
+}
+
+impl StatusPatch {
+    pub(crate) fn of(pod: &PodInfo, cause: &Cause, nomination: &Nomination) -> Option<Self> {
+        let patch = Self {
+            condition: changed_condition(pod, cause),
+            nomination: changed_nomination(pod.nominated_node.as_ref(), nomination),
+        };
+        (patch.condition.is_some() || patch.nomination != Nomination::Keep).then_some(patch)
+    }
+}
+
+fn changed_condition(pod: &PodInfo, cause: &Cause) -> Option<FailedCondition> {
+    let reason = if cause.is_rejection() {
+        "Unschedulable"
+    } else {
+        "SchedulerError"
+    };
+    let message = cause.to_string();
+    let object = pod.pod();
+    let conditions = object
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
+    let known = conditions
+        .into_iter()
+        .flatten()
+        .find(|known| known.type_ == "PodScheduled");
+    let observed_generation = object.metadata.generation;
+    let same = known.is_some_and(|known| {
+        known.status == "False"
+            && known.reason.as_deref() == Some(reason)
+            && known.message.as_deref() == Some(&message)
+            && known.observed_generation == observed_generation
+    });
+    let transition = known.is_none_or(|known| known.status != "False");
+    (!same).then_some(FailedCondition {
+        reason,
+        message,
+        transition,
+        observed_generation,
+    })
+}
+
+fn changed_nomination(known: Option<&NodeName>, wanted: &Nomination) -> Nomination {
+    match (wanted, known) {
+        (Nomination::Set(node), Some(known)) if node == known => Nomination::Keep,
+        (Nomination::Clear, None) => Nomination::Keep,
+        _ => wanted.clone(),
+    }
+}
+
+/// What became of a pod whose attempt failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aftermath {
+    /// It is in the queue again.
+    Requeued(Place),
+    /// It was deleted meanwhile; nothing is published.
+    Gone,
+    /// It has a node meanwhile (somebody bound it, or our own bind landed although it failed); nothing is
+    /// published.
+    Bound,
+}
+
+/// A failed attempt, with all that is left to publish.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The pod, in its newest version.
+    pub pod: Arc<PodInfo>,
+    /// How often it was tried, this try included.
+    pub attempts: u32,
+    /// The node that it was to go to, if the failure came after the choice.
+    pub node: Option<NodeName>,
+    /// Why.
+    pub cause: Cause,
+    /// What became of it.
+    pub aftermath: Aftermath,
+    /// The event to record.
+    pub event: Option<EventNote>,
+    /// What to write into its status.
+    pub status: Option<StatusPatch>,
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::PodCondition;
+
+    use super::{MAX_NOTE, StatusPatch, truncate};
+    use crate::cycle::Cause;
+    use crate::names::NodeName;
+    use crate::plugin::Nomination;
+    use crate::status::PluginError;
+    use crate::test_objects::pod;
+
+    #[test]
+    fn notes_are_cut_between_characters() {
+        assert_eq!(truncate("short"), "short");
+        let exact = "x".repeat(MAX_NOTE);
+        assert_eq!(truncate(&exact), exact);
+        let cut = truncate(&"é".repeat(MAX_NOTE));
+        assert!(cut.len() <= MAX_NOTE && cut.ends_with("é ..."), "{cut}");
+    }
+
+    #[test]
+    fn nothing_is_written_if_nothing_changes() {
+        let cause = Cause::NoNodes;
+        let condition = |status: &str| PodCondition {
+            type_: "PodScheduled".into(),
+            status: status.into(),
+            reason: Some("Unschedulable".into()),
+            message: Some(cause.to_string()),
+            ..PodCondition::default()
+        };
+        let known = pod("a").condition(condition("False")).info();
+        assert_eq!(StatusPatch::of(&known, &cause, &Nomination::Clear), None);
+
+        let moved = Nomination::Set(NodeName::from("n"));
+        let patch = StatusPatch::of(&known, &cause, &moved).unwrap();
+        assert_eq!((patch.condition, patch.nomination), (None, moved));
+
+        let other = Cause::Error(PluginError::new("broken"));
+        let written = StatusPatch::of(&known, &other, &Nomination::Keep)
+            .unwrap()
+            .condition
+            .unwrap();
+        assert_eq!(
+            (written.reason, written.transition),
+            ("SchedulerError", false)
+        );
+
+        let first = pod("b").condition(condition("True")).info();
+        let written = StatusPatch::of(&first, &cause, &Nomination::Keep)
+            .unwrap()
+            .condition
+            .unwrap();
+        assert!(written.transition);
+    }
+
+    #[test]
+    fn a_nomination_is_cleared_only_where_there_is_one() {
+        let named = pod("a").nominated("n").info();
+        let patch = StatusPatch::of(&named, &Cause::NoNodes, &Nomination::Clear).unwrap();
+        assert_eq!(patch.nomination, Nomination::Clear);
+        let same = Nomination::Set(NodeName::from("n"));
+        let patch = StatusPatch::of(&named, &Cause::NoNodes, &same).unwrap();
+        assert_eq!(patch.nomination, Nomination::Keep);
+    }
+}

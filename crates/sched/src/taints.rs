@@ -1,0 +1,202 @@
+//! Owns taints and tolerations in parsed form, and which tolerates which. Knows nothing of pods and nodes.
+
+use k8s_openapi::api::core::v1 as core;
+
+/// What a taint does to pods that don't tolerate it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Effect {
+    /// New pods don't come.
+    NoSchedule,
+    /// New pods come if there is nothing better.
+    PreferNoSchedule,
+    /// New pods don't come, running ones go.
+    NoExecute,
+}
+
+impl Effect {
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "NoSchedule" => Some(Self::NoSchedule),
+            "PreferNoSchedule" => Some(Self::PreferNoSchedule),
+            "NoExecute" => Some(Self::NoExecute),
+            _ => None,
+        }
+    }
+
+    /// Whether the scheduler must keep intolerant pods away.
+    pub const fn is_hard(self) -> bool {
+        matches!(self, Self::NoSchedule | Self::NoExecute)
+    }
+}
+
+/// A taint of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taint {
+    /// Its key.
+    pub key: String,
+    /// Its value, often empty.
+    pub value: String,
+    /// What it does.
+    pub effect: Effect,
+}
+
+impl Taint {
+    /// Reads a taint; `None` if its effect is unknown.
+    pub fn parse(taint: &core::Taint) -> Option<Self> {
+        Some(Self {
+            key: taint.key.clone(),
+            value: taint.value.clone().unwrap_or_default(),
+            effect: Effect::parse(&taint.effect)?,
+        })
+    }
+}
+
+/// How a toleration compares values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TolerationOperator {
+    /// The values are equal.
+    Equal,
+    /// Any value.
+    Exists,
+    /// The taint's value is an integer above the toleration's (alpha in Kubernetes 1.35).
+    Gt,
+    /// The taint's value is an integer below the toleration's (alpha in Kubernetes 1.35).
+    Lt,
+}
+
+/// A toleration of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Toleration {
+    /// The taint's key; empty with Exists means any.
+    pub key: String,
+    /// How values are compared.
+    pub operator: TolerationOperator,
+    /// The value to compare with.
+    pub value: String,
+    /// The taint's effect; `None` means any.
+    pub effect: Option<Effect>,
+}
+
+impl Toleration {
+    /// Reads a toleration; `None` if its effect or operator is unknown, so that it tolerates nothing.
+    pub fn parse(toleration: &core::Toleration) -> Option<Self> {
+        let effect = match toleration.effect.as_deref() {
+            None | Some("") => None,
+            Some(effect) => Some(Effect::parse(effect)?),
+        };
+        let operator = match toleration.operator.as_deref() {
+            None | Some("" | "Equal") => TolerationOperator::Equal,
+            Some("Exists") => TolerationOperator::Exists,
+            Some("Gt") => TolerationOperator::Gt,
+            Some("Lt") => TolerationOperator::Lt,
+            Some(_) => return None,
+        };
+        Some(Self {
+            key: toleration.key.clone().unwrap_or_default(),
+            operator,
+            value: toleration.value.clone().unwrap_or_default(),
+            effect,
+        })
+    }
+
+    /// Whether a pod with it may be where the taint is.
+    pub fn tolerates(&self, taint: &Taint) -> bool {
+        if self.effect.is_some_and(|effect| effect != taint.effect) {
+            return false;
+        }
+        if self.key.is_empty() {
+            return self.operator == TolerationOperator::Exists;
+        }
+        if self.key != taint.key {
+            return false;
+        }
+        let integers = || {
+            Some((
+                taint.value.parse::<i64>().ok()?,
+                self.value.parse::<i64>().ok()?,
+            ))
+        };
+        match self.operator {
+            TolerationOperator::Exists => true,
+            TolerationOperator::Equal => self.value == taint.value,
+            TolerationOperator::Gt => integers().is_some_and(|(taint, own)| taint > own),
+            TolerationOperator::Lt => integers().is_some_and(|(taint, own)| taint < own),
+        }
+    }
+}
+
+/// The first taint with a hard effect that none of the tolerations tolerates.
+pub fn first_untolerated<'a>(taints: &'a [Taint], tolerations: &[Toleration]) -> Option<&'a Taint> {
+    taints
+        .iter()
+        .filter(|taint| taint.effect.is_hard())
+        .find(|taint| {
+            !tolerations
+                .iter()
+                .any(|toleration| toleration.tolerates(taint))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1 as core;
+
+    use super::{Effect, Taint, Toleration, first_untolerated};
+
+    fn taint(key: &str, value: &str, effect: Effect) -> Taint {
+        Taint {
+            key: key.into(),
+            value: value.into(),
+            effect,
+        }
+    }
+
+    fn toleration(key: &str, operator: &str, value: &str, effect: &str) -> Option<Toleration> {
+        let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        Toleration::parse(&core::Toleration {
+            key: text(key),
+            operator: text(operator),
+            value: text(value),
+            effect: text(effect),
+            toleration_seconds: None,
+        })
+    }
+
+    #[test]
+    fn what_tolerates_what() {
+        let gpu = taint("gpu", "8", Effect::NoSchedule);
+        for (key, operator, value, effect, expected) in [
+            ("gpu", "", "8", "", true),
+            ("gpu", "Equal", "8", "NoSchedule", true),
+            ("gpu", "Equal", "7", "NoSchedule", false),
+            ("gpu", "Exists", "", "", true),
+            ("gpu", "Exists", "", "NoExecute", false),
+            ("", "Exists", "", "", true),
+            ("", "Exists", "", "PreferNoSchedule", false),
+            ("", "Equal", "8", "", false),
+            ("cpu", "Exists", "", "", false),
+            ("gpu", "Gt", "4", "", true),
+            ("gpu", "Gt", "8", "", false),
+            ("gpu", "Lt", "9", "", true),
+            ("gpu", "Lt", "many", "", false),
+        ] {
+            let found = toleration(key, operator, value, effect)
+                .unwrap()
+                .tolerates(&gpu);
+            assert_eq!(found, expected, "{key} {operator} {value} {effect}");
+        }
+        assert_eq!(toleration("gpu", "Like", "", ""), None);
+        assert_eq!(toleration("gpu", "Exists", "", "Never"), None);
+    }
+
+    #[test]
+    fn only_hard_taints_keep_pods_away() {
+        let taints = [
+            taint("soft", "", Effect::PreferNoSchedule),
+            taint("hard", "", Effect::NoExecute),
+        ];
+        assert_eq!(first_untolerated(&taints, &[]).unwrap().key, "hard");
+        let tolerations = [toleration("hard", "Exists", "", "").unwrap()];
+        assert_eq!(first_untolerated(&taints, &tolerations), None);
+    }
+}

@@ -1,0 +1,317 @@
+//! Owns builders of pods and nodes for this crate's tests.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{
+    Container, Node, NodeAffinity, NodeCondition, NodeSelector, NodeSelectorRequirement,
+    NodeSelectorTerm, NodeSpec, NodeStatus, Pod, PodCondition, PodSchedulingGate, PodSpec,
+    PodStatus, PreferredSchedulingTerm, ResourceRequirements, Taint, Toleration,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+
+use crate::names::PodUid;
+use crate::node_info::NodeInfo;
+use crate::node_object::NodeObject;
+use crate::pod_info::PodInfo;
+
+fn text(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// A container with requests.
+pub(crate) fn container(name: &str, requests: &[(&str, &str)]) -> Container {
+    let requests = requests
+        .iter()
+        .map(|(k, v)| ((*k).to_owned(), Quantity((*v).to_owned())));
+    Container {
+        name: name.into(),
+        resources: Some(ResourceRequirements {
+            requests: Some(requests.collect()),
+            ..ResourceRequirements::default()
+        }),
+        ..Container::default()
+    }
+}
+
+/// One requirement of a node selector.
+pub(crate) fn requirement(key: &str, operator: &str, values: &[&str]) -> NodeSelectorRequirement {
+    NodeSelectorRequirement {
+        key: key.into(),
+        operator: operator.into(),
+        values: (!values.is_empty()).then(|| values.iter().map(|v| (*v).to_owned()).collect()),
+    }
+}
+
+/// A term of a node selector.
+pub(crate) fn term(
+    labels: &[NodeSelectorRequirement],
+    fields: &[NodeSelectorRequirement],
+) -> NodeSelectorTerm {
+    let some = |list: &[NodeSelectorRequirement]| (!list.is_empty()).then(|| list.to_vec());
+    NodeSelectorTerm {
+        match_expressions: some(labels),
+        match_fields: some(fields),
+    }
+}
+
+/// A pod `default/NAME` with UID `uid-NAME` and one container without requests.
+pub(crate) fn pod(name: &str) -> PodBuilder {
+    let meta = ObjectMeta {
+        name: Some(name.into()),
+        namespace: Some("default".into()),
+        uid: Some(format!("uid-{name}")),
+        ..ObjectMeta::default()
+    };
+    let spec = PodSpec {
+        containers: vec![container("main", &[])],
+        scheduler_name: Some("test".into()),
+        ..PodSpec::default()
+    };
+    PodBuilder(Pod {
+        metadata: meta,
+        spec: Some(spec),
+        status: Some(PodStatus::default()),
+    })
+}
+
+pub(crate) struct PodBuilder(Pod);
+
+impl PodBuilder {
+    fn spec(mut self, change: impl FnOnce(&mut PodSpec)) -> Self {
+        change(self.0.spec.get_or_insert_default());
+        self
+    }
+
+    fn status(mut self, change: impl FnOnce(&mut PodStatus)) -> Self {
+        change(self.0.status.get_or_insert_default());
+        self
+    }
+
+    pub(crate) fn edit(mut self, change: impl FnOnce(&mut Pod)) -> Self {
+        change(&mut self.0);
+        self
+    }
+
+    pub(crate) fn uid(mut self, uid: &str) -> Self {
+        self.0.metadata.uid = Some(uid.into());
+        self
+    }
+
+    pub(crate) fn label(mut self, key: &str, value: &str) -> Self {
+        self.0
+            .metadata
+            .labels
+            .get_or_insert_default()
+            .insert(key.into(), value.into());
+        self
+    }
+
+    pub(crate) fn annotation(mut self, key: &str, value: &str) -> Self {
+        self.0
+            .metadata
+            .annotations
+            .get_or_insert_default()
+            .insert(key.into(), value.into());
+        self
+    }
+
+    pub(crate) fn deleting(mut self) -> Self {
+        self.0.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+        self
+    }
+
+    pub(crate) fn scheduler(self, name: &str) -> Self {
+        self.spec(|spec| spec.scheduler_name = Some(name.into()))
+    }
+
+    pub(crate) fn on(self, node: &str) -> Self {
+        self.spec(|spec| spec.node_name = Some(node.into()))
+    }
+
+    pub(crate) fn priority(self, priority: i32) -> Self {
+        self.spec(|spec| spec.priority = Some(priority))
+    }
+
+    /// Of the first container.
+    pub(crate) fn request(self, name: &str, amount: &str) -> Self {
+        self.spec(|spec| {
+            let resources = spec.containers[0].resources.get_or_insert_default();
+            let requests = resources.requests.get_or_insert_default();
+            requests.insert(name.into(), Quantity(amount.into()));
+        })
+    }
+
+    pub(crate) fn node_selector(self, key: &str, value: &str) -> Self {
+        self.spec(|spec| {
+            spec.node_selector
+                .get_or_insert_default()
+                .insert(key.into(), value.into());
+        })
+    }
+
+    fn node_affinity(self, change: impl FnOnce(&mut NodeAffinity)) -> Self {
+        self.spec(|spec| {
+            let affinity = spec.affinity.get_or_insert_default();
+            change(affinity.node_affinity.get_or_insert_default());
+        })
+    }
+
+    pub(crate) fn required_nodes(self, terms: &[NodeSelectorTerm]) -> Self {
+        self.node_affinity(|affinity| {
+            affinity.required_during_scheduling_ignored_during_execution = Some(NodeSelector {
+                node_selector_terms: terms.to_vec(),
+            });
+        })
+    }
+
+    pub(crate) fn preferred_node(self, weight: i32, preference: NodeSelectorTerm) -> Self {
+        self.node_affinity(|affinity| {
+            affinity
+                .preferred_during_scheduling_ignored_during_execution
+                .get_or_insert_default()
+                .push(PreferredSchedulingTerm { weight, preference });
+        })
+    }
+
+    pub(crate) fn tolerate(self, key: &str, operator: &str, value: &str, effect: &str) -> Self {
+        self.spec(|spec| {
+            spec.tolerations.get_or_insert_default().push(Toleration {
+                key: text(key),
+                operator: text(operator),
+                value: text(value),
+                effect: text(effect),
+                toleration_seconds: None,
+            });
+        })
+    }
+
+    pub(crate) fn gate(self, name: &str) -> Self {
+        self.spec(|spec| {
+            let gates = spec.scheduling_gates.get_or_insert_default();
+            gates.push(PodSchedulingGate { name: name.into() });
+        })
+    }
+
+    pub(crate) fn nominated(self, node: &str) -> Self {
+        self.status(|status| status.nominated_node_name = Some(node.into()))
+    }
+
+    pub(crate) fn phase(self, phase: &str) -> Self {
+        self.status(|status| status.phase = Some(phase.into()))
+    }
+
+    pub(crate) fn condition(self, condition: PodCondition) -> Self {
+        self.status(|status| status.conditions.get_or_insert_default().push(condition))
+    }
+
+    pub(crate) fn object(self) -> Arc<Pod> {
+        Arc::new(self.0)
+    }
+
+    pub(crate) fn info(self) -> Arc<PodInfo> {
+        Arc::new(PodInfo::parse(self.object()).unwrap())
+    }
+}
+
+/// The UID that [`pod`] gives.
+pub(crate) fn uid(name: &str) -> PodUid {
+    PodUid::from(format!("uid-{name}"))
+}
+
+/// A node with room for 110 pods and nothing else.
+pub(crate) fn node(name: &str) -> NodeBuilder {
+    let node = Node {
+        metadata: ObjectMeta {
+            name: Some(name.into()),
+            ..ObjectMeta::default()
+        },
+        spec: Some(NodeSpec::default()),
+        status: Some(NodeStatus::default()),
+    };
+    NodeBuilder(node).allocatable("pods", "110")
+}
+
+pub(crate) struct NodeBuilder(Node);
+
+impl NodeBuilder {
+    pub(crate) fn allocatable(mut self, name: &str, amount: &str) -> Self {
+        let status = self.0.status.get_or_insert_default();
+        let allocatable = status.allocatable.get_or_insert_default();
+        allocatable.insert(name.into(), Quantity(amount.into()));
+        self
+    }
+
+    pub(crate) fn label(mut self, key: &str, value: &str) -> Self {
+        self.0
+            .metadata
+            .labels
+            .get_or_insert_default()
+            .insert(key.into(), value.into());
+        self
+    }
+
+    pub(crate) fn annotation(mut self, key: &str, value: &str) -> Self {
+        self.0
+            .metadata
+            .annotations
+            .get_or_insert_default()
+            .insert(key.into(), value.into());
+        self
+    }
+
+    pub(crate) fn taint(mut self, key: &str, value: &str, effect: &str) -> Self {
+        let taint = Taint {
+            key: key.into(),
+            value: text(value),
+            effect: effect.into(),
+            time_added: None,
+        };
+        self.0
+            .spec
+            .get_or_insert_default()
+            .taints
+            .get_or_insert_default()
+            .push(taint);
+        self
+    }
+
+    pub(crate) fn unschedulable(mut self) -> Self {
+        self.0.spec.get_or_insert_default().unschedulable = Some(true);
+        self
+    }
+
+    pub(crate) fn condition(mut self, type_: &str, status: &str) -> Self {
+        let condition = NodeCondition {
+            type_: type_.into(),
+            status: status.into(),
+            ..NodeCondition::default()
+        };
+        let known = self
+            .0
+            .status
+            .get_or_insert_default()
+            .conditions
+            .get_or_insert_default();
+        known.push(condition);
+        self
+    }
+
+    pub(crate) fn build(self) -> Arc<Node> {
+        Arc::new(self.0)
+    }
+
+    pub(crate) fn object(self) -> Arc<NodeObject> {
+        Arc::new(NodeObject::parse(self.build()).unwrap())
+    }
+
+    pub(crate) fn info(self) -> NodeInfo {
+        NodeInfo::new(self.object())
+    }
+
+    pub(crate) fn with(self, pods: Vec<PodBuilder>) -> NodeInfo {
+        let mut info = self.info();
+        pods.into_iter().for_each(|pod| info.add_pod(pod.info()));
+        info
+    }
+}
