@@ -1,3 +1,4 @@
 //! Scenarios on real control planes, the demo, and checks of the workspace itself.
 
 pub mod demo;
+pub mod fleet;

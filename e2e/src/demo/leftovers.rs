@@ -6,20 +6,15 @@ use kube::{Api, Client, Resource, ResourceExt};
 use pilotage_api::{PodChaperon, Target, keys};
 use serde::de::DeserializeOwned;
 
-use super::clusters::{Fleet, NAMESPACE};
+use super::NAMESPACE;
 use super::error::Error;
+use crate::fleet::Fleet;
 
-/// How many of each were looked for and found.
-pub(super) struct Leftovers {
-    /// What was found, `cluster kind/name`.
-    pub(super) found: Vec<String>,
-}
-
-/// Lists every pod, chaperon, finalizer and hold that should be gone.
-pub(super) async fn find(fleet: &Fleet) -> Result<Leftovers, Error> {
+/// Lists every pod, chaperon, finalizer and hold that should be gone; returns those that are not.
+pub(super) async fn find(fleet: &Fleet) -> Result<Vec<String>, Error> {
     let mut found = Vec::new();
     for cluster in fleet.all() {
-        let (name, client) = (cluster.plane.name(), cluster.plane.admin());
+        let (name, client) = (cluster.name(), cluster.plane.admin());
         for pod in list::<Pod>(&client).await? {
             let mine = pod.namespace().as_deref() == Some(NAMESPACE);
             if mine || pod.labels().contains_key(keys::PARENT_UID) || has_finalizer(&pod) {
@@ -44,7 +39,7 @@ pub(super) async fn find(fleet: &Fleet) -> Result<Leftovers, Error> {
             }
         }
     }
-    Ok(Leftovers { found })
+    Ok(found)
 }
 
 fn has_finalizer(pod: &Pod) -> bool {

@@ -2,7 +2,6 @@
 //!
 //! The stages stand here in order; how they are done is in the other files. Everything is waited for on watches.
 
-mod clusters;
 mod error;
 mod leftovers;
 mod say;
@@ -19,15 +18,16 @@ use kube::api::DeleteParams;
 use kube::runtime::watcher;
 use kube::{Api, Resource};
 use pilotage_api::{PodChaperon, Target, names};
+use pilotage_testkit::build::nodes;
 use pilotage_testkit::{list_until, wait_for};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use self::clusters::{Fleet, NAMESPACE, manifest};
 pub use self::error::Error;
 use self::say::Say;
 use self::timeline::{Story, Timeline, seconds};
 use self::watch::Watches;
+use crate::fleet::{Fleet, SOURCE_ACCOUNT, Spec, manifest, secret};
 
 /// What the demo applies, and how many pods come of it.
 const WORKLOADS: [(&str, usize); 4] = [
@@ -36,6 +36,8 @@ const WORKLOADS: [(&str, usize); 4] = [
     ("pod.yaml", 1),
     ("big-pod.yaml", 1),
 ];
+/// Where the workloads run, in all clusters.
+const NAMESPACE: &str = "default";
 /// How long the pods may take, and how long their end.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -43,8 +45,12 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub async fn run(keep: bool) -> Result<(), Error> {
     let say = Say::default();
     say.line("starting three clusters: source (no nodes), small (2 × 4 CPUs), large (2 × 8 CPUs)");
+    let spec = Spec::new()
+        .one_process()
+        .target("small", nodes("small", 2, |node| node.cpu("4")))
+        .target("large", nodes("large", 2, |node| node.cpu("8")));
     let mut fleet = tokio::select! {
-        fleet = Fleet::start() => fleet?,
+        fleet = spec.start() => fleet?,
         interrupted = interruption() => return Err(interrupted),
     };
     let outcome = tokio::select! {
@@ -75,13 +81,36 @@ async fn stages(say: &Say, fleet: &mut Fleet, keep: bool) -> Result<(), Error> {
     say.line("clusters are up; starting Pilotage in each, under its generated roles");
     fleet.install().await?;
     say.line("connecting: a Source in each target, its kubeconfig as a Secret and a Target in the source");
-    fleet.connect().await?;
+    connect(fleet).await?;
     say.line("both targets are connected, their virtual nodes are ready");
     let fleet = &*fleet;
     tokio::select! {
         outcome = workloads(say, fleet, keep) => outcome,
-        ended = fleet.ended() => Err(ended),
+        ended = fleet.ended() => Err(ended.into()),
     }
+}
+
+/// As an administrator would do it, with the manifests that a reader can open.
+async fn connect(fleet: &Fleet) -> Result<(), Error> {
+    fleet.elect(NAMESPACE).await?;
+    for target in &fleet.targets {
+        target
+            .plane
+            .apply_yaml(&manifest("source-of-target.yaml")?)
+            .await?;
+        let kubeconfig = target.source_kubeconfig(SOURCE_ACCOUNT, NAMESPACE).await?;
+        let secret = secret(target.name(), NAMESPACE, &kubeconfig);
+        fleet.source.plane.apply_yaml(&secret.to_string()).await?;
+    }
+    fleet
+        .source
+        .plane
+        .apply_yaml(&manifest("targets.yaml")?)
+        .await?;
+    for target in &fleet.targets {
+        fleet.source.connected(target.name(), NAMESPACE).await?;
+    }
+    Ok(())
 }
 
 async fn workloads(say: &Say, fleet: &Fleet, keep: bool) -> Result<(), Error> {
@@ -220,7 +249,7 @@ async fn clean_up(say: &Say, fleet: &Fleet) -> Result<(), Error> {
     }
     let began = say.elapsed();
     for cluster in fleet.all() {
-        let name = cluster.plane.name();
+        let name = cluster.name();
         let pods = Api::<Pod>::namespaced(cluster.plane.admin(), NAMESPACE);
         empty(&pods, &format!("pods are left in {name}")).await?;
         let chaperons = Api::<PodChaperon>::all(cluster.plane.admin());
@@ -234,13 +263,13 @@ async fn clean_up(say: &Say, fleet: &Fleet) -> Result<(), Error> {
     let targets = Api::<Target>::namespaced(client.clone(), NAMESPACE);
     for target in &fleet.targets {
         targets
-            .delete(target.plane.name(), &DeleteParams::default())
+            .delete(target.name(), &DeleteParams::default())
             .await
             .map_err(request("can't delete a Target"))?;
     }
     empty(&targets, "Targets are left").await?;
     empty(&Api::<Node>::all(client), "virtual nodes are left").await?;
-    let left = leftovers::find(fleet).await?.found;
+    let left = leftovers::find(fleet).await?;
     if !left.is_empty() {
         return Err(Error::Wrong(format!(
             "left in the clusters: {}",
@@ -274,11 +303,11 @@ async fn play(fleet: &Fleet) -> Result<(), Error> {
         println!(
             "  export KUBECONFIG={}  # {}",
             kubeconfig.display(),
-            cluster.plane.name()
+            cluster.name()
         );
     }
     println!("\nLogs of Pilotage:");
-    for pilotage in fleet.all().filter_map(|cluster| cluster.pilotage.as_ref()) {
+    for pilotage in fleet.all().flat_map(|cluster| cluster.processes.values()) {
         println!("  {}", pilotage.log().display());
     }
     println!("\nCtrl-C stops everything and removes it.");

@@ -12,8 +12,8 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::clusters::Fleet;
 use super::timeline::Seen;
+use crate::fleet::Fleet;
 
 /// What the clusters show, in the order in which it arrives; the watches end when this is dropped.
 pub(super) struct Watches {
@@ -31,7 +31,7 @@ impl Watches {
             Seen::Proxy(Box::new(pod))
         }));
         for target in &fleet.targets {
-            let name = target.plane.name().to_owned();
+            let name = target.name().to_owned();
             let chaperons: Api<PodChaperon> = Api::namespaced(target.plane.admin(), namespace);
             let cluster = name.clone();
             tasks.spawn(watch(chaperons, sender.clone(), move |chaperon| {

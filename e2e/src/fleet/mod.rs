@@ -1,0 +1,250 @@
+//! A source and its targets on real control planes, with Pilotage in each, connected as an administrator would do it.
+//! It knows nothing of what is run there.
+
+mod cluster;
+mod error;
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{join_all, select_all, try_join_all};
+use k8s_openapi::api::core::v1::{Namespace, Node, ServiceAccount};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use pilotage_api::keys;
+use pilotage_testkit::{ControlPlane, plane, wait_for, workspace_root};
+use serde_json::{Value, json};
+
+pub use self::cluster::{Cluster, Layout, Side};
+pub use self::error::Error;
+
+/// The service account that each target has for the source.
+pub const SOURCE_ACCOUNT: &str = "source";
+/// How long connecting may take.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What to start.
+#[derive(Debug, Clone)]
+#[must_use = "a specification does nothing until `start` is awaited"]
+pub struct Spec {
+    source: plane::Builder,
+    targets: Vec<plane::Builder>,
+    layout: Layout,
+    extra: Vec<String>,
+}
+
+/// All clusters of a test or of the demo.
+#[derive(Debug)]
+pub struct Fleet {
+    /// Where users create pods.
+    pub source: Cluster,
+    /// Where they run.
+    pub targets: Vec<Cluster>,
+}
+
+impl Spec {
+    /// A source with a controller manager and without nodes; each part of Pilotage will be a process of its own.
+    pub fn new() -> Self {
+        Self {
+            source: ControlPlane::builder("source").controller_manager(),
+            targets: Vec::new(),
+            layout: Layout::ProcessAPart,
+            extra: Vec::new(),
+        }
+    }
+
+    /// All parts of a cluster in one process.
+    pub fn one_process(mut self) -> Self {
+        self.layout = Layout::OneProcess;
+        self
+    }
+
+    /// Another source.
+    pub fn source(mut self, change: impl FnOnce(plane::Builder) -> plane::Builder) -> Self {
+        self.source = change(self.source);
+        self
+    }
+
+    /// A target with these nodes.
+    pub fn target(self, name: &str, nodes: impl IntoIterator<Item = Node>) -> Self {
+        self.target_plane(ControlPlane::builder(name).controller_manager().kwok(nodes))
+    }
+
+    /// A target.
+    pub fn target_plane(mut self, target: plane::Builder) -> Self {
+        self.targets.push(target);
+        self
+    }
+
+    /// A flag for every process of Pilotage.
+    pub fn flag(mut self, flag: &str) -> Self {
+        self.extra.push(flag.to_owned());
+        self
+    }
+
+    /// Starts the control planes, all at once.
+    pub async fn start(self) -> Result<Fleet, Error> {
+        let Self {
+            source,
+            targets,
+            layout,
+            extra,
+        } = self;
+        let targets = try_join_all(targets.into_iter().map(plane::Builder::start));
+        let (source, targets) = tokio::try_join!(source.start(), targets)?;
+        let cluster = |plane, side| Cluster::new(plane, side, layout, extra.clone());
+        Ok(Fleet {
+            source: cluster(source, Side::Source),
+            targets: targets
+                .into_iter()
+                .map(|plane| cluster(plane, Side::Target))
+                .collect(),
+        })
+    }
+}
+
+impl Default for Spec {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Text of a manifest in `e2e/demo/`.
+pub fn manifest(name: &str) -> Result<String, Error> {
+    let path = workspace_root().join("e2e/demo").join(name);
+    fs::read_to_string(&path).map_err(|source| Error::Manifest { path, source })
+}
+
+impl Fleet {
+    /// Starts Pilotage in each cluster, under no more rights than its generated roles give.
+    pub async fn install(&mut self) -> Result<(), Error> {
+        let Self { source, targets } = self;
+        let all = std::iter::once(source).chain(targets).map(Cluster::install);
+        join_all(all).await.into_iter().collect()
+    }
+
+    /// Lets the source run pods of `namespace` in all targets, tells it of them, and waits until they are connected
+    /// and their virtual nodes ready. The namespace must be there in all clusters.
+    pub async fn connect(&self, namespace: &str) -> Result<(), Error> {
+        self.elect(namespace).await?;
+        try_join_all(
+            self.targets
+                .iter()
+                .map(|target| self.add_target(target, namespace)),
+        )
+        .await?;
+        Ok(())
+    }
+
+    /// Has elected pods of the source's namespace delegated.
+    pub async fn elect(&self, namespace: &str) -> Result<(), Error> {
+        let labels = json!({ keys::NAMESPACE_LABEL: keys::NAMESPACE_LABEL_VALUE });
+        let label = json!({ "metadata": { "labels": labels } });
+        let namespaces: Api<Namespace> = Api::all(self.source.plane.admin());
+        namespaces
+            .patch(namespace, &PatchParams::default(), &Patch::Merge(label))
+            .await
+            .map(drop)
+            .map_err(Error::request("can't label the namespace"))
+    }
+
+    /// [`Self::connect`] of one target.
+    pub async fn add_target(&self, target: &Cluster, namespace: &str) -> Result<(), Error> {
+        let name = target.name();
+        let kubeconfig = target.let_in(SOURCE_ACCOUNT, namespace).await?;
+        let objects = [
+            secret(name, namespace, &kubeconfig),
+            target_object(name, namespace),
+        ];
+        for object in objects {
+            self.source.plane.apply_yaml(&object.to_string()).await?;
+        }
+        self.source.connected(name, namespace).await
+    }
+
+    /// All clusters, the source first.
+    pub fn all(&self) -> impl Iterator<Item = &Cluster> {
+        std::iter::once(&self.source).chain(&self.targets)
+    }
+
+    /// The target of this name.
+    pub fn target(&self, name: &str) -> Option<&Cluster> {
+        self.targets.iter().find(|target| target.name() == name)
+    }
+
+    /// Log files and directories of everything that runs.
+    pub fn logs(&self) -> Vec<PathBuf> {
+        self.all().flat_map(Cluster::logs).collect()
+    }
+
+    /// Completes when a process of Pilotage ends by itself, which none should.
+    pub async fn ended(&self) -> Error {
+        let ends: Vec<_> = self
+            .all()
+            .flat_map(Cluster::ends)
+            .map(FutureExt::boxed)
+            .collect();
+        if ends.is_empty() {
+            return std::future::pending().await;
+        }
+        select_all(ends).await.0
+    }
+
+    /// Stops everything, Pilotage first.
+    pub async fn stop(self) {
+        let Self { source, targets } = self;
+        let clusters: Vec<Cluster> = std::iter::once(source).chain(targets).collect();
+        join_all(clusters.into_iter().map(Cluster::stop)).await;
+    }
+}
+
+impl Cluster {
+    /// Lets a source run pods in `namespace` here, as `account`, as an administrator would; returns the kubeconfig to
+    /// give to the source.
+    pub async fn let_in(&self, account: &str, namespace: &str) -> Result<String, Error> {
+        let source = json!({
+            "apiVersion": format!("{}/{}", pilotage_api::GROUP, pilotage_api::VERSION),
+            "kind": "Source",
+            "metadata": { "name": account, "namespace": namespace },
+            "spec": { "serviceAccountName": account },
+        });
+        self.plane.apply_yaml(&source.to_string()).await?;
+        self.source_kubeconfig(account, namespace).await
+    }
+
+    /// The kubeconfig of the account that a Source names.
+    pub async fn source_kubeconfig(&self, account: &str, namespace: &str) -> Result<String, Error> {
+        // Pilotage makes the account for the Source.
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.plane.admin(), namespace);
+        let failure = format!("{} made no service account for its Source", self.name());
+        wait_for(&accounts, account, |_| true, LIMIT)
+            .await
+            .map_err(Error::wait(&failure))?;
+        Ok(self
+            .plane
+            .kubeconfig_for_service_account(namespace, account)
+            .await?)
+    }
+}
+
+/// A Secret with a kubeconfig.
+pub fn secret(name: &str, namespace: &str, kubeconfig: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": { "name": name, "namespace": namespace },
+        "stringData": { "config": kubeconfig },
+    })
+}
+
+/// A Target that names the Secret of its own name.
+pub fn target_object(name: &str, namespace: &str) -> Value {
+    json!({
+        "apiVersion": format!("{}/{}", pilotage_api::GROUP, pilotage_api::VERSION),
+        "kind": "Target",
+        "metadata": { "name": name, "namespace": namespace },
+        "spec": { "kubeconfigSecret": { "name": name } },
+    })
+}
