@@ -125,8 +125,12 @@ impl Builder {
             Some(text) => OsString::from(text.replace(ADMIN_PORT, &port)),
             None => arg,
         });
-        let mut spec = Spec::new(binary, run.file("pilotage.log")).args(args);
-        spec.env = self.env;
+        let mut spec = Spec::new(binary, run.file("pilotage.log"))
+            .args(args)
+            // Whoever forgets to say which cluster is meant must not get the developer's own.
+            .env("KUBECONFIG", run.file("none.kubeconfig"))
+            .env("HOME", run.path());
+        spec.env.extend(self.env);
         let probe = match self.ready_path {
             Some(path) => Probe::Http {
                 address: admin.address(),

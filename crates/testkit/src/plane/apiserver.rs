@@ -96,7 +96,7 @@ pub(super) fn spec(
         tools.path("kube-apiserver")?,
         directory.join("kube-apiserver.log"),
     )
-    .arg(format!("--etcd-servers=http://{}", etcd))
+    .arg(format!("--etcd-servers=http://{etcd}"))
     .arg("--bind-address=127.0.0.1")
     .arg(format!("--secure-port={}", port.port()))
     // The address is that of `kubernetes.default`'s endpoints; on loopback no reconciler takes it.

@@ -108,7 +108,7 @@ fn serving(directory: &Path, port: SocketAddr) -> [String; 4] {
 }
 
 fn probe(access: &Access, port: SocketAddr) -> Probe {
-    let access = access.via(&format!("https://{}", port));
+    let access = access.via(&format!("https://{port}"));
     Probe::Https {
         access: Box::new(access),
         path: "/healthz",

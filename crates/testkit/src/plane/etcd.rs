@@ -15,8 +15,8 @@ pub(super) fn spec(
     client: SocketAddr,
     peer: SocketAddr,
 ) -> Result<(Spec, Probe), tools::Error> {
-    let client_url = format!("http://{}", client);
-    let peer_url = format!("http://{}", peer);
+    let client_url = format!("http://{client}");
+    let peer_url = format!("http://{peer}");
     let spec = Spec::new(tools.path("etcd")?, directory.join("etcd.log"))
         .arg("--name=testkit")
         .arg(format!(

@@ -6,6 +6,8 @@
 //! - A pod that is not to be restarted for ever (`restartPolicy` other than `Always`, so each pod of a Job) then ends:
 //!   Succeeded, or Failed when [`EXIT_CODE`] says a code other than 0, after [`RUN_FOR`].
 //! - A deleted pod goes.
+//!
+//! A kwok that was killed and started again takes its nodes over only when their leases have run out, up to 40 s later.
 
 use std::path::Path;
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod};
 use kube::api::{DeleteParams, ListParams, PostParams, PropagationPolicy, WatchParams};
 use kube::{Api, ResourceExt, runtime::watcher};
 use pilotage_testkit::audit::Policy;
@@ -14,6 +14,8 @@ use pilotage_testkit::plane::kwok;
 use pilotage_testkit::{
     Change, ControlPlane, Part, Recorder, Signal, shared, wait_count, wait_for, wait_gone,
 };
+
+use crate::processes::{all_end, handle};
 
 const LIMIT: Duration = Duration::from_mins(1);
 
@@ -329,8 +331,13 @@ async fn planes_start_together_and_an_api_server_comes_back_where_it_was() {
         },
     });
     let (a, b) = tokio::join!(
-        ControlPlane::builder("a").no_crds().crd(crd).start(),
+        ControlPlane::builder("a")
+            .for_load()
+            .no_crds()
+            .crd(crd)
+            .start(),
         ControlPlane::builder("b")
+            .audit(Policy::Writes)
             .kwok([node("n").taint("own", "", "NoSchedule").build()])
             .start(),
     );
@@ -422,10 +429,43 @@ async fn planes_start_together_and_an_api_server_comes_back_where_it_was() {
     );
     assert!(a.process(Part::Kwok).is_err());
 
+    let writes = b.audit().unwrap().entries().await.unwrap();
+    let mine = |verb: &str| {
+        let here = writes.iter().filter(|e| e.namespace == namespace.name());
+        here.filter(|e| e.verb == verb && e.full_resource() == "pods")
+            .count()
+    };
+    assert_eq!((mine("create"), mine("watch"), mine("get")), (2, 0, 0));
+
     let begin = Instant::now();
     let directory = a.directory().to_owned();
-    tokio::join!(a.stop(), b.stop());
+    a.stop().await;
     println!("stopped in {:.2} s", begin.elapsed().as_secs_f32());
     assert!(directory.join("kube-apiserver.log").is_file());
     assert!(!directory.join("data").exists());
+    let mut handles = Vec::new();
+    for part in [Part::Etcd, Part::ApiServer, Part::Kwok] {
+        let pids = b.process(part).unwrap().pids().await.unwrap();
+        handles.extend([handle(pids.supervisor), handle(pids.child)]);
+    }
+    drop(b);
+    all_end(handles, "plane dropped").await;
+}
+
+#[tokio::test]
+async fn a_dropped_namespace_goes() {
+    let plane = full().await;
+    let namespace = plane.elected_namespace("short").await.unwrap();
+    let name = namespace.name().to_owned();
+    let namespaces: Api<Namespace> = Api::all(plane.admin());
+    let labels = namespaces
+        .get(&name)
+        .await
+        .unwrap()
+        .metadata
+        .labels
+        .unwrap();
+    assert_eq!(labels["multicluster-scheduler"], "enabled");
+    drop(namespace);
+    wait_gone(&namespaces, &name, LIMIT).await.unwrap();
 }

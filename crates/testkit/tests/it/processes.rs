@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use pilotage_testkit::ports::Port;
 use pilotage_testkit::supervisor::{Exit, Pids, Spec, Supervised};
+use pilotage_testkit::tools::Tools;
 use pilotage_testkit::{ControlPlane, Part, PilotageProcess, RunDir, Signal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -87,11 +89,11 @@ fn start_owner(what: &str) -> (Child, Vec<Pids>) {
 }
 
 /// A handle that becomes readable when the process ends, reaped or not.
-fn handle(pid: i32) -> OwnedFd {
+pub(crate) fn handle(pid: i32) -> OwnedFd {
     pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()).unwrap()
 }
 
-async fn all_end(handles: Vec<OwnedFd>, what: &str) {
+pub(crate) async fn all_end(handles: Vec<OwnedFd>, what: &str) {
     let limit = Timespec {
         tv_sec: LIMIT.as_secs().try_into().unwrap(),
         tv_nsec: 0,
@@ -246,4 +248,39 @@ async fn a_binary_that_ends_before_it_is_ready_shows_its_log() {
     assert!(error.contains("broken ended by exit code 2"), "{error}");
     assert!(error.contains("no such flag"), "{error}");
     assert!(!error.contains("{admin-port}"), "{error}");
+}
+
+/// etcd stands in for the binary: it answers `/readyz` on a port that it is told.
+#[tokio::test]
+async fn a_binary_becomes_ready_dies_and_comes_back() {
+    let peer = Port::reserve().unwrap();
+    let process = PilotageProcess::builder("stand-in")
+        .binary(Tools::find().unwrap().path("etcd").unwrap())
+        .env("ETCD_NAME", "from-environment")
+        .args([
+            "--listen-client-urls=http://127.0.0.1:{admin-port}",
+            "--advertise-client-urls=http://127.0.0.1:{admin-port}",
+            "--data-dir",
+        ])
+        .args([RunDir::create("stand-in-data").unwrap().file("etcd")])
+        .args([
+            format!("--listen-peer-urls=http://{}", peer.address()),
+            format!("--initial-advertise-peer-urls=http://{}", peer.address()),
+            format!(
+                "--initial-cluster=from-environment=http://{}",
+                peer.address()
+            ),
+        ])
+        .start()
+        .await
+        .unwrap();
+    let port = process.admin_address();
+    assert_eq!(process.admin_get("/readyz").await.unwrap().0, 200);
+    assert_eq!(process.admin_get("/nothing").await.unwrap().0, 404);
+    assert_eq!(process.kill().await, Some(Exit::Killed));
+    assert!(process.admin_get("/readyz").await.is_err());
+    process.restart().await.unwrap();
+    assert_eq!(process.admin_address(), port);
+    assert_eq!(process.admin_get("/readyz").await.unwrap().0, 200);
+    assert_eq!(process.stop(LIMIT).await, Some(Exit::Signal(15)));
 }
