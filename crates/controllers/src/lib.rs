@@ -1,1 +1,7 @@
 //! Controllers: ask and reserve edges, chaperon, feedback, source, target, summary.
+
+pub mod ask;
+pub mod feedback;
+mod fleet;
+mod remote;
+mod timers;

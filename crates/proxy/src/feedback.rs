@@ -152,8 +152,9 @@ impl Memory {
         settings: &Settings,
         now: Monotonic,
     ) {
-        if let (Outcome::Gone, Action::ConfirmGone { uid, .. }) = (outcome, action) {
-            self.gone.insert(uid.clone());
+        // Whatever was sent about this UID: the API server answered that it doesn't exist.
+        if let (Outcome::Gone, Key::Chaperon(uid)) = (outcome, action.key()) {
+            self.gone.insert(uid);
         }
         self.requests
             .finish(action.key(), action.judged_on(), outcome, settings, now);

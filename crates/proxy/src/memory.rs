@@ -105,8 +105,9 @@ impl Memory {
                 }
             }
         }
-        if let (Outcome::Gone, Action::ConfirmGone { uid, .. }) = (outcome, action) {
-            self.gone.insert(uid.clone());
+        // Whatever was sent about this UID: the API server answered that it doesn't exist.
+        if let (Outcome::Gone, ActionKey::Chaperon(uid)) = (outcome, action.key()) {
+            self.gone.insert(uid);
         }
     }
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use pilotage_api::summary::FreeShape;
-use pilotage_sched::{ResourceName, Resources};
+use pilotage_sched::resources::Resources;
 
 use crate::wave::Ranked;
 
@@ -24,31 +24,41 @@ pub struct Room {
 }
 
 impl Room {
-    /// Reads published shapes; those that don't parse are left out.
+    /// Reads published shapes; an amount that doesn't parse counts as none, so that nothing surely fits by it.
     pub fn shapes_of(published: &[FreeShape]) -> Vec<(i64, Resources)> {
         published
             .iter()
-            .filter_map(|shape| Some((shape.nodes, Resources::parse(&shape.free).ok()?)))
+            .map(|shape| (shape.nodes, Resources::parse(&shape.free, |_, _| {})))
             .collect()
     }
 
     /// How many pods like this one fit by what was published.
     fn places(&self, request: &Resources) -> i64 {
-        self.shapes.iter().map(|(nodes, free)| nodes * fits(free, request)).sum()
+        self.shapes
+            .iter()
+            .map(|(nodes, free)| nodes * fits(free, request))
+            .sum()
     }
 }
 
 /// How many times `request` fits into `free`.
 fn fits(free: &Resources, request: &Resources) -> i64 {
-    let pods = free.pods;
-    request
-        .iter()
-        .filter(|(name, amount)| *amount > 0 && *name != ResourceName::Pods)
-        .map(|(name, amount)| free.get(&name) / amount)
-        .chain([pods])
-        .min()
-        .unwrap_or(0)
-        .max(0)
+    let scalars = request
+        .scalars()
+        .map(|(name, wanted)| (wanted, free.scalar(name)));
+    [
+        (request.milli_cpu, free.milli_cpu),
+        (request.memory, free.memory),
+        (request.ephemeral_storage, free.ephemeral_storage),
+    ]
+    .into_iter()
+    .chain(scalars)
+    .filter(|(wanted, _)| *wanted > 0)
+    .map(|(wanted, free)| free / wanted)
+    .chain([free.pods])
+    .min()
+    .unwrap_or(0)
+    .max(0)
 }
 
 /// Orders feasible targets: those that surely fit first, then by score, then spread by pod so that equal targets share.
@@ -65,7 +75,13 @@ pub fn rank(
             let left = room.map_or(0, |room| room.places(request) - room.outstanding);
             let surely_fits = left > 0 && room.is_some_and(|room| room.answered_lately);
             let key = (left <= 0, -score, spread(uid, node));
-            (key, Ranked { node: node.clone(), surely_fits })
+            (
+                key,
+                Ranked {
+                    node: node.clone(),
+                    surely_fits,
+                },
+            )
         })
         .collect();
     ranked.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -77,4 +93,79 @@ fn spread(uid: &str, node: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     (uid, node).hash(&mut hasher);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn amount(milli_cpu: i64, pods: i64) -> Resources {
+        let mut amount = Resources::default();
+        (amount.milli_cpu, amount.pods) = (milli_cpu, pods);
+        amount
+    }
+
+    fn room(nodes: i64, milli_cpu: i64, outstanding: i64) -> Room {
+        Room {
+            shapes: vec![(nodes, amount(milli_cpu, 10))],
+            outstanding,
+            answered_lately: true,
+        }
+    }
+
+    #[test]
+    fn a_pod_surely_fits_where_more_places_are_free_than_questions_are_open() {
+        let request = amount(500, 0);
+        let feasible: Vec<_> = ["a", "b", "c", "d"].map(|n| (n.to_owned(), 50)).into();
+        let quiet = Room {
+            answered_lately: false,
+            ..room(1, 1000, 0)
+        };
+        let rooms = BTreeMap::from([
+            ("a".to_owned(), room(2, 400, 0)),
+            ("b".to_owned(), room(1, 1000, 1)),
+            ("c".to_owned(), room(1, 1000, 2)),
+            ("d".to_owned(), quiet),
+        ]);
+        let sure: BTreeMap<_, _> = rank("u", &request, &feasible, &rooms)
+            .into_iter()
+            .map(|ranked| (ranked.node, ranked.surely_fits))
+            .collect();
+        let want = [("a", false), ("b", true), ("c", false), ("d", false)];
+        assert_eq!(
+            sure,
+            want.map(|(node, sure)| (node.to_owned(), sure)).into()
+        );
+    }
+
+    #[test]
+    fn what_fits_goes_before_what_scores_and_equals_share_the_pods() {
+        let request = amount(500, 0);
+        let feasible = vec![
+            ("full".to_owned(), 90),
+            ("low".to_owned(), 10),
+            ("high".to_owned(), 20),
+        ];
+        let rooms = BTreeMap::from([
+            ("full".to_owned(), room(0, 0, 0)),
+            ("low".to_owned(), room(1, 4000, 0)),
+            ("high".to_owned(), room(1, 4000, 0)),
+        ]);
+        let order: Vec<_> = rank("u", &request, &feasible, &rooms)
+            .into_iter()
+            .map(|r| r.node)
+            .collect();
+        assert_eq!(order, ["high", "low", "full"]);
+
+        let equal = vec![("a".to_owned(), 10), ("b".to_owned(), 10)];
+        let first: Vec<_> = (0..100)
+            .map(|n| {
+                rank(&format!("pod-{n}"), &request, &equal, &BTreeMap::new())[0]
+                    .node
+                    .clone()
+            })
+            .collect();
+        let a = first.iter().filter(|node| *node == "a").count();
+        assert!((25..=75).contains(&a), "{a} of 100 pods went to a first");
+    }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pilotage_sched::{
-    Context, CycleState, EnqueueExtensions, EventKind, EventResource, Actions, Filter, NodeInfo, Plugin, PluginName,
-    PodInfo, PreEnqueue, PreFilter, PreFiltered, Status, Verdict,
+    Actions, Context, CycleState, EnqueueExtensions, EventKind, EventResource, Filter, NodeInfo,
+    Plugin, PluginName, PodInfo, PreEnqueue, PreFilter, PreFiltered, Status, Verdict,
 };
 
 use crate::{
@@ -39,7 +39,10 @@ impl Plugin for CandidateAnswers {
 
 impl EnqueueExtensions for CandidateAnswers {
     fn events(&self) -> Vec<EventKind> {
-        vec![EventKind::new(EventResource::Custom(ANSWERS_EVENT), Actions::ALL)]
+        vec![EventKind::new(
+            EventResource::Custom(ANSWERS_EVENT),
+            Actions::ALL,
+        )]
     }
 }
 
@@ -53,7 +56,12 @@ impl PreEnqueue for CandidateAnswers {
 }
 
 impl PreFilter for CandidateAnswers {
-    fn pre_filter(&self, _: &Context<'_>, state: &mut CycleState, pod: &PodInfo) -> Verdict<PreFiltered> {
+    fn pre_filter(
+        &self,
+        _: &Context<'_>,
+        state: &mut CycleState,
+        pod: &PodInfo,
+    ) -> Verdict<PreFiltered> {
         state.insert(CycleAnswers(self.board.get(&pod.uid).answers));
         Ok(PreFiltered::AllNodes)
     }
@@ -65,9 +73,10 @@ impl Filter for CandidateAnswers {
         let name: &str = node.name();
         match answers.get(name) {
             Some(Answer::Reserved | Answer::Unasked) => Ok(()),
-            Some(Answer::Refused(reason)) => {
-                Err(Status::unresolvable(format!("{name} refused: {}", short(reason))))
-            }
+            Some(Answer::Refused(reason)) => Err(Status::unresolvable(format!(
+                "{name} refused: {}",
+                short(reason)
+            ))),
             Some(Answer::Waiting | Answer::Silent) => {
                 Err(Status::unresolvable(format!("{name} has not answered yet")))
             }
@@ -86,7 +95,9 @@ fn short(reason: &str) -> &str {
         Some((count, rest)) if count.starts_with("0/") => rest,
         _ => reason,
     };
-    let reason = reason.split_once(" preemption: ").map_or(reason, |(head, _)| head);
+    let reason = reason
+        .split_once(" preemption: ")
+        .map_or(reason, |(head, _)| head);
     reason.trim_end_matches(['.', ' '])
 }
 
@@ -102,7 +113,10 @@ mod tests {
                  2 No preemption victims found for incoming pod.",
                 "2 Insufficient cpu",
             ),
-            ("CandidateRefused: exceeded quota: q", "CandidateRefused: exceeded quota: q"),
+            (
+                "CandidateRefused: exceeded quota: q",
+                "CandidateRefused: exceeded quota: q",
+            ),
             ("Expired", "Expired"),
         ] {
             assert_eq!(short(reason), want);

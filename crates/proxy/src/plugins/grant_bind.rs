@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use pilotage_sched::{Bind, Bound, CycleState, NodeName, Plugin, PluginName, PodInfo, Status, Verdict};
+use pilotage_sched::{
+    Bind, Bound, CycleState, NodeName, Plugin, PluginName, PodInfo, Status, Verdict,
+};
 use thiserror::Error;
 
 /// Why a choice couldn't be carried out. The pod is tried again.

@@ -2,8 +2,8 @@
 
 use pilotage_api::keys;
 use pilotage_sched::{
-    Actions, EnqueueExtensions, EventKind, EventResource, Filter, NodeInfo, Plugin, PluginName, PodInfo, Status,
-    CycleState, Verdict,
+    Actions, CycleState, EnqueueExtensions, EventKind, EventResource, Filter, NodeInfo, Plugin,
+    PluginName, PodInfo, Status, Verdict,
 };
 
 /// Passes only virtual nodes of ours that stand for a target of the pod's namespace, or of all namespaces.
@@ -30,11 +30,15 @@ impl Filter for VirtualNode {
         let labels = node.labels();
         let label = |key: &str| labels.get(key).map(AsRef::as_ref);
         if label(keys::PROVIDER) != Some(keys::PROVIDER_VALUE) {
-            return Err(Status::unresolvable("node(s) were not virtual nodes of a target"));
+            return Err(Status::unresolvable(
+                "node(s) were not virtual nodes of a target",
+            ));
         }
         let everyones = label(keys::CLUSTER_TARGET_NAME).is_some();
         if !everyones && label(keys::TARGET_NAMESPACE) != Some(&*pod.key.namespace) {
-            return Err(Status::unresolvable("node(s) stood for a target of another namespace"));
+            return Err(Status::unresolvable(
+                "node(s) stood for a target of another namespace",
+            ));
         }
         Ok(())
     }

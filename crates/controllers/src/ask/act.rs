@@ -1,0 +1,317 @@
+//! Sends what the proxy scheduler's state machine asks for. No policy.
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams, PostParams},
+};
+use pilotage_api::{
+    PodChaperon, keys,
+    parent::{ClusterUid, ParentLink},
+};
+use pilotage_model::manifest;
+use pilotage_proxy::{Action, GrantForm, Outcome, ProxyView, RecordState};
+use pilotage_runtime::call::{Failure, within};
+use pilotage_sched_driver::{BindError, BindingRequest, PodBinder};
+use serde_json::{Value, json};
+
+use crate::{
+    fleet::Fleet,
+    remote::{Answer, Remote, local_failure},
+};
+
+/// Limit of one request to the source's own API server.
+const LOCAL_LIMIT: Duration = Duration::from_secs(10);
+
+/// What requests are sent with.
+pub(super) struct Acting {
+    pub(super) client: Client,
+    pub(super) fleet: Fleet,
+    pub(super) binder: PodBinder,
+    pub(super) cluster: ClusterUid,
+    pub(super) cluster_name: Option<String>,
+}
+
+/// What came back of a request.
+pub(super) enum Reply {
+    /// From a target.
+    Remote(Answer),
+    /// From the source: the pod as it is now, if it came back.
+    Local(Outcome, Option<Arc<Pod>>),
+}
+
+impl Acting {
+    /// Sends one action about a proxy pod.
+    pub(super) async fn act(&self, proxy: &ProxyView, pod: &Pod, action: &Action) -> Reply {
+        match action {
+            Action::Record {
+                record,
+                resource_version,
+            } => {
+                let patch = json!({ "metadata": {
+                    "uid": proxy.uid,
+                    "resourceVersion": resource_version,
+                    "annotations": { keys::GRANTED_TO: record.to_string() },
+                } });
+                let pods: Api<Pod> = Api::namespaced(self.client.clone(), &proxy.namespace);
+                let params = PatchParams::default();
+                let patch = Patch::Merge(&patch);
+                match within(LOCAL_LIMIT, pods.patch(&proxy.name, &params, &patch)).await {
+                    Ok(pod) => Reply::Local(Outcome::Done, Some(Arc::new(pod))),
+                    Err(error) => Reply::Local(local_failure(&error), None),
+                }
+            }
+            Action::BindProxy {
+                node,
+                resource_version,
+            } => {
+                let request = BindingRequest {
+                    namespace: proxy.namespace.clone(),
+                    name: proxy.name.clone(),
+                    uid: proxy.uid.clone(),
+                    resource_version: Some(resource_version.clone()),
+                    node: node.clone(),
+                };
+                let outcome = match self.binder.bind(&request).await {
+                    Ok(()) => Outcome::Done,
+                    Err(error @ BindError::Unknown(_)) => Outcome::Unknown(error.to_string()),
+                    Err(BindError::Refused(error)) => Outcome::Refused(error.message()),
+                    Err(_) => Outcome::Conflict,
+                };
+                Reply::Local(outcome, None)
+            }
+            Action::Ask { node }
+            | Action::Grant { node, .. }
+            | Action::DeleteChaperon { node, .. }
+            | Action::ConfirmGone { node, .. }
+            | Action::DeleteUnlessRecorded { node, .. } => {
+                Reply::Remote(match Remote::of(&self.fleet, node, &proxy.namespace) {
+                    Ok(remote) => self.act_there(&remote, proxy, pod, action).await,
+                    Err(outcome) => outcome.into(),
+                })
+            }
+        }
+    }
+
+    async fn act_there(
+        &self,
+        remote: &Remote,
+        proxy: &ProxyView,
+        pod: &Pod,
+        action: &Action,
+    ) -> Answer {
+        match action {
+            Action::Ask { .. } => self.ask(remote, proxy, pod).await,
+            Action::Grant {
+                name,
+                uid,
+                resource_version,
+                foreign_finalizers,
+                form,
+                ..
+            } => {
+                let by_version = *foreign_finalizers || *form == GrantForm::Plain;
+                if by_version {
+                    grant_by_version(remote, name, uid, resource_version, *form).await
+                } else {
+                    grant_by_test(remote, name, uid, *form).await
+                }
+            }
+            Action::DeleteChaperon { name, uid, .. } => remote.delete(name, uid).await,
+            Action::ConfirmGone {
+                name, uid, plain, ..
+            } => remote.confirm_gone(name, uid, *plain).await,
+            Action::DeleteUnlessRecorded { name, uid, .. } => {
+                match self.is_recorded(proxy, uid).await {
+                    Ok(true) => Outcome::StillThere.into(),
+                    Ok(false) => remote.delete(name, uid).await,
+                    Err(outcome) => outcome.into(),
+                }
+            }
+            Action::Record { .. } | Action::BindProxy { .. } => {
+                Outcome::Unknown("not a request to a target".to_owned()).into()
+            }
+        }
+    }
+
+    /// POST the chaperon; one that is there already is adopted if it is the pod's own.
+    async fn ask(&self, remote: &Remote, proxy: &ProxyView, pod: &Pod) -> Answer {
+        let body = match self.chaperon(proxy, pod) {
+            Ok(body) => body,
+            Err(reason) => return Outcome::Refused(reason).into(),
+        };
+        match remote
+            .call(remote.chaperons.create(&PostParams::default(), &body))
+            .await
+        {
+            Ok(chaperon) => Answer::done(chaperon),
+            Err(error) => match error.kind() {
+                Failure::AlreadyExists => adopt(remote, proxy).await,
+                Failure::NotFound | Failure::Forbidden | Failure::Invalid => {
+                    Outcome::Refused(error.message()).into()
+                }
+                _ => Outcome::Unknown(error.message()).into(),
+            },
+        }
+    }
+
+    fn chaperon(&self, proxy: &ProxyView, pod: &Pod) -> Result<PodChaperon, String> {
+        let annotations = pod.metadata.annotations.as_ref();
+        let text = annotations
+            .and_then(|all| all.get(keys::SOURCE_POD_MANIFEST))
+            .ok_or_else(|| manifest::ManifestError::Missing.to_string())?;
+        let source = manifest::SourcePod::parse(text).map_err(|error| error.to_string())?;
+        let link = ParentLink {
+            cluster_uid: Some(self.cluster.clone()),
+            cluster_name: self.cluster_name.clone(),
+            uid: proxy.uid.clone(),
+            namespace: proxy.namespace.clone(),
+            name: proxy.name.clone(),
+        };
+        let body = pilotage_model::chaperon::chaperon(source.value(), &link)
+            .map_err(|error| error.to_string())?;
+        // Loses nothing: spec and status of this type are the JSON objects themselves.
+        serde_json::from_value(body).map_err(|error| error.to_string())
+    }
+
+    /// Live GET of the proxy pod: does its record name this chaperon?
+    async fn is_recorded(&self, proxy: &ProxyView, chaperon: &str) -> Result<bool, Outcome> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &proxy.namespace);
+        match within(LOCAL_LIMIT, pods.get_opt(&proxy.name)).await {
+            Ok(pod) => Ok(pod
+                .as_ref()
+                .and_then(ProxyView::of)
+                .filter(|live| live.uid == proxy.uid)
+                .is_some_and(|live| match &live.record {
+                    RecordState::Is(record) => record.chaperon_uid == chaperon,
+                    // Nobody can say what stood there.
+                    RecordState::Damaged(_) => true,
+                    RecordState::Absent => false,
+                })),
+            Err(error) => Err(local_failure(&error)),
+        }
+    }
+}
+
+async fn adopt(remote: &Remote, proxy: &ProxyView) -> Answer {
+    match remote
+        .call(remote.chaperons.get_opt(&proxy.chaperon_name()))
+        .await
+    {
+        Ok(Some(chaperon)) => {
+            let labels = chaperon.metadata.labels.as_ref();
+            let parent = labels.and_then(|labels| labels.get(keys::PARENT_UID));
+            if parent == Some(&proxy.uid) {
+                Answer::done(chaperon)
+            } else {
+                let reason = "a chaperon of this name belongs to another pod";
+                Outcome::Refused(reason.to_owned()).into()
+            }
+        }
+        Ok(None) => Outcome::Unknown("it was there a moment ago".to_owned()).into(),
+        Err(error) => Outcome::Unknown(error.message()).into(),
+    }
+}
+
+/// The grant that a status update in between doesn't disturb: its tests say what must still hold.
+async fn grant_by_test(remote: &Remote, name: &str, uid: &str, form: GrantForm) -> Answer {
+    let path = |key: &str| {
+        format!(
+            "/metadata/annotations/{}",
+            key.replace('~', "~0").replace('/', "~1")
+        )
+    };
+    let test = |path: String, value: Value| json!({ "op": "test", "path": path, "value": value });
+    let add = |path: String, value: Value| json!({ "op": "add", "path": path, "value": value });
+    let mut operations = vec![test("/metadata/uid".to_owned(), json!(uid))];
+    let allowed = match form {
+        GrantForm::Attempt(attempt) => {
+            operations.push(test(path(keys::ATTEMPT), json!(attempt.to_string())));
+            operations.push(test(path(keys::IS_RESERVED), json!(keys::TRUE)));
+            attempt
+        }
+        GrantForm::Unreserved | GrantForm::Plain => {
+            operations.push(test(path(keys::ATTEMPT), json!("0")));
+            1
+        }
+    };
+    operations.push(add(path(keys::ALLOWED_ATTEMPT), json!(allowed.to_string())));
+    operations.push(add(path(keys::IS_ALLOWED), json!(keys::TRUE)));
+    operations.push(add(
+        "/metadata/finalizers".to_owned(),
+        json!([keys::DELEGATE_GONE]),
+    ));
+    let patch = match serde_json::from_value(Value::Array(operations)) {
+        Ok(operations) => Patch::Json::<()>(operations),
+        Err(error) => return Outcome::Unknown(error.to_string()).into(),
+    };
+    sent(
+        remote
+            .call(
+                remote
+                    .chaperons
+                    .patch(name, &PatchParams::default(), &patch),
+            )
+            .await,
+    )
+}
+
+/// The grant by version: to targets that number nothing, and beside others' finalizers.
+async fn grant_by_version(
+    remote: &Remote,
+    name: &str,
+    uid: &str,
+    resource_version: &str,
+    form: GrantForm,
+) -> Answer {
+    let mut metadata = json!({
+        "uid": uid,
+        "resourceVersion": resource_version,
+        "annotations": { keys::IS_ALLOWED: keys::TRUE },
+    });
+    if let GrantForm::Attempt(_) | GrantForm::Unreserved = form {
+        let allowed = if let GrantForm::Attempt(attempt) = form {
+            attempt
+        } else {
+            1
+        };
+        metadata["annotations"][keys::ALLOWED_ATTEMPT] = json!(allowed.to_string());
+        let current = match remote.call(remote.chaperons.get_metadata(name)).await {
+            Ok(current) => current,
+            Err(error) if error.kind() == Failure::NotFound => return Outcome::Gone.into(),
+            Err(error) => return Outcome::Unknown(error.message()).into(),
+        };
+        // The version below makes a list that is old by then a conflict.
+        let mut finalizers = current.metadata.finalizers.unwrap_or_default();
+        if !finalizers
+            .iter()
+            .any(|finalizer| finalizer == keys::DELEGATE_GONE)
+        {
+            finalizers.push(keys::DELEGATE_GONE.to_owned());
+        }
+        metadata["finalizers"] = json!(finalizers);
+    }
+    let patch = Patch::Merge(json!({ "metadata": metadata }));
+    sent(
+        remote
+            .call(
+                remote
+                    .chaperons
+                    .patch(name, &PatchParams::default(), &patch),
+            )
+            .await,
+    )
+}
+
+fn sent(result: Result<PodChaperon, pilotage_runtime::call::CallError>) -> Answer {
+    match result {
+        Ok(chaperon) => Answer::done(chaperon),
+        Err(error) => match error.kind() {
+            Failure::NotFound => Outcome::Gone.into(),
+            Failure::Conflict | Failure::Invalid => Outcome::Conflict.into(),
+            _ => Outcome::Unknown(error.message()).into(),
+        },
+    }
+}

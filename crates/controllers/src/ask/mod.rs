@@ -1,0 +1,82 @@
+//! The ask edge of the proxy scheduler: asks targets, records and grants choices, binds proxies.
+//!
+//! The edge of [`pilotage_proxy::decide()`]. One task owns all state; requests run beside it, several hundred pods at once,
+//! and their answers come back through the same queue, so that no decision is made before the reply to one's own write
+//! is known. The scheduling loop itself never waits: it meets the edge only through the board and the [`Port`].
+
+mod act;
+mod edge;
+mod port;
+pub mod rbac;
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use pilotage_api::parent::ClusterUid;
+use pilotage_clusters::Registry;
+use pilotage_proxy::{Settings, board::Board};
+use pilotage_runtime::{lease::Leadership, ready};
+use pilotage_sched_driver::publish::Recorder;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+pub use port::Port;
+
+use crate::{feedback::watch_proxies, fleet::Fleet};
+
+/// What the edge wants of the scheduling loop.
+pub trait Scheduling: Send + Sync + 'static {
+    /// Looks at the pod again, without backoff, wherever it waits.
+    fn activate(&self, uid: &str);
+
+    /// Nodes that the pod's constraints allow, with their scores; nothing is taken.
+    fn feasible(&self, pod: &Arc<Pod>) -> Vec<(String, i64)>;
+}
+
+/// What the edge works with.
+pub struct Ask {
+    /// The source's own API server.
+    pub client: Client,
+    /// The source's identity.
+    pub cluster: ClusterUid,
+    /// The source's name, for people in targets.
+    pub cluster_name: Option<String>,
+    /// Its targets.
+    pub registry: Registry,
+    /// What the scheduler's plugins read.
+    pub board: Arc<Board>,
+    /// The scheduling loop.
+    pub scheduling: Arc<dyn Scheduling>,
+    /// Numbers.
+    pub settings: Settings,
+    /// Whether this process may write.
+    pub leadership: Leadership,
+    /// Takes events about pods.
+    pub events: Recorder,
+}
+
+/// Where choices wait for the edge to take them.
+pub struct Choices(mpsc::UnboundedReceiver<port::Choice>);
+
+/// The port for the Bind plugin, and the queue to run the edge with.
+pub fn port() -> (Port, Choices) {
+    let (port, choices) = port::port();
+    (port, Choices(choices))
+}
+
+/// Runs the edge until `shutdown`; `ready` is released when the source's pods are known.
+pub async fn run(ask: Ask, choices: Choices, shutdown: CancellationToken, ready: ready::Gate) {
+    let proxies = watch_proxies(&ask.client, &shutdown);
+    let fleet = Fleet::default();
+    let (tell, told) = mpsc::unbounded_channel();
+    let following = fleet.clone().follow(
+        ask.registry.clone(),
+        ask.cluster.clone(),
+        tell,
+        shutdown.clone(),
+    );
+    let edge = edge::Edge::new(ask, fleet);
+    let working = edge.run(proxies, told, choices.0, shutdown, ready);
+    futures::join!(following, working);
+}

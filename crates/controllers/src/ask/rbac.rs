@@ -1,0 +1,12 @@
+//! What the ask edge may do in the source; what it may do in targets is the source's role there.
+
+use pilotage_runtime::rbac::Rule;
+
+/// Proxies are followed and get their record; events are written.
+pub const RULES: &[Rule] = &[
+    Rule::cluster(&[""], &["pods"], &["get", "list", "watch", "patch"]),
+    Rule::cluster(&[""], &["pods/binding"], &["create"]),
+    Rule::cluster(&[""], &["pods/status"], &["patch"]),
+    Rule::cluster(&[""], &["nodes"], &["list", "watch"]),
+    Rule::cluster(&["events.k8s.io"], &["events"], &["create", "patch"]),
+];

@@ -1,0 +1,140 @@
+//! Sends what the feedback controller's state machine asks for. No policy.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, Client,
+    api::{DeleteParams, Patch, PatchParams, Preconditions},
+};
+use pilotage_proxy::{Outcome, feedback::Action};
+use pilotage_runtime::call::{Failure, within};
+use serde_json::json;
+
+use crate::{
+    fleet::Fleet,
+    remote::{Answer, Remote, local_failure},
+};
+
+/// Limit of one request to the source's own API server.
+const LOCAL_LIMIT: Duration = Duration::from_secs(10);
+
+/// Which pod an action is about; for an orphan the pod that it says it belongs to.
+#[derive(Clone, Debug)]
+pub(super) struct Subject {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) uid: String,
+}
+
+/// Sends one action.
+pub(super) async fn act(client: &Client, fleet: &Fleet, pod: &Subject, action: &Action) -> Answer {
+    let local = Local {
+        api: Api::namespaced(client.clone(), &pod.namespace),
+        pod,
+    };
+    match action {
+        Action::DeleteChaperon { node, name, uid } => {
+            match Remote::of(fleet, node, &pod.namespace) {
+                Ok(remote) => remote.delete(name, uid).await,
+                Err(outcome) => outcome.into(),
+            }
+        }
+        Action::ConfirmGone {
+            node,
+            name,
+            uid,
+            plain,
+        } => match Remote::of(fleet, node, &pod.namespace) {
+            Ok(remote) => remote.confirm_gone(name, uid, *plain).await,
+            Err(outcome) => outcome.into(),
+        },
+        Action::DeleteIfOrphan {
+            node,
+            name,
+            uid,
+            parent: _,
+        } => {
+            if let Some(outcome) = local.is_alive().await {
+                return outcome.into();
+            }
+            match Remote::of(fleet, node, &pod.namespace) {
+                Ok(remote) => remote.delete(name, uid).await,
+                Err(outcome) => outcome.into(),
+            }
+        }
+        Action::DeleteProxy => local.delete(DeleteParams::background()).await.into(),
+        Action::EndGrace => local
+            .delete(DeleteParams::background().grace_period(0))
+            .await
+            .into(),
+        Action::RemoveFinalizer {
+            remaining,
+            resource_version,
+        } => {
+            let patch = json!({ "metadata": {
+                "uid": pod.uid,
+                "resourceVersion": resource_version,
+                "finalizers": remaining,
+            } });
+            let params = PatchParams::default();
+            local
+                .written(local.api.patch(&pod.name, &params, &Patch::Merge(&patch)))
+                .await
+                .into()
+        }
+        Action::CopyStatus { patch } => {
+            let params = PatchParams::default();
+            let patch = Patch::Merge(patch);
+            local
+                .written(local.api.patch_status(&pod.name, &params, &patch))
+                .await
+                .into()
+        }
+        Action::CopyAnnotations { patch } => {
+            let params = PatchParams::default();
+            local
+                .written(local.api.patch(&pod.name, &params, &Patch::Merge(patch)))
+                .await
+                .into()
+        }
+    }
+}
+
+/// The pod's own API server.
+struct Local<'a> {
+    api: Api<Pod>,
+    pod: &'a Subject,
+}
+
+impl Local<'_> {
+    async fn written(&self, request: impl Future<Output = Result<Pod, kube::Error>>) -> Outcome {
+        match within(LOCAL_LIMIT, request).await {
+            Ok(_) => Outcome::Done,
+            Err(error) => local_failure(&error),
+        }
+    }
+
+    async fn delete(&self, params: DeleteParams) -> Outcome {
+        let params = params.preconditions(Preconditions {
+            uid: Some(self.pod.uid.clone()),
+            resource_version: None,
+        });
+        match within(LOCAL_LIMIT, self.api.delete(&self.pod.name, &params)).await {
+            Ok(_) => Outcome::Done,
+            Err(error) => local_failure(&error),
+        }
+    }
+
+    /// Live GET: `None` if the pod with this UID doesn't exist.
+    async fn is_alive(&self) -> Option<Outcome> {
+        match within(LOCAL_LIMIT, self.api.get_metadata_opt(&self.pod.name)).await {
+            Ok(Some(pod)) if pod.metadata.uid.as_ref() == Some(&self.pod.uid) => {
+                Some(Outcome::StillThere)
+            }
+            Ok(_) => None,
+            Err(error) if error.kind() == Failure::NotFound => None,
+            Err(error) => Some(Outcome::Unknown(error.message())),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The feedback controller: brings delegates' statuses back to their proxies and cleans up after them.
+//!
+//! The edge of [`pilotage_proxy::feedback`]: it feeds watches to the state machine and sends what that asks for. One task
+//! owns all state; requests run beside it, and their answers come back through the same queue, so that no decision is
+//! made before the reply to one's own write is known.
+
+mod act;
+mod edge;
+pub mod rbac;
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use pilotage_api::{keys, parent::ClusterUid};
+use pilotage_clusters::{Registry, Watch, WatchConfig};
+use pilotage_proxy::Settings;
+use pilotage_runtime::{lease::Leadership, ready::Gate};
+use pilotage_sched_driver::publish::Recorder;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::fleet::Fleet;
+
+/// What the controller works with.
+pub struct Feedback {
+    /// The source's own API server.
+    pub client: Client,
+    /// The source's identity.
+    pub cluster: ClusterUid,
+    /// Its targets.
+    pub registry: Registry,
+    /// Numbers.
+    pub settings: Settings,
+    /// Whether this process may write.
+    pub leadership: Leadership,
+    /// Takes events about pods.
+    pub events: Recorder,
+}
+
+/// All proxy pods of the source.
+pub(crate) fn watch_proxies(client: &Client, stop: &CancellationToken) -> Watch<Pod> {
+    let selector = format!("spec.schedulerName={}", keys::PROXY_SCHEDULER);
+    Watch::of_client(client.clone(), WatchConfig::all().fields(selector), stop)
+}
+
+/// Runs the controller until `shutdown`; `ready` is released when the source's pods are known.
+pub async fn run(feedback: Feedback, shutdown: CancellationToken, ready: Gate) {
+    // Only a leader acts: until then the stores would just grow old.
+    let proxies = watch_proxies(&feedback.client, &shutdown);
+    let fleet = Fleet::default();
+    let (tell, told) = mpsc::unbounded_channel();
+    let following = fleet.clone().follow(
+        feedback.registry.clone(),
+        feedback.cluster.clone(),
+        tell,
+        shutdown.clone(),
+    );
+    let edge = edge::Edge::new(Arc::new(feedback), fleet);
+    let working = edge.run(proxies, told, shutdown, ready);
+    futures::join!(following, working);
+}

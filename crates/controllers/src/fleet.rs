@@ -1,0 +1,145 @@
+//! All targets as the source's edges see them: who can be reached, and what happens to our chaperons there.
+//!
+//! Each target has its own task, so that a dead one delays nobody; what they tell meets in one queue. Nothing is decided
+//! here.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use pilotage_api::{
+    PodChaperon,
+    parent::{ClusterUid, selector_of_source},
+};
+use pilotage_clusters::{Event, Registry, Target, Watch, WatchConfig, WatchHealth};
+use pilotage_proxy::Reach;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// What happens in or to a target.
+#[derive(Debug)]
+pub enum FleetEvent {
+    /// It can, or can't, be reached from now on.
+    Reach {
+        /// Its virtual node.
+        node: String,
+        /// Whether.
+        reach: Reach,
+    },
+    /// Something happened to a chaperon of ours there.
+    Chaperon {
+        /// Its virtual node.
+        node: String,
+        /// What.
+        event: Event<PodChaperon>,
+    },
+    /// Its Target or `ClusterTarget` is gone.
+    Removed {
+        /// Its virtual node.
+        node: String,
+    },
+}
+
+/// A target and our watch of its chaperons.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// The target.
+    pub target: Arc<Target>,
+    /// Our chaperons there.
+    pub chaperons: Watch<PodChaperon>,
+}
+
+/// The targets by their virtual nodes. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Fleet {
+    members: Arc<RwLock<HashMap<String, Member>>>,
+}
+
+impl Fleet {
+    /// One target, if it is known.
+    pub fn member(&self, node: &str) -> Option<Member> {
+        self.members
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(node)
+            .cloned()
+    }
+
+    /// Follows the registry's targets and tells what happens there, until `shutdown`.
+    pub async fn follow(
+        self,
+        registry: Registry,
+        cluster: ClusterUid,
+        tell: mpsc::UnboundedSender<FleetEvent>,
+        shutdown: CancellationToken,
+    ) {
+        let selector = selector_of_source(&cluster);
+        registry
+            .for_each("chaperons", &shutdown, move |target, end| {
+                let chaperons = target.watch(WatchConfig::all().labels(selector.clone()));
+                let member = Member { target, chaperons };
+                self.clone().follow_one(member, tell.clone(), end)
+            })
+            .await;
+    }
+
+    async fn follow_one(
+        self,
+        member: Member,
+        tell: mpsc::UnboundedSender<FleetEvent>,
+        end: CancellationToken,
+    ) {
+        let node = member.target.node().to_owned();
+        let members = self.members.clone();
+        let write = |member: Option<Member>| {
+            let mut members = members.write().unwrap_or_else(PoisonError::into_inner);
+            match member {
+                Some(member) => members.insert(node.clone(), member),
+                None => members.remove(&node),
+            };
+        };
+        write(Some(member.clone()));
+        let mut events = member.chaperons.subscribe();
+        let mut connection = member.target.state();
+        let mut health = member.chaperons.health();
+        let mut told = None;
+        loop {
+            // All that was listed is told before the target counts as reachable.
+            while let Ok(event) = events.try_recv() {
+                let _ = tell.send(FleetEvent::Chaperon {
+                    node: node.clone(),
+                    event,
+                });
+            }
+            let connected = connection.borrow_and_update().is_connected();
+            let live = *health.borrow_and_update() == WatchHealth::Live;
+            let reach = if connected && live && member.chaperons.is_synced() {
+                Reach::Reachable
+            } else {
+                Reach::Lost
+            };
+            if told != Some(reach) {
+                told = Some(reach);
+                tracing::info!(%node, ?reach, "target");
+                let _ = tell.send(FleetEvent::Reach {
+                    node: node.clone(),
+                    reach,
+                });
+            }
+            tokio::select! {
+                biased;
+                () = end.cancelled() => break,
+                Some(event) = events.recv() => {
+                    let _ = tell.send(FleetEvent::Chaperon { node: node.clone(), event });
+                }
+                Ok(()) = connection.changed() => {}
+                Ok(()) = health.changed() => {}
+            }
+        }
+        if member.target.removed().is_cancelled() {
+            write(None);
+            let _ = tell.send(FleetEvent::Removed { node: node.clone() });
+        }
+    }
+}
