@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 /// What happens in or to a target.
 #[derive(Debug)]
-pub enum FleetEvent {
+pub(crate) enum FleetEvent {
     /// It can, or can't, be reached from now on.
     Reach {
         /// Its virtual node.
@@ -43,22 +43,22 @@ pub enum FleetEvent {
 
 /// A target and our watch of its chaperons.
 #[derive(Clone, Debug)]
-pub struct Member {
+pub(crate) struct Member {
     /// The target.
-    pub target: Arc<Target>,
+    pub(crate) target: Arc<Target>,
     /// Our chaperons there.
-    pub chaperons: Watch<PodChaperon>,
+    pub(crate) chaperons: Watch<PodChaperon>,
 }
 
 /// The targets by their virtual nodes. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Fleet {
+pub(crate) struct Fleet {
     members: Arc<RwLock<HashMap<String, Member>>>,
 }
 
 impl Fleet {
     /// One target, if it is known.
-    pub fn member(&self, node: &str) -> Option<Member> {
+    pub(crate) fn member(&self, node: &str) -> Option<Member> {
         self.members
             .read()
             .unwrap_or_else(PoisonError::into_inner)
@@ -67,7 +67,7 @@ impl Fleet {
     }
 
     /// Follows the registry's targets and tells what happens there, until `shutdown`.
-    pub async fn follow(
+    pub(crate) async fn follow(
         self,
         registry: Registry,
         cluster: ClusterUid,

@@ -19,7 +19,7 @@ use pilotage_proxy::{
     see,
 };
 use pilotage_runtime::ready;
-use pilotage_sched::{PodInfo, Resources};
+use pilotage_sched::{PodInfo, resources::Resources};
 use pilotage_sched_driver::{
     PodBinder,
     publish::{EventType, Occurrence, Regarding},
@@ -218,7 +218,7 @@ impl Edge {
             None => {
                 // What can't be read of its requests is told by the scheduler's own report.
                 let request = PodInfo::parse(Arc::clone(&pod))
-                    .map(|info| info.requests.total().clone())
+                    .map(|info| info.requests.total)
                     .unwrap_or_default();
                 let proxy = Proxy {
                     view,

@@ -290,11 +290,12 @@ impl Edge {
             }
             parent.told = tell;
         }
-        for action in actions {
-            let Some(subject) = subject(uid, parent.pod.as_ref().map(|(view, _)| view), &action)
-            else {
-                continue;
-            };
+        let view = parent.pod.as_ref().map(|(view, _)| view);
+        let requests: Vec<_> = actions
+            .into_iter()
+            .filter_map(|action| Some((subject(uid, view, &action)?, action)))
+            .collect();
+        for (subject, action) in requests {
             self.send(subject, action);
         }
     }
