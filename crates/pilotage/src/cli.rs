@@ -39,13 +39,25 @@ Example: install definitions and roles in a cluster, then run everything there i
   pilotage crds | kubectl apply --server-side -f -
   kubectl create namespace pilotage
   pilotage rbac --service-account pilotage/pilotage | kubectl apply -f -
-  pilotage all
 
 Each command explains itself: pilotage webhook --help";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Source: turns elected pods into proxy pods when they are created.
+    ///
+    /// It runs in source clusters and serves an admission webhook over TLS, for pods with the annotation
+    /// multicluster.admiralty.io/elect in namespaces labelled multicluster-scheduler=enabled; no other
+    /// pod reaches it. It makes its own certificates, keeps them in a Secret, and installs its webhook
+    /// configuration and the policy that keeps proxy pods off real nodes.
+    ///
+    /// Example, outside of the cluster that it serves:
+    ///
+    ///   pilotage webhook --kubeconfig source.kubeconfig --webhook-url https://10.0.0.7:9443
+    #[command(verbatim_doc_comment)]
+    Webhook(cmd::webhook::Args),
+
     /// Prints the custom resource definitions.
     ///
     /// They belong into every cluster, source or target, before anything else of Pilotage. They are those
@@ -56,6 +68,19 @@ pub enum Command {
     ///   pilotage crds | kubectl apply --server-side -f -
     #[command(verbatim_doc_comment)]
     Crds(cmd::crds::Args),
+
+    /// Prints the roles that the parts need, no more and no less.
+    ///
+    /// Each part has roles of its own, called pilotage-PART: a ClusterRole, and a Role in each namespace
+    /// where it needs more. With --service-account, the account and its bindings are printed, too. It
+    /// must run where these roles may be given: Kubernetes lets nobody give rights that he doesn't have.
+    ///
+    /// Examples, for one process and for a process a part:
+    ///
+    ///   pilotage rbac --service-account pilotage/pilotage | kubectl apply -f -
+    ///   pilotage rbac --component webhook --service-account pilotage/webhook | kubectl apply -f -
+    #[command(verbatim_doc_comment)]
+    Rbac(cmd::rbac::Args),
 }
 
 #[cfg(test)]
@@ -95,6 +120,29 @@ mod tests {
                 help.contains("\n  pilotage "),
                 "{name} shows no example:\n{help}"
             );
+        }
+    }
+
+    #[test]
+    fn examples_are_command_lines() {
+        let mut command = Cli::command();
+        let mut help = command.render_long_help().to_string();
+        for subcommand in command.get_subcommands_mut() {
+            help += &subcommand.render_long_help().to_string();
+        }
+        let examples: Vec<_> = help
+            .lines()
+            .filter_map(|line| line.strip_prefix("  pilotage "))
+            .collect();
+        assert!(examples.len() > 3, "{help}");
+        for example in examples {
+            let words = example
+                .split('|')
+                .next()
+                .unwrap_or_default()
+                .split_whitespace();
+            let parsed = Cli::try_parse_from(std::iter::once("pilotage").chain(words));
+            assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());
         }
     }
 }

@@ -10,6 +10,8 @@ use pilotage_runtime::logs::LogError;
 use pilotage_runtime::shutdown::Unfinished;
 use pilotage_runtime::tasks::TaskError;
 
+use crate::part::Part;
+
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -65,6 +67,18 @@ pub enum Error {
     /// Standard output can't be written.
     #[error("can't write to standard output")]
     Print(#[source] std::io::Error),
+}
+
+impl Error {
+    /// Wraps why a part can't start.
+    pub(crate) fn start<E: Into<Box<dyn StdError + Send + Sync>>>(
+        part: Part,
+    ) -> impl FnOnce(E) -> Self {
+        move |source| Self::Start {
+            part: part.name(),
+            source: source.into(),
+        }
+    }
 }
 
 /// An error with its causes, without saying twice what a message already contains.

@@ -5,13 +5,17 @@
 mod cli;
 mod cmd;
 mod error;
+mod part;
+mod process;
 
 pub use cli::{Cli, Command};
 pub use error::{Error, explain};
 
 /// Runs one command to its end.
-pub fn run(cli: &Cli) -> Result<(), Error> {
-    match &cli.command {
-        Command::Crds(args) => cmd::crds::run(args),
+pub async fn run(cli: Cli) -> Result<(), Error> {
+    match cli.command {
+        Command::Webhook(args) => cmd::webhook::run(args).await,
+        Command::Crds(args) => cmd::crds::run(&args),
+        Command::Rbac(args) => cmd::rbac::run(&args),
     }
 }

@@ -7,7 +7,20 @@ use pilotage::{Cli, explain, run};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    match run(&cli) {
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("pilotage: can't start threads: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let outcome = runtime.block_on(run(cli));
+    // Whatever still runs has been told to end and had its time.
+    runtime.shutdown_background();
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("pilotage: {}", explain(&error));

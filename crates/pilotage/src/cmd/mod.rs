@@ -1,6 +1,8 @@
 //! The commands, one file each. A part's file holds its flags and its wiring.
 
 pub(crate) mod crds;
+pub(crate) mod rbac;
+pub(crate) mod webhook;
 
 use std::io::Write;
 

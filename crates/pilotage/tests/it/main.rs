@@ -1,3 +1,4 @@
 //! The built binary, run as a user would.
 
 mod crds;
+mod rbac;

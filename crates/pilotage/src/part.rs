@@ -1,0 +1,64 @@
+//! The parts that a process can be made of: their names and the rules that their roles consist of.
+
+use std::fmt;
+
+use clap::ValueEnum;
+use pilotage_runtime::rbac::Rule;
+
+use crate::cmd;
+
+/// A part of Pilotage that runs on its own under a role of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Part {
+    /// Turns elected pods into proxy pods (source).
+    Webhook,
+}
+
+impl Part {
+    /// All of them.
+    pub(crate) const ALL: [Self; 1] = [Self::Webhook];
+
+    /// Name of its command and its client.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Webhook => "webhook",
+        }
+    }
+
+    /// Name of its roles and its Lease in a cluster.
+    pub(crate) fn object_name(self) -> String {
+        format!("pilotage-{}", self.name())
+    }
+
+    /// What it may do: the tables of all components that it is made of.
+    pub(crate) fn rules(self) -> Vec<&'static Rule> {
+        let tables: &[&[Rule]] = match self {
+            Self::Webhook => cmd::webhook::RULES,
+        };
+        tables.iter().copied().flatten().collect()
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_part_may_do_everything() {
+        for part in Part::ALL {
+            let rules = part.rules();
+            assert!(!rules.is_empty(), "{part}");
+            for rule in rules {
+                for list in [rule.groups, rule.resources, rule.verbs] {
+                    assert!(!list.contains(&"*"), "{part}: {rule:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! One process: logs, clients, leases, admin port, supervised tasks, and the order in which all of it ends.
+//!
+//! It knows no part. A part's tasks end when the process is asked to; Leases and the admin port outlive them, so that
+//! nobody takes over before the work has drained and probes see it drain.
+
+use std::sync::Arc;
+
+use clap::Args;
+use kube::{Client, Config};
+use pilotage_runtime::admin::AdminServer;
+use pilotage_runtime::args::{AdminArgs, ClientArgs, LeaseArgs, LogArgs};
+use pilotage_runtime::lease::{Elector, Leadership, unique_identity};
+use pilotage_runtime::ready::Health;
+use pilotage_runtime::shutdown::{DRAIN_LIMIT, UnixSignals, drain};
+use pilotage_runtime::tasks::Tasks;
+use pilotage_runtime::{client, logs, metrics};
+use prometheus_client::registry::Registry;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::Error;
+
+/// Flags that every process has.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ProcessArgs {
+    #[command(flatten)]
+    client: ClientArgs,
+    #[command(flatten)]
+    admin: AdminArgs,
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+/// A process that is being put together.
+pub(crate) struct Process {
+    /// Work: parts and what belongs to them.
+    pub(crate) tasks: Tasks,
+    /// What must happen before the process is ready.
+    pub(crate) health: Health,
+    /// Metrics; parts add theirs.
+    pub(crate) registry: Registry,
+    config: Config,
+    signals: UnixSignals,
+    admin: AdminArgs,
+    /// What outlives the parts.
+    frame: Tasks,
+}
+
+impl Process {
+    /// Sets up logs and signals, and finds the cluster to work for.
+    pub(crate) async fn begin(name: &str, args: &ProcessArgs) -> Result<Self, Error> {
+        logs::init(&args.log)?;
+        let signals = UnixSignals::listen().map_err(Error::Signals)?;
+        tracing::info!(
+            process = name,
+            version = env!("CARGO_PKG_VERSION"),
+            "pilotage starts"
+        );
+        let config = client::load_config(&args.client).await?;
+        Ok(Self {
+            tasks: Tasks::new(CancellationToken::new()),
+            frame: Tasks::new(CancellationToken::new()),
+            health: Health::new(),
+            registry: metrics::root(name),
+            config,
+            signals,
+            admin: args.admin.clone(),
+        })
+    }
+
+    /// A client of its own for a component, which its User-Agent names.
+    pub(crate) fn client(&self, component: &str) -> Result<Client, Error> {
+        Ok(client::from_config(self.config.clone(), component)?)
+    }
+
+    /// The namespace where this process runs.
+    pub(crate) fn namespace(&self) -> &str {
+        &self.config.default_namespace
+    }
+
+    /// The token on which work ends.
+    pub(crate) fn token(&self) -> CancellationToken {
+        self.tasks.token().clone()
+    }
+
+    /// Takes part in the election for `lease`; without leader election this process always leads.
+    pub(crate) fn leadership(
+        &mut self,
+        args: &LeaseArgs,
+        lease: &str,
+    ) -> Result<Leadership, Error> {
+        let Some(config) = args.to_config(lease, self.namespace())? else {
+            return Ok(Leadership::always());
+        };
+        let (elector, leadership) =
+            Elector::new(self.client("leader-election")?, config, unique_identity());
+        let token = self.frame.token().clone();
+        self.frame
+            .essential(format!("lease {lease}"), elector.run(token));
+        Ok(leadership)
+    }
+
+    /// Runs until a signal or the first failure, then ends everything in order.
+    pub(crate) async fn run(self) -> Result<(), Error> {
+        let Self {
+            tasks,
+            health,
+            registry,
+            config: _,
+            signals,
+            admin,
+            mut frame,
+        } = self;
+        let work = tasks.token().clone();
+        let framing = frame.token().clone();
+        let server =
+            AdminServer::bind(admin.admin_addr, health.clone(), Arc::new(registry)).await?;
+        frame.essential("admin server", server.serve(framing.clone()));
+        // A lost lease or a dead admin port ends the work, too.
+        let frame = tokio::spawn({
+            let work = work.clone();
+            async move {
+                let ended = frame.join().await;
+                work.cancel();
+                ended
+            }
+        });
+        let draining = tokio::spawn({
+            let (work, health) = (work.clone(), health.clone());
+            async move {
+                work.cancelled().await;
+                health.drain();
+            }
+        });
+        let ready = tokio::spawn(async move {
+            health.ready().await;
+            tracing::info!("ready");
+        });
+        let worked = drain(tasks.join(), &work, signals, DRAIN_LIMIT).await;
+        work.cancel();
+        framing.cancel();
+        ready.abort();
+        draining.abort();
+        // Giving back a Lease is one bounded request, closing the port needs open requests to finish.
+        let framed = frame.await;
+        worked??;
+        match framed {
+            Ok(framed) => framed?,
+            Err(panic) => tracing::error!(%panic, "the frame of the process panicked"),
+        }
+        tracing::info!("pilotage ends");
+        Ok(())
+    }
+}
