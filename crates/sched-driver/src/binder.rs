@@ -3,11 +3,15 @@
 use std::fmt;
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::api::{Api, PostParams};
 use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::call::{CallError, Failure, within};
+use pilotage_sched::plugins::Binder;
+use pilotage_sched::{NodeName, PodInfo};
 use serde_json::{Value, json};
 use thiserror::Error;
 use tokio::time::Instant;
@@ -132,6 +136,23 @@ impl PodBinder {
     }
 }
 
+impl Binder for PodBinder {
+    fn bind<'a>(
+        &'a self,
+        pod: &'a PodInfo,
+        node: &'a NodeName,
+    ) -> BoxFuture<'a, Result<(), Box<dyn std::error::Error + Send + Sync>>> {
+        let request = BindingRequest {
+            namespace: pod.key.namespace.to_string(),
+            name: pod.key.name.to_string(),
+            uid: pod.uid.to_string(),
+            resource_version: None,
+            node: node.to_string(),
+        };
+        async move { Ok(Self::bind(self, &request).await?) }.boxed()
+    }
+}
+
 /// What a live read of the pod says.
 #[derive(Debug)]
 enum Look {
@@ -212,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_conflict_is_explained_by_the_pod() {
-        for (pod, want) in [
+        for (pod, want) in vec![
             (None, "Not(Gone)"),
             (Some(pod("other", None, false)), "Not(Gone)"),
             (Some(pod("u", Some("n1"), false)), "Bound"),

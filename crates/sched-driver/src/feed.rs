@@ -1,6 +1,6 @@
 //! Watches that never end: each keeps a [`Sink`] up to date with all objects of one kind.
 //!
-//! Owns restarts, back-off, the end of the first list (a readiness gate) and objects that can't be read.
+//! Owns restarts, back-off, word of the first complete list, and objects that can't be read.
 //! Knows no scheduler; what the objects are for is the sink's business.
 
 mod lean;
@@ -15,7 +15,6 @@ use kube::core::DeserializeGuard;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource};
 use pilotage_runtime::backoff::{Backoff, dice};
-use pilotage_runtime::ready::Gate;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
@@ -40,7 +39,7 @@ pub(crate) trait Sink<K>: Send {
 pub(crate) async fn pods(
     client: Client,
     sink: impl Sink<Pod>,
-    gate: Gate,
+    synced: impl FnOnce() + Send,
     token: CancellationToken,
 ) {
     let config = watcher::Config::default().fields(LIVING_PODS);
@@ -48,7 +47,7 @@ pub(crate) async fn pods(
         "pods",
         || open(&client, config.clone(), lean::pod),
         sink,
-        gate,
+        synced,
         token,
     )
     .await;
@@ -58,7 +57,7 @@ pub(crate) async fn pods(
 pub(crate) async fn nodes(
     client: Client,
     sink: impl Sink<Node>,
-    gate: Gate,
+    synced: impl FnOnce() + Send,
     token: CancellationToken,
 ) {
     let config = watcher::Config::default();
@@ -66,7 +65,7 @@ pub(crate) async fn nodes(
         "nodes",
         || open(&client, config.clone(), lean::node),
         sink,
-        gate,
+        synced,
         token,
     )
     .await;
@@ -113,14 +112,14 @@ async fn follow<K, S>(
     what: &'static str,
     open: impl Fn() -> S,
     mut sink: impl Sink<K>,
-    gate: Gate,
+    synced: impl FnOnce() + Send,
     token: CancellationToken,
 ) where
     K: Resource,
     S: Stream<Item = Item<K>>,
 {
     let mut relist = Relist::<DeserializeGuard<K>>::default();
-    let mut gate = Some(gate);
+    let mut synced = Some(synced);
     let mut failures = 0;
     loop {
         let mut stream = Box::pin(open());
@@ -144,10 +143,10 @@ async fn follow<K, S>(
                         failures = 0;
                     }
                     if take(what, &mut relist, event, &mut sink)
-                        && let Some(gate) = gate.take()
+                        && let Some(synced) = synced.take()
                     {
                         tracing::info!(kind = what, "first list complete");
-                        gate.release();
+                        synced();
                     }
                     continue;
                 }

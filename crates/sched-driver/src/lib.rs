@@ -1,10 +1,31 @@
-//! Feeds watches to the scheduling framework, runs its loop, binds, records events and conditions.
-#![allow(dead_code)]
+//! The driver around `pilotage-sched`: feeds it from watches, runs its loop, binds, and tells users what
+//! became of their pods.
+//!
+//! ```text
+//! watches ─► feed ─► core (the Scheduler behind its lock) ◄─ handle ◄─ edges of protocols
+//!                      │ turn                                  observer ─► edges
+//!                      ▼
+//!            driver (the loop) ─► binding (a task a pod) ─► Bind plugins ─► binder
+//!                      └──────────────┴─► publish: events, PodScheduled, nominated node
+//! ```
+//!
+//! It knows pods, nodes and profiles of one cluster, and no protocol: what is special about proxy and
+//! candidate pods is in their plugins and edges. The lock is never held across an await; the loop sleeps
+//! until something changes or a time comes; leadership is asked for before each attempt, binding and
+//! status write.
 
 mod binder;
+mod binding;
+mod core;
+mod driver;
 mod feed;
+mod handle;
 mod metrics;
+mod observer;
 pub mod publish;
 pub mod rbac;
 
 pub use binder::{BindError, BindingRequest, PodBinder};
+pub use driver::{Driver, DriverError, DriverOptions};
+pub use handle::DriverHandle;
+pub use observer::{NoObserver, Observer};

@@ -7,6 +7,6 @@ mod events;
 mod series;
 mod status;
 
-pub use condition::{Desired, NominatedNode, UnscheduledReason};
+pub(crate) use condition::Desired;
 pub use events::{EventType, EventWriter, Occurrence, Recorder, Regarding};
 pub(crate) use status::StatusWriter;

@@ -67,13 +67,8 @@ async fn play(scripts: Vec<Vec<Item<Pod>>>, run: Duration) -> (Told, Health) {
         }
     };
     let token = CancellationToken::new();
-    let following = follow(
-        "pods",
-        open,
-        told.clone(),
-        health.gate("pods listed"),
-        token.clone(),
-    );
+    let gate = health.gate("pods listed");
+    let following = follow("pods", open, told.clone(), || gate.release(), token.clone());
     let ended = tokio::time::timeout(run, following).await;
     assert!(ended.is_err(), "a watch doesn't end by itself");
     (told, health)

@@ -4,50 +4,31 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use pilotage_sched::{Nomination, StatusPatch};
 use serde_json::{Map, Value, json};
 
 /// The condition's type.
 pub(crate) const POD_SCHEDULED: &str = "PodScheduled";
 
-/// Why a pod isn't scheduled, as the condition's reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UnscheduledReason {
-    /// No node will have it.
-    Unschedulable,
-    /// Something failed unexpectedly.
-    SchedulerError,
-}
-
-impl UnscheduledReason {
-    /// The reason's name on the wire.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unschedulable => "Unschedulable",
-            Self::SchedulerError => "SchedulerError",
-        }
-    }
-}
-
-/// What becomes of `status.nominatedNodeName`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum NominatedNode {
-    /// It stays as it is.
-    #[default]
-    Keep,
-    /// It goes.
-    Clear,
-    /// It becomes this node.
-    Set(String),
-}
-
 /// What a pod's status should say.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Desired {
+pub(crate) struct Desired {
     /// `PodScheduled=False` with this reason and message (in full, never cut); `None` leaves the
     /// condition alone.
-    pub unscheduled: Option<(UnscheduledReason, String)>,
+    pub(crate) unscheduled: Option<(&'static str, String)>,
     /// The nomination.
-    pub nominated: NominatedNode,
+    pub(crate) nomination: Nomination,
+}
+
+impl From<StatusPatch> for Desired {
+    fn from(patch: StatusPatch) -> Self {
+        Self {
+            unscheduled: patch
+                .condition
+                .map(|condition| (condition.reason, condition.message)),
+            nomination: patch.nomination,
+        }
+    }
 }
 
 /// The strategic merge patch of `pods/status` that makes `pod` say what is desired, or `None` if it
@@ -56,7 +37,7 @@ pub struct Desired {
 pub(crate) fn status_patch(pod: &Pod, desired: &Desired, now: Timestamp) -> Option<Value> {
     let mut status = Map::new();
     if let Some((reason, message)) = &desired.unscheduled
-        && let Some(condition) = condition_patch(pod, *reason, message, now)
+        && let Some(condition) = condition_patch(pod, reason, message, now)
     {
         // Merged with the others by its type.
         status.insert("conditions".to_owned(), json!([condition]));
@@ -66,13 +47,13 @@ pub(crate) fn status_patch(pod: &Pod, desired: &Desired, now: Timestamp) -> Opti
         .as_ref()
         .and_then(|status| status.nominated_node_name.as_deref());
     match (
-        &desired.nominated,
+        &desired.nomination,
         nominated.filter(|name| !name.is_empty()),
     ) {
-        (NominatedNode::Set(wanted), found) if found != Some(wanted) => {
-            status.insert("nominatedNodeName".to_owned(), json!(wanted));
+        (Nomination::Set(wanted), found) if found != Some(wanted.as_str()) => {
+            status.insert("nominatedNodeName".to_owned(), json!(wanted.as_str()));
         }
-        (NominatedNode::Clear, Some(_)) => {
+        (Nomination::Clear, Some(_)) => {
             status.insert("nominatedNodeName".to_owned(), Value::Null);
         }
         _ => {}
@@ -87,17 +68,12 @@ pub(crate) fn status_patch(pod: &Pod, desired: &Desired, now: Timestamp) -> Opti
     Some(json!({"metadata": metadata, "status": status}))
 }
 
-fn condition_patch(
-    pod: &Pod,
-    reason: UnscheduledReason,
-    message: &str,
-    now: Timestamp,
-) -> Option<Value> {
+fn condition_patch(pod: &Pod, reason: &str, message: &str, now: Timestamp) -> Option<Value> {
     let found = find(pod);
     let same_status = found.is_some_and(|condition| condition.status == "False");
     if let Some(found) = found
         && same_status
-        && found.reason.as_deref() == Some(reason.as_str())
+        && found.reason.as_deref() == Some(reason)
         && found.message.as_deref() == Some(message)
         && found.observed_generation == pod.metadata.generation
     {
@@ -110,7 +86,7 @@ fn condition_patch(
     let mut condition = json!({
         "type": POD_SCHEDULED,
         "status": "False",
-        "reason": reason.as_str(),
+        "reason": reason,
         "message": message,
         "lastProbeTime": null,
         "lastTransitionTime": transition,
@@ -164,8 +140,8 @@ mod tests {
 
     fn unschedulable(message: &str) -> Desired {
         Desired {
-            unscheduled: Some((UnscheduledReason::Unschedulable, message.to_owned())),
-            nominated: NominatedNode::Keep,
+            unscheduled: Some(("Unschedulable", message.to_owned())),
+            nomination: Nomination::Keep,
         }
     }
 
@@ -223,8 +199,8 @@ mod tests {
 
     #[test]
     fn the_nomination_is_set_changed_and_cleared() {
-        let set = |name: &str| NominatedNode::Set(name.to_owned());
-        for (found, nominated, want) in [
+        let set = |name: &str| Nomination::Set(name.into());
+        for (found, nomination, want) in [
             (json!({}), set("n1"), Some(json!("n1"))),
             (json!({"nominatedNodeName": "n1"}), set("n1"), None),
             (
@@ -234,23 +210,19 @@ mod tests {
             ),
             (
                 json!({"nominatedNodeName": "n1"}),
-                NominatedNode::Clear,
+                Nomination::Clear,
                 Some(Value::Null),
             ),
-            (json!({}), NominatedNode::Clear, None),
-            (
-                json!({"nominatedNodeName": "n1"}),
-                NominatedNode::Keep,
-                None,
-            ),
+            (json!({}), Nomination::Clear, None),
+            (json!({"nominatedNodeName": "n1"}), Nomination::Keep, None),
         ] {
             let desired = Desired {
                 unscheduled: None,
-                nominated: nominated.clone(),
+                nomination: nomination.clone(),
             };
             let patch = status_patch(&pod(&found), &desired, now());
             let written = patch.map(|patch| patch["status"]["nominatedNodeName"].clone());
-            assert_eq!(written, want, "{found} {nominated:?}");
+            assert_eq!(written, want, "{found} {nomination:?}");
         }
     }
 }

@@ -46,10 +46,11 @@ impl StatusWriter {
         let Some(uid) = pod.metadata.uid.clone() else {
             return;
         };
-        if status_patch(&pod, &desired, Timestamp::now()).is_none() && !self.busy(&uid) {
+        let mut wanted = self.wanted();
+        if status_patch(&pod, &desired, Timestamp::now()).is_none() && !wanted.contains_key(&uid) {
             return;
         }
-        match self.wanted().entry(uid.clone()) {
+        match wanted.entry(uid.clone()) {
             Entry::Occupied(mut slot) => {
                 slot.insert(Some((pod, desired)));
                 return;
@@ -58,6 +59,7 @@ impl StatusWriter {
                 slot.insert(None);
             }
         }
+        drop(wanted);
         let this = self.clone();
         self.tasks.spawn(async move {
             let mut next = Some((pod, desired));
@@ -76,10 +78,6 @@ impl StatusWriter {
     pub(crate) async fn drain(&self) {
         self.tasks.close();
         self.tasks.wait().await;
-    }
-
-    fn busy(&self, uid: &str) -> bool {
-        self.wanted().contains_key(uid)
     }
 
     async fn settle(&self, mut pod: Arc<Pod>, desired: &Desired) {

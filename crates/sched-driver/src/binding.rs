@@ -1,0 +1,118 @@
+//! The way of one pod from *assumed* to *bound*, or back into the queue: a task of its own.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use pilotage_sched::{Assumed, Moment, Nomination, Status, Verdict};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::driver::Inner;
+use crate::metrics::AttemptResult;
+use crate::publish::Desired;
+
+/// Binds a pod. `began` is when the attempt began. Ends early if the driver ends while Permit still
+/// holds the pod: the hold is in memory only.
+pub(crate) async fn bind(
+    inner: Arc<Inner>,
+    mut assumed: Box<Assumed>,
+    held: Option<oneshot::Receiver<()>>,
+    began: Moment,
+    token: CancellationToken,
+) {
+    let acts = match assumed.preflight() {
+        Ok(acts) => acts,
+        Err(status) => return fail(&inner, assumed, status, began, false),
+    };
+    let announced = inner.announce_nominations && (acts || held.is_some());
+    if announced {
+        let nomination = Nomination::Set(assumed.node().clone());
+        let desired = Desired {
+            unscheduled: None,
+            nomination,
+        };
+        inner.write_status(assumed.pod().pod().clone(), desired);
+    }
+    if let Some(held) = held {
+        let since = inner.core.now();
+        tokio::select! {
+            biased;
+            // An error would mean that the wait was dropped; `start_binding` knows how it stands.
+            _ = held => {}
+            () = token.cancelled() => return,
+        }
+        let permitted = inner
+            .core
+            .with(|scheduler, _| scheduler.start_binding(assumed.uid()));
+        let result = permitted
+            .as_ref()
+            .map_or_else(|status| status.code().as_str(), |()| "Success");
+        inner.metrics.permit_waited(result, inner.core.since(since));
+        if let Err(status) = permitted {
+            return fail(&inner, assumed, status, began, announced);
+        }
+    } else if let Err(status) = inner
+        .core
+        .with(|scheduler, _| scheduler.start_binding(assumed.uid()))
+    {
+        return fail(&inner, assumed, status, began, announced);
+    }
+    let bound = if inner.leadership.is_leader() {
+        let since = inner.core.now();
+        let bound = run(&mut assumed).await;
+        let status = bound
+            .as_ref()
+            .map_or_else(|status| status.code().as_str(), |()| "Success");
+        let took = inner.core.since(since);
+        inner
+            .metrics
+            .point(assumed.profile().name(), "Bind", status, took);
+        bound
+    } else {
+        Err(Status::error("this process doesn't lead any more"))
+    };
+    match bound {
+        Ok(()) => succeed(&inner, assumed, began),
+        Err(status) => fail(&inner, assumed, status, began, announced),
+    }
+}
+
+/// A plugin that panics must not keep the node for ever.
+async fn run(assumed: &mut Assumed) -> Verdict {
+    AssertUnwindSafe(assumed.bind())
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|_| Err(Status::error("a plugin panicked while the pod was bound")))
+}
+
+fn succeed(inner: &Inner, assumed: Box<Assumed>, began: Moment) {
+    let (pod, node) = (assumed.pod().clone(), assumed.node().clone());
+    let profile = assumed.profile().name().clone();
+    let event = assumed.scheduled_event();
+    let attempts = assumed.queued().attempts;
+    let first = assumed.queued().first_tried_at.unwrap_or(began);
+    inner
+        .core
+        .with(|scheduler, now| scheduler.bound(*assumed, now));
+    tracing::info!(pod = %pod.key, %node, attempts, "pod bound");
+    let core = &inner.core;
+    inner
+        .metrics
+        .attempted(&profile, AttemptResult::Scheduled, core.since(began));
+    inner.metrics.scheduled(attempts, core.since(first));
+    inner.record(&pod, event);
+    inner.observer.bound(&pod, &node);
+}
+
+fn fail(inner: &Inner, assumed: Box<Assumed>, status: Status, began: Moment, announced: bool) {
+    let profile = assumed.profile().name().clone();
+    let mut failure = inner
+        .core
+        .with(|scheduler, now| scheduler.binding_failed(*assumed, status, now));
+    if announced && failure.event.is_some() {
+        // The watch may not have shown our own nomination yet.
+        failure.status.get_or_insert_default().nomination = Nomination::Clear;
+    }
+    inner.publish_failure(&profile, &failure, began);
+}

@@ -1,0 +1,452 @@
+//! The driver: wires watches, loop, bindings and publishing around one scheduler, and runs them.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Client;
+use pilotage_runtime::lease::Leadership;
+use pilotage_runtime::ready::Health;
+use pilotage_runtime::tasks::{TaskError, Tasks};
+use pilotage_sched::{
+    Attempt, EventNote, Failure, Moment, NodeName, PodInfo, PodUid, Profile, ProfileError,
+    Scheduler, SchedulerConfig,
+};
+use prometheus_client::registry::Registry;
+use thiserror::Error;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::binding;
+use crate::core::{Core, Turn};
+use crate::feed::{self, Sink};
+use crate::handle::DriverHandle;
+use crate::metrics::{AttemptResult, Gauges, Metrics};
+use crate::observer::{NoObserver, Observer};
+use crate::publish::{
+    Desired, EventType, EventWriter, Occurrence, Recorder, Regarding, StatusWriter,
+};
+
+/// Pods between *assumed* and *bound* at once. It only bounds memory: most of them wait for somebody.
+const BINDINGS: usize = 10_000;
+
+/// Time for bindings under way when the driver ends; a try at the API server takes no longer.
+const BINDING_DRAIN: Duration = Duration::from_secs(15);
+
+/// What a driver is made of.
+pub struct DriverOptions {
+    /// Client of the cluster whose pods it schedules.
+    pub client: Client,
+    /// The profiles, one a scheduler name.
+    pub profiles: Vec<Arc<Profile>>,
+    /// How the scheduler behaves.
+    pub config: SchedulerConfig,
+    /// This process, as events name it (`reportingInstance`).
+    pub instance: String,
+    /// Asked before each attempt and each binding.
+    pub leadership: Leadership,
+    /// Gets the gates "pods listed" and "nodes listed".
+    pub health: Health,
+    /// Is told what happens.
+    pub observer: Arc<dyn Observer>,
+    /// Whether `status.nominatedNodeName` is written for pods that wait at Permit or have something to
+    /// prepare, as kube-scheduler does since 1.35. It costs a write a pod.
+    pub announce_nominations: bool,
+    /// Seed of the choice among equally good nodes.
+    pub seed: u64,
+}
+
+impl DriverOptions {
+    /// Defaults for everything but what only the caller knows: no leader election, no observer,
+    /// kube-scheduler's behaviour.
+    pub fn new(client: Client, profiles: Vec<Arc<Profile>>, instance: String) -> Self {
+        Self {
+            client,
+            profiles,
+            config: SchedulerConfig::default(),
+            instance,
+            leadership: Leadership::always(),
+            health: Health::new(),
+            observer: Arc::new(NoObserver),
+            announce_nominations: true,
+            seed: pilotage_runtime::backoff::dice().to_bits(),
+        }
+    }
+}
+
+/// Why a driver can't start or go on.
+#[derive(Debug, Error)]
+pub enum DriverError {
+    /// The profiles make no scheduler.
+    #[error("failed to set up the scheduler: {0}")]
+    Profiles(#[from] ProfileError),
+    /// A part of it failed.
+    #[error("the scheduler stopped: {0}")]
+    Task(#[from] TaskError),
+}
+
+/// A scheduler with its watches, ready to run.
+pub struct Driver {
+    inner: Arc<Inner>,
+    client: Client,
+    health: Health,
+    event_writer: EventWriter,
+}
+
+/// What the driver's tasks share.
+pub(crate) struct Inner {
+    pub(crate) core: Core,
+    pub(crate) recorder: Recorder,
+    pub(crate) metrics: Metrics,
+    pub(crate) leadership: Leadership,
+    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) announce_nominations: bool,
+    status: StatusWriter,
+}
+
+impl Driver {
+    /// A driver and the handle to it. Its metrics go into `registry`, the process's root.
+    pub fn new(
+        options: DriverOptions,
+        registry: &mut Registry,
+    ) -> Result<(Self, DriverHandle), DriverError> {
+        let DriverOptions {
+            client,
+            profiles,
+            config,
+            instance,
+            leadership,
+            health,
+            observer,
+            announce_nominations,
+            seed,
+        } = options;
+        let scheduler = Scheduler::new(profiles, config)?;
+        let (recorder, event_writer) = Recorder::new(client.clone(), instance);
+        let inner = Arc::new(Inner {
+            core: Core::new(scheduler, seed),
+            recorder,
+            metrics: Metrics::register(registry),
+            leadership,
+            observer,
+            announce_nominations,
+            status: StatusWriter::new(client.clone()),
+        });
+        Gauges::register(registry, measure(&inner));
+        let handle = DriverHandle {
+            inner: inner.clone(),
+        };
+        Ok((
+            Self {
+                inner,
+                client,
+                health,
+                event_writer,
+            },
+            handle,
+        ))
+    }
+
+    /// Runs until `token` is cancelled; then finishes the bindings and writes that are under way. Pods
+    /// held at Permit are let go.
+    pub async fn run(self, token: CancellationToken) -> Result<(), DriverError> {
+        let Self {
+            inner,
+            client,
+            health,
+            event_writer,
+        } = self;
+        let (listed, both_listed) = watch::channel((false, false));
+        let listed = Arc::new(listed);
+        let mut tasks = Tasks::new(token.child_token());
+        let ending = tasks.token().clone();
+
+        let (gate, tell) = (health.gate("pods listed"), listed.clone());
+        let sink = PodSink {
+            inner: inner.clone(),
+        };
+        let following = feed::pods(
+            client.clone(),
+            sink,
+            move || {
+                tell.send_modify(|(pods, _)| *pods = true);
+                gate.release();
+            },
+            ending.clone(),
+        );
+        tasks.essential("pod watch", infallible(following));
+
+        let (gate, tell) = (health.gate("nodes listed"), listed);
+        let sink = NodeSink {
+            inner: inner.clone(),
+        };
+        let following = feed::nodes(
+            client,
+            sink,
+            move || {
+                tell.send_modify(|(_, nodes)| *nodes = true);
+                gate.release();
+            },
+            ending.clone(),
+        );
+        tasks.essential("node watch", infallible(following));
+
+        let writers = CancellationToken::new();
+        // It ends after the loop, which says so.
+        tasks.finite(
+            "event writer",
+            infallible(event_writer.run(writers.clone())),
+        );
+        tasks.essential(
+            "scheduling loop",
+            infallible(schedule(inner, both_listed, ending, writers)),
+        );
+        Ok(tasks.join().await?)
+    }
+}
+
+async fn infallible(task: impl Future<Output = ()>) -> Result<(), std::convert::Infallible> {
+    task.await;
+    Ok(())
+}
+
+/// The loop. It sleeps until something changes or a time comes, and never polls.
+async fn schedule(
+    inner: Arc<Inner>,
+    mut listed: watch::Receiver<(bool, bool)>,
+    token: CancellationToken,
+    writers: CancellationToken,
+) {
+    // Whatever ends the loop, the writers end after it.
+    let writers = writers.drop_guard();
+    let bindings = TaskTracker::new();
+    tokio::select! {
+        () = token.cancelled() => {}
+        () = turns(&inner, &mut listed, &bindings, &token) => {}
+    }
+    bindings.close();
+    if tokio::time::timeout(BINDING_DRAIN, bindings.wait())
+        .await
+        .is_err()
+    {
+        tracing::warn!(left = bindings.len(), "leaving bindings that don't end");
+    }
+    inner.status.drain().await;
+    drop(writers);
+}
+
+async fn turns(
+    inner: &Arc<Inner>,
+    listed: &mut watch::Receiver<(bool, bool)>,
+    bindings: &TaskTracker,
+    token: &CancellationToken,
+) {
+    let slots = Arc::new(Semaphore::new(BINDINGS));
+    // A pod must not be placed by half of what is known. (An error means that the driver ends.)
+    if listed
+        .wait_for(|(pods, nodes)| *pods && *nodes)
+        .await
+        .is_err()
+    {
+        return;
+    }
+    loop {
+        inner.leadership.acquired().await;
+        let Ok(slot) = slots.clone().acquire_owned().await else {
+            return;
+        };
+        let began = inner.core.now();
+        match inner.core.turn() {
+            Turn::Idle(deadline) => {
+                drop(slot);
+                tokio::select! {
+                    () = inner.core.changed() => {}
+                    () = sleep_until(deadline) => {}
+                }
+            }
+            Turn::Publish(attempt) => {
+                inner.metrics.searched(inner.core.since(began));
+                inner.publish(attempt, began);
+            }
+            Turn::Bind { assumed, held } => {
+                inner.metrics.searched(inner.core.since(began));
+                inner
+                    .observer
+                    .assumed(assumed.pod(), assumed.node(), held.is_some());
+                let binding = binding::bind(inner.clone(), assumed, held, began, token.clone());
+                bindings.spawn(async move {
+                    binding.await;
+                    drop(slot);
+                });
+            }
+        }
+        // A long queue must not starve the watches that share this thread.
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn sleep_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Inner {
+    fn publish(&self, attempt: Attempt, began: Moment) {
+        match attempt {
+            Attempt::Failed(failure) => {
+                let profile = failure.pod.scheduler_name.clone();
+                self.publish_failure(&profile, &failure, began);
+            }
+            Attempt::Skipped(skipped) => {
+                tracing::debug!(pod = %skipped.pod.key, why = ?skipped.why, "pod skipped");
+                if let Some(event) = skipped.event {
+                    self.record(&skipped.pod, event);
+                }
+            }
+            // The loop binds it.
+            Attempt::Assumed(_) => {}
+        }
+    }
+
+    pub(crate) fn publish_failure(&self, profile: &Arc<str>, failure: &Failure, began: Moment) {
+        let rejected = failure.cause.is_rejection();
+        let result = if rejected {
+            AttemptResult::Unschedulable
+        } else {
+            AttemptResult::Error
+        };
+        self.metrics
+            .attempted(profile, result, self.core.since(began));
+        let (pod, attempts) = (&failure.pod.key, failure.attempts);
+        if rejected {
+            tracing::debug!(%pod, attempts, aftermath = ?failure.aftermath, cause = %failure.cause,
+                "pod not scheduled");
+        } else {
+            tracing::warn!(%pod, attempts, aftermath = ?failure.aftermath, cause = %failure.cause,
+                "attempt failed");
+        }
+        if let Some(event) = &failure.event {
+            self.record(&failure.pod, event.clone());
+        }
+        if let Some(status) = &failure.status {
+            self.write_status(failure.pod.pod().clone(), Desired::from(status.clone()));
+        }
+        self.observer.failed(failure);
+    }
+
+    pub(crate) fn write_status(&self, pod: Arc<Pod>, desired: Desired) {
+        if self.leadership.is_leader() {
+            self.status.write(pod, desired);
+        }
+    }
+
+    pub(crate) fn record(&self, pod: &PodInfo, event: EventNote) {
+        let EventNote {
+            warning,
+            reason,
+            action,
+            note,
+        } = event;
+        self.recorder.record(Occurrence {
+            regarding: Regarding::pod(pod.pod()),
+            type_: if warning {
+                EventType::Warning
+            } else {
+                EventType::Normal
+            },
+            reason,
+            action,
+            note,
+            controller: pod.scheduler_name.clone(),
+        });
+    }
+}
+
+struct PodSink {
+    inner: Arc<Inner>,
+}
+
+impl Sink<Pod> for PodSink {
+    fn applied(&mut self, pod: Pod) {
+        let pod = Arc::new(pod);
+        let seen = self
+            .inner
+            .core
+            .with(|scheduler, now| scheduler.pod_applied(pod.clone(), now));
+        match seen {
+            Ok(change) => {
+                let name = pod.metadata.name.as_deref();
+                tracing::trace!(
+                    namespace = pod.metadata.namespace,
+                    name,
+                    ?change,
+                    "pod seen"
+                );
+            }
+            Err(error) => tracing::error!(%error, "a pod is left out"),
+        }
+        self.inner.observer.pod_applied(&pod);
+    }
+
+    fn deleted(&mut self, namespace: &str, name: &str, uid: &str) {
+        let gone = PodUid::from(uid);
+        self.inner
+            .core
+            .with(|scheduler, now| scheduler.pod_deleted(&gone, now));
+        self.inner.observer.pod_deleted(namespace, name, uid);
+    }
+}
+
+struct NodeSink {
+    inner: Arc<Inner>,
+}
+
+impl Sink<Node> for NodeSink {
+    fn applied(&mut self, node: Node) {
+        let node = Arc::new(node);
+        if let Err(error) = self
+            .inner
+            .core
+            .with(|scheduler, now| scheduler.node_applied(node, now))
+        {
+            tracing::error!(%error, "a node is left out");
+        }
+    }
+
+    fn deleted(&mut self, _namespace: &str, name: &str, _uid: &str) {
+        let gone = NodeName::from(name);
+        self.inner
+            .core
+            .with(|scheduler, now| scheduler.node_deleted(&gone, now));
+    }
+}
+
+/// Reads the sizes of queue and cache at each scrape, as long as the driver lives.
+fn measure(
+    inner: &Arc<Inner>,
+) -> impl Fn() -> Option<(pilotage_sched::QueueSize, pilotage_sched::cache::CacheSize)>
++ Send
++ Sync
++ 'static {
+    let inner: Weak<Inner> = Arc::downgrade(inner);
+    move || {
+        let inner = inner.upgrade()?;
+        Some(
+            inner
+                .core
+                .ask(|scheduler| (scheduler.queue_size(), scheduler.cache_size())),
+        )
+    }
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Driver")
+    }
+}

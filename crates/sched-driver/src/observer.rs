@@ -1,0 +1,32 @@
+//! Whoever wants to know what the driver does: the edge of a protocol, for one.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use pilotage_sched::{Failure, NodeName, PodInfo};
+
+/// Is told about watched pods and about attempts, in order for each pod. Called without any lock, from
+/// the driver's own tasks: be quick, hand longer work to a task of yours.
+pub trait Observer: Send + Sync + 'static {
+    /// A pod was seen, new or changed, after the scheduler took it in. Pods of all schedulers are told.
+    fn pod_applied(&self, _pod: &Arc<Pod>) {}
+
+    /// A pod is gone, or over (`Succeeded`, `Failed`).
+    fn pod_deleted(&self, _namespace: &str, _name: &str, _uid: &str) {}
+
+    /// A pod has a node now, which is taken but not bound; `held` says that Permit holds it.
+    fn assumed(&self, _pod: &Arc<PodInfo>, _node: &NodeName, _held: bool) {}
+
+    /// An attempt failed: the search, Permit, or the binding. The pod is back in the queue, unless
+    /// [`Failure::aftermath`] says otherwise.
+    fn failed(&self, _failure: &Failure) {}
+
+    /// A pod was bound.
+    fn bound(&self, _pod: &Arc<PodInfo>, _node: &NodeName) {}
+}
+
+/// Nobody.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoObserver;
+
+impl Observer for NoObserver {}
