@@ -15,15 +15,13 @@ use pilotage_proxy::{
     board::Posting,
     decide,
     plugins::GrantFailure,
+    profile::RANKING,
     rank::{Room, rank},
     see,
 };
 use pilotage_runtime::ready;
-use pilotage_sched::{PodInfo, resources::Resources};
-use pilotage_sched_driver::{
-    PodBinder,
-    publish::{EventType, Occurrence, Regarding},
-};
+use pilotage_sched::{PodInfo, PodUid, resources::Resources};
+use pilotage_sched_driver::{PodBinder, publish::EventType};
 use tokio::{
     sync::{mpsc, oneshot},
     time::Instant,
@@ -56,7 +54,7 @@ struct Finished {
 struct Proxy {
     view: ProxyView,
     pod: Arc<Pod>,
-    request: Resources,
+    info: Option<PodInfo>,
     memory: Memory,
     choice: Option<(String, oneshot::Sender<Result<(), GrantFailure>>)>,
     ranking: Vec<Ranked>,
@@ -68,7 +66,7 @@ struct Proxy {
 struct Place {
     shapes: Vec<(i64, Resources)>,
     answered_at: Option<Duration>,
-    /// Pods that were asked there and aren't placed or refused yet.
+    /// Pods that were asked there and may still take room that isn't published as taken.
     outstanding: BTreeSet<String>,
 }
 
@@ -213,17 +211,17 @@ impl Edge {
         let newer =
             |known: &ProxyView| version(&known.resource_version) < version(&view.resource_version);
         match self.proxies.get_mut(&uid) {
-            Some(proxy) if newer(&proxy.view) => (proxy.view, proxy.pod) = (view, pod),
+            Some(proxy) if newer(&proxy.view) => {
+                proxy.info = PodInfo::parse(Arc::clone(&pod)).ok();
+                (proxy.view, proxy.pod) = (view, pod);
+            }
             Some(_) => return,
             None => {
-                // What can't be read of its requests is told by the scheduler's own report.
-                let request = PodInfo::parse(Arc::clone(&pod))
-                    .map(|info| info.requests.total)
-                    .unwrap_or_default();
+                // What can't be read of it is told by the scheduler's own report.
                 let proxy = Proxy {
                     view,
+                    info: PodInfo::parse(Arc::clone(&pod)).ok(),
                     pod,
-                    request,
                     memory: Memory::default(),
                     choice: None,
                     ranking: Vec::new(),
@@ -430,7 +428,8 @@ impl Edge {
             }
         }
         if let Some(note) = tell {
-            self.parts.events.record(waiting(&proxy.pod, &note));
+            let (pod, note) = (&proxy.pod, note.to_string());
+            self.parts.scheduling.record(pod, EventType::Warning, "Waiting", "Scheduling", note);
         }
         match choice {
             ChoiceFate::Undecided => {}
@@ -453,7 +452,7 @@ impl Edge {
             answers: Arc::new(answers),
         };
         if self.parts.board.post(uid, posting) && !settled {
-            self.parts.scheduling.activate(uid);
+            self.parts.scheduling.activate(&PodUid::from(uid));
         }
         for action in actions {
             if let Action::Ask { node } = &action
@@ -484,9 +483,22 @@ impl Edge {
             };
             (node.clone(), room)
         });
-        let feasible = self.parts.scheduling.feasible(&proxy.pod);
-        proxy.ranking = rank(uid, &proxy.request, &feasible, &rooms.collect());
         proxy.ranked_at = Some(now);
+        let Some(info) = &proxy.info else { return };
+        proxy.ranking = match self.parts.scheduling.evaluate(RANKING, info) {
+            Ok(evaluation) => {
+                let feasible: Vec<_> = evaluation
+                    .feasible
+                    .into_iter()
+                    .map(|scored| (scored.node.to_string(), scored.total))
+                    .collect();
+                rank(uid, &info.requests.total, &feasible, &rooms.collect())
+            }
+            Err(error) => {
+                tracing::error!(pod = %uid, %error, "can't rank targets");
+                Vec::new()
+            }
+        };
     }
 
     fn send(&self, uid: &str, action: Action) {
@@ -513,17 +525,6 @@ fn is_outstanding(chaperon: &ChaperonView) -> bool {
         chaperon.class,
         Class::Asked | Class::Reserved(_) | Class::Granted(_) | Class::VoidReserved(_)
     )
-}
-
-fn waiting(pod: &Pod, note: &Note) -> Occurrence {
-    Occurrence {
-        regarding: Regarding::pod(pod),
-        type_: EventType::Warning,
-        reason: "Waiting",
-        action: "Scheduling",
-        note: note.to_string(),
-        controller: keys::PROXY_SCHEDULER.into(),
-    }
 }
 
 /// Versions of one cluster are comparable numbers since Kubernetes 1.35.

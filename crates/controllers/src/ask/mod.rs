@@ -11,28 +11,18 @@ pub mod rbac;
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use pilotage_api::parent::ClusterUid;
 use pilotage_clusters::Registry;
 use pilotage_proxy::{Settings, board::Board};
 use pilotage_runtime::{lease::Leadership, ready};
-use pilotage_sched_driver::publish::Recorder;
+use pilotage_sched_driver::DriverHandle;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 pub use port::Port;
 
 use crate::{feedback::watch_proxies, fleet::Fleet};
-
-/// What the edge wants of the scheduling loop.
-pub trait Scheduling: Send + Sync + 'static {
-    /// Looks at the pod again, without backoff, wherever it waits.
-    fn activate(&self, uid: &str);
-
-    /// Nodes that the pod's constraints allow, with their scores; nothing is taken.
-    fn feasible(&self, pod: &Arc<Pod>) -> Vec<(String, i64)>;
-}
 
 /// What the edge works with.
 pub struct Ask {
@@ -47,13 +37,11 @@ pub struct Ask {
     /// What the scheduler's plugins read.
     pub board: Arc<Board>,
     /// The scheduling loop.
-    pub scheduling: Arc<dyn Scheduling>,
+    pub scheduling: DriverHandle,
     /// Numbers.
     pub settings: Settings,
     /// Whether this process may write.
     pub leadership: Leadership,
-    /// Takes events about pods.
-    pub events: Recorder,
 }
 
 /// Where choices wait for the edge to take them.

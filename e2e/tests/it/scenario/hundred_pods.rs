@@ -1,0 +1,114 @@
+//! A hundred pods and three targets: each runs once, on a real node of the target that its virtual node names.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::{
+    Api,
+    api::{ListParams, PostParams},
+    runtime::watcher,
+};
+use pilotage_testkit::wait_count;
+
+use super::{LIMIT, Shop, TARGETS, elected, is_running, node_of};
+
+const PODS: usize = 100;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hundred_pods_run_once_each_where_their_virtual_node_says() {
+    let shop = Shop::open("hundred").await;
+    let api = shop.pods();
+    let created = (0..PODS).map(|index| {
+        let api = api.clone();
+        async move {
+            let pod = elected(&format!("web-{index:03}"), "250m");
+            api.create(&PostParams::default(), &pod).await.unwrap();
+        }
+    });
+    futures::future::join_all(created).await;
+    let all = watcher::Config::default();
+    let proxies = match wait_count(&api, all, PODS, is_running, LIMIT * 3).await {
+        Ok(proxies) => proxies,
+        Err(error) => panic!("{error}\nlogs: {:#?}", shop.fleet.logs()),
+    };
+
+    // Where each delegate is, as its own cluster says.
+    let mut real = BTreeMap::new();
+    let mut nodes = BTreeMap::new();
+    for target in TARGETS {
+        for pod in shop.pods_in(target).list(&ListParams::default()).await.unwrap() {
+            if let Some(node) = node_of(&pod) {
+                let name = pod.metadata.name.clone().unwrap();
+                let before = real.insert(name, (target, node.to_owned()));
+                assert_eq!(before, None, "no delegate of one name in two targets");
+            }
+        }
+        let api: Api<Node> = Api::all(shop.target(target).plane.admin());
+        let names = api.list(&ListParams::default()).await.unwrap().items.into_iter();
+        nodes.insert(target, names.filter_map(|n| n.metadata.name).collect::<BTreeSet<_>>());
+    }
+    for proxy in &proxies {
+        let (target, node) = &real[&chaperon_name(proxy)];
+        assert_eq!(node_of(proxy), Some(shop.virtual_node(target).as_str()));
+        assert!(nodes[target].contains(node), "{node} is a node of {target}");
+    }
+
+    // Not a last look, but every binding that an API server ever accepted.
+    let mut bindings: BTreeMap<String, usize> = BTreeMap::new();
+    for target in TARGETS {
+        let audit = shop.target(target).plane.audit().unwrap();
+        for entry in audit.entries().await.unwrap() {
+            if entry.is_binding() && entry.namespace == shop.name {
+                *bindings.entry(entry.name).or_default() += 1;
+            }
+        }
+    }
+    let expected = proxies.iter().map(|proxy| (chaperon_name(proxy), 1)).collect();
+    assert_eq!(bindings, expected, "exactly one binding for each pod, over all targets");
+
+    // Losers are released.
+    for target in TARGETS {
+        let mine = |pod: &Pod| {
+            node_of(pod).is_some_and(|_| real[pod.metadata.name.as_ref().unwrap()].0 == target)
+        };
+        let bound = real.values().filter(|(at, _)| *at == target).count();
+        wait_count(&shop.pods_in(target), watcher::Config::default(), bound, mine, LIMIT)
+            .await
+            .unwrap();
+        let chaperons = wait_count(
+            &shop.chaperons_in(target),
+            watcher::Config::default(),
+            bound,
+            |_| true,
+            LIMIT,
+        );
+        chaperons.await.unwrap();
+    }
+    report_requests(&shop).await;
+}
+
+fn chaperon_name(proxy: &Pod) -> String {
+    let meta = &proxy.metadata;
+    pilotage_api::names::chaperon(
+        meta.namespace.as_deref().unwrap(),
+        meta.name.as_deref().unwrap(),
+        meta.uid.as_deref().unwrap(),
+    )
+}
+
+/// Prints what the pods cost, by cluster, user, verb and resource.
+async fn report_requests(shop: &Shop) {
+    for cluster in shop.fleet.all() {
+        let mut table: BTreeMap<(String, String), usize> = BTreeMap::new();
+        for entry in cluster.plane.audit().unwrap().entries().await.unwrap() {
+            let ours = entry.user.contains(":pilotage:") || entry.user.contains(":source");
+            if entry.namespace == shop.name && ours {
+                *table.entry((entry.verb.clone(), entry.full_resource())).or_default() += 1;
+            }
+        }
+        println!("requests in {} for {PODS} pods:", cluster.name());
+        for ((verb, resource), count) in table {
+            println!("  {verb:8} {resource:28} {count}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Scenarios on real control planes: one source, three targets, each part of Pilotage a process under its own role.
+//!
+//! All tests share one fleet and keep to a namespace of their own; what needs more starts its own clusters.
+
+mod admission;
+mod hundred_pods;
+mod lifecycle;
+mod live_targets;
+mod nowhere;
+mod two_sources;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams, PostParams},
+};
+use pilotage_api::{PodChaperon, keys, names};
+use pilotage_e2e::fleet::{Cluster, Fleet, Spec};
+use pilotage_testkit::{TestNamespace, build, plane::audit::Policy, shared, wait_for, wait_gone};
+use tokio::sync::OnceCell;
+
+/// How long a step may take on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The names of the shared targets.
+const TARGETS: [&str; 3] = ["east", "north", "west"];
+
+/// Two nodes of four cores.
+fn small_nodes(prefix: &str) -> Vec<Node> {
+    build::nodes(prefix, 2, |node| node.cpu("4").memory("16Gi").pods(110))
+}
+
+/// The fleet that all tests share; the process's end ends it.
+async fn shared_fleet() -> &'static Fleet {
+    static FLEET: OnceCell<Fleet> = OnceCell::const_new();
+    FLEET
+        .get_or_init(|| async {
+            let mut spec = Spec::new().source(|plane| plane.audit(Policy::Writes));
+            for name in TARGETS {
+                let nodes = build::nodes(name, 4, |node| node.cpu("4").memory("16Gi").pods(110));
+                let plane = pilotage_testkit::ControlPlane::builder(name)
+                    .controller_manager()
+                    .kwok(nodes)
+                    .audit(Policy::Writes);
+                spec = spec.target_plane(plane);
+            }
+            shared::runtime().unwrap().spawn(started(spec)).await.unwrap()
+        })
+        .await
+}
+
+/// A fleet with Pilotage in it.
+async fn started(spec: Spec) -> Fleet {
+    let mut fleet = spec.start().await.unwrap();
+    if let Err(error) = fleet.install().await {
+        panic!("{error}\nlogs: {:#?}", fleet.logs());
+    }
+    fleet
+}
+
+/// A namespace of one name in some clusters, from which pods are delegated.
+struct Shop {
+    name: String,
+    fleet: &'static Fleet,
+    // They go when this value goes.
+    _namespaces: Vec<TestNamespace>,
+}
+
+impl Shop {
+    /// In all clusters of the shared fleet, connected.
+    async fn open(prefix: &str) -> Self {
+        let fleet = shared_fleet().await;
+        let shop = Self::unconnected(fleet, prefix).await;
+        fleet.connect(&shop.name).await.unwrap();
+        shop
+    }
+
+    /// In all clusters of a fleet; no Target yet.
+    async fn unconnected(fleet: &'static Fleet, prefix: &str) -> Self {
+        let name = format!("{prefix}-{}", pilotage_testkit::unique());
+        let mut namespaces = Vec::new();
+        for cluster in fleet.all() {
+            let namespace = cluster.plane.named_namespace(&name, BTreeMap::new()).await.unwrap();
+            namespaces.push(namespace);
+        }
+        Self { name, fleet, _namespaces: namespaces }
+    }
+
+    fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.fleet.source.plane.admin(), &self.name)
+    }
+
+    fn target(&self, name: &str) -> &'static Cluster {
+        self.fleet.target(name).unwrap()
+    }
+
+    fn pods_in(&self, target: &str) -> Api<Pod> {
+        Api::namespaced(self.target(target).plane.admin(), &self.name)
+    }
+
+    fn chaperons_in(&self, target: &str) -> Api<PodChaperon> {
+        Api::namespaced(self.target(target).plane.admin(), &self.name)
+    }
+
+    fn virtual_node(&self, target: &str) -> String {
+        names::virtual_node(Some(&self.name), target)
+    }
+
+    async fn create(&self, pod: &Pod) -> Pod {
+        self.pods().create(&PostParams::default(), pod).await.unwrap()
+    }
+
+    /// Waits until the proxy says Running.
+    async fn running(&self, name: &str) -> Pod {
+        match wait_for(&self.pods(), name, is_running, LIMIT).await {
+            Ok(pod) => pod,
+            Err(error) => panic!("{error}\nlogs: {:#?}", self.fleet.logs()),
+        }
+    }
+
+    /// The delegate of a running proxy, with the target where it runs.
+    async fn delegate(&self, proxy: &Pod) -> (&'static str, Pod) {
+        let uid = proxy.metadata.uid.as_deref().unwrap();
+        let selector = ListParams::default().labels(&format!("{}={uid}", keys::PARENT_UID));
+        let mut found = Vec::new();
+        for cluster in &self.fleet.targets {
+            let pods = self.pods_in(cluster.name()).list(&selector).await.unwrap();
+            found.extend(pods.items.into_iter().map(|pod| (cluster.name(), pod)));
+        }
+        found.retain(|(_, pod)| node_of(pod).is_some());
+        assert_eq!(found.len(), 1, "one bound delegate, not {}", found.len());
+        found.remove(0)
+    }
+
+    async fn delete(&self, name: &str) {
+        self.pods().delete(name, &DeleteParams::default()).await.unwrap();
+        wait_gone(&self.pods(), name, LIMIT).await.unwrap();
+    }
+}
+
+fn is_running(pod: &Pod) -> bool {
+    pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running")
+}
+
+fn node_of(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.node_name.as_deref().filter(|node| !node.is_empty())
+}
+
+/// Status, reason and message of the pod's `PodScheduled` condition.
+fn scheduled(pod: &Pod) -> Option<(&str, &str, &str)> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let condition = conditions.iter().find(|condition| condition.type_ == "PodScheduled")?;
+    Some((
+        &condition.status,
+        condition.reason.as_deref().unwrap_or_default(),
+        condition.message.as_deref().unwrap_or_default(),
+    ))
+}
+
+/// An ordinary elected pod that asks for this much CPU.
+fn elected(name: &str, cpu: &str) -> Pod {
+    build::pod(name).elect().request("cpu", cpu).build()
+}
+
+/// Keeps a value for the rest of the process, for fleets that a test starts for itself.
+fn leaked(fleet: Fleet) -> &'static Fleet {
+    Box::leak(Box::new(fleet))
+}

@@ -1,0 +1,60 @@
+//! Pods that fit nowhere are told why, one short reason a target, and go on when room comes.
+
+use k8s_openapi::api::core::v1::Pod;
+use pilotage_api::keys;
+use pilotage_testkit::{build, wait_for};
+
+use super::{LIMIT, Shop, TARGETS, elected, scheduled};
+
+fn is_told(pod: &Pod) -> bool {
+    scheduled(pod).is_some_and(|(status, reason, message)| {
+        let told = TARGETS.iter().all(|target| message.contains(target));
+        status == "False" && reason == "Unschedulable" && told
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_fits_nowhere_says_why_and_runs_when_a_node_comes() {
+    let shop = Shop::open("nowhere").await;
+    shop.create(&elected("giant", "64")).await;
+    let pod = match wait_for(&shop.pods(), "giant", is_told, LIMIT).await {
+        Ok(pod) => pod,
+        Err(error) => panic!("{error}\nlogs: {:#?}", shop.fleet.logs()),
+    };
+    let (_, _, message) = scheduled(&pod).unwrap();
+    for target in TARGETS {
+        let reason = format!("{} refused: 4 Insufficient cpu", shop.virtual_node(target));
+        assert!(message.contains(&reason), "{message}");
+    }
+    let described = shop
+        .fleet
+        .source
+        .plane
+        .kubectl(&["-n", &shop.name, "describe", "pod", "giant"])
+        .await
+        .unwrap();
+    assert!(described.contains("FailedScheduling"), "{described}");
+
+    let node = build::node("giant-node").cpu("96").memory("256Gi").pods(10).build();
+    shop.target("west").plane.add_nodes([node]).await.unwrap();
+    let proxy = shop.running("giant").await;
+    let (target, delegate) = shop.delegate(&proxy).await;
+    assert_eq!((target, super::node_of(&delegate)), ("west", Some("giant-node")));
+    shop.delete("giant").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_names_our_scheduler_without_manifest_is_told_why_it_waits() {
+    let shop = Shop::open("unmanaged").await;
+    let pod = build::pod("stray").scheduler(keys::PROXY_SCHEDULER).build();
+    shop.create(&pod).await;
+    let events: kube::Api<k8s_openapi::api::events::v1::Event> =
+        kube::Api::namespaced(shop.fleet.source.plane.admin(), &shop.name);
+    let tells = |event: &k8s_openapi::api::events::v1::Event| {
+        let about = event.regarding.as_ref().and_then(|object| object.name.as_deref());
+        let note = event.note.as_deref().unwrap_or_default();
+        about == Some("stray") && note.contains("was not admitted by the Pilotage webhook")
+    };
+    let selection = kube::runtime::watcher::Config::default();
+    pilotage_testkit::wait_count(&events, selection, 1, tells, LIMIT).await.unwrap();
+}
