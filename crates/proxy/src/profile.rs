@@ -6,6 +6,10 @@ use pilotage_api::keys;
 use pilotage_sched::{
     EnqueueExtensions, EventKind, Plugin, PluginName, PodInfo, PreEnqueue, Profile, ProfileBuilder,
     ProfileError, Status, Verdict,
+    plugins::{
+        NodeAffinity, NodeName, NodeResourcesFit, NodeUnschedulable, PrioritySort, SchedulingGates,
+        TaintToleration,
+    },
 };
 
 use crate::{
@@ -39,24 +43,86 @@ impl PreEnqueue for RankingOnly {
     }
 }
 
-/// Both profiles; `stock` adds the plugins that they share with a plain scheduler, except for Bind.
+/// Both profiles.
+///
+/// They have the stock plugins with the stock weights, except that `NodeResourcesFit` only scores: a virtual node shows
+/// a sum that may be old, and a target that could grow must be asked to do so. Whether a pod fits is the target's answer.
 pub fn profiles(
-    stock: impl Fn(ProfileBuilder) -> ProfileBuilder,
     board: &Arc<Board>,
     grants: Arc<dyn Grants>,
 ) -> Result<[Arc<Profile>; 2], ProfileError> {
     let answers = Arc::new(CandidateAnswers::new(Arc::clone(board)));
     let bind = Arc::new(GrantBind::new(grants));
-    let base = |name: &str| {
-        let builder = ProfileBuilder::new(name).mandatory_filter(Arc::new(VirtualNode));
-        stock(builder).bind(bind.clone())
+    let stock = |name: &str| {
+        let taints = Arc::new(TaintToleration);
+        let affinity = Arc::new(NodeAffinity::default());
+        ProfileBuilder::new(name)
+            .pre_enqueue(Arc::new(SchedulingGates))
+            .queue_sort(Arc::new(PrioritySort))
+            .mandatory_filter(Arc::new(VirtualNode))
+            .filter(Arc::new(NodeUnschedulable))
+            .filter(Arc::new(NodeName))
+            .filter(taints.clone())
+            .score(taints, 3)
+            .pre_filter(affinity.clone())
+            .filter(affinity.clone())
+            .pre_score(affinity.clone())
+            .score(affinity, 2)
+            .score(Arc::new(NodeResourcesFit::default()), 1)
+            .bind(bind.clone())
     };
     Ok([
-        base(keys::PROXY_SCHEDULER)
+        stock(keys::PROXY_SCHEDULER)
             .pre_enqueue(answers.clone())
             .pre_filter(answers.clone())
-            .mandatory_filter(answers)
+            // Last, so that a target is said to have refused only if nothing else speaks against it.
+            .filter(answers)
             .build()?,
-        base(RANKING).pre_enqueue(Arc::new(RankingOnly)).build()?,
+        stock(RANKING).pre_enqueue(Arc::new(RankingOnly)).build()?,
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::future::BoxFuture;
+
+    use super::*;
+    use crate::plugins::GrantFailure;
+
+    struct Nobody;
+
+    impl Grants for Nobody {
+        fn grant<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<(), GrantFailure>> {
+            Box::pin(async { Err(GrantFailure::Ending) })
+        }
+    }
+
+    #[test]
+    fn the_guard_runs_first_and_only_the_scheduling_profile_reads_answers() {
+        let [scheduling, ranking] = profiles(&Arc::default(), Arc::new(Nobody)).unwrap();
+        let filters = |profile: &Profile| {
+            profile
+                .filters()
+                .iter()
+                .map(|filter| filter.name())
+                .collect::<Vec<_>>()
+        };
+        let guarded = filters(&scheduling);
+        assert_eq!(guarded.last(), Some(&"CandidateAnswers"));
+        assert_eq!(
+            guarded.iter().position(|name| *name == "VirtualNode"),
+            Some(1)
+        );
+        assert!(!filters(&ranking).contains(&"CandidateAnswers"));
+    }
+
+    #[test]
+    fn no_configuration_switches_the_guard_off() {
+        let builder = ProfileBuilder::new("p")
+            .queue_sort(Arc::new(PrioritySort))
+            .mandatory_filter(Arc::new(VirtualNode))
+            .bind(Arc::new(GrantBind::new(Arc::new(Nobody))));
+        let error = builder.disable("VirtualNode").build().unwrap_err();
+        assert!(matches!(error, ProfileError::Mandatory { .. }));
+    }
 }
