@@ -1,1 +1,27 @@
-//! The mutating webhook: pure mutate, handler, server, its own certificates.
+//! The mutating webhook: an elected pod becomes a proxy pod, which only fits virtual nodes.
+//!
+//! | module | owns |
+//! | --- | --- |
+//! | [`mutate`], [`owned`], [`denial`] | what becomes of a pod, and why one is refused: pure |
+//! | [`review`], [`router`] | admission reviews, and the HTTP route for them |
+//! | [`objects`] | the admission configuration and the policy that guards proxy pods: pure |
+//! | [`install`] | keeping them installed |
+//! | [`certs`] | the own CA and the serving certificate |
+//! | [`args`], [`rbac`], [`metrics`], [`run`] | flags, rights, metrics and wiring |
+
+pub mod args;
+pub mod certs;
+pub mod denial;
+pub mod install;
+pub mod metrics;
+pub mod mutate;
+pub mod objects;
+pub mod owned;
+pub mod rbac;
+pub mod review;
+pub mod router;
+pub mod run;
+
+pub use args::{Options, WebhookArgs};
+pub use metrics::Metrics;
+pub use run::{RunError, run};

@@ -12,6 +12,7 @@ use serde_json::Value;
 macro_rules! strict {
     ($($(#[$doc:meta])* struct $name:ident { $($field:ident: $type:ty,)* })*) => { $(
         $(#[$doc])*
+        #[allow(clippy::struct_field_names, reason = "they are Kubernetes' names")]
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
         #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
         struct $name {
@@ -127,6 +128,8 @@ impl Fragment {
         let options = serde_saphyr::options! {
             // Kubernetes takes no number or boolean for a string either.
             no_schema: true,
+            // But `y` and `on` are words, as in YAML 1.2.
+            strict_booleans: true,
             reject_unsupported_tags: true,
         };
         let fragment: Option<Self> = serde_saphyr::from_str_with_options(text, options)?;

@@ -149,3 +149,9 @@ fn real_nodes_cannot_be_selected() {
     );
     assert!(fragment(&format!("nodeSelector: {{{}: admiralty}}", keys::PROVIDER)).is_ok());
 }
+
+#[test]
+fn words_that_only_old_yaml_takes_for_booleans_are_words() {
+    let constraints = fragment("nodeSelector: {zone: y, power: on}").unwrap();
+    assert_eq!(json!(constraints.node_selector), json!({ "zone": "y", "power": "on" }));
+}

@@ -1,0 +1,102 @@
+//! Why a pod is refused, in words for its author: `kubectl` and the events of a `ReplicaSet` show them as they are.
+
+use pilotage_api::keys;
+use pilotage_model::constraints::ConstraintError;
+use pilotage_model::manifest::ManifestError;
+use thiserror::Error;
+
+/// Longest total of all annotations' keys and values that the API server takes, in bytes.
+pub const ANNOTATIONS_LIMIT: usize = 256 * 1024;
+
+/// Why an elected pod is refused.
+#[derive(Debug, Clone, Error, PartialEq, Eq)]
+pub enum Denial {
+    /// It names its node.
+    #[error(
+        "spec.nodeName is {0:?}, but the pod is elected (annotation {elect}): a pod that names its node skips every \
+         scheduler and would run on that very node. Leave spec.nodeName out to run it in another cluster, or the \
+         annotation to run it here",
+        elect = keys::ELECT
+    )]
+    NodeName(String),
+    /// It came with a manifest that this webhook did not write.
+    #[error(
+        "annotation {key} is written by Pilotage alone, and this pod was sent with it; if you copied a pod that ran \
+         before, create it from its original manifest instead, or take its spec back from that annotation",
+        key = keys::SOURCE_POD_MANIFEST
+    )]
+    ManifestForged,
+    /// It came with a record, which names somebody else's candidate.
+    #[error(
+        "annotation {key} is written by Pilotage alone: leave it out (it belongs to a pod that was made before)",
+        key = keys::GRANTED_TO
+    )]
+    RecordForged,
+    /// The manifest that this webhook wrote was damaged by another one.
+    #[error("another admission webhook damaged what Pilotage saved: {0}")]
+    ManifestDamaged(ManifestError),
+    /// It isn't even a pod.
+    #[error("an elected pod can't be saved: {0}")]
+    NoPod(ManifestError),
+    /// It already goes to our scheduler, but nothing says what to delegate.
+    #[error(
+        "spec.schedulerName is {name:?}, which Pilotage sets itself, but annotation {key} is missing: leave \
+         schedulerName out of an elected pod; if you didn't set it, another admission webhook removed the annotation",
+        name = keys::PROXY_SCHEDULER,
+        key = keys::SOURCE_POD_MANIFEST
+    )]
+    SchedulerTaken,
+    /// Its constraints can't be used.
+    #[error(transparent)]
+    Constraints(#[from] ConstraintError),
+    /// With its manifest saved, its annotations would be too long for the API server.
+    #[error(
+        "the pod is too large to be elected: its annotations, with its own manifest among them, would take {size} \
+         bytes, and the API server takes {limit}. `kubectl apply --server-side` saves the copy that plain apply keeps",
+        limit = ANNOTATIONS_LIMIT
+    )]
+    TooLarge {
+        /// Bytes of all annotations.
+        size: usize,
+    },
+    /// An update would change what runs in the target.
+    #[error(
+        "annotation {key} is what runs in the target cluster; it can't be changed, added or removed once the pod \
+         exists. Delete the pod and create it anew",
+        key = keys::SOURCE_POD_MANIFEST
+    )]
+    ManifestChanged,
+}
+
+impl Denial {
+    /// One word for metrics and for the status' reason.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NodeName(_) => "NodeName",
+            Self::ManifestForged => "ManifestForged",
+            Self::RecordForged => "RecordForged",
+            Self::ManifestDamaged(_) => "ManifestDamaged",
+            Self::NoPod(_) => "NoPod",
+            Self::SchedulerTaken => "SchedulerTaken",
+            Self::Constraints(_) => "Constraints",
+            Self::TooLarge { .. } => "TooLarge",
+            Self::ManifestChanged => "ManifestChanged",
+        }
+    }
+
+    /// HTTP status and Kubernetes reason of the answer: 422 for what its author can mend in the pod's own fields, 403
+    /// for what nobody may do.
+    pub fn status(&self) -> (u16, &'static str) {
+        match self {
+            Self::NodeName(_)
+            | Self::NoPod(_)
+            | Self::SchedulerTaken
+            | Self::Constraints(_)
+            | Self::TooLarge { .. } => (422, "Invalid"),
+            Self::ManifestForged
+            | Self::RecordForged
+            | Self::ManifestDamaged(_)
+            | Self::ManifestChanged => (403, "Forbidden"),
+        }
+    }
+}

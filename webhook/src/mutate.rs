@@ -1,0 +1,126 @@
+//! The mutation itself, pure: an elected pod becomes a proxy pod, any other stays as it is.
+//!
+//! **Whose manifest is it?** The API server calls again when another webhook changed the pod after us, so a pod with a
+//! manifest may be our own work; a user may also send a ready-made proxy with a manifest that no admission ever saw.
+//! A request's UID tells nothing (each call has its own). But the API server works out `metadata.managedFields` from
+//! what the *client* sent, before the first webhook runs, and doesn't touch it again during admission: an annotation
+//! that some manager owns was in the request, one that nobody owns was added since. Clients can't take fields off that
+//! list, only add to it. So a manifest that a manager owns is forged, and so is one on a pod without any managed
+//! fields, where nothing can be told. This holds at creation, which is all that this webhook is called for.
+//!
+//! **What is ours in it?** The fields in [`owned::SPEC_FIELDS`], our label and finalizer: these are restored from the
+//! manifest on each call. All others are taken from the pod on each call, so what others inject reaches the delegate.
+//! What another webhook did to an owned field after our first call is lost; that is why our configuration's name sorts
+//! behind others'.
+
+use json_patch::Patch;
+use pilotage_api::keys;
+use pilotage_model::constraints::ProxyConstraints;
+use pilotage_model::manifest::{self, SourcePod};
+use serde_json::Value;
+
+use crate::denial::{ANNOTATIONS_LIMIT, Denial};
+use crate::owned;
+
+/// What becomes of a pod that is being created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mutation {
+    /// Not elected: nothing is done.
+    None,
+    /// It is, or becomes with this patch, a proxy pod. The patch is empty if nothing is left to do.
+    Proxy(Patch),
+}
+
+impl Mutation {
+    /// The patch, empty if there is nothing to do.
+    pub fn patch(&self) -> Patch {
+        match self {
+            Self::None => Patch::default(),
+            Self::Proxy(patch) => patch.clone(),
+        }
+    }
+}
+
+/// Whether a pod's author wants it delegated.
+pub fn is_elected(pod: &Value) -> bool {
+    pod["metadata"]["annotations"].get(keys::ELECT).is_some()
+}
+
+/// What to do with a pod that is being created. Applied to its own result it does nothing more.
+pub fn mutate(pod: &Value) -> Result<Mutation, Denial> {
+    if !is_elected(pod) {
+        return Ok(Mutation::None);
+    }
+    if let Some(node) = pod["spec"]["nodeName"]
+        .as_str()
+        .filter(|node| !node.is_empty())
+    {
+        return Err(Denial::NodeName(node.to_owned()));
+    }
+    if pod["metadata"]["annotations"]
+        .get(keys::GRANTED_TO)
+        .is_some()
+    {
+        return Err(Denial::RecordForged);
+    }
+    let after = proxy(pod)?;
+    Ok(Mutation::Proxy(json_patch::diff(pod, &after)))
+}
+
+/// What to say to an update from `old` to `new`.
+pub fn check_update(old: &Value, new: &Value) -> Result<(), Denial> {
+    let manifest = |pod: &Value| {
+        pod["metadata"]["annotations"]
+            .get(keys::SOURCE_POD_MANIFEST)
+            .cloned()
+    };
+    if manifest(old) == manifest(new) {
+        Ok(())
+    } else {
+        Err(Denial::ManifestChanged)
+    }
+}
+
+fn proxy(pod: &Value) -> Result<Value, Denial> {
+    let saved = match pod["metadata"]["annotations"].get(keys::SOURCE_POD_MANIFEST) {
+        None if pod["spec"]["schedulerName"] == keys::PROXY_SCHEDULER => {
+            return Err(Denial::SchedulerTaken);
+        }
+        None => None,
+        Some(_) if sent_with_manifest(pod) => return Err(Denial::ManifestForged),
+        Some(_) => Some(manifest::from_proxy(pod).map_err(Denial::ManifestDamaged)?),
+    };
+    let source = match &saved {
+        None => owned::without_system_fields(pod),
+        Some(saved) => owned::restore(pod, saved.value()),
+    };
+    let source = SourcePod::new(source).map_err(Denial::NoPod)?;
+    let constraints = ProxyConstraints::of(source.value())?;
+    let manifest = match manifest::text_of(pod) {
+        // An equal manifest keeps its text, however it was written.
+        Some(text) if saved.as_ref() == Some(&source) => text.to_owned(),
+        _ => source.render().map_err(Denial::NoPod)?,
+    };
+    let mut after = pod.clone();
+    owned::set(&mut after, source.value(), &manifest, constraints);
+    let size = owned::annotation_bytes(&after);
+    if size > ANNOTATIONS_LIMIT {
+        return Err(Denial::TooLarge { size });
+    }
+    Ok(after)
+}
+
+/// Whether the client sent the manifest, or nothing tells that it did not.
+fn sent_with_manifest(pod: &Value) -> bool {
+    let managers = pod["metadata"]["managedFields"].as_array();
+    let field = format!("f:{}", keys::SOURCE_POD_MANIFEST);
+    let owns = |manager: &Value| {
+        manager["fieldsV1"]["f:metadata"]["f:annotations"]
+            .get(&field)
+            .is_some()
+    };
+    managers.is_none_or(|managers| managers.is_empty() || managers.iter().any(owns))
+}
+
+#[cfg(test)]
+mod tests;

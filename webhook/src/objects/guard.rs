@@ -1,0 +1,159 @@
+//! The guard: a ValidatingAdmissionPolicy that sees pods after all mutations and needs no server of ours.
+//!
+//! An elected pod that is no proxy, because another webhook undid our work or ours was not called, never gets in; and
+//! the manifest, which says what runs in the target, is the webhook's work or absent, and never changes.
+
+use pilotage_api::keys;
+use serde_json::{Value, json};
+
+use super::{POLICY, labels};
+
+/// The policy.
+pub(super) fn policy() -> Value {
+    let is_create = "request.operation == 'CREATE'";
+    let proxy = "!variables.mustBeProxy";
+    let has = |object: &str, key: &str| {
+        format!("'{key}' in {object}.metadata.?annotations.orValue({{}})")
+    };
+    let (elect, manifest, record) = (keys::ELECT, keys::SOURCE_POD_MANIFEST, keys::GRANTED_TO);
+    let concerned = format!(
+        "{} || {} || ({is_create} ? ({}) : ({}))",
+        has("object", manifest),
+        has("object", record),
+        has("object", elect),
+        has("oldObject", manifest),
+    );
+    let undone = "Another admission webhook undid what Pilotage set: let it skip pods with that annotation, or call it \
+                  before Pilotage's.";
+    let elected = format!("This pod is elected to run in another cluster (annotation {elect})");
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": { "name": POLICY, "labels": labels() },
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {
+                "matchPolicy": "Equivalent",
+                "namespaceSelector": {},
+                "objectSelector": {},
+                "resourceRules": [
+                    {
+                        "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"],
+                        "resources": ["pods"], "scope": "Namespaced",
+                    },
+                    {
+                        // An update of the status may carry annotations too.
+                        "apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"],
+                        "resources": ["pods/status"], "scope": "Namespaced",
+                    },
+                ],
+            },
+            "matchConditions": [{ "name": "concerns-pilotage", "expression": concerned }],
+            "variables": [
+                { "name": "annotations", "expression": "object.metadata.?annotations.orValue({})" },
+                {
+                    "name": "enabled",
+                    "expression": format!(
+                        "namespaceObject.metadata.?labels.orValue({{}})[?'{}'].orValue('') == '{}'",
+                        keys::NAMESPACE_LABEL, keys::NAMESPACE_LABEL_VALUE
+                    ),
+                },
+                {
+                    "name": "mustBeProxy",
+                    "expression": format!("{is_create} && variables.enabled && '{elect}' in variables.annotations"),
+                },
+            ],
+            "validations": [
+                {
+                    "expression": format!(
+                        "{is_create} || variables.annotations[?'{manifest}'] == \
+                         oldObject.metadata.?annotations.orValue({{}})[?'{manifest}']"
+                    ),
+                    "message": format!(
+                        "annotation {manifest} is what runs in the target cluster; it can't be changed, added or \
+                         removed once the pod exists. Delete the pod and create it anew."
+                    ),
+                    "reason": "Forbidden",
+                },
+                {
+                    "expression": format!(
+                        "!({is_create}) || variables.mustBeProxy || !('{manifest}' in variables.annotations)"
+                    ),
+                    "message": format!(
+                        "annotation {manifest} is written by Pilotage alone, to pods with annotation {elect} in \
+                         namespaces with label {}={}: leave it out.",
+                        keys::NAMESPACE_LABEL, keys::NAMESPACE_LABEL_VALUE
+                    ),
+                    "reason": "Forbidden",
+                },
+                {
+                    "expression": format!("!({is_create}) || !('{record}' in variables.annotations)"),
+                    "message": format!("annotation {record} is written by Pilotage alone: leave it out."),
+                    "reason": "Forbidden",
+                },
+                {
+                    "expression": format!("{proxy} || '{manifest}' in variables.annotations"),
+                    "message": format!(
+                        "{elected}, but Pilotage's webhook was not called for it, or its work was removed. If another \
+                         admission webhook adds that annotation, it must be called before Pilotage's \
+                         (they are called in the order of their configurations' names)."
+                    ),
+                    "reason": "Invalid",
+                },
+                {
+                    "expression": format!("{proxy} || object.spec.?schedulerName.orValue('') == '{}'", keys::PROXY_SCHEDULER),
+                    "messageExpression": format!(
+                        "'{elected}, so spec.schedulerName must be {}, but is ' + object.spec.?schedulerName.orValue('empty') + '. {}'",
+                        keys::PROXY_SCHEDULER, quoted(undone)
+                    ),
+                    "message": format!("{elected}, so spec.schedulerName must be {}. {undone}", keys::PROXY_SCHEDULER),
+                    "reason": "Invalid",
+                },
+                {
+                    "expression": format!("{proxy} || object.spec.?nodeName.orValue('') == ''"),
+                    "message": format!(
+                        "{elected}, so spec.nodeName must be empty: a pod that names its node skips every scheduler."
+                    ),
+                    "reason": "Invalid",
+                },
+                {
+                    "expression": format!(
+                        "{proxy} || object.spec.?nodeSelector.orValue({{}})[?'{}'].orValue('') == '{}'",
+                        keys::PROVIDER, keys::PROVIDER_VALUE
+                    ),
+                    "message": format!(
+                        "{elected}, so spec.nodeSelector must keep it off real nodes with {}={}. {undone}",
+                        keys::PROVIDER, keys::PROVIDER_VALUE
+                    ),
+                    "reason": "Invalid",
+                },
+                {
+                    "expression": format!(
+                        "{proxy} || '{}' in object.metadata.?finalizers.orValue([])", keys::DELEGATE_GONE
+                    ),
+                    "message": format!(
+                        "{elected}, so metadata.finalizers must have {}, which keeps it until nothing of it runs any \
+                         more. {undone}",
+                        keys::DELEGATE_GONE
+                    ),
+                    "reason": "Invalid",
+                },
+            ],
+        },
+    })
+}
+
+/// The binding: everywhere, and deny.
+pub(super) fn binding() -> Value {
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": { "name": POLICY, "labels": labels() },
+        "spec": { "policyName": POLICY, "validationActions": ["Deny"] },
+    })
+}
+
+/// Text as a part of a CEL string in single quotes.
+fn quoted(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('\'', "\\'")
+}

@@ -1,0 +1,55 @@
+//! The webhook's HTTP routes, without port and TLS.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use serde_json::Value;
+
+use crate::metrics::Metrics;
+use crate::review;
+
+/// Where the API server asks; as in Admiralty.
+pub const PATH: &str = "/mutate--v1-pod";
+/// Longest review, in bytes. An object is at most 3 MiB, and a review of an update holds two.
+const BODY_LIMIT: usize = 8 * 1024 * 1024;
+
+/// The routes.
+pub fn router(metrics: Arc<Metrics>) -> Router {
+    Router::new()
+        .route(PATH, post(mutate))
+        .layer(DefaultBodyLimit::max(BODY_LIMIT))
+        .with_state(metrics)
+}
+
+async fn mutate(State(metrics): State<Arc<Metrics>>, headers: HeaderMap, body: Bytes) -> Response {
+    let content_type = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    if content_type
+        .split(';')
+        .next()
+        .is_none_or(|kind| kind.trim() != "application/json")
+    {
+        let text = format!("content type {content_type:?} isn't application/json");
+        return (StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into_response();
+    }
+    let begun = Instant::now();
+    let answer = review::answer(&body);
+    metrics.answered(answer.outcome, begun.elapsed());
+    json_response(&answer.body)
+}
+
+fn json_response(body: &Value) -> Response {
+    ([(CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,254 @@
+use axum::body::{Body, to_bytes};
+use axum::http::Request;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use pilotage_api::keys;
+use prometheus_client::registry::Registry;
+use serde_json::json;
+use tower::ServiceExt;
+
+use super::*;
+
+struct Reply {
+    status: u16,
+    text: String,
+    metrics: String,
+}
+
+impl Reply {
+    fn response(&self) -> Value {
+        let review: Value =
+            serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {}", self.text));
+        assert_eq!(review["apiVersion"], "admission.k8s.io/v1");
+        assert_eq!(review["kind"], "AdmissionReview");
+        review["response"].clone()
+    }
+
+    fn message(&self) -> String {
+        self.response()["status"]["message"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    }
+}
+
+async fn send(request: Request<Body>) -> Reply {
+    let mut registry = Registry::default();
+    let metrics = Arc::new(Metrics::register(&mut registry));
+    let response = router(metrics).oneshot(request).await.unwrap();
+    let status = response.status().as_u16();
+    let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    let mut metrics = String::new();
+    prometheus_client::encoding::text::encode(&mut metrics, &registry).unwrap();
+    Reply {
+        status,
+        text: String::from_utf8(body.to_vec()).unwrap(),
+        metrics,
+    }
+}
+
+async fn ask(body: impl Into<Body>) -> Reply {
+    send(
+        Request::post(PATH)
+            .header(CONTENT_TYPE, "application/json")
+            .body(body.into())
+            .unwrap(),
+    )
+    .await
+}
+
+fn create() -> Value {
+    serde_json::from_str(include_str!("../../tests/data/create-elected-pod.json")).unwrap()
+}
+
+fn changed(change: impl FnOnce(&mut Value)) -> String {
+    let mut review = create();
+    change(&mut review["request"]);
+    review.to_string()
+}
+
+#[tokio::test]
+async fn an_elected_pod_is_patched() {
+    let reply = ask(create().to_string()).await;
+    let response = reply.response();
+    assert_eq!((reply.status, &response["allowed"]), (200, &json!(true)));
+    assert_eq!(response["uid"], create()["request"]["uid"]);
+    assert_eq!(response["patchType"], "JSONPatch");
+    let patch = STANDARD
+        .decode(response["patch"].as_str().unwrap())
+        .unwrap();
+    let patch: json_patch::Patch = serde_json::from_slice(&patch).unwrap();
+    let mut pod = create()["request"]["object"].clone();
+    json_patch::patch(&mut pod, &patch).unwrap();
+    insta::assert_yaml_snapshot!("captured_proxy", pod);
+    assert!(
+        reply
+            .metrics
+            .contains("pilotage_webhook_requests_total{outcome=\"mutated\",reason=\"\"} 1"),
+        "{}",
+        reply.metrics
+    );
+    assert!(
+        reply
+            .metrics
+            .contains("pilotage_webhook_request_duration_seconds_count 1"),
+        "{}",
+        reply.metrics
+    );
+
+    let again = changed(|request| request["object"] = pod);
+    let response = ask(again).await.response();
+    assert_eq!(
+        (&response["allowed"], response.get("patch")),
+        (&json!(true), None)
+    );
+}
+
+#[tokio::test]
+async fn dry_run_is_answered_alike() {
+    let real = ask(create().to_string()).await.response();
+    let dry = ask(changed(|request| request["dryRun"] = true.into()))
+        .await
+        .response();
+    assert_eq!(real, dry);
+}
+
+#[tokio::test]
+async fn refusals_say_why() {
+    let reply = ask(changed(|request| {
+        request["object"]["metadata"]["annotations"][keys::PROXY_CONSTRAINTS] =
+            "affinities: {}".into();
+    }))
+    .await;
+    let status = &reply.response()["status"];
+    assert_eq!(
+        (reply.status, &reply.response()["allowed"]),
+        (200, &json!(false))
+    );
+    assert_eq!(
+        (&status["code"], &status["reason"]),
+        (&json!(422), &json!("Invalid"))
+    );
+    assert!(
+        reply.message().contains("line 1, column 1"),
+        "{}",
+        reply.message()
+    );
+    assert!(
+        reply
+            .metrics
+            .contains("{outcome=\"denied\",reason=\"Constraints\"} 1"),
+        "{}",
+        reply.metrics
+    );
+}
+
+#[tokio::test]
+async fn what_is_not_for_us_is_left_alone() {
+    for (case, body) in [
+        (
+            "a subresource",
+            changed(|request| request["subResource"] = "status".into()),
+        ),
+        (
+            "a deletion",
+            changed(|request| {
+                request["operation"] = "DELETE".into();
+                request["object"] = Value::Null;
+            }),
+        ),
+        (
+            "an update",
+            changed(|request| {
+                request["operation"] = "UPDATE".into();
+                request["oldObject"] = request["object"].clone();
+            }),
+        ),
+        (
+            "not elected",
+            changed(|request| request["object"]["metadata"]["annotations"] = Value::Null),
+        ),
+    ] {
+        let response = ask(body).await.response();
+        assert_eq!(
+            (&response["allowed"], response.get("patch")),
+            (&json!(true), None),
+            "{case}"
+        );
+    }
+    let rewritten = changed(|request| {
+        request["operation"] = "UPDATE".into();
+        request["oldObject"] = request["object"].clone();
+        request["object"]["metadata"]["annotations"][keys::SOURCE_POD_MANIFEST] = "{}".into();
+    });
+    assert!(ask(rewritten).await.message().contains("can't be changed"));
+}
+
+#[tokio::test]
+async fn a_malformed_question_is_answered_with_what_is_wrong() {
+    for (body, want) in [
+        (String::new(), "no AdmissionReview: EOF"),
+        ("{".to_owned(), "no AdmissionReview"),
+        ("{}".to_owned(), "apiVersion"),
+        (
+            json!({ "apiVersion": "v1", "kind": "Pod" }).to_string(),
+            "Pod of v1",
+        ),
+        (
+            json!({ "apiVersion": "admission.k8s.io/v1beta1", "kind": "AdmissionReview" })
+                .to_string(),
+            "admission.k8s.io/v1beta1",
+        ),
+        (
+            json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview" }).to_string(),
+            "no request",
+        ),
+        (
+            changed(|request| request["resource"]["resource"] = "nodes".into()),
+            "not for nodes",
+        ),
+        (
+            changed(|request| request["object"] = Value::Null),
+            "no object",
+        ),
+        (
+            changed(|request| request["operation"] = Value::Null),
+            "expected a string",
+        ),
+    ] {
+        let reply = ask(body.clone()).await;
+        assert_eq!(
+            (reply.status, &reply.response()["allowed"]),
+            (200, &json!(false)),
+            "{body}"
+        );
+        assert!(
+            reply.message().contains(want),
+            "{} lacks {want:?}",
+            reply.message()
+        );
+        assert!(reply.metrics.contains("outcome=\"malformed\""));
+    }
+}
+
+#[tokio::test]
+async fn other_requests_are_http_errors() {
+    let text = Request::post(PATH)
+        .header(CONTENT_TYPE, "text/plain")
+        .body(Body::from("{}"))
+        .unwrap();
+    assert_eq!(send(text).await.status, 415);
+    assert_eq!(
+        send(Request::get(PATH).body(Body::empty()).unwrap())
+            .await
+            .status,
+        405
+    );
+    assert_eq!(
+        send(Request::post("/").body(Body::empty()).unwrap())
+            .await
+            .status,
+        404
+    );
+    assert_eq!(ask(vec![b' '; BODY_LIMIT + 1]).await.status, 413);
+}

@@ -1,0 +1,236 @@
+//! The webhook as a component: server, certificates and configuration, wired.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kube::Client;
+use pilotage_runtime::ready::{Gate, Health};
+use pilotage_runtime::serve::{ServeError, ServeLimits, TlsServer};
+use pilotage_runtime::tasks::{TaskError, Tasks};
+use pilotage_runtime::tls::{CertificateFiles, Certificates, RELOAD_PERIOD, TlsError};
+use thiserror::Error;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::args::{CertificateSource, Options};
+use crate::certs::Material;
+use crate::certs::keeper::Keeper;
+use crate::install::Installer;
+use crate::metrics::Metrics;
+use crate::router::router;
+
+/// Why the webhook can't start or go on.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// It can't serve.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// The given certificate files can't be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The given CA file can't be read.
+    #[error("failed to read {path}: {source}")]
+    CaFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A part of it ended.
+    #[error(transparent)]
+    Task(#[from] TaskError),
+}
+
+/// Runs the webhook until `token` is cancelled, then answers open requests and returns. It is ready once it has a
+/// certificate and its configuration is installed. Replicas need no leader: they share a Secret by compare-and-swap, and
+/// apply the same configuration.
+pub async fn run(
+    options: Options,
+    client: Client,
+    metrics: Arc<Metrics>,
+    health: Health,
+    token: CancellationToken,
+) -> Result<(), RunError> {
+    let has_certificate = health.gate("webhook has a certificate");
+    let installed = health.gate("admission configuration installed");
+    let certificates = Certificates::new();
+    let server = TlsServer::bind(options.addr, &certificates, ServeLimits::default()).await?;
+    let port = server.local_addr().port();
+    let mut tasks = Tasks::new(token.clone());
+
+    let bundles = match options.certificates.clone() {
+        CertificateSource::Own {
+            namespace,
+            secret,
+            timings,
+        } => {
+            let names = options.reach.names();
+            let keeper = Keeper::new(client.clone(), &namespace, &secret, names, timings);
+            let (bundle, bundles) = watch::channel(None);
+            let serve = Serve {
+                certificates,
+                bundle,
+                gate: Some(has_certificate),
+                metrics: metrics.clone(),
+            };
+            tasks.essential(
+                "certificate hand-over",
+                ok(serve.run(keeper.material(), token.clone())),
+            );
+            tasks.essential("certificate keeper", ok(keeper.run(token.clone())));
+            bundles
+        }
+        CertificateSource::Files {
+            certificate,
+            key,
+            ca,
+        } => {
+            let mut files = CertificateFiles::new(certificate, key, certificates);
+            files.reload().await?;
+            has_certificate.release();
+            tasks.essential("certificate files", ok(files.watch(token.clone())));
+            let bundle = match &ca {
+                Some(path) => Some(read(path).await?),
+                None => None,
+            };
+            let (bundle, bundles) = watch::channel(bundle);
+            tasks.essential("CA file", ok(watch_ca(ca, bundle, token.clone())));
+            bundles
+        }
+    };
+    let needs_bundle = !matches!(
+        &options.certificates,
+        CertificateSource::Files { ca: None, .. }
+    );
+    let installer = Installer::new(client, options.scope_at(port), metrics.clone());
+    tasks.essential(
+        "admission configuration",
+        ok(install(
+            installer,
+            bundles,
+            needs_bundle,
+            installed,
+            token.clone(),
+        )),
+    );
+    tasks.essential(
+        "webhook server",
+        ok(server.serve(router(metrics), token.clone())),
+    );
+    Ok(tasks.join().await?)
+}
+
+async fn ok(task: impl Future<Output = ()>) -> Result<(), std::convert::Infallible> {
+    task.await;
+    Ok(())
+}
+
+/// Installs nothing before there is a bundle: an API server that calls and doesn't trust us refuses pods.
+async fn install(
+    installer: Installer,
+    mut bundles: watch::Receiver<Option<String>>,
+    needs_bundle: bool,
+    installed: Gate,
+    token: CancellationToken,
+) {
+    if needs_bundle {
+        let known = tokio::select! {
+            () = token.cancelled() => return,
+            found = bundles.wait_for(Option::is_some) => found.is_ok(),
+        };
+        if !known {
+            // Whoever makes the certificates has ended, so the process is about to.
+            return token.cancelled().await;
+        }
+    }
+    installer.run(bundles, installed, token).await;
+}
+
+/// Puts what the keeper hands over to use.
+struct Serve {
+    certificates: Certificates,
+    bundle: watch::Sender<Option<String>>,
+    gate: Option<Gate>,
+    metrics: Arc<Metrics>,
+}
+
+impl Serve {
+    async fn run(
+        mut self,
+        mut material: watch::Receiver<Option<Material>>,
+        token: CancellationToken,
+    ) {
+        loop {
+            let now = material.borrow_and_update().clone();
+            if let Some(now) = now {
+                self.put_to_use(&now);
+            }
+            tokio::select! {
+                () = token.cancelled() => return,
+                changed = material.changed() => if changed.is_err() {
+                    return token.cancelled().await;
+                },
+            }
+        }
+    }
+
+    fn put_to_use(&mut self, material: &Material) {
+        let serving = &material.serving;
+        if let Err(error) = self
+            .certificates
+            .replace(serving.certificate.as_bytes(), serving.key.as_bytes())
+        {
+            tracing::error!(%error, "the certificate of the secret can't be served");
+            return;
+        }
+        self.metrics.certificate_expires(serving.not_after);
+        self.bundle.send_replace(Some(material.bundle()));
+        if let Some(gate) = self.gate.take() {
+            gate.release();
+        }
+        tracing::info!(not_after = %serving.not_after, ca = material.ca.name, "certificate in use");
+    }
+}
+
+/// Re-reads the CA file as often as the certificate files.
+async fn watch_ca(
+    path: Option<PathBuf>,
+    bundle: watch::Sender<Option<String>>,
+    token: CancellationToken,
+) {
+    let Some(path) = path else {
+        // Keeps the sender alive.
+        token.cancelled().await;
+        drop(bundle);
+        return;
+    };
+    let mut ticks = tokio::time::interval(RELOAD_PERIOD);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = token.cancelled() => return,
+            _ = ticks.tick() => {}
+        }
+        match read(&path).await {
+            Ok(text) => {
+                let text = Some(text);
+                bundle.send_if_modified(|current| {
+                    let changed = *current != text;
+                    *current = text;
+                    changed
+                });
+            }
+            Err(error) => tracing::warn!(%error, "the CA file can't be read, the old bundle stays"),
+        }
+    }
+}
+
+async fn read(path: &Path) -> Result<String, RunError> {
+    tokio::fs::read_to_string(path)
+        .await
+        .map_err(|source| RunError::CaFile {
+            path: path.to_owned(),
+            source,
+        })
+}
