@@ -5,4 +5,6 @@ mod features;
 mod files;
 mod makefile;
 mod purity;
+mod scenario;
+mod scenarios;
 mod workspace;

@@ -8,8 +8,7 @@ use serde_json::json;
 use super::{LIMIT, Shop, TARGETS, elected, scheduled};
 
 async fn forbid_pods(shop: &Shop, target: &str) {
-    let quotas: Api<ResourceQuota> =
-        Api::namespaced(shop.target(target).plane.admin(), &shop.name);
+    let quotas: Api<ResourceQuota> = Api::namespaced(shop.target(target).plane.admin(), &shop.name);
     let quota = serde_json::from_value(json!({
         "metadata": { "name": "no-pods" },
         "spec": { "hard": { "pods": "0" } },
@@ -17,7 +16,10 @@ async fn forbid_pods(shop: &Shop, target: &str) {
     .unwrap();
     quotas.create(&PostParams::default(), &quota).await.unwrap();
     let counted = |quota: &ResourceQuota| {
-        quota.status.as_ref().is_some_and(|status| status.used.is_some())
+        quota
+            .status
+            .as_ref()
+            .is_some_and(|status| status.used.is_some())
     };
     wait_for(&quotas, "no-pods", counted, LIMIT).await.unwrap();
 }
@@ -39,12 +41,18 @@ async fn a_missing_service_account_everywhere_is_told_with_the_api_servers_words
     let accounts: Api<k8s_openapi::api::core::v1::ServiceAccount> =
         Api::namespaced(shop.fleet.source.plane.admin(), &shop.name);
     let account = build::service_account(&shop.name, "robot");
-    accounts.create(&PostParams::default(), &account).await.unwrap();
+    accounts
+        .create(&PostParams::default(), &account)
+        .await
+        .unwrap();
     let pod = build::pod("web").elect().service_account("robot").build();
     shop.create(&pod).await;
     let told = |pod: &Pod| {
         scheduled(pod).is_some_and(|(_, _, message)| {
-            message.matches("serviceaccount \"robot\" not found").count() == TARGETS.len()
+            message
+                .matches("serviceaccount \"robot\" not found")
+                .count()
+                == TARGETS.len()
         })
     };
     if let Err(error) = wait_for(&shop.pods(), "web", told, LIMIT).await {
@@ -54,7 +62,10 @@ async fn a_missing_service_account_everywhere_is_told_with_the_api_servers_words
     // The refusal is lifted as soon as the target would take the pod.
     let there: Api<k8s_openapi::api::core::v1::ServiceAccount> =
         Api::namespaced(shop.target("north").plane.admin(), &shop.name);
-    there.create(&PostParams::default(), &account).await.unwrap();
+    there
+        .create(&PostParams::default(), &account)
+        .await
+        .unwrap();
     let proxy = shop.running("web").await;
     assert_eq!(shop.delegate(&proxy).await.0, "north");
 }

@@ -36,7 +36,12 @@ async fn a_hundred_pods_run_once_each_where_their_virtual_node_says() {
     let mut real = BTreeMap::new();
     let mut nodes = BTreeMap::new();
     for target in TARGETS {
-        for pod in shop.pods_in(target).list(&ListParams::default()).await.unwrap() {
+        for pod in shop
+            .pods_in(target)
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+        {
             if let Some(node) = node_of(&pod) {
                 let name = pod.metadata.name.clone().unwrap();
                 let before = real.insert(name, (target, node.to_owned()));
@@ -44,8 +49,18 @@ async fn a_hundred_pods_run_once_each_where_their_virtual_node_says() {
             }
         }
         let api: Api<Node> = Api::all(shop.target(target).plane.admin());
-        let names = api.list(&ListParams::default()).await.unwrap().items.into_iter();
-        nodes.insert(target, names.filter_map(|n| n.metadata.name).collect::<BTreeSet<_>>());
+        let names = api
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .into_iter();
+        nodes.insert(
+            target,
+            names
+                .filter_map(|n| n.metadata.name)
+                .collect::<BTreeSet<_>>(),
+        );
     }
     for proxy in &proxies {
         let (target, node) = &real[&chaperon_name(proxy)];
@@ -63,8 +78,14 @@ async fn a_hundred_pods_run_once_each_where_their_virtual_node_says() {
             }
         }
     }
-    let expected = proxies.iter().map(|proxy| (chaperon_name(proxy), 1)).collect();
-    assert_eq!(bindings, expected, "exactly one binding for each pod, over all targets");
+    let expected = proxies
+        .iter()
+        .map(|proxy| (chaperon_name(proxy), 1))
+        .collect();
+    assert_eq!(
+        bindings, expected,
+        "exactly one binding for each pod, over all targets"
+    );
 
     // Losers are released.
     for target in TARGETS {
@@ -72,17 +93,25 @@ async fn a_hundred_pods_run_once_each_where_their_virtual_node_says() {
             node_of(pod).is_some_and(|_| real[pod.metadata.name.as_ref().unwrap()].0 == target)
         };
         let bound = real.values().filter(|(at, _)| *at == target).count();
-        wait_count(&shop.pods_in(target), watcher::Config::default(), bound, mine, LIMIT)
-            .await
-            .unwrap();
-        let chaperons = wait_count(
-            &shop.chaperons_in(target),
+        wait_count(
+            &shop.pods_in(target),
+            watcher::Config::default(),
+            bound,
+            mine,
+            LIMIT,
+        )
+        .await
+        .unwrap();
+        let chaperons = shop.chaperons_in(target);
+        wait_count(
+            &chaperons,
             watcher::Config::default(),
             bound,
             |_| true,
             LIMIT,
-        );
-        chaperons.await.unwrap();
+        )
+        .await
+        .unwrap();
     }
     report_requests(&shop).await;
 }
@@ -103,7 +132,9 @@ async fn report_requests(shop: &Shop) {
         for entry in cluster.plane.audit().unwrap().entries().await.unwrap() {
             let ours = entry.user.contains(":pilotage:") || entry.user.contains(":source");
             if entry.namespace == shop.name && ours {
-                *table.entry((entry.verb.clone(), entry.full_resource())).or_default() += 1;
+                *table
+                    .entry((entry.verb.clone(), entry.full_resource()))
+                    .or_default() += 1;
             }
         }
         println!("requests in {} for {PODS} pods:", cluster.name());

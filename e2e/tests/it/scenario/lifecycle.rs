@@ -15,8 +15,12 @@ async fn assert_nothing_left(shop: &Shop) {
     for target in TARGETS {
         let all = watcher::Config::default;
         let chaperons = shop.chaperons_in(target);
-        wait_count(&chaperons, all(), 0, |_: &PodChaperon| true, LIMIT).await.unwrap();
-        wait_count(&shop.pods_in(target), all(), 0, |_: &Pod| true, LIMIT).await.unwrap();
+        wait_count(&chaperons, all(), 0, |_: &PodChaperon| true, LIMIT)
+            .await
+            .unwrap();
+        wait_count(&shop.pods_in(target), all(), 0, |_: &Pod| true, LIMIT)
+            .await
+            .unwrap();
     }
 }
 
@@ -37,9 +41,13 @@ async fn status_and_annotations_flow_back_and_a_deleted_proxy_takes_all_along() 
         .unwrap();
     let has_note = |pod: &Pod| {
         let annotations = pod.metadata.annotations.as_ref();
-        annotations.and_then(|all| all.get("example.com/seen")).is_some_and(|v| v == "there")
+        annotations
+            .and_then(|all| all.get("example.com/seen"))
+            .is_some_and(|v| v == "there")
     };
-    wait_for(&shop.pods(), "web", has_note, LIMIT).await.unwrap();
+    wait_for(&shop.pods(), "web", has_note, LIMIT)
+        .await
+        .unwrap();
 
     let finalizers = proxy.metadata.finalizers.clone().unwrap_or_default();
     assert_eq!(finalizers, [keys::DELEGATE_GONE]);
@@ -54,7 +62,10 @@ async fn a_proxy_goes_when_its_delegate_was_deleted_there() {
     let proxy = shop.running("web").await;
     let (target, delegate) = shop.delegate(&proxy).await;
     let name = delegate.metadata.name.clone().unwrap();
-    shop.pods_in(target).delete(&name, &DeleteParams::default()).await.unwrap();
+    shop.pods_in(target)
+        .delete(&name, &DeleteParams::default())
+        .await
+        .unwrap();
     wait_gone(&shop.pods(), "web", LIMIT).await.unwrap();
     assert_nothing_left(&shop).await;
 }
@@ -64,7 +75,9 @@ async fn a_pod_that_is_deleted_while_it_waits_leaves_nothing() {
     let shop = Shop::open("unplaced").await;
     shop.create(&elected("giant", "640")).await;
     let chaperons = shop.chaperons_in("east");
-    wait_count(&chaperons, watcher::Config::default(), 1, |_| true, LIMIT).await.unwrap();
+    wait_count(&chaperons, watcher::Config::default(), 1, |_| true, LIMIT)
+        .await
+        .unwrap();
     shop.delete("giant").await;
     assert_nothing_left(&shop).await;
 }

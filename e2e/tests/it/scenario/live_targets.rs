@@ -10,7 +10,9 @@ use super::{LIMIT, Shop, elected, shared_fleet};
 
 fn condition<'a>(target: &'a Target, type_: &str) -> Option<(&'a str, &'a str)> {
     let conditions = &target.status.as_ref()?.conditions;
-    let condition = conditions.iter().find(|condition| condition.type_ == type_)?;
+    let condition = conditions
+        .iter()
+        .find(|condition| condition.type_ == type_)?;
     Some((&condition.status, &condition.reason))
 }
 
@@ -21,7 +23,10 @@ async fn a_target_added_live_takes_a_pod_that_nobody_could() {
     shop.create(&elected("web", "100m")).await;
     let waits = |pod: &_| super::scheduled(pod).is_some_and(|(status, ..)| status == "False");
     wait_for(&shop.pods(), "web", waits, LIMIT).await.unwrap();
-    shop.fleet.add_target(shop.target("north"), &shop.name).await.unwrap();
+    shop.fleet
+        .add_target(shop.target("north"), &shop.name)
+        .await
+        .unwrap();
     let proxy = shop.running("web").await;
     assert_eq!(shop.delegate(&proxy).await.0, "north");
 }
@@ -38,25 +43,40 @@ async fn a_revoked_identity_is_a_lost_target_and_a_new_secret_brings_it_back() {
     // Tokens are bound to the account's UID, so the new account of that name makes the old token worthless.
     let accounts: Api<ServiceAccount> = Api::namespaced(east.plane.admin(), &shop.name);
     let old = accounts.get(SOURCE_ACCOUNT).await.unwrap();
-    accounts.delete(SOURCE_ACCOUNT, &DeleteParams::default()).await.unwrap();
+    accounts
+        .delete(SOURCE_ACCOUNT, &DeleteParams::default())
+        .await
+        .unwrap();
     let is_new = |account: &ServiceAccount| account.metadata.uid != old.metadata.uid;
-    wait_for(&accounts, SOURCE_ACCOUNT, is_new, LIMIT).await.unwrap();
+    wait_for(&accounts, SOURCE_ACCOUNT, is_new, LIMIT)
+        .await
+        .unwrap();
 
     let targets: Api<Target> = Api::namespaced(shop.fleet.source.plane.admin(), &shop.name);
     let refused =
         |target: &Target| condition(target, "Connected") == Some(("False", "Unauthorized"));
     wait_for(&targets, "east", refused, LIMIT).await.unwrap();
 
-    let kubeconfig = east.source_kubeconfig(SOURCE_ACCOUNT, &shop.name).await.unwrap();
+    let kubeconfig = east
+        .source_kubeconfig(SOURCE_ACCOUNT, &shop.name)
+        .await
+        .unwrap();
     let rotated = secret("east", &shop.name, &kubeconfig).to_string();
     shop.fleet.source.plane.apply_yaml(&rotated).await.unwrap();
-    shop.fleet.source.connected("east", &shop.name).await.unwrap();
+    shop.fleet
+        .source
+        .connected("east", &shop.name)
+        .await
+        .unwrap();
     shop.create(&elected("after", "100m")).await;
     shop.running("after").await;
 
     // What was placed before is still followed: its end there is its end here.
     let proxy = shop.pods().get("before").await.unwrap();
     assert!(super::is_running(&proxy));
-    shop.pods().delete("before", &DeleteParams::default()).await.unwrap();
+    shop.pods()
+        .delete("before", &DeleteParams::default())
+        .await
+        .unwrap();
     wait_gone(&shop.pods(), "before", LIMIT).await.unwrap();
 }

@@ -46,7 +46,11 @@ async fn shared_fleet() -> &'static Fleet {
                     .audit(Policy::Writes);
                 spec = spec.target_plane(plane);
             }
-            shared::runtime().unwrap().spawn(started(spec)).await.unwrap()
+            shared::runtime()
+                .unwrap()
+                .spawn(started(spec))
+                .await
+                .unwrap()
         })
         .await
 }
@@ -82,10 +86,18 @@ impl Shop {
         let name = format!("{prefix}-{}", pilotage_testkit::unique());
         let mut namespaces = Vec::new();
         for cluster in fleet.all() {
-            let namespace = cluster.plane.named_namespace(&name, BTreeMap::new()).await.unwrap();
+            let namespace = cluster
+                .plane
+                .named_namespace(&name, BTreeMap::new())
+                .await
+                .unwrap();
             namespaces.push(namespace);
         }
-        Self { name, fleet, _namespaces: namespaces }
+        Self {
+            name,
+            fleet,
+            _namespaces: namespaces,
+        }
     }
 
     fn pods(&self) -> Api<Pod> {
@@ -109,7 +121,10 @@ impl Shop {
     }
 
     async fn create(&self, pod: &Pod) -> Pod {
-        self.pods().create(&PostParams::default(), pod).await.unwrap()
+        self.pods()
+            .create(&PostParams::default(), pod)
+            .await
+            .unwrap()
     }
 
     /// Waits until the proxy says Running.
@@ -135,23 +150,35 @@ impl Shop {
     }
 
     async fn delete(&self, name: &str) {
-        self.pods().delete(name, &DeleteParams::default()).await.unwrap();
+        self.pods()
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
         wait_gone(&self.pods(), name, LIMIT).await.unwrap();
     }
 }
 
 fn is_running(pod: &Pod) -> bool {
-    pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running")
+    pod.status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref())
+        == Some("Running")
 }
 
 fn node_of(pod: &Pod) -> Option<&str> {
-    pod.spec.as_ref()?.node_name.as_deref().filter(|node| !node.is_empty())
+    pod.spec
+        .as_ref()?
+        .node_name
+        .as_deref()
+        .filter(|node| !node.is_empty())
 }
 
 /// Status, reason and message of the pod's `PodScheduled` condition.
 fn scheduled(pod: &Pod) -> Option<(&str, &str, &str)> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
-    let condition = conditions.iter().find(|condition| condition.type_ == "PodScheduled")?;
+    let condition = conditions
+        .iter()
+        .find(|condition| condition.type_ == "PodScheduled")?;
     Some((
         &condition.status,
         condition.reason.as_deref().unwrap_or_default(),

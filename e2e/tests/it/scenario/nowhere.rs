@@ -35,11 +35,18 @@ async fn a_pod_that_fits_nowhere_says_why_and_runs_when_a_node_comes() {
         .unwrap();
     assert!(described.contains("FailedScheduling"), "{described}");
 
-    let node = build::node("giant-node").cpu("96").memory("256Gi").pods(10).build();
+    let node = build::node("giant-node")
+        .cpu("96")
+        .memory("256Gi")
+        .pods(10)
+        .build();
     shop.target("west").plane.add_nodes([node]).await.unwrap();
     let proxy = shop.running("giant").await;
     let (target, delegate) = shop.delegate(&proxy).await;
-    assert_eq!((target, super::node_of(&delegate)), ("west", Some("giant-node")));
+    assert_eq!(
+        (target, super::node_of(&delegate)),
+        ("west", Some("giant-node"))
+    );
     shop.delete("giant").await;
 }
 
@@ -51,10 +58,15 @@ async fn a_pod_that_names_our_scheduler_without_manifest_is_told_why_it_waits() 
     let events: kube::Api<k8s_openapi::api::events::v1::Event> =
         kube::Api::namespaced(shop.fleet.source.plane.admin(), &shop.name);
     let tells = |event: &k8s_openapi::api::events::v1::Event| {
-        let about = event.regarding.as_ref().and_then(|object| object.name.as_deref());
+        let about = event
+            .regarding
+            .as_ref()
+            .and_then(|object| object.name.as_deref());
         let note = event.note.as_deref().unwrap_or_default();
         about == Some("stray") && note.contains("was not admitted by the Pilotage webhook")
     };
     let selection = kube::runtime::watcher::Config::default();
-    pilotage_testkit::wait_count(&events, selection, 1, tells, LIMIT).await.unwrap();
+    pilotage_testkit::wait_count(&events, selection, 1, tells, LIMIT)
+        .await
+        .unwrap();
 }

@@ -23,8 +23,12 @@ async fn two_sources_with_pods_of_one_name_in_one_namespace_of_one_target() {
     shop.fleet.connect(&shop.name).await.unwrap();
 
     // The second source is let in as another account, and knows the target by its own Target.
-    let there: TestNamespace =
-        second.source.plane.named_namespace(&shop.name, BTreeMap::new()).await.unwrap();
+    let there: TestNamespace = second
+        .source
+        .plane
+        .named_namespace(&shop.name, BTreeMap::new())
+        .await
+        .unwrap();
     second.elect(&shop.name).await.unwrap();
     let target = shop.target("shared");
     let kubeconfig = target.let_in("second", &shop.name).await.unwrap();
@@ -32,12 +36,20 @@ async fn two_sources_with_pods_of_one_name_in_one_namespace_of_one_target() {
         pilotage_e2e::fleet::secret("shared", &shop.name, &kubeconfig),
         pilotage_e2e::fleet::target_object("shared", &shop.name),
     ] {
-        second.source.plane.apply_yaml(&object.to_string()).await.unwrap();
+        second
+            .source
+            .plane
+            .apply_yaml(&object.to_string())
+            .await
+            .unwrap();
     }
     second.source.connected("shared", &shop.name).await.unwrap();
 
-    let second_shop =
-        Shop { name: shop.name.clone(), fleet: leaked(second), _namespaces: vec![there] };
+    let second_shop = Shop {
+        name: shop.name.clone(),
+        fleet: leaked(second),
+        _namespaces: vec![there],
+    };
     for shop in [&shop, &second_shop] {
         shop.create(&elected("web", "100m")).await;
     }
@@ -45,7 +57,10 @@ async fn two_sources_with_pods_of_one_name_in_one_namespace_of_one_target() {
     let pods: Api<Pod> = shop.pods_in("shared");
     let found = pods.list(&ListParams::default()).await.unwrap().items;
     assert_eq!(found.len(), 2);
-    let parents: Vec<_> = found.iter().map(|pod| &pod.metadata.labels.as_ref().unwrap()[keys::PARENT_UID]).collect();
+    let parents: Vec<_> = found
+        .iter()
+        .map(|pod| &pod.metadata.labels.as_ref().unwrap()[keys::PARENT_UID])
+        .collect();
     for proxy in [&mine, &theirs] {
         assert!(parents.contains(&proxy.metadata.uid.as_ref().unwrap()));
     }
@@ -53,7 +68,13 @@ async fn two_sources_with_pods_of_one_name_in_one_namespace_of_one_target() {
     // One source's end of a pod is nothing to the other.
     shop.delete("web").await;
     let chaperons = shop.chaperons_in("shared");
-    let left = wait_count(&chaperons, watcher::Config::default(), 1, |_: &PodChaperon| true, LIMIT);
+    let left = wait_count(
+        &chaperons,
+        watcher::Config::default(),
+        1,
+        |_: &PodChaperon| true,
+        LIMIT,
+    );
     let left = left.await.unwrap();
     assert_eq!(
         left[0].metadata.labels.as_ref().unwrap()[keys::PARENT_UID],
