@@ -261,7 +261,6 @@ type Slot<T> = Vec<Arc<T>>;
 ///     .queue_sort(Arc::new(PrioritySort))
 ///     .filter(Arc::new(NodeName))
 ///     .filter(taints.clone())
-///     .pre_score(taints.clone())
 ///     .score(taints, 3);
 /// # assert!(builder.build().is_err(), "nothing binds");
 /// ```

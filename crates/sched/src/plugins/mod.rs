@@ -1,6 +1,51 @@
-//! The plugins, one a file, each with its reasons, its events and its hints. Knows nothing of profiles that
-//! use them, except for the stock set below.
+//! The plugins, one a file, each with its reasons, its events and its hints, exact to kube-scheduler.md section 2.
+//! Knows nothing of the profiles that use them, except for the stock one.
 
+mod default_binder;
+mod node_affinity;
+mod node_name;
+mod node_resources_fit;
+mod node_unschedulable;
+mod priority_sort;
+mod scheduling_gates;
+mod scoring_strategy;
+mod taint_toleration;
 mod well_formed;
 
+use std::sync::Arc;
+
+pub use self::default_binder::{Binder, DefaultBinder};
+pub use self::node_affinity::NodeAffinity;
+pub use self::node_name::NodeName;
+pub use self::node_resources_fit::{FitArgs, FitReason, NodeResourcesFit};
+pub use self::node_unschedulable::NodeUnschedulable;
+pub use self::priority_sort::PrioritySort;
+pub use self::scheduling_gates::SchedulingGates;
+pub use self::scoring_strategy::{
+    ScoringResource, ScoringStrategy, ShapePoint, StrategyError, StrategyKind,
+};
+pub use self::taint_toleration::TaintToleration;
 pub use self::well_formed::WellFormed;
+use crate::profile::ProfileBuilder;
+
+/// A profile with the stock plugins, in kube-scheduler's order and with its weights. Add to it, or
+/// [disable](ProfileBuilder::disable) some of it.
+pub fn stock_profile(scheduler_name: &str, binder: Arc<dyn Binder>) -> ProfileBuilder {
+    let taints = Arc::new(TaintToleration);
+    let affinity = Arc::new(NodeAffinity::default());
+    let fit = Arc::new(NodeResourcesFit::default());
+    ProfileBuilder::new(scheduler_name)
+        .pre_enqueue(Arc::new(SchedulingGates))
+        .queue_sort(Arc::new(PrioritySort))
+        .filter(Arc::new(NodeUnschedulable))
+        .filter(Arc::new(NodeName))
+        .filter(taints.clone())
+        .score(taints, 3)
+        .pre_filter(affinity.clone())
+        .filter(affinity.clone())
+        .pre_score(affinity.clone())
+        .score(affinity, 2)
+        .filter(fit.clone())
+        .score(fit, 1)
+        .bind(Arc::new(DefaultBinder::new(binder)))
+}

@@ -145,7 +145,8 @@ mod tests {
                 }
             }
             for at in removed.iter().filter(|at| **at < priorities.len()) {
-                prop_assert!(heap.remove(&format!("uid-p{at}").as_str().into()).is_some());
+                let known = heap.remove(&crate::test_objects::uid(&format!("p{at}"))).is_some();
+                prop_assert!(known);
             }
             expected.sort_unstable();
             let popped = std::iter::from_fn(|| heap.pop());

@@ -193,7 +193,7 @@ impl Scheduler {
             }
             Err(NoChoice { cause, nomination }) => self.fail(queued, cause, nomination, None, now),
         };
-        self.apply(state.take_effects(), now);
+        self.apply(state.take_effects());
         attempt
     }
 
@@ -235,7 +235,7 @@ impl Scheduler {
                 self.fail(queued, cause, Nomination::Clear, Some(node), now)
             }
         };
-        self.apply(effects, now);
+        self.apply(effects);
         attempt
     }
 
@@ -300,7 +300,7 @@ impl Scheduler {
             // Deleted while it was bound: no watch event will ever take it off the node.
             self.release(&uid, None, now);
         }
-        self.apply(assumed.state.take_effects(), now);
+        self.apply(assumed.state.take_effects());
     }
 
     /// The pod was rejected at Permit, or `PreBind` or Bind failed: gives everything back and requeues it.
@@ -321,7 +321,7 @@ impl Scheduler {
         let failure = self.failure(queued, cause, Nomination::Clear, Some(node), now);
         // Others may use the room; the pod itself was rejected for another reason than room.
         self.release(&uid, rejected.then_some(&uid), now);
-        self.apply(effects, now);
+        self.apply(effects);
         Box::new(failure)
     }
 
@@ -406,14 +406,14 @@ impl Scheduler {
         }
     }
 
-    fn apply(&mut self, effects: Effects, now: Moment) {
+    fn apply(&mut self, effects: Effects) {
         let Effects {
             activate,
             allow,
             reject,
         } = effects;
         for uid in activate {
-            self.activate(&uid, now);
+            self.activate(&uid);
         }
         for (uid, plugin) in allow {
             self.waiting.allow(&uid, plugin);
@@ -443,7 +443,7 @@ impl Scheduler {
 
     /// Tries a queued pod as soon as possible: runs `PreEnqueue` and skips backoff. Where it is now; `None` if it
     /// isn't in the queue. A pod that is being tried goes to the active queue when it comes back.
-    pub fn activate(&mut self, uid: &PodUid, _now: Moment) -> Option<Place> {
+    pub fn activate(&mut self, uid: &PodUid) -> Option<Place> {
         self.queue.activate(uid)
     }
 

@@ -1,0 +1,240 @@
+//! Keeps pods off nodes without room for them, and ranks nodes by the room that is left.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::scoring_strategy::{Load, ScoringStrategy};
+use crate::event::{Actions, Event, EventKind, EventObject, EventResource, Hint};
+use crate::node_info::NodeInfo;
+use crate::node_object::NodeObject;
+use crate::plugin::{EnqueueExtensions, Filter, Plugin, Score};
+use crate::pod_info::PodInfo;
+use crate::resources::{ResourceName, Resources, is_extended};
+use crate::state::CycleState;
+use crate::status::{PluginName, Reason, Rejection, RejectionKind, Verdict};
+
+/// What NodeResourcesFit can be told.
+#[derive(Clone, Debug, Default)]
+pub struct FitArgs {
+    /// Extended resources that Filter leaves to others, by name.
+    pub ignored_resources: BTreeSet<String>,
+    /// Extended resources that Filter leaves to others, by the domain before the slash.
+    pub ignored_resource_groups: BTreeSet<String>,
+    /// How nodes are ranked.
+    pub scoring_strategy: ScoringStrategy,
+}
+
+/// Resource requests against what a node has.
+#[derive(Clone, Debug, Default)]
+pub struct NodeResourcesFit {
+    args: FitArgs,
+}
+
+/// Why a node has no room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FitReason {
+    /// Every pod slot is taken.
+    TooManyPods,
+    /// Not enough of this resource is left.
+    Insufficient(ResourceName),
+}
+
+impl From<FitReason> for Reason {
+    fn from(reason: FitReason) -> Self {
+        match reason {
+            FitReason::TooManyPods => Self::fixed("Too many pods"),
+            FitReason::Insufficient(ResourceName::Cpu) => Self::fixed("Insufficient cpu"),
+            FitReason::Insufficient(ResourceName::Memory) => Self::fixed("Insufficient memory"),
+            FitReason::Insufficient(ResourceName::EphemeralStorage) => {
+                Self::fixed("Insufficient ephemeral-storage")
+            }
+            FitReason::Insufficient(name) => Self::from(format!("Insufficient {}", name.as_str())),
+        }
+    }
+}
+
+/// Room on a node: what it has, and what is taken.
+#[derive(Clone, Copy)]
+struct Room<'a> {
+    allocatable: &'a Resources,
+    requested: &'a Resources,
+    pods: i64,
+}
+
+impl NodeResourcesFit {
+    /// With arguments.
+    pub const fn new(args: FitArgs) -> Self {
+        Self { args }
+    }
+
+    fn ignores(&self, name: &str) -> bool {
+        is_extended(name)
+            && (self.args.ignored_resources.contains(name)
+                || name
+                    .split_once('/')
+                    .is_some_and(|(group, _)| self.args.ignored_resource_groups.contains(group)))
+    }
+
+    /// Every reason why `wanted` doesn't fit, and whether it is more than the whole node has.
+    fn shortages(&self, wanted: &Resources, room: Room<'_>, mut tell: impl FnMut(FitReason, bool)) {
+        if room.pods + 1 > room.allocatable.pods {
+            tell(FitReason::TooManyPods, false);
+        }
+        let mut check = |name: &dyn Fn() -> ResourceName, wanted: i64, has: i64, used: i64| {
+            if wanted > 0 && wanted > has.saturating_sub(used) {
+                tell(FitReason::Insufficient(name()), wanted > has);
+            }
+        };
+        let Room {
+            allocatable: has,
+            requested: used,
+            ..
+        } = room;
+        check(
+            &|| ResourceName::Cpu,
+            wanted.milli_cpu,
+            has.milli_cpu,
+            used.milli_cpu,
+        );
+        check(
+            &|| ResourceName::Memory,
+            wanted.memory,
+            has.memory,
+            used.memory,
+        );
+        check(
+            &|| ResourceName::EphemeralStorage,
+            wanted.ephemeral_storage,
+            has.ephemeral_storage,
+            used.ephemeral_storage,
+        );
+        for (name, wanted) in wanted.scalars() {
+            if !self.ignores(name) {
+                let scalar = || ResourceName::Scalar(Arc::clone(name));
+                check(&scalar, wanted, has.scalar(name), used.scalar(name));
+            }
+        }
+    }
+
+    /// Whether the pod would fit if nothing else were on the node.
+    fn fits_empty(&self, pod: &PodInfo, node: &NodeObject) -> bool {
+        let room = Room {
+            allocatable: &node.allocatable,
+            requested: &Resources::default(),
+            pods: 0,
+        };
+        let mut fits = true;
+        self.shortages(&pod.requests.total, room, |_, _| fits = false);
+        fits
+    }
+}
+
+impl Plugin for NodeResourcesFit {
+    fn name(&self) -> PluginName {
+        "NodeResourcesFit"
+    }
+}
+
+impl EnqueueExtensions for NodeResourcesFit {
+    fn events(&self) -> Vec<EventKind> {
+        let shrink = Actions::UPDATE_POD_SCALE_DOWN;
+        vec![
+            EventKind::new(EventResource::AssignedPod, Actions::DELETE | shrink),
+            EventKind::new(EventResource::TargetPod, shrink),
+            EventKind::new(
+                EventResource::Node,
+                Actions::ADD | Actions::UPDATE_NODE_ALLOCATABLE,
+            ),
+        ]
+    }
+
+    fn hint(&self, pod: &PodInfo, event: &Event) -> Hint {
+        match &event.object {
+            EventObject::Pod {
+                old: Some(old),
+                new: Some(new),
+            } if old.uid != pod.uid => {
+                let (before, after) = (&old.requests.total, &new.requests.total);
+                Hint::queue_if(asks_for_any(pod, |name| after.get(name) < before.get(name)))
+            }
+            EventObject::Node {
+                old,
+                new: Some(new),
+            } => {
+                let grew = old.as_ref().is_none_or(|old| {
+                    let (before, after) = (&old.allocatable, &new.allocatable);
+                    after.pods > before.pods
+                        || asks_for_any(pod, |name| after.get(name) > before.get(name))
+                });
+                Hint::queue_if(grew && self.fits_empty(pod, new))
+            }
+            _ => Hint::Queue,
+        }
+    }
+}
+
+/// Whether a resource that the pod asks for passes the test.
+fn asks_for_any(pod: &PodInfo, test: impl Fn(&ResourceName) -> bool) -> bool {
+    let wanted = &pod.requests.total;
+    [
+        ResourceName::Cpu,
+        ResourceName::Memory,
+        ResourceName::EphemeralStorage,
+    ]
+    .into_iter()
+    .chain(
+        wanted
+            .scalars()
+            .map(|(name, _)| ResourceName::Scalar(name.clone())),
+    )
+    .any(|name| wanted.get(&name) > 0 && test(&name))
+}
+
+impl Filter for NodeResourcesFit {
+    fn filter(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Verdict {
+        let room = Room {
+            allocatable: node.allocatable(),
+            requested: node.requested(),
+            pods: node.pods().len() as i64,
+        };
+        let mut reasons = Vec::new();
+        let mut hopeless = false;
+        self.shortages(&pod.requests.total, room, |reason, too_large| {
+            reasons.push(Reason::from(reason));
+            hopeless |= too_large;
+        });
+        let mut reasons = reasons.into_iter();
+        let Some(first) = reasons.next() else {
+            return Ok(());
+        };
+        let kind = if hopeless {
+            RejectionKind::UnschedulableAndUnresolvable
+        } else {
+            RejectionKind::Unschedulable
+        };
+        Err(reasons
+            .fold(Rejection::new(kind, first), Rejection::and)
+            .into())
+    }
+}
+
+impl Score for NodeResourcesFit {
+    fn score(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Verdict<i64> {
+        let (taken, own) = (node.non_zero_requested(), &pod.requests.non_zero);
+        let strategy = &self.args.scoring_strategy;
+        let loads = strategy.resources().iter().filter_map(|resource| {
+            let allocatable = node.allocatable().get(&resource.name);
+            let wanted = own.get(&resource.name);
+            let unasked = matches!(resource.name, ResourceName::Scalar(_)) && wanted == 0;
+            (allocatable > 0 && !unasked).then(|| Load {
+                requested: taken.get(&resource.name).saturating_add(wanted),
+                allocatable,
+                weight: resource.weight,
+            })
+        });
+        Ok(strategy.score(loads))
+    }
+}
+
+#[cfg(test)]
+mod tests;
