@@ -171,7 +171,8 @@ impl Cluster {
         )))
     }
 
-    pub(super) async fn stop(self) {
+    /// Stops everything here, Pilotage first.
+    pub async fn stop(self) {
         join_all(self.processes.values().map(|process| process.stop(GRACE))).await;
         self.plane.stop().await;
     }

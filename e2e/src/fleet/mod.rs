@@ -111,6 +111,16 @@ impl Default for Spec {
     }
 }
 
+/// Starts one more cluster, without Pilotage in it yet.
+pub async fn lone(plane: plane::Builder, side: Side) -> Result<Cluster, Error> {
+    Ok(Cluster::new(
+        plane.start().await?,
+        side,
+        Layout::ProcessAPart,
+        Vec::new(),
+    ))
+}
+
 /// Text of a manifest in `e2e/demo/`.
 pub fn manifest(name: &str) -> Result<String, Error> {
     let path = workspace_root().join("e2e/demo").join(name);

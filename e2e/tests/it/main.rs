@@ -6,5 +6,4 @@ mod files;
 mod makefile;
 mod purity;
 mod scenario;
-mod scenarios;
 mod workspace;

@@ -3,10 +3,14 @@
 //! All tests share one fleet and keep to a namespace of their own; what needs more starts its own clusters.
 
 mod admission;
+mod demo;
 mod hundred_pods;
+mod identity;
 mod lifecycle;
 mod live_targets;
 mod nowhere;
+mod parts;
+mod race;
 mod two_sources;
 
 use std::{collections::BTreeMap, time::Duration};

@@ -8,7 +8,7 @@ use kube::{Api, ResourceExt};
 use pilotage_e2e::fleet::{Side, lone};
 use pilotage_testkit::{ControlPlane, audit};
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(flavor = "multi_thread")]
 async fn every_part_ends_in_order_and_gives_its_lease_back() {
     for side in [Side::Source, Side::Target] {
         let plane = ControlPlane::builder("parts")
@@ -49,6 +49,6 @@ async fn every_part_ends_in_order_and_gives_its_lease_back() {
             .map(|entry| format!("{}: {} {}", entry.user, entry.verb, entry.uri))
             .collect();
         assert!(refused.is_empty(), "{refused:#?}");
-        cluster.plane.stop().await;
+        cluster.stop().await;
     }
 }

@@ -1,16 +1,15 @@
 //! A pod of Kubernetes' own scheduler takes the room between the reservation of a node and its grant.
 
-use kube::ResourceExt;
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
 use pilotage_api::{PodChaperon, keys};
+use pilotage_e2e::fleet::{Side, lone};
 use pilotage_testkit::build::{node, pod};
-use pilotage_testkit::{unique, wait_for, wait_gone};
+use pilotage_testkit::{ControlPlane, unique, wait_for, wait_gone};
 use serde_json::{Value, json};
 
-use super::place::{LIMIT, Place, node_of};
-
-/// A label of the one node that the pods of this scenario fit.
-const LABEL: &str = "e2e.pilotage.invalid/race";
+use super::{LIMIT, node_of};
 
 fn annotation<'a>(chaperon: &'a PodChaperon, key: &str) -> &'a str {
     chaperon.annotations().get(key).map_or("", String::as_str)
@@ -23,7 +22,6 @@ fn chaperon(name: &str) -> Value {
     let labels = json!({ keys::PARENT_UID: unique(), keys::PARENT_CLUSTER_UID: unique() });
     let mut spec = pod(name)
         .request("cpu", "700m")
-        .node_selector(LABEL, "")
         .scheduler(keys::CANDIDATE_SCHEDULER)
         .value();
     json!({
@@ -44,22 +42,23 @@ fn grant(chaperon: &PodChaperon) -> Patch<Value> {
         { "op": "test", "path": path(keys::IS_RESERVED), "value": keys::TRUE },
         { "op": "add", "path": path(keys::ALLOWED_ATTEMPT), "value": attempt },
         { "op": "add", "path": path(keys::IS_ALLOWED), "value": keys::TRUE },
-        { "op": "add", "path": "/metadata/finalizers", "value": [format!("{}delegate_gone", keys::PREFIX)] },
+        { "op": "add", "path": "/metadata/finalizers", "value": [keys::DELEGATE_GONE] },
     ]);
     Patch::Json(serde_json::from_value(patch).unwrap())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_reserved_node_that_somebody_else_filled_is_taken_back() {
-    let place = Place::open("race", &[]).await;
-    let target = place.target("t3");
-    let small = node(&format!("race-{}", place.namespace))
-        .cpu("1")
-        .label(LABEL, "")
-        .build();
-    target.plane.add_nodes([small]).await.unwrap();
-
-    let chaperons = place.chaperons("t3");
+    // A target alone: the source is played here. Its one node has room for one of the two pods.
+    let plane = ControlPlane::builder("race")
+        .controller_manager()
+        .scheduler()
+        .kwok([node("only").cpu("1").build()]);
+    let mut target = lone(plane, Side::Target).await.unwrap();
+    target.install().await.unwrap();
+    let client = target.plane.admin();
+    let chaperons: Api<PodChaperon> = Api::namespaced(client.clone(), "default");
+    let delegates: Api<Pod> = Api::namespaced(client, "default");
     let object = serde_json::from_value(chaperon("slow")).unwrap();
     chaperons
         .create(&PostParams::default(), &object)
@@ -72,16 +71,12 @@ async fn a_reserved_node_that_somebody_else_filled_is_taken_back() {
         .unwrap();
 
     // Holds are invisible to others: the stock scheduler finds the node empty.
-    let delegates = place.delegates("t3");
-    let rival = pod("rival")
-        .request("cpu", "700m")
-        .node_selector(LABEL, "")
-        .build();
+    let rival = pod("rival").request("cpu", "700m").build();
     delegates
         .create(&PostParams::default(), &rival)
         .await
         .unwrap();
-    wait_for(&delegates, "rival", |pod| !node_of(pod).is_empty(), LIMIT)
+    wait_for(&delegates, "rival", |pod| node_of(pod).is_some(), LIMIT)
         .await
         .unwrap();
 
@@ -104,7 +99,11 @@ async fn a_reserved_node_that_somebody_else_filled_is_taken_back() {
     let attempt: u64 = annotation(&refused, keys::ATTEMPT).parse().unwrap();
     assert!(attempt >= 2, "{:?}", refused.annotations());
     let candidate = delegates.get("slow").await.unwrap();
-    assert_eq!(node_of(&candidate), "", "bound although the node was full");
+    assert_eq!(
+        node_of(&candidate),
+        None,
+        "bound although the node was full"
+    );
 
     // Once there is room again, the candidate reserves anew, under a number that nobody has granted.
     delegates
@@ -118,7 +117,7 @@ async fn a_reserved_node_that_somebody_else_filled_is_taken_back() {
     assert!(newer > attempt);
     assert_eq!(
         node_of(&delegates.get("slow").await.unwrap()),
-        "",
+        None,
         "bound by an old grant"
     );
 
@@ -126,7 +125,7 @@ async fn a_reserved_node_that_somebody_else_filled_is_taken_back() {
         .patch("slow", &PatchParams::default(), &grant(&again))
         .await
         .unwrap();
-    wait_for(&delegates, "slow", |pod| !node_of(pod).is_empty(), LIMIT)
+    wait_for(&delegates, "slow", |pod| node_of(pod).is_some(), LIMIT)
         .await
         .unwrap();
     chaperons
@@ -134,5 +133,5 @@ async fn a_reserved_node_that_somebody_else_filled_is_taken_back() {
         .await
         .unwrap();
     wait_gone(&chaperons, "slow", LIMIT).await.unwrap();
-    place.close().await;
+    target.stop().await;
 }

@@ -9,7 +9,7 @@ use kube::{Api, Client};
 use pilotage_e2e::fleet::SOURCE_ACCOUNT;
 use pilotage_testkit::build::pod;
 
-use super::place::Place;
+use super::Shop;
 
 async fn may(client: &Client, namespace: &str, verb: &str, resource: &str) -> bool {
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
@@ -40,11 +40,11 @@ async fn may(client: &Client, namespace: &str, verb: &str, resource: &str) -> bo
     answer.status.is_some_and(|status| status.allowed)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_source_may_ask_and_nothing_else() {
-    let place = Place::open("identity", &["t1"]).await;
-    let target = &place.target("t1").plane;
-    let namespace = place.namespace.as_str();
+    let shop = Shop::open("identity").await;
+    let target = &shop.target("east").plane;
+    let namespace = shop.name.as_str();
     let source = target
         .service_account_client(namespace, SOURCE_ACCOUNT)
         .await
@@ -82,5 +82,4 @@ async fn a_source_may_ask_and_nothing_else() {
     assert!(matches!(deleted, Err(kube::Error::Api(status)) if status.code == 403));
     let nodes = Api::<Node>::all(source).list(&ListParams::default()).await;
     assert!(matches!(nodes, Err(kube::Error::Api(status)) if status.code == 403));
-    place.close().await;
 }
