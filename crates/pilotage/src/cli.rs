@@ -58,6 +58,19 @@ pub enum Command {
     #[command(verbatim_doc_comment)]
     Webhook(cmd::webhook::Args),
 
+    /// Source: schedules proxy pods to virtual nodes, which stand for target clusters.
+    ///
+    /// It runs in source clusters. For each proxy pod it ranks the targets, asks the best ones, and grants
+    /// the pod to one of those that hold a real node for it; when the delegate is bound there, the proxy
+    /// is bound to that target's virtual node and the other candidates are released. Several hundred pods
+    /// are under way at once. Of several replicas one leads.
+    ///
+    /// Example, for a cluster that its targets shall know as "paris":
+    ///
+    ///   pilotage proxy-scheduler --cluster-name paris
+    #[command(verbatim_doc_comment)]
+    ProxyScheduler(cmd::proxy_scheduler::Args),
+
     /// Prints the custom resource definitions.
     ///
     /// They belong into every cluster, source or target, before anything else of Pilotage. They are those

@@ -15,6 +15,7 @@ pub use error::{Error, explain};
 pub async fn run(cli: Cli) -> Result<(), Error> {
     match cli.command {
         Command::Webhook(args) => cmd::webhook::run(args).await,
+        Command::ProxyScheduler(args) => cmd::proxy_scheduler::run(args).await,
         Command::Crds(args) => cmd::crds::run(&args),
         Command::Rbac(args) => cmd::rbac::run(&args),
     }

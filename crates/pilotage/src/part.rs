@@ -12,16 +12,19 @@ use crate::cmd;
 pub(crate) enum Part {
     /// Turns elected pods into proxy pods (source).
     Webhook,
+    /// Asks targets for proxy pods, chooses, grants, binds (source).
+    ProxyScheduler,
 }
 
 impl Part {
     /// All of them.
-    pub(crate) const ALL: [Self; 1] = [Self::Webhook];
+    pub(crate) const ALL: [Self; 2] = [Self::Webhook, Self::ProxyScheduler];
 
     /// Name of its command and its client.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Webhook => "webhook",
+            Self::ProxyScheduler => "proxy-scheduler",
         }
     }
 
@@ -34,6 +37,7 @@ impl Part {
     pub(crate) fn rules(self) -> Vec<&'static Rule> {
         let tables: &[&[Rule]] = match self {
             Self::Webhook => cmd::webhook::RULES,
+            Self::ProxyScheduler => cmd::proxy_scheduler::RULES,
         };
         tables.iter().copied().flatten().collect()
     }

@@ -5,6 +5,7 @@
 //! is known. The scheduling loop itself never waits: it meets the edge only through the board and the [`Port`].
 
 mod act;
+mod args;
 mod edge;
 mod port;
 pub mod rbac;
@@ -20,6 +21,7 @@ use pilotage_sched_driver::DriverHandle;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+pub use args::AskArgs;
 pub use port::Port;
 
 use crate::{feedback::watch_proxies, fleet::Fleet};

@@ -1,6 +1,7 @@
 //! The commands, one file each. A part's file holds its flags and its wiring.
 
 pub(crate) mod crds;
+pub(crate) mod proxy_scheduler;
 pub(crate) mod rbac;
 pub(crate) mod webhook;
 

@@ -1,0 +1,69 @@
+//! Flags of the ask edge: whom to ask at once, and how long to wait for what.
+
+use std::time::Duration;
+
+use clap::Args;
+use pilotage_proxy::Settings;
+use pilotage_runtime::args::parse_duration;
+
+/// How targets are asked.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Asking targets")]
+pub struct AskArgs {
+    /// Name of this cluster, which targets show beside the pods that they run for it.
+    #[arg(long, value_name = "NAME")]
+    pub cluster_name: Option<String>,
+
+    /// Ask every suitable target at once, instead of the best ones first.
+    #[arg(long)]
+    pub ask_all: bool,
+
+    /// How many targets are asked at once, unless the best one's free room surely fits.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
+    pub wave: u16,
+
+    /// After this long without a reservation the next targets are asked; doubles each time.
+    #[arg(long, value_name = "DURATION", default_value = "250ms", value_parser = parse_duration)]
+    pub silence: Duration,
+
+    /// After the first reservation, how long the other targets that were asked may still answer.
+    #[arg(long, value_name = "DURATION", default_value = "50ms", value_parser = parse_duration)]
+    pub settle: Duration,
+
+    /// A target that was granted a pod and hasn't bound it by then is given up.
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = parse_duration)]
+    pub give_up: Duration,
+}
+
+impl AskArgs {
+    /// The state machine's settings.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            ask_all: self.ask_all,
+            wave: usize::from(self.wave),
+            silence: self.silence,
+            settle: self.settle,
+            give_up: self.give_up,
+            ..Settings::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        ask: AskArgs,
+    }
+
+    #[test]
+    fn the_flags_defaults_are_the_state_machines() {
+        let command = Command::try_parse_from(["pilotage"]).unwrap();
+        assert_eq!(command.ask.settings(), Settings::default());
+    }
+}
