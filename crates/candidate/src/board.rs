@@ -21,17 +21,8 @@ impl Board {
     pub fn set(&self, pod_uid: &str, gate: Gate) -> bool {
         let mut gates = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let open = gate == Gate::Open;
-        match gates.get_mut(pod_uid) {
-            Some(known) => {
-                let opened = open && *known != Gate::Open;
-                *known = gate;
-                opened
-            }
-            None => {
-                gates.insert(pod_uid.to_owned(), gate);
-                open
-            }
-        }
+        let before = gates.insert(pod_uid.to_owned(), gate);
+        open && before != Some(Gate::Open)
     }
 
     /// Forgets a pod.

@@ -4,6 +4,7 @@ pub mod board;
 pub mod decide;
 pub mod memory;
 pub mod plan;
+pub mod plugins;
 pub mod refusal;
 pub mod settings;
 pub mod view;

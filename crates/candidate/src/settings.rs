@@ -27,7 +27,7 @@ impl Default for Settings {
             hold: Duration::from_secs(10),
             plain_hold: Duration::from_secs(30),
             bind_timeout: Duration::from_secs(10),
-            longest_pause: Duration::from_secs(300),
+            longest_pause: Duration::from_mins(5),
             lease_duration: Duration::from_secs(15),
             retry: (Duration::from_millis(250), Duration::from_secs(10)),
             tell_after: Duration::from_secs(3),

@@ -69,6 +69,10 @@ pub enum Grant {
 
 /// A chaperon.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one mark on the wire"
+)]
 pub struct ChaperonView {
     /// UID.
     pub uid: String,

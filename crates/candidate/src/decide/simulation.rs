@@ -31,7 +31,7 @@ enum Luck {
     Delayed,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Event {
     Luck(Luck),
     Pass(u16),
@@ -208,14 +208,20 @@ impl World {
     }
 
     fn check_seat(&self, seat: &Seat) {
-        let seen = self.seen_chaperon.as_ref().map_or(0, |chaperon| chaperon.attempt);
-        assert!(seat.attempt().is_none_or(|attempt| attempt >= seen), "someone took over");
+        let seen = self
+            .seen_chaperon
+            .as_ref()
+            .map_or(0, |chaperon| chaperon.attempt);
+        assert!(
+            seat.attempt().is_none_or(|attempt| attempt >= seen),
+            "someone took over"
+        );
         match seat.state {
             SeatState::Held { deadline, .. } => {
-                assert!(self.now < deadline, "no hold outlives its deadline")
+                assert!(self.now < deadline, "no hold outlives its deadline");
             }
             SeatState::Binding { until, .. } => {
-                assert!(self.now < until, "no binding outlives its time-out")
+                assert!(self.now < until, "no binding outlives its time-out");
             }
             SeatState::Taken { since } => assert!(self.now < since + self.settings.hold),
         }

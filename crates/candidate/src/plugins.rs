@@ -1,0 +1,156 @@
+//! The candidate's scheduler plugin, and the profile that it makes of the stock one.
+//!
+//! The plugin is the whole coupling: nothing is tried before the board opens the pod's gate, and a pod that has a node
+//! waits at Permit until the edge allows or rejects it under [`RESERVATION`]. Binding goes through the edge, too.
+
+use std::sync::Arc;
+
+use pilotage_api::keys;
+use pilotage_sched::{
+    Context, CycleState, EnqueueExtensions, EventKind, MAX_PERMIT_WAIT, NodeName, Permit,
+    PermitDecision, Plugin, PluginName, PodInfo, PreEnqueue, ProfileBuilder, Status, Verdict,
+    plugins::{Binder, stock_profile},
+};
+
+use crate::board::Board;
+
+/// Name of the plugin, under which the edge allows and rejects pods at Permit.
+pub const RESERVATION: PluginName = "Reservation";
+
+/// Gates pods by the board and holds them until the source has chosen.
+#[derive(Debug)]
+pub struct Reservation {
+    board: Arc<Board>,
+}
+
+impl Reservation {
+    /// Gates pods by `board`.
+    pub fn new(board: Arc<Board>) -> Self {
+        Self { board }
+    }
+}
+
+impl Plugin for Reservation {
+    fn name(&self) -> PluginName {
+        RESERVATION
+    }
+}
+
+impl EnqueueExtensions for Reservation {
+    /// None: whatever may help is known to the edge, which activates the pod.
+    fn events(&self) -> Vec<EventKind> {
+        Vec::new()
+    }
+}
+
+impl PreEnqueue for Reservation {
+    fn pre_enqueue(&self, pod: &PodInfo) -> Verdict {
+        match self.board.shut(&pod.uid) {
+            None => Ok(()),
+            Some(note) => Err(Status::unresolvable(note.to_string())),
+        }
+    }
+}
+
+impl Permit for Reservation {
+    /// The edge keeps the times, which are shorter.
+    fn permit(
+        &self,
+        _cx: &Context<'_>,
+        _state: &mut CycleState,
+        _pod: &PodInfo,
+        _node: &NodeName,
+    ) -> Verdict<PermitDecision> {
+        Ok(PermitDecision::Wait(MAX_PERMIT_WAIT))
+    }
+}
+
+/// The profile of candidate pods: the stock plugins, gated by `board` and bound by the edge.
+pub fn candidate_profile(board: Arc<Board>, edge: Arc<dyn Binder>) -> ProfileBuilder {
+    let reservation = Arc::new(Reservation::new(board));
+    stock_profile(keys::CANDIDATE_SCHEDULER, edge)
+        .pre_enqueue(reservation.clone())
+        .permit(reservation)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use futures::future::BoxFuture;
+    use pilotage_sched::{
+        Attempt, Cause, FirstOfEquals, Moment, Place, Scheduler, SchedulerConfig,
+    };
+    use serde_json::json;
+
+    use super::*;
+    use crate::plan::{Gate, Note};
+
+    struct NoBinder;
+
+    impl Binder for NoBinder {
+        fn bind<'a>(
+            &'a self,
+            _pod: &'a PodInfo,
+            _node: &'a NodeName,
+        ) -> BoxFuture<'a, Result<(), Box<dyn Error + Send + Sync>>> {
+            Box::pin(async { Err("not in this test".into()) })
+        }
+    }
+
+    #[test]
+    fn a_pod_is_tried_when_its_gate_opens_and_then_waits_for_the_edge() {
+        let board = Arc::new(Board::new());
+        let profile = candidate_profile(board.clone(), Arc::new(NoBinder))
+            .build()
+            .unwrap();
+        let mut scheduler = Scheduler::new([profile], SchedulerConfig::default()).unwrap();
+        let (now, mut ties) = (Moment::ZERO, FirstOfEquals);
+        let node = json!({
+            "metadata": { "name": "n1", "uid": "n1" },
+            "status": { "allocatable": { "cpu": "4", "memory": "8Gi", "pods": "10" } },
+        });
+        scheduler
+            .node_applied(Arc::new(serde_json::from_value(node).unwrap()), now)
+            .unwrap();
+        let pod = json!({
+            "metadata": { "namespace": "ns", "name": "a", "uid": "u" },
+            "spec": { "schedulerName": keys::CANDIDATE_SCHEDULER, "containers": [] },
+        });
+        scheduler
+            .pod_applied(Arc::new(serde_json::from_value(pod).unwrap()), now)
+            .unwrap();
+        let uid = "u".into();
+
+        assert!(
+            scheduler.schedule_next(now, &mut ties).is_none(),
+            "unknown to the board"
+        );
+        board.set("u", Gate::Shut(Note::Pausing));
+        scheduler.activate(&uid);
+        assert!(scheduler.schedule_next(now, &mut ties).is_none());
+
+        assert!(board.set("u", Gate::Open));
+        scheduler.activate(&uid);
+        let Some(Attempt::Assumed(assumed)) = scheduler.schedule_next(now, &mut ties) else {
+            panic!("a node was there")
+        };
+        assert!(assumed.waits());
+        assert!(scheduler.recheck(&uid).is_ok());
+
+        // The edge takes it back: the pod waits for the edge again.
+        board.set("u", Gate::Shut(Note::InDebt));
+        assert!(scheduler.reject(&uid, RESERVATION, "expired"));
+        let status = scheduler.start_binding(&uid).unwrap_err();
+        let failure = scheduler.binding_failed(*assumed, status, now);
+        assert!(
+            matches!(failure.cause, Cause::Unfit(_)),
+            "{}",
+            failure.cause
+        );
+        assert!(scheduler.schedule_next(now, &mut ties).is_none());
+        board.set("u", Gate::Open);
+        assert_eq!(scheduler.activate(&uid), Some(Place::Active));
+        assert!(scheduler.schedule_next(now, &mut ties).is_some());
+    }
+}

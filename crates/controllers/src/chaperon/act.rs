@@ -1,0 +1,192 @@
+//! Sends the requests that decisions ask for. No rule is here.
+
+use std::sync::Arc;
+
+use either::Either;
+use kube::{
+    Api, Resource,
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
+};
+use pilotage_api::PodChaperon;
+use pilotage_model::chaperon::candidate_pod;
+use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, within};
+use pilotage_sched_driver::publish::{EventType, Occurrence, Regarding};
+use serde_json::Value;
+
+use super::{
+    Parts,
+    decide::{Action, Note},
+    memory::Outcome,
+    observe::{Owner, owner},
+    raw_pod::RawPod,
+};
+use crate::chaperon::Key;
+
+/// Sends one request about the name `key`; the reply is folded into the stores.
+pub(super) async fn act(
+    parts: &Parts,
+    key: &Key,
+    chaperon: Option<&PodChaperon>,
+    action: &Action,
+) -> Outcome {
+    match action {
+        Action::CreatePod => match chaperon {
+            Some(chaperon) => create(parts, key, chaperon).await,
+            None => Outcome::Failed("the chaperon is gone".to_owned()),
+        },
+        Action::DeletePod { uid } => delete(parts, key, uid).await,
+        Action::LookAtPod { .. } => look(parts, key).await,
+        Action::Mark(patch) | Action::CopyAnnotations(patch) => {
+            write(parts, key, patch, false).await
+        }
+        Action::CopyStatus(patch) | Action::SayRefused(patch) => {
+            write(parts, key, patch, true).await
+        }
+        Action::Tell(note) => {
+            if let Some(chaperon) = chaperon {
+                tell(parts, chaperon, note);
+            }
+            Outcome::Done
+        }
+    }
+}
+
+async fn create(parts: &Parts, key: &Key, chaperon: &PodChaperon) -> Outcome {
+    let body = serde_json::to_value(chaperon)
+        .map_err(|error| error.to_string())
+        .and_then(|chaperon| candidate_pod(&chaperon).map_err(|error| error.to_string()))
+        .and_then(|pod| serde_json::from_value::<RawPod>(pod).map_err(|error| error.to_string()));
+    let body = match body {
+        Ok(body) => body,
+        // The spec can't be a pod's: as final as the API server's word.
+        Err(error) => return Outcome::Refused(error),
+    };
+    let api = pods(parts, key);
+    match within(CALL_LIMIT, api.create(&PostParams::default(), &body)).await {
+        Ok(pod) => {
+            fold(parts, pod);
+            Outcome::Done
+        }
+        Err(error) => match error.kind() {
+            Failure::AlreadyExists => taken(parts, key, &api).await,
+            Failure::Conflict | Failure::Throttled | Failure::Unknown | Failure::Expired => {
+                failed(key, "make the pod", &error)
+            }
+            // A 500 mostly is an admission webhook that is away: whoever waits should read that, too.
+            Failure::Forbidden | Failure::Invalid | Failure::NotFound | Failure::Server => {
+                Outcome::Refused(error.message())
+            }
+        },
+    }
+}
+
+/// A pod of that name exists, though the store doesn't show it: it lags, or the pod isn't a candidate at all.
+async fn taken(parts: &Parts, key: &Key, api: &Api<RawPod>) -> Outcome {
+    match within(CALL_LIMIT, api.get_opt(&key.name)).await {
+        Ok(Some(pod)) if owner(&pod) == Owner::Other => {
+            Outcome::Refused(Note::NameTaken.to_string())
+        }
+        Ok(Some(pod)) => {
+            fold(parts, pod);
+            Outcome::Failed("the pod exists".to_owned())
+        }
+        Ok(None) => Outcome::Failed("the pod went meanwhile".to_owned()),
+        Err(error) => failed(key, "look at the pod", &error),
+    }
+}
+
+async fn delete(parts: &Parts, key: &Key, uid: &str) -> Outcome {
+    let params = DeleteParams {
+        propagation_policy: Some(PropagationPolicy::Background),
+        preconditions: Some(Preconditions {
+            uid: Some(uid.to_owned()),
+            resource_version: None,
+        }),
+        ..DeleteParams::default()
+    };
+    match within(CALL_LIMIT, pods(parts, key).delete(&key.name, &params)).await {
+        Ok(Either::Left(pod)) => {
+            if pod.metadata.deletion_timestamp.is_some() {
+                fold(parts, pod);
+            }
+            Outcome::Done
+        }
+        Ok(Either::Right(_)) => Outcome::Done,
+        // Gone, or another pod by now.
+        Err(error) if matches!(error.kind(), Failure::NotFound | Failure::Conflict) => {
+            Outcome::Done
+        }
+        Err(error) => failed(key, "delete the pod", &error),
+    }
+}
+
+async fn look(parts: &Parts, key: &Key) -> Outcome {
+    match within(CALL_LIMIT, pods(parts, key).get_opt(&key.name)).await {
+        Ok(None) => Outcome::NoPod,
+        Ok(Some(pod)) => {
+            let uid = pod.metadata.uid.clone().unwrap_or_default();
+            // What isn't labelled as a candidate isn't in the watch, which could never take it out again.
+            if owner(&pod) != Owner::Other {
+                fold(parts, pod);
+            }
+            Outcome::Pod(uid)
+        }
+        Err(error) => failed(key, "look at the pod", &error),
+    }
+}
+
+async fn write(parts: &Parts, key: &Key, patch: &Value, status: bool) -> Outcome {
+    let api: Api<PodChaperon> = Api::namespaced(parts.client.clone(), &key.namespace);
+    let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+    let written = if status {
+        within(CALL_LIMIT, api.patch_status(&key.name, &params, &patch)).await
+    } else {
+        within(CALL_LIMIT, api.patch(&key.name, &params, &patch)).await
+    };
+    match written {
+        Ok(chaperon) => {
+            parts.chaperons.fold(chaperon);
+            Outcome::Done
+        }
+        Err(error) => failed(key, "write to the chaperon", &error),
+    }
+}
+
+fn tell(parts: &Parts, chaperon: &PodChaperon, note: &Note) {
+    let meta = &chaperon.metadata;
+    parts.events.record(Occurrence {
+        regarding: Regarding {
+            api_version: PodChaperon::api_version(&()).into_owned(),
+            kind: PodChaperon::kind(&()).into_owned(),
+            namespace: meta.namespace.clone().unwrap_or_default(),
+            name: meta.name.clone().unwrap_or_default(),
+            uid: meta.uid.clone().unwrap_or_default(),
+        },
+        type_: EventType::Warning,
+        reason: note.reason(),
+        action: "CreatePod",
+        note: note.to_string(),
+        controller: Arc::from("pilotage-chaperon-controller"),
+    });
+}
+
+fn pods(parts: &Parts, key: &Key) -> Api<RawPod> {
+    Api::namespaced(parts.client.clone(), &key.namespace)
+}
+
+fn fold(parts: &Parts, mut pod: RawPod) {
+    pod.trim();
+    parts.pods.fold(pod);
+}
+
+fn failed(key: &Key, what: &str, error: &CallError) -> Outcome {
+    let message = error.message();
+    match error.kind() {
+        // The watch brings what the object is now.
+        Failure::Conflict | Failure::NotFound => {
+            tracing::debug!(%key, what, error = message, "the object moved on");
+        }
+        _ => tracing::warn!(%key, what, error = message, "a request failed; it is sent again"),
+    }
+    Outcome::Failed(message)
+}

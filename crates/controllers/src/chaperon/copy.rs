@@ -1,0 +1,291 @@
+//! What flows back from a pod to its chaperon: the status, and annotations of others.
+
+use std::collections::BTreeMap;
+
+use pilotage_api::keys;
+use serde_json::{Map, Value, json};
+
+use super::{
+    observe::{Chaperon, is_bound, scheduled},
+    raw_pod::RawPod,
+};
+
+/// What the chaperon lacks.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Difference {
+    /// Merge patch of the status.
+    pub(super) status: Option<Value>,
+    /// Merge patch of the annotations.
+    pub(super) annotations: Option<Value>,
+    /// The source waits for it.
+    pub(super) urgent: bool,
+}
+
+/// What to write, so that the chaperon shows what its pod is.
+pub(super) fn difference(chaperon: Chaperon<'_>, pod: &RawPod) -> Difference {
+    let empty = Map::new();
+    let known = chaperon.status().unwrap_or(&empty);
+    let refused = scheduled(known).is_some_and(|c| c["reason"] == keys::CANDIDATE_REFUSED);
+    let becomes_bound = is_bound(Some(&pod.status)) && !is_bound(Some(known));
+    let wanted = wanted_status(chaperon, pod);
+    // A candidate that is still looking for a node, and isn't told that there is none, is what every source expects: a
+    // write for it would cost each loser one request.
+    let unremarkable =
+        pod.node().is_none() && scheduled(&wanted).is_none() && chaperon.is_numbered();
+    let status = if unremarkable && !refused {
+        None
+    } else {
+        merge(known, &wanted)
+    };
+    let annotations = annotations(chaperon, pod);
+    let missing = annotations
+        .as_ref()
+        .is_some_and(|a| a.get(keys::POD_MISSING_SINCE).is_some());
+    Difference {
+        urgent: becomes_bound || refused || missing,
+        status,
+        annotations,
+    }
+}
+
+/// The pod's status; while the chaperon is reserved without "not scheduled", which plain sources take for a refusal.
+fn wanted_status(chaperon: Chaperon<'_>, pod: &RawPod) -> Map<String, Value> {
+    let mut wanted = pod.status.clone();
+    if chaperon.is_reserved()
+        && let Some(Value::Array(conditions)) = wanted.get_mut("conditions")
+    {
+        conditions.retain(|c| !(c["type"] == "PodScheduled" && c["status"] == "False"));
+        if conditions.is_empty() {
+            wanted.remove("conditions");
+        }
+    }
+    wanted
+}
+
+fn annotations(chaperon: Chaperon<'_>, pod: &RawPod) -> Option<Value> {
+    let none = BTreeMap::new();
+    let theirs = |key: &String| {
+        !keys::is_ours(key) && key != "kubectl.kubernetes.io/last-applied-configuration"
+    };
+    let known = chaperon.0.metadata.annotations.as_ref().unwrap_or(&none);
+    let wanted = pod.metadata.annotations.as_ref().unwrap_or(&none);
+    let mut patch = Map::new();
+    for (key, value) in wanted {
+        if theirs(key) && known.get(key) != Some(value) {
+            patch.insert(key.clone(), value.as_str().into());
+        }
+    }
+    for key in known.keys() {
+        if (theirs(key) && !wanted.contains_key(key)) || key == keys::POD_MISSING_SINCE {
+            patch.insert(key.clone(), Value::Null);
+        }
+    }
+    (!patch.is_empty()).then_some(Value::Object(patch))
+}
+
+/// The merge patch (RFC 7396) that makes `known` what is `wanted`; `None` if it is.
+pub(super) fn merge(known: &Map<String, Value>, wanted: &Map<String, Value>) -> Option<Value> {
+    let mut patch = Map::new();
+    for (key, value) in wanted {
+        match (known.get(key), value) {
+            (Some(old), new) if old == new => {}
+            (Some(Value::Object(old)), Value::Object(new)) => {
+                patch.extend(merge(old, new).map(|change| (key.clone(), change)));
+            }
+            _ => {
+                patch.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    for key in known.keys().filter(|key| !wanted.contains_key(*key)) {
+        patch.insert(key.clone(), Value::Null);
+    }
+    (!patch.is_empty()).then_some(Value::Object(patch))
+}
+
+/// Merge patch of the status that says: the API server refuses the pod.
+pub(super) fn refusal(
+    chaperon: Chaperon<'_>,
+    message: &str,
+    now: jiff::Timestamp,
+) -> Option<Value> {
+    let empty = Map::new();
+    let known = chaperon.status().unwrap_or(&empty);
+    if scheduled(known)
+        .is_some_and(|c| c["reason"] == keys::CANDIDATE_REFUSED && c["message"] == message)
+    {
+        return None;
+    }
+    let mut conditions: Vec<Value> = known
+        .get("conditions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter(|c| c["type"] != "PodScheduled")
+        .cloned()
+        .collect();
+    conditions.push(json!({
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": keys::CANDIDATE_REFUSED,
+        "message": message,
+        "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+    }));
+    Some(json!({ "conditions": conditions }))
+}
+
+#[cfg(test)]
+mod tests {
+    use pilotage_api::PodChaperon;
+
+    use super::*;
+
+    fn chaperon(annotations: &Value, status: &Value) -> PodChaperon {
+        serde_json::from_value(json!({
+            "metadata": { "name": "a", "annotations": annotations },
+            "spec": {},
+            "status": status,
+        }))
+        .unwrap()
+    }
+
+    fn pod(annotations: &Value, node: Option<&str>, status: &Value) -> RawPod {
+        serde_json::from_value(json!({
+            "metadata": { "name": "a", "annotations": annotations },
+            "spec": { "nodeName": node },
+            "status": status,
+        }))
+        .unwrap()
+    }
+
+    const NUMBERED: &str = keys::ALLOWED_ATTEMPT;
+
+    fn unscheduled() -> Value {
+        json!({ "type": "PodScheduled", "status": "False", "reason": "Unschedulable" })
+    }
+
+    fn bound() -> Value {
+        json!({ "phase": "Pending", "conditions": [{ "type": "PodScheduled", "status": "True" }] })
+    }
+
+    #[test]
+    fn a_bound_pod_is_told_at_once_and_every_field_goes_along() {
+        let mut status = bound();
+        status["fieldOfTomorrow"] = json!({ "a": 1 });
+        let chaperon = chaperon(&json!({ NUMBERED: "1" }), &json!({}));
+        let got = difference(Chaperon(&chaperon), &pod(&json!({}), Some("n"), &status));
+        assert_eq!(
+            got,
+            Difference {
+                status: Some(status),
+                annotations: None,
+                urgent: true
+            }
+        );
+    }
+
+    #[test]
+    fn a_candidate_that_waits_costs_no_write() {
+        let status = json!({ "phase": "Pending", "qosClass": "Burstable" });
+        let waiting = pod(&json!({}), None, &status);
+        let numbered = chaperon(&json!({ NUMBERED: "0" }), &json!({}));
+        assert_eq!(
+            difference(Chaperon(&numbered), &waiting),
+            Difference::default()
+        );
+        let plain = chaperon(&json!({}), &json!({}));
+        assert_eq!(difference(Chaperon(&plain), &waiting).status, Some(status));
+    }
+
+    #[test]
+    fn while_it_is_reserved_nobody_reads_that_it_was_not_scheduled() {
+        let status = json!({ "phase": "Pending", "conditions": [unscheduled()] });
+        let waiting = pod(&json!({}), None, &status);
+        let open = chaperon(&json!({ NUMBERED: "0" }), &json!({}));
+        assert_eq!(
+            difference(Chaperon(&open), &waiting).status,
+            Some(status.clone())
+        );
+        let reserved = chaperon(&json!({ keys::IS_RESERVED: "true" }), &status);
+        assert_eq!(
+            difference(Chaperon(&reserved), &waiting).status,
+            Some(json!({ "conditions": null }))
+        );
+    }
+
+    #[test]
+    fn a_refusal_by_the_api_server_goes_when_a_pod_exists() {
+        let refused = chaperon(&json!({ NUMBERED: "0" }), &json!({}));
+        let patch = refusal(
+            Chaperon(&refused),
+            "no such class",
+            "2024-02-03T04:05:06.7Z".parse().unwrap(),
+        );
+        let status = patch.unwrap();
+        assert_eq!(
+            status["conditions"][0]["lastTransitionTime"],
+            "2024-02-03T04:05:06Z"
+        );
+        let refused = chaperon(&json!({ NUMBERED: "0" }), &status);
+        assert_eq!(
+            refusal(
+                Chaperon(&refused),
+                "no such class",
+                jiff::Timestamp::UNIX_EPOCH
+            ),
+            None
+        );
+        let got = difference(
+            Chaperon(&refused),
+            &pod(&json!({}), None, &json!({ "phase": "Pending" })),
+        );
+        assert_eq!(
+            got.status,
+            Some(json!({ "phase": "Pending", "conditions": null }))
+        );
+        assert!(got.urgent);
+    }
+
+    #[test]
+    fn annotations_of_others_follow_the_pod_and_ours_stay() {
+        let chaperon = chaperon(
+            &json!({ "old": "x", "same": "y", keys::ATTEMPT: "2", keys::POD_MISSING_SINCE: "t" }),
+            &json!({}),
+        );
+        let pod = pod(
+            &json!({ "same": "y", "new": "z", keys::PARENT_NAME: "w" }),
+            None,
+            &json!({}),
+        );
+        assert_eq!(
+            difference(Chaperon(&chaperon), &pod).annotations,
+            Some(json!({ "old": null, "new": "z", keys::POD_MISSING_SINCE: null }))
+        );
+    }
+
+    #[test]
+    fn a_merge_patch_leads_from_the_old_to_the_new() {
+        for (old, new, patch) in [
+            (json!({}), json!({}), None),
+            (json!({ "a": 1 }), json!({}), Some(json!({ "a": null }))),
+            (
+                json!({ "a": { "b": 1, "c": 2 } }),
+                json!({ "a": { "b": 1 } }),
+                Some(json!({ "a": { "c": null } })),
+            ),
+            (
+                json!({ "a": [1] }),
+                json!({ "a": [1, 2] }),
+                Some(json!({ "a": [1, 2] })),
+            ),
+            (
+                json!({ "a": 1 }),
+                json!({ "a": { "b": 1 } }),
+                Some(json!({ "a": { "b": 1 } })),
+            ),
+        ] {
+            let got = merge(old.as_object().unwrap(), new.as_object().unwrap());
+            assert_eq!(got, patch, "{old} -> {new}");
+        }
+    }
+}

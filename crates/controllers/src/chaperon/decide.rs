@@ -1,0 +1,335 @@
+//! The rules of the chaperon controller, row by row of the protocol's table: which request comes next for one name.
+
+use std::{fmt, time::Duration};
+
+use pilotage_api::keys;
+use serde_json::{Value, json};
+
+use super::{
+    copy,
+    observe::{Chaperon, Monotonic, Observed, Owner, is_bound, owner, uid},
+    raw_pod::RawPod,
+};
+
+/// A missing pod is made again after this long, if its restart policy says so.
+const MISSING_FOR: Duration = Duration::from_mins(1);
+/// Changes of a status are gathered for this long, unless the source waits for them.
+const GATHER: Duration = Duration::from_millis(150);
+
+/// One request.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Action {
+    /// POST the chaperon's pod.
+    CreatePod,
+    /// DELETE the pod with this UID.
+    DeletePod {
+        /// Its UID, which is the precondition.
+        uid: String,
+    },
+    /// Live GET of the pod of that name.
+    LookAtPod {
+        /// The UID that is in question, if it is known.
+        expected: Option<String>,
+    },
+    /// PATCH the chaperon's metadata with this merge patch.
+    Mark(Value),
+    /// PATCH the chaperon's annotations with those of its pod.
+    CopyAnnotations(Value),
+    /// PATCH the chaperon's status with that of its pod.
+    CopyStatus(Value),
+    /// PATCH the chaperon's status: the pod is refused.
+    SayRefused(Value),
+    /// Tell the chaperon's owner, by an event.
+    Tell(Note),
+}
+
+/// Kinds of requests; each backs off by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Create,
+    Delete,
+    Look,
+    Mark,
+    Annotations,
+    Status,
+    Tell,
+}
+
+impl Action {
+    pub(super) fn kind(&self) -> Kind {
+        match self {
+            Self::CreatePod => Kind::Create,
+            Self::DeletePod { .. } => Kind::Delete,
+            Self::LookAtPod { .. } => Kind::Look,
+            Self::Mark(_) => Kind::Mark,
+            Self::CopyAnnotations(_) => Kind::Annotations,
+            Self::CopyStatus(_) | Self::SayRefused(_) => Kind::Status,
+            Self::Tell(_) => Kind::Tell,
+        }
+    }
+}
+
+/// What the owner of a chaperon is told.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Note {
+    /// The name is taken by a pod that no chaperon of that name controls.
+    NameTaken,
+    /// The API server refuses the pod.
+    Refused(String),
+}
+
+impl Note {
+    pub(super) fn reason(&self) -> &'static str {
+        match self {
+            Self::NameTaken => "PodNameTaken",
+            Self::Refused(_) => keys::CANDIDATE_REFUSED,
+        }
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NameTaken => f.write_str(
+                "a pod of that name exists which this PodChaperon doesn't control; it is left alone",
+            ),
+            Self::Refused(message) => f.write_str(message),
+        }
+    }
+}
+
+/// What one decision asks for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Plan {
+    /// Do this, note how it ended, and decide again.
+    pub(super) action: Option<Action>,
+    /// Something waits to be written with what else may come.
+    pub(super) dirty: bool,
+    /// Decide again then at the latest.
+    pub(super) wake_at: Option<Monotonic>,
+}
+
+/// The next request.
+pub(super) fn decide(seen: &Observed<'_>) -> Plan {
+    let chaperon = seen.chaperon.map(Chaperon);
+    match chaperon {
+        None => orphan(seen),
+        Some(chaperon) if chaperon.is_ending() => ending(seen, chaperon),
+        Some(chaperon) => living(seen, chaperon),
+    }
+}
+
+/// The chaperon was seen going: an unbound pod of its own can go before the garbage collector comes to it.
+fn orphan(seen: &Observed<'_>) -> Plan {
+    match seen.pod.map(|pod| (pod, owner(pod))) {
+        Some((pod, Owner::Chaperon(owner)))
+            if seen.memory.is_chaperon_gone(owner) && pod.node().is_none() =>
+        {
+            delete(seen, pod)
+        }
+        _ => Plan::default(),
+    }
+}
+
+fn ending(seen: &Observed<'_>, chaperon: Chaperon<'_>) -> Plan {
+    let own = seen
+        .pod
+        .filter(|pod| owner(pod) == Owner::Chaperon(chaperon.uid()));
+    if let Some(pod) = own
+        && pod.metadata.deletion_timestamp.is_none()
+    {
+        return delete(seen, pod);
+    }
+    if !chaperon.has_our_finalizer() {
+        return Plan::default();
+    }
+    let reserved = chaperon.annotation(keys::RESERVED_POD_UID);
+    let gone = match reserved {
+        Some(reserved) => seen.memory.is_pod_gone(reserved),
+        None => own.is_none() && seen.memory.is_absent(),
+    };
+    if gone {
+        return act(seen, Action::Mark(without_finalizer(chaperon)));
+    }
+    // As long as the store shows it, its end will be an event.
+    let shown = match reserved {
+        Some(reserved) => seen.pod.is_some_and(|pod| uid(pod) == reserved),
+        None => own.is_some(),
+    };
+    if shown {
+        return Plan::default();
+    }
+    act(
+        seen,
+        Action::LookAtPod {
+            expected: reserved.map(str::to_owned),
+        },
+    )
+}
+
+fn living(seen: &Observed<'_>, chaperon: Chaperon<'_>) -> Plan {
+    let Some(pod) = seen.pod else {
+        return podless(seen, chaperon);
+    };
+    match owner(pod) {
+        Owner::Chaperon(owner) if owner == chaperon.uid() => copied(seen, chaperon, pod),
+        // Its owner had our name, so it is gone; a bound pod is the garbage collector's.
+        Owner::Chaperon(_) if pod.node().is_none() => delete(seen, pod),
+        Owner::Chaperon(_) => Plan::default(),
+        Owner::Other => refused(seen, chaperon, Note::NameTaken),
+    }
+}
+
+fn podless(seen: &Observed<'_>, chaperon: Chaperon<'_>) -> Plan {
+    if chaperon.waits_for_choice() {
+        return Plan::default();
+    }
+    if let Some(since) = chaperon.missing_since() {
+        if !chaperon.restarts() {
+            return Plan::default();
+        }
+        let passed = Duration::try_from(seen.wall.duration_since(since)).unwrap_or_default();
+        return match MISSING_FOR.checked_sub(passed) {
+            Some(left) if !left.is_zero() => Plan {
+                wake_at: Some(seen.now + left),
+                ..Plan::default()
+            },
+            _ => create(seen, chaperon),
+        };
+    }
+    if !chaperon.had_pod() {
+        return create(seen, chaperon);
+    }
+    if !seen.memory.is_absent() {
+        // The mark makes the source delete the chaperon: a store that lags is no reason for it.
+        return act(seen, Action::LookAtPod { expected: None });
+    }
+    let mut annotations = json!({ keys::POD_MISSING_SINCE: seconds(seen.wall) });
+    if is_bound(chaperon.status()) {
+        annotations[keys::WAS_BOUND] = keys::TRUE.into();
+    }
+    act(
+        seen,
+        Action::Mark(json!({ "metadata": {
+        "uid": chaperon.uid(),
+        "resourceVersion": chaperon.resource_version(),
+        "annotations": annotations,
+    } })),
+    )
+}
+
+/// POST, and say so while the API server refuses it.
+fn create(seen: &Observed<'_>, chaperon: Chaperon<'_>) -> Plan {
+    match seen.memory.refused() {
+        Some(message) => {
+            let plan = refused(seen, chaperon, Note::Refused(message.to_owned()));
+            if plan.action.is_some() {
+                plan
+            } else {
+                merge(plan, act(seen, Action::CreatePod))
+            }
+        }
+        None => act(seen, Action::CreatePod),
+    }
+}
+
+/// The chaperon's status and an event say why there is no pod.
+fn refused(seen: &Observed<'_>, chaperon: Chaperon<'_>, note: Note) -> Plan {
+    if let Some(status) = copy::refusal(chaperon, &note.to_string(), seen.wall) {
+        return act(seen, Action::SayRefused(status_patch(chaperon, &status)));
+    }
+    if seen.memory.was_told(&note) {
+        return Plan::default();
+    }
+    act(seen, Action::Tell(note))
+}
+
+fn copied(seen: &Observed<'_>, chaperon: Chaperon<'_>, pod: &RawPod) -> Plan {
+    let difference = copy::difference(chaperon, pod);
+    if difference.status.is_none() && difference.annotations.is_none() {
+        return Plan::default();
+    }
+    // Even what is urgent is written at most once in this time, so that no oddity of a target makes it a loop.
+    let due = match seen.memory.copied_at() {
+        Some(at) if difference.urgent => at + GATHER,
+        None if difference.urgent => seen.now,
+        _ => seen.memory.dirty_since(seen.now) + GATHER,
+    };
+    if seen.now < due {
+        return Plan {
+            action: None,
+            dirty: true,
+            wake_at: Some(due),
+        };
+    }
+    let action = match (difference.status, difference.annotations) {
+        (Some(status), _) => Action::CopyStatus(status_patch(chaperon, &status)),
+        (None, annotations) => Action::CopyAnnotations(json!({ "metadata": {
+            "uid": chaperon.uid(),
+            "annotations": annotations,
+        } })),
+    };
+    Plan {
+        dirty: true,
+        ..act(seen, action)
+    }
+}
+
+fn delete(seen: &Observed<'_>, pod: &RawPod) -> Plan {
+    if pod.metadata.deletion_timestamp.is_some() || seen.memory.was_asked_to_go(uid(pod)) {
+        return Plan::default();
+    }
+    act(
+        seen,
+        Action::DeletePod {
+            uid: uid(pod).to_owned(),
+        },
+    )
+}
+
+/// The action now, or when its kind may be tried again.
+fn act(seen: &Observed<'_>, action: Action) -> Plan {
+    match seen.memory.retry_at(action.kind(), seen.now) {
+        Some(at) => Plan {
+            wake_at: Some(at),
+            ..Plan::default()
+        },
+        None => Plan {
+            action: Some(action),
+            ..Plan::default()
+        },
+    }
+}
+
+fn merge(one: Plan, other: Plan) -> Plan {
+    let wake_at = [one.wake_at, other.wake_at].into_iter().flatten().min();
+    Plan { wake_at, ..other }
+}
+
+fn status_patch(chaperon: Chaperon<'_>, status: &Value) -> Value {
+    json!({ "metadata": { "uid": chaperon.uid() }, "status": status })
+}
+
+/// Fails if the chaperon moved on: the finalizers are written as a whole.
+fn without_finalizer(chaperon: Chaperon<'_>) -> Value {
+    let others: Vec<&String> = chaperon
+        .0
+        .metadata
+        .finalizers
+        .iter()
+        .flatten()
+        .filter(|finalizer| *finalizer != keys::DELEGATE_GONE)
+        .collect();
+    json!({ "metadata": {
+        "uid": chaperon.uid(),
+        "resourceVersion": chaperon.resource_version(),
+        "finalizers": others,
+    } })
+}
+
+fn seconds(time: jiff::Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,335 @@
+//! One test a row of the table of the protocol's chaperon controller.
+
+use pilotage_api::PodChaperon;
+
+use super::{
+    super::memory::{Memory, Outcome},
+    *,
+};
+
+const NOW: &str = "2024-02-03T04:05:06Z";
+
+struct Case {
+    chaperon: Option<Value>,
+    pod: Option<Value>,
+    memory: Memory,
+    now: Duration,
+}
+
+fn chaperon(annotations: &Value) -> Value {
+    json!({
+        "metadata": { "name": "web", "uid": "c1", "resourceVersion": "7", "annotations": annotations },
+        "spec": { "schedulerName": "admiralty-candidate" },
+    })
+}
+
+fn numbered() -> Value {
+    chaperon(&json!({ keys::ATTEMPT: "0", keys::ALLOWED_ATTEMPT: "0" }))
+}
+
+fn pod() -> Value {
+    json!({
+        "metadata": { "name": "web", "uid": "p1", "ownerReferences": [{
+            "apiVersion": "multicluster.admiralty.io/v1alpha1", "kind": "PodChaperon",
+            "name": "web", "uid": "c1", "controller": true }] },
+        "status": { "phase": "Pending" },
+    })
+}
+
+fn ending(mut object: Value) -> Value {
+    object["metadata"]["deletionTimestamp"] = NOW.into();
+    object
+}
+
+impl Case {
+    fn new(chaperon: Option<Value>, pod: Option<Value>) -> Self {
+        Self {
+            chaperon,
+            pod,
+            memory: Memory::default(),
+            now: Duration::from_secs(100),
+        }
+    }
+
+    fn plan(&mut self) -> Plan {
+        let chaperon: Option<PodChaperon> = self
+            .chaperon
+            .clone()
+            .map(|c| serde_json::from_value(c).unwrap());
+        let pod: Option<RawPod> = self.pod.clone().map(|p| serde_json::from_value(p).unwrap());
+        let plan = decide(&Observed {
+            chaperon: chaperon.as_ref(),
+            pod: pod.as_ref(),
+            memory: &self.memory,
+            now: self.now,
+            wall: NOW.parse().unwrap(),
+        });
+        self.memory.begin(&plan, self.now);
+        plan
+    }
+
+    fn action(&mut self) -> Option<Action> {
+        self.plan().action
+    }
+
+    /// The action ends so; returns it.
+    fn ends(&mut self, outcome: &Outcome) -> Action {
+        let action = self.action().expect("an action was due");
+        self.memory.finish(&action, outcome, self.now);
+        action
+    }
+}
+
+#[test]
+fn a_new_chaperon_gets_its_pod() {
+    assert_eq!(
+        Case::new(Some(numbered()), None).action(),
+        Some(Action::CreatePod)
+    );
+}
+
+#[test]
+fn a_pod_that_is_made_only_after_the_choice_waits_for_it() {
+    let mut own = numbered();
+    own["spec"]["schedulerName"] = "default-scheduler".into();
+    assert_eq!(Case::new(Some(own.clone()), None).plan(), Plan::default());
+    own["metadata"]["annotations"][keys::ALLOWED_ATTEMPT] = "1".into();
+    assert_eq!(Case::new(Some(own), None).action(), Some(Action::CreatePod));
+    // A source without numbers grants by creating.
+    let mut plain = chaperon(&json!({}));
+    plain["spec"]["schedulerName"] = "default-scheduler".into();
+    assert_eq!(
+        Case::new(Some(plain), None).action(),
+        Some(Action::CreatePod)
+    );
+}
+
+#[test]
+fn a_refused_pod_is_an_answer_with_the_servers_words_and_is_tried_again() {
+    let mut case = Case::new(Some(numbered()), None);
+    assert_eq!(
+        case.ends(&Outcome::Refused("no such class".into())),
+        Action::CreatePod
+    );
+    let Action::SayRefused(patch) = case.ends(&Outcome::Done) else {
+        panic!()
+    };
+    assert_eq!(patch["metadata"]["uid"], "c1");
+    assert_eq!(
+        patch["status"]["conditions"][0]["reason"],
+        "CandidateRefused"
+    );
+    assert_eq!(patch["status"]["conditions"][0]["message"], "no such class");
+    case.chaperon.as_mut().unwrap()["status"] = patch["status"].clone();
+    let note = Note::Refused("no such class".into());
+    assert_eq!(case.ends(&Outcome::Done), Action::Tell(note));
+    let plan = case.plan();
+    assert_eq!(
+        (plan.action, plan.wake_at),
+        (None, Some(case.now + Duration::from_millis(500)))
+    );
+    case.now += Duration::from_secs(1);
+    assert_eq!(case.action(), Some(Action::CreatePod));
+}
+
+#[test]
+fn a_pod_of_somebody_else_is_left_alone_and_said() {
+    let mut foreign = pod();
+    foreign["metadata"]["ownerReferences"][0]["kind"] = "ReplicaSet".into();
+    let mut case = Case::new(Some(numbered()), Some(foreign));
+    let Action::SayRefused(patch) = case.ends(&Outcome::Done) else {
+        panic!()
+    };
+    case.chaperon.as_mut().unwrap()["status"] = patch["status"].clone();
+    assert_eq!(case.ends(&Outcome::Done), Action::Tell(Note::NameTaken));
+    assert_eq!(case.plan(), Plan::default());
+}
+
+#[test]
+fn the_pod_of_an_earlier_chaperon_of_that_name_goes_unless_it_is_bound() {
+    let mut old = pod();
+    old["metadata"]["ownerReferences"][0]["uid"] = "c0".into();
+    let mut case = Case::new(Some(numbered()), Some(old.clone()));
+    assert_eq!(case.action(), Some(Action::DeletePod { uid: "p1".into() }));
+    old["spec"] = json!({ "nodeName": "n" });
+    assert_eq!(
+        Case::new(Some(numbered()), Some(old)).plan(),
+        Plan::default()
+    );
+}
+
+#[test]
+fn a_missing_pod_is_marked_only_when_it_is_proved_to_be_missing() {
+    let mut had = numbered();
+    had["status"] =
+        json!({ "phase": "Running", "conditions": [{ "type": "PodScheduled", "status": "True" }] });
+    let marked = |case: &mut Case| {
+        let Some(Action::Mark(patch)) = case.action() else {
+            panic!()
+        };
+        patch
+    };
+    // The store lags: a live read comes first.
+    let mut case = Case::new(Some(had.clone()), None);
+    assert_eq!(
+        case.ends(&Outcome::NoPod),
+        Action::LookAtPod { expected: None }
+    );
+    assert_eq!(
+        marked(&mut case),
+        json!({ "metadata": { "uid": "c1", "resourceVersion": "7", "annotations": {
+            keys::POD_MISSING_SINCE: NOW, keys::WAS_BOUND: "true" } } })
+    );
+    // Its end was seen.
+    let mut case = Case::new(Some(had), None);
+    case.memory.pod_deleted("p1");
+    marked(&mut case);
+    // It never was bound; that a scheduler had tried it says that it existed.
+    let tried = chaperon(&json!({ keys::ATTEMPT: "1", keys::ALLOWED_ATTEMPT: "0" }));
+    let mut case = Case::new(Some(tried), None);
+    case.memory.pod_deleted("p1");
+    assert_eq!(
+        marked(&mut case)["metadata"]["annotations"].get(keys::WAS_BOUND),
+        None
+    );
+}
+
+#[test]
+fn a_missing_pod_is_made_again_after_a_minute_if_it_is_to_restart() {
+    let missing = |since: &str, policy: &str| {
+        let mut chaperon = numbered();
+        chaperon["metadata"]["annotations"][keys::POD_MISSING_SINCE] = since.into();
+        chaperon["spec"]["restartPolicy"] = policy.into();
+        Case::new(Some(chaperon), None).plan()
+    };
+    let plan = missing("2024-02-03T04:04:36Z", "Always");
+    assert_eq!(
+        (plan.action, plan.wake_at),
+        (None, Some(Duration::from_secs(130)))
+    );
+    assert_eq!(
+        missing("2024-02-03T04:04:06Z", "Always").action,
+        Some(Action::CreatePod)
+    );
+    assert_eq!(missing("2024-02-03T04:04:06Z", "Never"), Plan::default());
+}
+
+#[test]
+fn a_pod_of_its_own_is_copied_at_once_when_it_is_bound_and_gathered_otherwise() {
+    let mut bound = pod();
+    bound["spec"] = json!({ "nodeName": "n" });
+    bound["status"] =
+        json!({ "phase": "Pending", "conditions": [{ "type": "PodScheduled", "status": "True" }] });
+    let mut case = Case::new(Some(numbered()), Some(bound.clone()));
+    let Action::CopyStatus(patch) = case.ends(&Outcome::Done) else {
+        panic!()
+    };
+    assert_eq!(
+        patch,
+        json!({ "metadata": { "uid": "c1" }, "status": bound["status"] })
+    );
+    case.chaperon.as_mut().unwrap()["status"] = bound["status"].clone();
+    assert_eq!(case.plan(), Plan::default());
+
+    case.pod.as_mut().unwrap()["status"]["phase"] = "Running".into();
+    let due = case.now + GATHER;
+    assert_eq!(
+        case.plan(),
+        Plan {
+            action: None,
+            dirty: true,
+            wake_at: Some(due)
+        }
+    );
+    case.now += GATHER / 2;
+    case.pod.as_mut().unwrap()["status"]["podIP"] = "10.0.0.1".into();
+    assert_eq!(
+        case.plan().wake_at,
+        Some(due),
+        "the first change starts the clock"
+    );
+    case.now = due;
+    let Action::CopyStatus(patch) = case.ends(&Outcome::Done) else {
+        panic!()
+    };
+    assert_eq!(
+        patch["status"],
+        json!({ "phase": "Running", "podIP": "10.0.0.1" })
+    );
+}
+
+#[test]
+fn a_pod_that_exists_is_not_missing() {
+    let mut case = Case::new(
+        Some(chaperon(
+            &json!({ keys::ALLOWED_ATTEMPT: "1", keys::POD_MISSING_SINCE: NOW, keys::WAS_BOUND: "true" }),
+        )),
+        Some(pod()),
+    );
+    let Action::CopyAnnotations(patch) = case.ends(&Outcome::Done) else {
+        panic!()
+    };
+    assert_eq!(
+        patch["metadata"]["annotations"],
+        json!({ keys::POD_MISSING_SINCE: null })
+    );
+}
+
+#[test]
+fn an_ending_chaperon_takes_its_pod_along() {
+    let mut case = Case::new(Some(ending(numbered())), Some(pod()));
+    assert_eq!(
+        case.ends(&Outcome::Done),
+        Action::DeletePod { uid: "p1".into() }
+    );
+    case.pod = Some(ending(pod()));
+    assert_eq!(case.plan(), Plan::default());
+}
+
+#[test]
+fn our_finalizer_goes_when_the_reserved_pod_is_proved_to_be_gone() {
+    let mut granted = ending(chaperon(
+        &json!({ keys::RESERVED_POD_UID: "p1", keys::ALLOWED_ATTEMPT: "1" }),
+    ));
+    granted["metadata"]["finalizers"] = json!(["x/y", keys::DELEGATE_GONE]);
+    let lifted = Action::Mark(json!({ "metadata": {
+        "uid": "c1", "resourceVersion": "7", "finalizers": ["x/y"] } }));
+    // While the store shows it, its end will be an event.
+    let mut case = Case::new(Some(granted.clone()), Some(ending(pod())));
+    assert_eq!(case.plan(), Plan::default());
+    case.pod = None;
+    case.memory.pod_deleted("p1");
+    assert_eq!(case.action(), Some(lifted.clone()));
+    // Without the event: a live read, which says 404…
+    let mut case = Case::new(Some(granted.clone()), None);
+    assert_eq!(
+        case.ends(&Outcome::NoPod),
+        Action::LookAtPod {
+            expected: Some("p1".into())
+        }
+    );
+    assert_eq!(case.action(), Some(lifted.clone()));
+    // …or another UID…
+    let mut case = Case::new(Some(granted.clone()), None);
+    case.ends(&Outcome::Pod("p2".into()));
+    assert_eq!(case.action(), Some(lifted.clone()));
+    // …or that it is there: then nothing is lifted, and it is asked again later.
+    let mut case = Case::new(Some(granted), None);
+    case.ends(&Outcome::Pod("p1".into()));
+    let plan = case.plan();
+    assert_eq!((plan.action, plan.wake_at.is_some()), (None, true));
+}
+
+#[test]
+fn the_unbound_pod_of_a_chaperon_that_was_seen_going_goes_too() {
+    let mut case = Case::new(None, Some(pod()));
+    assert_eq!(
+        case.plan(),
+        Plan::default(),
+        "not in the store is no evidence"
+    );
+    case.memory.chaperon_deleted("c1");
+    assert_eq!(case.action(), Some(Action::DeletePod { uid: "p1".into() }));
+    case.pod.as_mut().unwrap()["spec"] = json!({ "nodeName": "n" });
+    assert_eq!(case.plan(), Plan::default());
+}

@@ -1,0 +1,184 @@
+//! What the chaperon controller remembers of one name between two decisions. All of it may be lost in a restart.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use super::{
+    decide::{Action, Kind, Note, Plan},
+    observe::Monotonic,
+};
+
+/// First and longest wait before a failed request is sent again.
+const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_mins(1));
+/// As many UIDs of things that are gone are remembered of one name.
+const MOST_GONE: usize = 32;
+
+/// How a request ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// As wanted, or nothing was left to do.
+    ///
+    /// A reply of ours has been folded into the store.
+    Done,
+    /// A live read: no pod of that name.
+    NoPod,
+    /// A live read: the pod of that name has this UID.
+    Pod(String),
+    /// The API server says no, with this message.
+    Refused(String),
+    /// The object moved on, or nobody knows.
+    Failed(String),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    failures: BTreeMap<Kind, (u32, Monotonic)>,
+    /// The API server's newest answer to our POST, if it was no.
+    refused: Option<String>,
+    gone_pods: BTreeSet<String>,
+    gone_chaperons: BTreeSet<String>,
+    /// No pod of that name was there after the newest one was seen.
+    absent: bool,
+    /// The pod that we asked to be deleted: what comes of it, the watch will show.
+    asked_to_go: Option<String>,
+    dirty_since: Option<Monotonic>,
+    copied_at: Option<Monotonic>,
+    told: BTreeSet<Note>,
+}
+
+impl Memory {
+    // ---- what is seen --------------------------------------------------------------------------------------------
+
+    /// A pod of that name is there.
+    pub(super) fn pod_applied(&mut self) {
+        self.absent = false;
+        self.refused = None;
+        self.failures.remove(&Kind::Create);
+    }
+
+    /// The pod with this UID was seen going.
+    pub(super) fn pod_deleted(&mut self, uid: &str) {
+        self.absent = true;
+        remember(&mut self.gone_pods, uid);
+    }
+
+    /// The chaperon with this UID was seen going.
+    pub(super) fn chaperon_deleted(&mut self, uid: &str) {
+        remember(&mut self.gone_chaperons, uid);
+        // What comes under this name is another one.
+        self.failures.clear();
+        self.refused = None;
+        self.told.clear();
+    }
+
+    // ---- how actions end ----------------------------------------------------------------------------------------
+
+    pub(super) fn begin(&mut self, plan: &Plan, now: Monotonic) {
+        match (plan.dirty, self.dirty_since) {
+            (true, None) => self.dirty_since = Some(now),
+            (false, Some(_)) => self.dirty_since = None,
+            _ => {}
+        }
+    }
+
+    pub(super) fn finish(&mut self, action: &Action, outcome: &Outcome, now: Monotonic) {
+        let kind = action.kind();
+        if let Action::Tell(note) = action {
+            self.told.insert(note.clone());
+        }
+        if let Action::LookAtPod { expected } = action {
+            let gone = match outcome {
+                Outcome::NoPod => true,
+                Outcome::Pod(uid) => expected.as_ref().is_some_and(|expected| expected != uid),
+                _ => false,
+            };
+            self.absent |= *outcome == Outcome::NoPod;
+            if gone && let Some(expected) = expected {
+                remember(&mut self.gone_pods, expected);
+            }
+        }
+        if let Action::CreatePod = action {
+            match outcome {
+                Outcome::Refused(message) => self.refused = Some(message.clone()),
+                Outcome::Done => self.refused = None,
+                _ => {}
+            }
+        }
+        if matches!(action, Action::CopyStatus(_) | Action::CopyAnnotations(_)) {
+            self.dirty_since = None;
+            self.copied_at = Some(now);
+        }
+        if let (Action::DeletePod { uid }, Outcome::Done) = (action, outcome) {
+            self.asked_to_go = Some(uid.clone());
+        }
+        match outcome {
+            Outcome::Done | Outcome::NoPod => {
+                self.failures.remove(&kind);
+            }
+            Outcome::Refused(_) | Outcome::Failed(_) | Outcome::Pod(_) => {
+                let times = self
+                    .failures
+                    .get(&kind)
+                    .map_or(1, |(times, _)| times.saturating_add(1));
+                let wait = RETRY
+                    .0
+                    .saturating_mul(1 << (times - 1).min(16))
+                    .min(RETRY.1);
+                self.failures.insert(kind, (times, now + wait));
+            }
+        }
+    }
+
+    // ---- what decisions ask -------------------------------------------------------------------------------------
+
+    /// Until when a request of this kind has to wait.
+    pub(super) fn retry_at(&self, kind: Kind, now: Monotonic) -> Option<Monotonic> {
+        self.failures
+            .get(&kind)
+            .map(|(_, at)| *at)
+            .filter(|at| now < *at)
+    }
+
+    pub(super) fn refused(&self) -> Option<&str> {
+        self.refused.as_deref()
+    }
+
+    pub(super) fn is_pod_gone(&self, uid: &str) -> bool {
+        self.gone_pods.contains(uid)
+    }
+
+    pub(super) fn is_chaperon_gone(&self, uid: &str) -> bool {
+        self.gone_chaperons.contains(uid)
+    }
+
+    pub(super) fn is_absent(&self) -> bool {
+        self.absent
+    }
+
+    pub(super) fn dirty_since(&self, now: Monotonic) -> Monotonic {
+        self.dirty_since.unwrap_or(now)
+    }
+
+    pub(super) fn copied_at(&self) -> Option<Monotonic> {
+        self.copied_at
+    }
+
+    pub(super) fn was_asked_to_go(&self, uid: &str) -> bool {
+        self.asked_to_go.as_deref() == Some(uid)
+    }
+
+    pub(super) fn was_told(&self, note: &Note) -> bool {
+        self.told.contains(note)
+    }
+}
+
+/// Proofs don't age, but a name that is used again and again must not fill the memory: the forgotten ones cost a live
+/// read, no safety.
+fn remember(set: &mut BTreeSet<String>, uid: &str) {
+    if set.len() >= MOST_GONE {
+        set.clear();
+    }
+    set.insert(uid.to_owned());
+}

@@ -1,0 +1,229 @@
+//! The chaperon controller of a target: makes the pod of each `PodChaperon`, copies back what becomes of it, and takes it
+//! along when the chaperon goes.
+//!
+//! observe → [`decide`] (pure) → act, one request a turn; turns of one name never overlap, so that a decision always
+//! knows the reply to the request before it. It must not know proxies, sources or scheduling.
+
+mod act;
+mod copy;
+mod decide;
+mod memory;
+mod observe;
+mod raw_pod;
+pub mod rbac;
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use futures::FutureExt;
+use jiff::Timestamp;
+use kube::{Client, Resource};
+use pilotage_api::{PodChaperon, keys};
+use pilotage_clusters::{Event, Watch, WatchConfig};
+use pilotage_runtime::{lease::Leadership, ready::Gate};
+use pilotage_sched_driver::publish::Recorder;
+use tokio::{sync::mpsc, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use crate::turns::{Next, Turns, Waker};
+use memory::Memory;
+use observe::Observed;
+use raw_pod::RawPod;
+
+/// Requests under way at once.
+const CONCURRENCY: usize = 64;
+
+/// What the controller works with.
+pub struct Chaperons {
+    /// The target's API server, which is the local one.
+    pub client: Client,
+    /// Whether this process may write.
+    pub leadership: Leadership,
+    /// Takes events about chaperons.
+    pub events: Recorder,
+}
+
+/// Namespace and name, which a chaperon and its pod share.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Key {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl Key {
+    pub(crate) fn of<K: Resource>(object: &K) -> Self {
+        let meta = object.meta();
+        Self {
+            namespace: meta.namespace.clone().unwrap_or_default(),
+            name: meta.name.clone().unwrap_or_default(),
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+struct Parts {
+    client: Client,
+    events: Recorder,
+    leadership: Leadership,
+    chaperons: Watch<PodChaperon>,
+    pods: Watch<RawPod>,
+    memories: Mutex<HashMap<Key, Memory>>,
+    started: Instant,
+}
+
+/// Runs the controller until `shutdown`; `ready` is released when the chaperons and their pods are known.
+pub async fn run(with: Chaperons, shutdown: CancellationToken, ready: Gate) {
+    let chaperons = Watch::of_client(
+        with.client.clone(),
+        // A kubectl user's copy of the object would be copied around for nothing.
+        WatchConfig::all(),
+        &shutdown,
+    );
+    let candidates = WatchConfig::all()
+        .labels(keys::PARENT_UID)
+        .trim(RawPod::trim);
+    let pods = Watch::of_client(with.client.clone(), candidates, &shutdown);
+    let parts = Arc::new(Parts {
+        client: with.client,
+        events: with.events,
+        leadership: with.leadership,
+        chaperons,
+        pods,
+        memories: Mutex::default(),
+        started: Instant::now(),
+    });
+    let first_lists = async {
+        parts.chaperons.synced().await;
+        parts.pods.synced().await;
+        ready.release();
+        // Before that, what a store lacks means nothing.
+        parts.leadership.acquired().await;
+    };
+    if shutdown.run_until_cancelled(first_lists).await.is_none() {
+        return;
+    }
+    let (turns, waker) = Turns::new(CONCURRENCY);
+    let turn = {
+        let parts = parts.clone();
+        move |key: Key| {
+            let parts = parts.clone();
+            async move { parts.turn(&key).await }.boxed()
+        }
+    };
+    let chaperons = parts.chaperons.subscribe();
+    let pods = parts.pods.subscribe();
+    futures::join!(
+        turns.run(turn, shutdown.clone()),
+        shutdown.run_until_cancelled(parts.follow_chaperons(chaperons, &waker)),
+        shutdown.run_until_cancelled(parts.follow_pods(pods, &waker)),
+    );
+}
+
+impl Parts {
+    async fn follow_chaperons(
+        &self,
+        mut events: mpsc::UnboundedReceiver<Event<PodChaperon>>,
+        waker: &Waker<Key>,
+    ) {
+        while let Some(event) = events.recv().await {
+            match event {
+                Event::Applied(chaperon) | Event::Gone(chaperon) => waker.wake(Key::of(&*chaperon)),
+                Event::Deleted(chaperon) => {
+                    let key = Key::of(&*chaperon);
+                    if let Some(uid) = &chaperon.metadata.uid {
+                        self.memories()
+                            .entry(key.clone())
+                            .or_default()
+                            .chaperon_deleted(uid);
+                    }
+                    waker.wake(key);
+                }
+                Event::Synced => {}
+            }
+        }
+    }
+
+    async fn follow_pods(
+        &self,
+        mut events: mpsc::UnboundedReceiver<Event<RawPod>>,
+        waker: &Waker<Key>,
+    ) {
+        while let Some(event) = events.recv().await {
+            let key = match event {
+                Event::Applied(pod) => {
+                    let key = Key::of(&*pod);
+                    self.memories()
+                        .entry(key.clone())
+                        .or_default()
+                        .pod_applied();
+                    key
+                }
+                Event::Deleted(pod) => {
+                    let key = Key::of(&*pod);
+                    let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+                    self.memories()
+                        .entry(key.clone())
+                        .or_default()
+                        .pod_deleted(uid);
+                    key
+                }
+                Event::Gone(pod) => Key::of(&*pod),
+                Event::Synced => continue,
+            };
+            waker.wake(key);
+        }
+    }
+
+    /// Decides and acts until there is nothing to do for this name.
+    async fn turn(&self, key: &Key) -> Next {
+        loop {
+            if !self.leadership.is_leader() {
+                // A lost lease ends the process.
+                return Next::Rest;
+            }
+            let chaperon = self.chaperons.get(Some(&key.namespace), &key.name);
+            let pod = self.pods.get(Some(&key.namespace), &key.name);
+            let plan = {
+                let mut memories = self.memories();
+                if chaperon.is_none() && pod.is_none() {
+                    memories.remove(key);
+                    return Next::Rest;
+                }
+                let memory = memories.entry(key.clone()).or_default();
+                let now = self.started.elapsed();
+                let plan = decide::decide(&Observed {
+                    chaperon: chaperon.as_deref(),
+                    pod: pod.as_deref(),
+                    memory,
+                    now,
+                    wall: Timestamp::now(),
+                });
+                memory.begin(&plan, now);
+                plan
+            };
+            let Some(action) = plan.action else {
+                return plan
+                    .wake_at
+                    .map_or(Next::Rest, |at| Next::At(self.started + at));
+            };
+            let outcome = act::act(self, key, chaperon.as_deref(), &action).await;
+            let now = self.started.elapsed();
+            self.memories()
+                .entry(key.clone())
+                .or_default()
+                .finish(&action, &outcome, now);
+        }
+    }
+
+    fn memories(&self) -> MutexGuard<'_, HashMap<Key, Memory>> {
+        self.memories.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,142 @@
+//! What the chaperon controller reads of a chaperon and of the pod of its name.
+
+use jiff::Timestamp;
+use pilotage_api::{PodChaperon, keys};
+use serde_json::{Map, Value};
+
+use super::{memory::Memory, raw_pod::RawPod};
+
+/// Time since the start of the process.
+pub(super) type Monotonic = std::time::Duration;
+
+/// What is seen of one name at one moment.
+#[derive(Clone, Copy)]
+pub(super) struct Observed<'a> {
+    pub(super) chaperon: Option<&'a PodChaperon>,
+    pub(super) pod: Option<&'a RawPod>,
+    pub(super) memory: &'a Memory,
+    pub(super) now: Monotonic,
+    /// For marks that others read.
+    pub(super) wall: Timestamp,
+}
+
+/// Who a pod belongs to, seen from the chaperon of its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner<'a> {
+    /// A chaperon of this name, with this UID.
+    Chaperon(&'a str),
+    /// Somebody else, or nobody.
+    Other,
+}
+
+pub(super) fn owner(pod: &RawPod) -> Owner<'_> {
+    match pilotage_candidate::view::controlling_chaperon(&pod.metadata) {
+        Some((name, uid)) if Some(name) == pod.metadata.name.as_deref() => Owner::Chaperon(uid),
+        _ => Owner::Other,
+    }
+}
+
+pub(super) fn uid(pod: &RawPod) -> &str {
+    pod.metadata.uid.as_deref().unwrap_or_default()
+}
+
+/// A chaperon, for reading.
+#[derive(Clone, Copy)]
+pub(super) struct Chaperon<'a>(pub(super) &'a PodChaperon);
+
+impl<'a> Chaperon<'a> {
+    pub(super) fn uid(self) -> &'a str {
+        self.0.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    pub(super) fn resource_version(self) -> &'a str {
+        self.0
+            .metadata
+            .resource_version
+            .as_deref()
+            .unwrap_or_default()
+    }
+
+    pub(super) fn is_ending(self) -> bool {
+        self.0.metadata.deletion_timestamp.is_some()
+    }
+
+    pub(super) fn annotation(self, key: &str) -> Option<&'a str> {
+        self.0
+            .metadata
+            .annotations
+            .as_ref()?
+            .get(key)
+            .map(String::as_str)
+    }
+
+    pub(super) fn is_reserved(self) -> bool {
+        self.annotation(keys::IS_RESERVED) == Some(keys::TRUE)
+    }
+
+    /// The source numbers attempts.
+    pub(super) fn is_numbered(self) -> bool {
+        self.annotation(keys::ALLOWED_ATTEMPT).is_some()
+    }
+
+    /// A pod that is made only after the choice, and the choice hasn't come.
+    pub(super) fn waits_for_choice(self) -> bool {
+        let own_scheduler = self.0.spec.0.get("schedulerName").and_then(Value::as_str)
+            != Some(keys::CANDIDATE_SCHEDULER);
+        let allowed = self.annotation(keys::ALLOWED_ATTEMPT);
+        own_scheduler && allowed.is_some_and(|n| n.parse::<u64>().unwrap_or_default() == 0)
+    }
+
+    /// Since when its pod is missing; an unreadable mark counts as none and is written anew.
+    pub(super) fn missing_since(self) -> Option<Timestamp> {
+        self.annotation(keys::POD_MISSING_SINCE)?.parse().ok()
+    }
+
+    /// It had a pod once: its status was copied, or a candidate scheduler tried it.
+    pub(super) fn had_pod(self) -> bool {
+        let status = self.status();
+        let tried = self
+            .annotation(keys::ATTEMPT)
+            .and_then(|n| n.parse::<u64>().ok());
+        status.is_some_and(|status| status.contains_key("phase")) || tried.is_some_and(|n| n > 0)
+    }
+
+    pub(super) fn restarts(self) -> bool {
+        self.0
+            .spec
+            .0
+            .get("restartPolicy")
+            .and_then(Value::as_str)
+            .unwrap_or("Always")
+            == "Always"
+    }
+
+    pub(super) fn status(self) -> Option<&'a Map<String, Value>> {
+        self.0.status.as_ref().map(|status| &status.0)
+    }
+
+    pub(super) fn has_our_finalizer(self) -> bool {
+        self.0
+            .metadata
+            .finalizers
+            .iter()
+            .flatten()
+            .any(|f| f == keys::DELEGATE_GONE)
+    }
+}
+
+/// The `PodScheduled` condition of a status.
+pub(super) fn scheduled(status: &Map<String, Value>) -> Option<&Value> {
+    status
+        .get("conditions")?
+        .as_array()?
+        .iter()
+        .find(|c| c["type"] == "PodScheduled")
+}
+
+/// Whether a status says that the pod is bound.
+pub(super) fn is_bound(status: Option<&Map<String, Value>>) -> bool {
+    status
+        .and_then(scheduled)
+        .is_some_and(|condition| condition["status"] == "True")
+}

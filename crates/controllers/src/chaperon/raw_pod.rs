@@ -1,0 +1,104 @@
+//! A pod as the API server sent it: metadata as a type to read from, spec and status as JSON, so that a status can be
+//! copied with fields that our types don't know.
+
+use std::borrow::Cow;
+
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kube::Resource;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The pod.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RawPod {
+    #[serde(default)]
+    pub(super) api_version: String,
+    #[serde(default)]
+    pub(super) kind: String,
+    pub(super) metadata: ObjectMeta,
+    #[serde(default)]
+    pub(super) spec: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub(super) status: Map<String, Value>,
+}
+
+impl RawPod {
+    /// Drops what isn't read here; and nulls, which no API server keeps in a copy, so that a copy never looks stale.
+    pub(super) fn trim(&mut self) {
+        self.spec.retain(|key, _| key == "nodeName");
+        self.status.retain(|_, value| !value.is_null());
+        self.status.values_mut().for_each(drop_nulls);
+    }
+
+    /// The node it is bound to.
+    pub(super) fn node(&self) -> Option<&str> {
+        self.spec
+            .get("nodeName")?
+            .as_str()
+            .filter(|node| !node.is_empty())
+    }
+}
+
+impl Resource for RawPod {
+    type DynamicType = ();
+    type Scope = kube::core::NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        Pod::kind(&())
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        Pod::group(&())
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        Pod::version(&())
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        Pod::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            object.retain(|_, value| !value.is_null());
+            object.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(list) => list.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn nulls_and_unread_fields_are_dropped() {
+        let mut pod: RawPod = serde_json::from_value(json!({
+            "metadata": { "name": "a" },
+            "spec": { "nodeName": "n", "containers": [] },
+            "status": { "conditions": [{ "type": "Ready", "lastProbeTime": null }], "x": null },
+        }))
+        .unwrap();
+        pod.trim();
+        assert_eq!(
+            Value::Object(pod.status),
+            json!({ "conditions": [{ "type": "Ready" }] })
+        );
+        assert_eq!(Value::Object(pod.spec), json!({ "nodeName": "n" }));
+    }
+}

@@ -1,0 +1,22 @@
+//! What the chaperon controller may do in its cluster, the target.
+
+use pilotage_api::GROUP;
+use pilotage_runtime::rbac::Rule;
+
+/// Its rules.
+pub const RULES: &[Rule] = &[
+    Rule::cluster(
+        &[GROUP],
+        &["podchaperons"],
+        &["get", "list", "watch", "patch"],
+    ),
+    Rule::cluster(&[GROUP], &["podchaperons/status"], &["patch"]),
+    // For owner references that block the owner's deletion.
+    Rule::cluster(&[GROUP], &["podchaperons/finalizers"], &["update"]),
+    Rule::cluster(
+        &[""],
+        &["pods"],
+        &["get", "list", "watch", "create", "delete"],
+    ),
+    Rule::cluster(&["events.k8s.io"], &["events"], &["create", "patch"]),
+];

@@ -1,0 +1,79 @@
+//! The requests of the candidate's side: the conditional write to a chaperon and the binding. No rule is here.
+
+use std::time::Duration;
+
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+};
+use pilotage_api::PodChaperon;
+use pilotage_candidate::{
+    memory::{BindOutcome, Outcome},
+    plan::Write,
+};
+use pilotage_runtime::call::{Failure, within};
+use pilotage_sched_driver::{BindError, BindingRequest, PodBinder};
+use tokio::time::timeout;
+
+use crate::chaperon::Key;
+
+/// Limit of one write; what it is for has its own deadline, which may be nearer.
+const WRITE_LIMIT: Duration = Duration::from_secs(5);
+
+/// PATCHes the chaperon; with the reply, if there is one.
+pub(super) async fn write(
+    client: &Client,
+    key: &Key,
+    write: &Write,
+    limit: Duration,
+) -> (Outcome, Option<PodChaperon>) {
+    let api: Api<PodChaperon> = Api::namespaced(client.clone(), &key.namespace);
+    let (params, patch) = (PatchParams::default(), Patch::Merge(write.patch()));
+    let limit = limit.min(WRITE_LIMIT);
+    match within(limit, api.patch(&key.name, &params, &patch)).await {
+        Ok(chaperon) => (Outcome::Done, Some(chaperon)),
+        Err(error) => {
+            let outcome = match error.kind() {
+                Failure::Conflict | Failure::NotFound => Outcome::Conflict,
+                Failure::Forbidden | Failure::Invalid | Failure::AlreadyExists => {
+                    Outcome::Refused(error.message())
+                }
+                Failure::Throttled | Failure::Server | Failure::Unknown | Failure::Expired => {
+                    Outcome::Unknown
+                }
+            };
+            tracing::debug!(%key, ?outcome, error = error.message(), "a write to the chaperon failed");
+            (outcome, None)
+        }
+    }
+}
+
+/// POSTs the binding.
+pub(super) async fn bind(
+    binder: &PodBinder,
+    key: &Key,
+    pod_uid: &str,
+    node: &str,
+    limit: Duration,
+) -> BindOutcome {
+    let request = BindingRequest {
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+        uid: pod_uid.to_owned(),
+        resource_version: None,
+        node: node.to_owned(),
+    };
+    match timeout(limit, binder.bind(&request)).await {
+        Ok(Ok(())) => BindOutcome::Done,
+        Ok(Err(BindError::Refused(error))) => BindOutcome::Refused(error.message()),
+        Ok(Err(BindError::Unknown(error))) => {
+            tracing::warn!(%key, node, error = error.message(), "the outcome of a binding is unknown");
+            BindOutcome::Unknown
+        }
+        Ok(Err(error)) => {
+            tracing::debug!(%key, node, %error, "a binding came to nothing");
+            BindOutcome::Lost
+        }
+        Err(_) => BindOutcome::Unknown,
+    }
+}

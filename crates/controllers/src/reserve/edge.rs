@@ -1,0 +1,207 @@
+//! What the edge keeps of each name, and what the scheduler's driver tells it and asks of it.
+//!
+//! Two locks exist beside each other, the edge's and the driver's: the edge never holds its own while it calls the
+//! driver's handle.
+
+use std::{
+    collections::{HashMap, HashSet},
+    error::Error,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use futures::future::BoxFuture;
+use pilotage_api::keys;
+use pilotage_candidate::{Board, Memory, Settings, plan::Dropped};
+use pilotage_sched::{Aftermath, Failure, NodeName, PodInfo, plugins::Binder};
+use pilotage_sched_driver::{DriverHandle, Observer};
+use thiserror::Error;
+use tokio::{sync::oneshot, time::Instant};
+
+use crate::{chaperon::Key, turns::Waker};
+
+/// Why a pod that passed Permit isn't bound.
+#[derive(Clone, Debug, Error)]
+pub(super) enum Unbound {
+    /// The node was given back.
+    #[error("{0}")]
+    Dropped(Dropped),
+    /// No grant is known for this pod and node.
+    #[error("the node is not reserved for the pod any more")]
+    NotReserved,
+    /// The process ends.
+    #[error("the scheduler is ending")]
+    Ending,
+}
+
+/// What is kept of one name.
+#[derive(Default)]
+pub(super) struct Cell {
+    pub(super) memory: Memory,
+    /// The scheduler waits for the binding.
+    pub(super) binding: Option<oneshot::Sender<Result<(), Unbound>>>,
+    /// The pod whose gate stands on the board.
+    pub(super) on_board: Option<String>,
+    /// What it was given back for isn't worth an event.
+    pub(super) quiet: bool,
+}
+
+/// The state that turns, watches and the driver share.
+pub(super) struct Edge {
+    pub(super) board: Arc<Board>,
+    pub(super) settings: Settings,
+    waker: Waker<Key>,
+    started: Instant,
+    cells: Mutex<HashMap<Key, Cell>>,
+    /// Chaperons that stood there when this process began to lead.
+    standing: Mutex<HashSet<Key>>,
+    handle: OnceLock<DriverHandle>,
+}
+
+impl Edge {
+    pub(super) fn new(settings: Settings, board: Arc<Board>, waker: Waker<Key>) -> Self {
+        Self {
+            board,
+            settings,
+            waker,
+            started: Instant::now(),
+            cells: Mutex::default(),
+            standing: Mutex::default(),
+            handle: OnceLock::new(),
+        }
+    }
+
+    /// The driver, once it is made.
+    pub(super) fn connect(&self, handle: DriverHandle) {
+        // A second driver would be a mistake in the wiring below; the first one stays.
+        let _ = self.handle.set(handle);
+    }
+
+    pub(super) fn handle(&self) -> Option<&DriverHandle> {
+        self.handle.get()
+    }
+
+    /// Time since the start.
+    pub(super) fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    pub(super) fn instant(&self, at: Duration) -> Instant {
+        self.started + at
+    }
+
+    pub(super) fn wake(&self, key: Key) {
+        self.waker.wake(key);
+    }
+
+    /// These chaperons stand there as this process begins to lead.
+    pub(super) fn begin(&self, standing: HashSet<Key>) {
+        *self.standing.lock().unwrap_or_else(PoisonError::into_inner) = standing;
+    }
+
+    /// Changes what is kept of a name.
+    pub(super) fn with<R>(&self, key: &Key, change: impl FnOnce(&mut Cell) -> R) -> R {
+        let mut cells = self.cells();
+        let cell = cells.entry(key.clone()).or_insert_with(|| {
+            let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+            Cell {
+                memory: Memory::new(standing.remove(key)),
+                ..Cell::default()
+            }
+        });
+        change(cell)
+    }
+
+    /// Forgets a name, unless something hangs on it.
+    pub(super) fn forget(&self, key: &Key) {
+        let mut cells = self.cells();
+        if cells
+            .get(key)
+            .is_some_and(|cell| cell.memory.is_idle() && cell.binding.is_none())
+            && let Some(cell) = cells.remove(key)
+            && let Some(pod) = cell.on_board
+        {
+            self.board.remove(&pod);
+        }
+    }
+
+    fn cells(&self) -> MutexGuard<'_, HashMap<Key, Cell>> {
+        self.cells.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn key(pod: &PodInfo) -> Key {
+    Key {
+        namespace: pod.key.namespace.to_string(),
+        name: pod.key.name.to_string(),
+    }
+}
+
+fn is_candidate(pod: &PodInfo) -> bool {
+    &*pod.scheduler_name == keys::CANDIDATE_SCHEDULER
+}
+
+impl Observer for Edge {
+    fn assumed(&self, pod: &Arc<PodInfo>, node: &NodeName, _held: bool) {
+        if is_candidate(pod) {
+            let (key, now) = (key(pod), self.now());
+            self.with(&key, |cell| cell.memory.taken(&pod.uid, node, now));
+            self.wake(key);
+        }
+    }
+
+    fn failed(&self, failure: &Failure) {
+        let pod = &failure.pod;
+        if !is_candidate(pod) {
+            return;
+        }
+        let key = key(pod);
+        self.with(&key, |cell| {
+            if failure.node.is_some() {
+                cell.memory.put_back(&pod.uid);
+            } else if matches!(failure.aftermath, Aftermath::Requeued(_)) {
+                cell.memory.found_none(&pod.uid, &failure.cause.to_string());
+            }
+        });
+        self.wake(key);
+    }
+
+    fn publishes(&self, failure: &Failure) -> bool {
+        failure.node.is_none()
+            || !is_candidate(&failure.pod)
+            || !self.with(&key(&failure.pod), |cell| std::mem::take(&mut cell.quiet))
+    }
+
+    fn bound(&self, pod: &Arc<PodInfo>, _node: &NodeName) {
+        if is_candidate(pod) {
+            let key = key(pod);
+            self.with(&key, |cell| cell.memory.put_back(&pod.uid));
+            self.wake(key);
+        }
+    }
+}
+
+impl Binder for Edge {
+    fn bind<'a>(
+        &'a self,
+        pod: &'a PodInfo,
+        node: &'a NodeName,
+    ) -> BoxFuture<'a, Result<(), Box<dyn Error + Send + Sync>>> {
+        let (key, now) = (key(pod), self.now());
+        let outcome = self.with(&key, |cell| {
+            cell.memory.bind_called(&pod.uid, node, now).then(|| {
+                let (sender, outcome) = oneshot::channel();
+                cell.binding = Some(sender);
+                outcome
+            })
+        });
+        self.wake(key);
+        Box::pin(async move {
+            let bound = match outcome {
+                None => Err(Unbound::NotReserved),
+                Some(outcome) => outcome.await.unwrap_or(Err(Unbound::Ending)),
+            };
+            bound.map_err(Into::into)
+        })
+    }
+}

@@ -1,0 +1,169 @@
+//! The candidate scheduler: the driver with the candidate's profile, and the edge of [`pilotage_candidate`].
+//!
+//! ```text
+//! watches of chaperons and candidate pods ─┐
+//! driver: assumed, failed, bound, bind ────┼─► turns: observe → decide (pure) → one step ─► chaperon, binding
+//! timers ──────────────────────────────────┘                                └─► board, driver handle
+//! ```
+//!
+//! A held node costs no task and no request: its name just rests until its deadline or the next event. Turns of one name
+//! never overlap, and the reply to a write is folded into the store before the next decision.
+
+mod act;
+mod args;
+mod edge;
+pub mod rbac;
+mod trim;
+mod turn;
+
+use std::{collections::HashSet, sync::Arc};
+
+use futures::FutureExt;
+use kube::Client;
+use pilotage_api::keys;
+use pilotage_candidate::{Board, Settings, plugins::candidate_profile};
+use pilotage_clusters::{Event, Watch, WatchConfig, Watchable};
+use pilotage_runtime::{lease::Leadership, ready::Health};
+use pilotage_sched::ProfileError;
+use pilotage_sched_driver::{Driver, DriverError, DriverOptions, PodBinder};
+use prometheus_client::registry::Registry;
+use thiserror::Error;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+pub use args::ReserveArgs;
+
+use crate::{
+    chaperon::Key,
+    turns::{Turns, Waker},
+};
+use edge::Edge;
+use turn::Worker;
+
+/// Requests under way at once; held nodes don't count.
+const CONCURRENCY: usize = 256;
+
+/// What the candidate scheduler works with.
+pub struct Reserve {
+    /// The target's API server, which is the local one.
+    pub client: Client,
+    /// Times.
+    pub settings: Settings,
+    /// This process, as events name it.
+    pub instance: String,
+    /// Whether this process may write.
+    pub leadership: Leadership,
+    /// Gets the gates of the watches.
+    pub health: Health,
+}
+
+/// Why the candidate scheduler ended.
+#[derive(Debug, Error)]
+pub enum ReserveError {
+    /// Its profile can't be made.
+    #[error("failed to make the profile of candidate pods: {0}")]
+    Profile(#[from] ProfileError),
+    /// The driver can't start or has failed.
+    #[error("the candidate scheduler stopped: {0}")]
+    Driver(#[from] DriverError),
+}
+
+/// Runs the candidate scheduler until `shutdown`. Its metrics go into `registry`.
+pub async fn run(
+    with: Reserve,
+    registry: &mut Registry,
+    shutdown: CancellationToken,
+) -> Result<(), ReserveError> {
+    let Reserve {
+        client,
+        settings,
+        instance,
+        leadership,
+        health,
+    } = with;
+    let (turns, waker) = Turns::new(CONCURRENCY);
+    let board = Arc::new(Board::new());
+    let edge = Arc::new(Edge::new(settings, board.clone(), waker.clone()));
+    let profile = candidate_profile(board, edge.clone()).build()?;
+    let options = DriverOptions {
+        leadership: leadership.clone(),
+        health: health.clone(),
+        observer: edge.clone(),
+        // Every candidate waits at Permit: it would cost a write each, and losers are deleted anyway.
+        announce_nominations: false,
+        ..DriverOptions::new(client.clone(), vec![profile], instance)
+    };
+    let (driver, handle) = Driver::new(options, registry)?;
+    edge.connect(handle);
+
+    let chaperons = Watch::of_client(
+        client.clone(),
+        WatchConfig::all().trim(trim::chaperon),
+        &shutdown,
+    );
+    let candidates = format!("spec.schedulerName={}", keys::CANDIDATE_SCHEDULER);
+    let candidates = WatchConfig::all().fields(candidates).trim(trim::pod);
+    let pods = Watch::of_client(client.clone(), candidates, &shutdown);
+    let worker = Arc::new(Worker {
+        edge,
+        binder: PodBinder::new(client.clone()),
+        client,
+        leadership,
+        chaperons,
+        pods,
+    });
+    // Whatever ends the driver ends the edge, and the other way round.
+    let ending = shutdown.child_token();
+    let gate = health.gate("chaperons and candidate pods listed");
+    let edge = async {
+        let listed = async {
+            worker.chaperons.synced().await;
+            worker.pods.synced().await;
+            gate.release();
+            // Before that, what a store lacks means nothing, and what stands there may be another leader's.
+            worker.leadership.acquired().await;
+        };
+        if ending.run_until_cancelled(listed).await.is_none() {
+            return;
+        }
+        let standing: HashSet<Key> = worker
+            .chaperons
+            .list()
+            .iter()
+            .map(|chaperon| Key::of(&**chaperon))
+            .collect();
+        worker.edge.begin(standing);
+        let turn = {
+            let worker = worker.clone();
+            move |key: Key| {
+                let worker = worker.clone();
+                async move { worker.turn(&key).await }.boxed()
+            }
+        };
+        futures::join!(
+            turns.run(turn, ending.clone()),
+            ending.run_until_cancelled(follow(&worker.chaperons, &waker)),
+            ending.run_until_cancelled(follow(&worker.pods, &waker)),
+        );
+    };
+    let driver = async {
+        let ended = driver.run(ending.clone()).await;
+        ending.cancel();
+        ended
+    };
+    let (ended, ()) = futures::join!(driver, edge);
+    Ok(ended?)
+}
+
+/// Wakes the names of all that changes.
+async fn follow<K: Watchable>(watch: &Watch<K>, waker: &Waker<Key>) {
+    let mut events: mpsc::UnboundedReceiver<Event<K>> = watch.subscribe();
+    while let Some(event) = events.recv().await {
+        match event {
+            Event::Applied(object) | Event::Deleted(object) | Event::Gone(object) => {
+                waker.wake(Key::of(&*object));
+            }
+            Event::Synced => {}
+        }
+    }
+}

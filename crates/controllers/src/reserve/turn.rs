@@ -1,0 +1,244 @@
+//! One name's turn: look, decide, act, until there is nothing to do.
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Client, Resource};
+use pilotage_api::PodChaperon;
+use pilotage_candidate::{
+    Gate, Note, Observed, Step, decide,
+    plan::{Answer, Dropped},
+    plugins::RESERVATION,
+    view::{ChaperonView, PodView},
+};
+use pilotage_clusters::Watch;
+use pilotage_runtime::lease::Leadership;
+use pilotage_sched::PodUid;
+use pilotage_sched_driver::{
+    PodBinder,
+    publish::{EventType, Occurrence, Regarding},
+};
+
+use super::{
+    act,
+    edge::{Edge, Unbound},
+    trim,
+};
+use crate::{chaperon::Key, turns::Next};
+
+/// What turns work with.
+pub(super) struct Worker {
+    pub(super) edge: Arc<Edge>,
+    pub(super) client: Client,
+    pub(super) binder: PodBinder,
+    pub(super) leadership: Leadership,
+    pub(super) chaperons: Watch<PodChaperon>,
+    pub(super) pods: Watch<Pod>,
+}
+
+impl Worker {
+    /// Decides and acts until there is nothing to do for this name.
+    pub(super) async fn turn(&self, key: &Key) -> Next {
+        loop {
+            if !self.leadership.is_leader() {
+                // A lost lease ends the process.
+                return Next::Rest;
+            }
+            let chaperon = self.chaperons.get(Some(&key.namespace), &key.name);
+            let pod = self.pods.get(Some(&key.namespace), &key.name);
+            let chaperon_view = chaperon.as_deref().and_then(ChaperonView::of);
+            let pod_view = pod.as_deref().and_then(PodView::of);
+            let now = self.edge.now();
+            let (plan, seat) = self.edge.with(key, |cell| {
+                cell.memory.see(chaperon_view.as_ref(), now);
+                let plan = decide(&Observed {
+                    pod: pod_view.as_ref(),
+                    chaperon: chaperon_view.as_ref(),
+                    memory: &cell.memory,
+                    settings: &self.edge.settings,
+                    now,
+                });
+                cell.memory.begin(&plan, now);
+                let seat = cell.memory.seat().map(|seat| seat.pod_uid.clone());
+                (plan, seat)
+            });
+            if let Some(note) = &plan.tell {
+                self.tell(note, pod.as_deref(), chaperon.as_deref());
+            }
+            self.set_gate(
+                key,
+                pod_view.as_ref().map(|pod| pod.uid.as_str()),
+                plan.gate,
+            );
+            let deadline = plan
+                .wake_at
+                .map_or(Duration::MAX, |at| at.saturating_sub(now));
+            match (plan.step, seat) {
+                (Step::Rest, _) => {
+                    if chaperon.is_none() && pod.is_none() {
+                        self.edge.forget(key);
+                    }
+                    return plan
+                        .wake_at
+                        .map_or(Next::Rest, |at| Next::At(self.edge.instant(at)));
+                }
+                (Step::Write(write), _) => {
+                    // Nothing waits for a refusal; a node must not wait longer than it may.
+                    let limit = match write.answer {
+                        Answer::Reserved(_) => deadline,
+                        Answer::Refused(_) => Duration::MAX,
+                    };
+                    let numbered = chaperon_view
+                        .as_ref()
+                        .is_some_and(ChaperonView::is_numbered);
+                    let (outcome, reply) = act::write(&self.client, key, &write, limit).await;
+                    if let Some(mut chaperon) = reply {
+                        trim::chaperon(&mut chaperon);
+                        self.chaperons.fold(chaperon);
+                    }
+                    let (settings, now) = (&self.edge.settings, self.edge.now());
+                    self.edge.with(key, |cell| {
+                        cell.memory.wrote(&write, outcome, numbered, settings, now);
+                    });
+                }
+                (Step::Recheck { attempt }, Some(pod_uid)) => {
+                    let fits = self.recheck(&pod_uid);
+                    let (settings, now) = (&self.edge.settings, self.edge.now());
+                    self.edge.with(key, |cell| {
+                        cell.memory.rechecked(attempt, fits, settings, now)
+                    });
+                }
+                (Step::Permit, Some(pod_uid)) => {
+                    // Before the driver is told: it may ask for the binding at once.
+                    self.edge.with(key, |cell| cell.memory.permitted());
+                    if let Some(handle) = self.edge.handle() {
+                        handle.allow(&PodUid::from(pod_uid), RESERVATION);
+                    }
+                }
+                (Step::Bind { pod_uid, node }, _) => {
+                    let outcome = act::bind(&self.binder, key, &pod_uid, &node, deadline).await;
+                    let (settings, now) = (&self.edge.settings, self.edge.now());
+                    self.edge
+                        .with(key, |cell| cell.memory.bind_replied(outcome, settings, now));
+                }
+                (Step::Confirm, _) => {
+                    let binding = self.edge.with(key, |cell| {
+                        cell.memory.confirmed();
+                        cell.binding.take()
+                    });
+                    if let Some(binding) = binding {
+                        // It may have ended by itself: the pod is bound all the same.
+                        let _ = binding.send(Ok(()));
+                    }
+                }
+                (Step::Drop { why, debt, pause }, Some(pod_uid)) => {
+                    let (settings, now) = (&self.edge.settings, self.edge.now());
+                    let binding = self.edge.with(key, |cell| {
+                        cell.quiet = is_quiet(&why);
+                        cell.memory.dropped(&why, debt, pause, settings, now);
+                        cell.binding.take()
+                    });
+                    self.give_back(&pod_uid, why, binding);
+                }
+                // These steps need a seat, and the decision has seen one.
+                (Step::Recheck { .. } | Step::Permit | Step::Drop { .. }, None) => {
+                    tracing::error!(%key, "a step about a node without a node");
+                    return Next::Rest;
+                }
+            }
+        }
+    }
+
+    fn recheck(&self, pod_uid: &str) -> Result<(), String> {
+        match self.edge.handle() {
+            Some(handle) => handle
+                .recheck(&PodUid::from(pod_uid))
+                .map_err(|status| status.to_string()),
+            None => Err("the scheduler has not started".to_owned()),
+        }
+    }
+
+    /// The node goes back to the scheduler, at Permit or in Bind.
+    fn give_back(
+        &self,
+        pod_uid: &str,
+        why: Dropped,
+        binding: Option<tokio::sync::oneshot::Sender<Result<(), Unbound>>>,
+    ) {
+        tracing::debug!(pod = pod_uid, %why, "a node is given back");
+        match (binding, self.edge.handle()) {
+            (Some(binding), _) => {
+                let _ = binding.send(Err(Unbound::Dropped(why)));
+            }
+            (None, Some(handle)) => {
+                // Between Permit and Bind it isn't held; then Bind finds no seat.
+                handle.reject(&PodUid::from(pod_uid), RESERVATION, why.to_string());
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn set_gate(&self, key: &Key, pod_uid: Option<&str>, gate: Gate) {
+        let before = self.edge.with(key, |cell| {
+            (cell.on_board.as_deref() != pod_uid)
+                .then(|| std::mem::replace(&mut cell.on_board, pod_uid.map(str::to_owned)))
+                .flatten()
+        });
+        if let Some(before) = before {
+            self.edge.board.remove(&before);
+        }
+        if let Some(uid) = pod_uid
+            && self.edge.board.set(uid, gate)
+            && let Some(handle) = self.edge.handle()
+        {
+            handle.activate(&PodUid::from(uid));
+        }
+    }
+
+    fn tell(&self, note: &Note, pod: Option<&Pod>, chaperon: Option<&PodChaperon>) {
+        tracing::warn!(pod = pod.and_then(|pod| pod.metadata.name.as_deref()), %note, "told");
+        let Some(handle) = self.edge.handle() else {
+            return;
+        };
+        let about_chaperon = matches!(note, Note::Unreadable(_) | Note::WriteRefused(_));
+        match (chaperon, pod) {
+            (Some(chaperon), _) if about_chaperon => {
+                let meta = &chaperon.metadata;
+                handle.recorder().record(Occurrence {
+                    regarding: Regarding {
+                        api_version: PodChaperon::api_version(&()).into_owned(),
+                        kind: PodChaperon::kind(&()).into_owned(),
+                        namespace: meta.namespace.clone().unwrap_or_default(),
+                        name: meta.name.clone().unwrap_or_default(),
+                        uid: meta.uid.clone().unwrap_or_default(),
+                    },
+                    type_: EventType::Warning,
+                    reason: "FailedReservation",
+                    action: "Reserving",
+                    note: note.to_string(),
+                    controller: pilotage_api::keys::CANDIDATE_SCHEDULER.into(),
+                });
+            }
+            (_, Some(pod)) => handle.record(
+                pod,
+                EventType::Warning,
+                "FailedScheduling",
+                "Scheduling",
+                note.to_string(),
+            ),
+            _ => {}
+        }
+    }
+}
+
+/// The pod, or its chaperon, is leaving anyway: nobody reads why its node was given back.
+fn is_quiet(why: &Dropped) -> bool {
+    match why {
+        Dropped::PodLeft | Dropped::ChaperonLeft | Dropped::TakenOver | Dropped::NotNow => true,
+        Dropped::Expired
+        | Dropped::BindTimedOut
+        | Dropped::NoLongerFits(_)
+        | Dropped::BindRefused(_)
+        | Dropped::Unanswered => false,
+    }
+}
