@@ -5,3 +5,6 @@ pub mod feedback;
 mod fleet;
 mod remote;
 mod timers;
+pub mod chaperon;
+pub mod reserve;
+mod turns;
