@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{NodeCondition, NodeSystemInfo, Taint};
+use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSystemInfo, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pilotage_api::keys;
 use pilotage_api::summary::{FreeShape, ResourceList};
@@ -79,6 +79,25 @@ pub fn taint() -> Taint {
 pub fn is_our_taint(taint: &Taint) -> bool {
     let ours = self::taint();
     (&taint.key, &taint.value, &taint.effect) == (&ours.key, &ours.value, &ours.effect)
+}
+
+/// Whether a node is a virtual node of ours: it has our label, or, if somebody took that off, the provider ID of its birth.
+pub fn is_ours(node: &Node) -> bool {
+    let label = node
+        .metadata
+        .labels
+        .as_ref()
+        .and_then(|labels| labels.get(keys::PROVIDER));
+    let id = node
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.provider_id.as_deref());
+    let name = node.metadata.name.as_deref().unwrap_or_default();
+    label.is_some_and(|label| label == keys::PROVIDER_VALUE) || id == Some(&provider_id(name))
+}
+
+fn provider_id(node: &str) -> String {
+    format!("{}://{node}", keys::PROVIDER_VALUE)
 }
 
 /// Labels of a target that must not be shown, by `key=value`.
@@ -165,7 +184,7 @@ pub fn create(target: TargetName<'_>, labels: &BTreeMap<String, String>) -> Valu
     let mut node = apply(target, labels, None, false);
     node["spec"] = json!({
         "taints": [taint()],
-        "providerID": format!("{}://{name}", keys::PROVIDER_VALUE),
+        "providerID": provider_id(&name),
     });
     node
 }
@@ -339,6 +358,21 @@ mod tests {
     }
 
     #[test]
+    fn our_nodes_are_known_by_label_or_birth() {
+        let ours = create(TARGET, &BTreeMap::new());
+        let mut unlabelled = ours.clone();
+        unlabelled["metadata"]["labels"] = json!({});
+        let stranger = json!({ "metadata": { "name": "admiralty-default-c2" }, "spec": {} });
+        for (node, want) in [(ours, true), (unlabelled, true), (stranger, false)] {
+            assert_eq!(
+                is_ours(&serde_json::from_value(node.clone()).unwrap()),
+                want,
+                "{node}"
+            );
+        }
+    }
+
+    #[test]
     fn a_cluster_target_has_its_own_label_and_names_too_long_for_a_label_have_none() {
         let cluster = TargetName {
             namespace: None,
@@ -466,6 +500,6 @@ mod tests {
         assert_eq!(value["status"]["nodeInfo"]["architecture"], "arm64");
         assert_eq!(value["status"]["nodeInfo"]["operatingSystem"], "linux");
         // The node itself must be one that the types can read.
-        serde_json::from_value::<k8s_openapi::api::core::v1::Node>(value).unwrap();
+        serde_json::from_value::<Node>(value).unwrap();
     }
 }

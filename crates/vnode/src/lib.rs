@@ -1,1 +1,232 @@
 //! Virtual nodes: Node object and lease heartbeat for each target.
+//!
+//! ```text
+//! run ── a keeper a target  ── observe → decide (pure) → act
+//!     ├─ a heartbeat a target ── lease
+//!     └─ orphans: nodes whose Target went without us
+//! ```
+//!
+//! Only the leader writes. Labels, taints and annotations of others are never touched.
+
+mod act;
+pub mod args;
+mod decide;
+mod heartbeat;
+mod huge_pages;
+mod keeper;
+pub mod rbac;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use k8s_openapi::api::core::v1::Node;
+use kube::Client;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use pilotage_api::keys;
+use pilotage_clusters::{Registry, RegistryEvent, TargetKey, TargetObject, Watch, WatchConfig};
+use pilotage_runtime::lease::Leadership;
+use pilotage_runtime::ready::Health;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use args::NodeArgs;
+
+use crate::act::ActError;
+use crate::keeper::{Shared, Subject};
+
+/// Keeps a virtual node for each target of `registry`, until `shutdown`. What fails is tried again; nothing here ends the process.
+pub async fn run(
+    client: Client,
+    registry: Registry,
+    args: NodeArgs,
+    leadership: Leadership,
+    health: &Health,
+    shutdown: CancellationToken,
+) {
+    let gate = health.gate("virtual nodes listed");
+    let selector = format!("{}={}", keys::PROVIDER, keys::PROVIDER_VALUE);
+    let nodes = Watch::of_client(
+        client.clone(),
+        WatchConfig::all().labels(selector),
+        &shutdown,
+    );
+    let bells = Bells::default();
+    let shared = Shared {
+        client: client.clone(),
+        leadership: leadership.clone(),
+        nodes: nodes.clone(),
+        huge_pages: Arc::default(),
+        conflicts: conflicts(client.clone()),
+    };
+    let ringing = ring(nodes.clone(), bells.clone());
+    let keepers = {
+        let (shared, bells) = (shared.clone(), bells.clone());
+        registry.for_each("virtual node", &shutdown, move |target, stop| {
+            let bell = bells.of(target.node());
+            keeper::run(shared.clone(), Subject::Target(target), bell, stop)
+        })
+    };
+    let heartbeats = {
+        let shared = shared.clone();
+        registry.for_each("heartbeat", &shutdown, move |target, stop| {
+            let Shared {
+                client,
+                leadership,
+                nodes,
+                ..
+            } = shared.clone();
+            let beat = heartbeat::run(client, leadership, nodes, target.node().to_owned(), args);
+            async move {
+                stop.run_until_cancelled(beat).await;
+            }
+        })
+    };
+    let orphans = orphans(shared, registry.clone(), bells, shutdown.clone());
+    let synced = async {
+        nodes.synced().await;
+        registry.synced().await;
+        gate.release();
+        std::future::pending::<()>().await;
+    };
+    let background = async { tokio::join!(ringing, synced) };
+    tokio::join!(
+        keepers,
+        heartbeats,
+        orphans,
+        shutdown.run_until_cancelled(background)
+    );
+}
+
+/// One bell a node, rung when its object changes.
+#[derive(Clone, Default)]
+struct Bells {
+    bells: Arc<Mutex<HashMap<String, Arc<Notify>>>>,
+}
+
+impl Bells {
+    fn of(&self, node: &str) -> Arc<Notify> {
+        let mut bells = self.bells.lock().unwrap_or_else(PoisonError::into_inner);
+        bells.entry(node.to_owned()).or_default().clone()
+    }
+
+    fn ring(&self, node: &str) {
+        let bells = self.bells.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bell) = bells.get(node) {
+            bell.notify_one();
+        }
+    }
+
+    fn ring_all(&self) {
+        let bells = self.bells.lock().unwrap_or_else(PoisonError::into_inner);
+        bells.values().for_each(|bell| bell.notify_one());
+    }
+}
+
+async fn ring(nodes: Watch<Node>, bells: Bells) {
+    use pilotage_clusters::Event;
+    let mut events = nodes.subscribe();
+    while let Some(event) = events.recv().await {
+        match event {
+            Event::Applied(node) | Event::Deleted(node) | Event::Gone(node) => {
+                bells.ring(node.metadata.name.as_deref().unwrap_or_default());
+            }
+            // Now "absent" can be told from "not known".
+            Event::Synced => bells.ring_all(),
+        }
+    }
+}
+
+/// Empties and removes nodes of ours whose Target is gone although our finalizer should have kept it.
+async fn orphans(shared: Shared, registry: Registry, bells: Bells, shutdown: CancellationToken) {
+    let known = async {
+        shared.nodes.synced().await;
+        registry.synced().await;
+    };
+    if shutdown.run_until_cancelled(known).await.is_none() {
+        return;
+    }
+    let tracker = TaskTracker::new();
+    let running: Arc<Mutex<HashMap<String, CancellationToken>>> = Arc::default();
+    let (mut nodes, mut targets) = (shared.nodes.subscribe(), registry.subscribe());
+    loop {
+        for (node, key) in nobodys(&shared.nodes, &registry) {
+            let mut tasks = running.lock().unwrap_or_else(PoisonError::into_inner);
+            if tasks.contains_key(&node) {
+                continue;
+            }
+            tracing::warn!(
+                node,
+                "the Target of this virtual node is gone; the node goes too"
+            );
+            let stop = shutdown.child_token();
+            tasks.insert(node.clone(), stop.clone());
+            let keeper = keeper::run(shared.clone(), Subject::Orphan(key), bells.of(&node), stop);
+            let running = running.clone();
+            tracker.spawn(async move {
+                keeper.await;
+                running
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .remove(&node);
+            });
+        }
+        tokio::select! {
+            () = shutdown.cancelled() => break,
+            Some(_) = nodes.recv() => {}
+            Some(event) = targets.recv() => if let RegistryEvent::Added(target) = event {
+                // Somebody's again.
+                let tasks = running.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(stop) = tasks.get(target.node()) {
+                    stop.cancel();
+                }
+            },
+        }
+    }
+    tracker.close();
+    tracker.wait().await;
+}
+
+/// Virtual nodes that say whose they are, and whose Target doesn't exist.
+fn nobodys(nodes: &Watch<Node>, registry: &Registry) -> Vec<(String, TargetKey)> {
+    let unclaimed = nodes.list().into_iter().filter_map(|node| {
+        let name = node.metadata.name.clone()?;
+        let labels = node.metadata.labels.as_ref()?;
+        let key = match labels.get(keys::CLUSTER_TARGET_NAME) {
+            Some(target) => TargetKey::cluster(target),
+            None => TargetKey::namespaced(
+                labels.get(keys::TARGET_NAMESPACE)?,
+                labels.get(keys::TARGET_NAME)?,
+            ),
+        };
+        // A node that only claims to be a virtual node of that target is left alone.
+        (key.node() == name && registry.by_node(&name).is_none()).then_some((name, key))
+    });
+    unclaimed.collect()
+}
+
+/// Tells the author of a Target that its node's name is taken.
+fn conflicts(client: Client) -> Arc<dyn Fn(&TargetObject, &ActError) + Send + Sync> {
+    let recorder = Recorder::new(
+        client,
+        Reporter {
+            controller: "pilotage".into(),
+            instance: None,
+        },
+    );
+    Arc::new(move |target, error| {
+        let event = Event {
+            type_: EventType::Warning,
+            reason: "VirtualNodeConflict".to_owned(),
+            note: Some(error.to_string()),
+            action: "CreateNode".to_owned(),
+            secondary: None,
+        };
+        let (recorder, reference) = (recorder.clone(), target.reference());
+        tokio::spawn(async move {
+            if let Err(error) = recorder.publish(&event, &reference).await {
+                tracing::debug!(%error, "failed to publish an event");
+            }
+        });
+    })
+}

@@ -1,0 +1,274 @@
+//! The loop of one virtual node: observe, decide, act, wait for a change.
+//!
+//! A change of the connection or of the Target is acted on at once; what the target tells of its room is taken in at most
+//! once a second.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Client;
+use pilotage_api::{ClusterSummary, keys};
+use pilotage_clusters::{Connection, Target, TargetKey, TargetObject, Watch, WatchConfig};
+use pilotage_model::virtual_node::{TargetName, has_several_huge_page_sizes};
+use pilotage_runtime::backoff::{Backoff, dice};
+use pilotage_runtime::lease::Leadership;
+use tokio::sync::{Notify, mpsc, watch as cell};
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::act::{ActError, Actor};
+use crate::decide::{self, Memory, NodeState, Observed, Step};
+use crate::huge_pages::HugePages;
+
+/// Least time between two writes that nobody waits for.
+const CALM: Duration = Duration::from_secs(1);
+/// After this long everything is applied again, in case somebody changed what isn't compared.
+const REFRESH: Duration = Duration::from_mins(5);
+/// Pause after a failure.
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60)).spread(0.3);
+
+/// What all keepers share.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) client: Client,
+    pub(crate) leadership: Leadership,
+    pub(crate) nodes: Watch<Node>,
+    pub(crate) huge_pages: Arc<HugePages>,
+    pub(crate) conflicts: Arc<dyn Fn(&TargetObject, &ActError) + Send + Sync>,
+}
+
+/// Whose node it is.
+pub(crate) enum Subject {
+    /// A target's.
+    Target(Arc<Target>),
+    /// Nobody's any more.
+    Orphan(TargetKey),
+}
+
+/// Keeps one node as it should be. Ends at `stop`, and for an orphan when the node is gone.
+pub(crate) async fn run(
+    shared: Shared,
+    subject: Subject,
+    bell: Arc<Notify>,
+    stop: CancellationToken,
+) {
+    let keeper = Keeper::new(shared, subject, &stop);
+    // A write that was begun isn't cut off in the middle of nothing: each is one request, and safe to lose.
+    stop.run_until_cancelled(keeper.run(bell)).await;
+}
+
+struct Keeper {
+    shared: Shared,
+    subject: Subject,
+    key: TargetKey,
+    actor: Actor,
+    summary: Option<Summary>,
+    /// Pods on the node, watched only while it is being removed.
+    bound: Option<Bound>,
+    memory: Memory,
+    stop: CancellationToken,
+}
+
+struct Summary {
+    watch: Watch<ClusterSummary>,
+    feed: mpsc::UnboundedReceiver<pilotage_clusters::Event<ClusterSummary>>,
+}
+
+struct Bound {
+    watch: Watch<Pod>,
+    feed: mpsc::UnboundedReceiver<pilotage_clusters::Event<Pod>>,
+}
+
+impl Keeper {
+    fn new(shared: Shared, subject: Subject, stop: &CancellationToken) -> Self {
+        let (key, summary) = match &subject {
+            Subject::Target(target) => {
+                let name = format!("metadata.name={}", keys::CLUSTER_SUMMARY_NAME);
+                let watch = target.watch_cluster(WatchConfig::all().fields(name));
+                let feed = watch.subscribe();
+                (target.key().clone(), Some(Summary { watch, feed }))
+            }
+            Subject::Orphan(key) => (key.clone(), None),
+        };
+        let actor = Actor {
+            client: shared.client.clone(),
+            leadership: shared.leadership.clone(),
+            nodes: shared.nodes.clone(),
+            node: key.node(),
+        };
+        Self {
+            shared,
+            subject,
+            key,
+            actor,
+            summary,
+            bound: None,
+            memory: Memory::default(),
+            stop: stop.clone(),
+        }
+    }
+
+    async fn run(mut self, bell: Arc<Notify>) {
+        let (mut objects, mut states) = match &self.subject {
+            Subject::Target(target) => (Some(target.objects()), Some(target.state())),
+            Subject::Orphan(_) => (None, None),
+        };
+        let mut failures = 0;
+        let mut refresh = Instant::now() + REFRESH;
+        loop {
+            self.shared.leadership.acquired().await;
+            if Instant::now() >= refresh {
+                self.memory = Memory::default();
+                refresh = Instant::now() + REFRESH;
+            }
+            if let Some(objects) = &mut objects {
+                objects.mark_unchanged();
+            }
+            if let Some(states) = &mut states {
+                states.mark_unchanged();
+            }
+            let (steps, object) = self.look().await;
+            if self.is_done(&steps) {
+                return;
+            }
+            let acted = !steps.is_empty();
+            let pause = match self.act(steps, object.as_deref()).await {
+                Ok(()) => {
+                    failures = 0;
+                    if acted { CALM } else { Duration::ZERO }
+                }
+                Err(error) => {
+                    failures += 1;
+                    self.report(&error, object.as_deref());
+                    BACKOFF.delay(failures, dice())
+                }
+            };
+            // What calm can't delay: whether pods may be sent there.
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = changed(&mut objects) => continue,
+                () = changed(&mut states) => continue,
+            }
+            if failures > 0 {
+                continue;
+            }
+            tokio::select! {
+                () = changed(&mut objects) => {}
+                () = changed(&mut states) => {}
+                () = bell.notified() => {}
+                () = event(self.summary.as_mut().map(|summary| &mut summary.feed)) => {}
+                () = event(self.bound.as_mut().map(|bound| &mut bound.feed)) => {}
+                () = sleep_until(refresh) => {}
+            }
+        }
+    }
+
+    async fn look(&mut self) -> (Vec<Step>, Option<Arc<TargetObject>>) {
+        let (object, connection) = match &self.subject {
+            Subject::Target(target) => (Some(target.object()), target.connection()),
+            Subject::Orphan(_) => (None, Connection::Connecting),
+        };
+        let removing = object.as_ref().is_none_or(|object| object.is_deleting());
+        self.watch_pods(removing);
+        let summary = self
+            .summary
+            .as_ref()
+            .and_then(|summary| summary.watch.get(None, keys::CLUSTER_SUMMARY_NAME));
+        let several_huge_page_sizes = self.several_huge_page_sizes(summary.as_deref()).await;
+        let node = self.shared.nodes.get(None, &self.actor.node);
+        let bound = self.bound.as_ref().filter(|bound| bound.watch.is_synced());
+        let bound = bound.map(|bound| bound.watch.list());
+        let observed = Observed {
+            name: TargetName {
+                namespace: self.key.namespace.as_deref(),
+                name: &self.key.name,
+            },
+            target: object.as_deref(),
+            connection: &connection,
+            summary: summary.as_deref(),
+            several_huge_page_sizes,
+            node: match &node {
+                Some(node) => NodeState::There(node),
+                None if self.shared.nodes.is_synced() => NodeState::Absent,
+                None => NodeState::Unknown,
+            },
+            bound: bound.as_deref(),
+            version: env!("CARGO_PKG_VERSION"),
+            now: Timestamp::now(),
+        };
+        (decide::decide(&observed, &self.memory), object)
+    }
+
+    fn watch_pods(&mut self, removing: bool) {
+        if !removing {
+            self.bound = None;
+        } else if self.bound.is_none() {
+            let config = WatchConfig::all()
+                .fields(format!("spec.nodeName={}", self.actor.node))
+                .trim(|pod: &mut Pod| (pod.spec, pod.status) = (None, None));
+            let watch = Watch::of_client(self.shared.client.clone(), config, &self.stop);
+            let feed = watch.subscribe();
+            self.bound = Some(Bound { watch, feed });
+        }
+    }
+
+    async fn several_huge_page_sizes(&self, summary: Option<&ClusterSummary>) -> bool {
+        let capacity = summary.and_then(|summary| summary.capacity.as_ref());
+        if !capacity.is_some_and(has_several_huge_page_sizes) {
+            return false;
+        }
+        match self.shared.huge_pages.several(&self.shared.client).await {
+            Ok(several) => several,
+            Err(error) => {
+                tracing::warn!(%error, "failed to look for huge pages on this cluster's nodes");
+                false
+            }
+        }
+    }
+
+    async fn act(
+        &mut self,
+        steps: Vec<Step>,
+        object: Option<&TargetObject>,
+    ) -> Result<(), ActError> {
+        for step in steps {
+            self.actor.act(step, object, &mut self.memory).await?;
+        }
+        Ok(())
+    }
+
+    /// An orphan's keeper is done when its node is gone, which leaves nothing to decide.
+    fn is_done(&self, steps: &[Step]) -> bool {
+        let orphan = matches!(self.subject, Subject::Orphan(_));
+        orphan && steps.is_empty() && self.shared.nodes.get(None, &self.actor.node).is_none()
+    }
+
+    fn report(&self, error: &ActError, object: Option<&TargetObject>) {
+        tracing::warn!(node = self.actor.node, %error, "virtual node is not as it should be");
+        if let (ActError::Foreign(_), Some(object)) = (error, object) {
+            (self.shared.conflicts)(object, error);
+        }
+    }
+}
+
+async fn changed<T>(receiver: &mut Option<cell::Receiver<T>>) {
+    if let Some(receiver) = receiver
+        && receiver.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
+}
+
+/// The next event and all that are there already: only the outcome matters.
+async fn event<T>(feed: Option<&mut mpsc::UnboundedReceiver<T>>) {
+    if let Some(feed) = feed
+        && feed.recv().await.is_some()
+    {
+        while feed.try_recv().is_ok() {}
+        return;
+    }
+    std::future::pending().await
+}

@@ -1,0 +1,29 @@
+//! What virtual nodes need in the source cluster.
+
+use pilotage_api::GROUP;
+use pilotage_runtime::rbac::Rule;
+
+/// Namespace of all nodes' heartbeats.
+pub(crate) const LEASE_NAMESPACE: &str = "kube-node-lease";
+
+/// Rules besides those of the registry ([`pilotage_clusters::rbac::RULES`]).
+pub const RULES: &[Rule] = &[
+    // Their names follow from users' Targets, so the rule can't name them.
+    Rule::cluster(
+        &[""],
+        &["nodes"],
+        &["get", "list", "watch", "create", "patch", "delete"],
+    ),
+    Rule::cluster(&[""], &["nodes/status"], &["patch"]),
+    Rule::namespace(
+        LEASE_NAMESPACE,
+        &["coordination.k8s.io"],
+        &["leases"],
+        &["get", "create", "patch", "delete"],
+    ),
+    // The proxies of a target that is being deleted.
+    Rule::cluster(&[""], &["pods"], &["list", "watch", "delete"]),
+    // Our finalizer on them.
+    Rule::cluster(&[GROUP], &["targets", "clustertargets"], &["patch"]),
+    Rule::cluster(&["events.k8s.io"], &["events"], &["create", "patch"]),
+];
