@@ -44,6 +44,11 @@ Each command explains itself: pilotage webhook --help";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
+#[allow(
+    clippy::doc_markdown,
+    rustdoc::bare_urls,
+    reason = "these are help texts"
+)]
 pub enum Command {
     /// Source: turns elected pods into proxy pods when they are created.
     ///

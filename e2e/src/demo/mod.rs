@@ -9,6 +9,7 @@ pub mod table;
 pub mod timeline;
 mod watch;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -39,7 +40,7 @@ const WORKLOADS: [(&str, usize); 4] = [
 /// Where the workloads run, in all clusters.
 const NAMESPACE: &str = "default";
 /// How long the pods may take, and how long their end.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// Runs the demo. With `keep` it stops after the table, and everything stays until Ctrl-C.
 pub async fn run(keep: bool) -> Result<(), Error> {
@@ -287,7 +288,7 @@ where
     K: 'static,
 {
     let config = watcher::Config::default();
-    list_until(api, config, |seen| seen.is_empty(), LIMIT)
+    list_until(api, config, BTreeMap::is_empty, LIMIT)
         .await
         .map(drop)
         .map_err(Error::wait(failure))

@@ -149,7 +149,7 @@ mod tests {
         Box::new(serde_json::from_value(value).unwrap())
     }
 
-    fn chaperon(annotations: serde_json::Value) -> Box<PodChaperon> {
+    fn chaperon(annotations: &serde_json::Value) -> Box<PodChaperon> {
         let object = json!({
             "apiVersion": "multicluster.admiralty.io/v1alpha1",
             "kind": "PodChaperon",
@@ -176,17 +176,17 @@ mod tests {
             )
         };
         // The other cluster's watch may be faster than ours.
-        timeline.see(at(90), Seen::Chaperon("large".into(), chaperon(json!({}))));
+        timeline.see(at(90), Seen::Chaperon("large".into(), chaperon(&json!({}))));
         assert!(timeline.stories().is_empty());
         timeline.see(
             at(100),
             Seen::Proxy(proxy(json!({"containers": []}), "Pending")),
         );
-        let reserved = chaperon(json!({ keys::IS_RESERVED: "true" }));
+        let reserved = chaperon(&json!({ keys::IS_RESERVED: "true" }));
         timeline.see(at(200), Seen::Chaperon("large".into(), reserved.clone()));
         timeline.see(at(250), Seen::Chaperon("large".into(), reserved));
         let refused =
-            || chaperon(json!({ keys::REFUSAL: "Unschedulable: cpu", keys::PARENT_NAME: "web" }));
+            || chaperon(&json!({ keys::REFUSAL: "Unschedulable: cpu", keys::PARENT_NAME: "web" }));
         let line = timeline.see(at(260), Seen::Chaperon("small".into(), refused()));
         assert_eq!(
             line.as_deref(),

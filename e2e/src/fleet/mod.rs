@@ -23,7 +23,7 @@ pub use self::error::Error;
 /// The service account that each target has for the source.
 pub const SOURCE_ACCOUNT: &str = "source";
 /// How long connecting may take.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// What to start.
 #[derive(Debug, Clone)]

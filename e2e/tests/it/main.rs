@@ -1,5 +1,11 @@
 //! Checks of the workspace itself, and scenarios on real control planes.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests fail their test"
+)]
+
 mod arrows;
 mod features;
 mod files;

@@ -26,14 +26,12 @@ fn difference(committed: &str, generated: &str) -> String {
         .zip(new[start..].iter().rev())
         .take_while(|(a, b)| a == b)
         .count();
-    let show = |sign: char, lines: &[&str]| -> String {
-        lines
-            .iter()
-            .map(|line| format!("{sign} {line}\n"))
-            .collect()
+    let show = |sign: char, lines: &[&str]| {
+        let signed: Vec<_> = lines.iter().map(|line| format!("{sign} {line}")).collect();
+        signed.join("\n")
     };
     format!(
-        "from line {}:\n{}{}",
+        "from line {}:\n{}\n{}",
         start + 1,
         show('-', &old[start..old.len() - end]),
         show('+', &new[start..new.len() - end])

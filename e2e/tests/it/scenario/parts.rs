@@ -6,6 +6,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use pilotage_e2e::fleet::{Side, lone};
+use pilotage_testkit::supervisor::Exit;
 use pilotage_testkit::{ControlPlane, audit};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -25,7 +26,7 @@ async fn every_part_ends_in_order_and_gives_its_lease_back() {
             );
             let exit = process.stop(Duration::from_secs(30)).await;
             assert!(
-                exit.is_some_and(|exit| exit.success()),
+                exit.is_some_and(Exit::success),
                 "{command}: {exit:?}\n{}",
                 process.tail()
             );
