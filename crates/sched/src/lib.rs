@@ -52,6 +52,8 @@ mod waiting;
 
 #[cfg(test)]
 mod test_objects;
+#[cfg(test)]
+mod test_plugins;
 
 pub use crate::context::Context;
 pub use crate::cycle::{

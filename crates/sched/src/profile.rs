@@ -376,6 +376,10 @@ impl ProfileBuilder {
     /// Checks and finishes the profile.
     pub fn build(mut self) -> Result<Arc<Profile>, ProfileError> {
         let profile = self.name.to_string();
+        // Every profile keeps malformed pods and nodes apart from the plugins, which trust what was parsed.
+        let well_formed = Arc::new(WellFormed);
+        self.pre_filter.insert(0, well_formed.clone());
+        self.mandatory.insert(0, well_formed);
         for plugin in &self.disabled {
             if self
                 .mandatory
@@ -389,11 +393,7 @@ impl ProfileBuilder {
             }
         }
         self.drop_disabled();
-        // Every profile keeps malformed pods and nodes apart from the plugins, which trust what was parsed.
-        let well_formed = Arc::new(WellFormed);
-        self.pre_filter.insert(0, well_formed.clone());
-        let mut filter: Vec<Arc<dyn Filter>> = vec![well_formed];
-        filter.append(&mut self.mandatory);
+        let mut filter = self.mandatory;
         filter.append(&mut self.filter);
         let scores = self
             .score

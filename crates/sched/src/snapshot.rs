@@ -21,7 +21,8 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    pub(crate) fn new(nodes: Vec<SnapshotNode>) -> Self {
+    /// Of these nodes, searched in this order.
+    pub fn new(nodes: Vec<SnapshotNode>) -> Self {
         let index = nodes
             .iter()
             .enumerate()

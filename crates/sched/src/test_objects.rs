@@ -315,3 +315,16 @@ impl NodeBuilder {
         info
     }
 }
+
+/// A binder that fails.
+pub(crate) struct NeverBinds;
+
+impl crate::plugins::Binder for NeverBinds {
+    fn bind<'a>(
+        &'a self,
+        _pod: &'a PodInfo,
+        _node: &'a crate::names::NodeName,
+    ) -> futures::future::BoxFuture<'a, Result<(), Box<dyn std::error::Error + Send + Sync>>> {
+        Box::pin(async { Err("nothing is bound here".into()) })
+    }
+}

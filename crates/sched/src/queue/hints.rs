@@ -1,7 +1,7 @@
 //! Owns the question whether an event is worth a new try of a rejected pod: which plugins asked for it, and what
 //! their hints say. Knows nothing of where the pod waits.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::QueuedPod;
@@ -34,7 +34,11 @@ impl Registration {
 }
 
 /// The registrations of all plugins of all profiles.
-pub(super) struct Hints(HashMap<Arc<str>, HashMap<PluginName, Registration>>);
+pub(super) struct Hints {
+    by_profile: HashMap<Arc<str>, HashMap<PluginName, Registration>>,
+    // Everything that anybody registered for: most events of a cluster are nobody's business.
+    all: BTreeSet<EventKind>,
+}
 
 impl Hints {
     pub(super) fn new(profiles: &Profiles) -> Self {
@@ -48,7 +52,18 @@ impl Hints {
             });
             (profile.name().clone(), plugins.collect())
         });
-        Self(registrations.collect())
+        let by_profile: HashMap<_, HashMap<_, _>> = registrations.collect();
+        let all = by_profile
+            .values()
+            .flat_map(HashMap::values)
+            .flat_map(|registration| registration.kinds.iter().copied())
+            .collect();
+        Self { by_profile, all }
+    }
+
+    /// Whether the event can be worth anything to any pod.
+    pub(super) fn concerns_anybody(&self, event: &Event) -> bool {
+        event.is_wildcard() || self.all.iter().any(|kind| kind.covers(event.kind))
     }
 
     /// What an event is worth to a pod.
@@ -81,7 +96,7 @@ impl Hints {
     }
 
     fn asks(&self, plugin: PluginName, queued: &QueuedPod, event: &Event, worth: Worth) -> Worth {
-        let plugins = self.0.get(&queued.pod.scheduler_name);
+        let plugins = self.by_profile.get(&queued.pod.scheduler_name);
         let wanted = plugins
             .and_then(|plugins| plugins.get(plugin))
             // A plugin that registered nothing at all can't tell, so anything may help.

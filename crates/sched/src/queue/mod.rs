@@ -285,6 +285,9 @@ impl Queue {
         not: Option<&PodUid>,
         now: Moment,
     ) -> usize {
+        if !self.hints.concerns_anybody(event) {
+            return 0;
+        }
         self.in_flight.record(Happened::Event(event.clone()));
         let helped = self
             .unschedulable

@@ -1,1 +1,214 @@
-//! Filled below.
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{
+    Container, ContainerStatus, Pod, PodCondition, ResourceRequirements,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use super::{PodRequests, pod_requests};
+use crate::resources::{DEFAULT_MEMORY, DEFAULT_MILLI_CPU};
+use crate::test_objects::{container, pod};
+
+const MI: i64 = 1 << 20;
+
+fn list(entries: &[(&str, &str)]) -> BTreeMap<String, Quantity> {
+    entries
+        .iter()
+        .map(|(k, v)| ((*k).into(), Quantity((*v).into())))
+        .collect()
+}
+
+fn sidecar(name: &str, requests: &[(&str, &str)]) -> Container {
+    Container {
+        restart_policy: Some("Always".into()),
+        ..container(name, requests)
+    }
+}
+
+fn with(change: impl FnOnce(&mut Pod)) -> Pod {
+    Pod::clone(&pod("a").edit(change).object())
+}
+
+fn containers(apps: Vec<Container>, inits: Vec<Container>) -> Pod {
+    with(|pod| {
+        let spec = pod.spec.get_or_insert_default();
+        spec.containers = apps;
+        spec.init_containers = Some(inits);
+    })
+}
+
+fn sum(pod: &Pod) -> PodRequests {
+    pod_requests(pod, &mut |path, error| panic!("{path} {error}"))
+}
+
+#[test]
+fn containers_and_init_containers() {
+    let cpu = |milli: &'static str| [("cpu", milli)];
+    let two = || vec![container("a", &cpu("300m")), container("b", &cpu("100m"))];
+    for (what, apps, inits, milli) in [
+        ("apps add up", two(), vec![], 400),
+        (
+            "an init container runs alone",
+            two(),
+            vec![container("i", &cpu("500m"))],
+            500,
+        ),
+        (
+            "init containers run one after the other",
+            two(),
+            vec![container("i", &cpu("300m")), container("j", &cpu("350m"))],
+            400,
+        ),
+        (
+            "a sidecar runs beside later init containers",
+            two(),
+            vec![sidecar("s", &cpu("200m")), container("i", &cpu("500m"))],
+            700,
+        ),
+        (
+            "but not beside earlier ones",
+            two(),
+            vec![container("i", &cpu("500m")), sidecar("s", &cpu("200m"))],
+            600,
+        ),
+        (
+            "sidecars add up",
+            two(),
+            vec![
+                sidecar("s", &cpu("200m")),
+                sidecar("t", &cpu("250m")),
+                container("i", &cpu("10m")),
+            ],
+            850,
+        ),
+    ] {
+        assert_eq!(
+            sum(&containers(apps, inits)).total.milli_cpu,
+            milli,
+            "{what}"
+        );
+    }
+}
+
+#[test]
+fn overhead_comes_last() {
+    let mut pod = containers(
+        vec![
+            container("a", &[("cpu", "300m")]),
+            container("b", &[("cpu", "100m")]),
+        ],
+        vec![
+            sidecar("s", &[("cpu", "200m")]),
+            container("i", &[("cpu", "500m")]),
+        ],
+    );
+    pod.spec.get_or_insert_default().overhead = Some(list(&[("cpu", "50m"), ("memory", "1Mi")]));
+    let total = sum(&pod).total;
+    assert_eq!((total.milli_cpu, total.memory), (750, MI));
+}
+
+#[test]
+fn pod_level_requests_replace_those_that_they_may() {
+    let mut pod = containers(
+        vec![container("a", &[("cpu", "1"), ("x.y/dock", "2")])],
+        vec![],
+    );
+    pod.spec.get_or_insert_default().resources = Some(ResourceRequirements {
+        requests: Some(list(&[
+            ("cpu", "250m"),
+            ("memory", "8Mi"),
+            ("x.y/dock", "9"),
+            ("hugepages-2Mi", "4Mi"),
+        ])),
+        ..ResourceRequirements::default()
+    });
+    let requests = sum(&pod);
+    let total = requests.total;
+    assert_eq!((total.milli_cpu, total.memory), (250, 8 * MI));
+    assert_eq!(
+        (total.scalar("x.y/dock"), total.scalar("hugepages-2Mi")),
+        (2, 4 * MI)
+    );
+    assert_eq!(
+        requests.non_zero.memory,
+        8 * MI,
+        "no default beside a pod-level request"
+    );
+}
+
+#[test]
+fn defaults_count_only_for_scoring_and_a_stated_zero_stays() {
+    let pod = containers(
+        vec![
+            container("none", &[]),
+            container("zero", &[("cpu", "0"), ("memory", "0")]),
+        ],
+        vec![],
+    );
+    let requests = sum(&pod);
+    assert!(requests.total.is_zero());
+    assert_eq!(requests.non_zero.milli_cpu, DEFAULT_MILLI_CPU);
+    assert_eq!(requests.non_zero.memory, DEFAULT_MEMORY);
+}
+
+fn resized(node: Option<&str>, infeasible: bool) -> Pod {
+    let status = |name: &str, actual: &str, allocated: &str| ContainerStatus {
+        name: name.into(),
+        resources: Some(ResourceRequirements {
+            requests: Some(list(&[("cpu", actual)])),
+            ..ResourceRequirements::default()
+        }),
+        allocated_resources: Some(list(&[("cpu", allocated)])),
+        ..ContainerStatus::default()
+    };
+    let mut pod = containers(
+        vec![container("a", &[("cpu", "900m")])],
+        vec![sidecar("s", &[("cpu", "100m")])],
+    );
+    pod.spec.get_or_insert_default().node_name = node.map(Into::into);
+    let known = pod.status.get_or_insert_default();
+    known.container_statuses = Some(vec![status("a", "500m", "700m")]);
+    known.init_container_statuses = Some(vec![status("s", "50m", "200m")]);
+    if infeasible {
+        known.conditions = Some(vec![PodCondition {
+            type_: "PodResizePending".into(),
+            status: "True".into(),
+            reason: Some("Infeasible".into()),
+            ..PodCondition::default()
+        }]);
+    }
+    pod
+}
+
+#[test]
+fn a_resize_under_way_counts_with_the_largest_value() {
+    assert_eq!(
+        sum(&resized(None, false)).total.milli_cpu,
+        1000,
+        "spec only before a node is chosen"
+    );
+    assert_eq!(sum(&resized(Some("n"), false)).total.milli_cpu, 1100);
+    assert_eq!(
+        sum(&resized(Some("n"), true)).total.milli_cpu,
+        900,
+        "the spec can't be had"
+    );
+}
+
+#[test]
+fn malformed_amounts_are_told_once_with_their_place() {
+    let info = pod("a")
+        .request("cpu", "lots")
+        .request("memory", "1Mi")
+        .info();
+    let defects = info
+        .defects()
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>();
+    assert_eq!(
+        defects,
+        ["spec.containers[main].resources.requests[cpu] has no number"]
+    );
+    assert_eq!(info.requests.total.memory, MI, "the rest counts");
+}

@@ -91,6 +91,11 @@ impl Assumed {
             self.preflight()?;
         }
         self.pre_bind().await?;
+        self.run_bind().await
+    }
+
+    /// Runs Bind alone, for a driver that has run [`Assumed::pre_bind`] itself.
+    pub async fn run_bind(&self) -> Verdict {
         for plugin in self.profile.binds() {
             let name = plugin.name();
             let bound = plugin.bind(&self.state, &self.queued.pod, &self.node).await;
@@ -105,8 +110,9 @@ impl Assumed {
         )))
     }
 
-    /// Runs `PreBind` plugins in order; neighbours that all allow it run together.
-    async fn pre_bind(&self) -> Verdict {
+    /// Runs `PreBind` plugins in order; neighbours that all allow it run together. Part of [`Assumed::bind`];
+    /// needs [`Assumed::preflight`] first.
+    pub async fn pre_bind(&self) -> Verdict {
         let plans = self.preflight.iter().flatten();
         let mut group: Vec<&Arc<dyn PreBind>> = Vec::new();
         for (plugin, plan) in self.profile.pre_binds().iter().zip(plans) {

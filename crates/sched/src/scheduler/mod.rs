@@ -17,7 +17,7 @@ pub use self::failure::{Aftermath, EventNote, FailedCondition, Failure, StatusPa
 pub use self::watch::PodChange;
 use crate::cache::{Cache, CacheSize};
 use crate::context::Context;
-use crate::cycle::{self, Cause, Diagnosis, Evaluation, NoChoice, SearchSize};
+use crate::cycle::{self, Cause, Choice, Diagnosis, Evaluation, NoChoice, SearchSize};
 use crate::effects::Effects;
 use crate::event::{Actions, AnyObject, Event, EventResource};
 use crate::moment::Moment;
@@ -133,68 +133,75 @@ impl Scheduler {
     /// Pops the next pod and tries to place it; `None` if none is ready.
     pub fn schedule_next(&mut self, now: Moment, ties: &mut dyn TieBreaker) -> Option<Attempt> {
         let queued = self.queue.pop(now)?;
-        Some(match self.skip(&queued) {
-            Some(skipped) => {
+        Some(match self.admit(&queued) {
+            Ok(profile) => self.schedule(queued, profile, now, ties),
+            Err(skipped) => {
                 self.queue.done(&queued.pod.uid);
                 Attempt::Skipped(skipped)
             }
-            None => self.schedule(queued, now, ties),
         })
     }
 
-    fn skip(&self, queued: &QueuedPod) -> Option<Skipped> {
+    /// The profile of a popped pod, or why it needn't be scheduled.
+    fn admit(&self, queued: &QueuedPod) -> Result<Arc<Profile>, Skipped> {
         let pod = &queued.pod;
-        let skipped = |why, event| {
-            Some(Skipped {
-                pod: pod.clone(),
-                why,
-                event,
-            })
+        let skipped = |why, event| Skipped {
+            pod: pod.clone(),
+            why,
+            event,
         };
-        if self.profiles.get(&pod.scheduler_name).is_none() {
-            return skipped(SkipReason::NoProfile, None);
-        }
+        let Some(profile) = self.profiles.get(&pod.scheduler_name) else {
+            return Err(skipped(SkipReason::NoProfile, None));
+        };
         if pod.deleting {
             let note = format!("skip schedule deleting pod: {}", pod.key);
-            return skipped(
-                SkipReason::Deleting,
-                Some(EventNote::failed_scheduling(&note)),
-            );
+            let event = EventNote::failed_scheduling(&note);
+            return Err(skipped(SkipReason::Deleting, Some(event)));
         }
         if self.cache.pod(&pod.uid).is_some() {
-            return skipped(SkipReason::Placed, None);
+            return Err(skipped(SkipReason::Placed, None));
         }
-        None
+        Ok(profile.clone())
     }
 
-    fn schedule(&mut self, queued: QueuedPod, now: Moment, ties: &mut dyn TieBreaker) -> Attempt {
-        let Some(profile) = self.profiles.get(&queued.pod.scheduler_name).cloned() else {
-            return self.fail(queued, Cause::NoNodes, Nomination::Keep, None, now);
-        };
+    fn schedule(
+        &mut self,
+        queued: QueuedPod,
+        profile: Arc<Profile>,
+        now: Moment,
+        ties: &mut dyn TieBreaker,
+    ) -> Attempt {
         let pod = queued.pod.clone();
         let snapshot = self.cache.snapshot();
         let mut state = CycleState::new();
         let size = self.search_size(&profile);
         let cx = Context::new(&profile, &snapshot, &self.nominator, &self.waiting);
-        let chosen = cycle::choose(&cx, &mut state, &pod, size, &mut self.next_start, ties);
-        let attempt = match chosen {
-            Ok(choice) => {
+        match cycle::choose(&cx, &mut state, &pod, size, &mut self.next_start, ties) {
+            Ok(Choice {
+                node,
+                evaluated,
+                feasible,
+            }) => {
+                let preflight = None;
+                let waits = false;
                 let assumed = Assumed {
                     queued,
-                    node: choice.node,
+                    node,
                     profile,
                     state,
-                    waits: false,
-                    evaluated: choice.evaluated,
-                    feasible: choice.feasible,
-                    preflight: None,
+                    waits,
+                    evaluated,
+                    feasible,
+                    preflight,
                 };
-                return self.take(assumed, &snapshot, now);
+                self.take(assumed, &snapshot, now)
             }
-            Err(NoChoice { cause, nomination }) => self.fail(queued, cause, nomination, None, now),
-        };
-        self.apply(state.take_effects());
-        attempt
+            Err(NoChoice { cause, nomination }) => {
+                let failure = self.failure(queued, cause, nomination, None, now);
+                self.apply(state.take_effects());
+                Attempt::Failed(Box::new(failure))
+            }
+        }
     }
 
     fn search_size(&self, profile: &Profile) -> SearchSize {
@@ -210,7 +217,8 @@ impl Scheduler {
         let pod = assumed.pod().clone();
         if let Err(error) = self.cache.assume(pod.clone(), &assumed.node) {
             let cause = Cause::Error(PluginError::new(error));
-            return self.fail(assumed.queued, cause, Nomination::Clear, None, now);
+            let failure = self.failure(assumed.queued, cause, Nomination::Clear, None, now);
+            return Attempt::Failed(Box::new(failure));
         }
         self.nominator.clear(&pod.uid);
         let profile = assumed.profile.clone();
@@ -232,7 +240,8 @@ impl Scheduler {
                 self.cache.forget(&pod.uid);
                 let Assumed { queued, node, .. } = assumed;
                 let cause = cause_at(&node, status);
-                self.fail(queued, cause, Nomination::Clear, Some(node), now)
+                let failure = self.failure(queued, cause, Nomination::Clear, Some(node), now);
+                Attempt::Failed(Box::new(failure))
             }
         };
         self.apply(effects);
@@ -334,17 +343,6 @@ impl Scheduler {
     }
 
     // ---- Failures ---------------------------------------------------------------------------------------
-
-    fn fail(
-        &mut self,
-        queued: QueuedPod,
-        cause: Cause,
-        nomination: Nomination,
-        node: Option<NodeName>,
-        now: Moment,
-    ) -> Attempt {
-        Attempt::Failed(Box::new(self.failure(queued, cause, nomination, node, now)))
-    }
 
     /// Requeues the pod in its newest version, and says what is left to publish.
     fn failure(

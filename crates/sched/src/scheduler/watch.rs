@@ -68,6 +68,11 @@ impl Scheduler {
         self.pending.remove(&pod.uid);
         self.queue.delete(&pod.uid);
         self.nominator.clear(&pod.uid);
+        // Nobody binds through us before the wait is over, so somebody else did.
+        self.waiting.reject_all(
+            &pod.uid,
+            "pod was bound by another scheduler while it waited",
+        );
         let seen = self.cache.set_pod(pod.clone(), node);
         let assigned = EventResource::AssignedPod;
         let events = match &seen {
