@@ -33,8 +33,7 @@ pub const RULES: &[Rule] = &[
         &["create"],
     )
     .named(&[POLICY]),
-    Rule::own_namespace(&[""], &["secrets"], &["get", "list", "watch", "update"])
-        .named(&[DEFAULT_SECRET]),
+    Rule::own_namespace(&[""], &["secrets"], KEEP).named(&[DEFAULT_SECRET]),
     // A POST carries no name that could be checked.
     Rule::own_namespace(&[""], &["secrets"], &["create"]),
 ];

@@ -48,7 +48,8 @@ struct Request {
 struct Resource {
     group: String,
     version: String,
-    resource: String,
+    #[serde(rename = "resource")]
+    plural: String,
 }
 
 /// What was answered, as one word for metrics.
@@ -98,7 +99,7 @@ pub fn answer(body: &[u8]) -> Answer {
     let Resource {
         group,
         version,
-        resource,
+        plural: resource,
     } = &request.resource;
     if (group.as_str(), version.as_str(), resource.as_str()) != ("", "v1", "pods") {
         return malformed(
@@ -141,7 +142,7 @@ pub fn answer(body: &[u8]) -> Answer {
     answer
 }
 
-fn review(response: Value, outcome: Outcome) -> Answer {
+fn review(response: &Value, outcome: Outcome) -> Answer {
     let body = json!({ "apiVersion": API_VERSION, "kind": KIND, "response": response });
     Answer { body, outcome }
 }
@@ -149,7 +150,7 @@ fn review(response: Value, outcome: Outcome) -> Answer {
 fn allowed(uid: &str, mutation: &Mutation) -> Answer {
     let Patch(operations) = mutation.patch();
     if operations.is_empty() {
-        return review(json!({ "uid": uid, "allowed": true }), Outcome::Untouched);
+        return review(&json!({ "uid": uid, "allowed": true }), Outcome::Untouched);
     }
     let response = json!({
         "uid": uid,
@@ -157,7 +158,7 @@ fn allowed(uid: &str, mutation: &Mutation) -> Answer {
         "patchType": "JSONPatch",
         "patch": STANDARD.encode(json!(operations).to_string()),
     });
-    review(response, Outcome::Mutated)
+    review(&response, Outcome::Mutated)
 }
 
 fn denied(uid: &str, denial: &Denial) -> Answer {
@@ -165,7 +166,7 @@ fn denied(uid: &str, denial: &Denial) -> Answer {
     let status = json!({ "code": code, "reason": reason, "message": denial.to_string() });
     let outcome = Outcome::Denied(denial.reason());
     review(
-        json!({ "uid": uid, "allowed": false, "status": status }),
+        &json!({ "uid": uid, "allowed": false, "status": status }),
         outcome,
     )
 }
@@ -173,7 +174,7 @@ fn denied(uid: &str, denial: &Denial) -> Answer {
 fn malformed(uid: &str, message: &str) -> Answer {
     let status = json!({ "code": 400, "reason": "BadRequest", "message": message });
     review(
-        json!({ "uid": uid, "allowed": false, "status": status }),
+        &json!({ "uid": uid, "allowed": false, "status": status }),
         Outcome::Malformed,
     )
 }

@@ -13,7 +13,7 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::PostParams;
+use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
 use kube::runtime::watcher::Event;
 use kube::{Api, Client};
@@ -24,13 +24,14 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::Material;
+use super::check::{self, CheckError};
 use super::issue::{self, IssueError};
 use super::plan::{self, Step, Timings};
-use super::{Material, check};
 
 const STATE: &str = "state.json";
 /// Longest time between two looks at the wall clock: timers stand still while a machine sleeps.
-const LOOK: Duration = Duration::from_secs(300);
+const LOOK: Duration = Duration::from_mins(5);
 const BACKOFF: Backoff =
     Backoff::new(Duration::from_millis(200), Duration::from_secs(30)).spread(0.5);
 
@@ -58,6 +59,9 @@ pub enum KeepError {
     /// A certificate can't be made.
     #[error(transparent)]
     Issue(#[from] IssueError),
+    /// What was made isn't what an API server would accept.
+    #[error("the certificates just made can't be used: {0}")]
+    Unusable(#[source] CheckError),
     /// The material can't be written down.
     #[error("failed to write the certificates as JSON: {0}")]
     Encode(#[source] serde_json::Error),
@@ -132,17 +136,17 @@ impl Keeper {
                 tokio::select! {
                     () = token.cancelled() => return,
                     () = tokio::time::sleep_until(deadline) => break,
-                    change = changes.next() => match change {
-                        Some(true) => break,
-                        _ => {
-                            watch_failures += 1;
-                            // Polling the stream again is what begins the watch anew.
-                            tokio::select! {
-                                () = token.cancelled() => return,
-                                () = tokio::time::sleep(BACKOFF.delay(watch_failures, dice())) => {}
-                            }
+                    change = changes.next() => {
+                        if change == Some(true) {
+                            break;
                         }
-                    },
+                        watch_failures += 1;
+                        // Polling the stream again is what begins the watch anew.
+                        tokio::select! {
+                            () = token.cancelled() => return,
+                            () = tokio::time::sleep(BACKOFF.delay(watch_failures, dice())) => {}
+                        }
+                    }
                 }
             }
         }
@@ -164,6 +168,10 @@ impl Keeper {
                 self.hand_over(held);
                 return Ok(until);
             };
+            if !matches!(step, Step::Publish { .. } | Step::Retire) {
+                // Without this, names or a clock that nobody accepts would make us write for ever.
+                check::usable(&new, &self.names, now).map_err(KeepError::Unusable)?;
+            }
             tracing::info!(secret = self.name, ?step, "writing certificates");
             match self.write(secret, &new).await {
                 Ok(()) => self.hand_over(Some(new)),
@@ -201,7 +209,7 @@ impl Keeper {
             match check::usable(&held, &self.names, now) {
                 Ok(()) => return (Some(held), step),
                 Err(error) => {
-                    tracing::warn!(%error, "the certificate secret can't be used, making it anew")
+                    tracing::warn!(%error, "the certificate secret can't be used, making it anew");
                 }
             }
         }
@@ -220,33 +228,26 @@ impl Keeper {
 
     async fn write(&self, secret: Option<Secret>, material: &Material) -> Result<(), KeepError> {
         let data = encode(material).map_err(KeepError::Encode)?;
-        let params = PostParams::default();
-        let written = match secret {
-            Some(mut secret) => {
-                // It carries its resourceVersion, so this is the compare-and-swap.
-                secret.data = Some(data);
-                within(
-                    CALL_LIMIT,
-                    self.secrets.replace(&self.name, &params, &secret),
-                )
-                .await
-            }
-            None => {
-                let secret = Secret {
-                    metadata: kube::api::ObjectMeta {
-                        name: Some(self.name.clone()),
-                        labels: Some(BTreeMap::from([(
-                            "app.kubernetes.io/name".to_owned(),
-                            "pilotage".to_owned(),
-                        )])),
-                        ..Default::default()
-                    },
-                    type_: Some("kubernetes.io/tls".to_owned()),
-                    data: Some(data),
-                    ..Default::default()
-                };
-                within(CALL_LIMIT, self.secrets.create(&params, &secret)).await
-            }
+        let written = if let Some(secret) = secret {
+            let version = secret.metadata.resource_version.unwrap_or_default();
+            // With the version it is a compare-and-swap; other keys and labels are left alone.
+            let patch = json!({ "metadata": { "resourceVersion": version }, "data": data });
+            let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+            within(CALL_LIMIT, self.secrets.patch(&self.name, &params, &patch)).await
+        } else {
+            let labels = [("app.kubernetes.io/name".to_owned(), "pilotage".to_owned())];
+            let secret = Secret {
+                metadata: ObjectMeta {
+                    name: Some(self.name.clone()),
+                    labels: Some(BTreeMap::from(labels)),
+                    ..ObjectMeta::default()
+                },
+                type_: Some("kubernetes.io/tls".to_owned()),
+                data: Some(data),
+                ..Secret::default()
+            };
+            let params = PostParams::default();
+            within(CALL_LIMIT, self.secrets.create(&params, &secret)).await
         };
         written.map(drop).map_err(|source| KeepError::Write {
             name: self.name.clone(),

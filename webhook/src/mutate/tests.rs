@@ -179,7 +179,7 @@ fn what_the_author_left_out_comes_back_left_out() {
     });
     let proxy = apply(&bare);
     let again = changed_proxy(&proxy, |proxy| {
-        proxy["spec"]["containers"] = json!([{ "name": "injected" }])
+        proxy["spec"]["containers"] = json!([{ "name": "injected" }]);
     });
     let source = source_of(&apply(&again));
     assert_eq!(
@@ -240,7 +240,7 @@ fn called_again_it_saves_what_others_injected_and_repairs_what_it_owns() {
 fn finalizers_of_plain_admiralty_are_replaced_and_saved() {
     let theirs = format!("{}default-c1", keys::PREFIX);
     let proxy = apply(&changed(|pod| {
-        pod["metadata"]["finalizers"] = json!([theirs, "example.com/keep"])
+        pod["metadata"]["finalizers"] = json!([theirs, "example.com/keep"]);
     }));
     assert_eq!(
         proxy["metadata"]["finalizers"],
@@ -311,7 +311,7 @@ fn bad_pods_are_refused_for_the_right_reason() {
         (
             "a manifest that another webhook cut",
             changed_proxy(&proxy, |pod| {
-                annotate(pod, keys::SOURCE_POD_MANIFEST, "spec: [")
+                annotate(pod, keys::SOURCE_POD_MANIFEST, "spec: [");
             }),
             "ManifestDamaged",
             "line 1",
@@ -334,7 +334,7 @@ fn bad_pods_are_refused_for_the_right_reason() {
                     pod,
                     keys::PROXY_CONSTRAINTS,
                     "nodeSelector: {}\ntolerationz: []",
-                )
+                );
             }),
             "Constraints",
             "line 2, column 1",

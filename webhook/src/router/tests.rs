@@ -105,6 +105,28 @@ async fn an_elected_pod_is_patched() {
 }
 
 #[tokio::test]
+async fn called_again_for_an_injected_sidecar_only_the_manifest_changes() {
+    let review: Value =
+        serde_json::from_str(include_str!("../../tests/data/reinvocation.json")).unwrap();
+    let response = ask(review.to_string()).await.response();
+    assert_eq!(response["allowed"], true, "{response:#}");
+    let patch = STANDARD
+        .decode(response["patch"].as_str().unwrap())
+        .unwrap();
+    let patch: json_patch::Patch = serde_json::from_slice(&patch).unwrap();
+    let paths: Vec<String> = patch.iter().map(|op| op.path().to_string()).collect();
+    let manifest = keys::SOURCE_POD_MANIFEST.replace('/', "~1");
+    assert_eq!(paths, [format!("/metadata/annotations/{manifest}")]);
+    let mut pod = review["request"]["object"].clone();
+    json_patch::patch(&mut pod, &patch).unwrap();
+    let source = pilotage_model::manifest::from_proxy(&pod)
+        .unwrap()
+        .into_value();
+    assert_eq!(source["spec"]["containers"], pod["spec"]["containers"]);
+    assert_eq!(source["spec"]["schedulerName"], "default-scheduler");
+}
+
+#[tokio::test]
 async fn dry_run_is_answered_alike() {
     let real = ask(create().to_string()).await.response();
     let dry = ask(changed(|request| request["dryRun"] = true.into()))

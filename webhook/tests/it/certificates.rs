@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Secret;
@@ -61,6 +62,18 @@ impl Apis {
         .unwrap()
     }
 
+    /// Writes `material` back as if it had been made at another time.
+    async fn rewrite(&self, material: &Material, change: impl FnOnce(&mut Material)) {
+        let mut material = material.clone();
+        change(&mut material);
+        let state = STANDARD.encode(json!(material).to_string());
+        let patch = Patch::Merge(json!({ "data": { "state.json": state } }));
+        self.secrets
+            .patch(DEFAULT_SECRET, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+    }
+
     async fn bundle_when(&self, condition: impl Fn(&str) -> bool) -> String {
         let condition = |live: &MutatingWebhookConfiguration| condition(&bundle(live));
         bundle(
@@ -89,13 +102,7 @@ async fn pods_without_a_pause(pods: Pods, until: CancellationToken) -> usize {
 async fn certificates_are_rotated_live_and_no_pod_is_refused_meanwhile() {
     let plane = ControlPlane::builder("rotation").start().await.unwrap();
     let apis = Apis::new(&plane);
-    // Every step is due within seconds: serving certificates live 6 s, CAs 30 s.
-    let times = [
-        "--ca-validity=30s",
-        "--certificate-validity=6s",
-        "--ca-overlap=2s",
-    ];
-    let webhook = Webhook::start(&plane, &times).await;
+    let webhook = Webhook::start(&plane, &["--ca-overlap=5s"]).await;
     webhook.in_force(&plane).await;
     let until = CancellationToken::new();
     let asking = tokio::spawn(pods_without_a_pause(
@@ -103,27 +110,41 @@ async fn certificates_are_rotated_live_and_no_pod_is_refused_meanwhile() {
         until.clone(),
     ));
 
+    // The state says that the serving certificate has a week left: less than a third.
     let first = apis.secret_when(|_| true).await;
-    let renewed = apis.secret_when(|now| now.serving != first.serving).await;
+    let now = Timestamp::now();
+    let aged = |material: &mut Material| {
+        material.serving.made = now - SignedDuration::from_hours(23 * 24);
+        material.serving.not_after = now + SignedDuration::from_hours(7 * 24);
+    };
+    apis.rewrite(&first, aged).await;
+    let renewed = apis
+        .secret_when(|now| now.serving.certificate != first.serving.certificate)
+        .await;
     assert_eq!(
         renewed.ca, first.ca,
         "the CA outlives many serving certificates"
     );
 
+    // And now that the CA has less than a third left.
+    let aged = |material: &mut Material| {
+        material.ca.not_after = now + SignedDuration::from_hours(8000);
+    };
+    apis.rewrite(&renewed, aged).await;
     let published = apis.secret_when(|now| now.next.is_some()).await;
-    assert_eq!(published.ca, first.ca);
+    assert_eq!(published.ca.certificate, first.ca.certificate);
+    assert_eq!(
+        published.serving, renewed.serving,
+        "it signs nothing before it is trusted"
+    );
     apis.bundle_when(|bundle| *bundle == published.bundle())
         .await;
-    assert_eq!(
-        cas(&published.bundle()),
-        2,
-        "the next CA is trusted before it signs"
-    );
+    assert_eq!(cas(&published.bundle()), 2);
     let next = published.next.unwrap().ca;
     let switched = apis.secret_when(|now| now.ca == next).await;
     assert!(
         switched.bundle().contains(&first.ca.certificate),
-        "and the old one after it last signed"
+        "the old one is trusted after it last signed"
     );
     let retired = apis
         .secret_when(|now| now.ca == next && now.retired.is_none())
@@ -141,7 +162,7 @@ async fn certificates_are_rotated_live_and_no_pod_is_refused_meanwhile() {
 async fn a_deleted_secret_rotates_the_ca_and_a_damaged_one_is_made_anew() {
     let plane = ControlPlane::builder("secret").start().await.unwrap();
     let apis = Apis::new(&plane);
-    let webhook = Webhook::start(&plane, &["--ca-overlap=2s"]).await;
+    let webhook = Webhook::start(&plane, &["--ca-overlap=5s"]).await;
     webhook.in_force(&plane).await;
     let until = CancellationToken::new();
     let asking = tokio::spawn(pods_without_a_pause(
@@ -230,7 +251,7 @@ async fn given_certificate_files_are_served_and_no_secret_is_made() {
         &format!("--tls-key-file={key}"),
         &format!("--ca-file={certificate}"),
     ];
-    let webhook = Webhook::start(&plane, &args.map(|arg| arg.as_str())).await;
+    let webhook = Webhook::start(&plane, &args.map(String::as_str)).await;
     webhook.in_force(&plane).await;
     assert_eq!(apis.bundle_when(|_| true).await, pair.cert.pem());
     assert_eq!(apis.secrets.get_opt(DEFAULT_SECRET).await.unwrap(), None);

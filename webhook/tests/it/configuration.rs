@@ -128,7 +128,7 @@ async fn the_role_allows_nothing_else() {
     let webhook = Webhook::start(&plane, &[]).await;
     let reviews: Api<SelfSubjectAccessReview> = Api::all(webhook.client.clone());
     for (verb, group, resource, namespace, name, want) in [
-        ("update", "", "secrets", HOME, DEFAULT_SECRET, true),
+        ("patch", "", "secrets", HOME, DEFAULT_SECRET, true),
         ("get", "", "secrets", HOME, "other", false),
         ("list", "", "secrets", HOME, "", false),
         ("get", "", "secrets", "kube-system", DEFAULT_SECRET, false),

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 /// Namespace of the webhook.
 pub(crate) const HOME: &str = "pilotage";
 const ACCOUNT: &str = "pilotage-webhook";
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 
 #[derive(Parser)]
 struct Command {

@@ -153,5 +153,8 @@ fn real_nodes_cannot_be_selected() {
 #[test]
 fn words_that_only_old_yaml_takes_for_booleans_are_words() {
     let constraints = fragment("nodeSelector: {zone: y, power: on}").unwrap();
-    assert_eq!(json!(constraints.node_selector), json!({ "zone": "y", "power": "on" }));
+    assert_eq!(
+        json!(constraints.node_selector),
+        json!({ "zone": "y", "power": "on" })
+    );
 }
