@@ -39,6 +39,7 @@ Example: install definitions and roles in a cluster, then run everything there i
   pilotage crds | kubectl apply --server-side -f -
   kubectl create namespace pilotage
   pilotage rbac --service-account pilotage/pilotage | kubectl apply -f -
+  pilotage all
 
 Each command explains itself: pilotage webhook --help";
 
@@ -63,18 +64,55 @@ pub enum Command {
     #[command(verbatim_doc_comment)]
     Webhook(cmd::webhook::Args),
 
-    /// Source: schedules proxy pods to virtual nodes, which stand for target clusters.
+    /// Source and target: keeps targets, virtual nodes, sources, chaperons and statuses in order.
     ///
-    /// It runs in source clusters. For each proxy pod it ranks the targets, asks the best ones, and grants
-    /// the pod to one of those that hold a real node for it; when the delegate is bound there, the proxy
-    /// is bound to that target's virtual node and the other candidates are released. Several hundred pods
-    /// are under way at once. Of several replicas one leads.
+    /// It runs in every cluster. In a source it connects to the clusters that Targets and ClusterTargets
+    /// name, keeps a virtual node for each, and carries statuses back to proxy pods. In a target it gives
+    /// Sources their identity, makes a candidate pod for each PodChaperon, and publishes what room there
+    /// is. Of several replicas one acts, the holder of a Lease.
     ///
-    /// Example, for a cluster that its targets shall know as "paris":
+    /// Example:
+    ///
+    ///   pilotage controllers --target-probe-period 2s
+    #[command(verbatim_doc_comment)]
+    Controllers(cmd::controllers::Args),
+
+    /// Source: chooses a target for each proxy pod.
+    ///
+    /// It runs in source clusters, as the scheduler admiralty-proxy. For each proxy pod it ranks the
+    /// virtual nodes, asks for a candidate in the best targets, chooses among those that have reserved a
+    /// node, and binds the proxy pod to the virtual node of the one that it has granted. Of several
+    /// replicas one acts, the holder of a Lease.
+    ///
+    /// Example:
     ///
     ///   pilotage proxy-scheduler --cluster-name paris
     #[command(verbatim_doc_comment)]
     ProxyScheduler(cmd::proxy_scheduler::Args),
+
+    /// Target: reserves a real node for each candidate, and binds it once it is chosen.
+    ///
+    /// It runs in target clusters, as the scheduler admiralty-candidate, next to the cluster's own
+    /// scheduler. For each candidate pod it runs a whole scheduling cycle, holds the node that came out
+    /// of it for some seconds, and says so on the PodChaperon; it binds when the source grants it. Of
+    /// several replicas one acts, the holder of a Lease.
+    ///
+    /// Example:
+    ///
+    ///   pilotage candidate-scheduler --hold-deadline 5s
+    #[command(verbatim_doc_comment)]
+    CandidateScheduler(cmd::candidate_scheduler::Args),
+
+    /// Source and target: every part in one process.
+    ///
+    /// It runs in every cluster. Each part has a client of its own and its own Lease, as if it ran alone;
+    /// when one ends, the process ends. Parts can be left out.
+    ///
+    /// Example, for a cluster that is only a target:
+    ///
+    ///   pilotage all --parts controllers,candidate-scheduler
+    #[command(verbatim_doc_comment)]
+    All(Box<cmd::all::Args>),
 
     /// Prints the custom resource definitions.
     ///

@@ -15,7 +15,10 @@ pub use error::{Error, explain};
 pub async fn run(cli: Cli) -> Result<(), Error> {
     match cli.command {
         Command::Webhook(args) => cmd::webhook::run(args).await,
+        Command::Controllers(args) => cmd::controllers::run(args).await,
         Command::ProxyScheduler(args) => cmd::proxy_scheduler::run(args).await,
+        Command::CandidateScheduler(args) => cmd::candidate_scheduler::run(args).await,
+        Command::All(args) => cmd::all::run(*args).await,
         Command::Crds(args) => cmd::crds::run(&args),
         Command::Rbac(args) => cmd::rbac::run(&args),
     }

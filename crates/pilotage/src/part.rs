@@ -12,19 +12,30 @@ use crate::cmd;
 pub(crate) enum Part {
     /// Turns elected pods into proxy pods (source).
     Webhook,
-    /// Asks targets for proxy pods, chooses, grants, binds (source).
+    /// Keeps targets, virtual nodes, sources, chaperons and statuses in order (source and target).
+    Controllers,
+    /// Chooses a target for each proxy pod (source).
     ProxyScheduler,
+    /// Reserves and binds candidates (target).
+    CandidateScheduler,
 }
 
 impl Part {
     /// All of them.
-    pub(crate) const ALL: [Self; 2] = [Self::Webhook, Self::ProxyScheduler];
+    pub(crate) const ALL: [Self; 4] = [
+        Self::Webhook,
+        Self::Controllers,
+        Self::ProxyScheduler,
+        Self::CandidateScheduler,
+    ];
 
     /// Name of its command and its client.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Webhook => "webhook",
+            Self::Controllers => "controllers",
             Self::ProxyScheduler => "proxy-scheduler",
+            Self::CandidateScheduler => "candidate-scheduler",
         }
     }
 
@@ -37,7 +48,9 @@ impl Part {
     pub(crate) fn rules(self) -> Vec<&'static Rule> {
         let tables: &[&[Rule]] = match self {
             Self::Webhook => cmd::webhook::RULES,
+            Self::Controllers => cmd::controllers::RULES,
             Self::ProxyScheduler => cmd::proxy_scheduler::RULES,
+            Self::CandidateScheduler => cmd::candidate_scheduler::RULES,
         };
         tables.iter().copied().flatten().collect()
     }

@@ -3,7 +3,10 @@
 //! It knows no part. A part's tasks end when the process is asked to; Leases and the admin port outlive them, so that
 //! nobody takes over before the work has drained and probes see it drain.
 
+use std::convert::Infallible;
+use std::error::Error as StdError;
 use std::sync::Arc;
+use std::task::Poll;
 
 use clap::Args;
 use kube::{Client, Config};
@@ -14,6 +17,7 @@ use pilotage_runtime::ready::Health;
 use pilotage_runtime::shutdown::{DRAIN_LIMIT, UnixSignals, drain};
 use pilotage_runtime::tasks::Tasks;
 use pilotage_runtime::{client, logs, metrics};
+use pilotage_sched_driver::publish::Recorder;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
@@ -80,6 +84,33 @@ impl Process {
     /// The token on which work ends.
     pub(crate) fn token(&self) -> CancellationToken {
         self.tasks.token().clone()
+    }
+
+    /// Adds a component. It is polled once here, so that the gates which it takes before its first wait are there
+    /// before anybody asks whether the process is ready.
+    pub(crate) async fn component<E>(
+        &mut self,
+        name: impl Into<String>,
+        running: impl Future<Output = Result<(), E>> + Send + 'static,
+    ) where
+        E: Into<Box<dyn StdError + Send + Sync>> + Send + 'static,
+    {
+        let mut running = Box::pin(running);
+        match futures::poll!(&mut running) {
+            Poll::Pending => self.tasks.essential(name, running),
+            Poll::Ready(ended) => self.tasks.essential(name, std::future::ready(ended)),
+        }
+    }
+
+    /// A recorder of events, whose writer outlives the parts.
+    pub(crate) fn recorder(&mut self, client: Client) -> Recorder {
+        let (recorder, writer) = Recorder::new(client, unique_identity());
+        let token = self.frame.token().clone();
+        self.frame.essential("event writer", async move {
+            writer.run(token).await;
+            Ok::<_, Infallible>(())
+        });
+        recorder
     }
 
     /// Takes part in the election for `lease`; without leader election this process always leads.

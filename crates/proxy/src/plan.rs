@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use pilotage_api::record::Record;
+use pilotage_api::{keys, record::Record};
 
 use crate::view::Monotonic;
 
@@ -173,10 +173,14 @@ impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Note::Unseen => f.write_str("no target was asked yet"),
-            Note::NoManifest => f.write_str(
+            Note::NoManifest => write!(
+                f,
                 "the pod names the scheduler of proxy pods but was not admitted by the Pilotage webhook \
-                 (no sourcepod-manifest annotation): label its namespace multicluster-scheduler=enabled, \
-                 annotate the pod multicluster.admiralty.io/elect and create it again",
+                 (no sourcepod-manifest annotation): label its namespace {}={}, annotate the pod {} and \
+                 create it again",
+                keys::NAMESPACE_LABEL,
+                keys::NAMESPACE_LABEL_VALUE,
+                keys::ELECT
             ),
             Note::Gated => f.write_str("the pod's scheduling gates hold it"),
             Note::Asked(nodes) => write!(f, "waiting for an answer of {}", nodes.join(", ")),

@@ -110,10 +110,25 @@ impl Cluster {
             .args([command, "--log-format=text"])
             .args(["--admin-addr", &format!("127.0.0.1:{ADMIN_PORT}")])
             .args(["--kubeconfig", &kubeconfig.display().to_string()])
+            .args(self.flags(command))
             .args(&self.extra)
             .start()
             .await?;
         Ok((command, process))
+    }
+
+    /// What its place asks for: processes beside the cluster, and not in it.
+    fn flags(&self, command: &str) -> Vec<String> {
+        let mut flags = Vec::new();
+        if matches!(command, "all" | "webhook") {
+            // The API server reaches it at the port that it takes.
+            flags.push("--webhook-addr=127.0.0.1:0".to_owned());
+            flags.push("--webhook-url=https://127.0.0.1:0".to_owned());
+        }
+        if matches!(command, "all" | "proxy-scheduler") {
+            flags.push(format!("--cluster-name={}", self.name()));
+        }
+        flags
     }
 
     /// Log files and directories of everything that runs here.

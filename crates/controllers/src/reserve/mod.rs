@@ -23,7 +23,10 @@ use kube::Client;
 use pilotage_api::keys;
 use pilotage_candidate::{Board, Settings, plugins::candidate_profile};
 use pilotage_clusters::{Event, Watch, WatchConfig, Watchable};
-use pilotage_runtime::{lease::Leadership, ready::Health};
+use pilotage_runtime::{
+    lease::Leadership,
+    ready::{Gate, Health},
+};
 use pilotage_sched::ProfileError;
 use pilotage_sched_driver::{Driver, DriverError, DriverOptions, PodBinder};
 use prometheus_client::registry::Registry;
@@ -74,6 +77,15 @@ pub async fn run(
     registry: &mut Registry,
     shutdown: CancellationToken,
 ) -> Result<(), ReserveError> {
+    start(with, registry, shutdown)?.await
+}
+
+/// [`run`] in two steps: what comes back runs it, and needs the registry no more.
+pub fn start(
+    with: Reserve,
+    registry: &mut Registry,
+    shutdown: CancellationToken,
+) -> Result<impl Future<Output = Result<(), ReserveError>> + Send + use<>, ReserveError> {
     let Reserve {
         client,
         settings,
@@ -115,6 +127,17 @@ pub async fn run(
     // Whatever ends the driver ends the edge, and the other way round.
     let ending = shutdown.child_token();
     let gate = health.gate("chaperons and candidate pods listed");
+    Ok(serve(worker, turns, waker, driver, gate, ending))
+}
+
+async fn serve(
+    worker: Arc<Worker>,
+    turns: Turns<Key>,
+    waker: Waker<Key>,
+    driver: Driver,
+    gate: Gate,
+    ending: CancellationToken,
+) -> Result<(), ReserveError> {
     let edge = async {
         let listed = async {
             worker.chaperons.synced().await;

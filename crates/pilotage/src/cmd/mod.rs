@@ -1,5 +1,8 @@
 //! The commands, one file each. A part's file holds its flags and its wiring.
 
+pub(crate) mod all;
+pub(crate) mod candidate_scheduler;
+pub(crate) mod controllers;
 pub(crate) mod crds;
 pub(crate) mod proxy_scheduler;
 pub(crate) mod rbac;

@@ -45,12 +45,12 @@ pub(crate) struct OwnArgs {
 
 pub(crate) async fn run(args: Args) -> Result<(), Error> {
     let mut process = Process::begin(Part::ProxyScheduler.name(), &args.process).await?;
-    start(&mut process, &args.own, &args.lease, args.targets)?;
+    start(&mut process, &args.own, &args.lease, args.targets).await?;
     process.run().await
 }
 
 /// Adds the proxy scheduler to a process.
-pub(crate) fn start(
+pub(crate) async fn start(
     process: &mut Process,
     args: &OwnArgs,
     lease: &LeaseArgs,
@@ -75,7 +75,9 @@ pub(crate) fn start(
     let registry = Registry::start(&client, targets.to_options(part.name(), &[]), &token);
     let ready = process.health.gate("proxy pods listed");
     let (settings, cluster_name) = (args.ask.settings(), args.ask.cluster_name.clone());
-    process.tasks.essential("proxy scheduler", driver.run(token.clone()));
+    process
+        .component("proxy scheduler", driver.run(token.clone()))
+        .await;
     process.tasks.essential("ask edge", async move {
         let cluster = cluster_uid(&client).await?;
         let ask = ask::Ask {

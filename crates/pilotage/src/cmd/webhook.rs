@@ -23,12 +23,12 @@ pub struct Args {
 
 pub(crate) async fn run(args: Args) -> Result<(), Error> {
     let mut process = Process::begin(Part::Webhook.name(), &args.process).await?;
-    start(&mut process, &args.webhook)?;
+    start(&mut process, &args.webhook).await?;
     process.run().await
 }
 
 /// Adds the webhook to a process. Its replicas need no leader.
-pub(crate) fn start(process: &mut Process, args: &WebhookArgs) -> Result<(), Error> {
+pub(crate) async fn start(process: &mut Process, args: &WebhookArgs) -> Result<(), Error> {
     let part = Part::Webhook;
     let options = args
         .to_options(process.namespace())
@@ -42,6 +42,6 @@ pub(crate) fn start(process: &mut Process, args: &WebhookArgs) -> Result<(), Err
         process.health.clone(),
         process.token(),
     );
-    process.tasks.essential(part.name(), running);
+    process.component(part.name(), running).await;
     Ok(())
 }
