@@ -1,6 +1,7 @@
 //! Binding a pod: POST `pods/binding`, and what really happened when the answer doesn't say.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -14,8 +15,12 @@ use pilotage_sched::plugins::Binder;
 use pilotage_sched::{NodeName, PodInfo};
 use serde_json::{Value, json};
 use thiserror::Error;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+/// Requests at once through one binder. Each takes a connection of its own, and an API server lets no
+/// more through by default (`--max-mutating-requests-inflight` is 200, for everybody).
+const REQUESTS: usize = 100;
 /// Limit of one request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
 /// Limit of all tries together; beyond it the pod is tried anew, and a binding that landed after all is
@@ -65,6 +70,7 @@ pub enum BindError {
 #[derive(Clone)]
 pub struct PodBinder {
     client: Client,
+    requests: Arc<Semaphore>,
 }
 
 impl fmt::Debug for PodBinder {
@@ -76,12 +82,17 @@ impl fmt::Debug for PodBinder {
 impl PodBinder {
     /// A binder for the client's cluster.
     pub fn new(client: Client) -> Self {
-        Self { client }
+        Self {
+            client,
+            requests: Arc::new(Semaphore::new(REQUESTS)),
+        }
     }
 
     /// Binds the pod, trying again while the outcome is open. `Ok` means that the pod is on the node,
     /// by this or by an earlier try.
     pub async fn bind(&self, request: &BindingRequest) -> Result<(), BindError> {
+        // The semaphore is never closed.
+        let _turn = self.requests.acquire().await;
         let deadline = Instant::now() + BIND_LIMIT;
         let mut failures = 0;
         loop {
@@ -233,18 +244,19 @@ mod tests {
 
     #[test]
     fn a_conflict_is_explained_by_the_pod() {
-        for (pod, want) in vec![
+        for (seen, want) in [
             (None, "Not(Gone)"),
-            (Some(pod("other", None, false)), "Not(Gone)"),
-            (Some(pod("u", Some("n1"), false)), "Bound"),
-            (Some(pod("u", Some("n1"), true)), "Bound"),
+            (Some(("other", None, false)), "Not(Gone)"),
+            (Some(("u", Some("n1"), false)), "Bound"),
+            (Some(("u", Some("n1"), true)), "Bound"),
             (
-                Some(pod("u", Some("n2"), false)),
+                Some(("u", Some("n2"), false)),
                 "Not(BoundElsewhere(\"n2\"))",
             ),
-            (Some(pod("u", None, true)), "Not(Ending)"),
-            (Some(pod("u", None, false)), "Unbound"),
+            (Some(("u", None, true)), "Not(Ending)"),
+            (Some(("u", None, false)), "Unbound"),
         ] {
+            let pod = seen.map(|(uid, node, deleting)| pod(uid, node, deleting));
             assert_eq!(format!("{:?}", judge(pod.as_ref(), &request())), want);
         }
     }

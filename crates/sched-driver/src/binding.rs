@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use pilotage_sched::{Assumed, Moment, Nomination, Status, Verdict};
+use pilotage_sched::{Assumed, Code, Moment, Nomination, Status, Verdict};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -45,9 +45,7 @@ pub(crate) async fn bind(
         let permitted = inner
             .core
             .with(|scheduler, _| scheduler.start_binding(assumed.uid()));
-        let result = permitted
-            .as_ref()
-            .map_or_else(|status| status.code().as_str(), |()| "Success");
+        let result = code(&permitted);
         inner.metrics.permit_waited(result, inner.core.since(since));
         if let Err(status) = permitted {
             return fail(&inner, assumed, status, began, announced);
@@ -59,16 +57,10 @@ pub(crate) async fn bind(
         return fail(&inner, assumed, status, began, announced);
     }
     let bound = if inner.leadership.is_leader() {
-        let since = inner.core.now();
-        let bound = run(&mut assumed).await;
-        let status = bound
-            .as_ref()
-            .map_or_else(|status| status.code().as_str(), |()| "Success");
-        let took = inner.core.since(since);
-        inner
-            .metrics
-            .point(assumed.profile().name(), "Bind", status, took);
-        bound
+        match timed(&inner, &assumed, "PreBind", assumed.pre_bind()).await {
+            Ok(()) => timed(&inner, &assumed, "Bind", assumed.run_bind()).await,
+            Err(status) => Err(status),
+        }
     } else {
         Err(Status::error("this process doesn't lead any more"))
     };
@@ -78,12 +70,34 @@ pub(crate) async fn bind(
     }
 }
 
-/// A plugin that panics must not keep the node for ever.
-async fn run(assumed: &mut Assumed) -> Verdict {
-    AssertUnwindSafe(assumed.bind())
+/// Runs an extension point and takes its time. A plugin that panics must not keep the node for ever.
+async fn timed(
+    inner: &Inner,
+    assumed: &Assumed,
+    point: &'static str,
+    work: impl Future<Output = Verdict>,
+) -> Verdict {
+    let since = inner.core.now();
+    let panicked = || Status::error(format!("a plugin panicked at {point}"));
+    let done = AssertUnwindSafe(work)
         .catch_unwind()
         .await
-        .unwrap_or_else(|_| Err(Status::error("a plugin panicked while the pod was bound")))
+        .unwrap_or_else(|_| Err(panicked()));
+    let status = code(&done);
+    inner.metrics.point(
+        assumed.profile().name(),
+        point,
+        status,
+        inner.core.since(since),
+    );
+    done
+}
+
+fn code(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Ok(()) => Code::Success.as_str(),
+        Err(status) => status.code().as_str(),
+    }
 }
 
 fn succeed(inner: &Inner, assumed: Box<Assumed>, began: Moment) {

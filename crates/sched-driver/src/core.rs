@@ -3,6 +3,7 @@
 //! Owns the lock, the clock, and who waits for what. The lock is never held across an await.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ pub(crate) struct Core {
     state: Mutex<State>,
     epoch: Instant,
     changed: Notify,
+    /// When the turn that is under way began, in milliseconds since the epoch plus one; 0 if none is.
+    turning_since: AtomicU64,
 }
 
 struct State {
@@ -47,6 +50,7 @@ impl Core {
             }),
             epoch: Instant::now(),
             changed: Notify::new(),
+            turning_since: AtomicU64::new(0),
         }
     }
 
@@ -67,6 +71,25 @@ impl Core {
 
     /// Tries the next pod.
     pub(crate) fn turn(&self) -> Turn {
+        self.turning_since
+            .store(self.millis() + 1, Ordering::Relaxed);
+        let turn = self.take_turn();
+        self.turning_since.store(0, Ordering::Relaxed);
+        turn
+    }
+
+    /// How long the turn that is under way has taken. Takes no lock, so that it answers even if a plugin
+    /// hangs in one.
+    pub(crate) fn turning_for(&self) -> Option<Duration> {
+        let since = self.turning_since.load(Ordering::Relaxed).checked_sub(1)?;
+        Some(Duration::from_millis(self.millis().saturating_sub(since)))
+    }
+
+    fn millis(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn take_turn(&self) -> Turn {
         let mut state = self.lock();
         let now = self.now();
         let State {
@@ -126,3 +149,6 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Client;
 use pilotage_runtime::lease::Leadership;
-use pilotage_runtime::ready::Health;
+use pilotage_runtime::ready::{Gate, Health};
 use pilotage_runtime::tasks::{TaskError, Tasks};
 use pilotage_sched::{
     Attempt, EventNote, Failure, Moment, NodeName, PodInfo, PodUid, Profile, ProfileError,
@@ -34,6 +34,8 @@ use crate::publish::{
 /// Pods between *assumed* and *bound* at once. It only bounds memory: most of them wait for somebody.
 const BINDINGS: usize = 10_000;
 
+/// An attempt takes milliseconds; one that takes this long hangs.
+const TURN_LIMIT: Duration = Duration::from_mins(1);
 /// Time for bindings under way when the driver ends; a try at the API server takes no longer.
 const BINDING_DRAIN: Duration = Duration::from_secs(15);
 
@@ -49,7 +51,7 @@ pub struct DriverOptions {
     pub instance: String,
     /// Asked before each attempt and each binding.
     pub leadership: Leadership,
-    /// Gets the gates "pods listed" and "nodes listed".
+    /// Gets the gates "pods listed" and "nodes listed", and the liveness check "scheduling loop".
     pub health: Health,
     /// Is told what happens.
     pub observer: Arc<dyn Observer>,
@@ -93,7 +95,8 @@ pub enum DriverError {
 pub struct Driver {
     inner: Arc<Inner>,
     client: Client,
-    health: Health,
+    pods_listed: Gate,
+    nodes_listed: Gate,
     event_writer: EventWriter,
 }
 
@@ -137,6 +140,7 @@ impl Driver {
             status: StatusWriter::new(client.clone()),
         });
         Gauges::register(registry, measure(&inner));
+        health.check("scheduling loop", is_turning(&inner));
         let handle = DriverHandle {
             inner: inner.clone(),
         };
@@ -144,7 +148,9 @@ impl Driver {
             Self {
                 inner,
                 client,
-                health,
+                // From here on the process isn't ready, whenever the driver is run.
+                pods_listed: health.gate("pods listed"),
+                nodes_listed: health.gate("nodes listed"),
                 event_writer,
             },
             handle,
@@ -157,7 +163,8 @@ impl Driver {
         let Self {
             inner,
             client,
-            health,
+            pods_listed,
+            nodes_listed,
             event_writer,
         } = self;
         let (listed, both_listed) = watch::channel((false, false));
@@ -165,7 +172,7 @@ impl Driver {
         let mut tasks = Tasks::new(token.child_token());
         let ending = tasks.token().clone();
 
-        let (gate, tell) = (health.gate("pods listed"), listed.clone());
+        let tell = listed.clone();
         let sink = PodSink {
             inner: inner.clone(),
         };
@@ -174,13 +181,12 @@ impl Driver {
             sink,
             move || {
                 tell.send_modify(|(pods, _)| *pods = true);
-                gate.release();
+                pods_listed.release();
             },
             ending.clone(),
         );
         tasks.essential("pod watch", infallible(following));
 
-        let (gate, tell) = (health.gate("nodes listed"), listed);
         let sink = NodeSink {
             inner: inner.clone(),
         };
@@ -188,8 +194,8 @@ impl Driver {
             client,
             sink,
             move || {
-                tell.send_modify(|(_, nodes)| *nodes = true);
-                gate.release();
+                listed.send_modify(|(_, nodes)| *nodes = true);
+                nodes_listed.release();
             },
             ending.clone(),
         );
@@ -331,10 +337,11 @@ impl Inner {
             tracing::warn!(%pod, attempts, aftermath = ?failure.aftermath, cause = %failure.cause,
                 "attempt failed");
         }
-        if let Some(event) = &failure.event {
+        let published = self.observer.publishes(failure);
+        if published && let Some(event) = &failure.event {
             self.record(&failure.pod, event.clone());
         }
-        if let Some(status) = &failure.status {
+        if published && let Some(status) = &failure.status {
             self.write_status(failure.pod.pod().clone(), Desired::from(status.clone()));
         }
         self.observer.failed(failure);
@@ -424,6 +431,18 @@ impl Sink<Node> for NodeSink {
         self.inner
             .core
             .with(|scheduler, now| scheduler.node_deleted(&gone, now));
+    }
+}
+
+/// Fails once an attempt takes so long that a plugin must hang.
+fn is_turning(inner: &Arc<Inner>) -> impl Fn() -> Result<(), String> + Send + Sync + 'static {
+    let inner: Weak<Inner> = Arc::downgrade(inner);
+    move || match inner.upgrade().and_then(|inner| inner.core.turning_for()) {
+        Some(time) if time > TURN_LIMIT => Err(format!(
+            "an attempt has been running for {} s",
+            time.as_secs()
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -8,7 +8,9 @@ use pilotage_sched::{Failure, NodeName, PodInfo};
 /// Is told about watched pods and about attempts, in order for each pod. Called without any lock, from
 /// the driver's own tasks: be quick, hand longer work to a task of yours.
 pub trait Observer: Send + Sync + 'static {
-    /// A pod was seen, new or changed, after the scheduler took it in. Pods of all schedulers are told.
+    /// A pod was seen, new or changed, after the scheduler took it in. Pods of all schedulers are told,
+    /// without what scheduling never looks at: managed fields, and the containers' commands, environments,
+    /// probes and mounts. Labels and annotations are whole.
     fn pod_applied(&self, _pod: &Arc<Pod>) {}
 
     /// A pod is gone, or over (`Succeeded`, `Failed`).
@@ -20,6 +22,12 @@ pub trait Observer: Send + Sync + 'static {
     /// An attempt failed: the search, Permit, or the binding. The pod is back in the queue, unless
     /// [`Failure::aftermath`] says otherwise.
     fn failed(&self, _failure: &Failure) {}
+
+    /// Whether a failed attempt is worth an event and a condition on the pod. An edge that knows that the
+    /// pod is about to be deleted spares its API server two writes.
+    fn publishes(&self, _failure: &Failure) -> bool {
+        true
+    }
 
     /// A pod was bound.
     fn bound(&self, _pod: &Arc<PodInfo>, _node: &NodeName) {}

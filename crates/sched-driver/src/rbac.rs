@@ -5,7 +5,9 @@ use pilotage_runtime::rbac::Rule;
 
 /// The rules that the driver needs, whatever its profiles do.
 pub const RULES: &[Rule] = &[
-    Rule::cluster(&[""], &["pods", "nodes"], &["get", "list", "watch"]),
+    // A live read settles a conflict.
+    Rule::cluster(&[""], &["pods"], &["get", "list", "watch"]),
+    Rule::cluster(&[""], &["nodes"], &["list", "watch"]),
     Rule::cluster(&[""], &["pods/binding"], &["create"]),
     Rule::cluster(&[""], &["pods/status"], &["patch"]),
     Rule::cluster(&["events.k8s.io"], &["events"], &["create", "patch"]),

@@ -1,0 +1,12 @@
+//! The driver on real control planes with kwok nodes, each scheduler under a service account that may do
+//! what `rbac::RULES` say and nothing else.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests"
+)]
+
+mod fixture;
+mod held;
+mod stock;
