@@ -270,3 +270,14 @@ impl PostBind for Fake {
         self.note("post_bind");
     }
 }
+
+/// Polls a future that never waits for anything outside until it is ready.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    loop {
+        if let std::task::Poll::Ready(value) = future.as_mut().poll(&mut cx) {
+            return value;
+        }
+    }
+}
