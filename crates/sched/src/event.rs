@@ -54,8 +54,9 @@ pub enum EventResource {
 impl EventResource {
     fn covers(self, other: Self) -> bool {
         match (self, other) {
-            (Self::Wildcard, _) | (_, Self::Wildcard) => true,
-            (Self::Pod, Self::AssignedPod | Self::UnscheduledPod | Self::TargetPod) => true,
+            (Self::Wildcard, _)
+            | (_, Self::Wildcard)
+            | (Self::Pod, Self::AssignedPod | Self::UnscheduledPod | Self::TargetPod) => true,
             (one, other) => one == other,
         }
     }

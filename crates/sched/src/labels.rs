@@ -38,10 +38,10 @@ pub enum Test {
 /// An operator that isn't one, or that lacks its values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequirementError {
-    /// Not one of In, NotIn, Exists, DoesNotExist (and Gt, Lt on nodes).
+    /// Not one of In, `NotIn`, Exists, `DoesNotExist` (and Gt, Lt on nodes).
     #[error("has the unknown operator {0:?}")]
     Operator(String),
-    /// In and NotIn need a value at least, Gt and Lt exactly one.
+    /// In and `NotIn` need a value at least, Gt and Lt exactly one.
     #[error("has the wrong number of values for {0}")]
     Values(String),
 }

@@ -30,6 +30,7 @@ impl Moment {
     }
 
     /// The last whole second that isn't after this point.
+    #[must_use]
     pub const fn whole_second(self) -> Self {
         Self(Duration::from_secs(self.0.as_secs()))
     }

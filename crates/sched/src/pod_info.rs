@@ -183,8 +183,8 @@ impl PodInfo {
             terminal: status
                 .and_then(|status| status.phase.as_deref())
                 .is_some_and(|phase| matches!(phase, "Succeeded" | "Failed")),
-            pod: pod.clone(),
             defects,
+            pod,
         })
     }
 

@@ -68,14 +68,14 @@ pub(crate) fn pod(name: &str) -> PodBuilder {
         scheduler_name: Some("test".into()),
         ..PodSpec::default()
     };
-    PodBuilder(Pod {
+    PodBuilder(Box::new(Pod {
         metadata: meta,
         spec: Some(spec),
         status: Some(PodStatus::default()),
-    })
+    }))
 }
 
-pub(crate) struct PodBuilder(Pod);
+pub(crate) struct PodBuilder(Box<Pod>);
 
 impl PodBuilder {
     fn spec(mut self, change: impl FnOnce(&mut PodSpec)) -> Self {
@@ -206,7 +206,7 @@ impl PodBuilder {
     }
 
     pub(crate) fn object(self) -> Arc<Pod> {
-        Arc::new(self.0)
+        Arc::from(self.0)
     }
 
     pub(crate) fn info(self) -> Arc<PodInfo> {
@@ -229,10 +229,10 @@ pub(crate) fn node(name: &str) -> NodeBuilder {
         spec: Some(NodeSpec::default()),
         status: Some(NodeStatus::default()),
     };
-    NodeBuilder(node).allocatable("pods", "110")
+    NodeBuilder(Box::new(node)).allocatable("pods", "110")
 }
 
-pub(crate) struct NodeBuilder(Node);
+pub(crate) struct NodeBuilder(Box<Node>);
 
 impl NodeBuilder {
     pub(crate) fn allocatable(mut self, name: &str, amount: &str) -> Self {
@@ -298,7 +298,7 @@ impl NodeBuilder {
     }
 
     pub(crate) fn build(self) -> Arc<Node> {
-        Arc::new(self.0)
+        Arc::from(self.0)
     }
 
     pub(crate) fn object(self) -> Arc<NodeObject> {
@@ -311,7 +311,9 @@ impl NodeBuilder {
 
     pub(crate) fn with(self, pods: Vec<PodBuilder>) -> NodeInfo {
         let mut info = self.info();
-        pods.into_iter().for_each(|pod| info.add_pod(pod.info()));
+        for pod in pods {
+            info.add_pod(pod.info());
+        }
         info
     }
 }

@@ -16,7 +16,7 @@ impl TieBreaker for FirstOfEquals {
     }
 }
 
-/// Uniform choice by a SplitMix64 sequence (Steele, Lea, Flood 2014) from a seed.
+/// Uniform choice by a `SplitMix64` sequence (Steele, Lea, Flood 2014) from a seed.
 #[derive(Clone, Debug)]
 pub struct SeededTies(u64);
 

@@ -241,7 +241,7 @@ mod tests {
         assert!(!waiting.allow(&uid, "A"), "allowed once already");
         assert!(waiting.take_resolved().is_empty());
         assert!(waiting.allow(&uid, "B"));
-        assert_eq!(waiting.take_resolved(), [uid.clone()]);
+        assert_eq!(waiting.take_resolved(), std::slice::from_ref(&uid));
         assert!(matches!(
             waiting.get(&uid).unwrap().state(),
             PermitState::Allowed
@@ -276,7 +276,7 @@ mod tests {
         waiting.expire(at(15 * 60 - 1));
         assert!(waiting.take_resolved().is_empty());
         waiting.expire(at(15 * 60));
-        assert_eq!(waiting.take_resolved(), [uid.clone()]);
+        assert_eq!(waiting.take_resolved(), std::slice::from_ref(&uid));
         let PermitState::Rejected(status) = waiting.get(&uid).unwrap().state() else {
             panic!("not rejected")
         };

@@ -183,7 +183,9 @@ impl Cache {
         self.order.insert(node.zone(), name.clone());
         let mut info = NodeInfo::new(node);
         if let Some(Slot::Ghost(pods)) = self.slots.remove(&name) {
-            pods.into_values().for_each(|pod| info.add_pod(pod));
+            for pod in pods.into_values() {
+                info.add_pod(pod);
+            }
         }
         self.generation += 1;
         info.set_generation(self.generation);

@@ -80,9 +80,9 @@ impl NodeStatuses {
 pub struct Diagnosis {
     /// Why each node was rejected.
     pub statuses: NodeStatuses,
-    /// What PreFilter said, if it ended the search; then it stands for all nodes.
+    /// What `PreFilter` said, if it ended the search; then it stands for all nodes.
     pub pre_filter: Option<String>,
-    /// What PostFilter said.
+    /// What `PostFilter` said.
     pub post_filter: Option<String>,
     /// Plugins whose events bring the pod back.
     pub rejected_by: BTreeSet<PluginName>,
@@ -159,7 +159,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Whether plugins rejected the pod (*Unschedulable*), rather than something broke (*SchedulerError*).
+    /// Whether plugins rejected the pod (*Unschedulable*), rather than something broke (*`SchedulerError`*).
     pub const fn is_rejection(&self) -> bool {
         !matches!(self, Self::Error(_))
     }

@@ -121,7 +121,7 @@ fn rejections(
     rejected
 }
 
-/// Whether `node` will do for the pod: PreFilter, and Filter for this node alone.
+/// Whether `node` will do for the pod: `PreFilter`, and Filter for this node alone.
 pub(crate) fn recheck(
     cx: &Context<'_>,
     state: &mut CycleState,

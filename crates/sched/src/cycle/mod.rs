@@ -1,4 +1,4 @@
-//! Owns one scheduling cycle up to the choice of a node: PreFilter, Filter, PostFilter, PreScore, Score.
+//! Owns one scheduling cycle up to the choice of a node: `PreFilter`, Filter, `PostFilter`, `PreScore`, Score.
 //! Takes a snapshot and a pod, changes nothing but the cycle's own state.
 
 mod diagnosis;
@@ -29,7 +29,7 @@ pub(crate) struct Choice {
     pub(crate) feasible: usize,
 }
 
-/// No node for a pod, and what PostFilter said about its nomination.
+/// No node for a pod, and what `PostFilter` said about its nomination.
 #[derive(Debug)]
 pub(crate) struct NoChoice {
     pub(crate) cause: Cause,

@@ -1,4 +1,4 @@
-//! Owns ranking: PreScore, Score, normalizing, weights. Knows nothing of how nodes were found.
+//! Owns ranking: `PreScore`, Score, normalizing, weights. Knows nothing of how nodes were found.
 
 use crate::context::Context;
 use crate::plugin::{MAX_NODE_SCORE, PreScored};
@@ -24,7 +24,7 @@ pub(super) fn totals(
     Ok(totals)
 }
 
-/// Runs PreScore and Score, and gives each plugin's normalized and weighted scores, one a node.
+/// Runs `PreScore` and Score, and gives each plugin's normalized and weighted scores, one a node.
 pub(super) fn each_plugin(
     cx: &Context<'_>,
     state: &mut CycleState,

@@ -1,4 +1,4 @@
-//! Owns the search for feasible nodes: PreFilter, then Filter over as many nodes as needed.
+//! Owns the search for feasible nodes: `PreFilter`, then Filter over as many nodes as needed.
 //! Knows nothing of scores.
 
 use std::collections::BTreeSet;
@@ -109,7 +109,7 @@ pub(super) fn search(
     })
 }
 
-/// Runs PreFilter: the nodes that may do (`None` for all), or why none does.
+/// Runs `PreFilter`: the nodes that may do (`None` for all), or why none does.
 fn pre_filter(
     cx: &Context<'_>,
     state: &mut CycleState,

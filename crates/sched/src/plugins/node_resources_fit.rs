@@ -13,7 +13,7 @@ use crate::resources::{ResourceName, Resources, is_extended};
 use crate::state::CycleState;
 use crate::status::{PluginName, Reason, Rejection, RejectionKind, Verdict};
 
-/// What NodeResourcesFit can be told.
+/// What `NodeResourcesFit` can be told.
 #[derive(Clone, Debug, Default)]
 pub struct FitArgs {
     /// Extended resources that Filter leaves to others, by name.

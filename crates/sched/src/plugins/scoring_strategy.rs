@@ -1,4 +1,4 @@
-//! Owns the strategies by which NodeResourcesFit ranks nodes: least allocated, most allocated, or a shape over
+//! Owns the strategies by which `NodeResourcesFit` ranks nodes: least allocated, most allocated, or a shape over
 //! utilization (kube-scheduler.md section 2.2). Integers throughout. Knows nothing of pods and nodes.
 
 use thiserror::Error;

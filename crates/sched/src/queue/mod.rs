@@ -6,6 +6,7 @@
 //! that plugins rejected, one for pods that failed by error), *unschedulable*, *gated*, or *in flight* (popped and
 //! not done). See kube-scheduler.md section 1.6 for the numbers.
 
+mod backoff;
 mod heap;
 mod hints;
 mod in_flight;
@@ -15,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::backoff::QueueConfig;
 use self::heap::Heap;
 use self::hints::{Hints, Worth};
 use self::in_flight::{Happened, InFlight};
@@ -26,30 +28,6 @@ use crate::plugin::{PreEnqueue, QueueSort};
 use crate::pod_info::PodInfo;
 use crate::profile::{ProfileError, Profiles};
 use crate::status::PluginName;
-
-/// How the queue behaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueConfig {
-    /// How long a pod stays back after its first failure (`podInitialBackoffSeconds`).
-    pub initial_backoff: Duration,
-    /// The longest that a pod stays back (`podMaxBackoffSeconds`); zero switches backoff off.
-    pub max_backoff: Duration,
-    /// How long a pod may wait for an event before it is tried anyway.
-    pub max_unschedulable: Duration,
-    /// Whether an idle scheduler tries rejected pods before their backoff is over.
-    pub pop_from_backoff: bool,
-}
-
-impl Default for QueueConfig {
-    fn default() -> Self {
-        Self {
-            initial_backoff: Duration::from_secs(1),
-            max_backoff: Duration::from_secs(10),
-            max_unschedulable: Duration::from_mins(5),
-            pop_from_backoff: true,
-        }
-    }
-}
 
 /// How often pods that waited too long are looked for.
 const UNSCHEDULABLE_FLUSH: Duration = Duration::from_secs(30);
@@ -130,7 +108,7 @@ impl Queue {
             .ok_or(ProfileError::NoProfile)?
             .clone();
         let active = by_sort(sort.clone());
-        let expiry = move |pod: &QueuedPod| backoff_expiry(&config, pod);
+        let expiry = move |pod: &QueuedPod| config.expiry(pod);
         let rejected = move |a: &QueuedPod, b: &QueuedPod| {
             expiry(a).cmp(&expiry(b)).then_with(|| sort.compare(a, b))
         };
@@ -337,7 +315,7 @@ impl Queue {
                     &mut self.failed_backoff
                 };
                 match heap.peek() {
-                    Some(first) if !is_backing_off(&self.config, first, now) => {}
+                    Some(first) if !self.config.is_backing_off(first, now) => {}
                     _ => break,
                 }
                 // PreEnqueue ran when the pod entered the backoff queue.
@@ -376,7 +354,7 @@ impl Queue {
     pub fn next_deadline(&self) -> Option<Moment> {
         let backoff = [&self.rejected_backoff, &self.failed_backoff]
             .into_iter()
-            .filter_map(|heap| heap.peek().map(|first| backoff_end(&self.config, first)))
+            .filter_map(|heap| heap.peek().map(|first| self.config.backoff_end(first)))
             .min();
         let waiting = !self.unschedulable.is_empty() || !self.gated.is_empty();
         let unschedulable = waiting.then_some(self.next_unschedulable_flush);
@@ -448,7 +426,7 @@ impl Queue {
 
     /// Moves a pod to the active queue if it may and needn't stay back.
     fn bring_back(&mut self, queued: QueuedPod, worth: Worth, now: Moment) -> Place {
-        let stays_back = worth != Worth::AtOnce && is_backing_off(&self.config, &queued, now);
+        let stays_back = worth != Worth::AtOnce && self.config.is_backing_off(&queued, now);
         if !stays_back {
             return self.activate_or_gate(queued);
         }
@@ -501,33 +479,6 @@ impl Queue {
 
 fn by_sort(sort: Arc<dyn QueueSort>) -> heap::Order {
     Arc::new(move |a, b| sort.compare(a, b))
-}
-
-/// When the backoff ends, as the heaps order it: whole seconds if idle schedulers may take pods early, so that
-/// pods of one second come in `QueueSort`'s order.
-fn backoff_expiry(config: &QueueConfig, queued: &QueuedPod) -> Moment {
-    let end = queued.queued_at + queued.backoff(config.initial_backoff, config.max_backoff);
-    if config.pop_from_backoff {
-        end.whole_second()
-    } else {
-        end
-    }
-}
-
-/// The first moment at which the pod no longer stays back.
-fn backoff_end(config: &QueueConfig, queued: &QueuedPod) -> Moment {
-    let expiry = backoff_expiry(config, queued);
-    // A pod whose backoff ends within the current second still stays back.
-    if config.pop_from_backoff {
-        expiry + Duration::from_secs(1)
-    } else {
-        expiry
-    }
-}
-
-fn is_backing_off(config: &QueueConfig, queued: &QueuedPod, now: Moment) -> bool {
-    let duration = queued.backoff(config.initial_backoff, config.max_backoff);
-    !duration.is_zero() && now < backoff_end(config, queued)
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::moment::Moment;
 use crate::pod_info::PodInfo;
@@ -66,19 +65,5 @@ impl QueuedPod {
     /// Whether its last failure was an error rather than a rejection.
     pub(super) const fn failed_by_error(&self) -> bool {
         self.consecutive_errors > 0
-    }
-
-    /// How long it stays back after its last failure: the initial backoff, doubled each time, up to `max`.
-    pub(super) fn backoff(&self, initial: Duration, max: Duration) -> Duration {
-        let count = if self.failed_by_error() {
-            self.consecutive_errors
-        } else {
-            self.rejections
-        };
-        if count == 0 {
-            return Duration::ZERO;
-        }
-        let factor = 1u32.checked_shl(count - 1).unwrap_or(u32::MAX);
-        initial.saturating_mul(factor).min(max)
     }
 }

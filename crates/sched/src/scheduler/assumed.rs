@@ -1,5 +1,5 @@
 //! Owns a pod that has a node and is on its way to be bound: what a binding task needs, apart from the
-//! scheduler itself. Runs PreBind and Bind; knows nothing of the API server, which is behind those plugins.
+//! scheduler itself. Runs `PreBind` and Bind; knows nothing of the API server, which is behind those plugins.
 
 use std::sync::Arc;
 

@@ -310,7 +310,7 @@ fn a_freed_node_wakes_others_but_not_the_pod_that_was_rejected() {
         });
     });
     let wait = wants_room("Wait").set(|fake| {
-        fake.permit = Box::new(|_, _| Ok(PermitDecision::Wait(Duration::from_secs(9))))
+        fake.permit = Box::new(|_, _| Ok(PermitDecision::Wait(Duration::from_secs(9))));
     });
     let mut scheduler = scheduler(profile().filter(Arc::new(full)).permit(Arc::new(wait)));
     add_node(&mut scheduler, "n", "4");
@@ -512,7 +512,7 @@ fn effects_reach_other_pods_when_the_cycle_is_over() {
                 });
                 return Ok(PermitDecision::Allow);
             }
-            Ok(PermitDecision::Wait(Duration::from_secs(60)))
+            Ok(PermitDecision::Wait(Duration::from_mins(1)))
         });
     });
     let late = Fake::new("Late").set(|fake| {

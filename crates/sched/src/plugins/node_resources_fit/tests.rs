@@ -162,7 +162,7 @@ fn room_that_is_left_ranks_nodes() {
         .request("port.io/lock", "1");
     assert_eq!(
         cranes.score(&state, &lifting.info(), &harbour).unwrap(),
-        (75 + 50) / 2
+        i64::midpoint(75, 50)
     );
 }
 

@@ -1,251 +1,15 @@
-//! Owns profiles: which plugins run at which point, in which order, with which weights.
-//! Knows nothing of single plugins, nor of configuration files, which turn into builder calls.
+//! Owns the making of a profile: collects plugins point by point, then checks the whole.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
-use thiserror::Error;
-
+use super::{MAX_PLUGINS, Point, Profile, ProfileError, WeightedScore};
 use crate::plugin::{
     Bind, EnqueueExtensions, Filter, Permit, Plugin, PostBind, PostFilter, PreBind, PreEnqueue,
     PreFilter, PreScore, QueueSort, Reserve, Score,
 };
 use crate::plugins::WellFormed;
 use crate::status::PluginName;
-
-/// As many plugins as a profile may have at one point.
-const MAX_PLUGINS: usize = 64;
-
-/// An extension point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Point {
-    /// Before a pod enters the active queue.
-    PreEnqueue,
-    /// The order of the active queue.
-    QueueSort,
-    /// Once a cycle, before Filter.
-    PreFilter,
-    /// Each node.
-    Filter,
-    /// When nothing fits.
-    PostFilter,
-    /// Once a cycle, before Score.
-    PreScore,
-    /// Each feasible node.
-    Score,
-    /// After a node is chosen.
-    Reserve,
-    /// Before binding starts.
-    Permit,
-    /// Before Bind.
-    PreBind,
-    /// Binding itself.
-    Bind,
-    /// After Bind.
-    PostBind,
-}
-
-impl fmt::Display for Point {
-    /// The point's name in metrics.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
-    }
-}
-
-/// Why a profile can't be.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum ProfileError {
-    /// A plugin stands twice at one point.
-    #[error("profile {profile:?}: plugin {plugin:?} is enabled twice at {point}")]
-    Duplicate {
-        /// The profile.
-        profile: String,
-        /// The plugin.
-        plugin: PluginName,
-        /// The point.
-        point: Point,
-    },
-    /// Not exactly one plugin orders the queue.
-    #[error("profile {profile:?}: exactly one QueueSort plugin is needed, found {found}")]
-    QueueSort {
-        /// The profile.
-        profile: String,
-        /// How many there are.
-        found: usize,
-    },
-    /// Nothing binds.
-    #[error("profile {profile:?}: at least one Bind plugin is needed")]
-    NoBind {
-        /// The profile.
-        profile: String,
-    },
-    /// A Score plugin that could as well be left out.
-    #[error("profile {profile:?}: score weight of plugin {plugin:?} is 0")]
-    ZeroWeight {
-        /// The profile.
-        profile: String,
-        /// The plugin.
-        plugin: PluginName,
-    },
-    /// A filter that guards an invariant can't be switched off.
-    #[error("profile {profile:?}: plugin {plugin:?} can't be disabled")]
-    Mandatory {
-        /// The profile.
-        profile: String,
-        /// The plugin.
-        plugin: String,
-    },
-    /// More plugins at a point than a profile can hold.
-    #[error("profile {profile:?}: more than {MAX_PLUGINS} plugins at {point}")]
-    TooMany {
-        /// The profile.
-        profile: String,
-        /// The point.
-        point: Point,
-    },
-    /// `percentageOfNodesToScore` above 100.
-    #[error("profile {profile:?}: {percentage} % of the nodes can't be scored")]
-    Percentage {
-        /// The profile.
-        profile: String,
-        /// What was asked for.
-        percentage: u8,
-    },
-    /// Two profiles have one name.
-    #[error("profile {0:?} is defined twice")]
-    DuplicateName(String),
-    /// Profiles disagree on the queue's order, which they share.
-    #[error("profiles {0:?} and {1:?} have different QueueSort plugins")]
-    DifferentQueueSort(String, String),
-    /// There is no profile.
-    #[error("at least one profile is needed")]
-    NoProfile,
-}
-
-/// A Score plugin with its weight.
-#[derive(Clone)]
-pub struct WeightedScore {
-    /// The plugin.
-    pub plugin: Arc<dyn Score>,
-    /// What its normalized scores are multiplied by, at least 1.
-    pub weight: i64,
-}
-
-/// The plugins that a pod with this `schedulerName` meets. Immutable.
-pub struct Profile {
-    name: Arc<str>,
-    percentage: Option<u8>,
-    pre_enqueue: Vec<Arc<dyn PreEnqueue>>,
-    queue_sort: Arc<dyn QueueSort>,
-    pre_filter: Vec<Arc<dyn PreFilter>>,
-    filter: Vec<Arc<dyn Filter>>,
-    post_filter: Vec<Arc<dyn PostFilter>>,
-    pre_score: Vec<Arc<dyn PreScore>>,
-    score: Vec<WeightedScore>,
-    reserve: Vec<Arc<dyn Reserve>>,
-    permit: Vec<Arc<dyn Permit>>,
-    pre_bind: Vec<Arc<dyn PreBind>>,
-    bind: Vec<Arc<dyn Bind>>,
-    post_bind: Vec<Arc<dyn PostBind>>,
-    enqueue: Vec<Arc<dyn EnqueueExtensions>>,
-    // Where the Filter (Score) of the n-th PreFilter (PreScore) plugin stands, for Skip.
-    coupled_filter: Vec<Option<usize>>,
-    coupled_score: Vec<Option<usize>>,
-}
-
-impl fmt::Debug for Profile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Profile")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Profile {
-    /// Its `schedulerName`.
-    pub fn name(&self) -> &Arc<str> {
-        &self.name
-    }
-
-    /// Its own `percentageOfNodesToScore`, if it has one; 0 means adaptive.
-    pub const fn percentage_of_nodes_to_score(&self) -> Option<u8> {
-        self.percentage
-    }
-
-    /// `PreEnqueue` plugins, in order.
-    pub fn pre_enqueues(&self) -> &[Arc<dyn PreEnqueue>] {
-        &self.pre_enqueue
-    }
-
-    /// The queue's order.
-    pub fn queue_sort(&self) -> &Arc<dyn QueueSort> {
-        &self.queue_sort
-    }
-
-    /// `PreFilter` plugins, in order.
-    pub fn pre_filters(&self) -> &[Arc<dyn PreFilter>] {
-        &self.pre_filter
-    }
-
-    /// Filter plugins, in order; mandatory ones first.
-    pub fn filters(&self) -> &[Arc<dyn Filter>] {
-        &self.filter
-    }
-
-    /// `PostFilter` plugins, in order.
-    pub fn post_filters(&self) -> &[Arc<dyn PostFilter>] {
-        &self.post_filter
-    }
-
-    /// `PreScore` plugins, in order.
-    pub fn pre_scores(&self) -> &[Arc<dyn PreScore>] {
-        &self.pre_score
-    }
-
-    /// Score plugins with their weights, in order.
-    pub fn scores(&self) -> &[WeightedScore] {
-        &self.score
-    }
-
-    /// Reserve plugins, in order.
-    pub fn reserves(&self) -> &[Arc<dyn Reserve>] {
-        &self.reserve
-    }
-
-    /// Permit plugins, in order.
-    pub fn permits(&self) -> &[Arc<dyn Permit>] {
-        &self.permit
-    }
-
-    /// `PreBind` plugins, in order.
-    pub fn pre_binds(&self) -> &[Arc<dyn PreBind>] {
-        &self.pre_bind
-    }
-
-    /// Bind plugins, in order.
-    pub fn binds(&self) -> &[Arc<dyn Bind>] {
-        &self.bind
-    }
-
-    /// `PostBind` plugins, in order.
-    pub fn post_binds(&self) -> &[Arc<dyn PostBind>] {
-        &self.post_bind
-    }
-
-    /// Every plugin that can reject a pod, once.
-    pub fn enqueue_extensions(&self) -> &[Arc<dyn EnqueueExtensions>] {
-        &self.enqueue
-    }
-
-    pub(crate) fn filter_of_pre_filter(&self, index: usize) -> Option<usize> {
-        self.coupled_filter[index]
-    }
-
-    pub(crate) fn score_of_pre_score(&self, index: usize) -> Option<usize> {
-        self.coupled_score[index]
-    }
-}
 
 /// One point's plugins while a profile is built.
 type Slot<T> = Vec<Arc<T>>;
@@ -411,8 +175,7 @@ impl ProfileBuilder {
         check(&profile, Point::PreBind, &self.pre_bind)?;
         check(&profile, Point::Bind, &self.bind)?;
         check(&profile, Point::PostBind, &self.post_bind)?;
-        if self.percentage.is_some_and(|percentage| percentage > 100) {
-            let percentage = self.percentage.unwrap_or_default();
+        if let Some(percentage @ 101..) = self.percentage {
             return Err(ProfileError::Percentage {
                 profile,
                 percentage,
@@ -429,21 +192,16 @@ impl ProfileBuilder {
         let coupled_score = couple(&self.pre_score, &scores);
         let score = weigh(&profile, self.score)?;
 
-        let mut enqueue: BTreeMap<PluginName, Arc<dyn EnqueueExtensions>> = BTreeMap::new();
-        let mut extend = |plugin: Arc<dyn EnqueueExtensions>| {
-            enqueue.entry(plugin.name()).or_insert(plugin);
-        };
-        self.pre_enqueue
+        let enqueue = self
+            .pre_enqueue
             .iter()
-            .for_each(|plugin| extend(plugin.clone()));
-        self.pre_filter
-            .iter()
-            .for_each(|plugin| extend(plugin.clone()));
-        filter.iter().for_each(|plugin| extend(plugin.clone()));
-        self.reserve
-            .iter()
-            .for_each(|plugin| extend(plugin.clone()));
-        self.permit.iter().for_each(|plugin| extend(plugin.clone()));
+            .map(|plugin| plugin.clone() as Arc<dyn EnqueueExtensions>)
+            .chain(self.pre_filter.iter().map(|plugin| plugin.clone() as _))
+            .chain(filter.iter().map(|plugin| plugin.clone() as _))
+            .chain(self.reserve.iter().map(|plugin| plugin.clone() as _))
+            .chain(self.permit.iter().map(|plugin| plugin.clone() as _))
+            .map(|plugin| (plugin.name(), plugin))
+            .collect::<BTreeMap<_, _>>();
 
         Ok(Arc::new(Profile {
             name: self.name,
@@ -540,48 +298,3 @@ fn weigh(
         })
         .collect()
 }
-
-/// The profiles of a process, by `schedulerName`. They share one queue, hence its order.
-#[derive(Clone, Debug)]
-pub struct Profiles(BTreeMap<Arc<str>, Arc<Profile>>);
-
-impl Profiles {
-    /// Checks what profiles must agree on.
-    pub fn new(profiles: impl IntoIterator<Item = Arc<Profile>>) -> Result<Self, ProfileError> {
-        let mut known: BTreeMap<Arc<str>, Arc<Profile>> = BTreeMap::new();
-        for profile in profiles {
-            if let Some(first) = known.values().next()
-                && first.queue_sort.name() != profile.queue_sort.name()
-            {
-                let names = (first.name.to_string(), profile.name.to_string());
-                return Err(ProfileError::DifferentQueueSort(names.0, names.1));
-            }
-            if let Some(twice) = known.insert(profile.name.clone(), profile) {
-                return Err(ProfileError::DuplicateName(twice.name.to_string()));
-            }
-        }
-        if known.is_empty() {
-            Err(ProfileError::NoProfile)
-        } else {
-            Ok(Self(known))
-        }
-    }
-
-    /// The profile for pods with this `schedulerName`.
-    pub fn get(&self, scheduler_name: &str) -> Option<&Arc<Profile>> {
-        self.0.get(scheduler_name)
-    }
-
-    /// All of them, by name.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<Profile>> {
-        self.0.values()
-    }
-
-    /// The order of the shared queue.
-    pub(crate) fn queue_sort(&self) -> Option<&Arc<dyn QueueSort>> {
-        self.0.values().next().map(|profile| &profile.queue_sort)
-    }
-}
-
-#[cfg(test)]
-mod tests;

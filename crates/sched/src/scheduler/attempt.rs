@@ -1,0 +1,214 @@
+//! Owns one attempt: from pop through the scheduling cycle, assume, Reserve and Permit, to *assumed* or *failed*.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Assumed, EventNote, Failure, Scheduler};
+use crate::context::Context;
+use crate::cycle::{self, Cause, Choice, Diagnosis, NoChoice, SearchSize};
+use crate::moment::Moment;
+use crate::names::NodeName;
+use crate::plugin::{Nomination, PermitDecision};
+use crate::pod_info::PodInfo;
+use crate::profile::Profile;
+use crate::queue::QueuedPod;
+use crate::snapshot::Snapshot;
+use crate::state::CycleState;
+use crate::status::{PluginError, PluginName, Status, Verdict};
+use crate::tie::TieBreaker;
+
+/// What became of a pod that was popped.
+#[derive(Debug)]
+pub enum Attempt {
+    /// It has a node: run the binding.
+    Assumed(Box<Assumed>),
+    /// It has none, and is back in the queue: publish why.
+    Failed(Box<Failure>),
+    /// It needn't be scheduled.
+    Skipped(Skipped),
+}
+
+/// A popped pod that needn't be scheduled.
+#[derive(Clone, Debug)]
+pub struct Skipped {
+    /// The pod.
+    pub pod: Arc<PodInfo>,
+    /// Why not.
+    pub why: SkipReason,
+    /// The event to record, if users should know.
+    pub event: Option<EventNote>,
+}
+
+/// Why a popped pod isn't scheduled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SkipReason {
+    /// It is being deleted.
+    Deleting,
+    /// It has a node already, assumed or real.
+    Placed,
+    /// No profile has its `schedulerName`.
+    NoProfile,
+}
+
+impl Scheduler {
+    /// Pops the next pod and tries to place it; `None` if none is ready.
+    pub fn schedule_next(&mut self, now: Moment, ties: &mut dyn TieBreaker) -> Option<Attempt> {
+        let queued = self.queue.pop(now)?;
+        Some(match self.admit(&queued) {
+            Ok(profile) => self.schedule(queued, profile, now, ties),
+            Err(skipped) => {
+                self.queue.done(&queued.pod.uid);
+                Attempt::Skipped(skipped)
+            }
+        })
+    }
+
+    /// The profile of a popped pod, or why it needn't be scheduled.
+    fn admit(&self, queued: &QueuedPod) -> Result<Arc<Profile>, Skipped> {
+        let pod = &queued.pod;
+        let skipped = |why, event| Skipped {
+            pod: pod.clone(),
+            why,
+            event,
+        };
+        let Some(profile) = self.profiles.get(&pod.scheduler_name) else {
+            return Err(skipped(SkipReason::NoProfile, None));
+        };
+        if pod.deleting {
+            let note = format!("skip schedule deleting pod: {}", pod.key);
+            let event = EventNote::failed_scheduling(&note);
+            return Err(skipped(SkipReason::Deleting, Some(event)));
+        }
+        if self.cache.pod(&pod.uid).is_some() {
+            return Err(skipped(SkipReason::Placed, None));
+        }
+        Ok(profile.clone())
+    }
+
+    fn schedule(
+        &mut self,
+        queued: QueuedPod,
+        profile: Arc<Profile>,
+        now: Moment,
+        ties: &mut dyn TieBreaker,
+    ) -> Attempt {
+        let pod = queued.pod.clone();
+        let snapshot = self.cache.snapshot();
+        let mut state = CycleState::new();
+        let size = self.search_size(&profile);
+        let cx = Context::new(&profile, &snapshot, &self.nominator, &self.waiting);
+        match cycle::choose(&cx, &mut state, &pod, size, &mut self.next_start, ties) {
+            Ok(Choice {
+                node,
+                evaluated,
+                feasible,
+            }) => {
+                let preflight = None;
+                let waits = false;
+                let assumed = Assumed {
+                    queued,
+                    node,
+                    profile,
+                    state,
+                    waits,
+                    evaluated,
+                    feasible,
+                    preflight,
+                };
+                self.take(assumed, &snapshot, now)
+            }
+            Err(NoChoice { cause, nomination }) => {
+                let failure = self.failure(queued, cause, &nomination, None, now);
+                self.apply(state.take_effects());
+                Attempt::Failed(Box::new(failure))
+            }
+        }
+    }
+
+    fn search_size(&self, profile: &Profile) -> SearchSize {
+        if profile.scores().is_empty() {
+            return SearchSize::One;
+        }
+        let own = profile.percentage_of_nodes_to_score();
+        SearchSize::Percentage(own.unwrap_or(self.config.percentage_of_nodes_to_score))
+    }
+
+    /// Takes the chosen node: assume, Reserve, Permit.
+    fn take(&mut self, mut assumed: Assumed, snapshot: &Snapshot, now: Moment) -> Attempt {
+        let pod = assumed.pod().clone();
+        if let Err(error) = self.cache.assume(pod.clone(), &assumed.node) {
+            let cause = Cause::Error(PluginError::new(error));
+            let failure = self.failure(assumed.queued, cause, &Nomination::Clear, None, now);
+            return Attempt::Failed(Box::new(failure));
+        }
+        self.nominator.clear(&pod.uid);
+        let profile = assumed.profile.clone();
+        let cx = Context::new(&profile, snapshot, &self.nominator, &self.waiting);
+        let waits = reserve(&cx, &mut assumed).and_then(|()| permit(&cx, &mut assumed));
+        let effects = assumed.state.take_effects();
+        let attempt = match waits {
+            Ok(waits) => {
+                if !waits.is_empty() {
+                    assumed.waits = true;
+                    self.waiting
+                        .hold(pod.clone(), assumed.node.clone(), &waits, now);
+                }
+                self.binding.insert(pod.uid.clone());
+                Attempt::Assumed(Box::new(assumed))
+            }
+            Err(status) => {
+                unreserve(&mut assumed);
+                self.cache.forget(&pod.uid);
+                let Assumed { queued, node, .. } = assumed;
+                let cause = cause_at(&node, status);
+                let failure = self.failure(queued, cause, &Nomination::Clear, Some(node), now);
+                Attempt::Failed(Box::new(failure))
+            }
+        };
+        self.apply(effects);
+        attempt
+    }
+}
+
+fn reserve(cx: &Context<'_>, assumed: &mut Assumed) -> Verdict {
+    let profile = assumed.profile.clone();
+    for plugin in profile.reserves() {
+        let pod = &assumed.queued.pod;
+        plugin
+            .reserve(cx, &mut assumed.state, pod, &assumed.node)
+            .map_err(|status| status.by(plugin.name()))?;
+    }
+    Ok(())
+}
+
+pub(super) fn unreserve(assumed: &mut Assumed) {
+    let profile = assumed.profile.clone();
+    for plugin in profile.reserves().iter().rev() {
+        plugin.unreserve(&mut assumed.state, &assumed.queued.pod, &assumed.node);
+    }
+}
+
+/// Runs Permit; the plugins that want to wait, with their timeouts.
+fn permit(cx: &Context<'_>, assumed: &mut Assumed) -> Verdict<Vec<(PluginName, Duration)>> {
+    let profile = assumed.profile.clone();
+    let mut waits = Vec::new();
+    for plugin in profile.permits() {
+        let pod = &assumed.queued.pod;
+        let decision = plugin.permit(cx, &mut assumed.state, pod, &assumed.node);
+        match decision.map_err(|status| status.by(plugin.name()))? {
+            PermitDecision::Allow => {}
+            PermitDecision::Wait(timeout) => waits.push((plugin.name(), timeout)),
+        }
+    }
+    Ok(waits)
+}
+
+/// The cause of a failure after the choice: a rejection concerns the chosen node alone.
+pub(super) fn cause_at(node: &NodeName, status: Status) -> Cause {
+    match status {
+        Status::Rejected(rejection) => {
+            Cause::Unfit(Box::new(Diagnosis::of_chosen_node(node.clone(), rejection)))
+        }
+        Status::Error(error) => Cause::Error(error),
+    }
+}

@@ -1,0 +1,191 @@
+//! Owns what follows an assumed pod: its wait at Permit, *bound* or *failed*, and what a failure gives back.
+
+use super::attempt::{cause_at, unreserve};
+use super::{Aftermath, Assumed, EventNote, Failure, Scheduler, StatusPatch};
+use crate::cycle::{Cause, Diagnosis};
+use crate::effects::Effects;
+use crate::event::{Actions, Event, EventResource};
+use crate::moment::Moment;
+use crate::names::{NodeName, PodUid};
+use crate::plugin::Nomination;
+use crate::queue::{Outcome, QueuedPod};
+use crate::status::{PluginName, Reason, Status, Verdict};
+use crate::waiting::{PermitState, WaitingPod, WaitingPods};
+
+impl Scheduler {
+    /// Where a pod stands at Permit; `None` if it isn't held.
+    pub fn permit_state(&self, uid: &PodUid) -> Option<PermitState> {
+        self.waiting.get(uid).map(WaitingPod::state)
+    }
+
+    /// The pods held at Permit.
+    pub const fn waiting_pods(&self) -> &WaitingPods {
+        &self.waiting
+    }
+
+    /// Lets a waiting pod pass `plugin`. `false` if that plugin doesn't hold it.
+    pub fn allow(&mut self, uid: &PodUid, plugin: PluginName) -> bool {
+        self.waiting.allow(uid, plugin)
+    }
+
+    /// Rejects a waiting pod in `plugin`'s name. `false` if it isn't held.
+    pub fn reject(&mut self, uid: &PodUid, plugin: PluginName, reason: impl Into<Reason>) -> bool {
+        self.waiting.reject(uid, plugin, reason.into())
+    }
+
+    /// The pods whose wait at Permit ended (allowed, rejected, timed out) since the last call. Any method of the
+    /// scheduler may end a wait, so a driver asks after each.
+    pub fn take_resolved(&mut self) -> Vec<PodUid> {
+        self.waiting.take_resolved()
+    }
+
+    /// Ends the wait at Permit: `Ok` if the pod may be bound now. From here on it can't be rejected as
+    /// unschedulable any more, so events are no longer kept for it.
+    ///
+    /// Call it for pods that didn't wait, too.
+    pub fn start_binding(&mut self, uid: &PodUid) -> Verdict {
+        match self.waiting.get(uid).map(WaitingPod::state) {
+            None | Some(PermitState::Allowed) => {}
+            Some(PermitState::Rejected(status)) => {
+                self.waiting.take(uid);
+                return Err(status);
+            }
+            Some(PermitState::Waiting { .. }) => {
+                return Err(Status::error("pod is still held at Permit"));
+            }
+        }
+        self.waiting.take(uid);
+        self.queue.done(uid);
+        Ok(())
+    }
+
+    /// The pod was bound. Its room stays taken until the watch confirms it.
+    pub fn bound(&mut self, assumed: Assumed, now: Moment) {
+        let Assumed {
+            queued,
+            node,
+            profile,
+            state,
+            ..
+        } = assumed;
+        let uid = queued.pod.uid.clone();
+        for plugin in profile.post_binds() {
+            plugin.post_bind(&state, &queued.pod, &node);
+        }
+        self.waiting.take(&uid);
+        self.binding.remove(&uid);
+        self.queue.done(&uid);
+        if self.cache.is_assumed(&uid) && !self.pending.contains_key(&uid) {
+            // Deleted while it was bound: no watch event will ever take it off the node.
+            self.release(&uid, None, now);
+        }
+        self.apply(state.take_effects());
+    }
+
+    /// The pod was rejected at Permit, or `PreBind` or Bind failed: gives everything back and requeues it.
+    pub fn binding_failed(
+        &mut self,
+        mut assumed: Assumed,
+        status: Status,
+        now: Moment,
+    ) -> Box<Failure> {
+        let uid = assumed.uid().clone();
+        unreserve(&mut assumed);
+        self.waiting.take(&uid);
+        self.binding.remove(&uid);
+        let effects = assumed.state.take_effects();
+        let rejected = matches!(status, Status::Rejected(_));
+        let Assumed { queued, node, .. } = assumed;
+        let cause = cause_at(&node, status);
+        let failure = self.failure(queued, cause, &Nomination::Clear, Some(node), now);
+        // Others may use the room; the pod itself was rejected for another reason than room.
+        self.release(&uid, rejected.then_some(&uid), now);
+        self.apply(effects);
+        Box::new(failure)
+    }
+
+    /// Forgets an assumed pod and announces its room.
+    fn release(&mut self, uid: &PodUid, not: Option<&PodUid>, now: Moment) {
+        if let Some(pod) = self.cache.forget(uid) {
+            let event = Event::pod(EventResource::AssignedPod, Actions::DELETE, Some(pod), None);
+            self.queue.on_event_but(&event, not, now);
+        }
+    }
+
+    /// Requeues the pod in its newest version, and says what is left to publish.
+    pub(super) fn failure(
+        &mut self,
+        mut queued: QueuedPod,
+        cause: Cause,
+        nomination: &Nomination,
+        node: Option<NodeName>,
+        now: Moment,
+    ) -> Failure {
+        let uid = queued.pod.uid.clone();
+        let attempts = queued.attempts;
+        let Some(newest) = self.pending.get(&uid).cloned() else {
+            self.queue.done(&uid);
+            self.nominator.clear(&uid);
+            let placed = self.cache.pod(&uid).is_some() && !self.cache.is_assumed(&uid);
+            let aftermath = if placed {
+                Aftermath::Bound
+            } else {
+                Aftermath::Gone
+            };
+            let pod = queued.pod;
+            return Failure {
+                pod,
+                attempts,
+                node,
+                cause,
+                aftermath,
+                event: None,
+                status: None,
+            };
+        };
+        queued.pod = newest.clone();
+        let outcome = match cause.diagnosis() {
+            Some(Diagnosis {
+                rejected_by,
+                pending_by,
+                ..
+            }) => Outcome::Rejected {
+                by: rejected_by.clone(),
+                pending: pending_by.clone(),
+            },
+            None => Outcome::Failed,
+        };
+        let place = self.queue.requeue(queued, outcome, now);
+        match nomination {
+            Nomination::Keep => {}
+            Nomination::Clear => self.nominator.clear(&uid),
+            Nomination::Set(node) => self.nominator.nominate(newest.clone(), node.clone()),
+        }
+        Failure {
+            attempts,
+            node,
+            event: Some(EventNote::failed_scheduling(&cause.to_string())),
+            status: StatusPatch::of(&newest, &cause, nomination),
+            cause,
+            aftermath: Aftermath::Requeued(place),
+            pod: newest,
+        }
+    }
+
+    pub(super) fn apply(&mut self, effects: Effects) {
+        let Effects {
+            activate,
+            allow,
+            reject,
+        } = effects;
+        for uid in activate {
+            self.activate(&uid);
+        }
+        for (uid, plugin) in allow {
+            self.waiting.allow(&uid, plugin);
+        }
+        for (uid, plugin, reason) in reject {
+            self.waiting.reject(&uid, plugin, reason);
+        }
+    }
+}
