@@ -5,39 +5,32 @@ use std::future::Future;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::ready::{Gate, Health};
 use pilotage_runtime::tasks::{TaskError, Tasks};
 use pilotage_sched::{
-    Attempt, EventNote, Failure, Moment, NodeName, PodInfo, PodUid, Profile, ProfileError,
-    Scheduler, SchedulerConfig,
+    Attempt, EventNote, Failure, Moment, PodInfo, Profile, ProfileError, Scheduler, SchedulerConfig,
 };
 use prometheus_client::registry::Registry;
 use thiserror::Error;
-use tokio::sync::{Semaphore, watch};
-use tokio::time::Instant;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-use crate::binding;
-use crate::core::{Core, Turn};
-use crate::feed::{self, Sink};
+use crate::core::Core;
+use crate::feed;
 use crate::handle::DriverHandle;
 use crate::metrics::{AttemptResult, Gauges, Metrics};
 use crate::observer::{NoObserver, Observer};
 use crate::publish::{
     Desired, EventType, EventWriter, Occurrence, Recorder, Regarding, StatusWriter,
 };
-
-/// Pods between *assumed* and *bound* at once. It only bounds memory: most of them wait for somebody.
-const BINDINGS: usize = 10_000;
+use crate::run::schedule;
+use crate::sinks::{NodeSink, PodSink};
 
 /// An attempt takes milliseconds; one that takes this long hangs.
 const TURN_LIMIT: Duration = Duration::from_mins(1);
-/// Time for bindings under way when the driver ends; a try at the API server takes no longer.
-const BINDING_DRAIN: Duration = Duration::from_secs(15);
 
 /// What a driver is made of.
 pub struct DriverOptions {
@@ -108,7 +101,7 @@ pub(crate) struct Inner {
     pub(crate) leadership: Leadership,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) announce_nominations: bool,
-    status: StatusWriter,
+    pub(crate) status: StatusWriter,
 }
 
 impl Driver {
@@ -220,90 +213,8 @@ async fn infallible(task: impl Future<Output = ()>) -> Result<(), std::convert::
     Ok(())
 }
 
-/// The loop. It sleeps until something changes or a time comes, and never polls.
-async fn schedule(
-    inner: Arc<Inner>,
-    mut listed: watch::Receiver<(bool, bool)>,
-    token: CancellationToken,
-    writers: CancellationToken,
-) {
-    // Whatever ends the loop, the writers end after it.
-    let writers = writers.drop_guard();
-    let bindings = TaskTracker::new();
-    tokio::select! {
-        () = token.cancelled() => {}
-        () = turns(&inner, &mut listed, &bindings, &token) => {}
-    }
-    bindings.close();
-    if tokio::time::timeout(BINDING_DRAIN, bindings.wait())
-        .await
-        .is_err()
-    {
-        tracing::warn!(left = bindings.len(), "leaving bindings that don't end");
-    }
-    inner.status.drain().await;
-    drop(writers);
-}
-
-async fn turns(
-    inner: &Arc<Inner>,
-    listed: &mut watch::Receiver<(bool, bool)>,
-    bindings: &TaskTracker,
-    token: &CancellationToken,
-) {
-    let slots = Arc::new(Semaphore::new(BINDINGS));
-    // A pod must not be placed by half of what is known. (An error means that the driver ends.)
-    if listed
-        .wait_for(|(pods, nodes)| *pods && *nodes)
-        .await
-        .is_err()
-    {
-        return;
-    }
-    loop {
-        inner.leadership.acquired().await;
-        let Ok(slot) = slots.clone().acquire_owned().await else {
-            return;
-        };
-        let began = inner.core.now();
-        match inner.core.turn() {
-            Turn::Idle(deadline) => {
-                drop(slot);
-                tokio::select! {
-                    () = inner.core.changed() => {}
-                    () = sleep_until(deadline) => {}
-                }
-            }
-            Turn::Publish(attempt) => {
-                inner.metrics.searched(inner.core.since(began));
-                inner.publish(attempt, began);
-            }
-            Turn::Bind { assumed, held } => {
-                inner.metrics.searched(inner.core.since(began));
-                inner
-                    .observer
-                    .assumed(assumed.pod(), assumed.node(), held.is_some());
-                let binding = binding::bind(inner.clone(), assumed, held, began, token.clone());
-                bindings.spawn(async move {
-                    binding.await;
-                    drop(slot);
-                });
-            }
-        }
-        // A long queue must not starve the watches that share this thread.
-        tokio::task::yield_now().await;
-    }
-}
-
-async fn sleep_until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
-        None => std::future::pending().await,
-    }
-}
-
 impl Inner {
-    fn publish(&self, attempt: Attempt, began: Moment) {
+    pub(crate) fn publish(&self, attempt: Attempt, began: Moment) {
         match attempt {
             Attempt::Failed(failure) => {
                 let profile = failure.pod.scheduler_name.clone();
@@ -372,65 +283,6 @@ impl Inner {
             note,
             controller: pod.scheduler_name.clone(),
         });
-    }
-}
-
-struct PodSink {
-    inner: Arc<Inner>,
-}
-
-impl Sink<Pod> for PodSink {
-    fn applied(&mut self, pod: Pod) {
-        let pod = Arc::new(pod);
-        let seen = self
-            .inner
-            .core
-            .with(|scheduler, now| scheduler.pod_applied(pod.clone(), now));
-        match seen {
-            Ok(change) => {
-                let name = pod.metadata.name.as_deref();
-                tracing::trace!(
-                    namespace = pod.metadata.namespace,
-                    name,
-                    ?change,
-                    "pod seen"
-                );
-            }
-            Err(error) => tracing::error!(%error, "a pod is left out"),
-        }
-        self.inner.observer.pod_applied(&pod);
-    }
-
-    fn deleted(&mut self, namespace: &str, name: &str, uid: &str) {
-        let gone = PodUid::from(uid);
-        self.inner
-            .core
-            .with(|scheduler, now| scheduler.pod_deleted(&gone, now));
-        self.inner.observer.pod_deleted(namespace, name, uid);
-    }
-}
-
-struct NodeSink {
-    inner: Arc<Inner>,
-}
-
-impl Sink<Node> for NodeSink {
-    fn applied(&mut self, node: Node) {
-        let node = Arc::new(node);
-        if let Err(error) = self
-            .inner
-            .core
-            .with(|scheduler, now| scheduler.node_applied(node, now))
-        {
-            tracing::error!(%error, "a node is left out");
-        }
-    }
-
-    fn deleted(&mut self, _namespace: &str, name: &str, _uid: &str) {
-        let gone = NodeName::from(name);
-        self.inner
-            .core
-            .with(|scheduler, now| scheduler.node_deleted(&gone, now));
     }
 }
 

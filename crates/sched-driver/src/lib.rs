@@ -24,6 +24,8 @@ mod metrics;
 mod observer;
 pub mod publish;
 pub mod rbac;
+mod run;
+mod sinks;
 
 pub use binder::{BindError, BindingRequest, PodBinder};
 pub use driver::{Driver, DriverError, DriverOptions};

@@ -1,0 +1,100 @@
+//! The scheduling loop: pop, place, hand over to a binding task. One attempt at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::binding;
+use crate::core::Turn;
+use crate::driver::Inner;
+
+/// Pods between *assumed* and *bound* at once. It only bounds memory: most of them wait for somebody.
+const BINDINGS: usize = 10_000;
+/// Time for bindings under way when the driver ends; a try at the API server takes no longer.
+const BINDING_DRAIN: Duration = Duration::from_secs(15);
+
+/// The loop. It sleeps until something changes or a time comes, and never polls.
+pub(crate) async fn schedule(
+    inner: Arc<Inner>,
+    mut listed: watch::Receiver<(bool, bool)>,
+    token: CancellationToken,
+    writers: CancellationToken,
+) {
+    // Whatever ends the loop, the writers end after it.
+    let writers = writers.drop_guard();
+    let bindings = TaskTracker::new();
+    tokio::select! {
+        () = token.cancelled() => {}
+        () = turns(&inner, &mut listed, &bindings, &token) => {}
+    }
+    bindings.close();
+    if tokio::time::timeout(BINDING_DRAIN, bindings.wait())
+        .await
+        .is_err()
+    {
+        tracing::warn!(left = bindings.len(), "leaving bindings that don't end");
+    }
+    inner.status.drain().await;
+    drop(writers);
+}
+
+async fn turns(
+    inner: &Arc<Inner>,
+    listed: &mut watch::Receiver<(bool, bool)>,
+    bindings: &TaskTracker,
+    token: &CancellationToken,
+) {
+    let slots = Arc::new(Semaphore::new(BINDINGS));
+    // A pod must not be placed by half of what is known. (An error means that the driver ends.)
+    if listed
+        .wait_for(|(pods, nodes)| *pods && *nodes)
+        .await
+        .is_err()
+    {
+        return;
+    }
+    loop {
+        inner.leadership.acquired().await;
+        let Ok(slot) = slots.clone().acquire_owned().await else {
+            return;
+        };
+        let began = inner.core.now();
+        match inner.core.turn() {
+            Turn::Idle(deadline) => {
+                drop(slot);
+                tokio::select! {
+                    () = inner.core.changed() => {}
+                    () = sleep_until(deadline) => {}
+                }
+            }
+            Turn::Publish(attempt) => {
+                inner.metrics.searched(inner.core.since(began));
+                inner.publish(attempt, began);
+            }
+            Turn::Bind { assumed, held } => {
+                inner.metrics.searched(inner.core.since(began));
+                inner
+                    .observer
+                    .assumed(assumed.pod(), assumed.node(), held.is_some());
+                let binding = binding::bind(inner.clone(), assumed, held, began, token.clone());
+                bindings.spawn(async move {
+                    binding.await;
+                    drop(slot);
+                });
+            }
+        }
+        // A long queue must not starve the watches that share this thread.
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn sleep_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
