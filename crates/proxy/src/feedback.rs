@@ -126,6 +126,7 @@ pub struct Memory {
     gone: BTreeSet<String>,
     leftover_since: BTreeMap<String, Monotonic>,
     copied_at: Option<Monotonic>,
+    differs_since: Option<Monotonic>,
 }
 
 impl Memory {
@@ -193,6 +194,8 @@ pub struct Plan {
     pub actions: Vec<Action>,
     /// Chaperons that aren't the placed pod's delegate.
     pub leftovers: Vec<String>,
+    /// The delegate's status differs from the proxy's.
+    pub differs: bool,
     /// What its author should know, if anything.
     pub tell: Option<String>,
     /// Decide again then at the latest.
@@ -350,21 +353,31 @@ fn copy(
     let Some(patch) = status_patch(pod, &chaperon.object) else {
         return;
     };
-    match observed.memory.copied_at.map(|at| at + COPY_EVERY) {
-        Some(next) if observed.now < next => wake(plan, next),
-        _ => plan.actions.push(Action::CopyStatus { patch }),
+    plan.differs = true;
+    // That it is bound the proxy says already by itself; what comes next is usually near.
+    let next = if phase(chaperon) == "Pending" {
+        observed.memory.differs_since.unwrap_or(observed.now) + COPY_EVERY
+    } else {
+        observed
+            .memory
+            .copied_at
+            .map_or(observed.now, |at| at + COPY_EVERY)
+    };
+    if observed.now < next {
+        wake(plan, next);
+    } else {
+        plan.actions.push(Action::CopyStatus { patch });
     }
 }
 
+fn phase(chaperon: &ChaperonView) -> &str {
+    let status = chaperon.object.status.as_ref();
+    let phase = status.and_then(|status| status.0.get("phase"));
+    phase.and_then(Value::as_str).unwrap_or_default()
+}
+
 fn is_terminal(chaperon: &ChaperonView) -> bool {
-    let phase = chaperon
-        .object
-        .status
-        .as_ref()
-        .and_then(|status| status.0.get("phase"));
-    phase
-        .and_then(Value::as_str)
-        .is_some_and(|phase| matches!(phase, "Succeeded" | "Failed"))
+    matches!(phase(chaperon), "Succeeded" | "Failed")
 }
 
 /// Not in the store, which may be old: only a live read proves that the recorded chaperon is gone.

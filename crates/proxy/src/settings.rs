@@ -33,7 +33,7 @@ impl Default for Settings {
             settle: Duration::from_millis(50),
             patience: Duration::from_secs(5),
             give_up: Duration::from_secs(15),
-            tell_after: Duration::from_secs(2),
+            tell_after: Duration::from_secs(5),
             retry: (Duration::from_millis(250), Duration::from_secs(30)),
         }
     }

@@ -273,6 +273,7 @@ impl Edge {
         let Plan {
             actions,
             leftovers: _,
+            differs: _,
             tell,
             wake_at,
         } = plan;

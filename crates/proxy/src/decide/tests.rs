@@ -406,8 +406,8 @@ fn a_pod_recorded_at_a_lost_target_is_held_and_its_author_told() {
     let plan = scene.step();
     assert!(plan.actions.is_empty());
     assert_eq!(plan.gate, Gate::Closed(Note::Held("a".into())));
-    assert_eq!(plan.wake_at, Some(NOW + Duration::from_secs(2)));
-    scene.later(Duration::from_secs(2));
+    assert_eq!(plan.wake_at, Some(NOW + Duration::from_secs(5)));
+    scene.later(Duration::from_secs(5));
     assert_eq!(scene.step().tell, Some(Note::Held("a".into())));
     assert_eq!(scene.step().tell, None, "told once");
 }

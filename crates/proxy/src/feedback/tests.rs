@@ -124,8 +124,7 @@ fn a_lost_target_changes_nothing_for_a_placed_pod() {
     assert_eq!(scene.step().actions, []);
 }
 
-#[test]
-fn the_status_of_a_bound_delegate_is_copied_and_bursts_are_merged() {
+fn bound_and(phase: &str) -> ChaperonView {
     let mut bound = chaperon("a", "ua").granted(1).bound().build();
     bound.object = Arc::new(
         serde_json::from_value(json!({
@@ -133,23 +132,32 @@ fn the_status_of_a_bound_delegate_is_copied_and_bursts_are_merged() {
             "kind": "PodChaperon",
             "metadata": {},
             "spec": {},
-            "status": { "phase": "Running" },
+            "status": { "phase": phase },
         }))
         .unwrap(),
     );
+    bound
+}
+
+#[test]
+fn a_running_delegates_status_is_copied_at_once_and_bursts_are_merged() {
     let mut scene = Scene::placed("a/ua/1");
-    scene.chaperons.push(bound);
+    scene.chaperons.push(bound_and("Running"));
     let plan = scene.step();
-    assert!(
-        matches!(plan.actions.as_slice(), [Action::CopyStatus { .. }]),
-        "the first at once"
-    );
+    assert!(matches!(plan.actions.as_slice(), [Action::CopyStatus { .. }]), "the first at once");
     scene.finish(&plan, &Outcome::Done);
     let plan = scene.step();
-    assert_eq!(
-        (plan.actions.len(), plan.wake_at),
-        (0, Some(NOW + COPY_EVERY))
-    );
+    assert_eq!((plan.actions.len(), plan.wake_at), (0, Some(NOW + COPY_EVERY)));
+}
+
+#[test]
+fn a_pending_delegates_status_waits_for_what_comes_next() {
+    let mut scene = Scene::placed("a/ua/1");
+    scene.chaperons.push(bound_and("Pending"));
+    let plan = scene.step();
+    assert_eq!((plan.actions.len(), plan.wake_at), (0, Some(NOW + COPY_EVERY)));
+    scene.now += COPY_EVERY;
+    assert!(matches!(scene.step().actions.as_slice(), [Action::CopyStatus { .. }]));
 }
 
 #[test]
