@@ -138,6 +138,7 @@ impl Memory {
                 self.copied_at = Some(now);
             }
         }
+        self.differs_since = plan.differs.then(|| self.differs_since.unwrap_or(now));
         self.leftover_since
             .retain(|uid, _| plan.leftovers.contains(uid));
         for uid in &plan.leftovers {
