@@ -74,6 +74,15 @@ key!(/// Annotation: name of the parent.
 key!(/// Annotation: namespace of the parent.
     PARENT_NAMESPACE = "parent-namespace");
 
+// ---- what a Source or ClusterSource made ------------------------------------------------------------------------
+
+key!(/// Label of a binding: UID of its Source or `ClusterSource`.
+    SOURCE_UID = "source-uid");
+key!(/// Annotation of a binding: namespace of its Source.
+    SOURCE_NAMESPACE = "source-namespace");
+key!(/// Annotation of a binding: name of its Source or `ClusterSource`.
+    SOURCE_NAME = "source-name");
+
 // ---- virtual nodes ----------------------------------------------------------------------------------------------
 
 key!(/// Label of a virtual node: namespace of its Target.

@@ -8,3 +8,7 @@ mod timers;
 pub mod chaperon;
 pub mod reserve;
 mod turns;
+pub mod source;
+mod status;
+pub mod summary;
+pub mod target;

@@ -1,0 +1,397 @@
+//! The source controller (target side): makes the identity that a source acts under, and binds it.
+//!
+//! Stages as everywhere: observe → decide (pure) → act → status. Everything is local to one API server, so one task
+//! does all of it, a Source at a time.
+
+mod act;
+mod decide;
+pub mod rbac;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::{Api, Client, Resource};
+use pilotage_api::conditions::{self, ConditionState, types};
+use pilotage_api::{ClusterSource, Source, keys};
+use pilotage_clusters::{Event, Watch, WatchConfig, Watchable};
+use pilotage_runtime::backoff::{Backoff, dice};
+use pilotage_runtime::call::CallError;
+use pilotage_runtime::lease::Leadership;
+use pilotage_runtime::ready::Gate;
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::status;
+use act::{ActError, Actor};
+use decide::{BindingKey, MANAGED_BY, Roles, SourceKey, SourceObject};
+
+/// Pause after a failure.
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(2)).spread(0.3);
+/// After this long everything is looked at again: accounts and roles that aren't ours aren't watched.
+const RESYNC: Duration = Duration::from_mins(5);
+
+/// Which roles sources get.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Sources")]
+pub struct SourceArgs {
+    /// `ClusterRole` that says what a source may do in the namespaces it is given.
+    ///
+    /// The role of this process must allow it to "bind" that role by name.
+    #[arg(long, value_name = "NAME", default_value = rbac::SOURCE_ROLE)]
+    pub source_role: String,
+
+    /// `ClusterRole` that lets sources read the summary of this cluster.
+    #[arg(long, value_name = "NAME", default_value = rbac::SUMMARY_VIEWER_ROLE)]
+    pub cluster_summary_viewer_role: String,
+}
+
+impl Default for SourceArgs {
+    fn default() -> Self {
+        Self {
+            source_role: rbac::SOURCE_ROLE.to_owned(),
+            cluster_summary_viewer_role: rbac::SUMMARY_VIEWER_ROLE.to_owned(),
+        }
+    }
+}
+
+/// Keeps the identities of all Sources and `ClusterSource`s, until `shutdown`; `ready` is released when they are known.
+pub async fn run(
+    client: Client,
+    args: SourceArgs,
+    leadership: Leadership,
+    ready: Gate,
+    shutdown: CancellationToken,
+) {
+    let roles = Roles {
+        source: args.source_role,
+        summary_viewer: args.cluster_summary_viewer_role,
+    };
+    let controller = Controller::new(client, roles, leadership, &shutdown);
+    shutdown.run_until_cancelled(controller.run(ready)).await;
+}
+
+/// Something to look at.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Item {
+    /// A Source, whether it exists or not.
+    Source(SourceKey),
+    /// All Sources: something changed that isn't known to belong to one.
+    Everything,
+}
+
+struct Controller {
+    client: Client,
+    roles: Roles,
+    leadership: Leadership,
+    sources: Watch<Source>,
+    cluster_sources: Watch<ClusterSource>,
+    role_bindings: Watch<RoleBinding>,
+    cluster_role_bindings: Watch<ClusterRoleBinding>,
+    actor: Actor,
+    due: HashMap<SourceKey, (Instant, u32)>,
+}
+
+impl Controller {
+    fn new(client: Client, roles: Roles, leadership: Leadership, stop: &CancellationToken) -> Self {
+        fn ours<K: Watchable>(client: &Client, stop: &CancellationToken) -> Watch<K> {
+            let config = WatchConfig::all().labels(format!("{}={}", MANAGED_BY.0, MANAGED_BY.1));
+            Watch::of_client(client.clone(), config, stop)
+        }
+        Self {
+            sources: Watch::of_client(client.clone(), WatchConfig::all(), stop),
+            cluster_sources: Watch::of_client(client.clone(), WatchConfig::all(), stop),
+            role_bindings: ours(&client, stop),
+            cluster_role_bindings: ours(&client, stop),
+            actor: Actor {
+                client: client.clone(),
+                leadership: leadership.clone(),
+                accounts: ours::<ServiceAccount>(&client, stop),
+            },
+            client,
+            roles,
+            leadership,
+            due: HashMap::new(),
+        }
+    }
+
+    async fn run(mut self, ready: Gate) {
+        let (sender, mut items) = mpsc::unbounded_channel();
+        forward(&self.sources, &sender, |source| {
+            Item::Source(SourceKey::of(source.meta()))
+        });
+        forward(&self.cluster_sources, &sender, |source| {
+            Item::Source(SourceKey::of(source.meta()))
+        });
+        forward(&self.actor.accounts, &sender, |_| Item::Everything);
+        forward(&self.role_bindings, &sender, |binding| {
+            marked(&binding.metadata)
+        });
+        forward(&self.cluster_role_bindings, &sender, |binding| {
+            marked(&binding.metadata)
+        });
+        tokio::join!(
+            self.sources.synced(),
+            self.cluster_sources.synced(),
+            self.actor.accounts.synced(),
+            self.role_bindings.synced(),
+            self.cluster_role_bindings.synced(),
+        );
+        ready.release();
+        self.leadership.acquired().await;
+        self.everything();
+        let mut resync = Instant::now() + RESYNC;
+        loop {
+            let next = self
+                .due
+                .values()
+                .map(|(at, _)| *at)
+                .min()
+                .unwrap_or(resync)
+                .min(resync);
+            tokio::select! {
+                item = items.recv() => match item {
+                    None => return,
+                    Some(Item::Source(key)) => self.soon(key),
+                    Some(Item::Everything) => self.everything(),
+                },
+                () = sleep_until(next) => {}
+            }
+            while let Ok(item) = items.try_recv() {
+                match item {
+                    Item::Source(key) => self.soon(key),
+                    Item::Everything => self.everything(),
+                }
+            }
+            let now = Instant::now();
+            if now >= resync {
+                self.everything();
+                resync = now + RESYNC;
+            }
+            self.leadership.acquired().await;
+            let due: Vec<SourceKey> = self
+                .due
+                .iter()
+                .filter(|(_, (at, _))| *at <= now)
+                .map(|(key, _)| key.clone())
+                .collect();
+            for key in due {
+                self.turn(key).await;
+            }
+        }
+    }
+
+    fn soon(&mut self, key: SourceKey) {
+        let now = Instant::now();
+        self.due
+            .entry(key)
+            .and_modify(|(at, _)| *at = now)
+            .or_insert((now, 0));
+    }
+
+    fn everything(&mut self) {
+        let sources = self
+            .sources
+            .list()
+            .into_iter()
+            .map(|s| SourceKey::of(&s.metadata));
+        let cluster_sources = self.cluster_sources.list();
+        let cluster_sources = cluster_sources.iter().map(|s| SourceKey::of(&s.metadata));
+        let orphans = self.cluster_role_bindings.list();
+        let orphans = orphans
+            .iter()
+            .filter_map(|binding| SourceKey::marked(&binding.metadata));
+        let keys: Vec<SourceKey> = sources.chain(cluster_sources).chain(orphans).collect();
+        for key in keys {
+            self.soon(key);
+        }
+    }
+
+    fn find(&self, key: &SourceKey) -> Option<SourceObject> {
+        match &key.namespace {
+            Some(namespace) => {
+                let source = self.sources.get(Some(namespace), &key.name)?;
+                SourceObject::from_source(&source)
+            }
+            None => {
+                let source = self.cluster_sources.get(None, &key.name)?;
+                SourceObject::from_cluster_source(&source)
+            }
+        }
+    }
+
+    async fn turn(&mut self, key: SourceKey) {
+        let failures = self.due.remove(&key).map_or(0, |(_, failures)| failures);
+        let outcome = match self.find(&key) {
+            Some(source) if !source.deleting => self.keep(&source).await,
+            // What a Source owns goes with it; what it can't own is swept up.
+            _ => self.sweep(&key).await,
+        };
+        if let Err(error) = outcome {
+            tracing::warn!(?key, %error, "the identity of a source is not as it should be");
+            let failures = failures + 1;
+            self.due.insert(
+                key,
+                (Instant::now() + BACKOFF.delay(failures, dice()), failures),
+            );
+        }
+    }
+
+    async fn keep(&self, source: &SourceObject) -> Result<(), ActError> {
+        let ready = match self.apply(source).await {
+            Ok(ready) => ready,
+            Err(ActError::NotLeader) => return Ok(()),
+            Err(error) => {
+                let failed = ConditionState {
+                    type_: types::READY,
+                    status: Some(false),
+                    reason: error.word().to_owned(),
+                    message: error.to_string(),
+                };
+                self.report(source, failed).await?;
+                return Err(error);
+            }
+        };
+        self.report(source, ready).await
+    }
+
+    async fn apply(&self, source: &SourceObject) -> Result<ConditionState, ActError> {
+        let observed = self.actor.observe(source, &self.roles).await?;
+        let decide::Plan { steps, ready } = decide::decide(&observed);
+        let field_manager = source.field_manager();
+        for step in steps {
+            self.actor.act(step, &field_manager).await?;
+        }
+        Ok(ready)
+    }
+
+    async fn report(&self, source: &SourceObject, ready: ConditionState) -> Result<(), ActError> {
+        let now = Time(Timestamp::now());
+        let current = &source.status.conditions;
+        let Some(merged) = conditions::merge(current, &[ready], source.generation, &now) else {
+            return Ok(());
+        };
+        if !self.leadership.is_leader() {
+            return Ok(());
+        }
+        let url = source.key.url();
+        let status = json!({ "conditions": merged });
+        // An outdated version comes again by the watch, and with it another turn.
+        let written = status::write(&self.client, &url, &source.resource_version, &status).await;
+        written.map(drop).map_err(|source| ActError::Call {
+            what: "write the status".into(),
+            source,
+        })
+    }
+
+    /// Deletes bindings whose Source is gone and could not own them.
+    async fn sweep(&self, key: &SourceKey) -> Result<(), ActError> {
+        let left: Vec<Arc<ClusterRoleBinding>> = self
+            .cluster_role_bindings
+            .filter(|binding| SourceKey::marked(&binding.metadata).as_ref() == Some(key));
+        for binding in left {
+            let meta = &binding.metadata;
+            let (Some(name), Some(uid)) = (&meta.name, &meta.uid) else {
+                continue;
+            };
+            let marked = meta
+                .labels
+                .as_ref()
+                .and_then(|labels| labels.get(keys::SOURCE_UID));
+            // The watch of Sources may be behind that of bindings: only a live read proves the Source gone.
+            let live = self.live_uid(key).await;
+            let live = live.map_err(|source| ActError::Call {
+                what: "read a source".into(),
+                source,
+            })?;
+            if live.as_ref() == marked {
+                continue;
+            }
+            let binding = BindingKey {
+                namespace: None,
+                name: name.clone(),
+            };
+            self.actor.delete_binding(&binding, uid.clone()).await?;
+        }
+        Ok(())
+    }
+
+    async fn live_uid(&self, key: &SourceKey) -> Result<Option<String>, CallError> {
+        let uid = |meta: &ObjectMeta| meta.uid.clone();
+        match &key.namespace {
+            Some(namespace) => {
+                let api: Api<Source> = Api::namespaced(self.client.clone(), namespace);
+                Ok(act::get(&api, &key.name)
+                    .await?
+                    .and_then(|source| uid(&source.metadata)))
+            }
+            None => {
+                let api: Api<ClusterSource> = Api::all(self.client.clone());
+                Ok(act::get(&api, &key.name)
+                    .await?
+                    .and_then(|source| uid(&source.metadata)))
+            }
+        }
+    }
+}
+
+impl SourceKey {
+    fn of(meta: &ObjectMeta) -> Self {
+        Self {
+            namespace: meta.namespace.clone(),
+            name: meta.name.clone().unwrap_or_default(),
+        }
+    }
+
+    /// Whose a binding is, by its marks.
+    fn marked(meta: &ObjectMeta) -> Option<Self> {
+        meta.labels.as_ref()?.get(keys::SOURCE_UID)?;
+        let annotations = meta.annotations.as_ref()?;
+        Some(Self {
+            namespace: annotations.get(keys::SOURCE_NAMESPACE).cloned(),
+            name: annotations.get(keys::SOURCE_NAME)?.clone(),
+        })
+    }
+
+    fn url(&self) -> String {
+        let namespace = self.namespace.as_deref();
+        let list = match namespace {
+            Some(_) => Source::url_path(&(), namespace),
+            None => ClusterSource::url_path(&(), None),
+        };
+        format!("{list}/{}", self.name)
+    }
+}
+
+fn marked(meta: &ObjectMeta) -> Item {
+    SourceKey::marked(meta).map_or(Item::Everything, Item::Source)
+}
+
+/// Sends an item for each change of a watch; ends with the watch or the receiver.
+fn forward<K: Watchable>(
+    watch: &Watch<K>,
+    sender: &mpsc::UnboundedSender<Item>,
+    item: impl Fn(&K) -> Item + Send + 'static,
+) {
+    let (mut events, sender) = (watch.subscribe(), sender.clone());
+    tokio::spawn(async move {
+        while let Some(event) = events.recv().await {
+            let sent = match event {
+                Event::Applied(object) | Event::Deleted(object) | Event::Gone(object) => {
+                    sender.send(item(&object))
+                }
+                Event::Synced => Ok(()),
+            };
+            if sent.is_err() {
+                return;
+            }
+        }
+    });
+}

@@ -1,0 +1,171 @@
+//! Nodes and what their pods ask for, kept up to date change by change: pure.
+//!
+//! Virtual nodes are left out: what runs behind them is another cluster's to tell.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use pilotage_api::summary::ResourceList;
+use pilotage_model::virtual_node;
+use pilotage_sched::PodInfo;
+use pilotage_sched::resources::Resources;
+
+use super::amounts;
+use super::shapes::{self, Room};
+
+/// What a cluster tells of itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Facts {
+    /// Labels that all nodes have with one value.
+    pub(crate) labels: BTreeMap<String, String>,
+    /// Sum of the nodes' capacity.
+    pub(crate) capacity: ResourceList,
+    /// Sum of what they let pods use.
+    pub(crate) allocatable: ResourceList,
+    /// Free room of the roomiest nodes.
+    pub(crate) free_shapes: Vec<pilotage_api::summary::FreeShape>,
+}
+
+/// All nodes and the pods on them.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    nodes: HashMap<String, NodeFacts>,
+    /// By UID: where the pod is, and what it asks for.
+    pods: HashMap<String, (String, Resources)>,
+    /// By node; also of nodes that haven't been seen yet.
+    used: HashMap<String, Resources>,
+}
+
+#[derive(Debug)]
+struct NodeFacts {
+    labels: BTreeMap<String, String>,
+    capacity: Resources,
+    allocatable: Resources,
+    /// Whether a pod without any toleration may be sent there.
+    open: bool,
+}
+
+impl Tally {
+    /// A node as it is now.
+    pub(crate) fn node(&mut self, node: &Node) {
+        let Some(name) = node.metadata.name.clone() else {
+            return;
+        };
+        if virtual_node::is_ours(node) {
+            self.nodes.remove(&name);
+            return;
+        }
+        let status = node.status.as_ref();
+        let read = |list: Option<&ResourceList>| {
+            // What can't be read is left out, as schedulers do.
+            list.map(|list| Resources::parse(list, |_, _| {}))
+                .unwrap_or_default()
+        };
+        let facts = NodeFacts {
+            labels: node.metadata.labels.clone().unwrap_or_default(),
+            capacity: read(status.and_then(|status| status.capacity.as_ref())),
+            allocatable: read(status.and_then(|status| status.allocatable.as_ref())),
+            open: is_open(node),
+        };
+        self.nodes.insert(name, facts);
+    }
+
+    /// A node that is gone.
+    pub(crate) fn no_node(&mut self, name: &str) {
+        self.nodes.remove(name);
+    }
+
+    /// A pod as it is now.
+    pub(crate) fn pod(&mut self, pod: &Arc<Pod>) {
+        let Some(uid) = pod.metadata.uid.clone() else {
+            return;
+        };
+        self.no_pod(&uid);
+        let Ok(info) = PodInfo::parse(pod.clone()) else {
+            return;
+        };
+        let (Some(node), false) = (&info.node_name, info.terminal) else {
+            return;
+        };
+        let node = node.as_str().to_owned();
+        let mut asked = info.requests.total.clone();
+        asked.pods = 1;
+        self.used.entry(node.clone()).or_default().add(&asked);
+        self.pods.insert(uid, (node, asked));
+    }
+
+    /// A pod that is gone.
+    pub(crate) fn no_pod(&mut self, uid: &str) {
+        let Some((node, asked)) = self.pods.remove(uid) else {
+            return;
+        };
+        if let Some(used) = self.used.get_mut(&node) {
+            used.subtract(&asked);
+            if used.pods <= 0 {
+                self.used.remove(&node);
+            }
+        }
+    }
+
+    /// What the cluster tells now.
+    pub(crate) fn facts(&self) -> Facts {
+        let (mut capacity, mut allocatable) = (Resources::default(), Resources::default());
+        for node in self.nodes.values() {
+            capacity.add(&node.capacity);
+            allocatable.add(&node.allocatable);
+        }
+        let rooms = self
+            .nodes
+            .iter()
+            .filter(|(_, node)| node.open)
+            .filter_map(|(name, node)| {
+                let mut free = node.allocatable.clone();
+                if let Some(used) = self.used.get(name) {
+                    free.subtract(used);
+                }
+                Room::of(&free)
+            });
+        Facts {
+            labels: self.shared_labels(),
+            capacity: amounts::list(&capacity),
+            allocatable: amounts::list(&allocatable),
+            free_shapes: shapes::of(rooms.collect()),
+        }
+    }
+
+    fn shared_labels(&self) -> BTreeMap<String, String> {
+        let mut nodes = self.nodes.values();
+        let Some(first) = nodes.next() else {
+            return BTreeMap::new();
+        };
+        let mut shared = first.labels.clone();
+        for node in nodes {
+            shared.retain(|key, value| node.labels.get(key) == Some(value));
+        }
+        shared
+    }
+}
+
+fn is_open(node: &Node) -> bool {
+    let conditions = node
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
+    let ready = conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition.type_ == virtual_node::READY && condition.status == "True");
+    let spec = node.spec.as_ref();
+    let cordoned = spec.and_then(|spec| spec.unschedulable).unwrap_or_default();
+    let taints = spec.and_then(|spec| spec.taints.as_ref());
+    let closed = taints
+        .into_iter()
+        .flatten()
+        .any(|taint| taint.effect != "PreferNoSchedule");
+    ready && !cordoned && !closed
+}
+
+#[cfg(test)]
+#[path = "tally/tests.rs"]
+mod tests;

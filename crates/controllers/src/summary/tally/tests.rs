@@ -1,0 +1,119 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn node(name: &str, labels: Value, cpu: &str, spec: Value) -> Node {
+    serde_json::from_value(json!({
+        "metadata": { "name": name, "labels": labels },
+        "spec": spec,
+        "status": {
+            "capacity": { "cpu": cpu, "memory": "8Gi", "pods": "110" },
+            "allocatable": { "cpu": cpu, "memory": "7Gi", "pods": "110" },
+            "conditions": [{ "type": "Ready", "status": "True" }],
+        },
+    }))
+    .unwrap()
+}
+
+fn pod(uid: &str, node: &str, cpu: &str, phase: &str) -> Arc<Pod> {
+    Arc::new(
+        serde_json::from_value(json!({
+            "metadata": { "namespace": "ns", "name": uid, "uid": uid },
+            "spec": {
+                "nodeName": node,
+                "containers": [{ "name": "c", "resources": { "requests": { "cpu": cpu } } }],
+            },
+            "status": { "phase": phase },
+        }))
+        .unwrap(),
+    )
+}
+
+fn amount<'a>(list: &'a ResourceList, name: &str) -> &'a str {
+    list.get(name).map_or("", |amount| &amount.0)
+}
+
+/// CPU of all shapes, with how many nodes.
+fn shapes(tally: &Tally) -> Vec<(i64, String)> {
+    let facts = tally.facts();
+    facts
+        .free_shapes
+        .iter()
+        .map(|s| (s.nodes, amount(&s.free, "cpu").to_owned()))
+        .collect()
+}
+
+#[test]
+fn sums_and_shared_labels_leave_virtual_nodes_out() {
+    let mut tally = Tally::default();
+    assert_eq!(tally.facts(), Facts::default());
+    tally.node(&node(
+        "a",
+        json!({ "zone": "eu", "host": "a", "os": "linux" }),
+        "4",
+        json!({}),
+    ));
+    tally.node(&node(
+        "b",
+        json!({ "zone": "eu", "host": "b" }),
+        "8",
+        json!({}),
+    ));
+    let provider = json!({ "virtual-kubelet.io/provider": "admiralty" });
+    tally.node(&node("v", provider, "100", json!({})));
+    let facts = tally.facts();
+    assert_eq!(facts.labels, [("zone".to_owned(), "eu".to_owned())].into());
+    assert_eq!(
+        (
+            amount(&facts.capacity, "cpu"),
+            amount(&facts.capacity, "memory")
+        ),
+        ("12", "16Gi")
+    );
+    assert_eq!(amount(&facts.allocatable, "memory"), "14Gi");
+    assert_eq!(shapes(&tally), [(1, "8".into()), (1, "4".into())]);
+
+    tally.no_node("b");
+    assert_eq!(amount(&tally.facts().capacity, "cpu"), "4");
+    // A node that becomes a virtual one isn't counted any more.
+    let provider = json!({ "virtual-kubelet.io/provider": "admiralty" });
+    tally.node(&node("a", provider, "4", json!({})));
+    assert_eq!(tally.facts(), Facts::default());
+}
+
+#[test]
+fn pods_take_room_while_they_live() {
+    let mut tally = Tally::default();
+    // The pod may be seen before its node.
+    tally.pod(&pod("p", "a", "1", "Running"));
+    tally.node(&node("a", json!({}), "4", json!({})));
+    assert_eq!(shapes(&tally), [(1, "3".into())]);
+    tally.pod(&pod("q", "a", "500m", "Pending"));
+    assert_eq!(shapes(&tally), [(1, "2500m".into())]);
+    // Told twice, counted once; resized; finished; gone.
+    tally.pod(&pod("q", "a", "1", "Running"));
+    assert_eq!(shapes(&tally), [(1, "2".into())]);
+    tally.pod(&pod("q", "a", "1", "Succeeded"));
+    assert_eq!(shapes(&tally), [(1, "3".into())]);
+    tally.no_pod("p");
+    tally.no_pod("p");
+    assert_eq!(shapes(&tally), [(1, "4".into())]);
+    assert!(tally.used.is_empty() && tally.pods.is_empty());
+}
+
+#[test]
+fn closed_nodes_count_but_have_no_shape() {
+    let taint = |effect: &str| json!({ "taints": [{ "key": "k", "effect": effect }] });
+    for (spec, open) in [
+        (json!({}), true),
+        (taint("PreferNoSchedule"), true),
+        (taint("NoSchedule"), false),
+        (taint("NoExecute"), false),
+        (json!({ "unschedulable": true }), false),
+    ] {
+        let mut tally = Tally::default();
+        tally.node(&node("a", json!({}), "4", spec.clone()));
+        assert_eq!(!shapes(&tally).is_empty(), open, "{spec}");
+        assert_eq!(amount(&tally.facts().allocatable, "cpu"), "4");
+    }
+}

@@ -1,0 +1,218 @@
+//! What the status of a Target says: pure.
+//!
+//! What isn't known yet (right after a start) leaves an earlier word standing, so that a restart writes nothing.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use pilotage_api::conditions::{self, ConditionState, types};
+use pilotage_clusters::{Authorization, Connection, LostReason, TargetObject};
+use pilotage_model::virtual_node::ExcludedLabels;
+
+/// What a Target's status should be.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Plan {
+    /// All conditions that should stand, those of others included.
+    pub(crate) conditions: Vec<Condition>,
+    /// Name of the virtual node.
+    pub(crate) node: String,
+    /// What became different, for people.
+    pub(crate) news: Vec<News>,
+}
+
+/// A change worth an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct News {
+    /// Whether it is a trouble.
+    pub(crate) warning: bool,
+    /// One word in camel case.
+    pub(crate) reason: &'static str,
+    /// One sentence.
+    pub(crate) message: String,
+}
+
+/// What to write; `None`: nothing.
+pub(crate) fn decide(
+    object: &TargetObject,
+    connection: &Connection,
+    authorization: &Authorization,
+    now: &Time,
+) -> Option<Plan> {
+    let current = &object.status.conditions;
+    let states: Vec<ConditionState> = [
+        valid(object, connection),
+        connected(connection),
+        authorized(connection, authorization),
+    ]
+    .into_iter()
+    .filter(|state| state.status.is_some() || !is_known(current, state.type_, connection))
+    .collect();
+    let node = object.key.node();
+    let merged = conditions::merge(current, &states, object.generation, now);
+    if merged.is_none() && object.status.node.as_ref() == Some(&node) {
+        return None;
+    }
+    let conditions = merged.unwrap_or_else(|| current.clone());
+    let news = news(current, &conditions);
+    Some(Plan {
+        conditions,
+        node,
+        news,
+    })
+}
+
+/// Whether an earlier word stands that "not known yet" must not overwrite. A lost target's permissions are not known *any more*.
+fn is_known(current: &[Condition], type_: &str, connection: &Connection) -> bool {
+    let lost = connection.lost().is_some();
+    !(lost && type_ == types::AUTHORIZED)
+        && current.iter().any(|condition| condition.type_ == type_)
+}
+
+fn state(
+    type_: &'static str,
+    status: Option<bool>,
+    reason: &str,
+    message: impl Into<String>,
+) -> ConditionState {
+    ConditionState {
+        type_,
+        status,
+        reason: reason.to_owned(),
+        message: message.into(),
+    }
+}
+
+fn valid(object: &TargetObject, connection: &Connection) -> ConditionState {
+    let regexp = ExcludedLabels::parse(object.excluded_labels_regexp.as_deref());
+    let access = match (&object.access, connection) {
+        (Err(fault), _) => Some((Some(false), "InvalidSpec", fault.to_string())),
+        (Ok(_), Connection::Lost { reason, .. }) if !reason.was_tried() => {
+            // What our own API server doesn't let us read may be valid or not.
+            let status = match reason {
+                LostReason::SecretUnreadable { .. } => None,
+                _ => Some(false),
+            };
+            Some((status, reason.word(), reason.to_string()))
+        }
+        (Ok(_), Connection::Connecting) => Some((
+            None,
+            "Connecting",
+            "the target hasn't been tried yet".to_owned(),
+        )),
+        (Ok(_), _) => None,
+    };
+    match (access, regexp) {
+        (None, Ok(_)) => state(types::VALID, Some(true), "Valid", "the spec can be used"),
+        (None, Err(error)) => state(
+            types::VALID,
+            Some(false),
+            "InvalidRegexp",
+            format!("{error}; until that is mended, no label of the target is shown"),
+        ),
+        (Some((status, reason, message)), Ok(_)) => state(types::VALID, status, reason, message),
+        (Some((_, reason, message)), Err(error)) => state(
+            types::VALID,
+            Some(false),
+            reason,
+            format!("{message}; {error}"),
+        ),
+    }
+}
+
+fn connected(connection: &Connection) -> ConditionState {
+    match connection {
+        Connection::Connecting => state(
+            types::CONNECTED,
+            None,
+            "Connecting",
+            "the target hasn't been tried yet",
+        ),
+        Connection::Connected { .. } => state(
+            types::CONNECTED,
+            Some(true),
+            "Answering",
+            "the API server of the target answers",
+        ),
+        Connection::Lost { reason, .. } => state(
+            types::CONNECTED,
+            Some(false),
+            reason.word(),
+            reason.to_string(),
+        ),
+    }
+}
+
+fn authorized(connection: &Connection, authorization: &Authorization) -> ConditionState {
+    let of = |status, reason, message: String| state(types::AUTHORIZED, status, reason, message);
+    if connection.lost().is_some() {
+        return of(None, "NotConnected", "the target can't be asked".to_owned());
+    }
+    match authorization {
+        Authorization::Unknown => of(
+            None,
+            "NotAsked",
+            "the target hasn't been asked yet".to_owned(),
+        ),
+        Authorization::Unanswered(error) => of(
+            None,
+            "NotAnswered",
+            format!("the target couldn't say what we may do: {error}"),
+        ),
+        Authorization::Complete => of(
+            Some(true),
+            "Permitted",
+            "everything that is needed is permitted".to_owned(),
+        ),
+        Authorization::Missing(needs) => {
+            let needs: Vec<String> = needs.iter().map(ToString::to_string).collect();
+            of(
+                Some(false),
+                "PermissionMissing",
+                format!(
+                    "not permitted in the target: {}; a Source or ClusterSource there gives these permissions",
+                    needs.join(", ")
+                ),
+            )
+        }
+    }
+}
+
+/// Conditions whose status became True or False; or whose trouble became another.
+fn news(old: &[Condition], new: &[Condition]) -> Vec<News> {
+    let told = [
+        (types::VALID, "TargetValid", "TargetInvalid"),
+        (types::CONNECTED, "TargetConnected", "TargetLost"),
+        (types::AUTHORIZED, "TargetAuthorized", "TargetUnauthorized"),
+    ];
+    let find = |list: &[Condition], type_: &str| {
+        list.iter()
+            .find(|condition| condition.type_ == type_)
+            .cloned()
+    };
+    let mut news = Vec::new();
+    for (type_, good, bad) in told {
+        let Some(now) = find(new, type_) else {
+            continue;
+        };
+        let before = find(old, type_);
+        let (status, reason) = before.as_ref().map_or(("", ""), |before| {
+            (before.status.as_str(), before.reason.as_str())
+        });
+        let (warning, reason) = match now.status.as_str() {
+            // Being valid and permitted is what everybody expects; only the end of a trouble is news.
+            "True" if status == "False" || (status != "True" && type_ == types::CONNECTED) => {
+                (false, good)
+            }
+            "False" if status != "False" || reason != now.reason => (true, bad),
+            _ => continue,
+        };
+        news.push(News {
+            warning,
+            reason,
+            message: now.message,
+        });
+    }
+    news
+}
+
+#[cfg(test)]
+#[path = "decide/tests.rs"]
+mod tests;

@@ -1,0 +1,251 @@
+use jiff::Timestamp;
+use pilotage_api::{KubeconfigSecret, Target, TargetSpec};
+use pilotage_clusters::Since;
+use pilotage_clusters::spec::SecretRef;
+
+use super::*;
+use crate::source::rbac::{SOURCE_RULES, SUMMARY_VIEWER_RULES};
+use crate::target::rbac::NEEDS;
+
+fn object(spec: TargetSpec, conditions: Vec<Condition>) -> TargetObject {
+    let mut target = Target::new("c2", spec);
+    target.metadata.namespace = Some("default".into());
+    target.metadata.uid = Some("u".into());
+    let mut object = TargetObject::from_target(&target).unwrap();
+    object.status.conditions = conditions;
+    object
+}
+
+fn spec(regexp: Option<&str>) -> TargetSpec {
+    TargetSpec {
+        self_: None,
+        kubeconfig_secret: Some(KubeconfigSecret {
+            name: "c2".into(),
+            ..Default::default()
+        }),
+        excluded_labels_regexp: regexp.map(Into::into),
+    }
+}
+
+fn connected() -> Connection {
+    Connection::Connected {
+        since: Since::now(),
+    }
+}
+
+fn lost(reason: LostReason) -> Connection {
+    Connection::Lost {
+        since: Since::now(),
+        reason,
+    }
+}
+
+fn missing() -> LostReason {
+    LostReason::SecretMissing(SecretRef {
+        namespace: "default".into(),
+        name: "c2".into(),
+        key: "config".into(),
+        context: None,
+    })
+}
+
+fn at(second: i64) -> Time {
+    Time(Timestamp::from_second(second).unwrap())
+}
+
+/// `Type=Status/Reason` of all conditions.
+fn words(conditions: &[Condition]) -> Vec<String> {
+    conditions
+        .iter()
+        .map(|c| format!("{}={}/{}", c.type_, c.status, c.reason))
+        .collect()
+}
+
+#[test]
+fn every_state_has_its_words() {
+    let unreachable = || lost(LostReason::Unreachable("no route".into()));
+    for (spec, connection, authorization, want) in [
+        (
+            spec(None),
+            Connection::Connecting,
+            Authorization::Unknown,
+            [
+                "Valid=Unknown/Connecting",
+                "Connected=Unknown/Connecting",
+                "Authorized=Unknown/NotAsked",
+            ],
+        ),
+        (
+            spec(None),
+            connected(),
+            Authorization::Complete,
+            [
+                "Valid=True/Valid",
+                "Connected=True/Answering",
+                "Authorized=True/Permitted",
+            ],
+        ),
+        (
+            spec(None),
+            connected(),
+            Authorization::Missing(NEEDS.to_vec()),
+            [
+                "Valid=True/Valid",
+                "Connected=True/Answering",
+                "Authorized=False/PermissionMissing",
+            ],
+        ),
+        (
+            spec(Some("a(b")),
+            connected(),
+            Authorization::Complete,
+            [
+                "Valid=False/InvalidRegexp",
+                "Connected=True/Answering",
+                "Authorized=True/Permitted",
+            ],
+        ),
+        (
+            spec(None),
+            unreachable(),
+            Authorization::Complete,
+            [
+                "Valid=True/Valid",
+                "Connected=False/Unreachable",
+                "Authorized=Unknown/NotConnected",
+            ],
+        ),
+        (
+            spec(None),
+            lost(missing()),
+            Authorization::Unknown,
+            [
+                "Valid=False/SecretMissing",
+                "Connected=False/SecretMissing",
+                "Authorized=Unknown/NotConnected",
+            ],
+        ),
+        (
+            TargetSpec {
+                self_: Some(true),
+                ..spec(None)
+            },
+            lost(LostReason::InvalidSpec(
+                pilotage_clusters::spec::SpecFault::Both,
+            )),
+            Authorization::Unknown,
+            [
+                "Valid=False/InvalidSpec",
+                "Connected=False/InvalidSpec",
+                "Authorized=Unknown/NotConnected",
+            ],
+        ),
+    ] {
+        let plan = decide(&object(spec, vec![]), &connection, &authorization, &at(1)).unwrap();
+        assert_eq!(words(&plan.conditions), want);
+        assert_eq!(plan.node, "admiralty-default-c2");
+    }
+}
+
+#[test]
+fn a_missing_secret_is_named_in_the_message() {
+    let plan = decide(
+        &object(spec(None), vec![]),
+        &lost(missing()),
+        &Authorization::Unknown,
+        &at(1),
+    );
+    let plan = plan.unwrap();
+    assert!(
+        plan.conditions
+            .iter()
+            .any(|c| c.message == "secret default/c2 does not exist")
+    );
+    assert!(
+        plan.news
+            .iter()
+            .any(|news| news.reason == "TargetLost" && news.warning)
+    );
+}
+
+#[test]
+fn nothing_new_is_no_write_and_a_restart_changes_nothing() {
+    let first = decide(
+        &object(spec(None), vec![]),
+        &connected(),
+        &Authorization::Complete,
+        &at(1),
+    )
+    .unwrap();
+    assert_eq!(
+        first
+            .news
+            .iter()
+            .map(|news| news.reason)
+            .collect::<Vec<_>>(),
+        ["TargetConnected"]
+    );
+    let mut settled = object(spec(None), first.conditions);
+    settled.status.node = Some(first.node);
+    assert_eq!(
+        decide(&settled, &connected(), &Authorization::Complete, &at(2)),
+        None
+    );
+    assert_eq!(
+        decide(
+            &settled,
+            &Connection::Connecting,
+            &Authorization::Unknown,
+            &at(2)
+        ),
+        None
+    );
+    assert_eq!(
+        decide(&settled, &connected(), &Authorization::Unknown, &at(2)),
+        None
+    );
+    // But a loss is told, and that permissions aren't known any more.
+    let gone = lost(LostReason::Unreachable("no route".into()));
+    let plan = decide(&settled, &gone, &Authorization::Complete, &at(3)).unwrap();
+    assert_eq!(
+        words(&plan.conditions)[1..],
+        [
+            "Connected=False/Unreachable",
+            "Authorized=Unknown/NotConnected"
+        ]
+    );
+    assert_eq!(plan.conditions[1].last_transition_time, at(3));
+    assert_eq!(plan.news.len(), 1);
+}
+
+#[test]
+fn a_trouble_that_becomes_another_is_news_its_end_too() {
+    let before = decide(
+        &object(spec(None), vec![]),
+        &lost(missing()),
+        &Authorization::Unknown,
+        &at(1),
+    );
+    let troubled = object(spec(None), before.unwrap().conditions);
+    let refused = lost(LostReason::Unauthorized("who?".into()));
+    let plan = decide(&troubled, &refused, &Authorization::Unknown, &at(2)).unwrap();
+    let reasons: Vec<_> = plan.news.iter().map(|news| news.reason).collect();
+    assert_eq!(reasons, ["TargetValid", "TargetLost"]);
+}
+
+#[test]
+fn what_a_source_needs_is_what_the_source_role_gives() {
+    for need in NEEDS {
+        let rules = if need.cluster_scoped {
+            SUMMARY_VIEWER_RULES
+        } else {
+            SOURCE_RULES
+        };
+        let given = rules.iter().any(|rule| {
+            rule.groups.contains(&need.group)
+                && rule.resources.contains(&need.resource)
+                && rule.verbs.contains(&need.verb)
+        });
+        assert!(given, "{need}");
+    }
+}

@@ -1,0 +1,159 @@
+//! The target controller: says in each Target's status whether it is valid, connected and authorized.
+//!
+//! Observes the registry and nothing else; decides in [`decide`]; writes only what changed.
+
+mod decide;
+pub mod rbac;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::Client;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use pilotage_clusters::{Registry, Target, TargetObject};
+use pilotage_runtime::backoff::{Backoff, dice};
+use pilotage_runtime::call::{self, CALL_LIMIT};
+use pilotage_runtime::lease::Leadership;
+use pilotage_runtime::ready::Gate;
+use serde_json::json;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::status::{self, Written};
+use decide::{News, Plan};
+
+/// Pause after a failed write.
+const BACKOFF: Backoff =
+    Backoff::new(Duration::from_millis(500), Duration::from_secs(30)).spread(0.3);
+
+/// Keeps the status of all targets of `registry`, until `shutdown`; `ready` is released when they are known.
+///
+/// The registry must ask for [`rbac::NEEDS`].
+pub async fn run(
+    client: Client,
+    registry: Registry,
+    leadership: Leadership,
+    ready: Gate,
+    shutdown: CancellationToken,
+) {
+    let reporter = Reporter {
+        controller: "pilotage".into(),
+        instance: None,
+    };
+    let recorder = Recorder::new(client.clone(), reporter);
+    let known = async {
+        registry.synced().await;
+        ready.release();
+    };
+    let each = registry.for_each("target status", &shutdown, move |target, stop| {
+        let keeper = Keeper {
+            client: client.clone(),
+            recorder: recorder.clone(),
+            leadership: leadership.clone(),
+            target,
+        };
+        async move {
+            stop.run_until_cancelled(keeper.run()).await;
+        }
+    });
+    tokio::join!(each, shutdown.run_until_cancelled(known));
+}
+
+struct Keeper {
+    client: Client,
+    recorder: Recorder,
+    leadership: Leadership,
+    target: Arc<Target>,
+}
+
+impl Keeper {
+    async fn run(self) {
+        let (mut objects, mut states) = (self.target.objects(), self.target.state());
+        let mut rights = self.target.authorization();
+        let mut failures = 0;
+        // The version that was written over: until the watch brings the next, the status isn't known.
+        let mut outdated = None;
+        loop {
+            // Nothing waits between this question and the write.
+            self.leadership.acquired().await;
+            let object = objects.borrow_and_update().clone();
+            let connection = states.borrow_and_update().clone();
+            let authorization = rights.borrow_and_update().clone();
+            let mut pause = None;
+            if outdated.as_ref() != Some(&object.resource_version)
+                && let Some(plan) = decide::decide(
+                    &object,
+                    &connection,
+                    &authorization,
+                    &Time(Timestamp::now()),
+                )
+            {
+                match self.act(&object, plan).await {
+                    Ok(()) => {
+                        failures = 0;
+                        outdated = Some(object.resource_version.clone());
+                    }
+                    Err(error) => {
+                        tracing::warn!(target_key = %object.key, %error, "failed to write the status of a target");
+                        failures += 1;
+                        pause = Some(BACKOFF.delay(failures, dice()));
+                    }
+                }
+            }
+            if let Some(pause) = pause {
+                sleep(pause).await;
+                continue;
+            }
+            // The senders live in the target.
+            tokio::select! {
+                _ = objects.changed() => {}
+                _ = states.changed() => {}
+                _ = rights.changed() => {}
+            }
+        }
+    }
+
+    async fn act(&self, object: &TargetObject, plan: Plan) -> Result<(), call::CallError> {
+        let Plan {
+            conditions,
+            node,
+            news,
+        } = plan;
+        let status = json!({ "node": node, "conditions": conditions });
+        let url = object.url();
+        let written = status::write(&self.client, &url, &object.resource_version, &status).await?;
+        if written == Written::Yes {
+            for item in news {
+                self.tell(object, item).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Events are a courtesy: a lost one costs nothing.
+    async fn tell(&self, object: &TargetObject, news: News) {
+        let News {
+            warning,
+            reason,
+            message,
+        } = news;
+        let event = Event {
+            type_: if warning {
+                EventType::Warning
+            } else {
+                EventType::Normal
+            },
+            reason: reason.to_owned(),
+            note: Some(message.chars().take(1000).collect()),
+            action: "Connect".to_owned(),
+            secondary: None,
+        };
+        let reference = object.reference();
+        let publish = self.recorder.publish(&event, &reference);
+        if let Err(error) = call::within(CALL_LIMIT, publish).await {
+            tracing::debug!(target_key = %object.key, %error, "failed to publish an event");
+        }
+    }
+}
