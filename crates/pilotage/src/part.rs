@@ -54,6 +54,14 @@ impl Part {
         };
         tables.iter().copied().flatten().collect()
     }
+
+    /// Roles that it gives to others, by name.
+    pub(crate) const fn given_roles(self) -> &'static [(&'static str, &'static [Rule])] {
+        match self {
+            Self::Controllers => cmd::controllers::GIVEN_ROLES,
+            Self::Webhook | Self::ProxyScheduler | Self::CandidateScheduler => &[],
+        }
+    }
 }
 
 impl fmt::Display for Part {

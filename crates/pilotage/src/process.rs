@@ -1,6 +1,6 @@
 //! One process: logs, clients, leases, admin port, supervised tasks, and the order in which all of it ends.
 //!
-//! It knows no part. A part's tasks end when the process is asked to; Leases and the admin port outlive them, so that
+//! It knows no part but by name. A part's tasks end when the process is asked to; Leases and the admin port outlive them, so that
 //! nobody takes over before the work has drained and probes see it drain.
 
 use std::convert::Infallible;
@@ -22,6 +22,7 @@ use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
+use crate::part::Part;
 
 /// Flags that every process has.
 #[derive(Debug, Clone, Args)]
@@ -40,8 +41,7 @@ pub(crate) struct Process {
     pub(crate) tasks: Tasks,
     /// What must happen before the process is ready.
     pub(crate) health: Health,
-    /// Metrics; parts add theirs.
-    pub(crate) registry: Registry,
+    registry: Registry,
     config: Config,
     signals: UnixSignals,
     admin: AdminArgs,
@@ -74,6 +74,12 @@ impl Process {
     /// A client of its own for a component, which its User-Agent names.
     pub(crate) fn client(&self, component: &str) -> Result<Client, Error> {
         Ok(client::from_config(self.config.clone(), component)?)
+    }
+
+    /// Where a part registers its metrics. They carry its name, since two parts of one process are schedulers.
+    pub(crate) fn metrics(&mut self, part: Part) -> &mut Registry {
+        self.registry
+            .sub_registry_with_label(("part".into(), part.name().into()))
     }
 
     /// The namespace where this process runs.

@@ -25,9 +25,9 @@ pub struct Args {
     #[command(flatten)]
     webhook: WebhookArgs,
     #[command(flatten)]
-    controllers: controllers::OwnArgs,
+    controllers: controllers::ControllersArgs,
     #[command(flatten)]
-    proxy_scheduler: proxy_scheduler::OwnArgs,
+    proxy_scheduler: proxy_scheduler::ProxySchedulerArgs,
     #[command(flatten)]
     candidate_scheduler: ReserveArgs,
 }

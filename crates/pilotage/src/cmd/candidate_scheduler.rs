@@ -48,7 +48,7 @@ pub(crate) async fn start(
         health: process.health.clone(),
     };
     let token = process.token();
-    let running = reserve::start(with, &mut process.registry, token).map_err(Error::start(part))?;
+    let running = reserve::start(with, process.metrics(part), token).map_err(Error::start(part))?;
     process.component("candidate scheduler", running).await;
     Ok(())
 }

@@ -5,6 +5,9 @@ use std::convert::Infallible;
 use pilotage_clusters::{Registry, TargetArgs, cluster_uid, identity};
 use pilotage_controllers::chaperon::{self, Chaperons};
 use pilotage_controllers::feedback::{self, Feedback};
+use pilotage_controllers::source::{self, SourceArgs};
+use pilotage_controllers::summary::{self, SummaryArgs};
+use pilotage_controllers::target;
 use pilotage_proxy::Settings;
 use pilotage_runtime::args::LeaseArgs;
 use pilotage_runtime::lease;
@@ -21,8 +24,20 @@ pub(crate) const RULES: &[&[Rule]] = &[
     identity::RULES,
     pilotage_clusters::rbac::RULES,
     pilotage_vnode::rbac::RULES,
+    target::rbac::RULES,
     feedback::rbac::RULES,
+    source::rbac::RULES,
     chaperon::rbac::RULES,
+    summary::rbac::RULES,
+];
+
+/// Roles that the controllers give to sources; nobody else is bound to them.
+pub(crate) const GIVEN_ROLES: &[(&str, &[Rule])] = &[
+    (source::rbac::SOURCE_ROLE, source::rbac::SOURCE_RULES),
+    (
+        source::rbac::SUMMARY_VIEWER_ROLE,
+        source::rbac::SUMMARY_VIEWER_RULES,
+    ),
 ];
 
 /// Flags of `pilotage controllers`.
@@ -35,14 +50,18 @@ pub struct Args {
     #[command(flatten)]
     targets: TargetArgs,
     #[command(flatten)]
-    own: OwnArgs,
+    own: ControllersArgs,
 }
 
 /// Flags that only this part has.
 #[derive(Debug, clap::Args)]
-pub(crate) struct OwnArgs {
+pub(crate) struct ControllersArgs {
     #[command(flatten)]
     nodes: NodeArgs,
+    #[command(flatten)]
+    sources: SourceArgs,
+    #[command(flatten)]
+    summary: SummaryArgs,
 }
 
 pub(crate) async fn run(args: Args) -> Result<(), Error> {
@@ -54,7 +73,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
 /// Adds the controllers to a process.
 pub(crate) async fn start(
     process: &mut Process,
-    args: &OwnArgs,
+    args: &ControllersArgs,
     lease: &LeaseArgs,
     targets: TargetArgs,
 ) -> Result<(), Error> {
@@ -65,17 +84,24 @@ pub(crate) async fn start(
     let token = process.token();
 
     // In a source.
-    let registry = Registry::start(&client, targets.to_options(part.name(), &[]), &token);
+    let options = targets.to_options(part.name(), target::rbac::NEEDS);
+    let registry = Registry::start(&client, options, &token);
+    let gate = process.health.gate("targets listed");
+    let status = target::run(
+        client.clone(),
+        registry.clone(),
+        leadership.clone(),
+        gate,
+        token.clone(),
+    );
+    process.component("target status", unfailing(status)).await;
     let nodes = {
         let (client, registry, nodes) = (client.clone(), registry.clone(), args.nodes);
         let (leadership, health, token) =
             (leadership.clone(), process.health.clone(), token.clone());
-        async move {
-            pilotage_vnode::run(client, registry, nodes, leadership, &health, token).await;
-            Ok::<_, Infallible>(())
-        }
+        async move { pilotage_vnode::run(client, registry, nodes, leadership, &health, token).await }
     };
-    process.component("virtual nodes", nodes).await;
+    process.component("virtual nodes", unfailing(nodes)).await;
     let gate = process.health.gate("proxy pods listed for feedback");
     let back = {
         let (client, events, leadership) = (client.clone(), events.clone(), leadership.clone());
@@ -98,20 +124,30 @@ pub(crate) async fn start(
     process.component("feedback", back).await;
 
     // In a target.
+    let gate = process.health.gate("sources listed");
+    let (leads, ending) = (leadership.clone(), token.clone());
+    let sources = source::run(client.clone(), args.sources.clone(), leads, gate, ending);
+    process.component("sources", unfailing(sources)).await;
+    let gate = process.health.gate("nodes and pods listed for the summary");
+    let (leads, ending) = (leadership.clone(), token.clone());
+    let sum = summary::run(client.clone(), args.summary, leads, gate, ending);
+    process.component("summary", unfailing(sum)).await;
     let gate = process.health.gate("chaperons listed");
-    let chaperons = async move {
-        chaperon::run(
-            Chaperons {
-                client,
-                leadership,
-                events,
-            },
-            token,
-            gate,
-        )
-        .await;
-        Ok::<_, Infallible>(())
-    };
-    process.component("chaperons", chaperons).await;
+    let chaperons = chaperon::run(
+        Chaperons {
+            client,
+            leadership,
+            events,
+        },
+        token,
+        gate,
+    );
+    process.component("chaperons", unfailing(chaperons)).await;
+    Ok(())
+}
+
+/// For components that try again whatever fails.
+async fn unfailing(running: impl Future<Output = ()>) -> Result<(), Infallible> {
+    running.await;
     Ok(())
 }

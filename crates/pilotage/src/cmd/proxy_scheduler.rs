@@ -31,14 +31,14 @@ pub struct Args {
     #[command(flatten)]
     lease: LeaseArgs,
     #[command(flatten)]
-    own: OwnArgs,
+    own: ProxySchedulerArgs,
     #[command(flatten)]
     targets: TargetArgs,
 }
 
 /// Flags that only this part has.
 #[derive(Debug, clap::Args)]
-pub(crate) struct OwnArgs {
+pub(crate) struct ProxySchedulerArgs {
     #[command(flatten)]
     ask: ask::AskArgs,
 }
@@ -52,7 +52,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
 /// Adds the proxy scheduler to a process.
 pub(crate) async fn start(
     process: &mut Process,
-    args: &OwnArgs,
+    args: &ProxySchedulerArgs,
     lease: &LeaseArgs,
     targets: TargetArgs,
 ) -> Result<(), Error> {
@@ -71,7 +71,7 @@ pub(crate) async fn start(
         ..DriverOptions::new(client.clone(), profiles.to_vec(), unique_identity())
     };
     let (driver, scheduling) =
-        Driver::new(options, &mut process.registry).map_err(Error::start(part))?;
+        Driver::new(options, process.metrics(part)).map_err(Error::start(part))?;
     let registry = Registry::start(&client, targets.to_options(part.name(), &[]), &token);
     let ready = process.health.gate("proxy pods listed");
     let (settings, cluster_name) = (args.ask.settings(), args.ask.cluster_name.clone());

@@ -68,19 +68,28 @@ fn objects(args: &Args) -> Vec<Value> {
         .into_iter()
         .filter(|part| args.component.is_empty() || args.component.contains(part))
         .collect();
-    let roles = parts
-        .into_iter()
+    let given = parts.iter().flat_map(|part| part.given_roles());
+    let given = given
+        .flat_map(|(name, rules)| render(name, account, *rules))
+        .filter(is_role);
+    let own = parts
+        .iter()
         .flat_map(|part| render(&part.object_name(), account, part.rules()));
     if args.service_account.is_some() {
-        std::iter::once(account.to_json()).chain(roles).collect()
+        std::iter::once(account.to_json())
+            .chain(own)
+            .chain(given)
+            .collect()
     } else {
-        let is_role = |object: &Value| {
-            object["kind"]
-                .as_str()
-                .is_some_and(|kind| kind.ends_with("Role"))
-        };
-        roles.filter(is_role).collect()
+        own.filter(is_role).chain(given).collect()
     }
+}
+
+/// A role, and no binding.
+fn is_role(object: &Value) -> bool {
+    object["kind"]
+        .as_str()
+        .is_some_and(|kind| kind.ends_with("Role"))
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Error> {

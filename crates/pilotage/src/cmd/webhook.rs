@@ -33,7 +33,7 @@ pub(crate) async fn start(process: &mut Process, args: &WebhookArgs) -> Result<(
     let options = args
         .to_options(process.namespace())
         .map_err(Error::start(part))?;
-    let metrics = Arc::new(Metrics::register(&mut process.registry));
+    let metrics = Arc::new(Metrics::register(process.metrics(part)));
     let client = process.client(part.name())?;
     let running = pilotage_webhook::run(
         options,

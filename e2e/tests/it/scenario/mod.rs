@@ -9,8 +9,10 @@ mod identity;
 mod lifecycle;
 mod live_targets;
 mod nowhere;
+mod smoke;
 mod parts;
 mod race;
+mod self_target;
 mod two_sources;
 
 use std::{collections::BTreeMap, time::Duration};
