@@ -19,6 +19,81 @@
 //! - A [`Scheduler`] is one plain struct; a driver keeps it in a mutex and never holds that across an await.
 //!   After each call it asks [`Scheduler::take_resolved`] which pods' waits at Permit ended.
 //! - Malformed pods and nodes are parsed as far as possible and kept apart by [`plugins::WellFormed`].
+//!
+//! A plugin, a profile, and one attempt:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use futures::future::BoxFuture;
+//! use k8s_openapi::api::core::v1::{Node, Pod};
+//! use pilotage_sched::plugins::{Binder, stock_profile};
+//! use pilotage_sched::{
+//!     Actions, Attempt, CycleState, EnqueueExtensions, EventKind, EventResource, Filter, FirstOfEquals,
+//!     Moment, NodeInfo, NodeName, Plugin, PluginName, PodInfo, Scheduler, SchedulerConfig, Status, Verdict,
+//! };
+//!
+//! /// Keeps pods off nodes without a berth.
+//! struct Berths;
+//!
+//! impl Plugin for Berths {
+//!     fn name(&self) -> PluginName {
+//!         "Berths"
+//!     }
+//! }
+//!
+//! impl EnqueueExtensions for Berths {
+//!     fn events(&self) -> Vec<EventKind> {
+//!         vec![EventKind::new(EventResource::Node, Actions::ADD | Actions::UPDATE_NODE_LABEL)]
+//!     }
+//! }
+//!
+//! impl Filter for Berths {
+//!     fn filter(&self, _: &CycleState, _: &PodInfo, node: &NodeInfo) -> Verdict {
+//!         if node.labels().contains_key("berth") {
+//!             return Ok(());
+//!         }
+//!         Err(Status::unresolvable("node(s) had no berth"))
+//!     }
+//! }
+//!
+//! /// What the driver gives: here it would POST the Binding.
+//! struct Post;
+//!
+//! impl Binder for Post {
+//!     fn bind<'a>(
+//!         &'a self,
+//!         _: &'a PodInfo,
+//!         _: &'a NodeName,
+//!     ) -> BoxFuture<'a, Result<(), Box<dyn std::error::Error + Send + Sync>>> {
+//!         Box::pin(async { Ok(()) })
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let profile = stock_profile("harbour", Arc::new(Post)).mandatory_filter(Arc::new(Berths)).build()?;
+//! let mut scheduler = Scheduler::new([profile], SchedulerConfig::default())?;
+//! let now = Moment::ZERO;
+//!
+//! let mut node = Node::default();
+//! node.metadata.name = Some("quay".into());
+//! scheduler.node_applied(Arc::new(node), now)?;
+//!
+//! let mut pod = Pod::default();
+//! pod.metadata.name = Some("tug".into());
+//! pod.metadata.uid = Some("0a1b".into());
+//! pod.spec.get_or_insert_default().scheduler_name = Some("harbour".into());
+//! scheduler.pod_applied(Arc::new(pod), now)?;
+//!
+//! match scheduler.schedule_next(now, &mut FirstOfEquals) {
+//!     Some(Attempt::Failed(failure)) => {
+//!         assert_eq!(failure.cause.to_string(), "0/1 nodes are available: 1 node(s) had no berth.");
+//!     }
+//!     other => unreachable!("{other:?}"),
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod cache;
 mod context;

@@ -15,7 +15,8 @@ pub type SnapshotNode = Arc<NodeInfo>;
 pub struct Snapshot {
     nodes: Vec<SnapshotNode>,
     // Lookups only; never iterated, so that its order can't matter.
-    index: HashMap<NodeName, usize>,
+    // Shared by snapshots of the same nodes.
+    index: Arc<HashMap<NodeName, usize>>,
     with_affinity: Vec<usize>,
     with_required_anti_affinity: Vec<usize>,
 }
@@ -30,7 +31,7 @@ impl Snapshot {
             .collect();
         let mut snapshot = Self {
             nodes,
-            index,
+            index: Arc::new(index),
             ..Self::default()
         };
         snapshot.index_affinity();

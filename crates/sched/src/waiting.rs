@@ -1,7 +1,7 @@
 //! Owns the pods that Permit plugins hold: who still has to allow them, and until when. No timers: the
 //! caller asks for the next deadline and says when it has come.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,8 +50,16 @@ impl WaitingPod {
         self.rejected.is_some() || self.waits.is_empty()
     }
 
+    /// The wait that ends first.
+    fn shortest(&self) -> Option<(PluginName, Wait)> {
+        let waits = self.waits.iter().map(|(plugin, wait)| (*plugin, *wait));
+        waits.min_by_key(|(_, wait)| wait.deadline)
+    }
+
+    /// When it gives up; `None` once it is resolved.
     fn deadline(&self) -> Option<Moment> {
-        self.waits.values().map(|wait| wait.deadline).min()
+        let shortest = self.shortest().filter(|_| self.rejected.is_none());
+        shortest.map(|(_, wait)| wait.deadline)
     }
 }
 
@@ -74,6 +82,8 @@ pub enum PermitState {
 #[derive(Clone, Debug, Default)]
 pub struct WaitingPods {
     pods: BTreeMap<PodUid, WaitingPod>,
+    // When each unresolved pod gives up. Thousands may wait, and the next deadline is asked for at every turn.
+    deadlines: BTreeSet<(Moment, PodUid)>,
     resolved: Vec<PodUid>,
 }
 
@@ -108,38 +118,52 @@ impl WaitingPods {
                 )
             })
             .collect();
-        let uid = pod.uid.clone();
-        self.pods.insert(
-            uid,
-            WaitingPod {
-                pod,
-                node,
-                waits,
-                rejected: None,
-            },
-        );
+        let rejected = None;
+        let held = WaitingPod {
+            pod,
+            node,
+            waits,
+            rejected,
+        };
+        let uid = held.pod.uid.clone();
+        self.take(&uid);
+        if let Some(deadline) = held.deadline() {
+            self.deadlines.insert((deadline, uid.clone()));
+        }
+        self.pods.insert(uid, held);
+    }
+
+    /// Changes an unresolved pod, and keeps the books if that resolves it or moves its deadline.
+    fn change<T>(&mut self, uid: &PodUid, with: impl FnOnce(&mut WaitingPod) -> T) -> Option<T> {
+        let pod = self.pods.get_mut(uid).filter(|pod| !pod.is_resolved())?;
+        let before = pod.deadline();
+        let result = with(pod);
+        let after = pod.deadline();
+        if before != after {
+            if let Some(deadline) = before {
+                self.deadlines.remove(&(deadline, uid.clone()));
+            }
+            match after {
+                Some(deadline) => {
+                    self.deadlines.insert((deadline, uid.clone()));
+                }
+                None => self.resolved.push(uid.clone()),
+            }
+        }
+        Some(result)
     }
 
     /// Lets the pod pass `plugin`. `false` if it isn't held by it.
     pub(crate) fn allow(&mut self, uid: &PodUid, plugin: PluginName) -> bool {
-        let Some(pod) = self.pods.get_mut(uid).filter(|pod| !pod.is_resolved()) else {
-            return false;
-        };
-        let held = pod.waits.remove(plugin).is_some();
-        if held && pod.is_resolved() {
-            self.resolved.push(uid.clone());
-        }
-        held
+        let passed = self.change(uid, |pod| pod.waits.remove(plugin).is_some());
+        passed.unwrap_or(false)
     }
 
     /// Rejects the pod in `plugin`'s name. `false` if it isn't held at all.
     pub(crate) fn reject(&mut self, uid: &PodUid, plugin: PluginName, reason: Reason) -> bool {
-        let Some(pod) = self.pods.get_mut(uid).filter(|pod| !pod.is_resolved()) else {
-            return false;
-        };
-        pod.rejected = Some(Status::unschedulable(reason).by(plugin));
-        self.resolved.push(uid.clone());
-        true
+        let status = Status::unschedulable(reason).by(plugin);
+        self.change(uid, |pod| pod.rejected = Some(status))
+            .is_some()
     }
 
     /// Rejects the pod whoever holds it. `false` if it isn't held.
@@ -150,29 +174,32 @@ impl WaitingPods {
 
     /// Rejects the pods whose time has run out.
     pub(crate) fn expire(&mut self, now: Moment) {
-        for (uid, pod) in &mut self.pods {
-            if pod.is_resolved() {
+        while let Some((deadline, uid)) = self.deadlines.first().cloned()
+            && deadline <= now
+        {
+            let shortest = self.pods.get(&uid).and_then(WaitingPod::shortest);
+            let Some((plugin, wait)) = shortest else {
+                self.deadlines.pop_first();
                 continue;
-            }
-            let expired = pod.waits.iter().find(|(_, wait)| wait.deadline <= now);
-            if let Some((plugin, wait)) = expired {
-                let waited = go_duration(wait.timeout);
-                let text =
-                    format!("rejected due to timeout after waiting {waited} at plugin {plugin}");
-                pod.rejected = Some(Status::unschedulable(text).by(plugin));
-                self.resolved.push(uid.clone());
-            }
+            };
+            let waited = go_duration(wait.timeout);
+            let text = format!("rejected due to timeout after waiting {waited} at plugin {plugin}");
+            self.reject(&uid, plugin, text.into());
         }
     }
 
     /// When the next pod's time runs out.
     pub(crate) fn next_deadline(&self) -> Option<Moment> {
-        self.iter().filter_map(WaitingPod::deadline).min()
+        self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
     /// Takes the pod out, however it stands.
     pub(crate) fn take(&mut self, uid: &PodUid) -> Option<WaitingPod> {
-        self.pods.remove(uid)
+        let pod = self.pods.remove(uid)?;
+        if let Some(deadline) = pod.deadline() {
+            self.deadlines.remove(&(deadline, uid.clone()));
+        }
+        Some(pod)
     }
 
     /// The pods resolved since the last call.
@@ -250,6 +277,7 @@ mod tests {
             !waiting.reject(&uid, "A", "late".into()),
             "an answer is final"
         );
+        assert_eq!(waiting.next_deadline(), None);
     }
 
     #[test]
