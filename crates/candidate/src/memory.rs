@@ -475,9 +475,9 @@ impl Memory {
         self.seat.as_ref()
     }
 
-    /// Whether nothing would be lost by forgetting all of it.
+    /// Whether nothing would be lost by forgetting all of it, once neither pod nor chaperon is there.
     pub fn is_idle(&self) -> bool {
-        self.seat.is_none() && self.debt.is_none() && self.in_cycle.is_none()
+        self.seat.is_none() && self.in_cycle.is_none()
     }
 
     pub(crate) fn debt(&self) -> Option<&Debt> {

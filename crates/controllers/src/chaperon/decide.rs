@@ -74,6 +74,8 @@ impl Action {
 pub(super) enum Note {
     /// The name is taken by a pod that no chaperon of that name controls.
     NameTaken,
+    /// The chaperon names no parent, so that nobody would ever look at its pod.
+    NoParent,
     /// The API server refuses the pod.
     Refused(String),
 }
@@ -82,6 +84,7 @@ impl Note {
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::NameTaken => "PodNameTaken",
+            Self::NoParent => "NoParent",
             Self::Refused(_) => keys::CANDIDATE_REFUSED,
         }
     }
@@ -93,6 +96,9 @@ impl fmt::Display for Note {
             Self::NameTaken => f.write_str(
                 "a pod of that name exists which this PodChaperon doesn't control; it is left alone",
             ),
+            Self::NoParent => {
+                write!(f, "the PodChaperon has no label {}: no pod is made for it", keys::PARENT_UID)
+            }
             Self::Refused(message) => f.write_str(message),
         }
     }
@@ -181,6 +187,9 @@ fn living(seen: &Observed<'_>, chaperon: Chaperon<'_>) -> Plan {
 }
 
 fn podless(seen: &Observed<'_>, chaperon: Chaperon<'_>) -> Plan {
+    if !chaperon.has_parent() {
+        return refused(seen, chaperon, Note::NoParent);
+    }
     if chaperon.waits_for_choice() {
         return Plan::default();
     }

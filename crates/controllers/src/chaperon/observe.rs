@@ -70,6 +70,16 @@ impl<'a> Chaperon<'a> {
             .map(String::as_str)
     }
 
+    /// Its pods are watched by this label.
+    pub(super) fn has_parent(self) -> bool {
+        self.0
+            .metadata
+            .labels
+            .iter()
+            .flatten()
+            .any(|(key, _)| key == keys::PARENT_UID)
+    }
+
     pub(super) fn is_reserved(self) -> bool {
         self.annotation(keys::IS_RESERVED) == Some(keys::TRUE)
     }

@@ -18,7 +18,8 @@ struct Case {
 
 fn chaperon(annotations: &Value) -> Value {
     json!({
-        "metadata": { "name": "web", "uid": "c1", "resourceVersion": "7", "annotations": annotations },
+        "metadata": { "name": "web", "uid": "c1", "resourceVersion": "7",
+            "labels": { keys::PARENT_UID: "u" }, "annotations": annotations },
         "spec": { "schedulerName": "admiralty-candidate" },
     })
 }
@@ -102,6 +103,19 @@ fn a_pod_that_is_made_only_after_the_choice_waits_for_it() {
         Case::new(Some(plain), None).action(),
         Some(Action::CreatePod)
     );
+}
+
+#[test]
+fn a_chaperon_without_parent_gets_no_pod_and_says_so() {
+    let mut orphan = numbered();
+    orphan["metadata"]["labels"] = json!({});
+    let mut case = Case::new(Some(orphan), None);
+    let Action::SayRefused(patch) = case.ends(&Outcome::Done) else {
+        panic!()
+    };
+    case.chaperon.as_mut().unwrap()["status"] = patch["status"].clone();
+    assert_eq!(case.ends(&Outcome::Done), Action::Tell(Note::NoParent));
+    assert_eq!(case.plan(), Plan::default());
 }
 
 #[test]

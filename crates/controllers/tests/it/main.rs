@@ -1,0 +1,6 @@
+//! Controllers and edges on real control planes, each under its own generated role.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
+
+mod chaperon;
+mod reserve;
+mod target;
