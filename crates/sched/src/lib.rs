@@ -148,7 +148,7 @@ pub use crate::plugin::{
 };
 pub use crate::pod_info::{Defect, IdentityError, PodInfo};
 pub use crate::profile::{Point, Profile, ProfileBuilder, ProfileError, Profiles, WeightedScore};
-pub use crate::queue::{Gate, Place, QueueConfig, QueueSize, QueuedPod};
+pub use crate::queue::{Arrivals, Gate, Place, QueueConfig, QueueSize, QueuedPod};
 pub use crate::requests::PodRequests;
 pub use crate::scheduler::{
     Aftermath, Assumed, Attempt, EvaluateError, EventNote, FailedCondition, Failure, PodChange,

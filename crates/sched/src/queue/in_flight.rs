@@ -42,13 +42,10 @@ impl InFlight {
         }
     }
 
-    /// Ends the pod's try, if it is being tried, and gives what happened since it began.
-    pub(super) fn take(&mut self, uid: &PodUid) -> Option<Vec<Happened>> {
+    /// What happened since the pod's try began; `None` if it isn't being tried.
+    pub(super) fn since(&self, uid: &PodUid) -> Option<impl Iterator<Item = &Happened>> {
         let since = *self.since.get(uid)?;
-        let from = (since - self.first) as usize;
-        let missed = self.events.iter().skip(from).cloned().collect();
-        self.finish(uid);
-        Some(missed)
+        Some(self.events.range((since - self.first) as usize..))
     }
 
     /// Ends the pod's try, and drops the events that no other pod needs.
@@ -82,12 +79,14 @@ mod tests {
         Happened::Event(Event::custom(name, None))
     }
 
-    fn names(happened: Option<Vec<Happened>>) -> Vec<String> {
-        let name = |h| match h {
+    fn names(flights: &mut InFlight, uid: &PodUid) -> Vec<String> {
+        let name = |h: &Happened| match h {
             Happened::Event(event) => event.to_string(),
             Happened::Activated(uid) => uid.to_string(),
         };
-        happened.unwrap().into_iter().map(name).collect()
+        let names = flights.since(uid).unwrap().map(name).collect();
+        flights.finish(uid);
+        names
     }
 
     #[test]
@@ -99,11 +98,11 @@ mod tests {
         flights.record(event("1"));
         flights.start(b.clone());
         flights.record(event("2"));
-        assert_eq!(names(flights.take(&a)), ["1", "2"]);
+        assert_eq!(names(&mut flights, &a), ["1", "2"]);
         assert_eq!(flights.events(), 1, "b needs only the second");
         flights.record(Happened::Activated(b.clone()));
-        assert_eq!(names(flights.take(&b)), ["2", "b"]);
+        assert_eq!(names(&mut flights, &b), ["2", "b"]);
         assert_eq!(flights.events(), 0);
-        assert!(flights.take(&b).is_none());
+        assert!(flights.since(&b).is_none());
     }
 }

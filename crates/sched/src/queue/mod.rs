@@ -6,6 +6,7 @@
 //! that plugins rejected, one for pods that failed by error), *unschedulable*, *gated*, or *in flight* (popped and
 //! not done). See kube-scheduler.md section 1.6 for the numbers.
 
+mod arrivals;
 mod backoff;
 mod heap;
 mod hints;
@@ -16,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::arrivals::Arrivals;
 pub use self::backoff::QueueConfig;
 use self::heap::Heap;
 use self::hints::{Hints, Worth};
@@ -88,6 +90,7 @@ pub struct Queue {
     in_flight: InFlight,
     pre_enqueue: BTreeMap<Arc<str>, Vec<Arc<dyn PreEnqueue>>>,
     hints: Hints,
+    arrivals: Arrivals,
     sequence: u64,
     next_unschedulable_flush: Moment,
 }
@@ -126,6 +129,7 @@ impl Queue {
                 .map(|profile| (profile.name().clone(), profile.pre_enqueues().to_vec()))
                 .collect(),
             hints: Hints::new(profiles),
+            arrivals: Arrivals::default(),
             sequence: 0,
             next_unschedulable_flush: Moment::ZERO + UNSCHEDULABLE_FLUSH,
         })
@@ -139,7 +143,7 @@ impl Queue {
         }
         self.sequence += 1;
         let queued = QueuedPod::new(pod, now, self.sequence);
-        self.activate_or_gate(queued)
+        self.activate_or_gate(queued, arrivals::ADDED)
     }
 
     /// Takes a newer version of a pod and the events that tell how it differs; adds it if it isn't here.
@@ -149,7 +153,7 @@ impl Queue {
             None => return self.add(pod, now),
             Some(Place::InFlight) => {
                 for change in changes {
-                    self.in_flight.record(Happened::Event(change.clone()));
+                    self.remember(change);
                 }
                 return Place::InFlight;
             }
@@ -165,7 +169,7 @@ impl Queue {
                 .map(|queued| self.hints.worth(queued, change));
             if let Some(worth @ (Worth::AfterBackoff | Worth::AtOnce)) = worth {
                 return match self.take_waiting(&uid) {
-                    Some(queued) => self.bring_back(queued, worth, now),
+                    Some(queued) => self.bring_back(queued, worth, &change.to_string(), now),
                     None => Place::Unschedulable,
                 };
             }
@@ -208,47 +212,65 @@ impl Queue {
 
     /// Brings a popped pod back. `queued.pod` must be its newest version.
     pub fn requeue(&mut self, mut queued: QueuedPod, outcome: Outcome, now: Moment) -> Place {
-        let missed = self.in_flight.take(&queued.pod.uid);
-        self.delete(&queued.pod.uid);
+        let uid = queued.pod.uid.clone();
+        self.delete(&uid);
         queued.queued_at = now;
-        let activated = missed
-            .iter()
-            .flatten()
-            .any(|happened| matches!(happened, Happened::Activated(uid) if *uid == queued.pod.uid));
         let (by, pending) = match outcome {
             Outcome::Rejected { by, pending } => (by, pending),
             Outcome::Failed => (BTreeSet::new(), BTreeSet::new()),
         };
-        let worth = if by.is_empty() && pending.is_empty() {
+        if by.is_empty() && pending.is_empty() {
             queued.consecutive_errors += 1;
-            Worth::AfterBackoff
         } else {
             queued.consecutive_errors = 0;
             queued.rejections += 1;
-            queued.rejected_by = by;
-            queued.pending_by = pending;
-            match &missed {
-                // Done already, so events may have been missed: don't wait for another.
-                None => Worth::AfterBackoff,
-                Some(missed) => self.worth_of_missed(&queued, missed),
-            }
-        };
+        }
+        queued.rejected_by = by;
+        queued.pending_by = pending;
+        let (worth, activated) = self.meanwhile(&queued);
+        self.in_flight.finish(&uid);
         if activated {
-            return self.activate_or_gate(queued);
+            return self.activate_or_gate(queued, arrivals::ACTIVATED);
         }
         if worth == Worth::Nothing {
-            self.unschedulable.insert(queued.pod.uid.clone(), queued);
+            self.arrivals
+                .count(Place::Unschedulable, arrivals::ATTEMPT_FAILED);
+            self.unschedulable.insert(uid, queued);
             return Place::Unschedulable;
         }
-        self.bring_back(queued, worth, now)
+        self.bring_back(queued, worth, arrivals::ATTEMPT_FAILED, now)
     }
 
-    fn worth_of_missed(&self, queued: &QueuedPod, missed: &[Happened]) -> Worth {
-        let worth = |happened: &Happened| match happened {
-            Happened::Event(event) => self.hints.worth(queued, event),
-            Happened::Activated(_) => Worth::Nothing,
+    /// What the events during a pod's try are worth to it, and whether somebody activated it.
+    fn meanwhile(&self, queued: &QueuedPod) -> (Worth, bool) {
+        let uid = &queued.pod.uid;
+        let Some(missed) = self.in_flight.since(uid) else {
+            // Done already, so events may have been missed: don't wait for another.
+            return (Worth::AfterBackoff, false);
         };
-        missed.iter().map(worth).max().unwrap_or(Worth::Nothing)
+        let mut best = if queued.failed_by_error() {
+            Worth::AfterBackoff
+        } else {
+            Worth::Nothing
+        };
+        let mut activated = false;
+        for happened in missed {
+            match happened {
+                Happened::Event(event) if best < Worth::AtOnce => {
+                    best = best.max(self.hints.worth(queued, event));
+                }
+                Happened::Event(_) => {}
+                Happened::Activated(other) => activated |= other == uid,
+            }
+        }
+        (best, activated)
+    }
+
+    /// Keeps an event for the pods in flight.
+    fn remember(&mut self, event: &Event) {
+        if self.hints.concerns_anybody(event) {
+            self.in_flight.record(Happened::Event(event.clone()));
+        }
     }
 
     /// Brings back the waiting pods that the event may help; how many left their place.
@@ -266,7 +288,7 @@ impl Queue {
         if !self.hints.concerns_anybody(event) {
             return 0;
         }
-        self.in_flight.record(Happened::Event(event.clone()));
+        self.remember(event);
         let helped = self
             .unschedulable
             .values()
@@ -275,12 +297,16 @@ impl Queue {
             .map(|queued| (queued.pod.uid.clone(), self.hints.worth(queued, event)))
             .filter(|(_, worth)| *worth != Worth::Nothing)
             .collect::<Vec<_>>();
+        if helped.is_empty() {
+            return 0;
+        }
+        let why = event.to_string();
         let mut moved = 0;
         for (uid, worth) in helped {
             let Some(queued) = self.take_waiting(&uid) else {
                 continue;
             };
-            let place = self.bring_back(queued, worth, now);
+            let place = self.bring_back(queued, worth, &why, now);
             moved += usize::from(place != Place::Gated);
         }
         moved
@@ -301,7 +327,7 @@ impl Queue {
             .remove(uid)
             .or_else(|| self.failed_backoff.remove(uid))
             .or_else(|| self.take_waiting(uid))?;
-        Some(self.activate_or_gate(queued))
+        Some(self.activate_or_gate(queued, arrivals::ACTIVATED))
     }
 
     /// Moves the pods whose time has come; how many.
@@ -320,6 +346,7 @@ impl Queue {
                 }
                 // PreEnqueue ran when the pod entered the backoff queue.
                 if let Some(queued) = heap.pop() {
+                    self.arrivals.count(Place::Active, arrivals::BACKOFF_OVER);
                     self.active.push(queued);
                     moved += 1;
                 }
@@ -345,7 +372,9 @@ impl Queue {
             let Some(queued) = self.take_waiting(&uid) else {
                 continue;
             };
-            moved += usize::from(self.bring_back(queued, Worth::AfterBackoff, now) != Place::Gated);
+            let why = arrivals::WAITED_TOO_LONG;
+            let place = self.bring_back(queued, Worth::AfterBackoff, why, now);
+            moved += usize::from(place != Place::Gated);
         }
         moved
     }
@@ -399,6 +428,11 @@ impl Queue {
         }
     }
 
+    /// How pods came to their places, for metrics.
+    pub const fn arrivals(&self) -> &Arrivals {
+        &self.arrivals
+    }
+
     fn take_waiting(&mut self, uid: &PodUid) -> Option<QueuedPod> {
         self.unschedulable
             .remove(uid)
@@ -425,55 +459,55 @@ impl Queue {
     }
 
     /// Moves a pod to the active queue if it may and needn't stay back.
-    fn bring_back(&mut self, queued: QueuedPod, worth: Worth, now: Moment) -> Place {
+    fn bring_back(&mut self, queued: QueuedPod, worth: Worth, why: &str, now: Moment) -> Place {
         let stays_back = worth != Worth::AtOnce && self.config.is_backing_off(&queued, now);
-        if !stays_back {
-            return self.activate_or_gate(queued);
-        }
-        match self.pass_gates(queued) {
-            Ok(queued) => {
-                let heap = if queued.failed_by_error() {
-                    &mut self.failed_backoff
-                } else {
-                    &mut self.rejected_backoff
-                };
-                heap.push(queued);
-                Place::Backoff
-            }
-            Err(place) => place,
-        }
+        let place = if stays_back {
+            Place::Backoff
+        } else {
+            Place::Active
+        };
+        self.put(queued, place, why)
     }
 
-    fn activate_or_gate(&mut self, queued: QueuedPod) -> Place {
-        match self.pass_gates(queued) {
-            Ok(queued) => {
-                self.active.push(queued);
-                Place::Active
-            }
-            Err(place) => place,
-        }
+    fn activate_or_gate(&mut self, queued: QueuedPod, why: &str) -> Place {
+        self.put(queued, Place::Active, why)
     }
 
-    /// Runs `PreEnqueue`, the plugin that gated the pod first; puts the pod away if one says no.
-    fn pass_gates(&mut self, mut queued: QueuedPod) -> Result<QueuedPod, Place> {
-        let last = queued.gate.take().map(|gate| gate.plugin);
+    /// Puts a pod into the active or the backoff queue, unless a gate holds it.
+    fn put(&mut self, mut queued: QueuedPod, place: Place, why: &str) -> Place {
+        queued.gate = self.gate(&queued);
+        let place = if queued.gate.is_some() {
+            Place::Gated
+        } else {
+            place
+        };
+        self.arrivals.count(place, why);
+        match place {
+            Place::Gated => {
+                self.gated.insert(queued.pod.uid.clone(), queued);
+            }
+            Place::Backoff if queued.failed_by_error() => self.failed_backoff.push(queued),
+            Place::Backoff => self.rejected_backoff.push(queued),
+            _ => self.active.push(queued),
+        }
+        place
+    }
+
+    /// Runs `PreEnqueue`, the plugin that gated the pod last time first, up to the first that says no.
+    fn gate(&self, queued: &QueuedPod) -> Option<Gate> {
+        let last = queued.gate.as_ref().map(|gate| gate.plugin);
         let plugins = self.pre_enqueue.get(&queued.pod.scheduler_name);
         let plugins = plugins.map(Vec::as_slice).unwrap_or_default();
         let (first, others): (Vec<_>, Vec<_>) = plugins
             .iter()
             .partition(|plugin| Some(plugin.name()) == last);
-        for plugin in first.into_iter().chain(others) {
-            if let Err(status) = plugin.pre_enqueue(&queued.pod) {
-                let plugin = plugin.name();
-                queued.gate = Some(Gate {
-                    plugin,
-                    status: status.by(plugin),
-                });
-                self.gated.insert(queued.pod.uid.clone(), queued);
-                return Err(Place::Gated);
-            }
-        }
-        Ok(queued)
+        first.into_iter().chain(others).find_map(|plugin| {
+            let (plugin, verdict) = (plugin.name(), plugin.pre_enqueue(&queued.pod));
+            verdict.err().map(|status| Gate {
+                plugin,
+                status: status.by(plugin),
+            })
+        })
     }
 }
 

@@ -388,6 +388,30 @@ fn updates_reach_the_pod_wherever_it_is() {
     );
 }
 
+#[test]
+fn arrivals_are_counted_by_place_and_event() {
+    let mut queue = queue();
+    add(&mut queue, "a", 0);
+    for _ in 0..2 {
+        let popped = queue.pop(at(0)).unwrap();
+        queue.requeue(popped, rejected(&["Nodes"]), at(0));
+        queue.on_event(&node_added(), at(0));
+    }
+    queue.flush(at(60_000));
+    queue.activate(&uid("a"));
+    let counts = queue
+        .arrivals()
+        .iter()
+        .map(|(place, event, count)| format!("{place:?} {event} {count}"));
+    let expected = [
+        "Active BackoffComplete 1",
+        "Active UnscheduledPodAdd 1",
+        "Backoff NodeAdd 2",
+        "Unschedulable ScheduleAttemptFailure 2",
+    ];
+    assert_eq!(counts.collect::<Vec<_>>(), expected);
+}
+
 /// Something that happens to a queue.
 #[derive(Clone, Debug)]
 enum Op {

@@ -27,7 +27,7 @@ use crate::names::{ObjectKey, PodUid};
 use crate::nominator::Nominator;
 use crate::pod_info::{IdentityError, PodInfo};
 use crate::profile::{Profile, ProfileError, Profiles};
-use crate::queue::{Gate, Place, Queue, QueueConfig, QueueSize, QueuedPod};
+use crate::queue::{Arrivals, Gate, Place, Queue, QueueConfig, QueueSize, QueuedPod};
 use crate::snapshot::Snapshot;
 use crate::state::CycleState;
 use crate::status::{PluginError, Status, Verdict};
@@ -201,6 +201,11 @@ impl Scheduler {
     /// How many pods are where in the queue, for metrics.
     pub fn queue_size(&self) -> QueueSize {
         self.queue.size()
+    }
+
+    /// How pods came to their places in the queue, for metrics.
+    pub const fn arrivals(&self) -> &Arrivals {
+        self.queue.arrivals()
     }
 
     /// How much the cache holds, for metrics.
