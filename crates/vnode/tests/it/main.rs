@@ -1,0 +1,11 @@
+//! Virtual nodes on real control planes, under their own generated role.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "these are tests"
+)]
+
+mod bench;
+mod life;
+mod removal;
