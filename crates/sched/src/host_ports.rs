@@ -62,3 +62,63 @@ pub(crate) fn wanted(spec: &PodSpec) -> Vec<HostPort> {
         .filter_map(HostPort::wanted)
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{Container, ContainerPort, PodSpec};
+
+    use super::{HostPort, wanted};
+
+    fn port(host_port: i32, host_ip: &str, protocol: &str) -> ContainerPort {
+        let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        ContainerPort {
+            container_port: 1,
+            host_port: Some(host_port),
+            host_ip: text(host_ip),
+            protocol: text(protocol),
+            ..ContainerPort::default()
+        }
+    }
+
+    fn container(ports: Vec<ContainerPort>, restart_policy: Option<&str>) -> Container {
+        Container {
+            ports: Some(ports),
+            restart_policy: restart_policy.map(Into::into),
+            ..Container::default()
+        }
+    }
+
+    #[test]
+    fn app_containers_and_sidecars_want_ports() {
+        let spec = PodSpec {
+            containers: vec![container(vec![port(80, "", ""), port(0, "", "")], None)],
+            init_containers: Some(vec![
+                container(vec![port(81, "", "UDP")], Some("Always")),
+                container(vec![port(82, "", "")], None),
+            ]),
+            ..PodSpec::default()
+        };
+        let ports = wanted(&spec)
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>();
+        assert_eq!(ports, ["0.0.0.0:80/TCP", "0.0.0.0:81/UDP"]);
+    }
+
+    #[test]
+    fn what_conflicts() {
+        let one = |number, ip, protocol| HostPort::wanted(&port(number, ip, protocol)).unwrap();
+        for (other, conflicts) in [
+            (one(80, "10.0.0.1", "TCP"), true),
+            (one(80, "10.0.0.2", "TCP"), false),
+            (one(80, "", ""), true),
+            (one(80, "0.0.0.0", "TCP"), true),
+            (one(80, "", "UDP"), false),
+            (one(81, "", "TCP"), false),
+        ] {
+            let this = one(80, "10.0.0.1", "");
+            assert_eq!(this.conflicts(&other), conflicts, "{other}");
+            assert_eq!(other.conflicts(&this), conflicts, "{other}");
+        }
+    }
+}

@@ -116,3 +116,47 @@ pub struct Zone {
     /// The zone in it; empty if the node has no such label.
     pub zone: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::test_objects::node;
+
+    #[test]
+    fn zones_come_from_either_label() {
+        let zone = |builder: crate::test_objects::NodeBuilder| {
+            let zone = builder.object().zone();
+            format!("{}/{}", zone.region, zone.zone)
+        };
+        let stable = node("n")
+            .label("topology.kubernetes.io/region", "r")
+            .label("topology.kubernetes.io/zone", "z")
+            .label("failure-domain.beta.kubernetes.io/zone", "old");
+        assert_eq!(zone(stable), "r/z");
+        assert_eq!(
+            zone(node("n").label("failure-domain.beta.kubernetes.io/zone", "old")),
+            "/old"
+        );
+        assert_eq!(zone(node("n")), "/");
+    }
+
+    #[test]
+    fn malformed_fields_are_told_and_the_rest_counts() {
+        let node = node("n")
+            .allocatable("cpu", "4 cores")
+            .allocatable("memory", "1Ki")
+            .taint("a", "", "NoSchedule")
+            .taint("b", "", "Sometimes")
+            .object();
+        let defects = node
+            .defects()
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>();
+        let expected = [
+            "status.allocatable[cpu] has an unknown suffix",
+            "spec.taints[1] has an unknown effect or operator",
+        ];
+        assert_eq!(defects, expected);
+        assert_eq!((node.allocatable.memory, node.taints.len()), (1024, 1));
+    }
+}

@@ -118,3 +118,148 @@ impl PodAffinityTerms {
         Ok(terms)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1 as core;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+
+    use super::{PodAffinityTerm, PodAffinityTerms};
+    use crate::labels::{Labels, RequirementError};
+
+    fn labels(pairs: &[(&str, &str)]) -> Labels {
+        pairs
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect()
+    }
+
+    fn selector(pairs: &[(&str, &str)]) -> LabelSelector {
+        LabelSelector {
+            match_labels: Some(labels(pairs)),
+            match_expressions: None,
+        }
+    }
+
+    #[test]
+    fn which_pods_a_term_means() {
+        let web = || Some(selector(&[("app", "web")]));
+        let term = |namespaces: &[&str], namespace_selector, label_selector| {
+            let term = core::PodAffinityTerm {
+                namespaces: Some(namespaces.iter().map(|n| (*n).to_owned()).collect()),
+                namespace_selector,
+                label_selector,
+                ..core::PodAffinityTerm::default()
+            };
+            PodAffinityTerm::parse(&term, "own").unwrap()
+        };
+        for (what, term, namespace, app, matches) in [
+            (
+                "own namespace by default",
+                term(&[], None, web()),
+                "own",
+                "web",
+                true,
+            ),
+            (
+                "no other by default",
+                term(&[], None, web()),
+                "other",
+                "web",
+                false,
+            ),
+            ("named", term(&["other"], None, web()), "other", "web", true),
+            (
+                "own must be named then",
+                term(&["other"], None, web()),
+                "own",
+                "web",
+                false,
+            ),
+            (
+                "by label",
+                term(&[], Some(selector(&[("team", "x")])), web()),
+                "other",
+                "web",
+                true,
+            ),
+            (
+                "own isn't meant then",
+                term(&[], Some(selector(&[("team", "y")])), web()),
+                "own",
+                "web",
+                false,
+            ),
+            (
+                "an empty selector means all",
+                term(&[], Some(selector(&[])), web()),
+                "other",
+                "web",
+                true,
+            ),
+            ("labels differ", term(&[], None, web()), "own", "db", false),
+            (
+                "no selector matches nothing",
+                term(&[], None, None),
+                "own",
+                "web",
+                false,
+            ),
+        ] {
+            let found = term.matches(
+                namespace,
+                &labels(&[("team", "x")]),
+                &labels(&[("app", app)]),
+            );
+            assert_eq!(found, matches, "{what}");
+        }
+    }
+
+    #[test]
+    fn each_list_goes_to_its_place_and_a_bad_selector_is_told() {
+        let term = |key: &str| core::PodAffinityTerm {
+            topology_key: key.into(),
+            ..Default::default()
+        };
+        let weighted = |key: &str| core::WeightedPodAffinityTerm {
+            weight: 7,
+            pod_affinity_term: term(key),
+        };
+        let mut affinity = core::Affinity {
+            pod_affinity: Some(core::PodAffinity {
+                required_during_scheduling_ignored_during_execution: Some(vec![term("a")]),
+                preferred_during_scheduling_ignored_during_execution: Some(vec![weighted("b")]),
+            }),
+            pod_anti_affinity: Some(core::PodAntiAffinity {
+                required_during_scheduling_ignored_during_execution: Some(vec![term("c")]),
+                preferred_during_scheduling_ignored_during_execution: Some(vec![weighted("d")]),
+            }),
+            node_affinity: None,
+        };
+        let terms = PodAffinityTerms::parse(&affinity, "own").unwrap();
+        let keys = [
+            &terms.required[0].topology_key,
+            &terms.preferred[0].term.topology_key,
+            &terms.required_anti[0].topology_key,
+            &terms.preferred_anti[0].term.topology_key,
+        ];
+        assert_eq!(keys, ["a", "b", "c", "d"]);
+        assert_eq!(terms.preferred[0].weight, 7);
+
+        let mut bad = term("a");
+        bad.label_selector = Some(LabelSelector {
+            match_labels: None,
+            match_expressions: Some(vec![LabelSelectorRequirement {
+                key: "k".into(),
+                operator: "Near".into(),
+                values: None,
+            }]),
+        });
+        affinity
+            .pod_affinity
+            .get_or_insert_default()
+            .required_during_scheduling_ignored_during_execution = Some(vec![bad]);
+        let error = PodAffinityTerms::parse(&affinity, "own").unwrap_err();
+        assert_eq!(error, RequirementError::Operator("Near".into()));
+    }
+}

@@ -60,13 +60,9 @@ impl ResourceName {
     }
 }
 
-/// Whether a scalar's name is that of an extended resource (a domain that isn't `kubernetes.io`'s).
+/// Whether a scalar's name is that of an extended resource: it has a domain, and not one of Kubernetes' own.
 pub fn is_extended(name: &str) -> bool {
-    name.split_once('/').is_some_and(|(domain, _)| {
-        domain != "kubernetes.io"
-            && !domain.ends_with(".kubernetes.io")
-            && !domain.starts_with("requests.")
-    })
+    name.contains('/') && !name.contains("kubernetes.io/") && !name.starts_with("requests.")
 }
 
 /// Amounts of all resources. Sums saturate instead of overflowing.

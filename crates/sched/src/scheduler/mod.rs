@@ -153,7 +153,8 @@ impl Scheduler {
     /// as if the pod itself weren't there.
     pub fn recheck(&mut self, uid: &PodUid) -> Verdict {
         let snapshot = self.cache.snapshot();
-        let Some((pod, node)) = self.cache.pod(uid) else {
+        let held = self.cache.pod(uid).filter(|_| self.cache.is_assumed(uid));
+        let Some((pod, node)) = held else {
             return Err(Status::error(format!("pod {uid} isn't assumed")));
         };
         let (pod, node) = (pod.clone(), node.clone());
