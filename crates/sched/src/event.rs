@@ -1,5 +1,5 @@
 //! Owns cluster events as the queue sees them: what changed, how, and the objects before and after.
-//! Knows nothing of watches (see [`crate::scheduler`]) and of who is interested (see [`crate::queue`]).
+//! Knows nothing of watches and of who is interested (see [`crate::queue`]).
 
 use std::any::Any;
 use std::fmt;

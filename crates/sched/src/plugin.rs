@@ -135,10 +135,11 @@ pub enum Nomination {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PostFiltered {
-    /// What becomes of the nomination; the last plugin that doesn't say [`Nomination::Keep`] counts.
+    /// What becomes of the nomination. Of several plugins that couldn't help, the last that doesn't say
+    /// [`Nomination::Keep`] counts.
     pub nomination: Nomination,
-    /// Whether it helped. `Ok`, *unresolvable* and errors end the point; an *unschedulable* rejection lets
-    /// the next plugin try. Its reasons are appended to the report.
+    /// Whether it helped. An *unschedulable* rejection lets the next plugin try; anything else ends the point
+    /// and is all that the report says of it.
     pub verdict: Verdict,
 }
 

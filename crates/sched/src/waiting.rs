@@ -77,7 +77,7 @@ pub enum PermitState {
     Rejected(Status),
 }
 
-/// All pods held at Permit. An entry stays until [`WaitingPods::take`], so that an answer that comes before
+/// All pods held at Permit. An entry stays until its binding starts or fails, so that an answer that comes before
 /// anybody waits for it isn't lost.
 #[derive(Clone, Debug, Default)]
 pub struct WaitingPods {

@@ -54,11 +54,7 @@ pub(crate) fn choose(
     match find(cx, state, pod, size, start, ties) {
         Ok(choice) => Ok(choice),
         Err(Stop::Unfit(mut diagnosis)) => {
-            let nomination =
-                post_filter(cx, state, pod, &mut diagnosis).map_err(|error| NoChoice {
-                    cause: error.into(),
-                    nomination: Nomination::Clear,
-                })?;
+            let nomination = post_filter(cx, state, pod, &mut diagnosis);
             Err(NoChoice {
                 cause: Cause::Unfit(diagnosis),
                 nomination,
@@ -121,12 +117,14 @@ fn best(totals: &[i64], ties: &mut dyn TieBreaker) -> usize {
     places.nth(pick).map_or(0, |(at, _)| at)
 }
 
+/// Looks for help, and adds what was said to the report. The pod stays unschedulable in any case, even if a
+/// plugin fails.
 fn post_filter(
     cx: &Context<'_>,
     state: &mut CycleState,
     pod: &PodInfo,
     diagnosis: &mut Diagnosis,
-) -> Result<Nomination, PluginError> {
+) -> Nomination {
     let mut said = Vec::new();
     let mut nomination = Nomination::Keep;
     for plugin in cx.profile().post_filters() {
@@ -134,22 +132,27 @@ fn post_filter(
             nomination: wanted,
             verdict,
         } = plugin.post_filter(cx, state, pod, &diagnosis.statuses);
-        if wanted != Nomination::Keep {
-            nomination = wanted;
-        }
         match verdict {
-            Ok(()) => break,
-            Err(Status::Rejected(rejection)) => {
+            Err(Status::Rejected(rejection)) if rejection.resolvable() => {
                 said.push(rejection.to_string());
-                if !rejection.resolvable() {
-                    break;
+                if wanted != Nomination::Keep {
+                    nomination = wanted;
                 }
             }
-            Err(Status::Error(error)) => return Err(error.by(plugin.name())),
+            // The others end the point, and speak for it alone.
+            Ok(()) => return wanted,
+            Err(Status::Rejected(rejection)) => {
+                diagnosis.post_filter = Some(rejection.to_string());
+                return wanted;
+            }
+            Err(Status::Error(error)) => {
+                diagnosis.post_filter = Some(error.by(plugin.name()).to_string());
+                return Nomination::Keep;
+            }
         }
     }
     diagnosis.post_filter = (!said.is_empty()).then(|| said.join(", "));
-    Ok(nomination)
+    nomination
 }
 
 #[cfg(test)]

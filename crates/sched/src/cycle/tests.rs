@@ -451,14 +451,15 @@ fn post_filters_run_until_one_helps_or_none_can() {
         })
     };
     let unfit = || profile().filter(Arc::new(only("F", &[], "no")));
+    let fails = || {
+        post("Fails", &log, || {
+            PostFiltered::no_help(Nomination::Clear, Status::error("leak"))
+        })
+    };
     let n0 = Nomination::Set(NodeName::from("n0"));
+    let failed = " plugin \"Fails\" failed: leak";
     for (builder, ran, tail, nomination) in [
-        (
-            unfit().post_filter(soft()).post_filter(helps()),
-            2,
-            " no claims",
-            n0,
-        ),
+        (unfit().post_filter(soft()).post_filter(helps()), 2, "", n0),
         (
             unfit().post_filter(hard()).post_filter(helps()),
             1,
@@ -468,13 +469,19 @@ fn post_filters_run_until_one_helps_or_none_can() {
         (
             unfit().post_filter(soft()).post_filter(hard()),
             2,
-            " no claims, never",
+            " never",
             Nomination::Clear,
         ),
         (
             unfit().post_filter(soft()),
             1,
             " no claims",
+            Nomination::Keep,
+        ),
+        (
+            unfit().post_filter(fails()).post_filter(helps()),
+            1,
+            failed,
             Nomination::Keep,
         ),
     ] {

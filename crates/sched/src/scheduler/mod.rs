@@ -117,7 +117,7 @@ impl Scheduler {
         self.queue.activate(uid)
     }
 
-    /// Something happened that plugins registered for as [`EventResource::Custom`] of this name; how many pods
+    /// Something happened that plugins registered for as [`Custom`](crate::EventResource::Custom) of this name; how many pods
     /// it brought back.
     pub fn custom_event(
         &mut self,
