@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::QueuedPod;
-use crate::event::{Event, EventKind, Hint};
+use crate::event::{Event, EventKind, EventResource, Hint};
 use crate::plugin::EnqueueExtensions;
 use crate::profile::Profiles;
 use crate::status::PluginName;
@@ -70,6 +70,10 @@ impl Hints {
     pub(super) fn worth(&self, queued: &QueuedPod, event: &Event) -> Worth {
         if event.is_wildcard() {
             return Worth::AfterBackoff;
+        }
+        let targeted = event.kind.resource == EventResource::TargetPod;
+        if targeted && !event.is_about(&queued.pod.uid) {
+            return Worth::Nothing;
         }
         if let Some(gate) = &queued.gate {
             return self.asks(gate.plugin, queued, event, Worth::AfterBackoff);

@@ -52,7 +52,7 @@ pub enum Place {
 /// How a try ended, for a pod that comes back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Plugins rejected it. With no plugin named, it counts as an error.
+    /// Plugins rejected it. Counts as an error if no plugin is named, or if the pod was done already.
     Rejected {
         /// Whose events bring it back.
         by: BTreeSet<PluginName>,
@@ -219,7 +219,10 @@ impl Queue {
             Outcome::Rejected { by, pending } => (by, pending),
             Outcome::Failed => (BTreeSet::new(), BTreeSet::new()),
         };
-        if by.is_empty() && pending.is_empty() {
+        // A pod that was done can't wait for an event, since it may have missed it; and it must not be taken
+        // early by an idle scheduler, which would try it again and again without a pause.
+        let done = !self.in_flight.contains(&uid);
+        if done || (by.is_empty() && pending.is_empty()) {
             queued.consecutive_errors += 1;
         } else {
             queued.consecutive_errors = 0;
@@ -245,7 +248,6 @@ impl Queue {
     fn meanwhile(&self, queued: &QueuedPod) -> (Worth, bool) {
         let uid = &queued.pod.uid;
         let Some(missed) = self.in_flight.since(uid) else {
-            // Done already, so events may have been missed: don't wait for another.
             return (Worth::AfterBackoff, false);
         };
         let mut best = if queued.failed_by_error() {

@@ -158,6 +158,12 @@ fn after_done_a_rejection_waits_for_nothing() {
         queue.requeue(popped, rejected(&["Nodes"]), at(0)),
         Place::Backoff
     );
+    assert!(
+        queue.pop(at(500)).is_none(),
+        "not even by an idle scheduler before its time"
+    );
+    queue.flush(at(2000));
+    assert_eq!(queue.place(&uid("a")), Some(Place::Active));
 }
 
 #[test]
@@ -385,6 +391,33 @@ fn updates_reach_the_pod_wherever_it_is() {
         waiting.update(labelled(), &[], at(9000)),
         Place::Active,
         "unknown: added"
+    );
+}
+
+#[test]
+fn what_a_pod_changes_in_itself_is_nothing_to_others() {
+    let wants = Fake::new("Labels").set(|fake| {
+        fake.events = vec![EventKind::new(
+            EventResource::Pod,
+            Actions::UPDATE_POD_LABEL,
+        )];
+    });
+    let profile = profile().filter(Arc::new(wants)).build().unwrap();
+    let mut queue = Queue::new(&Profiles::new([profile]).unwrap(), QueueConfig::default()).unwrap();
+    for name in ["a", "b"] {
+        add(&mut queue, name, 0);
+    }
+    let (a, b) = (queue.pop(at(0)).unwrap(), queue.pop(at(0)).unwrap());
+    let change = Actions::UPDATE_POD_LABEL;
+    let event = Event::pod(EventResource::TargetPod, change, None, Some(a.pod.clone()));
+    queue.update(a.pod.clone(), &[event], at(0));
+    assert_eq!(
+        queue.requeue(a, rejected(&["Labels"]), at(0)),
+        Place::Backoff
+    );
+    assert_eq!(
+        queue.requeue(b, rejected(&["Labels"]), at(0)),
+        Place::Unschedulable
     );
 }
 

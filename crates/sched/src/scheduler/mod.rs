@@ -189,6 +189,12 @@ impl Scheduler {
         self.queue.waiting(uid).and_then(QueuedPod::gate)
     }
 
+    /// The pods that wait for an event, then the gated ones, each by UID; with who rejected them, for metrics and
+    /// explanations.
+    pub fn unschedulable_pods(&self) -> impl Iterator<Item = &QueuedPod> {
+        self.queue.unschedulable()
+    }
+
     /// A pod without a node, as last seen.
     pub fn pending_pod(&self, uid: &PodUid) -> Option<&Arc<PodInfo>> {
         self.pending.get(uid)
