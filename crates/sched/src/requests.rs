@@ -1,4 +1,4 @@
-//! Owns the sum of what a pod asks for (kube-scheduler.md section 2.1): containers, init containers,
+//! Owns the sum of what a pod asks for as kube-scheduler 1.36 does: containers, init containers,
 //! sidecars, pod-level resources, overhead, in-place resize. Knows nothing of nodes.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 //! Owns the report of a cycle that found no node: which plugin rejected which node and why, and the text that
-//! users read (kube-scheduler.md section 4.3, byte for byte). Knows nothing of how nodes are searched.
+//! users and their tools read, byte for byte as kube-scheduler writes it. Knows nothing of how nodes are searched.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -24,7 +24,7 @@ pub(crate) enum SearchSize {
 }
 
 impl SearchSize {
-    /// How many feasible nodes of `nodes` are sought (kube-scheduler.md section 1.8).
+    /// How many feasible nodes of `nodes` are sought (`numFeasibleNodesToFind` of kube-scheduler).
     pub(crate) fn wanted(self, nodes: usize) -> usize {
         const MIN_NODES: usize = 100;
         const MIN_PERCENTAGE: usize = 5;

@@ -1,4 +1,4 @@
-//! The plugins, one a file, each with its reasons, its events and its hints, exact to kube-scheduler.md section 2.
+//! The plugins, one a file, each with its reasons, its events and its hints, as in kube-scheduler 1.36.
 //! Knows nothing of the profiles that use them, except for the stock one.
 
 mod default_binder;

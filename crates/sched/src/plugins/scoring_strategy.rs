@@ -1,5 +1,5 @@
 //! Owns the strategies by which `NodeResourcesFit` ranks nodes: least allocated, most allocated, or a shape over
-//! utilization (kube-scheduler.md section 2.2). Integers throughout. Knows nothing of pods and nodes.
+//! utilization. Integers throughout. Knows nothing of pods and nodes.
 
 use thiserror::Error;
 

@@ -1,4 +1,5 @@
-//! Owns how long pods stay back (kube-scheduler.md section 1.6). Knows nothing of where they are kept meanwhile.
+//! Owns how long pods stay back, with the numbers of kube-scheduler 1.36. Knows nothing of where they are kept
+//! meanwhile.
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@
 //!
 //! A pod is in exactly one place: *active* (a heap by `QueueSort`), *backoff* (two heaps by expiry: one for pods
 //! that plugins rejected, one for pods that failed by error), *unschedulable*, *gated*, or *in flight* (popped and
-//! not done). See kube-scheduler.md section 1.6 for the numbers.
+//! not done). Places, numbers and hints are those of kube-scheduler 1.36.
 
 mod arrivals;
 mod backoff;
