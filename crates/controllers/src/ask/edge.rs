@@ -40,6 +40,9 @@ use crate::{
 
 /// A ranking is made anew after this, so that a wave is widened by what is known then.
 const RANKING_LASTS: Duration = Duration::from_millis(500);
+/// The scheduler follows nodes by a watch of its own, which may be slower than ours: a ranking made on a change of a
+/// node is made again, after pauses that double up to this.
+const RANKED_AGAIN: Duration = Duration::from_mins(1);
 /// A target that answered within this is trusted to answer a wave of one.
 const LATELY: Duration = Duration::from_secs(60);
 
@@ -79,6 +82,8 @@ pub(super) struct Edge {
     places: BTreeMap<String, Place>,
     reach: BTreeMap<String, Reach>,
     timers: Timers<String>,
+    /// When to rank again for all pods without a place, and the pause before that.
+    look_again: (Duration, Duration),
     dirty: BTreeSet<String>,
     finished: mpsc::UnboundedSender<Finished>,
     answers: mpsc::UnboundedReceiver<Finished>,
@@ -103,6 +108,7 @@ impl Edge {
             places: BTreeMap::new(),
             reach: BTreeMap::new(),
             timers: Timers::default(),
+            look_again: (RANKED_AGAIN, RANKED_AGAIN),
             dirty: BTreeSet::new(),
             finished,
             answers,
@@ -138,7 +144,9 @@ impl Edge {
         let leadership = self.parts.leadership.clone();
         let mut leads = leadership.is_leader();
         loop {
-            let wake_at = self.timers.next().map(|at| self.started + at);
+            let again = self.look_again.0;
+            let next = self.timers.next().map_or(again, |at| at.min(again));
+            let wake_at = Some(self.started + next);
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return,
@@ -174,8 +182,15 @@ impl Edge {
             {
                 gate.release();
             }
-            while let Some(uid) = self.timers.pop(self.started.elapsed()) {
+            let now = self.started.elapsed();
+            while let Some(uid) = self.timers.pop(now) {
                 self.dirty.insert(uid);
+            }
+            let (again, pause) = self.look_again;
+            if now >= again {
+                let pause = (pause * 2).min(RANKED_AGAIN);
+                self.look_again = (now + pause, pause);
+                self.rank_again();
             }
             if leads && leadership.is_leader() {
                 for uid in std::mem::take(&mut self.dirty) {
@@ -266,7 +281,12 @@ impl Edge {
             .unwrap_or_default();
         let place = self.places.entry(name).or_default();
         place.shapes = shapes;
-        // A node that came, went or changed may suit pods that nobody takes.
+        self.look_again = (self.started.elapsed() + RANKING_LASTS, RANKING_LASTS);
+        self.rank_again();
+    }
+
+    /// A node that came, went or changed may suit pods that nobody takes.
+    fn rank_again(&mut self) {
         for (uid, proxy) in &mut self.proxies {
             if proxy.view.node_name.is_none() {
                 proxy.ranked_at = None;
@@ -429,7 +449,9 @@ impl Edge {
         }
         if let Some(note) = tell {
             let (pod, note) = (&proxy.pod, note.to_string());
-            self.parts.scheduling.record(pod, EventType::Warning, "Waiting", "Scheduling", note);
+            self.parts
+                .scheduling
+                .record(pod, EventType::Warning, "Waiting", "Scheduling", note);
         }
         match choice {
             ChoiceFate::Undecided => {}

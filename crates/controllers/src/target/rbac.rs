@@ -52,3 +52,32 @@ pub const NEEDS: &[Need] = &[
     summaries("list"),
     summaries("watch"),
 ];
+
+/// What the source's components need when their own cluster is a target (`self: true`): there they act as themselves,
+/// and no Source gives them what [`NEEDS`] asks for.
+pub const SELF_TARGET_RULES: &[Rule] = &[
+    Rule::cluster(
+        &[GROUP],
+        &["podchaperons"],
+        &["get", "list", "watch", "create", "patch", "delete"],
+    ),
+    Rule::cluster(&[""], &["pods"], &["list"]),
+    Rule::cluster(&[GROUP], &["clustersummaries"], &["get", "list", "watch"]),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_may_do_in_itself_what_it_needs_in_targets() {
+        for need in NEEDS {
+            let given = SELF_TARGET_RULES.iter().any(|rule| {
+                rule.groups.contains(&need.group)
+                    && rule.resources.contains(&need.resource)
+                    && rule.verbs.contains(&need.verb)
+            });
+            assert!(given, "{need:?}");
+        }
+    }
+}

@@ -25,6 +25,7 @@ pub(crate) const RULES: &[&[Rule]] = &[
     pilotage_clusters::rbac::RULES,
     pilotage_vnode::rbac::RULES,
     target::rbac::RULES,
+    target::rbac::SELF_TARGET_RULES,
     feedback::rbac::RULES,
     source::rbac::RULES,
     chaperon::rbac::RULES,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pilotage_clusters::{Registry, TargetArgs, cluster_uid, identity};
-use pilotage_controllers::ask;
+use pilotage_controllers::{ask, target};
 use pilotage_proxy::{board::Board, profile::profiles};
 use pilotage_runtime::args::LeaseArgs;
 use pilotage_runtime::lease::{self, unique_identity};
@@ -17,6 +17,7 @@ use crate::process::{Process, ProcessArgs};
 /// The rules of its components.
 pub(crate) const RULES: &[&[Rule]] = &[
     ask::rbac::RULES,
+    target::rbac::SELF_TARGET_RULES,
     identity::RULES,
     lease::RULES,
     pilotage_clusters::rbac::RULES,
