@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 
 /// Label of everything that we made.
 pub(crate) const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "pilotage");
+/// Reason of a Ready condition: bound to a role that doesn't exist.
+pub(crate) const ROLE_MISSING: &str = "RoleMissing";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Names of the roles that sources are bound to.
@@ -436,7 +438,7 @@ fn ready(observed: &Observed<'_>, nobody: bool) -> ConditionState {
         let roles = observed.missing_roles.join(" and ");
         return of(
             false,
-            "RoleMissing",
+            ROLE_MISSING,
             format!("bound, but without effect: there is no ClusterRole {roles}"),
         );
     }

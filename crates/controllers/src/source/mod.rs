@@ -35,6 +35,8 @@ use decide::{BindingKey, MANAGED_BY, Roles, SourceKey, SourceObject};
 
 /// Pause after a failure.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(2)).spread(0.3);
+/// A role that isn't there yet is looked for again: roles aren't watched.
+const ROLE_RETRY: Duration = Duration::from_secs(15);
 /// After this long everything is looked at again: accounts and roles that aren't ours aren't watched.
 const RESYNC: Duration = Duration::from_mins(5);
 
@@ -85,6 +87,14 @@ enum Item {
     Source(SourceKey),
     /// All Sources: something changed that isn't known to belong to one.
     Everything,
+}
+
+/// How a turn ended that didn't fail.
+enum Settled {
+    /// Nothing is left to do until something changes.
+    Yes,
+    /// A role is missing whose coming nobody will tell.
+    LacksRole,
 }
 
 struct Controller {
@@ -234,20 +244,21 @@ impl Controller {
             // What a Source owns goes with it; what it can't own is swept up.
             _ => self.sweep(&key).await,
         };
-        if let Err(error) = outcome {
-            tracing::warn!(?key, %error, "the identity of a source is not as it should be");
-            let failures = failures + 1;
-            self.due.insert(
-                key,
-                (Instant::now() + BACKOFF.delay(failures, dice()), failures),
-            );
-        }
+        let (failures, pause) = match outcome {
+            Ok(Settled::Yes) => return,
+            Ok(Settled::LacksRole) => (0, ROLE_RETRY),
+            Err(error) => {
+                tracing::warn!(?key, %error, "the identity of a source is not as it should be");
+                (failures + 1, BACKOFF.delay(failures + 1, dice()))
+            }
+        };
+        self.due.insert(key, (Instant::now() + pause, failures));
     }
 
-    async fn keep(&self, source: &SourceObject) -> Result<(), ActError> {
+    async fn keep(&self, source: &SourceObject) -> Result<Settled, ActError> {
         let ready = match self.apply(source).await {
             Ok(ready) => ready,
-            Err(ActError::NotLeader) => return Ok(()),
+            Err(ActError::NotLeader) => return Ok(Settled::Yes),
             Err(error) => {
                 let failed = ConditionState {
                     type_: types::READY,
@@ -259,7 +270,13 @@ impl Controller {
                 return Err(error);
             }
         };
-        self.report(source, ready).await
+        let lacks_role = ready.reason == decide::ROLE_MISSING;
+        self.report(source, ready).await?;
+        Ok(if lacks_role {
+            Settled::LacksRole
+        } else {
+            Settled::Yes
+        })
     }
 
     async fn apply(&self, source: &SourceObject) -> Result<ConditionState, ActError> {
@@ -292,7 +309,7 @@ impl Controller {
     }
 
     /// Deletes bindings whose Source is gone and could not own them.
-    async fn sweep(&self, key: &SourceKey) -> Result<(), ActError> {
+    async fn sweep(&self, key: &SourceKey) -> Result<Settled, ActError> {
         let left: Vec<Arc<ClusterRoleBinding>> = self
             .cluster_role_bindings
             .filter(|binding| SourceKey::marked(&binding.metadata).as_ref() == Some(key));
@@ -320,7 +337,7 @@ impl Controller {
             };
             self.actor.delete_binding(&binding, uid.clone()).await?;
         }
-        Ok(())
+        Ok(Settled::Yes)
     }
 
     async fn live_uid(&self, key: &SourceKey) -> Result<Option<String>, CallError> {

@@ -4,3 +4,6 @@
 mod chaperon;
 mod reserve;
 mod target;
+mod conditions;
+mod identity;
+mod summary;
