@@ -143,9 +143,9 @@ impl ReadContainers {
         for (init, sidecar) in &self.inits {
             let own = amount(init);
             if *sidecar {
+                // Its own start needs no more than what runs in the end, which it is part of.
                 running.add(&own);
                 sidecars.add(&own);
-                starting.raise_to(&sidecars);
             } else {
                 let mut needed = sidecars.clone();
                 needed.add(&own);

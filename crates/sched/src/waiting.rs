@@ -313,6 +313,16 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_taken_out_has_no_deadline() {
+        let minute = Duration::from_mins(1);
+        let (mut waiting, uid) = held(&[("A", minute)]);
+        assert!(waiting.take(&uid).is_some());
+        assert_eq!(waiting.next_deadline(), None);
+        waiting.expire(at(60));
+        assert!(waiting.take_resolved().is_empty());
+    }
+
+    #[test]
     fn durations_as_go_writes_them() {
         for (millis, text) in [
             (0, "0s"),

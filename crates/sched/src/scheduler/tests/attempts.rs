@@ -209,6 +209,30 @@ fn a_nomination_holds_room_until_its_pod_comes_or_goes() {
     scheduler.bound(placed, at(5));
 }
 
+#[test]
+fn a_nomination_ends_when_its_pod_has_a_node() {
+    for by_us in [true, false] {
+        let mut scheduler = stock();
+        let expected = || {
+            pod("expected")
+                .priority(5)
+                .request("cpu", "3")
+                .nominated("n")
+        };
+        add(&mut scheduler, expected());
+        if by_us {
+            let placed = assumed(&mut scheduler);
+            scheduler.bound(placed, at(0));
+        } else {
+            add(&mut scheduler, expected().on("n"));
+        }
+        // Three cores are taken once, not twice.
+        add(&mut scheduler, pod("p").request("cpu", "1"));
+        let placed = assumed(&mut scheduler);
+        scheduler.bound(placed, at(0));
+    }
+}
+
 fn parallel(name: &'static str, log: &Log, preflight: Preflight) -> Arc<Fake> {
     Arc::new(
         Fake::new(name)
