@@ -155,6 +155,9 @@ fn ending(seen: &Observed<'_>, chaperon: Chaperon<'_>) -> Plan {
         None => own.is_none() && seen.memory.is_absent(),
     };
     if gone {
+        if seen.memory.was_marked(chaperon.resource_version()) {
+            return Plan::default();
+        }
         return act(seen, Action::Mark(without_finalizer(chaperon)));
     }
     // As long as the store shows it, its end will be an event.
@@ -232,10 +235,10 @@ fn create(seen: &Observed<'_>, chaperon: Chaperon<'_>) -> Plan {
     match seen.memory.refused() {
         Some(message) => {
             let plan = refused(seen, chaperon, Note::Refused(message.to_owned()));
-            if plan.action.is_some() {
+            if plan.action.is_some() || plan.wake_at.is_some() {
                 plan
             } else {
-                merge(plan, act(seen, Action::CreatePod))
+                act(seen, Action::CreatePod)
             }
         }
         None => act(seen, Action::CreatePod),
@@ -308,11 +311,6 @@ fn act(seen: &Observed<'_>, action: Action) -> Plan {
             ..Plan::default()
         },
     }
-}
-
-fn merge(one: Plan, other: Plan) -> Plan {
-    let wake_at = [one.wake_at, other.wake_at].into_iter().flatten().min();
-    Plan { wake_at, ..other }
 }
 
 fn status_patch(chaperon: Chaperon<'_>, status: &Value) -> Value {

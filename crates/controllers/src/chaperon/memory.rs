@@ -43,6 +43,8 @@ pub(super) struct Memory {
     absent: bool,
     /// The pod that we asked to be deleted: what comes of it, the watch will show.
     asked_to_go: Option<String>,
+    /// The version on which our newest mark landed. An object that goes with its last finalizer has no newer one.
+    marked: Option<String>,
     dirty_since: Option<Monotonic>,
     copied_at: Option<Monotonic>,
     told: BTreeSet<Note>,
@@ -110,6 +112,11 @@ impl Memory {
             self.dirty_since = None;
             self.copied_at = Some(now);
         }
+        if let (Action::Mark(patch), Outcome::Done) = (action, outcome) {
+            self.marked = patch["metadata"]["resourceVersion"]
+                .as_str()
+                .map(str::to_owned);
+        }
         if let (Action::DeletePod { uid }, Outcome::Done) = (action, outcome) {
             self.asked_to_go = Some(uid.clone());
         }
@@ -167,6 +174,10 @@ impl Memory {
 
     pub(super) fn was_asked_to_go(&self, uid: &str) -> bool {
         self.asked_to_go.as_deref() == Some(uid)
+    }
+
+    pub(super) fn was_marked(&self, resource_version: &str) -> bool {
+        self.marked.as_deref() == Some(resource_version)
     }
 
     pub(super) fn was_told(&self, note: &Note) -> bool {

@@ -20,7 +20,7 @@ use crate::chaperon::Key;
 /// Limit of one write; what it is for has its own deadline, which may be nearer.
 const WRITE_LIMIT: Duration = Duration::from_secs(5);
 
-/// PATCHes the chaperon; with the reply, if there is one.
+/// Sends the write; with the chaperon as it is then, if it landed.
 pub(super) async fn write(
     client: &Client,
     key: &Key,
@@ -48,7 +48,7 @@ pub(super) async fn write(
     }
 }
 
-/// POSTs the binding.
+/// Sends the binding.
 pub(super) async fn bind(
     binder: &PodBinder,
     key: &Key,

@@ -6,7 +6,10 @@
 use std::{
     collections::{HashMap, HashSet},
     error::Error,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -56,6 +59,7 @@ pub(super) struct Edge {
     /// Chaperons that stood there when this process began to lead.
     standing: Mutex<HashSet<Key>>,
     handle: OnceLock<DriverHandle>,
+    ended: AtomicBool,
 }
 
 impl Edge {
@@ -68,6 +72,7 @@ impl Edge {
             cells: Mutex::default(),
             standing: Mutex::default(),
             handle: OnceLock::new(),
+            ended: AtomicBool::new(false),
         }
     }
 
@@ -97,6 +102,15 @@ impl Edge {
     /// These chaperons stand there as this process begins to lead.
     pub(super) fn begin(&self, standing: HashSet<Key>) {
         *self.standing.lock().unwrap_or_else(PoisonError::into_inner) = standing;
+    }
+
+    /// Nobody takes turns any more: bindings that wait for one end, so that the driver can.
+    pub(super) fn end(&self) {
+        let mut cells = self.cells();
+        self.ended.store(true, Ordering::Release);
+        for cell in cells.values_mut() {
+            cell.binding = None;
+        }
     }
 
     /// Changes what is kept of a name.
@@ -189,7 +203,8 @@ impl Binder for Edge {
     ) -> BoxFuture<'a, Result<(), Box<dyn Error + Send + Sync>>> {
         let (key, now) = (key(pod), self.now());
         let outcome = self.with(&key, |cell| {
-            cell.memory.bind_called(&pod.uid, node, now).then(|| {
+            let ended = self.ended.load(Ordering::Acquire);
+            (!ended && cell.memory.bind_called(&pod.uid, node, now)).then(|| {
                 let (sender, outcome) = oneshot::channel();
                 cell.binding = Some(sender);
                 outcome

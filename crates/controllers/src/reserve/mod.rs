@@ -124,10 +124,8 @@ pub fn start(
         chaperons,
         pods,
     });
-    // Whatever ends the driver ends the edge, and the other way round.
-    let ending = shutdown.child_token();
     let gate = health.gate("chaperons and candidate pods listed");
-    Ok(serve(worker, turns, waker, driver, gate, ending))
+    Ok(serve(worker, turns, waker, driver, gate, shutdown))
 }
 
 async fn serve(
@@ -136,8 +134,10 @@ async fn serve(
     waker: Waker<Key>,
     driver: Driver,
     gate: Gate,
-    ending: CancellationToken,
+    shutdown: CancellationToken,
 ) -> Result<(), ReserveError> {
+    // Whatever ends the driver ends the edge, and the other way round.
+    let ending = shutdown.child_token();
     let edge = async {
         let listed = async {
             worker.chaperons.synced().await;
@@ -168,6 +168,7 @@ async fn serve(
             ending.run_until_cancelled(follow(&worker.chaperons, &waker)),
             ending.run_until_cancelled(follow(&worker.pods, &waker)),
         );
+        worker.edge.end();
     };
     let driver = async {
         let ended = driver.run(ending.clone()).await;

@@ -105,7 +105,7 @@ impl Worker {
                     let fits = self.recheck(&pod_uid);
                     let (settings, now) = (&self.edge.settings, self.edge.now());
                     self.edge.with(key, |cell| {
-                        cell.memory.rechecked(attempt, fits, settings, now)
+                        cell.memory.rechecked(attempt, fits, settings, now);
                     });
                 }
                 (Step::Permit, Some(pod_uid)) => {

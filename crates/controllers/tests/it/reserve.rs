@@ -9,7 +9,8 @@ use futures::future::join_all;
 use k8s_openapi::api::events::v1::Event;
 use kube::{
     Api,
-    api::{ListParams, PostParams, WatchParams},
+    api::{DeleteParams, ListParams, PostParams, WatchParams},
+    runtime::watcher,
 };
 use pilotage_api::{PodChaperon, keys};
 use pilotage_candidate::Settings;
@@ -52,6 +53,11 @@ async fn room_that_the_stock_scheduler_took_between_answer_and_grant_is_looked_a
         .await
         .unwrap();
     assert_eq!(bench.bound("thief").await, bench.node("a"));
+    // Its answer to a later pod shows that the candidate scheduler has seen the thief.
+    let later = bench
+        .ask(&bench.pod("later").request("cpu", "9").build())
+        .await;
+    bench.refused(&later, "Unschedulable: ").await;
     let record = Recorder::start(bench.chaperons.clone(), WatchParams::default())
         .await
         .unwrap();
@@ -125,7 +131,7 @@ async fn a_pod_without_chaperon_is_told_why_it_waits() {
     };
     list_until(
         &events,
-        Default::default(),
+        watcher::Config::default(),
         |all| all.values().any(told),
         LIMIT,
     )
@@ -148,7 +154,7 @@ async fn hundreds_are_held_at_once_and_each_is_bound_once() {
         async move {
             list_until(
                 &chaperons,
-                Default::default(),
+                watcher::Config::default(),
                 |seen| seen.len() == PODS && seen.values().all(pass),
                 LIMIT,
             )
@@ -252,7 +258,7 @@ async fn a_restarted_scheduler_renews_its_answers_and_honours_grants() {
     bench.grant(&chaperon, 1).await.unwrap();
     bench
         .pods
-        .delete(&released, &Default::default())
+        .delete(&released, &DeleteParams::default())
         .await
         .unwrap();
     bench

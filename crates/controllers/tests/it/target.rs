@@ -133,7 +133,16 @@ pub(crate) async fn plane() -> Arc<ControlPlane> {
         let plane = plane.clone();
         async move {
             start_chaperons(&plane).await;
-            start_candidate(&plane, Settings::default()).await;
+            // Patient, for machines that are busy with other things.
+            let hold = Duration::from_secs(60);
+            start_candidate(
+                &plane,
+                Settings {
+                    hold,
+                    ..Settings::default()
+                },
+            )
+            .await;
         }
     };
     STARTED

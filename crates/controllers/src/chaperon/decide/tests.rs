@@ -323,6 +323,9 @@ fn our_finalizer_goes_when_the_reserved_pod_is_proved_to_be_gone() {
         }
     );
     assert_eq!(case.action(), Some(lifted.clone()));
+    // (The reply to that has no newer version: the object went with its last finalizer.)
+    case.ends(&Outcome::Done);
+    assert_eq!(case.plan(), Plan::default());
     // …or another UID…
     let mut case = Case::new(Some(granted.clone()), None);
     case.ends(&Outcome::Pod("p2".into()));
