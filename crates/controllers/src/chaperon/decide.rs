@@ -339,4 +339,6 @@ fn seconds(time: jiff::Timestamp) -> String {
 }
 
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod tests;

@@ -81,12 +81,7 @@ struct Parts {
 
 /// Runs the controller until `shutdown`; `ready` is released when the chaperons and their pods are known.
 pub async fn run(with: Chaperons, shutdown: CancellationToken, ready: Gate) {
-    let chaperons = Watch::of_client(
-        with.client.clone(),
-        // A kubectl user's copy of the object would be copied around for nothing.
-        WatchConfig::all(),
-        &shutdown,
-    );
+    let chaperons = Watch::of_client(with.client.clone(), WatchConfig::all(), &shutdown);
     let candidates = WatchConfig::all()
         .labels(keys::PARENT_UID)
         .trim(RawPod::trim);

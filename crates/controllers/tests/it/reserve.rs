@@ -9,15 +9,17 @@ use futures::future::join_all;
 use k8s_openapi::api::events::v1::Event;
 use kube::{
     Api,
-    api::{DeleteParams, ListParams, PostParams, WatchParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchParams},
     runtime::watcher,
 };
 use pilotage_api::{PodChaperon, keys};
 use pilotage_candidate::Settings;
-use pilotage_testkit::{ControlPlane, Recorder, list_until, wait_for};
+use pilotage_testkit::{ControlPlane, Recorded, Recorder, list_until, wait_for, wait_gone};
+use serde_json::json;
 
 use crate::target::{
-    Bench, LIMIT, annotation, is_reserved, node_of, number, start_candidate, start_chaperons,
+    Bench, LIMIT, annotation, is_reserved, node_of, number, scheduled, start_candidate,
+    start_chaperons,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -89,6 +91,33 @@ async fn room_that_the_stock_scheduler_took_between_answer_and_grant_is_looked_a
     );
     bench.grant(&chaperon, attempt).await.unwrap();
     assert_eq!(bench.bound(&name).await, bench.node("b"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_numbers_no_attempts_is_served_too() {
+    let bench = Bench::new("plain").await;
+    bench.nodes(&[("a", "2")]).await;
+    let plain = |body: &mut serde_json::Value| {
+        let annotations = body["metadata"]["annotations"].as_object_mut().unwrap();
+        annotations.remove(keys::ATTEMPT);
+        annotations.remove(keys::ALLOWED_ATTEMPT);
+    };
+    let name = bench.ask_with(&bench.pod("web").build(), plain).await;
+    bench.until(&name, is_reserved).await;
+    let patch = json!({ "metadata": { "annotations": { keys::IS_ALLOWED: "true" } } });
+    bench
+        .chaperons
+        .patch(&name, &PatchParams::default(), &Patch::Merge(patch))
+        .await
+        .unwrap();
+    assert_eq!(bench.bound(&name).await, bench.node("a"));
+    bench
+        .until(&name, |c| {
+            scheduled(c).is_some_and(|s| s["status"] == "True")
+        })
+        .await;
+    bench.delete(&name).await;
+    wait_gone(&bench.pods, &name, LIMIT).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -206,24 +235,30 @@ async fn a_hold_that_nobody_takes_expires_and_the_next_one_waits() {
     let name = bench
         .ask(&bench.pod("web").request("cpu", "2").build())
         .await;
-    bench.reserved(&name, 1).await;
-    let held = Instant::now();
-    let expired = bench.refused(&name, "Expired").await;
-    assert_eq!(number(&expired), 2);
-    assert!(held.elapsed() < Duration::from_secs(10));
-    assert!(bench.grant(&expired, 1).await.is_err(), "too late");
+    let said = |attempt: u64, what: fn(&PodChaperon) -> bool| {
+        let name = &name;
+        move |all: &[Recorded<PodChaperon>]| {
+            all.iter()
+                .map(|event| &event.object)
+                .any(|c| c.metadata.name.as_ref() == Some(name) && number(c) == attempt && what(c))
+        }
+    };
+    record
+        .wait_until(said(1, is_reserved), LIMIT)
+        .await
+        .unwrap();
+    let expired = |c: &PodChaperon| annotation(c, keys::REFUSAL) == Some("Expired");
+    record.wait_until(said(2, expired), LIMIT).await.unwrap();
+    let chaperon = bench.chaperons.get(&name).await.unwrap();
+    assert!(bench.grant(&chaperon, 1).await.is_err(), "too late");
     // While it pauses the room is another's.
     let other = bench
         .ask(&bench.pod("other").request("cpu", "2").build())
         .await;
-    let other = bench.reserved(&other, 1).await;
-    bench.grant(&other, 1).await.unwrap();
-    bench.bound(other.metadata.name.as_deref().unwrap()).await;
+    bench.take(&other).await;
     bench.refused(&name, "Unschedulable: ").await;
     bench.nodes(&[("b", "2")]).await;
-    let again = bench.until(&name, is_reserved).await;
-    bench.grant(&again, number(&again)).await.unwrap();
-    assert_eq!(bench.bound(&name).await, bench.node("b"));
+    assert_eq!(bench.take(&name).await, bench.node("b"));
     let attempts: Vec<u64> = record
         .events()
         .unwrap()
@@ -243,7 +278,11 @@ async fn a_hold_that_nobody_takes_expires_and_the_next_one_waits() {
 async fn a_restarted_scheduler_renews_its_answers_and_honours_grants() {
     let plane = own_plane("restart").await;
     let chaperons = start_chaperons(&plane).await;
-    let candidate = start_candidate(&plane, Settings::default()).await;
+    let settings = Settings {
+        hold: LIMIT,
+        ..Settings::default()
+    };
+    let candidate = start_candidate(&plane, settings).await;
     let bench = Bench::at(plane.clone(), "restart").await;
     bench.nodes(&[("a", "8")]).await;
     let waiting = bench.ask(&bench.pod("waiting").build()).await;
@@ -267,7 +306,7 @@ async fn a_restarted_scheduler_renews_its_answers_and_honours_grants() {
         })
         .await;
 
-    let candidate = start_candidate(&plane, Settings::default()).await;
+    let candidate = start_candidate(&plane, settings).await;
     let renewed = bench.reserved(&waiting, 2).await;
     assert_eq!(bench.bound(&granted).await, bench.node("a"));
     assert_eq!(

@@ -206,6 +206,11 @@ impl Bench {
 
     /// Creates the chaperon of a source pod, as a source would; returns its name.
     pub(crate) async fn ask(&self, pod: &Pod) -> String {
+        self.ask_with(pod, |_| ()).await
+    }
+
+    /// The same, with a change to the body.
+    pub(crate) async fn ask_with(&self, pod: &Pod, change: impl FnOnce(&mut Value)) -> String {
         let name = pod.metadata.name.clone().unwrap();
         let link = ParentLink {
             cluster_uid: Some(ClusterUid("source".to_owned())),
@@ -214,7 +219,8 @@ impl Bench {
             namespace: self.namespace.name().to_owned(),
             name,
         };
-        let body = make_chaperon(&serde_json::to_value(pod).unwrap(), &link).unwrap();
+        let mut body = make_chaperon(&serde_json::to_value(pod).unwrap(), &link).unwrap();
+        change(&mut body);
         let body: PodChaperon = serde_json::from_value(body).unwrap();
         self.chaperons
             .create(&PostParams::default(), &body)
@@ -273,6 +279,23 @@ impl Bench {
         self.chaperons
             .patch(name, &PatchParams::default(), &patch)
             .await
+    }
+
+    /// Grants whatever attempt is reserved, again if it expires meanwhile; waits until the pod is bound.
+    pub(crate) async fn take(&self, name: &str) -> String {
+        let mut last = 0;
+        loop {
+            let chaperon = self
+                .until(name, |c| is_reserved(c) && number(c) > last)
+                .await;
+            last = number(&chaperon);
+            match self.grant(&chaperon, last).await {
+                Ok(_) => return self.bound(name).await,
+                // A failed `test`: the candidate was faster.
+                Err(kube::Error::Api(status)) if status.code == 422 => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
     }
 
     pub(crate) async fn delete(&self, name: &str) {
