@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use pilotage_sched::{Failure, NodeName, PodInfo};
 
 /// Is told about watched pods and about attempts, in order for each pod. Called without any lock, from
@@ -15,6 +15,12 @@ pub trait Observer: Send + Sync + 'static {
 
     /// A pod is gone, or over (`Succeeded`, `Failed`).
     fn pod_deleted(&self, _namespace: &str, _name: &str, _uid: &str) {}
+
+    /// A node was seen, new or changed, after the scheduler took it in; labels and annotations are whole.
+    fn node_applied(&self, _node: &Arc<Node>) {}
+
+    /// A node is gone.
+    fn node_deleted(&self, _name: &str) {}
 
     /// A pod has a node now, which is taken but not bound; `held` says that Permit holds it.
     fn assumed(&self, _pod: &Arc<PodInfo>, _node: &NodeName, _held: bool) {}

@@ -55,10 +55,11 @@ impl Sink<Node> for NodeSink {
         if let Err(error) = self
             .inner
             .core
-            .with(|scheduler, now| scheduler.node_applied(node, now))
+            .with(|scheduler, now| scheduler.node_applied(node.clone(), now))
         {
             tracing::error!(%error, "a node is left out");
         }
+        self.inner.observer.node_applied(&node);
     }
 
     fn deleted(&mut self, _namespace: &str, name: &str, _uid: &str) {
@@ -66,5 +67,6 @@ impl Sink<Node> for NodeSink {
         self.inner
             .core
             .with(|scheduler, now| scheduler.node_deleted(&gone, now));
+        self.inner.observer.node_deleted(name);
     }
 }

@@ -6,9 +6,9 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use pilotage_api::{PodChaperon, keys};
-use pilotage_clusters::{Event, Watch, WatchConfig};
+use pilotage_clusters::{Event, Watch};
 use pilotage_proxy::{
     Action, ActionKey, ChaperonView, ChoiceFate, Gate, Memory, Note, Observed, Outcome, Plan,
     ProxyView, Ranked, Reach, World,
@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Ask,
     act::{Acting, Reply},
-    port::Choice,
+    port::{Choice, Inbox, NodeEvent},
 };
 use crate::{
     fleet::{Fleet, FleetEvent},
@@ -40,9 +40,6 @@ use crate::{
 
 /// A ranking is made anew after this, so that a wave is widened by what is known then.
 const RANKING_LASTS: Duration = Duration::from_millis(500);
-/// The scheduler follows nodes by a watch of its own, which may be slower than ours: a ranking made on a change of a
-/// node is made again, after pauses that double up to this.
-const RANKED_AGAIN: Duration = Duration::from_mins(1);
 /// A target that answered within this is trusted to answer a wave of one.
 const LATELY: Duration = Duration::from_secs(60);
 
@@ -82,8 +79,6 @@ pub(super) struct Edge {
     places: BTreeMap<String, Place>,
     reach: BTreeMap<String, Reach>,
     timers: Timers<String>,
-    /// When to rank again for all pods without a place, and the pause before that.
-    look_again: (Duration, Duration),
     dirty: BTreeSet<String>,
     finished: mpsc::UnboundedSender<Finished>,
     answers: mpsc::UnboundedReceiver<Finished>,
@@ -108,7 +103,6 @@ impl Edge {
             places: BTreeMap::new(),
             reach: BTreeMap::new(),
             timers: Timers::default(),
-            look_again: (RANKED_AGAIN, RANKED_AGAIN),
             dirty: BTreeSet::new(),
             finished,
             answers,
@@ -120,7 +114,7 @@ impl Edge {
         mut self,
         proxies: Watch<Pod>,
         mut fleet: mpsc::UnboundedReceiver<FleetEvent>,
-        mut choices: mpsc::UnboundedReceiver<Choice>,
+        inbox: Inbox,
         shutdown: CancellationToken,
         ready: ready::Gate,
     ) {
@@ -135,24 +129,22 @@ impl Edge {
         for target in self.parts.registry.targets() {
             self.reach.insert(target.node().to_owned(), Reach::Lost);
         }
-        let selector = format!("{}={}", keys::PROVIDER, keys::PROVIDER_VALUE);
-        let watch = WatchConfig::all().labels(selector);
-        let virtual_nodes: Watch<Node> =
-            Watch::of_client(self.parts.client.clone(), watch, &shutdown);
-        let (mut pods, mut nodes) = (proxies.subscribe(), virtual_nodes.subscribe());
+        let Inbox {
+            mut choices,
+            mut nodes,
+        } = inbox;
+        let mut pods = proxies.subscribe();
         let mut ready = Some(ready);
         let leadership = self.parts.leadership.clone();
         let mut leads = leadership.is_leader();
         loop {
-            let again = self.look_again.0;
-            let next = self.timers.next().map_or(again, |at| at.min(again));
-            let wake_at = Some(self.started + next);
+            let wake_at = self.timers.next().map(|at| self.started + at);
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return,
                 Some(finished) = self.answers.recv() => self.take_answer(finished),
                 Some(event) = pods.recv() => self.take_pod(event),
-                Some(event) = nodes.recv() => self.take_node(&event),
+                Some(event) = nodes.recv() => self.take_node(event),
                 Some(event) = fleet.recv() => self.take_fleet(event),
                 Some(choice) = choices.recv() => self.take_choice(choice),
                 () = sleep_until(wake_at) => {}
@@ -169,7 +161,7 @@ impl Edge {
                 self.take_pod(event);
             }
             while let Ok(event) = nodes.try_recv() {
-                self.take_node(&event);
+                self.take_node(event);
             }
             while let Ok(event) = fleet.try_recv() {
                 self.take_fleet(event);
@@ -185,12 +177,6 @@ impl Edge {
             let now = self.started.elapsed();
             while let Some(uid) = self.timers.pop(now) {
                 self.dirty.insert(uid);
-            }
-            let (again, pause) = self.look_again;
-            if now >= again {
-                let pause = (pause * 2).min(RANKED_AGAIN);
-                self.look_again = (now + pause, pause);
-                self.rank_again();
             }
             if leads && leadership.is_leader() {
                 for uid in std::mem::take(&mut self.dirty) {
@@ -265,28 +251,26 @@ impl Edge {
         self.dirty.remove(uid);
     }
 
-    fn take_node(&mut self, event: &Event<Node>) {
-        let (node, published) = match event {
-            Event::Applied(node) => (node, node.metadata.annotations.as_ref()),
-            Event::Deleted(node) | Event::Gone(node) => (node, None),
-            Event::Synced => return,
-        };
-        let Some(name) = node.metadata.name.clone() else {
-            return;
-        };
-        let shapes = published
-            .and_then(|annotations| annotations.get(keys::FREE_SHAPES))
-            .and_then(|text| serde_json::from_str(text).ok())
-            .map(|shapes: Vec<_>| Room::shapes_of(&shapes))
-            .unwrap_or_default();
-        let place = self.places.entry(name).or_default();
-        place.shapes = shapes;
-        self.look_again = (self.started.elapsed() + RANKING_LASTS, RANKING_LASTS);
-        self.rank_again();
-    }
-
-    /// A node that came, went or changed may suit pods that nobody takes.
-    fn rank_again(&mut self) {
+    fn take_node(&mut self, event: NodeEvent) {
+        match event {
+            NodeEvent::Applied(node) => {
+                let Some(name) = node.metadata.name.clone() else {
+                    return;
+                };
+                let annotations = node.metadata.annotations.as_ref();
+                let shapes = annotations
+                    .and_then(|annotations| annotations.get(keys::FREE_SHAPES))
+                    .and_then(|text| serde_json::from_str(text).ok())
+                    .map(|shapes: Vec<_>| Room::shapes_of(&shapes));
+                self.places.entry(name).or_default().shapes = shapes.unwrap_or_default();
+            }
+            NodeEvent::Deleted(name) => {
+                if self.places.remove(&name).is_none() {
+                    return;
+                }
+            }
+        }
+        // A node that came, went or changed may suit pods that nobody takes.
         for (uid, proxy) in &mut self.proxies {
             if proxy.view.node_name.is_none() {
                 proxy.ranked_at = None;

@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 pub use args::AskArgs;
-pub use port::Port;
+pub use port::{Inbox, NodeFeed, Port, connect};
 
 use crate::{feedback::watch_proxies, fleet::Fleet};
 
@@ -46,17 +46,8 @@ pub struct Ask {
     pub leadership: Leadership,
 }
 
-/// Where choices wait for the edge to take them.
-pub struct Choices(mpsc::UnboundedReceiver<port::Choice>);
-
-/// The port for the Bind plugin, and the queue to run the edge with.
-pub fn port() -> (Port, Choices) {
-    let (port, choices) = port::port();
-    (port, Choices(choices))
-}
-
 /// Runs the edge until `shutdown`; `ready` is released when the source's pods are known.
-pub async fn run(ask: Ask, choices: Choices, shutdown: CancellationToken, ready: ready::Gate) {
+pub async fn run(ask: Ask, inbox: Inbox, shutdown: CancellationToken, ready: ready::Gate) {
     let proxies = watch_proxies(&ask.client, &shutdown);
     let fleet = Fleet::default();
     let (tell, told) = mpsc::unbounded_channel();
@@ -67,6 +58,6 @@ pub async fn run(ask: Ask, choices: Choices, shutdown: CancellationToken, ready:
         shutdown.clone(),
     );
     let edge = edge::Edge::new(ask, fleet);
-    let working = edge.run(proxies, told, choices.0, shutdown, ready);
+    let working = edge.run(proxies, told, inbox, shutdown, ready);
     futures::join!(following, working);
 }

@@ -7,6 +7,5 @@ pub const RULES: &[Rule] = &[
     Rule::cluster(&[""], &["pods"], &["get", "list", "watch", "patch"]),
     Rule::cluster(&[""], &["pods/binding"], &["create"]),
     Rule::cluster(&[""], &["pods/status"], &["patch"]),
-    Rule::cluster(&[""], &["nodes"], &["list", "watch"]),
     Rule::cluster(&["events.k8s.io"], &["events"], &["create", "patch"]),
 ];

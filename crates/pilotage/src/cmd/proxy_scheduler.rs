@@ -62,11 +62,12 @@ pub(crate) async fn start(
     let leadership = process.leadership(lease, &part.object_name())?;
     let token = process.token();
     let board = Arc::<Board>::default();
-    let (port, choices) = ask::port();
+    let (port, nodes, inbox) = ask::connect();
     let profiles = profiles(&board, Arc::new(port)).map_err(Error::start(part))?;
     let options = DriverOptions {
         leadership: leadership.clone(),
         health: process.health.clone(),
+        observer: Arc::new(nodes),
         // The virtual node is bound right after the choice, so nobody needs to expect it.
         announce_nominations: false,
         ..DriverOptions::new(client.clone(), profiles.to_vec(), unique_identity())
@@ -91,7 +92,7 @@ pub(crate) async fn start(
             settings,
             leadership,
         };
-        ask::run(ask, choices, token, ready).await;
+        ask::run(ask, inbox, token, ready).await;
         Ok::<_, identity::IdentityError>(())
     });
     Ok(())
