@@ -125,6 +125,11 @@ impl Cluster {
             flags.push("--webhook-addr=127.0.0.1:0".to_owned());
             flags.push("--webhook-url=https://127.0.0.1:0".to_owned());
         }
+        if command != "webhook" {
+            // A machine that is busy with tests is no reason to give up a Lease: nobody would start the process again.
+            flags.push("--lease-duration=90s".to_owned());
+            flags.push("--renew-deadline=80s".to_owned());
+        }
         if matches!(command, "all" | "proxy-scheduler") {
             flags.push(format!("--cluster-name={}", self.name()));
         }
