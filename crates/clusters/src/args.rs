@@ -20,7 +20,7 @@ pub struct TargetArgs {
     #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = parse_duration)]
     pub target_probe_timeout: Duration,
 
-    /// After how many failures in a row a target is lost: its virtual node goes NotReady and no new
+    /// After how many failures in a row a target is lost: its virtual node isn't ready any more and no new
     /// pod is sent there. Refused credentials lose it at once.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     pub target_probe_failures: u32,
@@ -35,9 +35,8 @@ impl TargetArgs {
             failures: self.target_probe_failures,
         };
         Options {
-            component,
-            needs,
             probe,
+            needs,
             ..Options::new(component)
         }
     }
@@ -66,7 +65,7 @@ impl Options {
             probe: ProbeOptions::default(),
             needs: &[],
             review_missing: Duration::from_secs(15),
-            review_complete: Duration::from_secs(300),
+            review_complete: Duration::from_mins(5),
         }
     }
 }

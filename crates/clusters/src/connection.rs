@@ -111,7 +111,7 @@ pub enum LostReason {
         /// Where it stands.
         secret: SecretRef,
         /// What is wrong with it.
-        fault: KubeconfigFault,
+        fault: Box<KubeconfigFault>,
     },
     /// Its API server doesn't answer, or answers that it can't serve.
     #[error("the API server of the target can't be reached: {0}")]
@@ -168,7 +168,7 @@ mod tests {
             (
                 LostReason::KubeconfigUnreadable {
                     secret,
-                    fault: KubeconfigFault::NotText,
+                    fault: Box::new(KubeconfigFault::NotText),
                 },
                 r#"the kubeconfig in secret ns/c2, key "config", is not UTF-8 text"#,
             ),

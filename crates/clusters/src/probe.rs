@@ -124,9 +124,8 @@ pub(crate) async fn ask(client: &Client, timeout: Duration) -> Result<(), LostRe
 }
 
 fn read(answer: Result<String, CallError>) -> Result<(), LostReason> {
-    let error = match answer {
-        Ok(_) => return Ok(()),
-        Err(error) => error,
+    let Err(error) = answer else {
+        return Ok(());
     };
     match &error {
         CallError::Api(kube::Error::Api(status)) => match status.code {

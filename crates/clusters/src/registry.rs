@@ -24,7 +24,7 @@ use crate::watch::{Event, Watch, WatchConfig};
 /// Pause before a task that broke is started again.
 const RESTART: Backoff = Backoff::new(
     std::time::Duration::from_secs(1),
-    std::time::Duration::from_secs(60),
+    std::time::Duration::from_mins(1),
 )
 .spread(0.5);
 

@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, Config};
@@ -33,7 +32,7 @@ const DOUBT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Keeps `target` current until it is removed.
 pub(crate) fn run(target: Arc<Target>, local: Client, options: Options) -> BoxFuture<'static, ()> {
-    supervise(target, local, options).boxed()
+    Box::pin(supervise(target, local, options))
 }
 
 async fn supervise(target: Arc<Target>, local: Client, options: Options) {
@@ -49,9 +48,8 @@ async fn supervise(target: Arc<Target>, local: Client, options: Options) {
     }
     .run();
     let permissions = review(target, options);
-    removed
-        .run_until_cancelled(async { tokio::join!(connection, permissions) })
-        .await;
+    let work = Box::pin(async { tokio::join!(connection, permissions) });
+    removed.run_until_cancelled(work).await;
 }
 
 /// What a client is made from.
@@ -119,7 +117,12 @@ impl Supervisor {
         loop {
             match read(secret, watch.as_ref()) {
                 // Not known yet; a client that exists (of an earlier spec) is of no use any more.
-                None => self.target.set_session(None),
+                None => {
+                    self.target.set_session(None);
+                    if self.target.is_connected() {
+                        self.target.set_connection(Connection::Connecting);
+                    }
+                }
                 Some(Ok(credentials)) if current.as_ref() == Some(&credentials) => {}
                 Some(Ok(credentials)) => {
                     match self.open(&credentials) {
@@ -154,7 +157,7 @@ impl Supervisor {
             Credentials::Secret { secret, bytes } => {
                 let unreadable = |fault| LostReason::KubeconfigUnreadable {
                     secret: secret.clone(),
-                    fault,
+                    fault: Box::new(fault),
                 };
                 let config =
                     kubeconfig::parse(bytes, secret.context.as_deref()).map_err(unreadable)?;
@@ -165,7 +168,7 @@ impl Supervisor {
         let client = self.make(&source).map_err(|fault| match credentials {
             Credentials::Secret { secret, .. } => LostReason::KubeconfigUnreadable {
                 secret: secret.clone(),
-                fault,
+                fault: Box::new(fault),
             },
             Credentials::Local => LostReason::Unreachable(fault.to_string()),
         })?;
@@ -296,7 +299,7 @@ async fn next<T>(feed: &mut Option<tokio::sync::mpsc::UnboundedReceiver<T>>) {
         while feed.try_recv().is_ok() {}
         return;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 async fn changed<T>(receiver: &mut Option<tokio::sync::watch::Receiver<T>>) {
@@ -305,7 +308,7 @@ async fn changed<T>(receiver: &mut Option<tokio::sync::watch::Receiver<T>>) {
     {
         return;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Asks for permissions after each connection and new client, and again from time to time.

@@ -144,7 +144,7 @@ impl Target {
             let doubt = self.doubt.clone();
             let sessions = self.session.subscribe();
             Watch::start(sessions, api, config, &self.removed, move || {
-                doubt.notify_one()
+                doubt.notify_one();
             })
         };
         if config.trim.is_some() {

@@ -176,12 +176,15 @@ pub fn has_several_huge_page_sizes(resources: &ResourceList) -> bool {
 
 /// The Node to create.
 ///
+/// It has the labels that stay for life and no others: what is created isn't owned by way of apply, so that a later apply
+/// without it would leave it there.
+///
 /// The taint list belongs to everybody, so it is only given here and later added to, never applied. The provider ID keeps
-/// cloud controllers, which look for a machine behind each NotReady node and delete nodes without one, from
+/// cloud controllers, which look for a machine behind each node that isn't ready and delete nodes without one, from
 /// taking the node for one of theirs; it can't be changed afterwards.
-pub fn create(target: TargetName<'_>, labels: &BTreeMap<String, String>) -> Value {
+pub fn create(target: TargetName<'_>) -> Value {
     let name = target.node();
-    let mut node = apply(target, labels, None, false);
+    let mut node = apply(target, &BTreeMap::new(), None, false);
     node["spec"] = json!({
         "taints": [taint()],
         "providerID": provider_id(&name),
@@ -326,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_new_node_has_name_labels_taint_and_a_provider_of_its_own() {
-        let node = create(TARGET, &map(&[("tier", "gold"), ("type", "bare-metal")]));
+        let node = create(TARGET);
         assert_eq!(
             node,
             json!({
@@ -335,7 +338,6 @@ mod tests {
                 "metadata": {
                     "name": "admiralty-default-c2",
                     "labels": {
-                        "tier": "gold",
                         "type": "virtual-kubelet",
                         "kubernetes.io/role": "cluster",
                         "alpha.service-controller.kubernetes.io/exclude-balancer": "true",
@@ -359,7 +361,7 @@ mod tests {
 
     #[test]
     fn our_nodes_are_known_by_label_or_birth() {
-        let ours = create(TARGET, &BTreeMap::new());
+        let ours = create(TARGET);
         let mut unlabelled = ours.clone();
         unlabelled["metadata"]["labels"] = json!({});
         let stranger = json!({ "metadata": { "name": "admiralty-default-c2" }, "spec": {} });
@@ -388,6 +390,21 @@ mod tests {
         };
         let labels = apply(long, &BTreeMap::new(), None, false)["metadata"]["labels"].clone();
         assert_eq!(labels.get(keys::CLUSTER_TARGET_NAME), None);
+    }
+
+    #[test]
+    fn a_shared_label_can_not_pass_for_one_of_ours() {
+        let node = apply(
+            TARGET,
+            &map(&[("tier", "gold"), ("type", "metal")]),
+            None,
+            false,
+        );
+        let labels = &node["metadata"]["labels"];
+        assert_eq!(
+            (&labels["tier"], &labels["type"]),
+            (&json!("gold"), &json!("virtual-kubelet"))
+        );
     }
 
     #[test]

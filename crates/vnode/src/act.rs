@@ -77,7 +77,7 @@ impl Actor {
             }
             Step::Apply(value) => {
                 let node = self.apply("apply the node's labels", "", &value).await?;
-                self.note(&node, memory);
+                Self::note(&node, memory);
                 memory.applied = Some(value);
                 Ok(())
             }
@@ -85,7 +85,7 @@ impl Actor {
                 let node = self
                     .apply("apply the node's status", "status", &value)
                     .await?;
-                self.note(&node, memory);
+                Self::note(&node, memory);
                 memory.status = Some(*key);
                 Ok(())
             }
@@ -104,7 +104,7 @@ impl Actor {
     }
 
     /// What is remembered of another node is worth nothing.
-    fn note(&self, node: &Node, memory: &mut Memory) {
+    fn note(node: &Node, memory: &mut Memory) {
         if memory.uid != node.metadata.uid {
             *memory = Memory {
                 uid: node.metadata.uid.clone(),

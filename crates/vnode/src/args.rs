@@ -11,7 +11,7 @@ use pilotage_runtime::args::parse_duration;
 pub struct NodeArgs {
     /// How often each virtual node's Lease is renewed.
     ///
-    /// It is the heartbeat of this process, not of the target: a lost target makes its node NotReady at
+    /// It is the heartbeat of this process, not of the target: a lost target makes its node not ready at
     /// once, while leases go on.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     pub node_heartbeat_period: Duration,

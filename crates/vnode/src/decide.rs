@@ -126,10 +126,7 @@ fn keep(observed: &Observed<'_>, target: &TargetObject, memory: &Memory) -> Vec<
     let node = match observed.node {
         NodeState::Unknown => return Vec::new(),
         NodeState::Absent => {
-            return vec![Step::Create(virtual_node::create(
-                observed.name,
-                &labels(observed),
-            ))];
+            return vec![Step::Create(virtual_node::create(observed.name))];
         }
         NodeState::There(node) => node,
     };

@@ -27,7 +27,10 @@ const CALM: Duration = Duration::from_secs(1);
 /// After this long everything is applied again, in case somebody changed what isn't compared.
 const REFRESH: Duration = Duration::from_mins(5);
 /// Pause after a failure.
-const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60)).spread(0.3);
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(1)).spread(0.3);
+
+/// Tells the author of a Target about an error that only a person can mend.
+pub(crate) type Conflicts = Arc<dyn Fn(&TargetObject, &ActError) + Send + Sync>;
 
 /// What all keepers share.
 #[derive(Clone)]
@@ -36,7 +39,7 @@ pub(crate) struct Shared {
     pub(crate) leadership: Leadership,
     pub(crate) nodes: Watch<Node>,
     pub(crate) huge_pages: Arc<HugePages>,
-    pub(crate) conflicts: Arc<dyn Fn(&TargetObject, &ActError) + Send + Sync>,
+    pub(crate) conflicts: Conflicts,
 }
 
 /// Whose node it is.
@@ -56,7 +59,7 @@ pub(crate) async fn run(
 ) {
     let keeper = Keeper::new(shared, subject, &stop);
     // A write that was begun isn't cut off in the middle of nothing: each is one request, and safe to lose.
-    stop.run_until_cancelled(keeper.run(bell)).await;
+    stop.run_until_cancelled(Box::pin(keeper.run(bell))).await;
 }
 
 struct Keeper {
@@ -259,7 +262,7 @@ async fn changed<T>(receiver: &mut Option<cell::Receiver<T>>) {
     {
         return;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// The next event and all that are there already: only the outcome matters.
@@ -270,5 +273,5 @@ async fn event<T>(feed: Option<&mut mpsc::UnboundedReceiver<T>>) {
         while feed.try_recv().is_ok() {}
         return;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }

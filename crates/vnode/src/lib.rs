@@ -23,7 +23,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use pilotage_api::keys;
-use pilotage_clusters::{Registry, RegistryEvent, TargetKey, TargetObject, Watch, WatchConfig};
+use pilotage_clusters::{Registry, RegistryEvent, TargetKey, Watch, WatchConfig};
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::ready::Health;
 use tokio::sync::Notify;
@@ -32,8 +32,7 @@ use tokio_util::task::TaskTracker;
 
 pub use args::NodeArgs;
 
-use crate::act::ActError;
-use crate::keeper::{Shared, Subject};
+use crate::keeper::{Conflicts, Shared, Subject};
 
 /// Keeps a virtual node for each target of `registry`, until `shutdown`. What fails is tried again; nothing here ends the process.
 pub async fn run(
@@ -206,7 +205,7 @@ fn nobodys(nodes: &Watch<Node>, registry: &Registry) -> Vec<(String, TargetKey)>
 }
 
 /// Tells the author of a Target that its node's name is taken.
-fn conflicts(client: Client) -> Arc<dyn Fn(&TargetObject, &ActError) + Send + Sync> {
+fn conflicts(client: Client) -> Conflicts {
     let recorder = Recorder::new(
         client,
         Reporter {

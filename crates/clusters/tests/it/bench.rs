@@ -210,15 +210,14 @@ pub(crate) async fn reaches(
     want: impl Fn(&Connection) -> bool,
 ) -> Connection {
     let mut state = target.state();
-    let found = timeout(LIMIT, state.wait_for(|state| want(state))).await;
-    match found {
-        Ok(state) => state.unwrap().clone(),
-        Err(_) => panic!(
+    let found = timeout(LIMIT, async { state.wait_for(want).await.unwrap().clone() }).await;
+    found.unwrap_or_else(|_| {
+        panic!(
             "{} is not {what} but {:?}",
             target.key(),
             target.connection()
-        ),
-    }
+        )
+    })
 }
 
 pub(crate) async fn connects(target: &Target) {

@@ -102,29 +102,26 @@ impl Actor {
 
     async fn binding(&self, key: &BindingKey) -> Result<Option<BindingObject>, ActError> {
         let what = format!("read binding {}", key.name);
-        match &key.namespace {
-            Some(namespace) => {
-                let api: Api<RoleBinding> = Api::namespaced(self.client.clone(), namespace);
-                let found = get(&api, &key.name).await.map_err(ActError::of(what))?;
-                Ok(found.map(|found| BindingObject {
-                    uid: found.metadata.uid.unwrap_or_default(),
-                    role: found.role_ref,
-                    subjects: found.subjects.unwrap_or_default(),
-                    labels: found.metadata.labels.unwrap_or_default(),
-                    owners: found.metadata.owner_references.unwrap_or_default(),
-                }))
-            }
-            None => {
-                let api: Api<ClusterRoleBinding> = Api::all(self.client.clone());
-                let found = get(&api, &key.name).await.map_err(ActError::of(what))?;
-                Ok(found.map(|found| BindingObject {
-                    uid: found.metadata.uid.unwrap_or_default(),
-                    role: found.role_ref,
-                    subjects: found.subjects.unwrap_or_default(),
-                    labels: found.metadata.labels.unwrap_or_default(),
-                    owners: found.metadata.owner_references.unwrap_or_default(),
-                }))
-            }
+        if let Some(namespace) = &key.namespace {
+            let api: Api<RoleBinding> = Api::namespaced(self.client.clone(), namespace);
+            let found = get(&api, &key.name).await.map_err(ActError::of(what))?;
+            Ok(found.map(|found| BindingObject {
+                uid: found.metadata.uid.unwrap_or_default(),
+                role: found.role_ref,
+                subjects: found.subjects.unwrap_or_default(),
+                labels: found.metadata.labels.unwrap_or_default(),
+                owners: found.metadata.owner_references.unwrap_or_default(),
+            }))
+        } else {
+            let api: Api<ClusterRoleBinding> = Api::all(self.client.clone());
+            let found = get(&api, &key.name).await.map_err(ActError::of(what))?;
+            Ok(found.map(|found| BindingObject {
+                uid: found.metadata.uid.unwrap_or_default(),
+                role: found.role_ref,
+                subjects: found.subjects.unwrap_or_default(),
+                labels: found.metadata.labels.unwrap_or_default(),
+                owners: found.metadata.owner_references.unwrap_or_default(),
+            }))
         }
     }
 
@@ -162,17 +159,14 @@ impl Actor {
             Step::ApplyBinding { key, value } => {
                 let what = ActError::of(format!("apply binding {}", key.name));
                 let patch = Patch::Apply(value);
-                let applied = match &key.namespace {
-                    Some(namespace) => {
-                        let api: Api<RoleBinding> = Api::namespaced(self.client.clone(), namespace);
-                        let call = api.patch(&key.name, &params, &patch);
-                        call::within(CALL_LIMIT, call).await.map(drop)
-                    }
-                    None => {
-                        let api: Api<ClusterRoleBinding> = Api::all(self.client.clone());
-                        let call = api.patch(&key.name, &params, &patch);
-                        call::within(CALL_LIMIT, call).await.map(drop)
-                    }
+                let applied = if let Some(namespace) = &key.namespace {
+                    let api: Api<RoleBinding> = Api::namespaced(self.client.clone(), namespace);
+                    let call = api.patch(&key.name, &params, &patch);
+                    call::within(CALL_LIMIT, call).await.map(drop)
+                } else {
+                    let api: Api<ClusterRoleBinding> = Api::all(self.client.clone());
+                    let call = api.patch(&key.name, &params, &patch);
+                    call::within(CALL_LIMIT, call).await.map(drop)
                 };
                 applied.map_err(what)
             }
@@ -190,15 +184,12 @@ impl Actor {
             return Err(ActError::NotLeader);
         }
         let what = ActError::of(format!("delete binding {}", key.name));
-        let deleted = match &key.namespace {
-            Some(namespace) => {
-                let api: Api<RoleBinding> = Api::namespaced(self.client.clone(), namespace);
-                delete(&api, &key.name, uid).await
-            }
-            None => {
-                let api: Api<ClusterRoleBinding> = Api::all(self.client.clone());
-                delete(&api, &key.name, uid).await
-            }
+        let deleted = if let Some(namespace) = &key.namespace {
+            let api: Api<RoleBinding> = Api::namespaced(self.client.clone(), namespace);
+            delete(&api, &key.name, uid).await
+        } else {
+            let api: Api<ClusterRoleBinding> = Api::all(self.client.clone());
+            delete(&api, &key.name, uid).await
         };
         deleted.map_err(what)
     }

@@ -225,15 +225,12 @@ impl Controller {
     }
 
     fn find(&self, key: &SourceKey) -> Option<SourceObject> {
-        match &key.namespace {
-            Some(namespace) => {
-                let source = self.sources.get(Some(namespace), &key.name)?;
-                SourceObject::from_source(&source)
-            }
-            None => {
-                let source = self.cluster_sources.get(None, &key.name)?;
-                SourceObject::from_cluster_source(&source)
-            }
+        if let Some(namespace) = &key.namespace {
+            let source = self.sources.get(Some(namespace), &key.name)?;
+            SourceObject::from_source(&source)
+        } else {
+            let source = self.cluster_sources.get(None, &key.name)?;
+            SourceObject::from_cluster_source(&source)
         }
     }
 
@@ -342,19 +339,16 @@ impl Controller {
 
     async fn live_uid(&self, key: &SourceKey) -> Result<Option<String>, CallError> {
         let uid = |meta: &ObjectMeta| meta.uid.clone();
-        match &key.namespace {
-            Some(namespace) => {
-                let api: Api<Source> = Api::namespaced(self.client.clone(), namespace);
-                Ok(act::get(&api, &key.name)
-                    .await?
-                    .and_then(|source| uid(&source.metadata)))
-            }
-            None => {
-                let api: Api<ClusterSource> = Api::all(self.client.clone());
-                Ok(act::get(&api, &key.name)
-                    .await?
-                    .and_then(|source| uid(&source.metadata)))
-            }
+        if let Some(namespace) = &key.namespace {
+            let api: Api<Source> = Api::namespaced(self.client.clone(), namespace);
+            Ok(act::get(&api, &key.name)
+                .await?
+                .and_then(|source| uid(&source.metadata)))
+        } else {
+            let api: Api<ClusterSource> = Api::all(self.client.clone());
+            Ok(act::get(&api, &key.name)
+                .await?
+                .and_then(|source| uid(&source.metadata)))
         }
     }
 }

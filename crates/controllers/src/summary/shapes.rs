@@ -91,11 +91,11 @@ fn down(amount: i64, step: i64) -> i64 {
 }
 
 /// The shapes of these rooms, the roomiest first.
-pub(crate) fn of(rooms: Vec<Room>) -> Vec<FreeShape> {
+pub(crate) fn of(rooms: &[Room]) -> Vec<FreeShape> {
     let mut groups = BTreeMap::new();
     for steps in STEPS {
         groups = BTreeMap::new();
-        for room in &rooms {
+        for room in rooms {
             *groups.entry(room.rounded(steps)).or_insert(0_i64) += 1;
         }
         if groups.len() <= LIMIT {
@@ -169,7 +169,7 @@ mod tests {
         Room::of(&resources).unwrap()
     }
 
-    fn told(rooms: Vec<Room>) -> Vec<String> {
+    fn told(rooms: &[Room]) -> Vec<String> {
         of(rooms)
             .into_iter()
             .map(|shape| {
@@ -191,7 +191,7 @@ mod tests {
             room(16_000, 65_536, 7, 0),
         ];
         assert_eq!(
-            told(rooms),
+            told(&rooms),
             [
                 "1 x cpu=16 memory=64Gi pods=7",
                 "2 x cpu=3900m memory=1Gi pods=100"
@@ -203,7 +203,7 @@ mod tests {
     fn a_full_node_has_no_shape_and_overcommitment_is_no_room() {
         assert_eq!(Room::of(&free(4000, 1024, 0)), None);
         assert_eq!(Room::of(&free(-5, 1024, 3)).unwrap().milli_cpu, 0);
-        assert!(of(vec![]).is_empty());
+        assert!(of(&[]).is_empty());
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
         let rooms: Vec<Room> = (0..40)
             .map(|n| room(4000 + n * 100, 4096, 110, 0))
             .collect();
-        let shapes = of(rooms);
+        let shapes = of(&rooms);
         assert_eq!(shapes.len(), 8);
         assert_eq!(shapes.iter().map(|shape| shape.nodes).sum::<i64>(), 40);
     }
@@ -223,7 +223,7 @@ mod tests {
             .map(|n| room(n * 8000, n * 32_768, 110, 0))
             .collect();
         rooms.push(room(8000, 32_768, 110, 4));
-        let shapes = told(rooms);
+        let shapes = told(&rooms);
         assert_eq!(shapes.len(), LIMIT);
         assert!(shapes[0].contains("cpu=320 "), "{shapes:?}");
         assert!(

@@ -130,7 +130,7 @@ impl Tally {
             labels: self.shared_labels(),
             capacity: amounts::list(&capacity),
             allocatable: amounts::list(&allocatable),
-            free_shapes: shapes::of(rooms.collect()),
+            free_shapes: shapes::of(&rooms.collect::<Vec<_>>()),
         }
     }
 

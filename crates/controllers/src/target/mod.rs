@@ -55,7 +55,7 @@ pub async fn run(
             target,
         };
         async move {
-            stop.run_until_cancelled(keeper.run()).await;
+            stop.run_until_cancelled(Box::pin(keeper.run())).await;
         }
     });
     tokio::join!(each, shutdown.run_until_cancelled(known));

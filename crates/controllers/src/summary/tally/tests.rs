@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn node(name: &str, labels: Value, cpu: &str, spec: Value) -> Node {
+fn node(name: &str, labels: &Value, cpu: &str, spec: &Value) -> Node {
     serde_json::from_value(json!({
         "metadata": { "name": name, "labels": labels },
         "spec": spec,
@@ -49,18 +49,18 @@ fn sums_and_shared_labels_leave_virtual_nodes_out() {
     assert_eq!(tally.facts(), Facts::default());
     tally.node(&node(
         "a",
-        json!({ "zone": "eu", "host": "a", "os": "linux" }),
+        &json!({ "zone": "eu", "host": "a", "os": "linux" }),
         "4",
-        json!({}),
+        &json!({}),
     ));
     tally.node(&node(
         "b",
-        json!({ "zone": "eu", "host": "b" }),
+        &json!({ "zone": "eu", "host": "b" }),
         "8",
-        json!({}),
+        &json!({}),
     ));
-    let provider = json!({ "virtual-kubelet.io/provider": "admiralty" });
-    tally.node(&node("v", provider, "100", json!({})));
+    let provider = &json!({ "virtual-kubelet.io/provider": "admiralty" });
+    tally.node(&node("v", provider, "100", &json!({})));
     let facts = tally.facts();
     assert_eq!(facts.labels, [("zone".to_owned(), "eu".to_owned())].into());
     assert_eq!(
@@ -76,8 +76,8 @@ fn sums_and_shared_labels_leave_virtual_nodes_out() {
     tally.no_node("b");
     assert_eq!(amount(&tally.facts().capacity, "cpu"), "4");
     // A node that becomes a virtual one isn't counted any more.
-    let provider = json!({ "virtual-kubelet.io/provider": "admiralty" });
-    tally.node(&node("a", provider, "4", json!({})));
+    let provider = &json!({ "virtual-kubelet.io/provider": "admiralty" });
+    tally.node(&node("a", provider, "4", &json!({})));
     assert_eq!(tally.facts(), Facts::default());
 }
 
@@ -86,7 +86,7 @@ fn pods_take_room_while_they_live() {
     let mut tally = Tally::default();
     // The pod may be seen before its node.
     tally.pod(&pod("p", "a", "1", "Running"));
-    tally.node(&node("a", json!({}), "4", json!({})));
+    tally.node(&node("a", &json!({}), "4", &json!({})));
     assert_eq!(shapes(&tally), [(1, "3".into())]);
     tally.pod(&pod("q", "a", "500m", "Pending"));
     assert_eq!(shapes(&tally), [(1, "2500m".into())]);
@@ -112,7 +112,7 @@ fn closed_nodes_count_but_have_no_shape() {
         (json!({ "unschedulable": true }), false),
     ] {
         let mut tally = Tally::default();
-        tally.node(&node("a", json!({}), "4", spec.clone()));
+        tally.node(&node("a", &json!({}), "4", &spec));
         assert_eq!(!shapes(&tally).is_empty(), open, "{spec}");
         assert_eq!(amount(&tally.facts().allocatable, "cpu"), "4");
     }
