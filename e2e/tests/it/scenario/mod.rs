@@ -9,7 +9,6 @@ mod identity;
 mod lifecycle;
 mod live_targets;
 mod nowhere;
-mod smoke;
 mod parts;
 mod race;
 mod self_target;
