@@ -1,4 +1,4 @@
-//! What the source reads from a chaperon: protocol.md section 2, in its order.
+//! What the source reads from a chaperon: one class, the first that applies.
 //!
 //! A class is a hint for what to do next. What makes an action safe is its precondition, never the class.
 

@@ -1,4 +1,4 @@
-//! The proxy scheduler's state machine for one proxy pod: protocol.md section 3, states *open* and *recorded*.
+//! The proxy scheduler's state machine for one proxy pod, while it is *open* or *recorded*.
 //!
 //! State is a function of the pod and its chaperons; [`Memory`] only holds timers, requests under way and proofs. Any
 //! number of processes may run this on any stale view: what makes each action safe is its precondition.

@@ -1,4 +1,4 @@
-//! The feedback controller's state machine: protocol.md section 3, states *placed*, *ending* and *no such pod*.
+//! The feedback controller's state machine: a proxy that is *placed*, *ending*, or *no such pod*.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

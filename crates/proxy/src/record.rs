@@ -1,4 +1,4 @@
-//! When the record on a proxy pod may change: rules R1–R4 of protocol.md section 3, in one place.
+//! When the record on a proxy pod may change: rules R1–R4 of ARCHITECTURE.md, in one place.
 //!
 //! R5 (replace a lost target) belongs to a policy that doesn't exist yet.
 
