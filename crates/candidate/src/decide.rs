@@ -6,9 +6,10 @@
 use std::time::Duration;
 
 use crate::{
-    memory::{Debt, Memory, Readiness, Seat, SeatState, Stage},
+    memory::{Memory, Readiness},
     plan::{Answer, Dropped, Gate, Monotonic, Note, Plan, Step, Write},
     refusal::Refusal,
+    seat::{Debt, Seat, SeatState, Stage},
     settings::Settings,
     view::{ChaperonView, PodView},
 };

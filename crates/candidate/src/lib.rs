@@ -1,4 +1,14 @@
 //! Candidate side of the protocol: state machine (reserve, hold, bind), scheduler plugins. Pure.
+//!
+//! ```text
+//! views of pod and chaperon ─┐
+//! Memory (hold, debts, times)├─► decide ─► Plan: one Step, the pod's Gate, when to decide again
+//! Settings, now ─────────────┘
+//! ```
+//!
+//! An edge carries the step out, tells [`Memory`] how it ended, and decides again. Between a process's scheduler and its
+//! edge stand the [`Board`] (which pods may be tried) and one plugin ([`plugins`]). The rules are those of the protocol
+//! between proxy and candidate; [`mod@decide`] follows its table row by row.
 
 pub mod board;
 pub mod decide;
@@ -6,6 +16,7 @@ pub mod memory;
 pub mod plan;
 pub mod plugins;
 pub mod refusal;
+pub mod seat;
 pub mod settings;
 pub mod view;
 

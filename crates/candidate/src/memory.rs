@@ -1,126 +1,19 @@
 //! What the process remembers of one chaperon and its pod between two decisions: the hold, and what went wrong.
 //!
-//! All of it may be lost in a restart. The rules are in [`crate::decide`]; here is only what changes by what happened.
+//! All of it may be lost in a restart. The rules are in [`mod@crate::decide`]; here is only what changes by what happened.
 
 use std::time::Duration;
 
 use crate::{
     plan::{Answer, Dropped, Gate, Monotonic, Note, Plan, Step, Write},
     refusal::Refusal,
+    seat::{BindOutcome, Debt, Outcome, Seat, SeatState, Stage},
     settings::Settings,
     view::ChaperonView,
 };
 
 /// As many told notes are remembered.
 const MOST_TOLD: usize = 16;
-
-/// A node that the scheduler has taken for a pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seat {
-    /// UID of the pod.
-    pub pod_uid: String,
-    /// The node.
-    pub node: String,
-    /// How far the answer has come.
-    pub state: SeatState,
-}
-
-/// How far the answer about a taken node has come.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SeatState {
-    /// Not said yet.
-    Taken {
-        /// When the scheduler took it.
-        since: Monotonic,
-    },
-    /// The hold: said under this attempt.
-    Held {
-        /// The attempt.
-        attempt: u64,
-        /// When the node is given back.
-        deadline: Monotonic,
-    },
-    /// Granted.
-    Binding {
-        /// The granted attempt.
-        attempt: u64,
-        /// When the answer is taken back.
-        until: Monotonic,
-        /// How far the binding has come.
-        stage: Stage,
-    },
-}
-
-/// How far a binding has come.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// The node was looked at again and takes the pod.
-    Fits,
-    /// It takes the pod no more.
-    Misfit(String),
-    /// The pod may pass Permit; its Bind isn't asked for yet.
-    Permitted,
-    /// The binding has to be sent.
-    Called {
-        /// Requests of unknown outcome so far.
-        tries: u32,
-        /// Not before.
-        next: Monotonic,
-    },
-    /// The pod is bound.
-    Done,
-    /// The pod is gone, ending or bound by another: what it is, the watch will show.
-    Lost,
-    /// The API server refuses, with this message.
-    Refused(String),
-}
-
-impl Seat {
-    /// The attempt that the node is held under, once there is one.
-    pub fn attempt(&self) -> Option<u64> {
-        match self.state {
-            SeatState::Taken { .. } => None,
-            SeatState::Held { attempt, .. } | SeatState::Binding { attempt, .. } => Some(attempt),
-        }
-    }
-}
-
-/// An answer that no hold backs any more and that must be taken back.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Debt {
-    /// The attempt that was answered with a reservation.
-    pub attempt: u64,
-    /// What to say instead.
-    pub refusal: Refusal,
-    /// It is due even if the attempt is granted.
-    pub firm: bool,
-}
-
-/// How a write to the chaperon ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It landed; the reply has been folded into the store.
-    Done,
-    /// The chaperon moved on, ends or is gone: a newer version will come.
-    Conflict,
-    /// The API server refuses, with this message.
-    Refused(String),
-    /// Nobody knows.
-    Unknown,
-}
-
-/// How a binding ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BindOutcome {
-    /// The pod is bound.
-    Done,
-    /// 404 or 409: the pod is gone, ending or bound.
-    Lost,
-    /// The API server refuses, with this message.
-    Refused(String),
-    /// Nobody knows.
-    Unknown,
-}
 
 /// A write that failed.
 #[derive(Clone, Debug)]

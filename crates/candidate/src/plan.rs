@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use pilotage_api::keys;
 use serde_json::{Value, json};
 
-use crate::{memory::Debt, refusal::Refusal, view::Fault};
+use crate::{refusal::Refusal, seat::Debt, view::Fault};
 
 /// Time on the process's own monotonic clock, since some fixed start.
 pub type Monotonic = std::time::Duration;

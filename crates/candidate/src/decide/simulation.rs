@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    memory::{BindOutcome, Outcome},
+    seat::{BindOutcome, Outcome},
     view::Grant,
 };
 

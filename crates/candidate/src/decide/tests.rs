@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    memory::{BindOutcome, Outcome},
+    seat::{BindOutcome, Outcome},
     view::{Fault, Grant},
 };
 

@@ -8,8 +8,8 @@ use kube::{
 };
 use pilotage_api::PodChaperon;
 use pilotage_candidate::{
-    memory::{BindOutcome, Outcome},
     plan::Write,
+    seat::{BindOutcome, Outcome},
 };
 use pilotage_runtime::call::{Failure, within};
 use pilotage_sched_driver::{BindError, BindingRequest, PodBinder};

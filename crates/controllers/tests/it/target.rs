@@ -134,7 +134,7 @@ pub(crate) async fn plane() -> Arc<ControlPlane> {
         async move {
             start_chaperons(&plane).await;
             // Patient, for machines that are busy with other things.
-            let hold = Duration::from_secs(60);
+            let hold = Duration::from_mins(1);
             start_candidate(
                 &plane,
                 Settings {

@@ -339,7 +339,7 @@ impl World {
             Event::DeleteChaperon => {
                 if !self.is_ending() {
                     self.change(|c| {
-                        c["metadata"]["deletionTimestamp"] = "2024-01-01T00:00:00Z".into()
+                        c["metadata"]["deletionTimestamp"] = "2024-01-01T00:00:00Z".into();
                     });
                 }
                 self.drop_if_free();
