@@ -78,11 +78,8 @@ fn with_hash(limit: usize, text: &str, key: &str) -> String {
 /// First ten hexadecimal digits of the SHA-256 of `key`, as in all names above.
 pub fn hash(key: &str) -> String {
     let digest = Sha256::digest(key.as_bytes());
-    digest
-        .iter()
-        .take(HASH_DIGITS / 2)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    let bytes = digest.iter().take(HASH_DIGITS / 2);
+    bytes.fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 /// Name of the virtual node of a Target, or of a `ClusterTarget` (no namespace).

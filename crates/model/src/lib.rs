@@ -1,8 +1,8 @@
 //! Makers: delegate pod, chaperon, virtual node. Pure.
 
 pub mod chaperon;
+pub mod constraints;
 mod delegate;
 pub mod labels;
-pub mod constraints;
 pub mod manifest;
 pub mod virtual_node;

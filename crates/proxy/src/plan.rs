@@ -185,7 +185,10 @@ impl fmt::Display for Note {
             Note::Gated => f.write_str("the pod's scheduling gates hold it"),
             Note::Asked(nodes) => write!(f, "waiting for an answer of {}", nodes.join(", ")),
             Note::Granted(node) => {
-                write!(f, "granted to {node}, waiting for its delegate to be bound there")
+                write!(
+                    f,
+                    "granted to {node}, waiting for its delegate to be bound there"
+                )
             }
             Note::Held(node) => write!(
                 f,

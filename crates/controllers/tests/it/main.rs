@@ -1,9 +1,14 @@
 //! Controllers and edges on real control planes, each under its own generated role.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "these are tests"
+)]
 
 mod chaperon;
-mod reserve;
-mod target;
 mod conditions;
 mod identity;
+mod reserve;
 mod summary;
+mod target;

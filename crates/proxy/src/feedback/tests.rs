@@ -144,10 +144,16 @@ fn a_running_delegates_status_is_copied_at_once_and_bursts_are_merged() {
     let mut scene = Scene::placed("a/ua/1");
     scene.chaperons.push(bound_and("Running"));
     let plan = scene.step();
-    assert!(matches!(plan.actions.as_slice(), [Action::CopyStatus { .. }]), "the first at once");
+    assert!(
+        matches!(plan.actions.as_slice(), [Action::CopyStatus { .. }]),
+        "the first at once"
+    );
     scene.finish(&plan, &Outcome::Done);
     let plan = scene.step();
-    assert_eq!((plan.actions.len(), plan.wake_at), (0, Some(NOW + COPY_EVERY)));
+    assert_eq!(
+        (plan.actions.len(), plan.wake_at),
+        (0, Some(NOW + COPY_EVERY))
+    );
 }
 
 #[test]
@@ -155,9 +161,15 @@ fn a_pending_delegates_status_waits_for_what_comes_next() {
     let mut scene = Scene::placed("a/ua/1");
     scene.chaperons.push(bound_and("Pending"));
     let plan = scene.step();
-    assert_eq!((plan.actions.len(), plan.wake_at), (0, Some(NOW + COPY_EVERY)));
+    assert_eq!(
+        (plan.actions.len(), plan.wake_at),
+        (0, Some(NOW + COPY_EVERY))
+    );
     scene.now += COPY_EVERY;
-    assert!(matches!(scene.step().actions.as_slice(), [Action::CopyStatus { .. }]));
+    assert!(matches!(
+        scene.step().actions.as_slice(),
+        [Action::CopyStatus { .. }]
+    ));
 }
 
 #[test]
