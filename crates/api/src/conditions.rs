@@ -134,7 +134,13 @@ mod tests {
             observed_generation: None,
             last_transition_time: at(0),
         };
-        let merged = merge(&[foreign.clone()], &[connected(true, "y")], None, &at(1)).unwrap();
+        let merged = merge(
+            std::slice::from_ref(&foreign),
+            &[connected(true, "y")],
+            None,
+            &at(1),
+        )
+        .unwrap();
         assert_eq!(merged.len(), 2);
         assert_eq!(merged[0], foreign);
     }

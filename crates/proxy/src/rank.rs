@@ -84,7 +84,7 @@ pub fn rank(
             )
         })
         .collect();
-    ranked.sort_by(|(a, _), (b, _)| a.cmp(b));
+    ranked.sort_by_key(|(key, _)| *key);
     ranked.into_iter().map(|(_, ranked)| ranked).collect()
 }
 

@@ -131,7 +131,7 @@ pub fn annotations_patch(proxy: &Pod, chaperon: &PodChaperon) -> Option<Value> {
 mod tests {
     use super::*;
 
-    fn proxy(status: Value) -> Pod {
+    fn proxy(status: &Value) -> Pod {
         serde_json::from_value(json!({
             "metadata": { "name": "web", "uid": "u", "annotations": { "team": "a" } },
             "spec": { "containers": [{ "name": "main" }] },
@@ -140,7 +140,7 @@ mod tests {
         .unwrap()
     }
 
-    fn chaperon(status: Value) -> PodChaperon {
+    fn chaperon(status: &Value) -> PodChaperon {
         serde_json::from_value(json!({
             "apiVersion": "multicluster.admiralty.io/v1alpha1",
             "kind": "PodChaperon",
@@ -159,14 +159,14 @@ mod tests {
 
     #[test]
     fn a_delegates_status_reaches_the_proxy_once() {
-        let delegate = chaperon(json!({
+        let delegate = chaperon(&json!({
             "phase": "Running",
             "qosClass": "Burstable",
             "futureField": 1,
             "conditions": [{ "type": "Ready", "status": "True", "observedGeneration": 7 }],
             "containerStatuses": [container("main"), container("injected-there")],
         }));
-        let before = proxy(json!({
+        let before = proxy(&json!({
             "phase": "Pending",
             "message": "old",
             "qosClass": "BestEffort",
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn only_new_annotations_that_are_not_ours_are_copied() {
-        let patch = annotations_patch(&proxy(json!({})), &chaperon(json!({}))).unwrap();
+        let patch = annotations_patch(&proxy(&json!({})), &chaperon(&json!({}))).unwrap();
         assert_eq!(
             patch["metadata"]["annotations"],
             json!({ "cni": "10.0.0.1" })
@@ -225,8 +225,8 @@ mod tests {
 
     #[test]
     fn a_chaperon_without_status_changes_nothing() {
-        let mut bare = chaperon(json!({}));
+        let mut bare = chaperon(&json!({}));
         bare.status = None;
-        assert_eq!(status_patch(&proxy(json!({})), &bare), None);
+        assert_eq!(status_patch(&proxy(&json!({})), &bare), None);
     }
 }

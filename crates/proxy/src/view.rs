@@ -39,6 +39,10 @@ impl RecordState {
 
 /// A proxy pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one fact that a rule reads"
+)]
 pub struct ProxyView {
     /// Namespace.
     pub namespace: String,
@@ -155,7 +159,7 @@ impl ChaperonView {
                 .is_some_and(|all| all.iter().any(|f| f != keys::DELEGATE_GONE)),
             class: classify(&marks, meta.deletion_timestamp.is_some(), status.as_ref()),
             marks,
-            object: Arc::clone(&chaperon),
+            object: chaperon,
         })
     }
 

@@ -41,7 +41,7 @@ use crate::{
 /// A ranking is made anew after this, so that a wave is widened by what is known then.
 const RANKING_LASTS: Duration = Duration::from_millis(500);
 /// A target that answered within this is trusted to answer a wave of one.
-const LATELY: Duration = Duration::from_secs(60);
+const LATELY: Duration = Duration::from_mins(1);
 
 /// How an action ended.
 struct Finished {
@@ -322,15 +322,12 @@ impl Edge {
 
     fn take_choice(&mut self, choice: Choice) {
         let Choice { uid, node, done } = choice;
-        match self.proxies.get_mut(&uid) {
-            Some(proxy) => {
-                proxy.choice = Some((node, done));
-                self.dirty.insert(uid);
-            }
-            None => {
-                let reason = "the pod is gone".to_owned();
-                let _ = done.send(Err(GrantFailure::Failed { node, reason }));
-            }
+        if let Some(proxy) = self.proxies.get_mut(&uid) {
+            proxy.choice = Some((node, done));
+            self.dirty.insert(uid);
+        } else {
+            let reason = "the pod is gone".to_owned();
+            let _ = done.send(Err(GrantFailure::Failed { node, reason }));
         }
     }
 

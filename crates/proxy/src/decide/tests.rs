@@ -294,7 +294,8 @@ fn a_choice_whose_answer_was_taken_back_fails() {
 
 #[test]
 fn a_recorded_pod_is_seen_through_without_a_cycle() {
-    let cases: [(&str, ChaperonBuilder, fn(&Plan) -> bool); 9] = [
+    type Case = (&'static str, ChaperonBuilder, fn(&Plan) -> bool);
+    let cases: [Case; 9] = [
         (
             "reserved as recorded: grant",
             chaperon("a", "ua").reserved(1),
