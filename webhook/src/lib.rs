@@ -7,7 +7,7 @@
 //! | [`objects`] | the admission configuration and the policy that guards proxy pods: pure |
 //! | [`install`] | keeping them installed |
 //! | [`certs`] | the own CA and the serving certificate |
-//! | [`args`], [`rbac`], [`metrics`], [`run`] | flags, rights, metrics and wiring |
+//! | [`args`], [`rbac`], [`metrics`], [`mod@run`] | flags, rights, metrics and wiring |
 
 pub mod args;
 pub mod certs;

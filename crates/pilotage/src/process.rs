@@ -6,9 +6,10 @@
 use std::convert::Infallible;
 use std::error::Error as StdError;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 
 use clap::Args;
+use futures::future::BoxFuture;
 use kube::{Client, Config};
 use pilotage_runtime::admin::AdminServer;
 use pilotage_runtime::args::{AdminArgs, ClientArgs, LeaseArgs, LogArgs};
@@ -94,15 +95,16 @@ impl Process {
 
     /// Adds a component. It is polled once here, so that the gates which it takes before its first wait are there
     /// before anybody asks whether the process is ready.
-    pub(crate) async fn component<E>(
+    pub(crate) fn component<E>(
         &mut self,
         name: impl Into<String>,
-        running: impl Future<Output = Result<(), E>> + Send + 'static,
+        mut running: BoxFuture<'static, Result<(), E>>,
     ) where
         E: Into<Box<dyn StdError + Send + Sync>> + Send + 'static,
     {
-        let mut running = Box::pin(running);
-        match futures::poll!(&mut running) {
+        // Whoever runs it polls it again, so nobody needs waking now.
+        let mut context = Context::from_waker(Waker::noop());
+        match running.as_mut().poll(&mut context) {
             Poll::Pending => self.tasks.essential(name, running),
             Poll::Ready(ended) => self.tasks.essential(name, std::future::ready(ended)),
         }

@@ -1,7 +1,7 @@
 //! The chaperon controller of a target: makes the pod of each `PodChaperon`, copies back what becomes of it, and takes it
 //! along when the chaperon goes.
 //!
-//! observe → [`decide`] (pure) → act, one request a turn; turns of one name never overlap, so that a decision always
+//! observe → `decide` (pure) → act, one request a turn; turns of one name never overlap, so that a decision always
 //! knows the reply to the request before it. It must not know proxies, sources or scheduling.
 
 mod act;

@@ -1,6 +1,6 @@
 //! The summary controller (target side): tells sources what this cluster offers.
 //!
-//! Nodes and pods are tallied as they change ([`tally`]); what follows is written at most once a period, and only
+//! Nodes and pods are tallied as they change (`tally`); what follows is written at most once a period, and only
 //! if it differs. One object, `singleton`, by server-side apply.
 
 mod amounts;

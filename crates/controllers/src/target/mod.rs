@@ -1,6 +1,6 @@
 //! The target controller: says in each Target's status whether it is valid, connected and authorized.
 //!
-//! Observes the registry and nothing else; decides in [`decide`]; writes only what changed.
+//! Observes the registry and nothing else; decides in `decide`; writes only what changed.
 
 mod decide;
 pub mod rbac;

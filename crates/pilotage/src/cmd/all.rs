@@ -40,17 +40,17 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
     {
         let lease = lease_of(part, &args.lease);
         match part {
-            Part::Webhook => webhook::start(&mut process, &args.webhook).await?,
+            Part::Webhook => webhook::start(&mut process, &args.webhook)?,
             Part::Controllers => {
-                controllers::start(&mut process, &args.controllers, &lease, args.targets).await?;
+                controllers::start(&mut process, &args.controllers, &lease, args.targets)?;
             }
             Part::ProxyScheduler => {
                 let own = &args.proxy_scheduler;
-                proxy_scheduler::start(&mut process, own, &lease, args.targets).await?;
+                proxy_scheduler::start(&mut process, own, &lease, args.targets)?;
             }
             Part::CandidateScheduler => {
                 let own = &args.candidate_scheduler;
-                candidate_scheduler::start(&mut process, own, &lease).await?;
+                candidate_scheduler::start(&mut process, own, &lease)?;
             }
         }
     }

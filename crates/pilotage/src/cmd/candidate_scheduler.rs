@@ -1,5 +1,6 @@
 //! `pilotage candidate-scheduler`: wiring of the scheduler of candidate pods, which holds nodes for sources.
 
+use futures::FutureExt;
 use pilotage_controllers::reserve::{self, Reserve, ReserveArgs};
 use pilotage_runtime::args::LeaseArgs;
 use pilotage_runtime::lease::{self, unique_identity};
@@ -29,12 +30,12 @@ pub struct Args {
 
 pub(crate) async fn run(args: Args) -> Result<(), Error> {
     let mut process = Process::begin(Part::CandidateScheduler.name(), &args.process).await?;
-    start(&mut process, &args.reserve, &args.lease).await?;
+    start(&mut process, &args.reserve, &args.lease)?;
     process.run().await
 }
 
 /// Adds the candidate scheduler to a process.
-pub(crate) async fn start(
+pub(crate) fn start(
     process: &mut Process,
     args: &ReserveArgs,
     lease: &LeaseArgs,
@@ -49,6 +50,6 @@ pub(crate) async fn start(
     };
     let token = process.token();
     let running = reserve::start(with, process.metrics(part), token).map_err(Error::start(part))?;
-    process.component("candidate scheduler", running).await;
+    process.component("candidate scheduler", running.boxed());
     Ok(())
 }

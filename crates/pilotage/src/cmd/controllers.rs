@@ -2,6 +2,8 @@
 
 use std::convert::Infallible;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use pilotage_clusters::{Registry, TargetArgs, cluster_uid, identity};
 use pilotage_controllers::chaperon::{self, Chaperons};
 use pilotage_controllers::feedback::{self, Feedback};
@@ -67,12 +69,12 @@ pub(crate) struct ControllersArgs {
 
 pub(crate) async fn run(args: Args) -> Result<(), Error> {
     let mut process = Process::begin(Part::Controllers.name(), &args.process).await?;
-    start(&mut process, &args.own, &args.lease, args.targets).await?;
+    start(&mut process, &args.own, &args.lease, args.targets)?;
     process.run().await
 }
 
 /// Adds the controllers to a process.
-pub(crate) async fn start(
+pub(crate) fn start(
     process: &mut Process,
     args: &ControllersArgs,
     lease: &LeaseArgs,
@@ -95,14 +97,14 @@ pub(crate) async fn start(
         gate,
         token.clone(),
     );
-    process.component("target status", unfailing(status)).await;
+    process.component("target status", unfailing(status));
     let nodes = {
         let (client, registry, nodes) = (client.clone(), registry.clone(), args.nodes);
         let (leadership, health, token) =
             (leadership.clone(), process.health.clone(), token.clone());
         async move { pilotage_vnode::run(client, registry, nodes, leadership, &health, token).await }
     };
-    process.component("virtual nodes", unfailing(nodes)).await;
+    process.component("virtual nodes", unfailing(nodes));
     let gate = process.health.gate("proxy pods listed for feedback");
     let back = {
         let (client, events, leadership) = (client.clone(), events.clone(), leadership.clone());
@@ -122,17 +124,17 @@ pub(crate) async fn start(
             Ok::<_, identity::IdentityError>(())
         }
     };
-    process.component("feedback", back).await;
+    process.component("feedback", back.boxed());
 
     // In a target.
     let gate = process.health.gate("sources listed");
     let (leads, ending) = (leadership.clone(), token.clone());
     let sources = source::run(client.clone(), args.sources.clone(), leads, gate, ending);
-    process.component("sources", unfailing(sources)).await;
+    process.component("sources", unfailing(sources));
     let gate = process.health.gate("nodes and pods listed for the summary");
     let (leads, ending) = (leadership.clone(), token.clone());
     let sum = summary::run(client.clone(), args.summary, leads, gate, ending);
-    process.component("summary", unfailing(sum)).await;
+    process.component("summary", unfailing(sum));
     let gate = process.health.gate("chaperons listed");
     let chaperons = chaperon::run(
         Chaperons {
@@ -143,12 +145,13 @@ pub(crate) async fn start(
         token,
         gate,
     );
-    process.component("chaperons", unfailing(chaperons)).await;
+    process.component("chaperons", unfailing(chaperons));
     Ok(())
 }
 
 /// For components that try again whatever fails.
-async fn unfailing(running: impl Future<Output = ()>) -> Result<(), Infallible> {
-    running.await;
-    Ok(())
+fn unfailing(
+    running: impl Future<Output = ()> + Send + 'static,
+) -> BoxFuture<'static, Result<(), Infallible>> {
+    running.map(Ok).boxed()
 }

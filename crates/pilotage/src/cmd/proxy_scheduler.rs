@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt;
 use pilotage_clusters::{Registry, TargetArgs, cluster_uid, identity};
 use pilotage_controllers::{ask, target};
 use pilotage_proxy::{board::Board, profile::profiles};
@@ -46,12 +47,12 @@ pub(crate) struct ProxySchedulerArgs {
 
 pub(crate) async fn run(args: Args) -> Result<(), Error> {
     let mut process = Process::begin(Part::ProxyScheduler.name(), &args.process).await?;
-    start(&mut process, &args.own, &args.lease, args.targets).await?;
+    start(&mut process, &args.own, &args.lease, args.targets)?;
     process.run().await
 }
 
 /// Adds the proxy scheduler to a process.
-pub(crate) async fn start(
+pub(crate) fn start(
     process: &mut Process,
     args: &ProxySchedulerArgs,
     lease: &LeaseArgs,
@@ -77,9 +78,7 @@ pub(crate) async fn start(
     let registry = Registry::start(&client, targets.to_options(part.name(), &[]), &token);
     let ready = process.health.gate("proxy pods listed");
     let (settings, cluster_name) = (args.ask.settings(), args.ask.cluster_name.clone());
-    process
-        .component("proxy scheduler", driver.run(token.clone()))
-        .await;
+    process.component("proxy scheduler", driver.run(token.clone()).boxed());
     process.tasks.essential("ask edge", async move {
         let cluster = cluster_uid(&client).await?;
         let ask = ask::Ask {

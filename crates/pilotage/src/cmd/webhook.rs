@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt;
 use pilotage_runtime::rbac::Rule;
 use pilotage_webhook::{Metrics, WebhookArgs, rbac};
 
@@ -23,12 +24,12 @@ pub struct Args {
 
 pub(crate) async fn run(args: Args) -> Result<(), Error> {
     let mut process = Process::begin(Part::Webhook.name(), &args.process).await?;
-    start(&mut process, &args.webhook).await?;
+    start(&mut process, &args.webhook)?;
     process.run().await
 }
 
 /// Adds the webhook to a process. Its replicas need no leader.
-pub(crate) async fn start(process: &mut Process, args: &WebhookArgs) -> Result<(), Error> {
+pub(crate) fn start(process: &mut Process, args: &WebhookArgs) -> Result<(), Error> {
     let part = Part::Webhook;
     let options = args
         .to_options(process.namespace())
@@ -42,6 +43,6 @@ pub(crate) async fn start(process: &mut Process, args: &WebhookArgs) -> Result<(
         process.health.clone(),
         process.token(),
     );
-    process.component(part.name(), running).await;
+    process.component(part.name(), running.boxed());
     Ok(())
 }
