@@ -8,14 +8,34 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Api, Client, api::ListParams};
 use pilotage_api::{
-    PodChaperon,
+    self as api, PodChaperon, names,
     parent::{ClusterUid, selector_of_source},
 };
 use pilotage_clusters::{Event, Registry, Target, Watch, WatchConfig, WatchHealth};
 use pilotage_proxy::Reach;
+use pilotage_runtime::call::{CALL_LIMIT, CallError, within};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+
+/// Live LIST: does any Target or `ClusterTarget` stand behind this virtual node?
+///
+/// A store without it proves nothing: it may be older than the target.
+pub(crate) async fn has_target(client: &Client, node: &str) -> Result<bool, CallError> {
+    let targets: Api<api::Target> = Api::all(client.clone());
+    let cluster_targets: Api<api::ClusterTarget> = Api::all(client.clone());
+    let all = ListParams::default();
+    let named = within(CALL_LIMIT, targets.list_metadata(&all)).await?;
+    let clusters = within(CALL_LIMIT, cluster_targets.list_metadata(&all)).await?;
+    let is_it = |meta: &ObjectMeta| {
+        let name = meta.name.as_deref().unwrap_or_default();
+        names::virtual_node(meta.namespace.as_deref(), name) == node
+    };
+    Ok(named.items.iter().any(|target| is_it(&target.metadata))
+        || clusters.items.iter().any(|target| is_it(&target.metadata)))
+}
 
 /// What happens in or to a target.
 #[derive(Debug)]
@@ -75,11 +95,23 @@ impl Fleet {
         shutdown: CancellationToken,
     ) {
         let selector = selector_of_source(&cluster);
+        let (known, ending) = (registry.clone(), shutdown.clone());
         registry
             .for_each("chaperons", &shutdown, move |target, end| {
                 let chaperons = target.watch(WatchConfig::all().labels(selector.clone()));
+                let key = target.key().clone();
+                let node = target.node().to_owned();
                 let member = Member { target, chaperons };
-                self.clone().follow_one(member, tell.clone(), end)
+                let (fleet, known, ending) = (self.clone(), known.clone(), ending.clone());
+                let tell = tell.clone();
+                async move {
+                    fleet.clone().follow_one(member, tell.clone(), end).await;
+                    // The end of this process is not the end of its targets.
+                    if known.get(&key).is_none() && !ending.is_cancelled() {
+                        fleet.forget(&node);
+                        let _ = tell.send(FleetEvent::Removed { node });
+                    }
+                }
             })
             .await;
     }
@@ -91,15 +123,10 @@ impl Fleet {
         end: CancellationToken,
     ) {
         let node = member.target.node().to_owned();
-        let members = self.members.clone();
-        let write = |member: Option<Member>| {
-            let mut members = members.write().unwrap_or_else(PoisonError::into_inner);
-            match member {
-                Some(member) => members.insert(node.clone(), member),
-                None => members.remove(&node),
-            };
-        };
-        write(Some(member.clone()));
+        self.members
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(node.clone(), member.clone());
         let mut events = member.chaperons.subscribe();
         let mut connection = member.target.state();
         let mut health = member.chaperons.health();
@@ -137,9 +164,12 @@ impl Fleet {
                 Ok(()) = health.changed() => {}
             }
         }
-        if member.target.removed().is_cancelled() {
-            write(None);
-            let _ = tell.send(FleetEvent::Removed { node: node.clone() });
-        }
+    }
+
+    fn forget(&self, node: &str) {
+        self.members
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(node);
     }
 }

@@ -44,6 +44,15 @@ impl Answer {
     }
 }
 
+/// How a chaperon is deleted.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Deletion<'a> {
+    /// A plain target granted it.
+    pub(crate) plain: bool,
+    /// Only at this version.
+    pub(crate) resource_version: Option<&'a str>,
+}
+
 /// The APIs of a target that requests about one pod use.
 pub(crate) struct Remote {
     member: Member,
@@ -81,13 +90,18 @@ impl Remote {
         answer
     }
 
-    /// DELETE with a UID precondition, in the background.
-    pub(crate) async fn delete(&self, name: &str, uid: &str) -> Answer {
+    /// DELETE with a UID precondition, in the background; of a plain target in the foreground, so that the chaperon stays
+    /// as long as the garbage collector knows of its pod.
+    pub(crate) async fn delete(&self, name: &str, uid: &str, how: Deletion<'_>) -> Answer {
         let params = DeleteParams {
-            propagation_policy: Some(PropagationPolicy::Background),
+            propagation_policy: Some(if how.plain {
+                PropagationPolicy::Foreground
+            } else {
+                PropagationPolicy::Background
+            }),
             preconditions: Some(Preconditions {
                 uid: Some(uid.to_owned()),
-                resource_version: None,
+                resource_version: how.resource_version.map(str::to_owned),
             }),
             ..DeleteParams::default()
         };
@@ -96,24 +110,24 @@ impl Remote {
             Ok(answer) => answer
                 .left()
                 .map_or_else(|| Outcome::Gone.into(), Answer::done),
-            Err(error) => match error.kind() {
-                // 409 here: another UID has the name.
-                Failure::NotFound | Failure::Conflict => Outcome::Gone.into(),
-                _ => Outcome::Unknown(error.message()).into(),
-            },
+            Err(error) if is_absent(&error, name) => Outcome::Gone.into(),
+            // It moved on, another UID has the name, or some admission minds: the watch or a live read will tell.
+            Err(error) if error.kind() == Failure::Conflict => Outcome::Conflict.into(),
+            Err(error) => Outcome::Unknown(error.message()).into(),
         }
     }
 
     /// Live GET: does this UID still exist? For a plain target the pods of that name must be gone as well.
     pub(crate) async fn confirm_gone(&self, name: &str, uid: &str, plain: bool) -> Answer {
-        match self.call(self.chaperons.get_opt(name)).await {
-            Ok(Some(chaperon)) if chaperon.metadata.uid.as_deref() == Some(uid) => Answer {
+        match self.call(self.chaperons.get(name)).await {
+            Ok(chaperon) if chaperon.metadata.uid.as_deref() == Some(uid) => Answer {
                 outcome: Outcome::StillThere,
                 chaperon: Some(Arc::new(chaperon)),
             },
-            Ok(_) if plain => self.confirm_no_pod(name).await.into(),
-            Ok(_) => Outcome::Gone.into(),
-            Err(error) => Outcome::Unknown(error.message()).into(),
+            Err(error) if !is_absent(&error, name) => Outcome::Unknown(error.message()).into(),
+            // Absent, or another UID has the name.
+            _ if plain => self.confirm_no_pod(name).await.into(),
+            _ => Outcome::Gone.into(),
         }
     }
 
@@ -127,11 +141,58 @@ impl Remote {
     }
 }
 
+/// Whether the API server itself said that no chaperon of this name exists.
+///
+/// Not any 404 will do: whatever stands in front of a target answers like that too, and so does an API server that
+/// doesn't serve the kind yet.
+pub(crate) fn is_absent(error: &CallError, name: &str) -> bool {
+    let CallError::Api(kube::Error::Api(status)) = error else {
+        return false;
+    };
+    let about = status.details.as_ref();
+    status.code == 404
+        && status.reason == "NotFound"
+        && about.is_some_and(|about| about.kind == "podchaperons" && about.name == name)
+}
+
 /// What a refused write of the source to its own pod means.
 pub(crate) fn local_failure(error: &CallError) -> Outcome {
     match error.kind() {
         // Gone or moved on: the watch brings what is true.
         Failure::NotFound | Failure::Conflict | Failure::AlreadyExists => Outcome::Conflict,
         _ => Outcome::Unknown(error.message()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::{Status, response::StatusDetails};
+
+    use super::*;
+
+    #[test]
+    fn only_the_api_servers_own_word_proves_absence() {
+        let status = |reason: &str, kind: &str, name: &str| {
+            let details = StatusDetails {
+                kind: kind.into(),
+                name: name.into(),
+                group: String::new(),
+                uid: String::new(),
+                causes: Vec::new(),
+                retry_after_seconds: 0,
+            };
+            let status = Status::failure("gone", reason)
+                .with_code(404)
+                .with_details(details);
+            CallError::Api(kube::Error::Api(status.boxed()))
+        };
+        for (reason, kind, name, want) in [
+            ("NotFound", "podchaperons", "web-1", true),
+            ("NotFound", "podchaperons", "web-2", false),
+            ("NotFound", "namespaces", "web-1", false),
+            ("", "", "", false),
+        ] {
+            assert_eq!(is_absent(&status(reason, kind, name), "web-1"), want);
+        }
     }
 }

@@ -149,24 +149,22 @@ fn adopt(observed: &Observed<'_>) -> Option<Plan> {
         .chaperons
         .iter()
         .filter(|c| c.marks.allowed > 0 || c.marks.is_allowed)
-        .filter(|c| c.class != Class::Ending)
         .collect();
-    let [only] = granted.as_slice() else {
-        if granted.is_empty() {
-            return None;
-        }
+    let first = granted.first()?;
+    let ending = granted.iter().any(|c| c.class == Class::Ending);
+    if granted.len() > 1 || ending {
         // Which of them may run is unknown: all go, and the choice is made anew when they are gone.
         let nodes = granted.iter().map(|c| c.node.clone()).collect();
         let mut plan = Plan::closed(Note::Asked(nodes));
         clear_leftovers(observed, None, &mut plan);
         return Some(failed_choice(plan, "several targets were granted the pod"));
-    };
+    }
     let record = Record {
-        node: only.node.clone(),
-        chaperon_uid: only.uid.clone(),
-        attempt: (only.marks.allowed > 0).then_some(only.marks.allowed),
+        node: first.node.clone(),
+        chaperon_uid: first.uid.clone(),
+        attempt: (first.marks.allowed > 0).then_some(first.marks.allowed),
     };
-    let mut plan = Plan::closed(Note::Granted(only.node.clone()));
+    let mut plan = Plan::closed(Note::Granted(first.node.clone()));
     plan.actions.push(Action::Record {
         record,
         resource_version: observed.proxy.resource_version.clone(),
@@ -272,8 +270,14 @@ fn standing(observed: &Observed<'_>, record: &Record, chaperon: Option<&Chaperon
     let mut plan = Plan::closed(Note::Granted(record.node.clone()));
     match reach(observed, &record.node) {
         Reach::Reachable => {}
-        Reach::Lost => return Plan::closed(Note::Held(record.node.clone())),
-        Reach::NoSuchTarget => return Plan::closed(Note::HeldAtNothing(record.node.clone())),
+        Reach::Lost => {
+            let plan = Plan::closed(Note::Held(record.node.clone()));
+            return failed_choice(plan, "the target can't be reached");
+        }
+        Reach::NoSuchTarget => {
+            let plan = Plan::closed(Note::HeldAtNothing(record.node.clone()));
+            return failed_choice(plan, "the target no longer exists");
+        }
     }
     let Some(chaperon) = chaperon else {
         // Not in the store, which may be older than the record: only a live read proves anything.
@@ -306,7 +310,7 @@ fn standing(observed: &Observed<'_>, record: &Record, chaperon: Option<&Chaperon
         }
         Class::Ending => return plan,
         Class::Missing | Class::VoidRefused(_) => {
-            plan.actions.push(delete(chaperon));
+            plan.actions.push(give_up(chaperon));
             return plan;
         }
         Class::Reserved(attempt) | Class::VoidReserved(attempt) => match record.attempt {
@@ -335,7 +339,7 @@ fn standing(observed: &Observed<'_>, record: &Record, chaperon: Option<&Chaperon
             return plan;
         }
         Class::Refused(_) if observed.proxy.no_reservation => {
-            plan.actions.push(delete(chaperon));
+            plan.actions.push(give_up(chaperon));
             return plan;
         }
         Class::Granted(_)
@@ -347,7 +351,7 @@ fn standing(observed: &Observed<'_>, record: &Record, chaperon: Option<&Chaperon
     let give_up_at =
         observed.memory.recorded_since().unwrap_or(observed.now) + observed.settings.give_up;
     if observed.now >= give_up_at {
-        plan.actions = vec![delete(chaperon)];
+        plan.actions = vec![give_up(chaperon)];
     } else {
         plan.wake(give_up_at);
     }
@@ -414,11 +418,7 @@ fn tell(observed: &Observed<'_>, plan: &mut Plan) {
 }
 
 fn reach(observed: &Observed<'_>, node: &str) -> Reach {
-    observed
-        .reach
-        .get(node)
-        .copied()
-        .unwrap_or(Reach::NoSuchTarget)
+    observed.reach.get(node).copied().unwrap_or(Reach::Lost)
 }
 
 fn by_uid<'a>(observed: &Observed<'a>, uid: &str) -> Option<&'a ChaperonView> {
@@ -430,6 +430,19 @@ fn delete(chaperon: &ChaperonView) -> Action {
         node: chaperon.node.clone(),
         name: chaperon.name.clone(),
         uid: chaperon.uid.clone(),
+        plain: chaperon.marks.is_plainly_granted(),
+        resource_version: None,
+    }
+}
+
+/// Deletes a chaperon unless it has moved on since.
+fn give_up(chaperon: &ChaperonView) -> Action {
+    Action::DeleteChaperon {
+        node: chaperon.node.clone(),
+        name: chaperon.name.clone(),
+        uid: chaperon.uid.clone(),
+        plain: chaperon.marks.is_plainly_granted(),
+        resource_version: Some(chaperon.resource_version.clone()),
     }
 }
 

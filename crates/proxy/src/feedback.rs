@@ -29,7 +29,7 @@ const COPY_EVERY: Duration = Duration::from_millis(150);
 /// One request to an API server. Each may be repeated.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// DELETE a chaperon with a UID precondition, in the background.
+    /// DELETE a chaperon with a UID precondition, in the background; of a plain target in the foreground.
     DeleteChaperon {
         /// The virtual node.
         node: String,
@@ -37,6 +37,8 @@ pub enum Action {
         name: String,
         /// UID of the chaperon.
         uid: String,
+        /// Granted by a target that numbers no attempts: no finalizer of ours waits for its pod.
+        plain: bool,
     },
     /// Live GET of a chaperon: is this UID gone? For a plain target also a live LIST of the pods of that name.
     ConfirmGone {
@@ -96,6 +98,13 @@ pub enum Key {
     Chaperon(String),
 }
 
+impl Key {
+    /// Whether it is about the proxy pod, whose version tells what became of a request.
+    fn is_the_pods(&self) -> bool {
+        !matches!(self, Key::Chaperon(_))
+    }
+}
+
 impl Action {
     /// What the action is about.
     pub fn key(&self) -> Key {
@@ -106,15 +115,6 @@ impl Action {
             Action::DeleteChaperon { uid, .. }
             | Action::ConfirmGone { uid, .. }
             | Action::DeleteIfOrphan { uid, .. } => Key::Chaperon(uid.clone()),
-        }
-    }
-
-    fn judged_on(&self) -> Option<&str> {
-        match self {
-            Action::RemoveFinalizer {
-                resource_version, ..
-            } => Some(resource_version),
-            _ => None,
         }
     }
 }
@@ -133,7 +133,9 @@ impl Memory {
     /// Takes in a plan that is about to be carried out.
     pub fn begin(&mut self, plan: &Plan, now: Monotonic) {
         for action in &plan.actions {
-            self.requests.begin(action.key());
+            let key = action.key();
+            let judged_on = key.is_the_pods().then_some(plan.judged_on.as_deref());
+            self.requests.begin(key, judged_on.flatten());
             if matches!(action, Action::CopyStatus { .. }) {
                 self.copied_at = Some(now);
             }
@@ -154,12 +156,14 @@ impl Memory {
         settings: &Settings,
         now: Monotonic,
     ) {
-        // Whatever was sent about this UID: the API server answered that it doesn't exist.
-        if let (Outcome::Gone, Key::Chaperon(uid)) = (outcome, action.key()) {
+        // Whatever was sent about this UID, the API server answered that it doesn't exist; which proves the pod's end
+        // only where our finalizer stood.
+        if let (Outcome::Gone, Key::Chaperon(uid)) = (outcome, action.key())
+            && !matches!(action, Action::DeleteChaperon { plain: true, .. })
+        {
             self.gone.insert(uid);
         }
-        self.requests
-            .finish(action.key(), action.judged_on(), outcome, settings, now);
+        self.requests.finish(action.key(), outcome, settings, now);
     }
 
     /// A DELETED event, or a live read, proved that this chaperon is gone.
@@ -167,7 +171,8 @@ impl Memory {
         self.gone.insert(uid.to_owned());
     }
 
-    fn is_gone(&self, uid: &str) -> bool {
+    /// Whether this chaperon is proved to be gone.
+    pub fn is_gone(&self, uid: &str) -> bool {
         self.gone.contains(uid)
     }
 }
@@ -195,6 +200,8 @@ pub struct Plan {
     pub actions: Vec<Action>,
     /// Chaperons that aren't the placed pod's delegate.
     pub leftovers: Vec<String>,
+    /// Version of the proxy pod that it was judged on.
+    pub judged_on: Option<String>,
     /// The delegate's status differs from the proxy's.
     pub differs: bool,
     /// What its author should know, if anything.
@@ -210,15 +217,23 @@ pub fn decide(observed: &Observed<'_>) -> Plan {
         None => orphans(observed, &mut plan),
         Some((proxy, _)) if proxy.ending => ending(observed, proxy, &mut plan),
         Some((proxy, pod)) if proxy.node_name.is_some() => placed(observed, proxy, pod, &mut plan),
+        // It ended without a place: nobody will choose for it any more.
+        Some((proxy, _)) if proxy.terminal => release_all(observed, &mut plan),
         // Not placed yet: the proxy scheduler's affair.
         Some(_) => {}
     }
+    plan.judged_on = observed
+        .proxy
+        .map(|(proxy, _)| proxy.resource_version.clone());
+    let judged_on = plan.judged_on.as_deref();
     let mut wake_at = None::<Monotonic>;
     plan.actions.retain(|action| {
+        let key = action.key();
+        let judged_on = judged_on.filter(|_| key.is_the_pods());
         match observed
             .memory
             .requests
-            .readiness(&action.key(), action.judged_on(), observed.now)
+            .readiness(&key, judged_on, observed.now)
         {
             Readiness::Now => true,
             Readiness::UnderWay => false,
@@ -247,10 +262,13 @@ fn orphans(observed: &Observed<'_>, plan: &mut Plan) {
     }
 }
 
+fn release_all(observed: &Observed<'_>, plan: &mut Plan) {
+    let living = reachable(observed).filter(|c| c.class != Class::Ending);
+    plan.actions.extend(living.map(delete));
+}
+
 fn ending(observed: &Observed<'_>, proxy: &ProxyView, plan: &mut Plan) {
-    for chaperon in reachable(observed).filter(|c| c.class != Class::Ending) {
-        plan.actions.push(delete(chaperon));
-    }
+    release_all(observed, plan);
     let may_go = match &proxy.record {
         RecordState::Absent => true,
         RecordState::Damaged(error) => {
@@ -405,11 +423,7 @@ fn reachable<'a>(observed: &'a Observed<'_>) -> impl Iterator<Item = &'a Chapero
 }
 
 fn reach(observed: &Observed<'_>, node: &str) -> Reach {
-    observed
-        .reach
-        .get(node)
-        .copied()
-        .unwrap_or(Reach::NoSuchTarget)
+    observed.reach.get(node).copied().unwrap_or(Reach::Lost)
 }
 
 fn delete(chaperon: &ChaperonView) -> Action {
@@ -417,6 +431,7 @@ fn delete(chaperon: &ChaperonView) -> Action {
         node: chaperon.node.clone(),
         name: chaperon.name.clone(),
         uid: chaperon.uid.clone(),
+        plain: chaperon.marks.is_plainly_granted(),
     }
 }
 

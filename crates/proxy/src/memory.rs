@@ -63,7 +63,7 @@ impl Memory {
     pub fn begin(&mut self, plan: &Plan, now: Monotonic) {
         let mut asked = false;
         for action in &plan.actions {
-            self.requests.begin(action.key());
+            self.requests.begin(action.key(), action.judged_on());
             if let Action::Ask { node } = action {
                 asked = true;
                 self.asked_at.insert(node.clone(), now);
@@ -93,8 +93,7 @@ impl Memory {
         settings: &Settings,
         now: Monotonic,
     ) {
-        self.requests
-            .finish(action.key(), action.judged_on(), outcome, settings, now);
+        self.requests.finish(action.key(), outcome, settings, now);
         if let Action::Ask { node } = action {
             match outcome {
                 Outcome::Refused(reason) => {
@@ -105,8 +104,11 @@ impl Memory {
                 }
             }
         }
-        // Whatever was sent about this UID: the API server answered that it doesn't exist.
-        if let (Outcome::Gone, ActionKey::Chaperon(uid)) = (outcome, action.key()) {
+        // Whatever was sent about this UID, the API server answered that it doesn't exist; which proves the pod's end
+        // only where our finalizer stood.
+        if let (Outcome::Gone, ActionKey::Chaperon(uid)) = (outcome, action.key())
+            && !matches!(action, Action::DeleteChaperon { plain: true, .. })
+        {
             self.gone.insert(uid);
         }
     }

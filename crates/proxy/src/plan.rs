@@ -54,7 +54,7 @@ pub enum Action {
         /// Version of a proxy pod that carries the record.
         resource_version: String,
     },
-    /// DELETE a chaperon with a UID precondition, in the background.
+    /// DELETE a chaperon with a UID precondition, in the background; of a plain target in the foreground.
     DeleteChaperon {
         /// The virtual node.
         node: String,
@@ -62,6 +62,10 @@ pub enum Action {
         name: String,
         /// UID of the chaperon.
         uid: String,
+        /// Granted by a target that numbers no attempts: no finalizer of ours waits for its pod.
+        plain: bool,
+        /// Version at which it was given up: if it moved on, by being bound for instance, it isn't deleted.
+        resource_version: Option<String>,
     },
     /// Live GET of a chaperon: is this UID gone? For a plain target also a live LIST of the pods of that name.
     ConfirmGone {
@@ -121,8 +125,10 @@ impl Action {
             | Action::Grant {
                 resource_version, ..
             } => Some(resource_version),
+            Action::DeleteChaperon {
+                resource_version, ..
+            } => resource_version.as_deref(),
             Action::Ask { .. }
-            | Action::DeleteChaperon { .. }
             | Action::ConfirmGone { .. }
             | Action::DeleteUnlessRecorded { .. } => None,
         }

@@ -19,8 +19,8 @@ pub struct Room {
     pub shapes: Vec<(i64, Resources)>,
     /// Pods that were asked there and aren't decided yet: each may take a place.
     pub outstanding: i64,
-    /// It answered a question lately.
-    pub answered_lately: bool,
+    /// It let a question pass without an answer, and hasn't answered any since.
+    pub silent: bool,
 }
 
 impl Room {
@@ -73,7 +73,7 @@ pub fn rank(
         .map(|(node, score)| {
             let room = rooms.get(node);
             let left = room.map_or(0, |room| room.places(request) - room.outstanding);
-            let surely_fits = left > 0 && room.is_some_and(|room| room.answered_lately);
+            let surely_fits = left > 0 && room.is_some_and(|room| !room.silent);
             let key = (left <= 0, -score, spread(uid, node));
             (
                 key,
@@ -109,7 +109,7 @@ mod tests {
         Room {
             shapes: vec![(nodes, amount(milli_cpu, 10))],
             outstanding,
-            answered_lately: true,
+            silent: false,
         }
     }
 
@@ -118,7 +118,7 @@ mod tests {
         let request = amount(500, 0);
         let feasible: Vec<_> = ["a", "b", "c", "d"].map(|n| (n.to_owned(), 50)).into();
         let quiet = Room {
-            answered_lately: false,
+            silent: true,
             ..room(1, 1000, 0)
         };
         let rooms = BTreeMap::from([

@@ -2,7 +2,7 @@
 //!
 //! It only decides *when* a request is repeated; what makes it safe is its precondition.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{collections::BTreeMap, time::Duration};
 
 use crate::{settings::Settings, view::Monotonic};
 
@@ -22,6 +22,9 @@ pub enum Outcome {
     /// No answer, or one that says nothing: it may or may not have happened.
     Unknown(String),
 }
+
+/// How long the watch may take to show what a request has changed, before it is sent again.
+const SEEN_WITHIN: Duration = Duration::from_secs(5);
 
 /// A request that failed, and when it may be sent again.
 #[derive(Clone, Debug)]
@@ -43,35 +46,45 @@ pub(crate) enum Readiness {
 /// Requests by what they are about; no two with one key are under way at a time.
 #[derive(Clone, Debug)]
 pub(crate) struct Requests<K> {
-    under_way: BTreeSet<K>,
+    /// With the version that each was judged on, if a newer one tells what became of it.
+    under_way: BTreeMap<K, Option<String>>,
     failures: BTreeMap<K, Failure>,
 }
 
 impl<K> Default for Requests<K> {
     fn default() -> Self {
         Self {
-            under_way: BTreeSet::new(),
+            under_way: BTreeMap::new(),
             failures: BTreeMap::new(),
         }
     }
 }
 
 impl<K: Ord> Requests<K> {
-    pub(crate) fn begin(&mut self, key: K) {
-        self.under_way.insert(key);
+    /// A request goes out, judged on this version of the object that it changes.
+    pub(crate) fn begin(&mut self, key: K, judged_on: Option<&str>) {
+        self.under_way.insert(key, judged_on.map(str::to_owned));
     }
 
-    /// Takes in how a request ended; `judged_on` is the version whose successor a conflict waits for.
+    /// Takes in how a request ended.
     pub(crate) fn finish(
         &mut self,
         key: K,
-        judged_on: Option<&str>,
         outcome: &Outcome,
         settings: &Settings,
         now: Monotonic,
     ) {
-        self.under_way.remove(&key);
+        let judged_on = self.under_way.remove(&key).flatten();
         match outcome {
+            // What it changed shows in a newer version: until that is seen it isn't sent again.
+            Outcome::Done if judged_on.is_some() => {
+                let failure = Failure {
+                    times: 0,
+                    retry_at: now + SEEN_WITHIN,
+                    judged_on,
+                };
+                self.failures.insert(key, failure);
+            }
             Outcome::Done | Outcome::Gone => {
                 self.failures.remove(&key);
             }
@@ -83,10 +96,7 @@ impl<K: Ord> Requests<K> {
                     .saturating_add(1);
                 let (first, longest) = settings.retry;
                 let wait = first.saturating_mul(1 << (times - 1).min(16)).min(longest);
-                let judged_on = match outcome {
-                    Outcome::Conflict => judged_on.map(str::to_owned),
-                    _ => None,
-                };
+                let judged_on = judged_on.filter(|_| *outcome == Outcome::Conflict);
                 self.failures.insert(
                     key,
                     Failure {
@@ -100,7 +110,7 @@ impl<K: Ord> Requests<K> {
     }
 
     pub(crate) fn readiness(&self, key: &K, judged_on: Option<&str>, now: Monotonic) -> Readiness {
-        if self.under_way.contains(key) {
+        if self.under_way.contains_key(key) {
             return Readiness::UnderWay;
         }
         match self.failures.get(key) {
@@ -118,14 +128,12 @@ impl<K: Ord> Requests<K> {
     }
 
     pub(crate) fn is_under_way(&self, key: &K) -> bool {
-        self.under_way.contains(key)
+        self.under_way.contains_key(key)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const NOW: Monotonic = Duration::from_secs(100);
@@ -135,38 +143,27 @@ mod tests {
         let settings = Settings::default();
         let mut requests = Requests::default();
         for milliseconds in [250, 500, 1000] {
-            requests.begin("k");
+            requests.begin("k", None);
             assert_eq!(requests.readiness(&"k", None, NOW), Readiness::UnderWay);
-            requests.finish(
-                "k",
-                None,
-                &Outcome::Unknown("timed out".into()),
-                &settings,
-                NOW,
-            );
+            let lost = Outcome::Unknown("timed out".into());
+            requests.finish("k", &lost, &settings, NOW);
             let retry = NOW + Duration::from_millis(milliseconds);
             assert_eq!(requests.readiness(&"k", None, NOW), Readiness::At(retry));
             assert_eq!(requests.readiness(&"k", None, retry), Readiness::Now);
         }
-        requests.finish("k", None, &Outcome::Done, &settings, NOW);
+        requests.finish("k", &Outcome::Done, &settings, NOW);
         assert_eq!(requests.readiness(&"k", None, NOW), Readiness::Now);
     }
 
     #[test]
-    fn a_conflict_waits_for_a_newer_version() {
-        let mut requests = Requests::default();
-        requests.begin("k");
-        requests.finish(
-            "k",
-            Some("7"),
-            &Outcome::Conflict,
-            &Settings::default(),
-            NOW,
-        );
-        assert!(matches!(
-            requests.readiness(&"k", Some("7"), NOW),
-            Readiness::At(_)
-        ));
-        assert_eq!(requests.readiness(&"k", Some("8"), NOW), Readiness::Now);
+    fn a_conflict_and_a_success_wait_for_a_newer_version() {
+        for outcome in [Outcome::Conflict, Outcome::Done] {
+            let mut requests = Requests::default();
+            requests.begin("k", Some("7"));
+            requests.finish("k", &outcome, &Settings::default(), NOW);
+            let at = requests.readiness(&"k", Some("7"), NOW);
+            assert!(matches!(at, Readiness::At(_)), "{outcome:?}");
+            assert_eq!(requests.readiness(&"k", Some("8"), NOW), Readiness::Now);
+        }
     }
 }

@@ -174,8 +174,8 @@ impl ChaperonView {
 pub enum Reach {
     /// It answers, and our store of its chaperons has been filled since it last came back.
     Reachable,
-    /// It doesn't answer, or our store isn't filled yet.
+    /// It doesn't answer, our store isn't filled yet, or we know nothing of it.
     Lost,
-    /// No Target or `ClusterTarget` of that name exists.
+    /// It is proved that no Target or `ClusterTarget` of that name exists.
     NoSuchTarget,
 }

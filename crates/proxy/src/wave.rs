@@ -1,6 +1,6 @@
 //! Whom to ask next, and when enough answers are in.
 //!
-//! A wave is a few targets asked at once: one while the best one's free room surely fits and it answered lately, else
+//! A wave is a few targets asked at once: one while the best one's free room surely fits and it isn't known to be silent, else
 //! three. It is widened when all of it refused, or after a short silence that doubles.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use crate::{
 pub struct Ranked {
     /// The virtual node.
     pub node: String,
-    /// Its published free room fits the pod, whatever else was asked there, and it answered lately.
+    /// Its published free room fits the pod, whatever else was asked there, and it isn't silent.
     pub surely_fits: bool,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Wave {
 
 impl Asking<'_> {
     fn reach(&self, node: &str) -> Reach {
-        self.reach.get(node).copied().unwrap_or(Reach::NoSuchTarget)
+        self.reach.get(node).copied().unwrap_or(Reach::Lost)
     }
 
     /// What each ranked or asked target says.
@@ -136,7 +136,9 @@ impl Asking<'_> {
             .filter(|(_, answer)| **answer == Answer::Waiting)
             .map(|(node, _)| node.clone())
             .collect();
-        if answers.values().any(|answer| *answer == Answer::Reserved) {
+        // A node that doesn't suit any more can't be chosen, whatever its target holds.
+        let reserved = |ranked: &Ranked| answers.get(&ranked.node) == Some(&Answer::Reserved);
+        if self.ranking.iter().any(reserved) {
             return self.settle(answers, waiting);
         }
         let next = self.unasked(&answers);

@@ -7,7 +7,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use pilotage_api::{PodChaperon, keys};
 
-use crate::view::ChaperonView;
+use crate::{class::Marks, view::ChaperonView};
 
 /// What a change of the store means for one proxy pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,8 @@ impl World {
             return None;
         }
         // A newer object of the same name with another UID: the older one no longer exists.
-        let gone = (known.uid != view.uid).then(|| known.uid.clone());
+        let gone =
+            (known.uid != view.uid && !known.marks.is_plainly_granted()).then(|| known.uid.clone());
         *known = view;
         Some(Change { parent, gone })
     }
@@ -61,9 +62,11 @@ impl World {
         let parent = parent_uid(chaperon)?;
         let uid = chaperon.metadata.uid.clone()?;
         self.remove(&parent, node, &uid);
+        // Where no finalizer of ours stood, the chaperon's end proves nothing of its pod.
+        let plain = Marks::of(chaperon).is_plainly_granted();
         Some(Change {
             parent,
-            gone: Some(uid),
+            gone: (!plain).then_some(uid),
         })
     }
 

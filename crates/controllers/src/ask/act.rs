@@ -13,13 +13,13 @@ use pilotage_api::{
 };
 use pilotage_model::manifest;
 use pilotage_proxy::{Action, GrantForm, Outcome, ProxyView, RecordState};
-use pilotage_runtime::call::{Failure, within};
+use pilotage_runtime::call::{CallError, Failure, within};
 use pilotage_sched_driver::{BindError, BindingRequest, PodBinder};
 use serde_json::{Value, json};
 
 use crate::{
     fleet::Fleet,
-    remote::{Answer, Remote, local_failure},
+    remote::{Answer, Deletion, Remote, is_absent, local_failure},
 };
 
 /// Limit of one request to the source's own API server.
@@ -119,14 +119,26 @@ impl Acting {
                     grant_by_test(remote, name, uid, *form).await
                 }
             }
-            Action::DeleteChaperon { name, uid, .. } => remote.delete(name, uid).await,
+            Action::DeleteChaperon {
+                name,
+                uid,
+                plain,
+                resource_version,
+                ..
+            } => {
+                let how = Deletion {
+                    plain: *plain,
+                    resource_version: resource_version.as_deref(),
+                };
+                remote.delete(name, uid, how).await
+            }
             Action::ConfirmGone {
                 name, uid, plain, ..
             } => remote.confirm_gone(name, uid, *plain).await,
             Action::DeleteUnlessRecorded { name, uid, .. } => {
                 match self.is_recorded(proxy, uid).await {
                     Ok(true) => Outcome::StillThere.into(),
-                    Ok(false) => remote.delete(name, uid).await,
+                    Ok(false) => remote.delete(name, uid, Deletion::default()).await,
                     Err(outcome) => outcome.into(),
                 }
             }
@@ -148,7 +160,7 @@ impl Acting {
         {
             Ok(chaperon) => Answer::done(chaperon),
             Err(error) => match error.kind() {
-                Failure::AlreadyExists => adopt(remote, proxy).await,
+                Failure::AlreadyExists => adopt(remote, proxy, &self.cluster).await,
                 Failure::NotFound | Failure::Forbidden | Failure::Invalid => {
                     Outcome::Refused(error.message()).into()
                 }
@@ -195,15 +207,15 @@ impl Acting {
     }
 }
 
-async fn adopt(remote: &Remote, proxy: &ProxyView) -> Answer {
+async fn adopt(remote: &Remote, proxy: &ProxyView, cluster: &ClusterUid) -> Answer {
     match remote
         .call(remote.chaperons.get_opt(&proxy.chaperon_name()))
         .await
     {
         Ok(Some(chaperon)) => {
-            let labels = chaperon.metadata.labels.as_ref();
-            let parent = labels.and_then(|labels| labels.get(keys::PARENT_UID));
-            if parent == Some(&proxy.uid) {
+            let parent = ParentLink::of(&chaperon.metadata);
+            let own = parent.is_some_and(|link| link.uid == proxy.uid && link.belongs_to(cluster));
+            if own {
                 Answer::done(chaperon)
             } else {
                 let reason = "a chaperon of this name belongs to another pod";
@@ -248,6 +260,7 @@ async fn grant_by_test(remote: &Remote, name: &str, uid: &str, form: GrantForm) 
         Err(error) => return Outcome::Unknown(error.to_string()).into(),
     };
     sent(
+        name,
         remote
             .call(
                 remote
@@ -280,7 +293,7 @@ async fn grant_by_version(
         metadata["annotations"][keys::ALLOWED_ATTEMPT] = json!(allowed.to_string());
         let current = match remote.call(remote.chaperons.get_metadata(name)).await {
             Ok(current) => current,
-            Err(error) if error.kind() == Failure::NotFound => return Outcome::Gone.into(),
+            Err(error) if is_absent(&error, name) => return Outcome::Gone.into(),
             Err(error) => return Outcome::Unknown(error.message()).into(),
         };
         // The version below makes a list that is old by then a conflict.
@@ -295,6 +308,7 @@ async fn grant_by_version(
     }
     let patch = Patch::Merge(json!({ "metadata": metadata }));
     sent(
+        name,
         remote
             .call(
                 remote
@@ -305,11 +319,11 @@ async fn grant_by_version(
     )
 }
 
-fn sent(result: Result<PodChaperon, pilotage_runtime::call::CallError>) -> Answer {
+fn sent(name: &str, result: Result<PodChaperon, CallError>) -> Answer {
     match result {
         Ok(chaperon) => Answer::done(chaperon),
+        Err(error) if is_absent(&error, name) => Outcome::Gone.into(),
         Err(error) => match error.kind() {
-            Failure::NotFound => Outcome::Gone.into(),
             Failure::Conflict | Failure::Invalid => Outcome::Conflict.into(),
             _ => Outcome::Unknown(error.message()).into(),
         },

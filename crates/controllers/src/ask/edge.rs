@@ -10,8 +10,8 @@ use k8s_openapi::api::core::v1::Pod;
 use pilotage_api::{PodChaperon, keys};
 use pilotage_clusters::{Event, Watch};
 use pilotage_proxy::{
-    Action, ActionKey, ChaperonView, ChoiceFate, Gate, Memory, Note, Observed, Outcome, Plan,
-    ProxyView, Ranked, Reach, World,
+    Action, ActionKey, Answer, ChaperonView, ChoiceFate, Gate, Memory, Note, Observed, Outcome,
+    Plan, ProxyView, Ranked, Reach, World,
     board::Posting,
     decide,
     plugins::GrantFailure,
@@ -40,8 +40,6 @@ use crate::{
 
 /// A ranking is made anew after this, so that a wave is widened by what is known then.
 const RANKING_LASTS: Duration = Duration::from_millis(500);
-/// A target that answered within this is trusted to answer a wave of one.
-const LATELY: Duration = Duration::from_mins(1);
 
 /// How an action ended.
 struct Finished {
@@ -65,7 +63,8 @@ struct Proxy {
 #[derive(Default)]
 struct Place {
     shapes: Vec<(i64, Resources)>,
-    answered_at: Option<Duration>,
+    /// It let a question pass without an answer, and hasn't answered any since.
+    silent: bool,
     /// Pods that were asked there and may still take room that isn't published as taken.
     outstanding: BTreeSet<String>,
 }
@@ -179,11 +178,13 @@ impl Edge {
                 self.dirty.insert(uid);
             }
             if leads && leadership.is_leader() {
-                for uid in std::mem::take(&mut self.dirty) {
+                while let Some(uid) = self.dirty.pop_first() {
                     self.step(&uid);
                 }
             } else {
+                // All is looked at on becoming the leader.
                 leads = false;
+                self.dirty.clear();
             }
         }
     }
@@ -286,7 +287,7 @@ impl Edge {
                 self.mark_all();
             }
             FleetEvent::Removed { node } => {
-                self.reach.remove(&node);
+                self.reach.insert(node.clone(), Reach::NoSuchTarget);
                 self.world.drop_target(&node);
                 self.mark_all();
             }
@@ -315,7 +316,7 @@ impl Edge {
             .iter()
             .any(|c| c.node == node && c.class != pilotage_proxy::class::Class::Asked);
         if answered && let Some(place) = self.places.get_mut(node) {
-            place.answered_at = Some(self.started.elapsed());
+            place.silent = false;
         }
         self.dirty.insert(parent.to_owned());
     }
@@ -379,7 +380,11 @@ impl Edge {
         else {
             return;
         };
+        // A reply may come after the news of its object's end.
+        let proxy = self.proxies.get(uid);
+        let gone = |uid: &String| proxy.is_some_and(|proxy| proxy.memory.is_gone(uid));
         if let Some(chaperon) = chaperon
+            && !chaperon.metadata.uid.as_ref().is_some_and(gone)
             && let Some(change) = self.world.apply(node, chaperon)
         {
             self.changed(node, &change.parent, change.gone.as_deref());
@@ -449,6 +454,12 @@ impl Edge {
                 self.dirty.insert(uid.to_owned());
             }
         }
+        let waits = |(_, answer): &(&String, &Answer)| **answer == Answer::Waiting;
+        let waiting: Vec<String> = answers
+            .iter()
+            .filter(waits)
+            .map(|(node, _)| node.clone())
+            .collect();
         let settled = gate == Gate::Closed(Note::Settled);
         let posting = Posting {
             gate,
@@ -456,6 +467,17 @@ impl Edge {
         };
         if self.parts.board.post(uid, posting) && !settled {
             self.parts.scheduling.activate(&PodUid::from(uid));
+        }
+        // A wave that is widened while others are still to answer: they were too slow to be trusted alone.
+        if actions
+            .iter()
+            .any(|action| matches!(action, Action::Ask { .. }))
+        {
+            for node in waiting {
+                if let Some(place) = self.places.get_mut(&node) {
+                    place.silent = true;
+                }
+            }
         }
         for action in actions {
             if let Action::Ask { node } = &action
@@ -482,7 +504,7 @@ impl Edge {
             let room = Room {
                 shapes: place.shapes.clone(),
                 outstanding: i64::try_from(place.outstanding.len()).unwrap_or(i64::MAX),
-                answered_lately: place.answered_at.is_some_and(|at| now < at + LATELY),
+                silent: place.silent,
             };
             (node.clone(), room)
         });

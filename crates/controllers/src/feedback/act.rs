@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::{
     fleet::Fleet,
-    remote::{Answer, Remote, local_failure},
+    remote::{Answer, Deletion, Remote, local_failure},
 };
 
 /// Limit of one request to the source's own API server.
@@ -34,12 +34,26 @@ pub(super) async fn act(client: &Client, fleet: &Fleet, pod: &Subject, action: &
         pod,
     };
     match action {
-        Action::DeleteChaperon { node, name, uid } => {
-            match Remote::of(fleet, node, &pod.namespace) {
-                Ok(remote) => remote.delete(name, uid).await,
-                Err(outcome) => outcome.into(),
+        Action::DeleteChaperon {
+            node,
+            name,
+            uid,
+            plain,
+        } => match Remote::of(fleet, node, &pod.namespace) {
+            Ok(remote) => {
+                remote
+                    .delete(
+                        name,
+                        uid,
+                        Deletion {
+                            plain: *plain,
+                            resource_version: None,
+                        },
+                    )
+                    .await
             }
-        }
+            Err(outcome) => outcome.into(),
+        },
         Action::ConfirmGone {
             node,
             name,
@@ -59,7 +73,7 @@ pub(super) async fn act(client: &Client, fleet: &Fleet, pod: &Subject, action: &
                 return outcome.into();
             }
             match Remote::of(fleet, node, &pod.namespace) {
-                Ok(remote) => remote.delete(name, uid).await,
+                Ok(remote) => remote.delete(name, uid, Deletion::default()).await,
                 Err(outcome) => outcome.into(),
             }
         }

@@ -1,8 +1,9 @@
 //! The loop of the feedback controller: takes in events and answers, decides for what they concern, sends requests.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
+    time::Duration,
 };
 
 use k8s_openapi::api::core::v1::Pod;
@@ -22,7 +23,7 @@ use super::{
     act::{Subject, act},
 };
 use crate::{
-    fleet::{Fleet, FleetEvent},
+    fleet::{Fleet, FleetEvent, has_target},
     timers::{Timers, sleep_until},
 };
 
@@ -33,6 +34,9 @@ struct Finished {
     outcome: Outcome,
     chaperon: Option<Arc<PodChaperon>>,
 }
+
+/// How long to wait before looking again for a target that a record names and nobody knows.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// What is kept of one parent UID.
 #[derive(Default)]
@@ -52,6 +56,10 @@ pub(super) struct Edge {
     timers: Timers<String>,
     dirty: BTreeSet<String>,
     proxies_known: bool,
+    /// Virtual nodes that records name and nobody knows, while a live read looks for their targets.
+    looking: HashSet<String>,
+    looked: mpsc::UnboundedSender<(String, bool)>,
+    looks: mpsc::UnboundedReceiver<(String, bool)>,
     finished: mpsc::UnboundedSender<Finished>,
     answers: mpsc::UnboundedReceiver<Finished>,
 }
@@ -59,6 +67,7 @@ pub(super) struct Edge {
 impl Edge {
     pub(super) fn new(parts: Arc<Feedback>, fleet: Fleet) -> Self {
         let (finished, answers) = mpsc::unbounded_channel();
+        let (looked, looks) = mpsc::unbounded_channel();
         Self {
             parts,
             fleet,
@@ -69,6 +78,9 @@ impl Edge {
             timers: Timers::default(),
             dirty: BTreeSet::new(),
             proxies_known: false,
+            looking: HashSet::new(),
+            looked,
+            looks,
             finished,
             answers,
         }
@@ -106,6 +118,7 @@ impl Edge {
                 Some(finished) = self.answers.recv() => self.take_answer(finished),
                 Some(event) = pods.recv() => self.take_pod(event),
                 Some(event) = fleet.recv() => self.take_fleet(event),
+                Some(look) = self.looks.recv() => self.take_look(look),
                 () = sleep_until(wake_at) => {}
                 () = leadership.acquired(), if !leads => {
                     leads = true;
@@ -121,12 +134,17 @@ impl Edge {
             while let Some(uid) = self.timers.pop(self.started.elapsed()) {
                 self.dirty.insert(uid);
             }
+            if shutdown.is_cancelled() {
+                return;
+            }
             if leads && leadership.is_leader() {
-                for uid in std::mem::take(&mut self.dirty) {
+                while let Some(uid) = self.dirty.pop_first() {
                     self.step(&uid);
                 }
             } else {
+                // All is looked at on becoming the leader.
                 leads = false;
+                self.dirty.clear();
             }
         }
     }
@@ -167,10 +185,13 @@ impl Edge {
                 let Some(uid) = pod.metadata.uid.clone() else {
                     return;
                 };
-                if let Some(parent) = self.parents.get_mut(&uid) {
+                if self.world.of(&uid).is_empty() {
+                    self.parents.remove(&uid);
+                    self.timers.set(&uid, None);
+                } else if let Some(parent) = self.parents.get_mut(&uid) {
                     parent.pod = None;
+                    self.dirty.insert(uid);
                 }
-                self.dirty.insert(uid);
             }
             Event::Synced => {
                 if !self.proxies_known {
@@ -188,7 +209,7 @@ impl Edge {
                 self.mark_all();
             }
             FleetEvent::Removed { node } => {
-                self.reach.remove(&node);
+                self.reach.insert(node.clone(), Reach::NoSuchTarget);
                 self.world.drop_target(&node);
                 self.mark_all();
             }
@@ -213,6 +234,41 @@ impl Edge {
         }
     }
 
+    /// A live read has looked for the target behind `node`.
+    fn take_look(&mut self, (node, exists): (String, bool)) {
+        self.looking.remove(&node);
+        if !exists {
+            self.reach.entry(node).or_insert(Reach::NoSuchTarget);
+        }
+        self.mark_all();
+    }
+
+    /// Looks for a target that a record names and nobody knows: not knowing it proves nothing.
+    fn look_for(&mut self, node: &str) {
+        if self.reach.contains_key(node) || !self.looking.insert(node.to_owned()) {
+            return;
+        }
+        let (parts, looked) = (Arc::clone(&self.parts), self.looked.clone());
+        let node = node.to_owned();
+        tokio::spawn(async move {
+            let exists = match has_target(&parts.client, &node).await {
+                Ok(exists) => exists,
+                Err(error) => {
+                    tracing::warn!(%node, %error, "can't look for a target");
+                    true
+                }
+            };
+            if exists {
+                // The watch will bring it; if it doesn't, this is asked again.
+                tokio::select! {
+                    () = looked.closed() => return,
+                    () = tokio::time::sleep(LOOK_AGAIN) => {}
+                }
+            }
+            let _ = looked.send((node, exists));
+        });
+    }
+
     fn take_answer(&mut self, finished: Finished) {
         let Finished {
             uid,
@@ -231,7 +287,12 @@ impl Edge {
             _ => None,
         };
         if let Some(node) = node {
-            if let Some(chaperon) = chaperon {
+            // A reply may come after the news of its object's end.
+            let parent = self.parents.get(&uid);
+            let gone = |uid: &String| parent.is_some_and(|parent| parent.memory.is_gone(uid));
+            if let Some(chaperon) = chaperon
+                && !chaperon.metadata.uid.as_ref().is_some_and(gone)
+            {
                 self.world.apply(&node, chaperon);
             }
             if let (Outcome::Gone, pilotage_proxy::feedback::Key::Chaperon(gone)) =
@@ -249,6 +310,11 @@ impl Edge {
     }
 
     fn step(&mut self, uid: &str) {
+        let recorded = self.parents.get(uid).and_then(|parent| parent.pod.as_ref());
+        if let Some(record) = recorded.and_then(|(view, _)| view.record.record()) {
+            let node = record.node.clone();
+            self.look_for(&node);
+        }
         let chaperons = self.world.of(uid);
         let parent = self.parents.entry(uid.to_owned()).or_default();
         let known = parent.pod.is_some();
@@ -274,6 +340,7 @@ impl Edge {
             actions,
             leftovers: _,
             differs: _,
+            judged_on: _,
             tell,
             wake_at,
         } = plan;

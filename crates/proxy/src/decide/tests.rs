@@ -247,6 +247,7 @@ fn a_choice_is_recorded_then_granted_then_bound() {
     scene.finish(&plan, &Outcome::Done);
 
     let mut scene = scene.recorded("a/ua/1");
+    scene.proxy.resource_version = "2".into();
     let plan = scene.step();
     let [
         Action::Grant {
@@ -555,6 +556,76 @@ fn a_plain_target_is_granted_by_version_and_left_only_with_a_list_of_its_pods() 
     let mut absent = Scene::new().recorded("a/ua/-");
     assert!(matches!(
         absent.step().actions.as_slice(),
+        [Action::ConfirmGone { plain: true, .. }]
+    ));
+}
+
+#[test]
+fn a_chaperon_is_given_up_only_as_it_was_judged() {
+    let mut scene = Scene::new()
+        .with(chaperon("a", "ua").granted(1))
+        .recorded("a/ua/1");
+    scene.step();
+    scene.later(Duration::from_secs(15));
+    let plan = scene.step();
+    let [
+        Action::DeleteChaperon {
+            resource_version, ..
+        },
+    ] = plan.actions.as_slice()
+    else {
+        panic!("{plan:?}");
+    };
+    assert_eq!(resource_version.as_deref(), Some("1-1"));
+    // It was bound meanwhile: the DELETE fails, and the pod is bound.
+    scene.finish(&plan, &Outcome::Conflict);
+    let mut scene = scene.with(chaperon("a", "ua").granted(1).bound());
+    assert!(matches!(
+        scene.step().actions.as_slice(),
+        [Action::BindProxy { .. }]
+    ));
+}
+
+#[test]
+fn a_choice_does_not_wait_for_a_lost_target() {
+    let mut scene = Scene::new().recorded("a/ua/1").lost("a").chose("a");
+    assert!(matches!(scene.step().choice, ChoiceFate::Failed(_)));
+}
+
+#[test]
+fn a_reservation_on_a_node_that_no_longer_suits_keeps_nobody_from_asking() {
+    let mut scene = Scene::new().with(chaperon("a", "ua").reserved(1));
+    scene.ranking.remove(0);
+    assert_eq!(asked(&scene.step()), ["b", "c", "d"]);
+}
+
+#[test]
+fn a_grant_that_is_being_cleared_is_not_adopted() {
+    let mut scene = Scene::new()
+        .with(chaperon("a", "ua").granted(1))
+        .with(chaperon("b", "ub").granted(1).ending());
+    let plan = scene.step();
+    assert!(matches!(
+        plan.actions.as_slice(),
+        [Action::DeleteUnlessRecorded { uid, .. }] if uid == "ua"
+    ));
+    assert!(matches!(plan.gate, Gate::Closed(_)));
+}
+
+#[test]
+fn a_plain_target_is_not_left_on_the_word_of_a_delete() {
+    let mut scene = Scene::new().recorded("a/ua/-");
+    let delete = Action::DeleteChaperon {
+        node: "a".into(),
+        name: "web-x".into(),
+        uid: "ua".into(),
+        plain: true,
+        resource_version: None,
+    };
+    let settings = Settings::default();
+    scene.memory.finish(&delete, &Outcome::Gone, &settings, NOW);
+    assert!(matches!(
+        scene.step().actions.as_slice(),
         [Action::ConfirmGone { plain: true, .. }]
     ));
 }

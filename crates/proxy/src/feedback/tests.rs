@@ -212,7 +212,14 @@ fn only_the_recorded_target_holds_an_ending_pod() {
     let plan = lost.step();
     assert!(plan.actions.is_empty() && plan.tell.is_some());
 
+    let mut unknown = Scene::ending(Some("gone/ua/1"));
+    assert!(
+        unknown.step().actions.is_empty(),
+        "not knowing it proves nothing"
+    );
+
     let mut removed = Scene::ending(Some("gone/ua/1"));
+    removed.reach.insert("gone".into(), Reach::NoSuchTarget);
     assert!(matches!(
         removed.step().actions.as_slice(),
         [Action::RemoveFinalizer { .. }]
