@@ -2,6 +2,7 @@
 
 use pilotage_api::keys;
 use pilotage_model::constraints::ConstraintError;
+use pilotage_model::kept_labels::RegexpError;
 use pilotage_model::manifest::ManifestError;
 use thiserror::Error;
 
@@ -49,6 +50,9 @@ pub enum Denial {
     /// Its constraints can't be used.
     #[error(transparent)]
     Constraints(#[from] ConstraintError),
+    /// What says which labels keep their key can't be read.
+    #[error(transparent)]
+    LabelRegexp(#[from] RegexpError),
     /// With its manifest saved, its annotations would be too long for the API server.
     #[error(
         "the pod is too large to be elected: its annotations, with its own manifest among them, would take {size} \
@@ -59,13 +63,6 @@ pub enum Denial {
         /// Bytes of all annotations.
         size: usize,
     },
-    /// An update would change what runs in the target.
-    #[error(
-        "annotation {key} is what runs in the target cluster; it can't be changed, added or removed once the pod \
-         exists. Delete the pod and create it anew",
-        key = keys::SOURCE_POD_MANIFEST
-    )]
-    ManifestChanged,
 }
 
 impl Denial {
@@ -79,8 +76,8 @@ impl Denial {
             Self::NoPod(_) => "NoPod",
             Self::SchedulerTaken => "SchedulerTaken",
             Self::Constraints(_) => "Constraints",
+            Self::LabelRegexp(_) => "LabelRegexp",
             Self::TooLarge { .. } => "TooLarge",
-            Self::ManifestChanged => "ManifestChanged",
         }
     }
 
@@ -92,11 +89,11 @@ impl Denial {
             | Self::NoPod(_)
             | Self::SchedulerTaken
             | Self::Constraints(_)
+            | Self::LabelRegexp(_)
             | Self::TooLarge { .. } => (422, "Invalid"),
-            Self::ManifestForged
-            | Self::RecordForged
-            | Self::ManifestDamaged(_)
-            | Self::ManifestChanged => (403, "Forbidden"),
+            Self::ManifestForged | Self::RecordForged | Self::ManifestDamaged(_) => {
+                (403, "Forbidden")
+            }
         }
     }
 }

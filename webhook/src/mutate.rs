@@ -16,6 +16,7 @@
 use json_patch::Patch;
 use pilotage_api::keys;
 use pilotage_model::constraints::ProxyConstraints;
+use pilotage_model::kept_labels;
 use pilotage_model::manifest::{self, SourcePod};
 use serde_json::Value;
 
@@ -67,20 +68,6 @@ pub fn mutate(pod: &Value) -> Result<Mutation, Denial> {
     Ok(Mutation::Proxy(json_patch::diff(pod, &after)))
 }
 
-/// What to say to an update from `old` to `new`.
-pub fn check_update(old: &Value, new: &Value) -> Result<(), Denial> {
-    let manifest = |pod: &Value| {
-        pod["metadata"]["annotations"]
-            .get(keys::SOURCE_POD_MANIFEST)
-            .cloned()
-    };
-    if manifest(old) == manifest(new) {
-        Ok(())
-    } else {
-        Err(Denial::ManifestChanged)
-    }
-}
-
 fn proxy(pod: &Value) -> Result<Value, Denial> {
     let saved = match pod["metadata"]["annotations"].get(keys::SOURCE_POD_MANIFEST) {
         None if pod["spec"]["schedulerName"] == keys::PROXY_SCHEDULER => {
@@ -96,6 +83,12 @@ fn proxy(pod: &Value) -> Result<Value, Denial> {
     };
     let source = SourcePod::new(source).map_err(Denial::NoPod)?;
     let constraints = ProxyConstraints::of(source.value())?;
+    // Needed only where the chaperon is made, but this is the last place where the pod's author is told at once.
+    if let Some(pattern) =
+        source.value()["metadata"]["annotations"][keys::NO_PREFIX_LABEL_REGEXP].as_str()
+    {
+        kept_labels::parse(pattern)?;
+    }
     let manifest = match manifest::text_of(pod) {
         // An equal manifest keeps its text, however it was written.
         Some(text) if saved.as_ref() == Some(&source) => text.to_owned(),

@@ -6,11 +6,14 @@
 use std::collections::BTreeMap;
 
 use pilotage_api::{GROUP, VERSION, keys, names, parent::ParentLink};
-use regex::Regex;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-use crate::{delegate, labels::LabelKeys};
+use crate::{
+    delegate,
+    kept_labels::{self, RegexpError},
+    labels::LabelKeys,
+};
 
 /// Why a source pod gives no chaperon.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -27,8 +30,8 @@ pub enum ChaperonError {
         key: String,
     },
     /// The annotation for kept labels is no regular expression.
-    #[error("annotation {key}: {0}", key = keys::NO_PREFIX_LABEL_REGEXP)]
-    LabelRegexp(String),
+    #[error(transparent)]
+    LabelRegexp(#[from] RegexpError),
 }
 
 /// The body to POST in the target, in the parent's namespace, under the name that follows from the parent.
@@ -47,9 +50,8 @@ pub fn chaperon(source: &Value, link: &ParentLink) -> Result<Value, ChaperonErro
 
     let kept = own_annotations
         .get(keys::NO_PREFIX_LABEL_REGEXP)
-        .map(|pattern| Regex::new(pattern))
-        .transpose()
-        .map_err(|error| ChaperonError::LabelRegexp(error.to_string()))?;
+        .map(|pattern| kept_labels::parse(pattern))
+        .transpose()?;
     let label_keys = LabelKeys::new(&own_labels, kept.as_ref());
     let mut labels: BTreeMap<String, String> = own_labels
         .iter()

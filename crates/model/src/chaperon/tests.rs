@@ -260,7 +260,7 @@ fn what_is_malformed_is_named() {
     });
     let error = chaperon(&source, &link()).unwrap_err().to_string();
     assert!(
-        error.contains("no-prefix-label-regexp") && error.contains("unclosed"),
+        error.contains("no-prefix-label-regexp, line 1, column 1: unclosed"),
         "{error}"
     );
 }
