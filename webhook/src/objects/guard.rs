@@ -1,7 +1,8 @@
 //! The guard: a ValidatingAdmissionPolicy that sees pods after all mutations and needs no server of ours.
 //!
 //! An elected pod that is no proxy, because another webhook undid our work or ours was not called, never gets in; and
-//! the manifest, which says what runs in the target, is the webhook's work or absent, and never changes.
+//! the manifest, which says what runs in the target, is the webhook's work or absent, and never changes. A Binding is
+//! looked at as well: the API server copies its annotations onto the pod, without a word to whoever guards pods.
 
 use pilotage_api::keys;
 use serde_json::{Value, json};
@@ -46,11 +47,18 @@ pub(super) fn policy() -> Value {
                         "apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"],
                         "resources": ["pods/status"], "scope": "Namespaced",
                     },
+                    {
+                        // The two ways to post a Binding.
+                        "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
+                        "resources": ["pods/binding", "bindings"], "scope": "Namespaced",
+                    },
                 ],
             },
             "matchConditions": [{ "name": "concerns-pilotage", "expression": concerned }],
             "variables": [
                 { "name": "annotations", "expression": "object.metadata.?annotations.orValue({})" },
+                // Of no type: a Binding has none, and the API server would warn of that.
+                { "name": "spec", "expression": "dyn(object).?spec.orValue({})" },
                 {
                     "name": "enabled",
                     "expression": format!(
@@ -60,7 +68,9 @@ pub(super) fn policy() -> Value {
                 },
                 {
                     "name": "mustBeProxy",
-                    "expression": format!("{is_create} && variables.enabled && '{elect}' in variables.annotations"),
+                    "expression": format!(
+                        "{is_create} && request.kind.kind == 'Pod' && variables.enabled && '{elect}' in variables.annotations"
+                    ),
                 },
             ],
             "validations": [
@@ -101,16 +111,16 @@ pub(super) fn policy() -> Value {
                     "reason": "Invalid",
                 },
                 {
-                    "expression": format!("{proxy} || object.spec.?schedulerName.orValue('') == '{}'", keys::PROXY_SCHEDULER),
+                    "expression": format!("{proxy} || variables.spec.?schedulerName.orValue('') == '{}'", keys::PROXY_SCHEDULER),
                     "messageExpression": format!(
-                        "'{elected}, so spec.schedulerName must be {}, but is ' + object.spec.?schedulerName.orValue('empty') + '. {}'",
+                        "'{elected}, so spec.schedulerName must be {}, but is ' + variables.spec.?schedulerName.orValue('empty') + '. {}'",
                         keys::PROXY_SCHEDULER, quoted(undone)
                     ),
                     "message": format!("{elected}, so spec.schedulerName must be {}. {undone}", keys::PROXY_SCHEDULER),
                     "reason": "Invalid",
                 },
                 {
-                    "expression": format!("{proxy} || object.spec.?nodeName.orValue('') == ''"),
+                    "expression": format!("{proxy} || variables.spec.?nodeName.orValue('') == ''"),
                     "message": format!(
                         "{elected}, so spec.nodeName must be empty: a pod that names its node skips every scheduler."
                     ),
@@ -118,7 +128,7 @@ pub(super) fn policy() -> Value {
                 },
                 {
                     "expression": format!(
-                        "{proxy} || object.spec.?nodeSelector.orValue({{}})[?'{}'].orValue('') == '{}'",
+                        "{proxy} || variables.spec.?nodeSelector.orValue({{}})[?'{}'].orValue('') == '{}'",
                         keys::PROVIDER, keys::PROVIDER_VALUE
                     ),
                     "message": format!(

@@ -188,6 +188,19 @@ async fn a_bad_annotation_is_refused_with_its_name_and_the_position_of_the_mista
         );
         refused(text, answer, parts);
     }
+    for (pattern, parts) in [
+        ("^team=(", &["line 1, column 7", "unclosed group"][..]),
+        ("a\n[z-a]", &["line 2, column 2", "range"]),
+    ] {
+        let bad = with_annotation(elect(pod("a")), keys::NO_PREFIX_LABEL_REGEXP, pattern);
+        let answer = pods.create(&bad).await;
+        refused(
+            pattern,
+            answer.clone(),
+            &["(Invalid)", WEBHOOK, keys::NO_PREFIX_LABEL_REGEXP],
+        );
+        refused(pattern, answer, parts);
+    }
     // What only the API server can judge is refused by it, with the field.
     let text = "nodeSelector: {'not a key': x}";
     let answer = pods
@@ -440,25 +453,54 @@ async fn an_update_may_not_change_the_manifest_and_may_change_the_rest() {
             .unwrap_or_else(|error| panic!("{case}: {error}"));
     }
     // A binding is no update by a user: it must get through, and sets the node of an elected pod.
-    let binding = json!({
-        "apiVersion": "v1", "kind": "Binding", "metadata": { "name": "proxy" },
-        "target": { "apiVersion": "v1", "kind": "Node", "name": "admiralty-c1" },
-    });
-    let path = format!(
-        "/api/v1/namespaces/{}/pods/proxy/binding",
-        pods.namespace.name()
-    );
-    let request = http::Request::post(path)
-        .header("content-type", "application/json")
-        .body(binding.to_string().into_bytes())
+    pods.bind("pods/proxy/binding", &binding("proxy"))
+        .await
         .unwrap();
-    pods.client.request::<Value>(request).await.unwrap();
     let bound = pods.get("proxy").await.unwrap();
     assert_eq!(bound["spec"]["nodeName"], "admiralty-c1");
     pods.patch("proxy/status", &json!({ "status": { "phase": "Running" } }))
         .await
         .unwrap();
     assert!(annotation(&bound, keys::SOURCE_POD_MANIFEST).is_some());
+}
+
+fn binding(pod: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Binding", "metadata": { "name": pod },
+        "target": { "apiVersion": "v1", "kind": "Node", "name": "admiralty-c1" },
+    })
+}
+
+#[tokio::test]
+async fn a_binding_brings_no_manifest_and_no_record() {
+    // The API server copies a Binding's annotations onto the pod.
+    let plane = shared_plane().await;
+    let (elected, plain) = (Pods::elected(&plane).await, Pods::plain(&plane).await);
+    for pods in [&elected, &plain] {
+        pods.create(&pod("web")).await.unwrap();
+        for path in ["pods/web/binding", "bindings"] {
+            for key in [keys::SOURCE_POD_MANIFEST, keys::GRANTED_TO] {
+                let mut forged = with_annotation(binding("web"), key, "x");
+                // Election makes no proxy of what is no pod.
+                forged["metadata"]["annotations"][keys::ELECT] = "".into();
+                refused(
+                    &format!("{key} by {path}"),
+                    pods.bind(path, &forged).await,
+                    &[POLICY, key, "written by Pilotage alone"],
+                );
+            }
+        }
+        let stored = pods.get("web").await.unwrap();
+        assert_eq!(stored["spec"].get("nodeName"), None, "nothing was bound");
+        let honest = with_annotation(binding("web"), "example.com/a", "b");
+        pods.bind("pods/web/binding", &honest).await.unwrap();
+        let bound = pods.get("web").await.unwrap();
+        assert_eq!(
+            annotation(&bound, "example.com/a"),
+            Some("b"),
+            "it does copy"
+        );
+    }
 }
 
 #[tokio::test]

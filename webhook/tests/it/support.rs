@@ -200,6 +200,13 @@ impl Pods {
         self.client.request(request).await.map_err(message)
     }
 
+    /// Posts a Binding; `path` is relative to the namespace.
+    pub(crate) async fn bind(&self, path: &str, binding: &Value) -> Result<Value, String> {
+        let path = format!("/api/v1/namespaces/{}/{path}", self.namespace.name());
+        self.send(Request::post(path), "application/json", binding)
+            .await
+    }
+
     async fn send(
         &self,
         request: http::request::Builder,
