@@ -20,6 +20,7 @@ pub fn all() -> Result<Vec<CustomResourceDefinition>, serde_json::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys;
 
     #[test]
     fn every_kind_has_columns_a_short_name_and_its_category() {
@@ -52,6 +53,49 @@ mod tests {
                 assert!(status.is_some(), "{kind} has a status subresource");
             }
         }
+    }
+
+    #[test]
+    fn columns_show_keys_that_exist() {
+        let known = [
+            keys::IS_RESERVED,
+            keys::IS_ALLOWED,
+            keys::ATTEMPT,
+            keys::PARENT_NAME,
+            keys::PARENT_CLUSTER_NAME,
+            keys::REFUSAL,
+            keys::ALLOWED_ATTEMPT,
+        ];
+        let mut shown = Vec::new();
+        for crd in all().unwrap() {
+            for version in crd.spec.versions {
+                for column in version.additional_printer_columns.unwrap_or_default() {
+                    let path = column.json_path;
+                    let rest = [".metadata.annotations.", ".metadata.labels."]
+                        .iter()
+                        .find_map(|map| path.strip_prefix(map));
+                    match rest {
+                        // An unescaped dot would end the key.
+                        Some(rest) => {
+                            assert!(!rest.replace("\\.", "").contains('.'), "{path}");
+                            shown.push(rest.replace("\\.", "."));
+                        }
+                        None => assert!(
+                            path.starts_with(".status.")
+                                || path.starts_with(".spec.")
+                                || path.starts_with(".allocatable.")
+                                || path == ".metadata.creationTimestamp",
+                            "{}: {path}",
+                            crd.spec.names.kind
+                        ),
+                    }
+                }
+            }
+        }
+        shown.sort_unstable();
+        let mut known = known.map(str::to_owned);
+        known.sort_unstable();
+        assert_eq!(shown, known);
     }
 
     #[test]
