@@ -1,4 +1,6 @@
 //! `Source` and `ClusterSource`: who may run pods of another cluster here.
+//!
+//! A null identity counts as none; CEL knows no null of a string or an object, hence the `dyn` in the rules.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
@@ -19,7 +21,10 @@ use serde::{Deserialize, Serialize};
     status = "SourceStatus",
     derive = "PartialEq",
     derive = "Default",
-    validation = Rule::new("has(self.spec.serviceAccountName) || has(self.spec.userName)")
+    validation = Rule::new(
+            "(has(self.spec.serviceAccountName) && dyn(self.spec.serviceAccountName) != null) \
+             || (has(self.spec.userName) && dyn(self.spec.userName) != null)"
+        )
         .message("spec.serviceAccountName or spec.userName must be given"),
     printcolumn(name = "ServiceAccount", type_ = "string", json_path = ".spec.serviceAccountName"),
     printcolumn(name = "User", type_ = "string", json_path = ".spec.userName"),
@@ -61,7 +66,10 @@ pub struct SourceSpec {
     status = "SourceStatus",
     derive = "PartialEq",
     derive = "Default",
-    validation = Rule::new("has(self.spec.serviceAccount) || has(self.spec.userName)")
+    validation = Rule::new(
+            "(has(self.spec.serviceAccount) && dyn(self.spec.serviceAccount) != null) \
+             || (has(self.spec.userName) && dyn(self.spec.userName) != null)"
+        )
         .message("spec.serviceAccount or spec.userName must be given"),
     printcolumn(name = "ServiceAccount", type_ = "string", json_path = ".spec.serviceAccount.name"),
     printcolumn(

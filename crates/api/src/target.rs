@@ -1,4 +1,7 @@
 //! `Target` and `ClusterTarget`: a cluster that pods of this one may run in.
+//!
+//! Every optional field may be null, which counts as not given. CEL knows no null of a boolean or an object, hence the
+//! `dyn` in the rules.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
@@ -19,7 +22,10 @@ use serde::{Deserialize, Serialize};
     status = "TargetStatus",
     derive = "PartialEq",
     derive = "Default",
-    validation = Rule::new("(has(self.spec.self) && self.spec.self) != has(self.spec.kubeconfigSecret)")
+    validation = Rule::new(
+            "(has(self.spec.self) && dyn(self.spec.self) == true) \
+             != (has(self.spec.kubeconfigSecret) && dyn(self.spec.kubeconfigSecret) != null)"
+        )
         .message("exactly one of spec.self (true) and spec.kubeconfigSecret must be given"),
     printcolumn(
         name = "Connected",
@@ -85,7 +91,10 @@ pub struct KubeconfigSecret {
     status = "TargetStatus",
     derive = "PartialEq",
     derive = "Default",
-    validation = Rule::new("(has(self.spec.self) && self.spec.self) != has(self.spec.kubeconfigSecret)")
+    validation = Rule::new(
+            "(has(self.spec.self) && dyn(self.spec.self) == true) \
+             != (has(self.spec.kubeconfigSecret) && dyn(self.spec.kubeconfigSecret) != null)"
+        )
         .message("exactly one of spec.self (true) and spec.kubeconfigSecret must be given"),
     printcolumn(
         name = "Connected",

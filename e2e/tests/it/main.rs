@@ -9,6 +9,7 @@
 mod arrows;
 mod features;
 mod files;
+mod kinds;
 mod makefile;
 mod purity;
 mod scenario;
