@@ -11,7 +11,7 @@ use pilotage_api::{PodChaperon, keys};
 use pilotage_clusters::{Event, Watch};
 use pilotage_proxy::{
     Action, ActionKey, Answer, ChaperonView, ChoiceFate, Gate, Memory, Note, Observed, Outcome,
-    Plan, ProxyView, Ranked, Reach, World,
+    Plan, ProxyView, Ranked, Reach, Settings, World,
     board::Posting,
     decide,
     plugins::GrantFailure,
@@ -40,6 +40,11 @@ use crate::{
 
 /// A ranking is made anew after this, so that a wave is widened by what is known then.
 const RANKING_LASTS: Duration = Duration::from_millis(500);
+
+/// An answer costs a target two POSTs, a cycle and a PATCH, so with many questions open nobody is silent yet…
+const PATIENCE_FOR_EACH: Duration = Duration::from_millis(20);
+/// …but a target that never answers mustn't hold up the pods that were asked there alone.
+const LONGEST_SILENCE: Duration = Duration::from_secs(2);
 
 /// How an action ended.
 struct Finished {
@@ -397,6 +402,7 @@ impl Edge {
     fn step(&mut self, uid: &str) {
         let now = self.started.elapsed();
         self.rank(uid, now);
+        let settings = self.settings_under_load();
         let Some(proxy) = self.proxies.get_mut(uid) else {
             return;
         };
@@ -409,7 +415,7 @@ impl Edge {
             ranking: &proxy.ranking,
             choice: proxy.choice.as_ref().map(|(node, _)| node.as_str()),
             memory: &proxy.memory,
-            settings: &self.parts.settings,
+            settings: &settings,
             now,
         });
         proxy.memory.begin(&plan, now);
@@ -486,6 +492,22 @@ impl Edge {
                 place.outstanding.insert(uid.to_owned());
             }
             self.send(uid, action);
+        }
+    }
+
+    /// The settings, with the silence that fits the number of questions that are open.
+    fn settings_under_load(&self) -> Settings {
+        let open: usize = self
+            .places
+            .values()
+            .map(|place| place.outstanding.len())
+            .sum();
+        let open = u32::try_from(open).unwrap_or(u32::MAX);
+        let usual = self.parts.settings.silence;
+        let silence = usual.saturating_add(PATIENCE_FOR_EACH.saturating_mul(open));
+        Settings {
+            silence: silence.min(LONGEST_SILENCE.max(usual)),
+            ..self.parts.settings.clone()
         }
     }
 

@@ -182,8 +182,7 @@ fn living(seen: &Observed<'_>, chaperon: Chaperon<'_>) -> Plan {
     };
     match owner(pod) {
         Owner::Chaperon(owner) if owner == chaperon.uid() => copied(seen, chaperon, pod),
-        // Its owner had our name, so it is gone; a bound pod is the garbage collector's.
-        Owner::Chaperon(_) if pod.node().is_none() => delete(seen, pod),
+        // One of the two is old news: the garbage collector removes a pod whose owner is gone.
         Owner::Chaperon(_) => Plan::default(),
         Owner::Other => refused(seen, chaperon, Note::NameTaken),
     }

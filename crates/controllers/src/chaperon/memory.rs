@@ -83,6 +83,10 @@ impl Memory {
             (false, Some(_)) => self.dirty_since = None,
             _ => {}
         }
+        // Its POST may land whatever we hear of it: absence is to be proved anew.
+        if plan.action == Some(Action::CreatePod) {
+            self.absent = false;
+        }
     }
 
     pub(super) fn finish(&mut self, action: &Action, outcome: &Outcome, now: Monotonic) {

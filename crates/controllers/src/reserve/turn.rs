@@ -139,6 +139,8 @@ impl Worker {
                         cell.binding.take()
                     });
                     self.give_back(&pod_uid, why, binding);
+                    // The refusal is another turn's: nodes that are due must not wait behind requests.
+                    return Next::At(self.edge.instant(now));
                 }
                 // These steps need a seat, and the decision has seen one.
                 (Step::Recheck { .. } | Step::Permit | Step::Drop { .. }, None) => {
