@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, Taint};
 use pilotage_api::{PodChaperon, keys};
 use pilotage_clusters::{Event, Watch};
 use pilotage_proxy::{
@@ -64,9 +64,19 @@ struct Proxy {
     ranked_at: Option<Duration>,
 }
 
+/// What of a node decides whom it suits.
+#[derive(PartialEq)]
+struct Terms {
+    labels: Option<BTreeMap<String, String>>,
+    taints: Option<Vec<Taint>>,
+    unschedulable: Option<bool>,
+}
+
 /// What is kept of one virtual node.
 #[derive(Default)]
 struct Place {
+    /// What decides whom the node suits. Its room changes all the time, and only says whom to ask first.
+    terms: Option<Terms>,
     shapes: Vec<(i64, Resources)>,
     /// It let a question pass without an answer, and hasn't answered any since.
     silent: bool,
@@ -268,7 +278,18 @@ impl Edge {
                     .and_then(|annotations| annotations.get(keys::FREE_SHAPES))
                     .and_then(|text| serde_json::from_str(text).ok())
                     .map(|shapes: Vec<_>| Room::shapes_of(&shapes));
-                self.places.entry(name).or_default().shapes = shapes.unwrap_or_default();
+                let place = self.places.entry(name).or_default();
+                place.shapes = shapes.unwrap_or_default();
+                let spec = node.spec.as_ref();
+                let terms = Some(Terms {
+                    labels: node.metadata.labels.clone(),
+                    taints: spec.and_then(|spec| spec.taints.clone()),
+                    unschedulable: spec.and_then(|spec| spec.unschedulable),
+                });
+                if place.terms == terms {
+                    return;
+                }
+                place.terms = terms;
             }
             NodeEvent::Deleted(name) => {
                 if self.places.remove(&name).is_none() {
@@ -519,7 +540,7 @@ impl Edge {
         let view = &proxy.view;
         let unplaced = view.node_name.is_none() && !view.ending && !view.gated && view.has_manifest;
         let fresh = proxy.ranked_at.is_some_and(|at| now < at + RANKING_LASTS);
-        if !unplaced || fresh {
+        if !unplaced || fresh || proxy.choice.is_some() {
             return;
         }
         let rooms = self.places.iter().map(|(node, place)| {
