@@ -38,7 +38,7 @@ fmt-check:
 lint: ## Run clippy; a warning fails
 	@$(CARGO) clippy $(ALL) --all-targets --quiet -- -D warnings
 
-# The tests of the clusters start pilotage itself, so the binary comes first.
+# Tests that start pilotage itself find it: a test of the workspace builds its binaries, too.
 .PHONY: unit
 unit: tools-clusters
 	@$(CARGO) test $(ALL)
@@ -46,6 +46,10 @@ unit: tools-clusters
 .PHONY: doc
 doc: ## Build the documentation of the crates; a warning fails
 	@RUSTDOCFLAGS='-D warnings' $(CARGO) doc $(ALL) --no-deps --quiet
+
+.PHONY: bench
+bench: tools-clusters ## Count what a pod costs: API requests by cluster, verb and resource
+	@$(CARGO) test $(ALL) --test it -- scenario::hundred_pods --nocapture
 
 .PHONY: crds
 crds: ## Write crds/*.yaml from the types in crates/api

@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::workspace::root;
 
 const TARGETS: &[&str] = &[
-    "crds", "demo", "doc", "fmt", "help", "lint", "test", "tools",
+    "bench", "crds", "demo", "doc", "fmt", "help", "lint", "test", "tools",
 ];
 
 #[test]
