@@ -56,14 +56,18 @@ pub(crate) async fn bind(
     {
         return fail(&inner, assumed, status, began, announced);
     }
-    let bound = if inner.leadership.is_leader() {
-        match timed(&inner, &assumed, "PreBind", assumed.pre_bind()).await {
-            Ok(()) => timed(&inner, &assumed, "Bind", assumed.run_bind()).await,
-            Err(status) => Err(status),
-        }
-    } else {
-        Err(Status::error("this process doesn't lead any more"))
+    let leads = || {
+        let lost = || Status::error("this process doesn't lead any more");
+        inner.leadership.is_leader().then_some(()).ok_or_else(lost)
     };
+    let bound = async {
+        leads()?;
+        timed(&inner, &assumed, "PreBind", assumed.pre_bind()).await?;
+        // What had to be prepared may have taken long.
+        leads()?;
+        timed(&inner, &assumed, "Bind", assumed.run_bind()).await
+    }
+    .await;
     match bound {
         Ok(()) => succeed(&inner, assumed, began),
         Err(status) => fail(&inner, assumed, status, began, announced),
