@@ -24,7 +24,7 @@ demo: tools-clusters ## Show the main job on three local clusters (KEEP=1 leaves
 	@$(BIN)/demo $(if $(KEEP),--keep)
 
 .PHONY: test
-test: tools-clusters fmt-check lint unit doc ## Run every check that a change has to pass
+test: tools fmt-check lint unit doc ## Run every check that a change has to pass
 
 .PHONY: fmt
 fmt: ## Format all Rust code
@@ -40,7 +40,7 @@ lint: ## Run clippy; a warning fails
 
 # Tests that start pilotage itself find it: a test of the workspace builds its binaries, too.
 .PHONY: unit
-unit: tools-clusters
+unit: tools
 	@$(CARGO) test $(ALL)
 
 .PHONY: doc
