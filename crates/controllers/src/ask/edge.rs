@@ -42,9 +42,9 @@ use crate::{
 const RANKING_LASTS: Duration = Duration::from_millis(500);
 
 /// An answer costs a target two POSTs, a cycle and a PATCH, so with many questions open nobody is silent yet…
-const PATIENCE_FOR_EACH: Duration = Duration::from_millis(20);
+const PATIENCE_FOR_EACH: Duration = Duration::from_millis(40);
 /// …but a target that never answers mustn't hold up the pods that were asked there alone.
-const LONGEST_SILENCE: Duration = Duration::from_secs(2);
+const LONGEST_SILENCE: Duration = Duration::from_secs(5);
 
 /// How an action ended.
 struct Finished {
