@@ -15,7 +15,7 @@ use pilotage_api::{
     parent::{ClusterUid, selector_of_source},
 };
 use pilotage_clusters::{Event, Registry, Target, Watch, WatchConfig, WatchHealth};
-use pilotage_proxy::Reach;
+use pilotage_proxy::{Reach, World, world::Change};
 use pilotage_runtime::call::{CALL_LIMIT, CallError, within};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -59,6 +59,16 @@ pub(crate) enum FleetEvent {
         /// Its virtual node.
         node: String,
     },
+}
+
+/// Takes what happened to a chaperon behind `node` into the store.
+pub(crate) fn take_in(world: &mut World, node: &str, event: Event<PodChaperon>) -> Option<Change> {
+    match event {
+        Event::Applied(chaperon) => world.apply(node, chaperon),
+        Event::Deleted(chaperon) => world.deleted(node, &chaperon),
+        Event::Gone(chaperon) => world.vanished(node, &chaperon),
+        Event::Synced => None,
+    }
 }
 
 /// A target and our watch of its chaperons.

@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+/// An answer costs a target a pod, a cycle and two writes, so with many questions open nobody is silent yet…
+const SILENCE_FOR_EACH: Duration = Duration::from_millis(40);
+/// …but a target that never answers mustn't hold up the pods that were asked there alone.
+const LONGEST_SILENCE: Duration = Duration::from_secs(5);
+
 /// How many targets are asked at once, and how long the source waits for what.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -36,5 +41,41 @@ impl Default for Settings {
             tell_after: Duration::from_secs(5),
             retry: (Duration::from_millis(250), Duration::from_secs(30)),
         }
+    }
+}
+
+impl Settings {
+    /// The same, with the silence that fits this many open questions.
+    #[must_use]
+    pub fn under_load(&self, open: usize) -> Self {
+        let open = u32::try_from(open).unwrap_or(u32::MAX);
+        let silence = self
+            .silence
+            .saturating_add(SILENCE_FOR_EACH.saturating_mul(open));
+        Self {
+            silence: silence.min(LONGEST_SILENCE.max(self.silence)),
+            ..self.clone()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_grows_with_the_open_questions_up_to_a_limit_that_never_lowers_it() {
+        let silence = |usual, open| {
+            let silence = Duration::from_millis(usual);
+            let settings = Settings {
+                silence,
+                ..Settings::default()
+            };
+            settings.under_load(open).silence.as_millis()
+        };
+        assert_eq!(silence(250, 0), 250);
+        assert_eq!(silence(250, 10), 650);
+        assert_eq!(silence(250, 1_000_000), 5_000);
+        assert_eq!(silence(9_000, 10), 9_000);
     }
 }

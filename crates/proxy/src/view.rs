@@ -16,6 +16,11 @@ use crate::class::{Class, Marks, classify};
 /// Time on the process's own monotonic clock, since some fixed start.
 pub type Monotonic = Duration;
 
+/// A resource version as a number: those of one cluster are comparable since Kubernetes 1.35.
+pub fn version(text: &str) -> u128 {
+    text.parse().unwrap_or_default()
+}
+
 /// The record on a proxy pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordState {

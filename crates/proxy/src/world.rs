@@ -7,7 +7,10 @@ use std::{collections::HashMap, sync::Arc};
 
 use pilotage_api::{PodChaperon, keys};
 
-use crate::{class::Marks, view::ChaperonView};
+use crate::{
+    class::Marks,
+    view::{ChaperonView, version},
+};
 
 /// What a change of the store means for one proxy pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,11 +112,6 @@ fn parent_uid(chaperon: &PodChaperon) -> Option<String> {
         .as_ref()?
         .get(keys::PARENT_UID)
         .cloned()
-}
-
-/// Versions of one cluster are comparable numbers since Kubernetes 1.35.
-fn version(text: &str) -> u128 {
-    text.parse().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -11,13 +11,14 @@ use pilotage_api::{PodChaperon, keys};
 use pilotage_clusters::{Event, Watch};
 use pilotage_proxy::{
     Action, ActionKey, Answer, ChaperonView, ChoiceFate, Gate, Memory, Note, Observed, Outcome,
-    Plan, ProxyView, Ranked, Reach, Settings, World,
+    Plan, ProxyView, Ranked, Reach, World,
     board::Posting,
     decide,
     plugins::GrantFailure,
     profile::RANKING,
     rank::{Room, rank},
     see,
+    view::version,
 };
 use pilotage_runtime::ready;
 use pilotage_sched::{PodInfo, PodUid, resources::Resources};
@@ -34,17 +35,12 @@ use super::{
     port::{Choice, Inbox, NodeEvent},
 };
 use crate::{
-    fleet::{Fleet, FleetEvent},
+    fleet::{Fleet, FleetEvent, take_in},
     timers::{Timers, sleep_until},
 };
 
 /// A ranking is made anew after this, so that a wave is widened by what is known then.
 const RANKING_LASTS: Duration = Duration::from_millis(500);
-
-/// An answer costs a target two POSTs, a cycle and a PATCH, so with many questions open nobody is silent yet…
-const PATIENCE_FOR_EACH: Duration = Duration::from_millis(40);
-/// …but a target that never answers mustn't hold up the pods that were asked there alone.
-const LONGEST_SILENCE: Duration = Duration::from_secs(5);
 
 /// How an action ended.
 struct Finished {
@@ -318,13 +314,7 @@ impl Edge {
                 self.mark_all();
             }
             FleetEvent::Chaperon { node, event } => {
-                let change = match event {
-                    Event::Applied(chaperon) => self.world.apply(&node, chaperon),
-                    Event::Deleted(chaperon) => self.world.deleted(&node, &chaperon),
-                    Event::Gone(chaperon) => self.world.vanished(&node, &chaperon),
-                    Event::Synced => None,
-                };
-                if let Some(change) = change {
+                if let Some(change) = take_in(&mut self.world, &node, event) {
                     self.changed(&node, &change.parent, change.gone.as_deref());
                 }
             }
@@ -423,7 +413,8 @@ impl Edge {
     fn step(&mut self, uid: &str) {
         let now = self.started.elapsed();
         self.rank(uid, now);
-        let settings = self.settings_under_load();
+        let open = self.places.values().map(|place| place.outstanding.len());
+        let settings = self.parts.settings.under_load(open.sum());
         let Some(proxy) = self.proxies.get_mut(uid) else {
             return;
         };
@@ -516,22 +507,6 @@ impl Edge {
         }
     }
 
-    /// The settings, with the silence that fits the number of questions that are open.
-    fn settings_under_load(&self) -> Settings {
-        let open: usize = self
-            .places
-            .values()
-            .map(|place| place.outstanding.len())
-            .sum();
-        let open = u32::try_from(open).unwrap_or(u32::MAX);
-        let usual = self.parts.settings.silence;
-        let silence = usual.saturating_add(PATIENCE_FOR_EACH.saturating_mul(open));
-        Settings {
-            silence: silence.min(LONGEST_SILENCE.max(usual)),
-            ..self.parts.settings.clone()
-        }
-    }
-
     /// Makes the pod's ranking anew, if it needs one and has none of late.
     fn rank(&mut self, uid: &str, now: Duration) {
         let Some(proxy) = self.proxies.get_mut(uid) else {
@@ -593,9 +568,4 @@ fn is_outstanding(chaperon: &ChaperonView) -> bool {
         chaperon.class,
         Class::Asked | Class::Reserved(_) | Class::Granted(_) | Class::VoidReserved(_)
     )
-}
-
-/// Versions of one cluster are comparable numbers since Kubernetes 1.35.
-fn version(text: &str) -> u128 {
-    text.parse().unwrap_or_default()
 }

@@ -23,7 +23,7 @@ use super::{
     act::{Subject, act},
 };
 use crate::{
-    fleet::{Fleet, FleetEvent, has_target},
+    fleet::{Fleet, FleetEvent, has_target, take_in},
     timers::{Timers, sleep_until},
 };
 
@@ -214,13 +214,7 @@ impl Edge {
                 self.mark_all();
             }
             FleetEvent::Chaperon { node, event } => {
-                let change = match event {
-                    Event::Applied(chaperon) => self.world.apply(&node, chaperon),
-                    Event::Deleted(chaperon) => self.world.deleted(&node, &chaperon),
-                    Event::Gone(chaperon) => self.world.vanished(&node, &chaperon),
-                    Event::Synced => None,
-                };
-                if let Some(change) = change {
+                if let Some(change) = take_in(&mut self.world, &node, event) {
                     if let Some(gone) = &change.gone {
                         self.parents
                             .entry(change.parent.clone())
