@@ -11,6 +11,7 @@
 //! between proxy and candidate; [`mod@decide`] follows its table row by row.
 
 pub mod board;
+pub mod chaperon;
 pub mod decide;
 pub mod memory;
 pub mod plan;

@@ -8,18 +8,13 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
 };
 use pilotage_api::PodChaperon;
+use pilotage_candidate::chaperon::{Action, Note, Outcome, Owner, RawPod, owner};
 use pilotage_model::chaperon::candidate_pod;
 use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, within};
 use pilotage_sched_driver::publish::{EventType, Occurrence, Regarding};
 use serde_json::Value;
 
-use super::{
-    Parts,
-    decide::{Action, Note},
-    memory::Outcome,
-    observe::{Owner, owner},
-    raw_pod::RawPod,
-};
+use super::Parts;
 use crate::chaperon::Key;
 
 /// Sends one request about the name `key`; the reply is folded into the stores.

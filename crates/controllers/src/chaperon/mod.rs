@@ -1,15 +1,10 @@
 //! The chaperon controller of a target: makes the pod of each `PodChaperon`, copies back what becomes of it, and takes it
 //! along when the chaperon goes.
 //!
-//! observe → `decide` (pure) → act, one request a turn; turns of one name never overlap, so that a decision always
+//! observe → decide (pure, in `pilotage_candidate::chaperon`) → act, one request a turn; turns of one name never overlap, so that a decision always
 //! knows the reply to the request before it. It must not know proxies, sources or scheduling.
 
 mod act;
-mod copy;
-mod decide;
-mod memory;
-mod observe;
-mod raw_pod;
 pub mod rbac;
 
 use std::{
@@ -22,6 +17,7 @@ use futures::FutureExt;
 use jiff::Timestamp;
 use kube::{Client, Resource};
 use pilotage_api::{PodChaperon, keys};
+use pilotage_candidate::chaperon::{Memory, Observed, RawPod, decide};
 use pilotage_clusters::{Event, Watch, WatchConfig};
 use pilotage_runtime::{lease::Leadership, ready::Gate};
 use pilotage_sched_driver::publish::Recorder;
@@ -29,9 +25,6 @@ use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::turns::{Next, Turns, Waker};
-use memory::Memory;
-use observe::Observed;
-use raw_pod::RawPod;
 
 /// Requests under way at once.
 const CONCURRENCY: usize = 64;
@@ -194,7 +187,7 @@ impl Parts {
                 }
                 let memory = memories.entry(key.clone()).or_default();
                 let now = self.started.elapsed();
-                let plan = decide::decide(&Observed {
+                let plan = decide(&Observed {
                     chaperon: chaperon.as_deref(),
                     pod: pod.as_deref(),
                     memory,

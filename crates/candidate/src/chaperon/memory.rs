@@ -17,7 +17,7 @@ const MOST_GONE: usize = 32;
 
 /// How a request ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub enum Outcome {
     /// As wanted, or nothing was left to do.
     ///
     /// A reply of ours has been folded into the store.
@@ -32,8 +32,9 @@ pub(super) enum Outcome {
     Failed(String),
 }
 
+/// What is remembered of one name.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
+pub struct Memory {
     failures: BTreeMap<Kind, (u32, Monotonic)>,
     /// The API server's newest answer to our POST, if it was no.
     refused: Option<String>,
@@ -54,20 +55,20 @@ impl Memory {
     // ---- what is seen --------------------------------------------------------------------------------------------
 
     /// A pod of that name is there.
-    pub(super) fn pod_applied(&mut self) {
+    pub fn pod_applied(&mut self) {
         self.absent = false;
         self.refused = None;
         self.failures.remove(&Kind::Create);
     }
 
     /// The pod with this UID was seen going.
-    pub(super) fn pod_deleted(&mut self, uid: &str) {
+    pub fn pod_deleted(&mut self, uid: &str) {
         self.absent = true;
         remember(&mut self.gone_pods, uid);
     }
 
     /// The chaperon with this UID was seen going.
-    pub(super) fn chaperon_deleted(&mut self, uid: &str) {
+    pub fn chaperon_deleted(&mut self, uid: &str) {
         remember(&mut self.gone_chaperons, uid);
         // What comes under this name is another one.
         self.failures.clear();
@@ -77,7 +78,8 @@ impl Memory {
 
     // ---- how actions end ----------------------------------------------------------------------------------------
 
-    pub(super) fn begin(&mut self, plan: &Plan, now: Monotonic) {
+    /// Takes in a plan that is about to be carried out.
+    pub fn begin(&mut self, plan: &Plan, now: Monotonic) {
         match (plan.dirty, self.dirty_since) {
             (true, None) => self.dirty_since = Some(now),
             (false, Some(_)) => self.dirty_since = None,
@@ -89,7 +91,8 @@ impl Memory {
         }
     }
 
-    pub(super) fn finish(&mut self, action: &Action, outcome: &Outcome, now: Monotonic) {
+    /// Takes in how a request ended.
+    pub fn finish(&mut self, action: &Action, outcome: &Outcome, now: Monotonic) {
         let kind = action.kind();
         if let Action::Tell(note) = action {
             self.told.insert(note.clone());

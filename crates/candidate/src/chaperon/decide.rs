@@ -1,4 +1,4 @@
-//! The rules of the chaperon controller, row by row of the protocol's table: which request comes next for one name.
+//! The rules of the chaperon controller, one for each pair of a chaperon's and its pod's state: which request comes next for one name.
 
 use std::{fmt, time::Duration};
 
@@ -18,7 +18,7 @@ const GATHER: Duration = Duration::from_millis(150);
 
 /// One request.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Action {
+pub enum Action {
     /// POST the chaperon's pod.
     CreatePod,
     /// DELETE the pod with this UID.
@@ -71,7 +71,7 @@ impl Action {
 
 /// What the owner of a chaperon is told.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Note {
+pub enum Note {
     /// The name is taken by a pod that no chaperon of that name controls.
     NameTaken,
     /// The chaperon names no parent, so that nobody would ever look at its pod.
@@ -81,7 +81,8 @@ pub(super) enum Note {
 }
 
 impl Note {
-    pub(super) fn reason(&self) -> &'static str {
+    /// Reason of the event, in camel case.
+    pub fn reason(&self) -> &'static str {
         match self {
             Self::NameTaken => "PodNameTaken",
             Self::NoParent => "NoParent",
@@ -106,17 +107,17 @@ impl fmt::Display for Note {
 
 /// What one decision asks for.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Plan {
+pub struct Plan {
     /// Do this, note how it ended, and decide again.
-    pub(super) action: Option<Action>,
+    pub action: Option<Action>,
     /// Something waits to be written with what else may come.
-    pub(super) dirty: bool,
+    pub dirty: bool,
     /// Decide again then at the latest.
-    pub(super) wake_at: Option<Monotonic>,
+    pub wake_at: Option<Monotonic>,
 }
 
 /// The next request.
-pub(super) fn decide(seen: &Observed<'_>) -> Plan {
+pub fn decide(seen: &Observed<'_>) -> Plan {
     let chaperon = seen.chaperon.map(Chaperon);
     match chaperon {
         None => orphan(seen),

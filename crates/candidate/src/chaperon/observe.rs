@@ -7,30 +7,35 @@ use serde_json::{Map, Value};
 use super::{memory::Memory, raw_pod::RawPod};
 
 /// Time since the start of the process.
-pub(super) type Monotonic = std::time::Duration;
+pub type Monotonic = std::time::Duration;
 
 /// What is seen of one name at one moment.
 #[derive(Clone, Copy)]
-pub(super) struct Observed<'a> {
-    pub(super) chaperon: Option<&'a PodChaperon>,
-    pub(super) pod: Option<&'a RawPod>,
-    pub(super) memory: &'a Memory,
-    pub(super) now: Monotonic,
+pub struct Observed<'a> {
+    /// The chaperon.
+    pub chaperon: Option<&'a PodChaperon>,
+    /// The pod of its name.
+    pub pod: Option<&'a RawPod>,
+    /// What is remembered of the name.
+    pub memory: &'a Memory,
+    /// Now.
+    pub now: Monotonic,
     /// For marks that others read.
-    pub(super) wall: Timestamp,
+    pub wall: Timestamp,
 }
 
 /// Who a pod belongs to, seen from the chaperon of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Owner<'a> {
+pub enum Owner<'a> {
     /// A chaperon of this name, with this UID.
     Chaperon(&'a str),
     /// Somebody else, or nobody.
     Other,
 }
 
-pub(super) fn owner(pod: &RawPod) -> Owner<'_> {
-    match pilotage_candidate::view::controlling_chaperon(&pod.metadata) {
+/// Who a pod belongs to.
+pub fn owner(pod: &RawPod) -> Owner<'_> {
+    match crate::view::controlling_chaperon(&pod.metadata) {
         Some((name, uid)) if Some(name) == pod.metadata.name.as_deref() => Owner::Chaperon(uid),
         _ => Owner::Other,
     }

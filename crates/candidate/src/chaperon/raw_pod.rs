@@ -11,28 +11,33 @@ use serde_json::{Map, Value};
 /// The pod.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct RawPod {
+pub struct RawPod {
+    /// `v1`.
     #[serde(default)]
-    pub(super) api_version: String,
+    pub api_version: String,
+    /// `Pod`.
     #[serde(default)]
-    pub(super) kind: String,
-    pub(super) metadata: ObjectMeta,
+    pub kind: String,
+    /// Metadata.
+    pub metadata: ObjectMeta,
+    /// Spec.
     #[serde(default)]
-    pub(super) spec: Map<String, Value>,
+    pub spec: Map<String, Value>,
+    /// Status.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub(super) status: Map<String, Value>,
+    pub status: Map<String, Value>,
 }
 
 impl RawPod {
     /// Drops what isn't read here; and nulls, which no API server keeps in a copy, so that a copy never looks stale.
-    pub(super) fn trim(&mut self) {
+    pub fn trim(&mut self) {
         self.spec.retain(|key, _| key == "nodeName");
         self.status.retain(|_, value| !value.is_null());
         self.status.values_mut().for_each(drop_nulls);
     }
 
     /// The node it is bound to.
-    pub(super) fn node(&self) -> Option<&str> {
+    pub fn node(&self) -> Option<&str> {
         self.spec
             .get("nodeName")?
             .as_str()
