@@ -26,6 +26,12 @@ key!(/// Annotation: the pod's own constraints choose the cluster, the delegate 
 key!(/// Annotation: labels whose `key=value` matches keep their key in the target.
     NO_PREFIX_LABEL_REGEXP = "no-prefix-label-regexp");
 
+key!(/// Annotation of a pod or a Target: what becomes of pods whose target is lost ([`crate::lost::LostPolicy`]); a pod's own
+    /// word counts before its Target's.
+    REPLACE_AFTER = "replace-after");
+key!(/// Annotation `"true"` of a Target that can't be reached: its pods aren't waited for any more, whatever runs there.
+    FORGET = "forget");
+
 /// Label of a namespace whose elected pods are delegated…
 pub const NAMESPACE_LABEL: &str = "multicluster-scheduler";
 /// …and its value.

@@ -9,6 +9,7 @@ pub mod chaperon;
 pub mod conditions;
 pub mod crds;
 pub mod keys;
+pub mod lost;
 pub mod names;
 pub mod parent;
 pub mod record;

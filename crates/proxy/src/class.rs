@@ -2,7 +2,7 @@
 //!
 //! A class is a hint for what to do next. What makes an action safe is its precondition, never the class.
 
-use k8s_openapi::api::core::v1::PodStatus;
+use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
 use pilotage_api::{PodChaperon, keys};
 
 /// State of a candidate, as its chaperon tells it.
@@ -89,11 +89,18 @@ impl Marks {
     }
 }
 
+fn scheduled(status: Option<&PodStatus>) -> Option<&PodCondition> {
+    let conditions = status?.conditions.as_ref()?;
+    conditions.iter().find(|c| c.type_ == "PodScheduled")
+}
+
+/// Whether a status says that its pod is bound.
+pub fn is_bound(status: Option<&PodStatus>) -> bool {
+    scheduled(status).is_some_and(|condition| condition.status == "True")
+}
+
 /// Classifies a chaperon by its marks, whether it is ending, and its status.
 pub fn classify(marks: &Marks, ending: bool, status: Option<&PodStatus>) -> Class {
-    let scheduled = status
-        .and_then(|status| status.conditions.as_ref())
-        .and_then(|conditions| conditions.iter().find(|c| c.type_ == "PodScheduled"));
     let refusal = || {
         marks
             .refusal
@@ -106,7 +113,7 @@ pub fn classify(marks: &Marks, ending: bool, status: Option<&PodStatus>) -> Clas
     if marks.missing {
         return Class::Missing;
     }
-    if scheduled.is_some_and(|condition| condition.status == "True") {
+    if is_bound(status) {
         return Class::Bound;
     }
     let Marks {
@@ -123,7 +130,7 @@ pub fn classify(marks: &Marks, ending: bool, status: Option<&PodStatus>) -> Clas
         (n, _, false) if n > 0 => return Class::Refused(refusal()),
         _ => {}
     }
-    if let Some(condition) = scheduled.filter(|condition| {
+    if let Some(condition) = scheduled(status).filter(|condition| {
         condition.status == "False" && condition.reason.as_deref() == Some(keys::CANDIDATE_REFUSED)
     }) {
         let message = condition.message.clone().unwrap_or_default();
@@ -138,8 +145,6 @@ pub fn classify(marks: &Marks, ending: bool, status: Option<&PodStatus>) -> Clas
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::PodCondition;
-
     use super::*;
 
     fn marks(attempt: u64, allowed: u64, reserved: bool) -> Marks {

@@ -3,20 +3,25 @@
 //! State is a function of the pod and its chaperons; [`Memory`] only holds timers, requests under way and proofs. Any
 //! number of processes may run this on any stale view: what makes each action safe is its precondition.
 
+mod standing;
+
 use std::collections::BTreeMap;
 
 use pilotage_api::record::Record;
 
 use crate::{
     class::Class,
+    lost::{Worth, worth},
     memory::Memory,
-    plan::{Action, Answer, ChoiceFate, Gate, GrantForm, Note, Plan},
-    record::{is_dead, may_change},
+    plan::{Action, Answer, ChoiceFate, Gate, Note, Plan},
+    record::{Evidence, is_dead, may_change},
     requests::Readiness,
     settings::Settings,
-    view::{ChaperonView, Monotonic, ProxyView, Reach, RecordState},
-    wave::{Asking, Ranked},
+    targets::Targets,
+    view::{ChaperonView, Monotonic, ProxyView, RecordState},
+    wave::{Asking, LEAVING, Ranked},
 };
+use standing::standing;
 
 /// Everything a decision may look at.
 pub struct Observed<'a> {
@@ -24,8 +29,8 @@ pub struct Observed<'a> {
     pub proxy: &'a ProxyView,
     /// Its chaperons in all targets, by `parent-uid`.
     pub chaperons: &'a [ChaperonView],
-    /// Every target by its virtual node.
-    pub reach: &'a BTreeMap<String, Reach>,
+    /// Every target.
+    pub targets: &'a Targets,
     /// Targets that suit the pod, best first.
     pub ranking: &'a [Ranked],
     /// The virtual node that a scheduling cycle chose and waits for.
@@ -44,7 +49,14 @@ pub fn see(memory: &mut Memory, proxy: &ProxyView, chaperons: &[ChaperonView], n
     let reserved = chaperons
         .iter()
         .any(|c| matches!(c.class, Class::Reserved(_) | Class::PlainReserved));
-    memory.see(proxy.record.record(), &asked, reserved, now);
+    // Its target's Pilotage would have lifted our finalizer: nothing runs that has to end first.
+    let stuck = proxy.record.record().filter(|_| proxy.node_name.is_none());
+    let stuck = stuck.and_then(|record| {
+        let recorded = |c: &&ChaperonView| c.uid == record.chaperon_uid;
+        let chaperon = chaperons.iter().find(recorded)?;
+        (chaperon.class == Class::Ending && !chaperon.says_bound).then_some(chaperon.uid.as_str())
+    });
+    memory.see(proxy.record.record(), &asked, reserved, stuck, now);
     if let Some(record) = proxy.record.record()
         && memory.is_gone(&record.chaperon_uid)
     {
@@ -116,7 +128,7 @@ fn open(observed: &Observed<'_>, record: Option<&Record>) -> Plan {
         let asking = Asking {
             ranking: observed.ranking,
             chaperons: observed.chaperons,
-            reach: observed.reach,
+            targets: observed.targets,
             memory: observed.memory,
             settings: observed.settings,
             now: observed.now,
@@ -177,11 +189,12 @@ fn unreserved(observed: &Observed<'_>) -> Plan {
     let mut answers = BTreeMap::new();
     for ranked in observed.ranking {
         let chaperon = observed.chaperons.iter().find(|c| c.node == ranked.node);
-        let answer = match (reach(observed, &ranked.node), chaperon.map(|c| &c.class)) {
-            (Reach::Lost | Reach::NoSuchTarget, _) => Answer::Unreachable,
-            (Reach::Reachable, Some(Class::Refused(reason))) => Answer::Refused(reason.clone()),
-            (Reach::Reachable, Some(Class::Ending)) => Answer::Waiting,
-            (Reach::Reachable, _) => match observed.memory.ask_refusal(&ranked.node) {
+        let answer = match chaperon.map(|c| &c.class) {
+            _ if !observed.targets.is_reachable(&ranked.node) => Answer::Unreachable,
+            _ if observed.targets.is_leaving(&ranked.node) => Answer::Refused(LEAVING.to_owned()),
+            Some(Class::Refused(reason)) => Answer::Refused(reason.clone()),
+            Some(Class::Ending) => Answer::Waiting,
+            _ => match observed.memory.ask_refusal(&ranked.node) {
                 Some(reason) => Answer::Refused(reason.to_owned()),
                 None => Answer::Unasked,
             },
@@ -198,8 +211,11 @@ fn unreserved(observed: &Observed<'_>) -> Plan {
 /// A cycle chose `node`: record it, if that is still what its chaperon says.
 fn choose(observed: &Observed<'_>, current: Option<&Record>, node: &str) -> Plan {
     let mut plan = Plan::closed(Note::Granted(node.to_owned()));
-    if reach(observed, node) != Reach::Reachable {
+    if !observed.targets.is_reachable(node) {
         return failed_choice(plan, "the target can't be reached");
+    }
+    if observed.targets.is_leaving(node) {
+        return failed_choice(plan, LEAVING);
     }
     let chaperon = observed.chaperons.iter().find(|c| c.node == node);
     let attempt = match chaperon.map(|c| &c.class) {
@@ -228,9 +244,8 @@ fn choose(observed: &Observed<'_>, current: Option<&Record>, node: &str) -> Plan
         chaperon_uid: chaperon.uid.clone(),
         attempt,
     };
-    let evidence = current.and_then(|current| by_uid(observed, &current.chaperon_uid));
-    let gone = current.is_some_and(|current| observed.memory.is_gone(&current.chaperon_uid));
-    match may_change(current, &record, evidence, gone) {
+    let evidence = current.map_or_else(Evidence::default, |current| evidence(observed, current));
+    match may_change(current, &record, evidence) {
         Some(_) => plan.actions.push(Action::Record {
             record,
             resource_version: observed.proxy.resource_version.clone(),
@@ -243,11 +258,12 @@ fn choose(observed: &Observed<'_>, current: Option<&Record>, node: &str) -> Plan
 
 /// A choice is recorded: see it through, or prove that it is dead.
 fn recorded(observed: &Observed<'_>, record: &Record) -> Plan {
-    let chaperon = by_uid(observed, &record.chaperon_uid);
-    let gone = observed.memory.is_gone(&record.chaperon_uid);
-    if is_dead(record, chaperon, gone).is_some() {
-        let reserved_anew =
-            chaperon.is_some_and(|c| matches!(c.class, Class::Reserved(_)) && !gone);
+    let evidence = evidence(observed, record);
+    let chaperon = evidence.seen;
+    if is_dead(record, evidence).is_some() {
+        let reserved_anew = chaperon.is_some_and(|c| matches!(c.class, Class::Reserved(_)))
+            && !evidence.confirmed_gone
+            && !evidence.given_up;
         if !reserved_anew {
             // A choice that a cycle is waiting for was for the dead record: it must choose again.
             if observed.choice == Some(record.node.as_str()) {
@@ -258,6 +274,9 @@ fn recorded(observed: &Observed<'_>, record: &Record) -> Plan {
         }
     }
     let mut plan = standing(observed, record, chaperon);
+    if let Worth::Until(at) = record_worth(observed, record) {
+        plan.wake(at);
+    }
     clear_leftovers(observed, Some(record), &mut plan);
     if observed.choice.is_some_and(|chosen| chosen != record.node) {
         plan.choice = ChoiceFate::Failed(format!("the pod was granted to {}", record.node));
@@ -265,109 +284,37 @@ fn recorded(observed: &Observed<'_>, record: &Record) -> Plan {
     plan
 }
 
-/// The record stands: grant, wait, bind, or give up.
-fn standing(observed: &Observed<'_>, record: &Record, chaperon: Option<&ChaperonView>) -> Plan {
-    let mut plan = Plan::closed(Note::Granted(record.node.clone()));
-    match reach(observed, &record.node) {
-        Reach::Reachable => {}
-        Reach::Lost => {
-            let plan = Plan::closed(Note::Held(record.node.clone()));
-            return failed_choice(plan, "the target can't be reached");
-        }
-        Reach::NoSuchTarget => {
-            let plan = Plan::closed(Note::HeldAtNothing(record.node.clone()));
-            return failed_choice(plan, "the target no longer exists");
-        }
-    }
-    let Some(chaperon) = chaperon else {
-        // Not in the store, which may be older than the record: only a live read proves anything.
-        plan.actions.push(Action::ConfirmGone {
-            node: record.node.clone(),
-            name: observed.proxy.chaperon_name(),
-            uid: record.chaperon_uid.clone(),
-            plain: record.attempt.is_none(),
-        });
-        return plan;
-    };
-    let may_grant = GrantStep { chaperon };
-    match &chaperon.class {
-        Class::Bound => {
-            plan.actions.push(Action::BindProxy {
-                node: record.node.clone(),
-                resource_version: observed.proxy.resource_version.clone(),
-            });
-            // The winner is bound: all others let their nodes go at once.
-            plan.actions.extend(
-                observed
-                    .chaperons
-                    .iter()
-                    .filter(|c| c.uid != chaperon.uid && c.class != Class::Ending)
-                    .filter(|c| c.marks.allowed == 0 && !c.marks.is_allowed)
-                    .filter(|c| reach(observed, &c.node) == Reach::Reachable)
-                    .map(delete),
-            );
-            return plan;
-        }
-        Class::Ending => return plan,
-        Class::Missing | Class::VoidRefused(_) => {
-            plan.actions.push(give_up(chaperon));
-            return plan;
-        }
-        Class::Reserved(attempt) | Class::VoidReserved(attempt) => match record.attempt {
-            Some(recorded) if *attempt == recorded && chaperon.marks.allowed == 0 => {
-                plan.actions
-                    .push(may_grant.with(GrantForm::Attempt(*attempt)));
-            }
-            recorded if Some(*attempt) > recorded => plan.actions.push(Action::Record {
-                record: Record {
-                    attempt: Some(*attempt),
-                    ..record.clone()
-                },
-                resource_version: observed.proxy.resource_version.clone(),
-            }),
-            // Our view of one of the two is old.
-            _ => {}
-        },
-        Class::PlainReserved if record.attempt.is_none() => {
-            plan.actions.push(may_grant.with(GrantForm::Plain));
-        }
-        Class::Asked if observed.proxy.no_reservation => {
-            if chaperon.marks.allowed == 0 {
-                plan.actions.push(may_grant.with(GrantForm::Unreserved));
-            }
-            // The pod's own scheduler takes as long as it takes.
-            return plan;
-        }
-        Class::Refused(_) if observed.proxy.no_reservation => {
-            plan.actions.push(give_up(chaperon));
-            return plan;
-        }
-        Class::Granted(_)
-        | Class::Refused(_)
-        | Class::Asked
-        | Class::PlainReserved
-        | Class::PlainGranted => {}
-    }
-    let give_up_at =
-        observed.memory.recorded_since().unwrap_or(observed.now) + observed.settings.give_up;
-    if observed.now >= give_up_at {
-        plan.actions = vec![give_up(chaperon)];
-    } else {
-        plan.wake(give_up_at);
-    }
-    plan
+/// What the record is worth while its target doesn't answer.
+fn record_worth(observed: &Observed<'_>, record: &Record) -> Worth {
+    let stuck_since = observed.memory.stuck_since(&record.chaperon_uid);
+    let (proxy, targets) = (observed.proxy, observed.targets);
+    worth(proxy, &record.node, targets, stuck_since, observed.now)
 }
 
-/// A granted chaperon that the record doesn't name is left over from another choice: judge it on a live record.
+fn evidence<'a>(observed: &Observed<'a>, record: &Record) -> Evidence<'a> {
+    Evidence {
+        seen: by_uid(observed, &record.chaperon_uid),
+        confirmed_gone: observed.memory.is_gone(&record.chaperon_uid),
+        given_up: record_worth(observed, record) == Worth::GivenUp,
+    }
+}
+
+/// A granted chaperon that the record doesn't name is left over from another choice: judge it on a live record. One that
+/// was never granted only has to go where its Target goes.
 fn clear_leftovers(observed: &Observed<'_>, record: Option<&Record>, plan: &mut Plan) {
     let named = record.map(|record| record.chaperon_uid.as_str());
     for chaperon in observed.chaperons {
         let granted = chaperon.marks.allowed > 0 || chaperon.marks.is_allowed;
-        if granted
-            && Some(chaperon.uid.as_str()) != named
-            && !matches!(chaperon.class, Class::Ending | Class::Missing)
-            && reach(observed, &chaperon.node) == Reach::Reachable
+        if Some(chaperon.uid.as_str()) == named
+            || matches!(chaperon.class, Class::Ending | Class::Missing)
+            || !observed.targets.is_reachable(&chaperon.node)
         {
+            continue;
+        }
+        if !granted && observed.targets.is_leaving(&chaperon.node) {
+            plan.actions.push(delete(chaperon));
+        }
+        if granted {
             plan.actions.push(Action::DeleteUnlessRecorded {
                 node: chaperon.node.clone(),
                 name: chaperon.name.clone(),
@@ -417,10 +364,6 @@ fn tell(observed: &Observed<'_>, plan: &mut Plan) {
     }
 }
 
-fn reach(observed: &Observed<'_>, node: &str) -> Reach {
-    observed.reach.get(node).copied().unwrap_or(Reach::Lost)
-}
-
 fn by_uid<'a>(observed: &Observed<'a>, uid: &str) -> Option<&'a ChaperonView> {
     observed.chaperons.iter().find(|c| c.uid == uid)
 }
@@ -432,36 +375,6 @@ fn delete(chaperon: &ChaperonView) -> Action {
         uid: chaperon.uid.clone(),
         plain: chaperon.marks.is_plainly_granted(),
         resource_version: None,
-    }
-}
-
-/// Deletes a chaperon unless it has moved on since.
-fn give_up(chaperon: &ChaperonView) -> Action {
-    Action::DeleteChaperon {
-        node: chaperon.node.clone(),
-        name: chaperon.name.clone(),
-        uid: chaperon.uid.clone(),
-        plain: chaperon.marks.is_plainly_granted(),
-        resource_version: Some(chaperon.resource_version.clone()),
-    }
-}
-
-/// A grant to one chaperon, still without its form.
-struct GrantStep<'a> {
-    chaperon: &'a ChaperonView,
-}
-
-impl GrantStep<'_> {
-    fn with(&self, form: GrantForm) -> Action {
-        let chaperon = self.chaperon;
-        Action::Grant {
-            node: chaperon.node.clone(),
-            name: chaperon.name.clone(),
-            uid: chaperon.uid.clone(),
-            resource_version: chaperon.resource_version.clone(),
-            foreign_finalizers: chaperon.foreign_finalizers,
-            form,
-        }
     }
 }
 

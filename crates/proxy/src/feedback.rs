@@ -1,5 +1,9 @@
 //! The feedback controller's state machine: a proxy that is *placed*, *ending*, or *no such pod*.
 
+pub mod book;
+
+pub use book::Book;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -15,10 +19,12 @@ use serde_json::Value;
 
 use crate::{
     class::Class,
+    lost::{Worth, worth},
     requests::{Outcome, Readiness, Requests},
     settings::Settings,
     status::{annotations_patch, status_patch},
-    view::{ChaperonView, Monotonic, ProxyView, Reach, RecordState},
+    targets::Targets,
+    view::{ChaperonView, Monotonic, ProxyView, RecordState},
 };
 
 /// The proxy scheduler releases losers as soon as the winner is bound; what is still there after this is a leftover.
@@ -106,6 +112,20 @@ impl Key {
 }
 
 impl Action {
+    /// The virtual node of the target that it is sent to, if it is one.
+    pub fn node(&self) -> Option<&str> {
+        match self {
+            Action::DeleteChaperon { node, .. }
+            | Action::ConfirmGone { node, .. }
+            | Action::DeleteIfOrphan { node, .. } => Some(node),
+            Action::DeleteProxy
+            | Action::EndGrace
+            | Action::RemoveFinalizer { .. }
+            | Action::CopyStatus { .. }
+            | Action::CopyAnnotations { .. } => None,
+        }
+    }
+
     /// What the action is about.
     pub fn key(&self) -> Key {
         match self {
@@ -183,8 +203,8 @@ pub struct Observed<'a> {
     pub proxy: Option<(&'a ProxyView, &'a Arc<Pod>)>,
     /// All chaperons with this parent UID, in all targets.
     pub chaperons: &'a [ChaperonView],
-    /// Every target by its virtual node.
-    pub reach: &'a BTreeMap<String, Reach>,
+    /// Every target.
+    pub targets: &'a Targets,
     /// Who we are: other sources' objects are left alone.
     pub cluster: &'a ClusterUid,
     /// What this process remembers.
@@ -280,19 +300,17 @@ fn ending(observed: &Observed<'_>, proxy: &ProxyView, plan: &mut Plan) {
         }
         RecordState::Is(record) => {
             observed.memory.is_gone(&record.chaperon_uid)
-                || match reach(observed, &record.node) {
-                    Reach::NoSuchTarget => true,
-                    Reach::Lost => {
+                || is_given_up(observed, proxy, &record.node, plan)
+                || {
+                    if observed.targets.is_reachable(&record.node) {
+                        confirm_if_absent(observed, proxy, record, plan);
+                    } else {
                         plan.tell = Some(format!(
                             "{} can't be reached: the pod goes when its delegate there is known to be gone",
                             record.node
                         ));
-                        false
                     }
-                    Reach::Reachable => {
-                        confirm_if_absent(observed, proxy, record, plan);
-                        false
-                    }
+                    false
                 }
         }
     };
@@ -333,7 +351,12 @@ fn placed(observed: &Observed<'_>, proxy: &ProxyView, pod: &Arc<Pod>, plan: &mut
             wake(plan, since + LEFTOVER_AFTER);
         }
     }
-    if reach(observed, node) != Reach::Reachable {
+    // What has ended needs no other place.
+    if !proxy.terminal && is_given_up(observed, proxy, node, plan) {
+        plan.actions.push(Action::DeleteProxy);
+        return;
+    }
+    if !observed.targets.is_reachable(node) {
         return;
     }
     match observed.chaperons.iter().find(|c| is_delegate(c)) {
@@ -419,11 +442,19 @@ fn reachable<'a>(observed: &'a Observed<'_>) -> impl Iterator<Item = &'a Chapero
     observed
         .chaperons
         .iter()
-        .filter(|c| reach(observed, &c.node) == Reach::Reachable)
+        .filter(|c| observed.targets.is_reachable(&c.node))
 }
 
-fn reach(observed: &Observed<'_>, node: &str) -> Reach {
-    observed.reach.get(node).copied().unwrap_or(Reach::Lost)
+/// Whether nobody is to wait any more for what may run behind `node`.
+fn is_given_up(observed: &Observed<'_>, proxy: &ProxyView, node: &str, plan: &mut Plan) -> bool {
+    match worth(proxy, node, observed.targets, None, observed.now) {
+        Worth::Stands => false,
+        Worth::Until(at) => {
+            wake(plan, at);
+            false
+        }
+        Worth::GivenUp => true,
+    }
 }
 
 fn delete(chaperon: &ChaperonView) -> Action {

@@ -8,9 +8,11 @@
 //! Rules and their reasons: `ARCHITECTURE.md`, "The protocol".
 
 pub mod board;
+pub mod book;
 pub mod class;
 pub mod decide;
 pub mod feedback;
+mod lost;
 pub mod memory;
 pub mod plan;
 pub mod plugins;
@@ -20,17 +22,20 @@ pub mod record;
 pub mod requests;
 pub mod settings;
 pub mod status;
+pub mod targets;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod view;
 pub mod wave;
 pub mod world;
 
+pub use book::Book;
 pub use decide::{Observed, decide, see};
 pub use memory::Memory;
 pub use plan::{Action, ActionKey, Answer, ChoiceFate, Gate, GrantForm, Note, Plan};
-pub use requests::Outcome;
+pub use requests::{Outcome, Reply};
 pub use settings::Settings;
+pub use targets::{TargetView, Targets, Terms};
 pub use view::{ChaperonView, Monotonic, ProxyView, Reach, RecordState};
 pub use wave::Ranked;
-pub use world::World;
+pub use world::{ChaperonNews, World};

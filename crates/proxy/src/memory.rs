@@ -29,6 +29,8 @@ pub struct Memory {
     last_wave_at: Option<Monotonic>,
     first_reserved_at: Option<Monotonic>,
     recorded: Option<(Record, Monotonic)>,
+    /// The recorded chaperon that is ending although no delegate runs, and since when.
+    stuck: Option<(String, Monotonic)>,
     waiting_for: Option<(Note, Monotonic)>,
     told: Option<Note>,
 }
@@ -40,8 +42,13 @@ impl Memory {
         record: Option<&Record>,
         asked: &[&str],
         reserved: bool,
+        stuck: Option<&str>,
         now: Monotonic,
     ) {
+        match (stuck, &self.stuck) {
+            (Some(seen), Some((known, _))) if seen == known => {}
+            (stuck, _) => self.stuck = stuck.map(|uid| (uid.to_owned(), now)),
+        }
         match (record, &self.recorded) {
             (Some(seen), Some((known, _))) if seen == known => {}
             (Some(seen), _) => self.recorded = Some((seen.clone(), now)),
@@ -164,6 +171,12 @@ impl Memory {
 
     pub(crate) fn recorded_since(&self) -> Option<Monotonic> {
         self.recorded.as_ref().map(|(_, since)| *since)
+    }
+
+    /// Since when this recorded chaperon has been ending although no delegate runs.
+    pub(crate) fn stuck_since(&self, uid: &str) -> Option<Monotonic> {
+        let (known, since) = self.stuck.as_ref()?;
+        (known == uid).then_some(*since)
     }
 
     /// Since when the pod has waited for `note`; `now` if only from now on.

@@ -101,6 +101,19 @@ pub enum ActionKey {
 }
 
 impl Action {
+    /// The virtual node that it concerns, if it is one.
+    pub fn node(&self) -> Option<&str> {
+        match self {
+            Action::Ask { node }
+            | Action::Grant { node, .. }
+            | Action::BindProxy { node, .. }
+            | Action::DeleteChaperon { node, .. }
+            | Action::ConfirmGone { node, .. }
+            | Action::DeleteUnlessRecorded { node, .. } => Some(node),
+            Action::Record { .. } => None,
+        }
+    }
+
     /// What the action is about.
     pub fn key(&self) -> ActionKey {
         match self {
@@ -167,8 +180,6 @@ pub enum Note {
     Granted(String),
     /// The pod is recorded at a target that can't be reached.
     Held(String),
-    /// The pod is recorded at a target that no longer exists.
-    HeldAtNothing(String),
     /// The record is unreadable.
     DamagedRecord(String),
     /// The pod has a place, or needs none any more.
@@ -200,10 +211,6 @@ impl fmt::Display for Note {
                 f,
                 "the pod was granted to {node}, which can't be reached: its delegate may be running there, \
                  so no other target is asked until {node} answers"
-            ),
-            Note::HeldAtNothing(node) => write!(
-                f,
-                "the pod was granted to {node}, whose Target no longer exists; delete the pod to try again"
             ),
             Note::DamagedRecord(error) => write!(
                 f,

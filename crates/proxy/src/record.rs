@@ -1,6 +1,4 @@
-//! When the record on a proxy pod may change: rules R1–R4 of ARCHITECTURE.md, in one place.
-//!
-//! R5 (replace a lost target) belongs to a policy that doesn't exist yet.
+//! When the record on a proxy pod may change: rules R1–R5 of ARCHITECTURE.md, in one place.
 
 use pilotage_api::record::Record;
 
@@ -18,18 +16,23 @@ pub enum Rule {
     /// R4: the recorded chaperon moved past the recorded attempt without any grant: none has landed, and the recorded
     /// one never will.
     NeverLanded,
+    /// R5: somebody said that the recorded target is to be given up: knowingly without *at most one*.
+    GivenUp,
+}
+
+/// What is known of the record that stands.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Evidence<'a> {
+    /// Any version that was seen of the recorded chaperon.
+    pub seen: Option<&'a ChaperonView>,
+    /// Its UID is proved to be gone.
+    pub confirmed_gone: bool,
+    /// Its target was given up.
+    pub given_up: bool,
 }
 
 /// Which rule, if any, lets `new` replace `current`.
-///
-/// `recorded` is any version that was seen of the chaperon that `current` names; `confirmed_gone` says that its UID is
-/// proved to be gone.
-pub fn may_change(
-    current: Option<&Record>,
-    new: &Record,
-    recorded: Option<&ChaperonView>,
-    confirmed_gone: bool,
-) -> Option<Rule> {
+pub fn may_change(current: Option<&Record>, new: &Record, evidence: Evidence<'_>) -> Option<Rule> {
     let Some(current) = current else {
         return Some(Rule::None);
     };
@@ -37,19 +40,19 @@ pub fn may_change(
         // A target that numbered nothing counts as attempt 0: it may have begun to.
         return (new.attempt > current.attempt).then_some(Rule::HigherAttempt);
     }
-    is_dead(current, recorded, confirmed_gone)
+    is_dead(current, evidence)
 }
 
 /// Which rule, if any, says that the record binds nobody any more.
-pub fn is_dead(
-    current: &Record,
-    recorded: Option<&ChaperonView>,
-    confirmed_gone: bool,
-) -> Option<Rule> {
-    if confirmed_gone {
+pub fn is_dead(current: &Record, evidence: Evidence<'_>) -> Option<Rule> {
+    if evidence.confirmed_gone {
         return Some(Rule::Gone);
     }
-    let seen = recorded.filter(|c| c.uid == current.chaperon_uid)?;
+    never_landed(current, evidence.seen).or(evidence.given_up.then_some(Rule::GivenUp))
+}
+
+fn never_landed(current: &Record, seen: Option<&ChaperonView>) -> Option<Rule> {
+    let seen = seen.filter(|c| c.uid == current.chaperon_uid)?;
     let attempt = current.attempt?;
     // The mark itself is read, not the class: also an ending chaperon proves that no grant landed.
     let never_granted = seen.marks.allowed == 0 && !seen.marks.is_allowed;
@@ -149,11 +152,19 @@ mod tests {
         ];
         for (name, current, new, seen, gone, want) in table {
             let seen = seen.map(crate::testing::ChaperonBuilder::build);
-            assert_eq!(
-                may_change(current, new, seen.as_ref(), gone),
-                want,
-                "{name}"
-            );
+            let evidence = Evidence {
+                seen: seen.as_ref(),
+                confirmed_gone: gone,
+                given_up: false,
+            };
+            assert_eq!(may_change(current, new, evidence), want, "{name}");
+            let given_up = Evidence {
+                given_up: true,
+                ..evidence
+            };
+            let same = current.is_some_and(|c| c.chaperon_uid == new.chaperon_uid);
+            let want = want.or((!same).then_some(Rule::GivenUp));
+            assert_eq!(may_change(current, new, given_up), want, "{name}, given up");
         }
     }
 }

@@ -2,7 +2,10 @@
 //!
 //! It only decides *when* a request is repeated; what makes it safe is its precondition.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::Pod;
+use pilotage_api::PodChaperon;
 
 use crate::{settings::Settings, view::Monotonic};
 
@@ -21,6 +24,27 @@ pub enum Outcome {
     StillThere,
     /// No answer, or one that says nothing: it may or may not have happened.
     Unknown(String),
+}
+
+/// What came back of a request.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The chaperon as it is now, if it came back.
+    pub chaperon: Option<Arc<PodChaperon>>,
+    /// The proxy pod as it is now, if it came back.
+    pub proxy: Option<Arc<Pod>>,
+}
+
+impl From<Outcome> for Reply {
+    fn from(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            chaperon: None,
+            proxy: None,
+        }
+    }
 }
 
 /// How long the watch may take to show what a request has changed, before it is sent again.

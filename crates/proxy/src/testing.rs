@@ -6,7 +6,8 @@ use pilotage_api::PodChaperon;
 
 use crate::{
     class::{Marks, classify},
-    view::{ChaperonView, ProxyView, RecordState},
+    targets::Targets,
+    view::{ChaperonView, Monotonic, ProxyView, Reach, RecordState},
 };
 
 /// A proxy pod that the webhook admitted, without a record.
@@ -24,8 +25,18 @@ pub(crate) fn proxy() -> ProxyView {
         finalizers: vec![pilotage_api::keys::DELEGATE_GONE.into()],
         terminal: false,
         no_reservation: false,
+        lost_policy: None,
         record: RecordState::Absent,
     }
+}
+
+/// These targets, all reachable.
+pub(crate) fn reachable(nodes: &[&str]) -> Targets {
+    let mut targets = Targets::default();
+    for node in nodes {
+        targets.set_reach(node, Reach::Reachable, Monotonic::ZERO);
+    }
+    targets
 }
 
 /// A chaperon that was just created.
@@ -99,6 +110,7 @@ impl ChaperonBuilder {
             name: "web-x".into(),
             resource_version: format!("{}-{}", self.marks.attempt, self.marks.allowed),
             foreign_finalizers: false,
+            says_bound: self.bound,
             class: classify(&self.marks, self.ending, status.as_ref()),
             marks: self.marks,
             node: self.node,

@@ -7,11 +7,12 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::api::core::v1::Pod;
 use pilotage_api::{
     PodChaperon, keys,
+    lost::LostPolicy,
     parent::ParentLink,
     record::{Record, RecordError},
 };
 
-use crate::class::{Class, Marks, classify};
+use crate::class::{Class, Marks, classify, is_bound};
 
 /// Time on the process's own monotonic clock, since some fixed start.
 pub type Monotonic = Duration;
@@ -73,6 +74,8 @@ pub struct ProxyView {
     pub terminal: bool,
     /// One candidate, made only after the choice.
     pub no_reservation: bool,
+    /// What its author wants if its target is lost; an unreadable word counts as none.
+    pub lost_policy: Option<LostPolicy>,
     /// The record.
     pub record: RecordState,
 }
@@ -108,6 +111,7 @@ impl ProxyView {
             finalizers: meta.finalizers.clone().unwrap_or_default(),
             terminal: matches!(phase, Some("Succeeded" | "Failed")),
             no_reservation: annotation(keys::NO_RESERVATION).is_some(),
+            lost_policy: annotation(keys::REPLACE_AFTER).and_then(|text| text.parse().ok()),
             record,
         })
     }
@@ -142,6 +146,8 @@ pub struct ChaperonView {
     pub marks: Marks,
     /// What they and the status say.
     pub class: Class,
+    /// The status says that a delegate is bound, whatever the class.
+    pub says_bound: bool,
     /// The object itself, for status and annotations.
     pub object: Arc<PodChaperon>,
 }
@@ -162,6 +168,7 @@ impl ChaperonView {
                 .finalizers
                 .as_ref()
                 .is_some_and(|all| all.iter().any(|f| f != keys::DELEGATE_GONE)),
+            says_bound: is_bound(status.as_ref()),
             class: classify(&marks, meta.deletion_timestamp.is_some(), status.as_ref()),
             marks,
             object: chaperon,

@@ -10,7 +10,8 @@ use crate::{
     memory::Memory,
     plan::{Action, Answer, Gate, Note},
     settings::Settings,
-    view::{ChaperonView, Monotonic, Reach},
+    targets::Targets,
+    view::{ChaperonView, Monotonic},
 };
 
 /// A target that the pod may be asked for, best first.
@@ -22,11 +23,14 @@ pub struct Ranked {
     pub surely_fits: bool,
 }
 
+/// Why a target that could take the pod isn't asked.
+pub(crate) const LEAVING: &str = "its Target is being deleted";
+
 /// What a wave's decision reads.
 pub(crate) struct Asking<'a> {
     pub(crate) ranking: &'a [Ranked],
     pub(crate) chaperons: &'a [ChaperonView],
-    pub(crate) reach: &'a BTreeMap<String, Reach>,
+    pub(crate) targets: &'a Targets,
     pub(crate) memory: &'a Memory,
     pub(crate) settings: &'a Settings,
     pub(crate) now: Monotonic,
@@ -41,17 +45,15 @@ pub(crate) struct Wave {
 }
 
 impl Asking<'_> {
-    fn reach(&self, node: &str) -> Reach {
-        self.reach.get(node).copied().unwrap_or(Reach::Lost)
-    }
-
     /// What each ranked or asked target says.
     fn answers(&self) -> BTreeMap<String, Answer> {
         let mut answers = BTreeMap::new();
         for ranked in self.ranking {
             let node = &ranked.node;
-            if self.reach(node) != Reach::Reachable {
+            if !self.targets.is_reachable(node) {
                 answers.insert(node.clone(), Answer::Unreachable);
+            } else if self.targets.is_leaving(node) {
+                answers.insert(node.clone(), Answer::Refused(LEAVING.to_owned()));
             } else if let Some(reason) = self.memory.ask_refusal(node) {
                 answers.insert(node.clone(), Answer::Refused(reason.to_owned()));
             } else if self.memory.ask_under_way(node) {
@@ -60,7 +62,8 @@ impl Asking<'_> {
         }
         for chaperon in self.chaperons {
             let answer = match &chaperon.class {
-                _ if self.reach(&chaperon.node) != Reach::Reachable => Answer::Unreachable,
+                _ if !self.targets.is_reachable(&chaperon.node) => Answer::Unreachable,
+                _ if self.targets.is_leaving(&chaperon.node) => Answer::Refused(LEAVING.to_owned()),
                 Class::Reserved(_) | Class::PlainReserved => Answer::Reserved,
                 Class::Refused(reason) | Class::VoidRefused(reason) => {
                     Answer::Refused(reason.clone())
@@ -96,7 +99,8 @@ impl Asking<'_> {
                 !answers.contains_key(&ranked.node)
                     // A failed ask is sent again when its time has come.
                     || (self.memory.ask_refusal(&ranked.node).is_some()
-                        && self.reach(&ranked.node) == Reach::Reachable
+                        && self.targets.is_reachable(&ranked.node)
+                        && !self.targets.is_leaving(&ranked.node)
                         && !self.memory.ask_under_way(&ranked.node)
                         && !self.chaperons.iter().any(|c| c.node == ranked.node))
             })

@@ -21,6 +21,17 @@ pub struct Change {
     pub gone: Option<String>,
 }
 
+/// What a watch tells of a chaperon.
+#[derive(Clone, Debug)]
+pub enum ChaperonNews {
+    /// It is there, in this version.
+    Applied(Arc<PodChaperon>),
+    /// The API server said that it is gone; this was its last version.
+    Deleted(Arc<PodChaperon>),
+    /// It isn't listed any more; nobody saw it go.
+    Vanished(Arc<PodChaperon>),
+}
+
 /// Chaperons by the UID of their parent.
 #[derive(Debug, Default)]
 pub struct World {
@@ -36,6 +47,15 @@ impl World {
     /// UIDs of all parents that have a chaperon.
     pub fn parents(&self) -> impl Iterator<Item = &str> {
         self.by_parent.keys().map(String::as_str)
+    }
+
+    /// Takes in what a watch tells of a chaperon behind `node`; `None` if it is no news, or has no parent.
+    pub fn take_in(&mut self, node: &str, news: ChaperonNews) -> Option<Change> {
+        match news {
+            ChaperonNews::Applied(chaperon) => self.apply(node, chaperon),
+            ChaperonNews::Deleted(chaperon) => self.deleted(node, &chaperon),
+            ChaperonNews::Vanished(chaperon) => self.vanished(node, &chaperon),
+        }
     }
 
     /// Takes in a version of a chaperon behind `node`; `None` if it is no news, or has no parent.

@@ -1,11 +1,15 @@
 //! The states *open* and *recorded*, row by row, and the waves.
 
+mod lost;
+
 use std::time::Duration;
 
 use super::*;
 use crate::{
+    plan::GrantForm,
     requests::Outcome,
-    testing::{ChaperonBuilder, chaperon, proxy},
+    testing::{ChaperonBuilder, chaperon, proxy, reachable},
+    view::Reach,
 };
 
 const NOW: Monotonic = Duration::from_secs(1000);
@@ -14,7 +18,7 @@ const NOW: Monotonic = Duration::from_secs(1000);
 struct Scene {
     proxy: ProxyView,
     chaperons: Vec<ChaperonView>,
-    reach: BTreeMap<String, Reach>,
+    targets: Targets,
     ranking: Vec<Ranked>,
     choice: Option<String>,
     memory: Memory,
@@ -29,10 +33,7 @@ impl Scene {
         Self {
             proxy: proxy(),
             chaperons: Vec::new(),
-            reach: nodes
-                .iter()
-                .map(|n| ((*n).to_owned(), Reach::Reachable))
-                .collect(),
+            targets: reachable(&nodes),
             ranking: nodes
                 .iter()
                 .map(|n| Ranked {
@@ -65,7 +66,7 @@ impl Scene {
     }
 
     fn lost(mut self, node: &str) -> Self {
-        self.reach.insert(node.to_owned(), Reach::Lost);
+        self.targets.set_reach(node, Reach::Lost, self.now);
         self
     }
 
@@ -75,7 +76,7 @@ impl Scene {
         let plan = decide(&Observed {
             proxy: &self.proxy,
             chaperons: &self.chaperons,
-            reach: &self.reach,
+            targets: &self.targets,
             ranking: &self.ranking,
             choice: self.choice.as_deref(),
             memory: &self.memory,

@@ -1,17 +1,22 @@
 //! The states *placed*, *ending* and *no such pod*, row by row.
 
+mod lost;
+
 use pilotage_api::keys;
 use serde_json::json;
 
 use super::*;
-use crate::testing::{ChaperonBuilder, chaperon, proxy};
+use crate::{
+    testing::{ChaperonBuilder, chaperon, proxy, reachable},
+    view::Reach,
+};
 
 const NOW: Monotonic = Duration::from_secs(1000);
 
 struct Scene {
     proxy: Option<ProxyView>,
     chaperons: Vec<ChaperonView>,
-    reach: BTreeMap<String, Reach>,
+    targets: Targets,
     memory: Memory,
     now: Monotonic,
 }
@@ -21,9 +26,7 @@ impl Scene {
         Self {
             proxy: Some(proxy()),
             chaperons: Vec::new(),
-            reach: ["a", "b"]
-                .map(|node| (node.to_owned(), Reach::Reachable))
-                .into(),
+            targets: reachable(&["a", "b"]),
             memory: Memory::default(),
             now: NOW,
         }
@@ -66,7 +69,7 @@ impl Scene {
         let plan = decide(&Observed {
             proxy: self.proxy.as_ref().map(|proxy| (proxy, &pod)),
             chaperons: &self.chaperons,
-            reach: &self.reach,
+            targets: &self.targets,
             cluster: &cluster,
             memory: &self.memory,
             now: self.now,
@@ -120,7 +123,7 @@ fn a_placed_pod_goes_when_its_delegate_is_proved_gone() {
 #[test]
 fn a_lost_target_changes_nothing_for_a_placed_pod() {
     let mut scene = Scene::placed("a/ua/1");
-    scene.reach.insert("a".into(), Reach::Lost);
+    scene.targets.set_reach("a", Reach::Lost, NOW);
     assert_eq!(scene.step().actions, []);
 }
 
@@ -192,7 +195,7 @@ fn an_ending_pod_takes_its_chaperons_along_and_waits_for_the_recorded_one() {
 #[test]
 fn only_the_recorded_target_holds_an_ending_pod() {
     let mut nobody = Scene::ending(None);
-    nobody.reach.insert("b".into(), Reach::Lost);
+    nobody.targets.set_reach("b", Reach::Lost, NOW);
     assert!(matches!(
         nobody.step().actions.as_slice(),
         [Action::RemoveFinalizer { .. }]
@@ -208,7 +211,7 @@ fn only_the_recorded_target_holds_an_ending_pod() {
     );
 
     let mut lost = Scene::ending(Some("a/ua/1"));
-    lost.reach.insert("a".into(), Reach::Lost);
+    lost.targets.set_reach("a", Reach::Lost, NOW);
     let plan = lost.step();
     assert!(plan.actions.is_empty() && plan.tell.is_some());
 
@@ -219,7 +222,7 @@ fn only_the_recorded_target_holds_an_ending_pod() {
     );
 
     let mut removed = Scene::ending(Some("gone/ua/1"));
-    removed.reach.insert("gone".into(), Reach::NoSuchTarget);
+    removed.targets.set_reach("gone", Reach::NoSuchTarget, NOW);
     assert!(matches!(
         removed.step().actions.as_slice(),
         [Action::RemoveFinalizer { .. }]

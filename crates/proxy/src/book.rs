@@ -1,0 +1,187 @@
+//! What a proxy scheduler knows: its pods, their chaperons, the targets; kept current by events and by the replies to its
+//! own requests.
+//!
+//! An edge feeds it and sends what [`Book::plan`] asks for; a simulator does the same. Who ranks targets and runs
+//! scheduling cycles is not its affair.
+
+use std::{collections::HashMap, sync::Arc};
+
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::{
+    decide::{Observed, decide, see},
+    memory::Memory,
+    plan::{Action, ActionKey, Plan},
+    requests::{Outcome, Reply},
+    settings::Settings,
+    targets::{Targets, Terms},
+    view::{ChaperonView, Monotonic, ProxyView, Reach, version},
+    wave::Ranked,
+    world::{Change, ChaperonNews, World},
+};
+
+/// One proxy pod.
+#[derive(Debug)]
+struct Entry {
+    view: ProxyView,
+    memory: Memory,
+}
+
+/// What a decision needs besides what the book knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn<'a> {
+    /// Targets that suit the pod, best first.
+    pub ranking: &'a [Ranked],
+    /// The virtual node that a scheduling cycle chose and waits for.
+    pub choice: Option<&'a str>,
+    /// Numbers.
+    pub settings: &'a Settings,
+    /// Now.
+    pub now: Monotonic,
+}
+
+/// All that one process knows.
+#[derive(Debug, Default)]
+pub struct Book {
+    world: World,
+    proxies: HashMap<String, Entry>,
+    targets: Targets,
+}
+
+impl Book {
+    // ---- what happens -------------------------------------------------------------------------------------------
+
+    /// A pod is there in this version; its UID, if that is news.
+    pub fn proxy_applied(&mut self, pod: &Pod) -> Option<String> {
+        let view = ProxyView::of(pod)?;
+        let uid = view.uid.clone();
+        match self.proxies.get_mut(&uid) {
+            Some(known)
+                if version(&known.view.resource_version) >= version(&view.resource_version) =>
+            {
+                return None;
+            }
+            Some(known) => known.view = view,
+            None => {
+                let memory = Memory::default();
+                self.proxies.insert(uid.clone(), Entry { view, memory });
+            }
+        }
+        Some(uid)
+    }
+
+    /// A pod is gone.
+    pub fn proxy_gone(&mut self, uid: &str) {
+        self.proxies.remove(uid);
+    }
+
+    /// A target can, or can't, be reached from now on.
+    pub fn set_reach(&mut self, node: &str, reach: Reach, now: Monotonic) {
+        self.targets.set_reach(node, reach, now);
+        if reach == Reach::NoSuchTarget {
+            self.world.drop_target(node);
+        }
+    }
+
+    /// The operator of a target says something else from now on.
+    pub fn set_terms(&mut self, node: &str, terms: Terms, now: Monotonic) {
+        self.targets.set_terms(node, terms, now);
+    }
+
+    /// A watch tells something of a chaperon; the UID of its parent, if that is news.
+    pub fn chaperon(&mut self, node: &str, news: ChaperonNews) -> Option<String> {
+        let change = self.world.take_in(node, news)?;
+        Some(self.changed(change))
+    }
+
+    fn changed(&mut self, change: Change) -> String {
+        if let (Some(gone), Some(proxy)) = (&change.gone, self.proxies.get_mut(&change.parent)) {
+            proxy.memory.confirm_gone(gone);
+        }
+        change.parent
+    }
+
+    /// A request about the pod with this UID ended.
+    pub fn answered(
+        &mut self,
+        uid: &str,
+        action: &Action,
+        reply: Reply,
+        settings: &Settings,
+        now: Monotonic,
+    ) {
+        let Reply {
+            outcome,
+            chaperon,
+            proxy,
+        } = reply;
+        if let Some(pod) = proxy {
+            self.proxy_applied(&pod);
+        }
+        if let Some(node) = action.node() {
+            // A reply may come after the news of its object's end.
+            let known = self.proxies.get(uid);
+            let gone = |uid: &String| known.is_some_and(|known| known.memory.is_gone(uid));
+            if let Some(chaperon) = chaperon
+                && !chaperon.metadata.uid.as_ref().is_some_and(gone)
+                && let Some(change) = self.world.apply(node, Arc::clone(&chaperon))
+            {
+                self.changed(change);
+            }
+            if let (Outcome::Gone, ActionKey::Chaperon(gone)) = (&outcome, action.key()) {
+                self.world.remove(uid, node, &gone);
+            }
+        }
+        if let Some(known) = self.proxies.get_mut(uid) {
+            if let (Action::BindProxy { node, .. }, Outcome::Done) = (action, &outcome) {
+                known.view.node_name = Some(node.clone());
+            }
+            known.memory.finish(action, &outcome, settings, now);
+        }
+    }
+
+    // ---- what to do ---------------------------------------------------------------------------------------------
+
+    /// What to do now for one pod; the plan counts as begun.
+    pub fn plan(&mut self, uid: &str, turn: Turn<'_>) -> Option<Plan> {
+        let Entry { view, memory } = self.proxies.get_mut(uid)?;
+        let chaperons = self.world.of(uid);
+        see(memory, view, chaperons, turn.now);
+        let plan = decide(&Observed {
+            proxy: view,
+            chaperons,
+            targets: &self.targets,
+            ranking: turn.ranking,
+            choice: turn.choice,
+            memory,
+            settings: turn.settings,
+            now: turn.now,
+        });
+        memory.begin(&plan, turn.now);
+        Some(plan)
+    }
+
+    /// The virtual node that a pod's record names and nobody knows, if so: a live read has to say whether its target exists.
+    pub fn unknown_target(&self, uid: &str) -> Option<&str> {
+        let record = self.proxies.get(uid)?.view.record.record()?;
+        let unknown = self.targets.get(&record.node).is_none();
+        unknown.then_some(&record.node)
+    }
+
+    // ---- what is known ------------------------------------------------------------------------------------------
+
+    /// UIDs of all pods.
+    pub fn uids(&self) -> impl Iterator<Item = &str> {
+        self.proxies.keys().map(String::as_str)
+    }
+
+    /// One pod.
+    pub fn proxy(&self, uid: &str) -> Option<&ProxyView> {
+        self.proxies.get(uid).map(|entry| &entry.view)
+    }
+
+    /// The chaperons of one pod.
+    pub fn chaperons(&self, uid: &str) -> &[ChaperonView] {
+        self.world.of(uid)
+    }
+}

@@ -1,0 +1,135 @@
+//! A record that stands: grant, wait, bind the proxy, or give the choice up.
+
+use pilotage_api::record::Record;
+
+use super::{Observed, delete, failed_choice};
+use crate::{
+    class::Class,
+    plan::{Action, GrantForm, Note, Plan},
+    view::ChaperonView,
+};
+
+/// The record stands: grant, wait, bind, or give up.
+pub(super) fn standing(
+    observed: &Observed<'_>,
+    record: &Record,
+    chaperon: Option<&ChaperonView>,
+) -> Plan {
+    let mut plan = Plan::closed(Note::Granted(record.node.clone()));
+    if !observed.targets.is_reachable(&record.node) {
+        let plan = Plan::closed(Note::Held(record.node.clone()));
+        return failed_choice(plan, "the target can't be reached");
+    }
+    let Some(chaperon) = chaperon else {
+        // Not in the store, which may be older than the record: only a live read proves anything.
+        plan.actions.push(Action::ConfirmGone {
+            node: record.node.clone(),
+            name: observed.proxy.chaperon_name(),
+            uid: record.chaperon_uid.clone(),
+            plain: record.attempt.is_none(),
+        });
+        return plan;
+    };
+    let may_grant = GrantStep { chaperon };
+    match &chaperon.class {
+        Class::Bound => {
+            plan.actions.push(Action::BindProxy {
+                node: record.node.clone(),
+                resource_version: observed.proxy.resource_version.clone(),
+            });
+            // The winner is bound: all others let their nodes go at once.
+            plan.actions.extend(
+                observed
+                    .chaperons
+                    .iter()
+                    .filter(|c| c.uid != chaperon.uid && c.class != Class::Ending)
+                    .filter(|c| c.marks.allowed == 0 && !c.marks.is_allowed)
+                    .filter(|c| observed.targets.is_reachable(&c.node))
+                    .map(delete),
+            );
+            return plan;
+        }
+        Class::Ending => return plan,
+        // Its Target goes, and the pod isn't bound there yet.
+        _ if observed.targets.is_leaving(&record.node) => {
+            plan.actions.push(give_up(chaperon));
+            return plan;
+        }
+        Class::Missing | Class::VoidRefused(_) => {
+            plan.actions.push(give_up(chaperon));
+            return plan;
+        }
+        Class::Reserved(attempt) | Class::VoidReserved(attempt) => match record.attempt {
+            Some(recorded) if *attempt == recorded && chaperon.marks.allowed == 0 => {
+                plan.actions
+                    .push(may_grant.with(GrantForm::Attempt(*attempt)));
+            }
+            recorded if Some(*attempt) > recorded => plan.actions.push(Action::Record {
+                record: Record {
+                    attempt: Some(*attempt),
+                    ..record.clone()
+                },
+                resource_version: observed.proxy.resource_version.clone(),
+            }),
+            // Our view of one of the two is old.
+            _ => {}
+        },
+        Class::PlainReserved if record.attempt.is_none() => {
+            plan.actions.push(may_grant.with(GrantForm::Plain));
+        }
+        Class::Asked if observed.proxy.no_reservation => {
+            if chaperon.marks.allowed == 0 {
+                plan.actions.push(may_grant.with(GrantForm::Unreserved));
+            }
+            // The pod's own scheduler takes as long as it takes.
+            return plan;
+        }
+        Class::Refused(_) if observed.proxy.no_reservation => {
+            plan.actions.push(give_up(chaperon));
+            return plan;
+        }
+        Class::Granted(_)
+        | Class::Refused(_)
+        | Class::Asked
+        | Class::PlainReserved
+        | Class::PlainGranted => {}
+    }
+    let give_up_at =
+        observed.memory.recorded_since().unwrap_or(observed.now) + observed.settings.give_up;
+    if observed.now >= give_up_at {
+        plan.actions = vec![give_up(chaperon)];
+    } else {
+        plan.wake(give_up_at);
+    }
+    plan
+}
+
+/// Deletes a chaperon unless it has moved on since.
+fn give_up(chaperon: &ChaperonView) -> Action {
+    Action::DeleteChaperon {
+        node: chaperon.node.clone(),
+        name: chaperon.name.clone(),
+        uid: chaperon.uid.clone(),
+        plain: chaperon.marks.is_plainly_granted(),
+        resource_version: Some(chaperon.resource_version.clone()),
+    }
+}
+
+/// A grant to one chaperon, still without its form.
+struct GrantStep<'a> {
+    chaperon: &'a ChaperonView,
+}
+
+impl GrantStep<'_> {
+    fn with(&self, form: GrantForm) -> Action {
+        let chaperon = self.chaperon;
+        Action::Grant {
+            node: chaperon.node.clone(),
+            name: chaperon.name.clone(),
+            uid: chaperon.uid.clone(),
+            resource_version: chaperon.resource_version.clone(),
+            foreign_finalizers: chaperon.foreign_finalizers,
+            form,
+        }
+    }
+}

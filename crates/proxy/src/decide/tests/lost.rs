@@ -1,0 +1,130 @@
+//! Recorded at a target that is lost, forgotten, or on its way out.
+
+use pilotage_api::lost::LostPolicy;
+
+use super::*;
+use crate::targets::Terms;
+
+const AFTER: Duration = Duration::from_secs(60);
+
+fn terms(scene: &mut Scene, node: &str, terms: Terms) {
+    scene.targets.set_terms(node, terms, scene.now);
+}
+
+/// Recorded at a, which is lost from now on.
+fn lost_at_a() -> Scene {
+    Scene::new()
+        .recorded("a/ua/1")
+        .with(chaperon("a", "ua").granted(1))
+        .lost("a")
+}
+
+#[test]
+fn after_the_time_that_its_author_gave_a_lost_pod_is_placed_elsewhere() {
+    let mut scene = lost_at_a();
+    scene.proxy.lost_policy = Some(LostPolicy::ReplaceAfter(AFTER));
+    let plan = scene.step();
+    assert!(plan.actions.is_empty(), "held until then");
+    assert!(plan.wake_at.is_some_and(|at| at <= NOW + AFTER));
+
+    let plan = scene.later(AFTER).step();
+    assert_eq!(asked(&plan), ["b", "c", "d"]);
+    let scene = scene.with(chaperon("b", "ub").reserved(1)).chose("b");
+    let mut back = scene;
+    assert!(is_record(&back.step(), "b/ub/1"), "R5");
+
+    // The target came back before that: it wins.
+    back.memory = Memory::default();
+    back.targets.set_reach("a", Reach::Reachable, back.now);
+    let plan = back.step();
+    assert!(
+        !plan
+            .actions
+            .iter()
+            .any(|a| matches!(a, Action::Record { .. }))
+    );
+    assert!(matches!(plan.choice, ChoiceFate::Failed(_)));
+}
+
+#[test]
+fn a_target_may_say_it_for_its_pods_and_forget_needs_no_time() {
+    let mut scene = lost_at_a();
+    let policy = Terms {
+        lost_policy: Some(LostPolicy::ReplaceAfter(AFTER)),
+        ..Terms::default()
+    };
+    terms(&mut scene, "a", policy);
+    assert!(asked(&scene.later(AFTER - Duration::from_secs(1)).step()).is_empty());
+    assert_eq!(
+        asked(&scene.later(Duration::from_secs(1)).step()),
+        ["b", "c", "d"]
+    );
+
+    let mut scene = lost_at_a();
+    let forgotten = Terms {
+        forgotten: true,
+        ..Terms::default()
+    };
+    terms(&mut scene, "a", forgotten);
+    assert_eq!(asked(&scene.step()), ["b", "c", "d"]);
+}
+
+#[test]
+fn a_target_whose_pilotage_is_down_is_as_good_as_lost() {
+    let mut scene = Scene::new()
+        .recorded("a/ua/1")
+        .with(chaperon("a", "ua").granted(1).ending());
+    scene.proxy.lost_policy = Some(LostPolicy::ReplaceAfter(AFTER));
+    assert!(
+        asked(&scene.step()).is_empty(),
+        "its finalizer may still be lifted"
+    );
+    assert_eq!(asked(&scene.later(AFTER).step()), ["b", "c", "d"]);
+
+    let mut bound = Scene::new()
+        .recorded("a/ua/1")
+        .with(chaperon("a", "ua").granted(1).bound().ending());
+    bound.proxy.lost_policy = Some(LostPolicy::ReplaceAfter(AFTER));
+    bound.step();
+    let plan = bound.later(AFTER).step();
+    assert!(
+        asked(&plan).is_empty(),
+        "a delegate may take its time to end"
+    );
+}
+
+#[test]
+fn a_target_that_is_being_removed_gets_nothing_and_keeps_only_what_is_bound() {
+    let leaving = Terms {
+        leaving: true,
+        ..Terms::default()
+    };
+    let mut open = Scene::new().with(chaperon("a", "ua").reserved(1));
+    terms(&mut open, "a", leaving);
+    terms(&mut open, "b", leaving);
+    let plan = open.step();
+    assert_eq!(asked(&plan), ["c", "d", "e"]);
+    assert!(
+        plan.actions
+            .iter()
+            .any(|a| matches!(a, Action::DeleteChaperon { uid, .. } if uid == "ua"))
+    );
+
+    let mut granted = Scene::new()
+        .recorded("a/ua/1")
+        .with(chaperon("a", "ua").granted(1));
+    terms(&mut granted, "a", leaving);
+    assert!(
+        is_delete(&granted.step(), "ua"),
+        "given up, as it was judged"
+    );
+
+    let mut bound = Scene::new()
+        .recorded("a/ua/1")
+        .with(chaperon("a", "ua").granted(1).bound());
+    terms(&mut bound, "a", leaving);
+    assert!(matches!(
+        bound.step().actions.as_slice(),
+        [Action::BindProxy { .. }]
+    ));
+}

@@ -1,0 +1,182 @@
+//! What a feedback controller knows: proxy pods, chaperons by their parents, the targets; kept current by events and by the
+//! replies to its own requests.
+
+use std::{collections::HashMap, sync::Arc};
+
+use k8s_openapi::api::core::v1::Pod;
+use pilotage_api::parent::ClusterUid;
+
+use super::{Action, Key, Memory, Observed, Plan, decide};
+use crate::{
+    requests::{Outcome, Reply},
+    settings::Settings,
+    targets::{Targets, Terms},
+    view::{Monotonic, ProxyView, Reach, version},
+    world::{ChaperonNews, World},
+};
+
+/// One parent UID: a pod, or what is left of one.
+#[derive(Debug, Default)]
+struct Parent {
+    pod: Option<(ProxyView, Arc<Pod>)>,
+    memory: Memory,
+}
+
+/// All that one process knows.
+#[derive(Debug)]
+pub struct Book {
+    cluster: ClusterUid,
+    world: World,
+    parents: HashMap<String, Parent>,
+    targets: Targets,
+    /// The proxy pods have been listed: what isn't among them may be gone.
+    proxies_known: bool,
+}
+
+impl Book {
+    /// Nothing known yet; `cluster`: who we are, since other sources' objects are left alone.
+    pub fn new(cluster: ClusterUid) -> Self {
+        Self {
+            cluster,
+            world: World::default(),
+            parents: HashMap::new(),
+            targets: Targets::default(),
+            proxies_known: false,
+        }
+    }
+
+    // ---- what happens -------------------------------------------------------------------------------------------
+
+    /// A pod is there in this version; its UID, if that is news.
+    pub fn proxy_applied(&mut self, pod: Arc<Pod>) -> Option<String> {
+        let view = ProxyView::of(&pod)?;
+        let uid = view.uid.clone();
+        let parent = self.parents.entry(uid.clone()).or_default();
+        let newer = |(known, _): &(ProxyView, _)| {
+            version(&known.resource_version) < version(&view.resource_version)
+        };
+        if !parent.pod.as_ref().is_none_or(newer) {
+            return None;
+        }
+        parent.pod = Some((view, pod));
+        Some(uid)
+    }
+
+    /// A pod isn't there any more.
+    pub fn proxy_gone(&mut self, uid: &str) {
+        if self.world.of(uid).is_empty() {
+            self.parents.remove(uid);
+        } else if let Some(parent) = self.parents.get_mut(uid) {
+            parent.pod = None;
+        }
+    }
+
+    /// All proxy pods have been told; `false` if that was known.
+    pub fn proxies_listed(&mut self) -> bool {
+        !std::mem::replace(&mut self.proxies_known, true)
+    }
+
+    /// A target can, or can't, be reached from now on.
+    pub fn set_reach(&mut self, node: &str, reach: Reach, now: Monotonic) {
+        self.targets.set_reach(node, reach, now);
+        if reach == Reach::NoSuchTarget {
+            self.world.drop_target(node);
+        }
+    }
+
+    /// The operator of a target says something else from now on.
+    pub fn set_terms(&mut self, node: &str, terms: Terms, now: Monotonic) {
+        self.targets.set_terms(node, terms, now);
+    }
+
+    /// A watch tells something of a chaperon; the UID of its parent, if that is news.
+    pub fn chaperon(&mut self, node: &str, news: ChaperonNews) -> Option<String> {
+        let change = self.world.take_in(node, news)?;
+        if let Some(gone) = &change.gone {
+            let parent = self.parents.entry(change.parent.clone()).or_default();
+            parent.memory.confirm_gone(gone);
+        }
+        Some(change.parent)
+    }
+
+    /// A request about the pod with this UID, or its chaperons, ended.
+    pub fn answered(
+        &mut self,
+        uid: &str,
+        action: &Action,
+        reply: Reply,
+        settings: &Settings,
+        now: Monotonic,
+    ) {
+        let Reply {
+            outcome,
+            chaperon,
+            proxy,
+        } = reply;
+        if let Some(pod) = proxy {
+            self.proxy_applied(pod);
+        }
+        if let Some(node) = action.node() {
+            // A reply may come after the news of its object's end.
+            let parent = self.parents.get(uid);
+            let gone = |uid: &String| parent.is_some_and(|parent| parent.memory.is_gone(uid));
+            if let Some(chaperon) = chaperon
+                && !chaperon.metadata.uid.as_ref().is_some_and(gone)
+            {
+                self.chaperon(node, ChaperonNews::Applied(chaperon));
+            }
+            if let (Outcome::Gone, Key::Chaperon(gone)) = (&outcome, action.key()) {
+                self.world.remove(uid, node, &gone);
+            }
+        }
+        if let Some(parent) = self.parents.get_mut(uid) {
+            parent.memory.finish(action, &outcome, settings, now);
+        }
+    }
+
+    // ---- what to do ---------------------------------------------------------------------------------------------
+
+    /// What to do now for one parent UID; the plan counts as begun. `None`: nothing is left of it, or it is too early to
+    /// say.
+    pub fn plan(&mut self, uid: &str, now: Monotonic) -> Option<Plan> {
+        let chaperons = self.world.of(uid);
+        let parent = self.parents.entry(uid.to_owned()).or_default();
+        if parent.pod.is_none() && (chaperons.is_empty() || !self.proxies_known) {
+            if chaperons.is_empty() {
+                self.parents.remove(uid);
+            }
+            return None;
+        }
+        let plan = decide(&Observed {
+            proxy: parent.pod.as_ref().map(|(view, pod)| (view, pod)),
+            chaperons,
+            targets: &self.targets,
+            cluster: &self.cluster,
+            memory: &parent.memory,
+            now,
+        });
+        parent.memory.begin(&plan, now);
+        Some(plan)
+    }
+
+    /// The virtual node that a pod's record names and nobody knows, if so: a live read has to say whether its target exists.
+    pub fn unknown_target(&self, uid: &str) -> Option<&str> {
+        let (view, _) = self.pod(uid)?;
+        let record = view.record.record()?;
+        let unknown = self.targets.get(&record.node).is_none();
+        unknown.then_some(&record.node)
+    }
+
+    // ---- what is known ------------------------------------------------------------------------------------------
+
+    /// UIDs of all pods, and of all parents of chaperons.
+    pub fn uids(&self) -> impl Iterator<Item = &str> {
+        let parents = self.parents.keys().map(String::as_str);
+        parents.chain(self.world.parents())
+    }
+
+    /// One proxy pod.
+    pub fn pod(&self, uid: &str) -> Option<&(ProxyView, Arc<Pod>)> {
+        self.parents.get(uid)?.pod.as_ref()
+    }
+}

@@ -1,0 +1,60 @@
+//! Placed at, or ending with a record of, a target that is lost or forgotten.
+
+use std::time::Duration;
+
+use pilotage_api::lost::LostPolicy;
+
+use super::*;
+use crate::targets::Terms;
+
+const AFTER: Duration = Duration::from_secs(60);
+
+fn impatient(mut scene: Scene) -> Scene {
+    if let Some(proxy) = &mut scene.proxy {
+        proxy.lost_policy = Some(LostPolicy::ReplaceAfter(AFTER));
+    }
+    scene.targets.set_reach("a", Reach::Lost, NOW);
+    scene
+}
+
+#[test]
+fn a_placed_pod_is_replaced_only_when_its_time_is_over() {
+    let mut held = Scene::placed("a/ua/1");
+    held.targets.set_reach("a", Reach::Lost, NOW);
+    held.now += AFTER * 100;
+    assert!(held.step().actions.is_empty(), "held for ever");
+
+    let mut scene = impatient(Scene::placed("a/ua/1"));
+    let plan = scene.step();
+    assert!(plan.actions.is_empty());
+    assert_eq!(plan.wake_at, Some(NOW + AFTER));
+    scene.now += AFTER;
+    assert_eq!(scene.step().actions, [Action::DeleteProxy]);
+}
+
+#[test]
+fn an_ending_pod_waits_no_longer_than_its_policy_says() {
+    let mut scene = impatient(Scene::ending(Some("a/ua/1")));
+    let plan = scene.step();
+    assert!(plan.actions.is_empty() && plan.tell.is_some());
+    scene.now += AFTER;
+    let plan = scene.step();
+    assert!(matches!(
+        plan.actions.as_slice(),
+        [Action::RemoveFinalizer { .. }]
+    ));
+}
+
+#[test]
+fn a_forgotten_target_holds_nobody_as_long_as_it_is_away() {
+    let terms = Terms {
+        forgotten: true,
+        ..Terms::default()
+    };
+    let mut placed = Scene::placed("a/ua/1").with(chaperon("a", "ua").granted(1).bound());
+    placed.targets.set_terms("a", terms, NOW);
+    let plan = placed.step();
+    assert!(!plan.actions.contains(&Action::DeleteProxy), "it answers");
+    placed.targets.set_reach("a", Reach::Lost, NOW);
+    assert_eq!(placed.step().actions, [Action::DeleteProxy]);
+}

@@ -1,0 +1,100 @@
+//! Every target by its virtual node: whether it answers, since when it doesn't, and what its operator wants.
+
+use std::collections::BTreeMap;
+
+use pilotage_api::lost::LostPolicy;
+
+use crate::view::{Monotonic, Reach};
+
+/// What the operator says of a target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// Its Target is being deleted: no new pods, and those that aren't bound there leave.
+    pub leaving: bool,
+    /// As long as it can't be reached, whatever runs there is given up.
+    pub forgotten: bool,
+    /// What becomes of its pods while it can't be reached, unless they say so themselves.
+    pub lost_policy: Option<LostPolicy>,
+}
+
+/// One target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TargetView {
+    /// Whether it can be reached.
+    pub reach: Reach,
+    /// Since when it can't, by our own clock.
+    pub lost_since: Option<Monotonic>,
+    /// What its operator says.
+    pub terms: Terms,
+}
+
+/// All targets.
+#[derive(Clone, Debug, Default)]
+pub struct Targets {
+    by_node: BTreeMap<String, TargetView>,
+}
+
+impl Targets {
+    /// A target can, or can't, be reached from now on.
+    pub fn set_reach(&mut self, node: &str, reach: Reach, now: Monotonic) {
+        let target = self.entry(node, now);
+        target.lost_since = (reach == Reach::Lost).then(|| target.lost_since.unwrap_or(now));
+        target.reach = reach;
+    }
+
+    /// Its operator says something else from now on.
+    pub fn set_terms(&mut self, node: &str, terms: Terms, now: Monotonic) {
+        self.entry(node, now).terms = terms;
+    }
+
+    fn entry(&mut self, node: &str, now: Monotonic) -> &mut TargetView {
+        self.by_node
+            .entry(node.to_owned())
+            .or_insert_with(|| TargetView {
+                reach: Reach::Lost,
+                lost_since: Some(now),
+                terms: Terms::default(),
+            })
+    }
+
+    /// One target, if anything is known of it.
+    pub fn get(&self, node: &str) -> Option<&TargetView> {
+        self.by_node.get(node)
+    }
+
+    /// Whether it can be reached; what nobody knows is lost.
+    pub fn reach(&self, node: &str) -> Reach {
+        self.get(node).map_or(Reach::Lost, |target| target.reach)
+    }
+
+    /// It can be reached.
+    pub(crate) fn is_reachable(&self, node: &str) -> bool {
+        self.reach(node) == Reach::Reachable
+    }
+
+    /// Its Target is being deleted.
+    pub(crate) fn is_leaving(&self, node: &str) -> bool {
+        self.get(node).is_some_and(|target| target.terms.leaving)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_loss_counts_from_its_first_news_and_ends_with_an_answer() {
+        let at = Duration::from_secs;
+        let mut targets = Targets::default();
+        assert_eq!(targets.reach("a"), Reach::Lost);
+        targets.set_terms("a", Terms::default(), at(1));
+        targets.set_reach("a", Reach::Lost, at(5));
+        assert_eq!(targets.get("a").unwrap().lost_since, Some(at(1)));
+        targets.set_reach("a", Reach::Reachable, at(6));
+        assert_eq!(targets.get("a").unwrap().lost_since, None);
+        targets.set_reach("a", Reach::Lost, at(7));
+        assert_eq!(targets.get("a").unwrap().lost_since, Some(at(7)));
+    }
+}
