@@ -1,6 +1,7 @@
 //! Why a pod is refused, in words for its author: `kubectl` and the events of a `ReplicaSet` show them as they are.
 
 use pilotage_api::keys;
+use pilotage_api::lost::LostPolicyError;
 use pilotage_model::constraints::ConstraintError;
 use pilotage_model::kept_labels::RegexpError;
 use pilotage_model::manifest::ManifestError;
@@ -53,6 +54,9 @@ pub enum Denial {
     /// What says which labels keep their key can't be read.
     #[error(transparent)]
     LabelRegexp(#[from] RegexpError),
+    /// What is to become of it if its target is lost can't be read.
+    #[error("annotation {key}: {0}", key = keys::REPLACE_AFTER)]
+    LostPolicy(#[from] LostPolicyError),
     /// With its manifest saved, its annotations would be too long for the API server.
     #[error(
         "the pod is too large to be elected: its annotations, with its own manifest among them, would take {size} \
@@ -77,6 +81,7 @@ impl Denial {
             Self::SchedulerTaken => "SchedulerTaken",
             Self::Constraints(_) => "Constraints",
             Self::LabelRegexp(_) => "LabelRegexp",
+            Self::LostPolicy(_) => "LostPolicy",
             Self::TooLarge { .. } => "TooLarge",
         }
     }
@@ -90,6 +95,7 @@ impl Denial {
             | Self::SchedulerTaken
             | Self::Constraints(_)
             | Self::LabelRegexp(_)
+            | Self::LostPolicy(_)
             | Self::TooLarge { .. } => (422, "Invalid"),
             Self::ManifestForged | Self::RecordForged | Self::ManifestDamaged(_) => {
                 (403, "Forbidden")

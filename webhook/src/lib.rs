@@ -17,6 +17,7 @@ pub mod metrics;
 pub mod mutate;
 pub mod objects;
 pub mod owned;
+mod patience;
 pub mod rbac;
 pub mod review;
 pub mod router;

@@ -15,13 +15,14 @@
 
 use json_patch::Patch;
 use pilotage_api::keys;
+use pilotage_api::lost::LostPolicy;
 use pilotage_model::constraints::ProxyConstraints;
 use pilotage_model::kept_labels;
 use pilotage_model::manifest::{self, SourcePod};
 use serde_json::Value;
 
 use crate::denial::{ANNOTATIONS_LIMIT, Denial};
-use crate::owned;
+use crate::{owned, patience};
 
 /// What becomes of a pod that is being created.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,6 +82,7 @@ fn proxy(pod: &Value) -> Result<Value, Denial> {
         None => owned::without_system_fields(pod),
         Some(saved) => owned::restore(pod, saved.value()),
     };
+    let source = with_patience(source)?;
     let source = SourcePod::new(source).map_err(Denial::NoPod)?;
     let constraints = ProxyConstraints::of(source.value())?;
     // Needed only where the chaperon is made, but this is the last place where the pod's author is told at once.
@@ -95,12 +97,30 @@ fn proxy(pod: &Value) -> Result<Value, Denial> {
         _ => source.render().map_err(Denial::NoPod)?,
     };
     let mut after = pod.clone();
+    if let Some(policy) = source.value()["metadata"]["annotations"].get(keys::REPLACE_AFTER) {
+        after["metadata"]["annotations"][keys::REPLACE_AFTER] = policy.clone();
+    }
     owned::set(&mut after, source.value(), &manifest, constraints);
     let size = owned::annotation_bytes(&after);
     if size > ANNOTATIONS_LIMIT {
         return Err(Denial::TooLarge { size });
     }
     Ok(after)
+}
+
+/// Checks what the pod says of a lost target; where it says it by tolerations, it says so by annotation from now on.
+fn with_patience(mut source: Value) -> Result<Value, Denial> {
+    match source["metadata"]["annotations"][keys::REPLACE_AFTER].as_str() {
+        Some(text) => {
+            text.parse::<LostPolicy>()?;
+        }
+        None => {
+            if let Some(policy) = patience::of_tolerations(&source) {
+                source["metadata"]["annotations"][keys::REPLACE_AFTER] = policy.to_string().into();
+            }
+        }
+    }
+    Ok(source)
 }
 
 /// Whether the client sent the manifest, or nothing tells that it did not.

@@ -6,11 +6,13 @@
 use std::{collections::BTreeMap, fmt};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::{Deserialize, Serialize};
 
 use crate::keys;
 
 /// Identity of a cluster: the UID of its kube-system namespace.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct ClusterUid(pub String);
 
 impl fmt::Display for ClusterUid {
@@ -77,6 +79,11 @@ impl ParentLink {
 /// Label selector for the objects that the source `cluster` made in a target.
 pub fn selector_of_source(cluster: &ClusterUid) -> String {
     format!("{}={}", keys::PARENT_CLUSTER_UID, cluster)
+}
+
+/// Label selector for the objects of sources that don't name themselves, which Admiralty's are.
+pub fn selector_of_plain_sources() -> String {
+    format!("{},!{}", keys::PARENT_UID, keys::PARENT_CLUSTER_UID)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use kube::core::Resource;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::{GROUP, VERSION};
+use crate::{GROUP, VERSION, parent::ClusterUid};
 
 /// Resource amounts by name, as in a node's status.
 pub type ResourceList = BTreeMap<String, Quantity>;
@@ -31,6 +31,9 @@ pub struct ClusterSummary {
     /// Standard metadata; labels are those that all nodes share with one value.
     #[serde(default)]
     pub metadata: ObjectMeta,
+    /// UID of the cluster's kube-system namespace: who it is. `None`: not told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_uid: Option<ClusterUid>,
     /// Sum of the nodes' capacity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<ResourceList>,
@@ -120,6 +123,10 @@ pub(crate) fn definition() -> Result<CustomResourceDefinition, serde_json::Error
                     "description": "What a cluster offers to its sources, summed over its nodes.",
                     "type": "object",
                     "properties": {
+                        "clusterUid": {
+                            "description": "UID of the kube-system namespace, by which a source tells one cluster from another.",
+                            "type": "string",
+                        },
                         "capacity": quantities("Sum of the nodes' capacity."),
                         "allocatable": quantities("Sum of the nodes' allocatable."),
                         "freeShapes": {

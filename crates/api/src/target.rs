@@ -157,6 +157,10 @@ pub struct TargetStatus {
     /// Name of the virtual node that stands for the target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
+    /// UID of the kube-system namespace of the cluster that was reached first. What is reached at another address is
+    /// the target only if it says the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_uid: Option<String>,
     /// `Valid`, `Connected`, `Authorized`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::conditions::schema")]

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use pilotage_api::parent::ClusterUid;
 use thiserror::Error;
 use tokio::time::Instant;
 
@@ -116,6 +117,17 @@ pub enum LostReason {
     /// Its API server doesn't answer, or answers that it can't serve.
     #[error("the API server of the target can't be reached: {0}")]
     Unreachable(String),
+    /// Another cluster answers there.
+    #[error(
+        "another cluster answers there (its kube-system has the UID {found}, the target's had {known}): pods may still run in \
+         the old one. Mend the kubeconfig; or delete this object and make another one for the new cluster"
+    )]
+    OtherCluster {
+        /// The target's identity.
+        known: ClusterUid,
+        /// That of the cluster that answers.
+        found: ClusterUid,
+    },
     /// Its API server doesn't know us.
     #[error("the API server of the target refuses our credentials: {0}")]
     Unauthorized(String),
@@ -132,12 +144,16 @@ impl LostReason {
             Self::KubeconfigUnreadable { .. } => "KubeconfigUnreadable",
             Self::Unreachable(_) => "Unreachable",
             Self::Unauthorized(_) => "Unauthorized",
+            Self::OtherCluster { .. } => "OtherCluster",
         }
     }
 
     /// Whether there was a way to try: a client exists, and only the target doesn't do its part.
     pub fn was_tried(&self) -> bool {
-        matches!(self, Self::Unreachable(_) | Self::Unauthorized(_))
+        matches!(
+            self,
+            Self::Unreachable(_) | Self::Unauthorized(_) | Self::OtherCluster { .. }
+        )
     }
 }
 

@@ -1,9 +1,13 @@
 //! Who a cluster is: the UID of its kube-system namespace, which lives as long as the cluster does.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::Namespace;
+use kube::api::ListParams;
 use kube::{Api, Client};
 use pilotage_api::parent::ClusterUid;
-use pilotage_runtime::call::{self, CALL_LIMIT, CallError};
+use pilotage_api::{ClusterSummary, keys};
+use pilotage_runtime::call::{self, CALL_LIMIT, CallError, Failure};
 use pilotage_runtime::rbac::Rule;
 use thiserror::Error;
 
@@ -22,6 +26,22 @@ pub enum IdentityError {
     /// The API server gave it no UID.
     #[error("namespace kube-system has no UID")]
     NoUid,
+}
+
+/// What the cluster behind `client` says of its identity, to a source that may not read kube-system: `None` if it doesn't
+/// run Pilotage, hasn't said so yet, or doesn't let us read it.
+pub(crate) async fn told(
+    client: &Client,
+    limit: Duration,
+) -> Result<Option<ClusterUid>, CallError> {
+    let summaries: Api<ClusterSummary> = Api::all(client.clone());
+    let own = format!("metadata.name={}", keys::CLUSTER_SUMMARY_NAME);
+    let params = ListParams::default().fields(&own);
+    match call::within(limit, summaries.list(&params)).await {
+        Ok(listed) => Ok(listed.items.into_iter().find_map(|it| it.cluster_uid)),
+        Err(error) if matches!(error.kind(), Failure::Forbidden | Failure::NotFound) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Identity of the cluster behind `client`.

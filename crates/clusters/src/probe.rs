@@ -80,7 +80,10 @@ impl Prober {
         };
         self.failures = self.failures.saturating_add(1);
         let first = *self.first_failure.get_or_insert(now);
-        let definite = matches!(reason, LostReason::Unauthorized(_));
+        let definite = matches!(
+            reason,
+            LostReason::Unauthorized(_) | LostReason::OtherCluster { .. }
+        );
         match state {
             // The reason may change; the moment of the loss doesn't.
             Connection::Lost { since, reason: old } if old.was_tried() => Verdict {

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::access;
 use crate::args::Options;
 use crate::connection::{Connection, LostReason, Since};
+use crate::identity;
 use crate::key::TargetObject;
 use crate::kubeconfig::{self, KubeconfigFault};
 use crate::probe::{self, Prober};
@@ -27,6 +28,8 @@ use crate::watch::{Watch, WatchConfig, WatchHealth};
 /// Pause before permissions are asked for again when the target couldn't say.
 const REVIEW_UNANSWERED: Duration = Duration::from_secs(5);
 
+/// A target that hasn't said who it is is asked again after this.
+const IDENTIFY_AGAIN: Duration = Duration::from_mins(1);
 /// Time between a doubt and the probe that settles it.
 const DOUBT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -45,6 +48,8 @@ async fn supervise(target: Arc<Target>, local: Client, options: Options) {
         generation: 0,
         realm: 0,
         place: None,
+        unproved: false,
+        identified: None,
     }
     .run();
     let permissions = review(target, options);
@@ -74,6 +79,10 @@ struct Supervisor {
     realm: u64,
     /// Server and its authority: another value may be another cluster.
     place: Option<(String, Option<Vec<Vec<u8>>>)>,
+    /// These credentials haven't led to the target yet: nobody gets a client of them before that.
+    unproved: bool,
+    /// When the target was last asked who it is, and whether it said so.
+    identified: Option<(Instant, bool)>,
 }
 
 impl Supervisor {
@@ -165,7 +174,8 @@ impl Supervisor {
                 (Source::Remote(Box::new(config)), place)
             }
         };
-        let client = self.make(&source).map_err(|fault| match credentials {
+        // Whatever is wrong with them shows now.
+        self.make(&source).map_err(|fault| match credentials {
             Credentials::Secret { secret, .. } => LostReason::KubeconfigUnreadable {
                 secret: secret.clone(),
                 fault: Box::new(fault),
@@ -178,10 +188,39 @@ impl Supervisor {
             .is_some_and(|old| old != place)
         {
             self.realm += 1;
+            // Another cluster, maybe: what it says counts for nothing until it has said who it is.
+            if self.target.is_connected() {
+                self.target.set_connection(Connection::Connecting);
+            }
+            self.target.set_session(None);
         }
+        self.unproved = true;
         self.prober.reset();
-        self.publish(client);
         Ok(source)
+    }
+
+    /// Asks the cluster behind `client` who it is, unless it has said so since the last loss.
+    async fn identify(&mut self, client: &Client) -> Result<(), LostReason> {
+        let again = |(at, told): (Instant, bool)| !told && at.elapsed() >= IDENTIFY_AGAIN;
+        if !self.identified.is_none_or(again) {
+            return Ok(());
+        }
+        let told = identity::told(client, self.options.probe.timeout).await;
+        let told = told.map_err(|error| LostReason::Unreachable(error.message()))?;
+        if let Some(found) = &told {
+            match self.target.known_identity() {
+                Some(known) if known != *found => {
+                    return Err(LostReason::OtherCluster {
+                        known,
+                        found: found.clone(),
+                    });
+                }
+                Some(_) => {}
+                None => self.target.set_identity(found.clone()),
+            }
+        }
+        self.identified = Some((Instant::now(), told.is_some()));
+        Ok(())
     }
 
     fn make(&self, source: &Source) -> Result<Client, KubeconfigFault> {
@@ -222,8 +261,10 @@ impl Supervisor {
         }
         let state = self.target.connection();
         let lost = state.lost().is_some();
-        // After a loss each probe has connections of its own: pooled ones may be dead without knowing it.
-        let client = match (lost, self.target.client()) {
+        // Credentials that haven't been proved have no client yet; and after a loss each probe has connections of its own:
+        // pooled ones may be dead without knowing it.
+        let fresh = lost || self.unproved;
+        let client = match (fresh, self.target.client()) {
             (false, Some(client)) => client,
             (true, _) | (false, None) => match self.make(source) {
                 Ok(client) => client,
@@ -233,14 +274,21 @@ impl Supervisor {
                 }
             },
         };
-        let outcome = probe::ask(&client, self.options.probe.timeout).await;
+        if fresh {
+            self.identified = None;
+        }
+        let mut outcome = probe::ask(&client, self.options.probe.timeout).await;
+        if outcome.is_ok() {
+            outcome = self.identify(&client).await;
+        }
+        if outcome.is_ok() && fresh {
+            self.unproved = false;
+            self.publish(client);
+        }
         let verdict = self
             .prober
             .judge(outcome, &state, Since::now(), &self.options.probe);
         if let Some(connection) = verdict.change {
-            if lost && connection.is_connected() {
-                self.publish(client);
-            }
             if matches!(connection, Connection::Connected { .. }) && !lost {
                 tracing::debug!(target_key = %self.target.key(), "first answer");
             }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::{Api, Client, Resource};
+use pilotage_api::parent::ClusterUid;
 use tokio::sync::{Notify, watch as cell};
 use tokio_util::sync::CancellationToken;
 
@@ -25,6 +26,7 @@ pub struct Target {
     connection: cell::Sender<Connection>,
     session: cell::Sender<Option<Session>>,
     authorization: cell::Sender<Authorization>,
+    identity: cell::Sender<Option<ClusterUid>>,
     /// Somebody has reason to doubt the connection.
     pub(crate) doubt: Arc<Notify>,
     removed: CancellationToken,
@@ -48,6 +50,7 @@ impl Target {
             connection: cell::Sender::new(Connection::Connecting),
             session: cell::Sender::new(None),
             authorization: cell::Sender::new(Authorization::Unknown),
+            identity: cell::Sender::new(None),
             doubt: Arc::new(Notify::new()),
             removed,
             watches: Mutex::new(Vec::new()),
@@ -105,6 +108,11 @@ impl Target {
     /// What we may do there.
     pub fn authorization(&self) -> cell::Receiver<Authorization> {
         self.authorization.subscribe()
+    }
+
+    /// Which cluster it is, once it has said so.
+    pub fn identity(&self) -> cell::Receiver<Option<ClusterUid>> {
+        self.identity.subscribe()
     }
 
     /// Cancelled when the target's object is gone; its watches have stopped then.
@@ -177,6 +185,18 @@ impl Target {
 
     pub(crate) fn set_object(&self, object: TargetObject) {
         self.object.send_replace(Arc::new(object));
+    }
+
+    /// Who the target was known to be: by the memory of its object, or by what it said to this process.
+    pub(crate) fn known_identity(&self) -> Option<ClusterUid> {
+        let written = self.object.borrow().status.cluster_uid.clone();
+        written
+            .map(ClusterUid)
+            .or_else(|| self.identity.borrow().clone())
+    }
+
+    pub(crate) fn set_identity(&self, identity: ClusterUid) {
+        self.identity.send_replace(Some(identity));
     }
 
     pub(crate) fn set_session(&self, session: Option<Session>) {

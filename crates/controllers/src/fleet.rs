@@ -4,70 +4,53 @@
 //! here.
 
 use std::{
-    collections::HashMap,
-    sync::{Arc, PoisonError, RwLock},
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, PoisonError, RwLock},
+    time::Duration,
 };
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{Api, Client, api::ListParams};
+use kube::Client;
 use pilotage_api::{
-    self as api, PodChaperon, names,
-    parent::{ClusterUid, selector_of_source},
+    PodChaperon, keys,
+    parent::{ClusterUid, selector_of_plain_sources, selector_of_source},
 };
-use pilotage_clusters::{Event, Registry, Target, Watch, WatchConfig, WatchHealth};
-use pilotage_proxy::{Reach, World, world::Change};
-use pilotage_runtime::call::{CALL_LIMIT, CallError, within};
+use pilotage_clusters::{
+    Event, Registry, Target, TargetObject, Watch, WatchConfig, WatchHealth, has_target,
+};
+use pilotage_proxy::{ChaperonNews, Reach, Terms};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Live LIST: does any Target or `ClusterTarget` stand behind this virtual node?
-///
-/// A store without it proves nothing: it may be older than the target.
-pub(crate) async fn has_target(client: &Client, node: &str) -> Result<bool, CallError> {
-    let targets: Api<api::Target> = Api::all(client.clone());
-    let cluster_targets: Api<api::ClusterTarget> = Api::all(client.clone());
-    let all = ListParams::default();
-    let named = within(CALL_LIMIT, targets.list_metadata(&all)).await?;
-    let clusters = within(CALL_LIMIT, cluster_targets.list_metadata(&all)).await?;
-    let is_it = |meta: &ObjectMeta| {
-        let name = meta.name.as_deref().unwrap_or_default();
-        names::virtual_node(meta.namespace.as_deref(), name) == node
-    };
-    Ok(named.items.iter().any(|target| is_it(&target.metadata))
-        || clusters.items.iter().any(|target| is_it(&target.metadata)))
-}
+/// How long to wait before looking again for a target that a record names and nobody knows.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
-/// What happens in or to a target.
+/// What happens in or to a target, by its virtual node.
 #[derive(Debug)]
 pub(crate) enum FleetEvent {
-    /// It can, or can't, be reached from now on.
-    Reach {
-        /// Its virtual node.
-        node: String,
-        /// Whether.
-        reach: Reach,
-    },
+    /// It can, or can't, be reached from now on; or it is proved that its Target is gone.
+    Reach(String, Reach),
+    /// Its operator says this from now on.
+    Terms(String, Terms),
     /// Something happened to a chaperon of ours there.
-    Chaperon {
-        /// Its virtual node.
-        node: String,
-        /// What.
-        event: Event<PodChaperon>,
-    },
-    /// Its Target or `ClusterTarget` is gone.
-    Removed {
-        /// Its virtual node.
-        node: String,
-    },
+    Chaperon(String, ChaperonNews),
 }
 
-/// Takes what happened to a chaperon behind `node` into the store.
-pub(crate) fn take_in(world: &mut World, node: &str, event: Event<PodChaperon>) -> Option<Change> {
+fn news(event: Event<PodChaperon>) -> Option<ChaperonNews> {
     match event {
-        Event::Applied(chaperon) => world.apply(node, chaperon),
-        Event::Deleted(chaperon) => world.deleted(node, &chaperon),
-        Event::Gone(chaperon) => world.vanished(node, &chaperon),
+        Event::Applied(chaperon) => Some(ChaperonNews::Applied(chaperon)),
+        Event::Deleted(chaperon) => Some(ChaperonNews::Deleted(chaperon)),
+        Event::Gone(chaperon) => Some(ChaperonNews::Vanished(chaperon)),
         Event::Synced => None,
+    }
+}
+
+fn terms(object: &TargetObject) -> Terms {
+    let annotation = |key: &str| object.annotations.get(key).map(String::as_str);
+    Terms {
+        leaving: object.is_deleting(),
+        forgotten: annotation(keys::FORGET) == Some(keys::TRUE),
+        // An unreadable word is told in the Target's status, and the pods are held.
+        lost_policy: annotation(keys::REPLACE_AFTER).and_then(|text| text.parse().ok()),
     }
 }
 
@@ -77,16 +60,35 @@ pub(crate) struct Member {
     /// The target.
     pub(crate) target: Arc<Target>,
     /// Our chaperons there.
-    pub(crate) chaperons: Watch<PodChaperon>,
+    chaperons: Watch<PodChaperon>,
+    /// Chaperons that name no source: those that a plain scheduler, swapped for ours, has left are among them.
+    plain: Watch<PodChaperon>,
 }
 
 /// The targets by their virtual nodes. Clones share them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone)]
 pub(crate) struct Fleet {
     members: Arc<RwLock<HashMap<String, Member>>>,
+    /// Virtual nodes that are being looked for.
+    looking: Arc<Mutex<HashSet<String>>>,
+    /// The source's own API server.
+    client: Client,
+    tell: mpsc::UnboundedSender<FleetEvent>,
 }
 
 impl Fleet {
+    /// No targets yet; what happens to them is told through the receiver.
+    pub(crate) fn new(client: Client) -> (Self, mpsc::UnboundedReceiver<FleetEvent>) {
+        let (tell, told) = mpsc::unbounded_channel();
+        let fleet = Self {
+            members: Arc::default(),
+            looking: Arc::default(),
+            client,
+            tell,
+        };
+        (fleet, told)
+    }
+
     /// One target, if it is known.
     pub(crate) fn member(&self, node: &str) -> Option<Member> {
         self.members
@@ -101,7 +103,6 @@ impl Fleet {
         self,
         registry: Registry,
         cluster: ClusterUid,
-        tell: mpsc::UnboundedSender<FleetEvent>,
         shutdown: CancellationToken,
     ) {
         let selector = selector_of_source(&cluster);
@@ -109,29 +110,29 @@ impl Fleet {
         registry
             .for_each("chaperons", &shutdown, move |target, end| {
                 let chaperons = target.watch(WatchConfig::all().labels(selector.clone()));
+                let plain = target.watch(WatchConfig::all().labels(selector_of_plain_sources()));
                 let key = target.key().clone();
                 let node = target.node().to_owned();
-                let member = Member { target, chaperons };
+                let member = Member {
+                    target,
+                    chaperons,
+                    plain,
+                };
                 let (fleet, known, ending) = (self.clone(), known.clone(), ending.clone());
-                let tell = tell.clone();
                 async move {
-                    fleet.clone().follow_one(member, tell.clone(), end).await;
+                    fleet.follow_one(member, end).await;
                     // The end of this process is not the end of its targets.
                     if known.get(&key).is_none() && !ending.is_cancelled() {
                         fleet.forget(&node);
-                        let _ = tell.send(FleetEvent::Removed { node });
+                        fleet.say(FleetEvent::Reach(node.clone(), Reach::Lost));
+                        fleet.look_for(&node);
                     }
                 }
             })
             .await;
     }
 
-    async fn follow_one(
-        self,
-        member: Member,
-        tell: mpsc::UnboundedSender<FleetEvent>,
-        end: CancellationToken,
-    ) {
+    async fn follow_one(&self, member: Member, end: CancellationToken) {
         let node = member.target.node().to_owned();
         self.members
             .write()
@@ -139,19 +140,30 @@ impl Fleet {
             .insert(node.clone(), member.clone());
         let mut events = member.chaperons.subscribe();
         let mut connection = member.target.state();
+        let mut objects = member.target.objects();
         let mut health = member.chaperons.health();
-        let mut told = None;
+        let mut plain_events = member.plain.subscribe();
+        let mut plain_health = member.plain.health();
+        let (mut told, mut told_terms) = (None, None);
         loop {
             // All that was listed is told before the target counts as reachable.
             while let Ok(event) = events.try_recv() {
-                let _ = tell.send(FleetEvent::Chaperon {
-                    node: node.clone(),
-                    event,
-                });
+                self.tell_of(&node, event);
+            }
+            while let Ok(event) = plain_events.try_recv() {
+                self.tell_of(&node, event);
+            }
+            let terms = terms(&objects.borrow_and_update());
+            if told_terms != Some(terms) {
+                told_terms = Some(terms);
+                tracing::info!(%node, ?terms, "target");
+                self.say(FleetEvent::Terms(node.clone(), terms));
             }
             let connected = connection.borrow_and_update().is_connected();
-            let live = *health.borrow_and_update() == WatchHealth::Live;
-            let reach = if connected && live && member.chaperons.is_synced() {
+            let live = *health.borrow_and_update() == WatchHealth::Live
+                && *plain_health.borrow_and_update() == WatchHealth::Live;
+            let listed = member.chaperons.is_synced() && member.plain.is_synced();
+            let reach = if connected && live && listed {
                 Reach::Reachable
             } else {
                 Reach::Lost
@@ -159,21 +171,66 @@ impl Fleet {
             if told != Some(reach) {
                 told = Some(reach);
                 tracing::info!(%node, ?reach, "target");
-                let _ = tell.send(FleetEvent::Reach {
-                    node: node.clone(),
-                    reach,
-                });
+                self.say(FleetEvent::Reach(node.clone(), reach));
             }
             tokio::select! {
                 biased;
                 () = end.cancelled() => break,
-                Some(event) = events.recv() => {
-                    let _ = tell.send(FleetEvent::Chaperon { node: node.clone(), event });
-                }
+                Some(event) = events.recv() => self.tell_of(&node, event),
+                Some(event) = plain_events.recv() => self.tell_of(&node, event),
                 Ok(()) = connection.changed() => {}
                 Ok(()) = health.changed() => {}
+                Ok(()) = plain_health.changed() => {}
+                Ok(()) = objects.changed() => {}
             }
         }
+    }
+
+    /// Looks, with live reads, for a target that is not among those we know: not knowing it proves nothing, and what is
+    /// told of it may lift finalizers. Returns at once.
+    pub(crate) fn look_for(&self, node: &str) {
+        let mut looking = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
+        if !looking.insert(node.to_owned()) {
+            return;
+        }
+        let (fleet, node) = (self.clone(), node.to_owned());
+        tokio::spawn(async move {
+            while fleet.member(&node).is_none() && !fleet.tell.is_closed() {
+                match has_target(&fleet.client, &node).await {
+                    Ok(false) => {
+                        // It may have come back meanwhile: then its own task tells of it.
+                        if fleet.member(&node).is_none() {
+                            tracing::info!(%node, "no Target stands behind this virtual node");
+                            fleet.say(FleetEvent::Reach(node.clone(), Reach::NoSuchTarget));
+                        }
+                        break;
+                    }
+                    // The watch will bring it.
+                    Ok(true) => {}
+                    Err(error) => tracing::warn!(%node, %error, "can't look for a target"),
+                }
+                tokio::select! {
+                    () = fleet.tell.closed() => {}
+                    () = tokio::time::sleep(LOOK_AGAIN) => {}
+                }
+            }
+            fleet
+                .looking
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .remove(&node);
+        });
+    }
+
+    fn tell_of(&self, node: &str, event: Event<PodChaperon>) {
+        if let Some(news) = news(event) {
+            self.say(FleetEvent::Chaperon(node.to_owned(), news));
+        }
+    }
+
+    /// Nobody listens any more only when the process ends.
+    fn say(&self, event: FleetEvent) {
+        let _ = self.tell.send(event);
     }
 
     fn forget(&self, node: &str) {

@@ -10,7 +10,7 @@ use kube::{
     api::{DeleteParams, ListParams, Preconditions, PropagationPolicy},
 };
 use pilotage_api::PodChaperon;
-use pilotage_proxy::Outcome;
+use pilotage_proxy::{Outcome, Reply};
 use pilotage_runtime::call::{CallError, Failure, within};
 
 use crate::fleet::{Fleet, Member};
@@ -18,29 +18,11 @@ use crate::fleet::{Fleet, Member};
 /// Limit of one request to a target.
 const REMOTE_LIMIT: Duration = Duration::from_secs(10);
 
-/// How a request ended, and the object that came back.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) outcome: Outcome,
-    pub(crate) chaperon: Option<Arc<PodChaperon>>,
-}
-
-impl From<Outcome> for Answer {
-    fn from(outcome: Outcome) -> Self {
-        Self {
-            outcome,
-            chaperon: None,
-        }
-    }
-}
-
-impl Answer {
-    /// As wanted, with the object as it is now.
-    pub(crate) fn done(chaperon: PodChaperon) -> Self {
-        Self {
-            outcome: Outcome::Done,
-            chaperon: Some(Arc::new(chaperon)),
-        }
+/// As wanted, with the chaperon as it is now.
+pub(crate) fn done(chaperon: PodChaperon) -> Reply {
+    Reply {
+        chaperon: Some(Arc::new(chaperon)),
+        ..Outcome::Done.into()
     }
 }
 
@@ -92,7 +74,7 @@ impl Remote {
 
     /// DELETE with a UID precondition, in the background; of a plain target in the foreground, so that the chaperon stays
     /// as long as the garbage collector knows of its pod.
-    pub(crate) async fn delete(&self, name: &str, uid: &str, how: Deletion<'_>) -> Answer {
+    pub(crate) async fn delete(&self, name: &str, uid: &str, how: Deletion<'_>) -> Reply {
         let params = DeleteParams {
             propagation_policy: Some(if how.plain {
                 PropagationPolicy::Foreground
@@ -107,9 +89,7 @@ impl Remote {
         };
         match self.call(self.chaperons.delete(name, &params)).await {
             // A chaperon that still holds a finalizer comes back; it is ending now.
-            Ok(answer) => answer
-                .left()
-                .map_or_else(|| Outcome::Gone.into(), Answer::done),
+            Ok(answer) => answer.left().map_or_else(|| Outcome::Gone.into(), done),
             Err(error) if is_absent(&error, name) => Outcome::Gone.into(),
             // It moved on, another UID has the name, or some admission minds: the watch or a live read will tell.
             Err(error) if error.kind() == Failure::Conflict => Outcome::Conflict.into(),
@@ -118,11 +98,11 @@ impl Remote {
     }
 
     /// Live GET: does this UID still exist? For a plain target the pods of that name must be gone as well.
-    pub(crate) async fn confirm_gone(&self, name: &str, uid: &str, plain: bool) -> Answer {
+    pub(crate) async fn confirm_gone(&self, name: &str, uid: &str, plain: bool) -> Reply {
         match self.call(self.chaperons.get(name)).await {
-            Ok(chaperon) if chaperon.metadata.uid.as_deref() == Some(uid) => Answer {
-                outcome: Outcome::StillThere,
+            Ok(chaperon) if chaperon.metadata.uid.as_deref() == Some(uid) => Reply {
                 chaperon: Some(Arc::new(chaperon)),
+                ..Outcome::StillThere.into()
             },
             Err(error) if !is_absent(&error, name) => Outcome::Unknown(error.message()).into(),
             // Absent, or another UID has the name.
@@ -142,17 +122,8 @@ impl Remote {
 }
 
 /// Whether the API server itself said that no chaperon of this name exists.
-///
-/// Not any 404 will do: whatever stands in front of a target answers like that too, and so does an API server that
-/// doesn't serve the kind yet.
 pub(crate) fn is_absent(error: &CallError, name: &str) -> bool {
-    let CallError::Api(kube::Error::Api(status)) = error else {
-        return false;
-    };
-    let about = status.details.as_ref();
-    status.code == 404
-        && status.reason == "NotFound"
-        && about.is_some_and(|about| about.kind == "podchaperons" && about.name == name)
+    error.says_absent("podchaperons", name)
 }
 
 /// What a refused write of the source to its own pod means.
@@ -161,38 +132,5 @@ pub(crate) fn local_failure(error: &CallError) -> Outcome {
         // Gone or moved on: the watch brings what is true.
         Failure::NotFound | Failure::Conflict | Failure::AlreadyExists => Outcome::Conflict,
         _ => Outcome::Unknown(error.message()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use kube::core::{Status, response::StatusDetails};
-
-    use super::*;
-
-    #[test]
-    fn only_the_api_servers_own_word_proves_absence() {
-        let status = |reason: &str, kind: &str, name: &str| {
-            let details = StatusDetails {
-                kind: kind.into(),
-                name: name.into(),
-                group: String::new(),
-                uid: String::new(),
-                causes: Vec::new(),
-                retry_after_seconds: 0,
-            };
-            let status = Status::failure("gone", reason)
-                .with_code(404)
-                .with_details(details);
-            CallError::Api(kube::Error::Api(status.boxed()))
-        };
-        for (reason, kind, name, want) in [
-            ("NotFound", "podchaperons", "web-1", true),
-            ("NotFound", "podchaperons", "web-2", false),
-            ("NotFound", "namespaces", "web-1", false),
-            ("", "", "", false),
-        ] {
-            assert_eq!(is_absent(&status(reason, kind, name), "web-1"), want);
-        }
     }
 }

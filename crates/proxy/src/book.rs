@@ -4,7 +4,7 @@
 //! An edge feeds it and sends what [`Book::plan`] asks for; a simulator does the same. Who ranks targets and runs
 //! scheduling cycles is not its affair.
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
 
 use k8s_openapi::api::core::v1::Pod;
 
@@ -115,16 +115,19 @@ impl Book {
             chaperon,
             proxy,
         } = reply;
+        // A reply may come after the news of its object's end, and must not bring it back.
+        let known = self.proxies.get(uid);
+        let gone = |uid: &String| known.is_some_and(|known| known.memory.is_gone(uid));
+        let proxy = proxy.filter(|_| known.is_some());
+        let chaperon = chaperon
+            .filter(|_| known.is_some())
+            .filter(|chaperon| !chaperon.metadata.uid.as_ref().is_some_and(gone));
         if let Some(pod) = proxy {
             self.proxy_applied(&pod);
         }
         if let Some(node) = action.node() {
-            // A reply may come after the news of its object's end.
-            let known = self.proxies.get(uid);
-            let gone = |uid: &String| known.is_some_and(|known| known.memory.is_gone(uid));
             if let Some(chaperon) = chaperon
-                && !chaperon.metadata.uid.as_ref().is_some_and(gone)
-                && let Some(change) = self.world.apply(node, Arc::clone(&chaperon))
+                && let Some(change) = self.world.apply(node, chaperon)
             {
                 self.changed(change);
             }

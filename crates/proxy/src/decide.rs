@@ -58,7 +58,7 @@ pub fn see(memory: &mut Memory, proxy: &ProxyView, chaperons: &[ChaperonView], n
     });
     memory.see(proxy.record.record(), &asked, reserved, stuck, now);
     if let Some(record) = proxy.record.record()
-        && memory.is_gone(&record.chaperon_uid)
+        && memory.is_over(record)
     {
         memory.leave(&record.node);
     }
@@ -294,7 +294,7 @@ fn record_worth(observed: &Observed<'_>, record: &Record) -> Worth {
 fn evidence<'a>(observed: &Observed<'a>, record: &Record) -> Evidence<'a> {
     Evidence {
         seen: by_uid(observed, &record.chaperon_uid),
-        confirmed_gone: observed.memory.is_gone(&record.chaperon_uid),
+        confirmed_gone: observed.memory.is_over(record),
         given_up: record_worth(observed, record) == Worth::GivenUp,
     }
 }

@@ -4,11 +4,7 @@ pub mod book;
 
 pub use book::Book;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Pod;
 use pilotage_api::{
@@ -19,6 +15,7 @@ use serde_json::Value;
 
 use crate::{
     class::Class,
+    gone::Gone,
     lost::{Worth, worth},
     requests::{Outcome, Readiness, Requests},
     settings::Settings,
@@ -143,7 +140,7 @@ impl Action {
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     requests: Requests<Key>,
-    gone: BTreeSet<String>,
+    gone: Gone,
     leftover_since: BTreeMap<String, Monotonic>,
     copied_at: Option<Monotonic>,
     differs_since: Option<Monotonic>,
@@ -152,6 +149,7 @@ pub struct Memory {
 impl Memory {
     /// Takes in a plan that is about to be carried out.
     pub fn begin(&mut self, plan: &Plan, now: Monotonic) {
+        self.requests.trim(now);
         for action in &plan.actions {
             let key = action.key();
             let judged_on = key.is_the_pods().then_some(plan.judged_on.as_deref());
@@ -176,24 +174,29 @@ impl Memory {
         settings: &Settings,
         now: Monotonic,
     ) {
-        // Whatever was sent about this UID, the API server answered that it doesn't exist; which proves the pod's end
-        // only where our finalizer stood.
-        if let (Outcome::Gone, Key::Chaperon(uid)) = (outcome, action.key())
-            && !matches!(action, Action::DeleteChaperon { plain: true, .. })
-        {
-            self.gone.insert(uid);
+        // Whatever was sent about this UID, the API server answered that it doesn't exist.
+        if let (Outcome::Gone, Key::Chaperon(uid)) = (outcome, action.key()) {
+            match action {
+                Action::ConfirmGone { plain: true, .. } => self.gone.with_pods(&uid),
+                _ => self.gone.chaperon(&uid),
+            }
         }
         self.requests.finish(action.key(), outcome, settings, now);
     }
 
     /// A DELETED event, or a live read, proved that this chaperon is gone.
     pub fn confirm_gone(&mut self, uid: &str) {
-        self.gone.insert(uid.to_owned());
+        self.gone.chaperon(uid);
     }
 
     /// Whether this chaperon is proved to be gone.
     pub fn is_gone(&self, uid: &str) -> bool {
-        self.gone.contains(uid)
+        self.gone.is_absent(uid)
+    }
+
+    /// Whether it is proved that no delegate of the recorded chaperon is left.
+    pub fn is_over(&self, record: &Record) -> bool {
+        self.gone.proves_end_of(record)
     }
 }
 
@@ -269,8 +272,9 @@ pub fn decide(observed: &Observed<'_>) -> Plan {
 
 fn orphans(observed: &Observed<'_>, plan: &mut Plan) {
     for chaperon in reachable(observed).filter(|c| c.class != Class::Ending) {
+        // One without a source's UID may be any plain source's: it is ours only if we know its parent.
         if let Some(parent) = chaperon.parent()
-            && parent.belongs_to(observed.cluster)
+            && parent.cluster_uid.as_ref() == Some(observed.cluster)
         {
             plan.actions.push(Action::DeleteIfOrphan {
                 node: chaperon.node.clone(),
@@ -299,7 +303,7 @@ fn ending(observed: &Observed<'_>, proxy: &ProxyView, plan: &mut Plan) {
             false
         }
         RecordState::Is(record) => {
-            observed.memory.is_gone(&record.chaperon_uid)
+            observed.memory.is_over(record)
                 || is_given_up(observed, proxy, &record.node, plan)
                 || {
                     if observed.targets.is_reachable(&record.node) {
@@ -363,7 +367,7 @@ fn placed(observed: &Observed<'_>, proxy: &ProxyView, pod: &Arc<Pod>, plan: &mut
         Some(chaperon) if chaperon.class == Class::Missing => plan.actions.push(delete(chaperon)),
         Some(chaperon) => copy(observed, proxy, pod, chaperon, plan),
         None => match record {
-            Some(record) if observed.memory.is_gone(&record.chaperon_uid) => {
+            Some(record) if observed.memory.is_over(record) => {
                 plan.actions.push(Action::DeleteProxy);
             }
             Some(record) => confirm_if_absent(observed, proxy, record, plan),

@@ -12,6 +12,7 @@ pub mod book;
 pub mod class;
 pub mod decide;
 pub mod feedback;
+mod gone;
 mod lost;
 pub mod memory;
 pub mod plan;

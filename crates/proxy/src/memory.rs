@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pilotage_api::record::Record;
 
 use crate::{
+    gone::Gone,
     plan::{Action, ActionKey, Gate, Note, Plan},
     requests::{Outcome, Readiness, Requests},
     settings::Settings,
@@ -18,7 +19,7 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     requests: Requests<ActionKey>,
-    gone: BTreeSet<String>,
+    gone: Gone,
     /// Why asking a target failed.
     ask_refusals: BTreeMap<String, String>,
     /// When each target was asked by this process, or first seen asked.
@@ -54,8 +55,12 @@ impl Memory {
             (Some(seen), _) => self.recorded = Some((seen.clone(), now)),
             (None, _) => self.recorded = None,
         }
+        self.gone.trim(record);
+        self.requests.trim(now);
+        let requests = &self.requests;
+        let under_way = |node: &String| requests.is_under_way(&ActionKey::Ask(node.clone()));
         self.asked_at
-            .retain(|node, _| asked.contains(&node.as_str()));
+            .retain(|node, _| asked.contains(&node.as_str()) || under_way(node));
         for node in asked {
             self.asked_at.entry((*node).to_owned()).or_insert(now);
         }
@@ -106,28 +111,38 @@ impl Memory {
                 Outcome::Refused(reason) => {
                     self.ask_refusals.insert(node.clone(), reason.clone());
                 }
+                // No answer is one, too, until the question has been sent again.
+                Outcome::Unknown(why) => {
+                    let reason = format!("the target couldn't be asked: {why}");
+                    self.ask_refusals.insert(node.clone(), reason);
+                }
                 _ => {
                     self.ask_refusals.remove(node);
                 }
             }
         }
-        // Whatever was sent about this UID, the API server answered that it doesn't exist; which proves the pod's end
-        // only where our finalizer stood.
-        if let (Outcome::Gone, ActionKey::Chaperon(uid)) = (outcome, action.key())
-            && !matches!(action, Action::DeleteChaperon { plain: true, .. })
-        {
-            self.gone.insert(uid);
+        // Whatever was sent about this UID, the API server answered that it doesn't exist.
+        if let (Outcome::Gone, ActionKey::Chaperon(uid)) = (outcome, action.key()) {
+            match action {
+                Action::ConfirmGone { plain: true, .. } => self.gone.with_pods(&uid),
+                _ => self.gone.chaperon(&uid),
+            }
         }
     }
 
     /// A DELETED event, or a live read, proved that this chaperon is gone.
     pub fn confirm_gone(&mut self, uid: &str) {
-        self.gone.insert(uid.to_owned());
+        self.gone.chaperon(uid);
     }
 
     /// Whether this chaperon is proved to be gone.
     pub fn is_gone(&self, uid: &str) -> bool {
-        self.gone.contains(uid)
+        self.gone.is_absent(uid)
+    }
+
+    /// Whether it is proved that no delegate of the recorded chaperon is left.
+    pub fn is_over(&self, record: &Record) -> bool {
+        self.gone.proves_end_of(record)
     }
 
     /// A granted target was left.

@@ -50,6 +50,9 @@ impl From<Outcome> for Reply {
 /// How long the watch may take to show what a request has changed, before it is sent again.
 const SEEN_WITHIN: Duration = Duration::from_secs(5);
 
+/// As many failures are kept before old ones are forgotten.
+const MOST_FAILURES: usize = 32;
+
 /// A request that failed, and when it may be sent again.
 #[derive(Clone, Debug)]
 struct Failure {
@@ -148,6 +151,13 @@ impl<K: Ord> Requests<K> {
                 }
             }
             _ => Readiness::Now,
+        }
+    }
+
+    /// Forgets failures of long ago, so that a pod that waits for ever doesn't gather them.
+    pub(crate) fn trim(&mut self, now: Monotonic) {
+        if self.failures.len() > MOST_FAILURES {
+            self.failures.retain(|_, failure| now < failure.retry_at);
         }
     }
 

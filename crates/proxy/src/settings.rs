@@ -5,7 +5,7 @@ use std::time::Duration;
 /// An answer costs a target a pod, a cycle and two writes, so with many questions open nobody is silent yet…
 const SILENCE_FOR_EACH: Duration = Duration::from_millis(40);
 /// …but a target that never answers mustn't hold up the pods that were asked there alone.
-const LONGEST_SILENCE: Duration = Duration::from_secs(5);
+pub(crate) const LONGEST_SILENCE: Duration = Duration::from_secs(5);
 
 /// How many targets are asked at once, and how long the source waits for what.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use crate::{
     class::Class,
     memory::Memory,
     plan::{Action, Answer, Gate, Note},
-    settings::Settings,
+    settings::{LONGEST_SILENCE, Settings},
     targets::Targets,
     view::{ChaperonView, Monotonic},
 };
@@ -121,7 +121,8 @@ impl Asking<'_> {
 
     /// How long the wave after `earlier` ones may be silent.
     fn silence(&self, earlier: u32) -> Monotonic {
-        self.settings.silence.saturating_mul(1 << earlier.min(10))
+        let doubled = self.settings.silence.saturating_mul(1 << earlier.min(10));
+        doubled.min(LONGEST_SILENCE.max(self.settings.silence))
     }
 
     /// When the silence of the newest wave becomes too long.

@@ -7,10 +7,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use pilotage_api::{PodChaperon, keys};
 
-use crate::{
-    class::Marks,
-    view::{ChaperonView, version},
-};
+use crate::view::{ChaperonView, version};
 
 /// What a change of the store means for one proxy pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,8 +71,7 @@ impl World {
             return None;
         }
         // A newer object of the same name with another UID: the older one no longer exists.
-        let gone =
-            (known.uid != view.uid && !known.marks.is_plainly_granted()).then(|| known.uid.clone());
+        let gone = (known.uid != view.uid).then(|| known.uid.clone());
         *known = view;
         Some(Change { parent, gone })
     }
@@ -85,11 +81,9 @@ impl World {
         let parent = parent_uid(chaperon)?;
         let uid = chaperon.metadata.uid.clone()?;
         self.remove(&parent, node, &uid);
-        // Where no finalizer of ours stood, the chaperon's end proves nothing of its pod.
-        let plain = Marks::of(chaperon).is_plainly_granted();
         Some(Change {
             parent,
-            gone: (!plain).then_some(uid),
+            gone: Some(uid),
         })
     }
 

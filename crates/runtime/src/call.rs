@@ -59,6 +59,20 @@ impl CallError {
         matches!(self.kind(), Failure::Server | Failure::Unknown)
     }
 
+    /// Whether the API server itself said that this object doesn't exist; `resource` is its plural.
+    ///
+    /// Not any 404 will do: whatever stands in front of an API server answers like that too, and so does one that
+    /// doesn't serve the kind yet.
+    pub fn says_absent(&self, resource: &str, name: &str) -> bool {
+        let Self::Api(kube::Error::Api(status)) = self else {
+            return false;
+        };
+        let about = status.details.as_ref();
+        status.code == 404
+            && status.reason == "NotFound"
+            && about.is_some_and(|about| about.kind == resource && about.name == name)
+    }
+
     /// Text of the API server's answer, or of the error, without debug noise: fit for events and
     /// conditions.
     pub fn message(&self) -> String {
@@ -87,6 +101,20 @@ impl Failure {
             429 => Self::Throttled,
             _ => Self::Server,
         }
+    }
+}
+
+/// A live GET: `None` only if the API server itself said that the object doesn't exist ([`CallError::says_absent`]).
+pub async fn find<T>(
+    limit: Duration,
+    get: impl Future<Output = Result<T, kube::Error>>,
+    resource: &str,
+    name: &str,
+) -> Result<Option<T>, CallError> {
+    match within(limit, get).await {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if error.says_absent(resource, name) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -123,7 +151,7 @@ pub fn describe(error: &kube::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kube::core::Status;
+    use kube::core::{Status, response::StatusDetails};
 
     use super::*;
 
@@ -149,6 +177,35 @@ mod tests {
             assert_eq!(error.kind(), want, "{code} {reason}");
             assert_eq!(error.is_open(), code >= 500, "{code}");
             assert_eq!(error.message(), "no luck");
+        }
+    }
+
+    #[test]
+    fn only_the_api_servers_own_word_proves_absence() {
+        let status = |reason: &str, kind: &str, name: &str| {
+            let details = StatusDetails {
+                kind: kind.into(),
+                name: name.into(),
+                group: String::new(),
+                uid: String::new(),
+                causes: Vec::new(),
+                retry_after_seconds: 0,
+            };
+            let status = Status::failure("gone", reason)
+                .with_code(404)
+                .with_details(details);
+            CallError::Api(kube::Error::Api(status.boxed()))
+        };
+        for (reason, kind, name, want) in [
+            ("NotFound", "podchaperons", "web-1", true),
+            ("NotFound", "podchaperons", "web-2", false),
+            ("NotFound", "namespaces", "web-1", false),
+            ("", "", "", false),
+        ] {
+            assert_eq!(
+                status(reason, kind, name).says_absent("podchaperons", "web-1"),
+                want
+            );
         }
     }
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use pilotage_sched::{
-    AnyObject, EvaluateError, Evaluation, Event, Gate, Place, PluginName, PodInfo, PodUid, Reason,
-    Verdict,
+    AnyObject, EvaluateError, Evaluation, Event, Gate, Nomination, Place, PluginName, PodInfo,
+    PodUid, Reason, Verdict,
 };
 
 use crate::driver::Inner;
-use crate::publish::{EventType, Occurrence, Recorder, Regarding};
+use crate::publish::{Desired, EventType, Occurrence, Recorder, Regarding};
 
 /// A handle to the driver; clones are cheap. Nothing here waits or does I/O.
 #[derive(Clone)]
@@ -112,6 +112,15 @@ impl DriverHandle {
             note,
             controller: controller.unwrap_or("default-scheduler").into(),
         });
+    }
+
+    /// Makes a pod's `PodScheduled` condition say False with this reason and message, though no cycle ran for it.
+    pub fn say_unscheduled(&self, pod: Arc<Pod>, reason: &'static str, message: String) {
+        let desired = Desired {
+            unscheduled: Some((reason, message)),
+            nomination: Nomination::Keep,
+        };
+        self.inner.write_status(pod, desired);
     }
 
     /// The event recorder, for events about other objects.

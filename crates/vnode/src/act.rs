@@ -2,14 +2,19 @@
 //!
 //! Asks for leadership before each write. Replies go into the store, so that the next decision sees them.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{
     DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
 };
 use kube::{Api, Client};
-use pilotage_api::keys;
-use pilotage_clusters::{TargetObject, Watch};
+use pilotage_api::parent::{ClusterUid, selector_of_source};
+use pilotage_api::record::Record;
+use pilotage_api::{PodChaperon, keys};
+use pilotage_clusters::{Target, TargetObject, Watch};
 use pilotage_model::virtual_node::is_ours;
 use pilotage_runtime::call::{self, CALL_LIMIT, CallError, Failure};
 use pilotage_runtime::lease::Leadership;
@@ -40,6 +45,19 @@ pub(crate) enum ActError {
     /// A node of that name exists that is none of ours.
     #[error("there is a node {0} that is no virtual node; it is left alone")]
     Foreign(String),
+    /// It can't go yet.
+    #[error(
+        "the Target is being deleted, but {0} PodChaperons of this cluster are still there: it goes when their pods have ended"
+    )]
+    Occupied(usize),
+    /// Nobody can say whether it may go.
+    #[error(
+        "the Target is being deleted, but its cluster can't be reached and pods may run there: it goes when it answers, or \
+         once it is annotated {key}={value}",
+        key = keys::FORGET,
+        value = keys::TRUE
+    )]
+    Away,
 }
 
 /// Writes about one node.
@@ -48,6 +66,10 @@ pub(crate) struct Actor {
     pub(crate) leadership: Leadership,
     pub(crate) nodes: Watch<Node>,
     pub(crate) node: String,
+    /// The target, unless its object is gone.
+    pub(crate) target: Option<Arc<Target>>,
+    /// The source's identity.
+    pub(crate) cluster: ClusterUid,
 }
 
 impl Actor {
@@ -60,7 +82,13 @@ impl Actor {
     ) -> Result<(), ActError> {
         match step {
             Step::AddFinalizer => self.finalizer(target, true).await,
-            Step::RemoveFinalizer => self.finalizer(target, false).await,
+            Step::RemoveFinalizer => {
+                // The node isn't listed; but somebody may have taken its labels off.
+                if self.is_empty().await? {
+                    self.finalizer(target, false).await?;
+                }
+                Ok(())
+            }
             Step::Create(node) => self.create(&node).await,
             Step::AddTaint {
                 taints,
@@ -183,15 +211,7 @@ impl Actor {
 
     async fn remove(&self, uid: String) -> Result<(), ActError> {
         self.check()?;
-        // The watch may be older than the last pod: this read decides.
-        let pods: Api<Pod> = Api::all(self.client.clone());
-        let params = ListParams::default().fields(&format!("spec.nodeName={}", self.node));
-        let bound = call::within(CALL_LIMIT, pods.list(&params)).await;
-        let bound = bound.map_err(|source| ActError::Call {
-            what: "list the node's pods",
-            source,
-        })?;
-        if bound.items.iter().any(is_proxy) {
+        if !self.is_empty().await? {
             return Ok(());
         }
         let nodes = self.api();
@@ -204,6 +224,80 @@ impl Actor {
             leases.delete(&self.node, &DeleteParams::default()),
         )
         .await
+    }
+
+    /// Live reads, since the watches may be older than the last pod: no proxy is bound here, and no chaperon of ours is
+    /// left in the target. `false`: a proxy is, which the watch will show.
+    async fn is_empty(&self) -> Result<bool, ActError> {
+        let pods: Api<Pod> = Api::all(self.client.clone());
+        let params = ListParams::default().fields(&format!("spec.nodeName={}", self.node));
+        let bound = call::within(CALL_LIMIT, pods.list(&params)).await;
+        let bound = bound.map_err(|source| ActError::Call {
+            what: "list the node's pods",
+            source,
+        })?;
+        if bound.items.iter().any(is_proxy) {
+            return Ok(false);
+        }
+        match &self.target {
+            Some(target) => self.check_target(target).await.map(|()| true),
+            None => Ok(true),
+        }
+    }
+
+    async fn check_target(&self, target: &Target) -> Result<(), ActError> {
+        let object = target.object();
+        let (Some(client), true) = (target.client(), target.is_connected()) else {
+            let forgotten = object.annotations.get(keys::FORGET).map(String::as_str);
+            let records = self.records().await?;
+            let held = records.iter().any(|record| record.node == self.node);
+            return if held && forgotten != Some(keys::TRUE) {
+                Err(ActError::Away)
+            } else {
+                Ok(())
+            };
+        };
+        let chaperons: Api<PodChaperon> = match &object.key.namespace {
+            Some(namespace) => Api::namespaced(client, namespace),
+            None => Api::all(client),
+        };
+        let ours = ListParams::default().labels(&selector_of_source(&self.cluster));
+        let left = call::within(CALL_LIMIT, chaperons.list_metadata(&ours)).await;
+        let left = left.map_err(|source| ActError::Call {
+            what: "list our PodChaperons in the target",
+            source,
+        })?;
+        if left.items.is_empty() {
+            return Ok(());
+        }
+        // Two Targets may stand for one cluster.
+        let elsewhere = self.records().await?.into_iter();
+        let elsewhere: HashSet<String> = elsewhere
+            .filter(|record| record.node != self.node)
+            .map(|record| record.chaperon_uid)
+            .collect();
+        let uids = left.items.iter().filter_map(|c| c.metadata.uid.as_ref());
+        match uids.filter(|uid| !elsewhere.contains(*uid)).count() {
+            0 => Ok(()),
+            count => Err(ActError::Occupied(count)),
+        }
+    }
+
+    /// The records of all proxy pods, read live.
+    async fn records(&self) -> Result<Vec<Record>, ActError> {
+        let pods: Api<Pod> = Api::all(self.client.clone());
+        let proxies = format!("spec.schedulerName={}", keys::PROXY_SCHEDULER);
+        let params = ListParams::default().fields(&proxies);
+        let listed = call::within(CALL_LIMIT, pods.list_metadata(&params)).await;
+        let listed = listed.map_err(|source| ActError::Call {
+            what: "list proxy pods",
+            source,
+        })?;
+        let records = listed.items.iter().filter_map(|pod| {
+            let text = pod.metadata.annotations.as_ref()?.get(keys::GRANTED_TO)?;
+            text.parse().ok()
+        });
+        Ok(records.collect())
     }
 
     async fn finalizer(&self, target: Option<&TargetObject>, wanted: bool) -> Result<(), ActError> {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Client;
+use pilotage_api::parent::ClusterUid;
 use pilotage_api::{ClusterSummary, keys};
 use pilotage_clusters::{Connection, Target, TargetKey, TargetObject, Watch, WatchConfig};
 use pilotage_model::virtual_node::{TargetName, has_several_huge_page_sizes};
@@ -40,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) nodes: Watch<Node>,
     pub(crate) huge_pages: Arc<HugePages>,
     pub(crate) conflicts: Conflicts,
+    pub(crate) cluster: ClusterUid,
 }
 
 /// Whose node it is.
@@ -100,6 +102,11 @@ impl Keeper {
             leadership: shared.leadership.clone(),
             nodes: shared.nodes.clone(),
             node: key.node(),
+            target: match &subject {
+                Subject::Target(target) => Some(target.clone()),
+                Subject::Orphan(_) => None,
+            },
+            cluster: shared.cluster.clone(),
         };
         Self {
             shared,
@@ -250,7 +257,9 @@ impl Keeper {
 
     fn report(&self, error: &ActError, object: Option<&TargetObject>) {
         tracing::warn!(node = self.actor.node, %error, "virtual node is not as it should be");
-        if let (ActError::Foreign(_), Some(object)) = (error, object) {
+        if let (ActError::Foreign(_) | ActError::Occupied(_) | ActError::Away, Some(object)) =
+            (error, object)
+        {
             (self.shared.conflicts)(object, error);
         }
     }

@@ -18,12 +18,14 @@ pub mod rbac;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use pilotage_api::keys;
-use pilotage_clusters::{Registry, RegistryEvent, TargetKey, Watch, WatchConfig};
+use pilotage_api::parent::ClusterUid;
+use pilotage_clusters::{Registry, RegistryEvent, TargetKey, Watch, WatchConfig, has_target};
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::ready::Health;
 use tokio::sync::Notify;
@@ -32,17 +34,35 @@ use tokio_util::task::TaskTracker;
 
 pub use args::NodeArgs;
 
+use crate::act::ActError;
 use crate::keeper::{Conflicts, Shared, Subject};
 
-/// Keeps a virtual node for each target of `registry`, until `shutdown`. What fails is tried again; nothing here ends the process.
-pub async fn run(
-    client: Client,
-    registry: Registry,
-    args: NodeArgs,
-    leadership: Leadership,
-    health: &Health,
-    shutdown: CancellationToken,
-) {
+/// Pause between two live reads for a target that isn't known.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+
+/// What virtual nodes are kept with.
+pub struct VirtualNodes {
+    /// The source's own API server.
+    pub client: Client,
+    /// The source's identity.
+    pub cluster: ClusterUid,
+    /// Its targets.
+    pub registry: Registry,
+    /// Numbers.
+    pub args: NodeArgs,
+    /// Whether this process may write.
+    pub leadership: Leadership,
+}
+
+/// Keeps a virtual node for each target, until `shutdown`. What fails is tried again; nothing here ends the process.
+pub async fn run(with: VirtualNodes, health: &Health, shutdown: CancellationToken) {
+    let VirtualNodes {
+        client,
+        cluster,
+        registry,
+        args,
+        leadership,
+    } = with;
     let gate = health.gate("virtual nodes listed");
     let selector = format!("{}={}", keys::PROVIDER, keys::PROVIDER_VALUE);
     let nodes = Watch::of_client(
@@ -57,6 +77,7 @@ pub async fn run(
         nodes: nodes.clone(),
         huge_pages: Arc::default(),
         conflicts: conflicts(client.clone()),
+        cluster,
     };
     let ringing = ring(nodes.clone(), bells.clone());
     let keepers = {
@@ -156,14 +177,23 @@ async fn orphans(shared: Shared, registry: Registry, bells: Bells, shutdown: Can
             }
             tracing::warn!(
                 node,
-                "the Target of this virtual node is gone; the node goes too"
+                "no Target is known for this virtual node; if there is none, the node goes"
             );
             let stop = shutdown.child_token();
             tasks.insert(node.clone(), stop.clone());
-            let keeper = keeper::run(shared.clone(), Subject::Orphan(key), bells.of(&node), stop);
-            let running = running.clone();
+            let orphan = Subject::Orphan(key);
+            let keeper = keeper::run(shared.clone(), orphan, bells.of(&node), stop.clone());
+            let (running, client, node_stop) =
+                (running.clone(), shared.client.clone(), stop.clone());
             tracker.spawn(async move {
-                keeper.await;
+                // A store without the target may be older than the target.
+                if node_stop
+                    .run_until_cancelled(has_no_target(&client, &node))
+                    .await
+                    .is_some()
+                {
+                    keeper.await;
+                }
                 running
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
@@ -186,6 +216,19 @@ async fn orphans(shared: Shared, registry: Registry, bells: Bells, shutdown: Can
     tracker.wait().await;
 }
 
+/// Completes when a live read has found no Target behind a node.
+async fn has_no_target(client: &Client, node: &str) {
+    loop {
+        match has_target(client, node).await {
+            Ok(false) => return,
+            // The registry's watch will bring it.
+            Ok(true) => {}
+            Err(error) => tracing::warn!(node, %error, "can't look for the Target of a node"),
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
 /// Virtual nodes that say whose they are, and whose Target doesn't exist.
 fn nobodys(nodes: &Watch<Node>, registry: &Registry) -> Vec<(String, TargetKey)> {
     let unclaimed = nodes.list().into_iter().filter_map(|node| {
@@ -204,7 +247,7 @@ fn nobodys(nodes: &Watch<Node>, registry: &Registry) -> Vec<(String, TargetKey)>
     unclaimed.collect()
 }
 
-/// Tells the author of a Target that its node's name is taken.
+/// Tells the author of a Target what only a person can mend.
 fn conflicts(client: Client) -> Conflicts {
     let recorder = Recorder::new(
         client,
@@ -214,11 +257,15 @@ fn conflicts(client: Client) -> Conflicts {
         },
     );
     Arc::new(move |target, error| {
+        let (reason, action) = match error {
+            ActError::Occupied(_) | ActError::Away => ("TargetInUse", "RemoveNode"),
+            _ => ("VirtualNodeConflict", "CreateNode"),
+        };
         let event = Event {
             type_: EventType::Warning,
-            reason: "VirtualNodeConflict".to_owned(),
+            reason: reason.to_owned(),
             note: Some(error.to_string()),
-            action: "CreateNode".to_owned(),
+            action: action.to_owned(),
             secondary: None,
         };
         let (recorder, reference) = (recorder.clone(), target.reference());

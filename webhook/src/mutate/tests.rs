@@ -70,6 +70,25 @@ fn annotate(pod: &mut Value, key: &str, value: &str) {
 const FIXED_TOLERATIONS: usize = 4;
 
 #[test]
+fn what_the_author_says_of_a_lost_target_stays_when_the_tolerations_go() {
+    let impatient = changed(|pod| pod["spec"]["tolerations"][2]["tolerationSeconds"] = 45.into());
+    let said = |pod: &Value| pod["metadata"]["annotations"][keys::REPLACE_AFTER].clone();
+    let proxy = apply(&impatient);
+    assert_eq!(said(&proxy), "45s");
+    assert_eq!(
+        mutate(&proxy).unwrap().patch(),
+        Patch::default(),
+        "called again"
+    );
+    let own = changed(|pod| {
+        pod["spec"]["tolerations"][2]["tolerationSeconds"] = 45.into();
+        annotate(pod, keys::REPLACE_AFTER, "never");
+    });
+    assert_eq!(said(&apply(&own)), "never");
+    assert_eq!(said(&apply(&pod())), Value::Null);
+}
+
+#[test]
 fn an_elected_pod_becomes_a_proxy() {
     let mut proxy = apply(&pod());
     let manifest = proxy["metadata"]["annotations"]
@@ -344,6 +363,12 @@ fn bad_pods_are_refused_for_the_right_reason() {
             changed(|pod| annotate(pod, keys::NO_PREFIX_LABEL_REGEXP, "^app=(web")),
             "LabelRegexp",
             "no-prefix-label-regexp, line 1, column 6: unclosed group",
+        ),
+        (
+            "an unreadable word on lost targets",
+            changed(|pod| annotate(pod, keys::REPLACE_AFTER, "soon")),
+            "LostPolicy",
+            "replace-after: \"soon\" is neither",
         ),
         (
             "too long",

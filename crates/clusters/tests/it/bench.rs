@@ -82,7 +82,11 @@ impl Drop for Bench {
 impl Bench {
     /// A namespace and a registry under its own role.
     pub(crate) async fn start(prefix: &str) -> Self {
-        let plane = plane().await;
+        Self::on(plane().await, prefix).await
+    }
+
+    /// The same on a plane of its own.
+    pub(crate) async fn on(plane: Arc<ControlPlane>, prefix: &str) -> Self {
         let namespace = plane.namespace(prefix).await.unwrap();
         let token = account(
             &plane,

@@ -8,5 +8,6 @@
 
 mod bench;
 mod faults;
+mod identity;
 mod proxy;
 mod secrets;

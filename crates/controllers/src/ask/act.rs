@@ -12,14 +12,14 @@ use pilotage_api::{
     parent::{ClusterUid, ParentLink},
 };
 use pilotage_model::manifest;
-use pilotage_proxy::{Action, GrantForm, Outcome, ProxyView, RecordState};
-use pilotage_runtime::call::{CallError, Failure, within};
+use pilotage_proxy::{Action, GrantForm, Outcome, ProxyView, RecordState, Reply};
+use pilotage_runtime::call::{CallError, Failure, find, within};
 use pilotage_sched_driver::{BindError, BindingRequest, PodBinder};
 use serde_json::{Value, json};
 
 use crate::{
     fleet::Fleet,
-    remote::{Answer, Deletion, Remote, is_absent, local_failure},
+    remote::{Deletion, Remote, done, is_absent, local_failure},
 };
 
 /// Limit of one request to the source's own API server.
@@ -32,14 +32,6 @@ pub(super) struct Acting {
     pub(super) binder: PodBinder,
     pub(super) cluster: ClusterUid,
     pub(super) cluster_name: Option<String>,
-}
-
-/// What came back of a request.
-pub(super) enum Reply {
-    /// From a target.
-    Remote(Answer),
-    /// From the source: the pod as it is now, if it came back.
-    Local(Outcome, Option<Arc<Pod>>),
 }
 
 impl Acting {
@@ -59,8 +51,11 @@ impl Acting {
                 let params = PatchParams::default();
                 let patch = Patch::Merge(&patch);
                 match within(LOCAL_LIMIT, pods.patch(&proxy.name, &params, &patch)).await {
-                    Ok(pod) => Reply::Local(Outcome::Done, Some(Arc::new(pod))),
-                    Err(error) => Reply::Local(local_failure(&error), None),
+                    Ok(pod) => Reply {
+                        proxy: Some(Arc::new(pod)),
+                        ..Outcome::Done.into()
+                    },
+                    Err(error) => local_failure(&error).into(),
                 }
             }
             Action::BindProxy {
@@ -80,17 +75,17 @@ impl Acting {
                     Err(BindError::Refused(error)) => Outcome::Refused(error.message()),
                     Err(_) => Outcome::Conflict,
                 };
-                Reply::Local(outcome, None)
+                outcome.into()
             }
             Action::Ask { node }
             | Action::Grant { node, .. }
             | Action::DeleteChaperon { node, .. }
             | Action::ConfirmGone { node, .. }
             | Action::DeleteUnlessRecorded { node, .. } => {
-                Reply::Remote(match Remote::of(&self.fleet, node, &proxy.namespace) {
+                match Remote::of(&self.fleet, node, &proxy.namespace) {
                     Ok(remote) => self.act_there(&remote, proxy, pod, action).await,
                     Err(outcome) => outcome.into(),
-                })
+                }
             }
         }
     }
@@ -101,7 +96,7 @@ impl Acting {
         proxy: &ProxyView,
         pod: &Pod,
         action: &Action,
-    ) -> Answer {
+    ) -> Reply {
         match action {
             Action::Ask { .. } => self.ask(remote, proxy, pod).await,
             Action::Grant {
@@ -149,7 +144,7 @@ impl Acting {
     }
 
     /// POST the chaperon; one that is there already is adopted if it is the pod's own.
-    async fn ask(&self, remote: &Remote, proxy: &ProxyView, pod: &Pod) -> Answer {
+    async fn ask(&self, remote: &Remote, proxy: &ProxyView, pod: &Pod) -> Reply {
         let body = match self.chaperon(proxy, pod) {
             Ok(body) => body,
             Err(reason) => return Outcome::Refused(reason).into(),
@@ -158,7 +153,7 @@ impl Acting {
             .call(remote.chaperons.create(&PostParams::default(), &body))
             .await
         {
-            Ok(chaperon) => Answer::done(chaperon),
+            Ok(chaperon) => done(chaperon),
             Err(error) => match error.kind() {
                 Failure::AlreadyExists => adopt(remote, proxy, &self.cluster).await,
                 Failure::NotFound | Failure::Forbidden | Failure::Invalid => {
@@ -191,7 +186,7 @@ impl Acting {
     /// Live GET of the proxy pod: does its record name this chaperon?
     async fn is_recorded(&self, proxy: &ProxyView, chaperon: &str) -> Result<bool, Outcome> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &proxy.namespace);
-        match within(LOCAL_LIMIT, pods.get_opt(&proxy.name)).await {
+        match find(LOCAL_LIMIT, pods.get(&proxy.name), "pods", &proxy.name).await {
             Ok(pod) => Ok(pod
                 .as_ref()
                 .and_then(ProxyView::of)
@@ -207,7 +202,7 @@ impl Acting {
     }
 }
 
-async fn adopt(remote: &Remote, proxy: &ProxyView, cluster: &ClusterUid) -> Answer {
+async fn adopt(remote: &Remote, proxy: &ProxyView, cluster: &ClusterUid) -> Reply {
     match remote
         .call(remote.chaperons.get_opt(&proxy.chaperon_name()))
         .await
@@ -216,7 +211,7 @@ async fn adopt(remote: &Remote, proxy: &ProxyView, cluster: &ClusterUid) -> Answ
             let parent = ParentLink::of(&chaperon.metadata);
             let own = parent.is_some_and(|link| link.uid == proxy.uid && link.belongs_to(cluster));
             if own {
-                Answer::done(chaperon)
+                done(chaperon)
             } else {
                 let reason = "a chaperon of this name belongs to another pod";
                 Outcome::Refused(reason.to_owned()).into()
@@ -228,7 +223,7 @@ async fn adopt(remote: &Remote, proxy: &ProxyView, cluster: &ClusterUid) -> Answ
 }
 
 /// The grant that a status update in between doesn't disturb: its tests say what must still hold.
-async fn grant_by_test(remote: &Remote, name: &str, uid: &str, form: GrantForm) -> Answer {
+async fn grant_by_test(remote: &Remote, name: &str, uid: &str, form: GrantForm) -> Reply {
     let path = |key: &str| {
         format!(
             "/metadata/annotations/{}",
@@ -278,7 +273,7 @@ async fn grant_by_version(
     uid: &str,
     resource_version: &str,
     form: GrantForm,
-) -> Answer {
+) -> Reply {
     let mut metadata = json!({
         "uid": uid,
         "resourceVersion": resource_version,
@@ -319,9 +314,9 @@ async fn grant_by_version(
     )
 }
 
-fn sent(name: &str, result: Result<PodChaperon, CallError>) -> Answer {
+fn sent(name: &str, result: Result<PodChaperon, CallError>) -> Reply {
     match result {
-        Ok(chaperon) => Answer::done(chaperon),
+        Ok(chaperon) => done(chaperon),
         Err(error) if is_absent(&error, name) => Outcome::Gone.into(),
         Err(error) => match error.kind() {
             Failure::Conflict | Failure::Invalid => Outcome::Conflict.into(),

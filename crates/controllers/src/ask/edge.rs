@@ -1,27 +1,19 @@
 //! The loop of the ask edge: takes in events, choices and answers, decides for what they concern, sends requests.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap},
     sync::Arc,
     time::Duration,
 };
 
-use k8s_openapi::api::core::v1::{Pod, Taint};
-use pilotage_api::{PodChaperon, keys};
+use k8s_openapi::api::core::v1::Pod;
 use pilotage_clusters::{Event, Watch};
 use pilotage_proxy::{
-    Action, ActionKey, Answer, ChaperonView, ChoiceFate, Gate, Memory, Note, Observed, Outcome,
-    Plan, ProxyView, Ranked, Reach, World,
-    board::Posting,
-    decide,
-    plugins::GrantFailure,
-    profile::RANKING,
-    rank::{Room, rank},
-    see,
-    view::version,
+    Action, Answer, Book, ChoiceFate, Gate, Note, Outcome, Plan, Ranked, Reach, Reply,
+    board::Posting, book::Turn, class::Class, plugins::GrantFailure, profile::RANKING, rank::rank,
 };
 use pilotage_runtime::ready;
-use pilotage_sched::{PodInfo, PodUid, resources::Resources};
+use pilotage_sched::{PodInfo, PodUid};
 use pilotage_sched_driver::{PodBinder, publish::EventType};
 use tokio::{
     sync::{mpsc, oneshot},
@@ -31,16 +23,20 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Ask,
-    act::{Acting, Reply},
+    act::Acting,
+    places::Places,
     port::{Choice, Inbox, NodeEvent},
 };
 use crate::{
-    fleet::{Fleet, FleetEvent, take_in},
+    fleet::{Fleet, FleetEvent},
     timers::{Timers, sleep_until},
 };
 
 /// A ranking is made anew after this, so that a wave is widened by what is known then.
 const RANKING_LASTS: Duration = Duration::from_millis(500);
+
+/// Reason of the event and the condition of a pod that waits without a cycle.
+const WAITING: &str = "Waiting";
 
 /// How an action ended.
 struct Finished {
@@ -49,45 +45,22 @@ struct Finished {
     reply: Reply,
 }
 
-/// What is kept of one proxy pod.
+/// What is kept of one proxy pod, besides what the book knows.
 struct Proxy {
-    view: ProxyView,
     pod: Arc<Pod>,
     info: Option<PodInfo>,
-    memory: Memory,
     choice: Option<(String, oneshot::Sender<Result<(), GrantFailure>>)>,
     ranking: Vec<Ranked>,
     ranked_at: Option<Duration>,
-}
-
-/// What of a node decides whom it suits.
-#[derive(PartialEq)]
-struct Terms {
-    labels: Option<BTreeMap<String, String>>,
-    taints: Option<Vec<Taint>>,
-    unschedulable: Option<bool>,
-}
-
-/// What is kept of one virtual node.
-#[derive(Default)]
-struct Place {
-    /// What decides whom the node suits. Its room changes all the time, and only says whom to ask first.
-    terms: Option<Terms>,
-    shapes: Vec<(i64, Resources)>,
-    /// It let a question pass without an answer, and hasn't answered any since.
-    silent: bool,
-    /// Pods that were asked there and may still take room that isn't published as taken.
-    outstanding: BTreeSet<String>,
 }
 
 pub(super) struct Edge {
     parts: Ask,
     acting: Arc<Acting>,
     started: Instant,
-    world: World,
+    book: Book,
     proxies: HashMap<String, Proxy>,
-    places: BTreeMap<String, Place>,
-    reach: BTreeMap<String, Reach>,
+    places: Places,
     timers: Timers<String>,
     dirty: BTreeSet<String>,
     finished: mpsc::UnboundedSender<Finished>,
@@ -108,10 +81,9 @@ impl Edge {
             acting: Arc::new(acting),
             parts,
             started: Instant::now(),
-            world: World::default(),
+            book: Book::default(),
             proxies: HashMap::new(),
-            places: BTreeMap::new(),
-            reach: BTreeMap::new(),
+            places: Places::default(),
             timers: Timers::default(),
             dirty: BTreeSet::new(),
             finished,
@@ -137,7 +109,8 @@ impl Edge {
             return;
         }
         for target in self.parts.registry.targets() {
-            self.reach.insert(target.node().to_owned(), Reach::Lost);
+            self.book
+                .set_reach(target.node(), Reach::Lost, Duration::ZERO);
         }
         let Inbox {
             mut choices,
@@ -217,36 +190,28 @@ impl Edge {
     }
 
     fn apply_pod(&mut self, pod: Arc<Pod>) {
-        let Some(view) = ProxyView::of(&pod) else {
+        let Some(uid) = self.book.proxy_applied(&pod) else {
             return;
         };
-        let uid = view.uid.clone();
-        let newer =
-            |known: &ProxyView| version(&known.resource_version) < version(&view.resource_version);
-        match self.proxies.get_mut(&uid) {
-            Some(proxy) if newer(&proxy.view) => {
-                proxy.info = PodInfo::parse(Arc::clone(&pod)).ok();
-                (proxy.view, proxy.pod) = (view, pod);
-            }
-            Some(_) => return,
-            None => {
-                // What can't be read of it is told by the scheduler's own report.
-                let proxy = Proxy {
-                    view,
-                    info: PodInfo::parse(Arc::clone(&pod)).ok(),
-                    pod,
-                    memory: Memory::default(),
-                    choice: None,
-                    ranking: Vec::new(),
-                    ranked_at: None,
-                };
-                self.proxies.insert(uid.clone(), proxy);
-            }
+        // What can't be read of it is told by the scheduler's own report.
+        let info = PodInfo::parse(Arc::clone(&pod)).ok();
+        if let Some(proxy) = self.proxies.get_mut(&uid) {
+            (proxy.pod, proxy.info) = (pod, info);
+        } else {
+            let proxy = Proxy {
+                pod,
+                info,
+                choice: None,
+                ranking: Vec::new(),
+                ranked_at: None,
+            };
+            self.proxies.insert(uid.clone(), proxy);
         }
         self.dirty.insert(uid);
     }
 
     fn forget(&mut self, uid: &str) {
+        self.book.proxy_gone(uid);
         if let Some(Proxy {
             choice: Some((node, done)),
             ..
@@ -255,47 +220,24 @@ impl Edge {
             let reason = "the pod is gone".to_owned();
             let _ = done.send(Err(GrantFailure::Failed { node, reason }));
         }
-        for place in self.places.values_mut() {
-            place.outstanding.remove(uid);
-        }
+        self.places.forget(uid);
         self.parts.board.remove(uid);
         self.timers.set(&uid.to_owned(), None);
         self.dirty.remove(uid);
     }
 
     fn take_node(&mut self, event: NodeEvent) {
-        match event {
-            NodeEvent::Applied(node) => {
-                let Some(name) = node.metadata.name.clone() else {
-                    return;
-                };
-                let annotations = node.metadata.annotations.as_ref();
-                let shapes = annotations
-                    .and_then(|annotations| annotations.get(keys::FREE_SHAPES))
-                    .and_then(|text| serde_json::from_str(text).ok())
-                    .map(|shapes: Vec<_>| Room::shapes_of(&shapes));
-                let place = self.places.entry(name).or_default();
-                place.shapes = shapes.unwrap_or_default();
-                let spec = node.spec.as_ref();
-                let terms = Some(Terms {
-                    labels: node.metadata.labels.clone(),
-                    taints: spec.and_then(|spec| spec.taints.clone()),
-                    unschedulable: spec.and_then(|spec| spec.unschedulable),
-                });
-                if place.terms == terms {
-                    return;
-                }
-                place.terms = terms;
-            }
-            NodeEvent::Deleted(name) => {
-                if self.places.remove(&name).is_none() {
-                    return;
-                }
-            }
+        let changed = match event {
+            NodeEvent::Applied(node) => self.places.apply(&node),
+            NodeEvent::Deleted(name) => self.places.remove(&name),
+        };
+        if !changed {
+            return;
         }
         // A node that came, went or changed may suit pods that nobody takes.
         for (uid, proxy) in &mut self.proxies {
-            if proxy.view.node_name.is_none() {
+            let placed = |uid| Some(self.book.proxy(uid)?.node_name.is_some());
+            if placed(uid) == Some(false) {
                 proxy.ranked_at = None;
                 self.dirty.insert(uid.clone());
             }
@@ -303,38 +245,34 @@ impl Edge {
     }
 
     fn take_fleet(&mut self, event: FleetEvent) {
+        let now = self.started.elapsed();
         match event {
-            FleetEvent::Reach { node, reach } => {
-                self.reach.insert(node, reach);
+            FleetEvent::Reach(node, reach) => {
+                self.book.set_reach(&node, reach, now);
                 self.mark_all();
             }
-            FleetEvent::Removed { node } => {
-                self.reach.insert(node.clone(), Reach::NoSuchTarget);
-                self.world.drop_target(&node);
+            FleetEvent::Terms(node, terms) => {
+                self.book.set_terms(&node, terms, now);
                 self.mark_all();
             }
-            FleetEvent::Chaperon { node, event } => {
-                if let Some(change) = take_in(&mut self.world, &node, event) {
-                    self.changed(&node, &change.parent, change.gone.as_deref());
+            FleetEvent::Chaperon(node, news) => {
+                if let Some(parent) = self.book.chaperon(&node, news) {
+                    self.changed(&node, parent);
                 }
             }
         }
     }
 
     /// A chaperon behind `node` changed.
-    fn changed(&mut self, node: &str, parent: &str, gone: Option<&str>) {
-        if let (Some(gone), Some(proxy)) = (gone, self.proxies.get_mut(parent)) {
-            proxy.memory.confirm_gone(gone);
-        }
-        let answered = self
-            .world
-            .of(parent)
+    fn changed(&mut self, node: &str, parent: String) {
+        let chaperons = self.book.chaperons(&parent);
+        if chaperons
             .iter()
-            .any(|c| c.node == node && c.class != pilotage_proxy::class::Class::Asked);
-        if answered && let Some(place) = self.places.get_mut(node) {
-            place.silent = false;
+            .any(|c| c.node == node && c.class != Class::Asked)
+        {
+            self.places.set_silent(node, false);
         }
-        self.dirty.insert(parent.to_owned());
+        self.dirty.insert(parent);
     }
 
     fn take_choice(&mut self, choice: Choice) {
@@ -350,87 +288,43 @@ impl Edge {
 
     fn take_answer(&mut self, finished: Finished) {
         let Finished { uid, action, reply } = finished;
-        let now = self.started.elapsed();
-        let outcome = match reply {
-            Reply::Remote(answer) => {
-                self.take_remote(&uid, &action, answer.chaperon, &answer.outcome);
-                answer.outcome
-            }
-            Reply::Local(outcome, pod) => {
-                if let Some(pod) = pod {
-                    self.apply_pod(pod);
-                }
-                let bound = matches!(action, Action::BindProxy { .. }) && outcome == Outcome::Done;
-                if let (true, Action::BindProxy { node, .. }) = (bound, &action)
-                    && let Some(proxy) = self.proxies.get_mut(&uid)
-                {
-                    proxy.view.node_name = Some(node.clone());
-                }
-                outcome
-            }
-        };
-        if let Outcome::Unknown(why) | Outcome::Refused(why) = &outcome {
+        if let Outcome::Unknown(why) | Outcome::Refused(why) = &reply.outcome {
             tracing::warn!(pod = %uid, ?action, %why, "request failed");
         }
-        if let Some(proxy) = self.proxies.get_mut(&uid) {
-            proxy
-                .memory
-                .finish(&action, &outcome, &self.parts.settings, now);
-            self.dirty.insert(uid);
+        if let (Some(pod), Some(proxy)) = (&reply.proxy, self.proxies.get_mut(&uid)) {
+            proxy.info = PodInfo::parse(Arc::clone(pod)).ok();
+            proxy.pod = Arc::clone(pod);
         }
-    }
-
-    fn take_remote(
-        &mut self,
-        uid: &str,
-        action: &Action,
-        chaperon: Option<Arc<PodChaperon>>,
-        outcome: &Outcome,
-    ) {
-        let (Action::Ask { node }
-        | Action::Grant { node, .. }
-        | Action::DeleteChaperon { node, .. }
-        | Action::ConfirmGone { node, .. }
-        | Action::DeleteUnlessRecorded { node, .. }
-        | Action::BindProxy { node, .. }) = action
-        else {
-            return;
-        };
-        // A reply may come after the news of its object's end.
-        let proxy = self.proxies.get(uid);
-        let gone = |uid: &String| proxy.is_some_and(|proxy| proxy.memory.is_gone(uid));
-        if let Some(chaperon) = chaperon
-            && !chaperon.metadata.uid.as_ref().is_some_and(gone)
-            && let Some(change) = self.world.apply(node, chaperon)
-        {
-            self.changed(node, &change.parent, change.gone.as_deref());
-        }
-        if let (Outcome::Gone, ActionKey::Chaperon(gone)) = (outcome, action.key()) {
-            self.world.remove(uid, node, &gone);
+        let now = self.started.elapsed();
+        self.book
+            .answered(&uid, &action, reply, &self.parts.settings, now);
+        match action.node() {
+            Some(node) => self.changed(node, uid),
+            None => {
+                self.dirty.insert(uid);
+            }
         }
     }
 
     fn step(&mut self, uid: &str) {
         let now = self.started.elapsed();
         self.rank(uid, now);
-        let open = self.places.values().map(|place| place.outstanding.len());
-        let settings = self.parts.settings.under_load(open.sum());
+        if let Some(node) = self.book.unknown_target(uid) {
+            self.acting.fleet.look_for(node);
+        }
+        let settings = self.parts.settings.under_load(self.places.open_questions());
         let Some(proxy) = self.proxies.get_mut(uid) else {
             return;
         };
-        let chaperons = self.world.of(uid);
-        see(&mut proxy.memory, &proxy.view, chaperons, now);
-        let plan = decide(&Observed {
-            proxy: &proxy.view,
-            chaperons,
-            reach: &self.reach,
+        let turn = Turn {
             ranking: &proxy.ranking,
             choice: proxy.choice.as_ref().map(|(node, _)| node.as_str()),
-            memory: &proxy.memory,
             settings: &settings,
             now,
-        });
-        proxy.memory.begin(&plan, now);
+        };
+        let Some(plan) = self.book.plan(uid, turn) else {
+            return;
+        };
         let Plan {
             actions,
             gate,
@@ -440,22 +334,21 @@ impl Edge {
             wake_at,
         } = plan;
         self.timers.set(&uid.to_owned(), wake_at);
-        for (node, place) in &mut self.places {
-            let open = chaperons
-                .iter()
-                .any(|c| c.node == *node && is_outstanding(c))
-                && proxy.view.node_name.is_none();
-            if open {
-                place.outstanding.insert(uid.to_owned());
-            } else {
-                place.outstanding.remove(uid);
-            }
-        }
+        let placed = self
+            .book
+            .proxy(uid)
+            .is_none_or(|view| view.node_name.is_some());
+        let chaperons = if placed {
+            &[]
+        } else {
+            self.book.chaperons(uid)
+        };
+        self.places.see(uid, chaperons);
         if let Some(note) = tell {
-            let (pod, note) = (&proxy.pod, note.to_string());
-            self.parts
-                .scheduling
-                .record(pod, EventType::Warning, "Waiting", "Scheduling", note);
+            let (scheduling, note) = (&self.parts.scheduling, note.to_string());
+            let event = EventType::Warning;
+            scheduling.record(&proxy.pod, event, WAITING, "Scheduling", note.clone());
+            scheduling.say_unscheduled(Arc::clone(&proxy.pod), WAITING, note);
         }
         match choice {
             ChoiceFate::Undecided => {}
@@ -492,16 +385,12 @@ impl Edge {
             .any(|action| matches!(action, Action::Ask { .. }))
         {
             for node in waiting {
-                if let Some(place) = self.places.get_mut(&node) {
-                    place.silent = true;
-                }
+                self.places.set_silent(&node, true);
             }
         }
         for action in actions {
-            if let Action::Ask { node } = &action
-                && let Some(place) = self.places.get_mut(node)
-            {
-                place.outstanding.insert(uid.to_owned());
+            if let Action::Ask { node } = &action {
+                self.places.asked(uid, node);
             }
             self.send(uid, action);
         }
@@ -512,20 +401,14 @@ impl Edge {
         let Some(proxy) = self.proxies.get_mut(uid) else {
             return;
         };
-        let view = &proxy.view;
+        let Some(view) = self.book.proxy(uid) else {
+            return;
+        };
         let unplaced = view.node_name.is_none() && !view.ending && !view.gated && view.has_manifest;
         let fresh = proxy.ranked_at.is_some_and(|at| now < at + RANKING_LASTS);
         if !unplaced || fresh || proxy.choice.is_some() {
             return;
         }
-        let rooms = self.places.iter().map(|(node, place)| {
-            let room = Room {
-                shapes: place.shapes.clone(),
-                outstanding: i64::try_from(place.outstanding.len()).unwrap_or(i64::MAX),
-                silent: place.silent,
-            };
-            (node.clone(), room)
-        });
         proxy.ranked_at = Some(now);
         let Some(info) = &proxy.info else { return };
         proxy.ranking = match self.parts.scheduling.evaluate(RANKING, info) {
@@ -535,7 +418,7 @@ impl Edge {
                     .into_iter()
                     .map(|scored| (scored.node.to_string(), scored.total))
                     .collect();
-                rank(uid, &info.requests.total, &feasible, &rooms.collect())
+                rank(uid, &info.requests.total, &feasible, &self.places.rooms())
             }
             Err(error) => {
                 tracing::error!(pod = %uid, %error, "can't rank targets");
@@ -545,10 +428,10 @@ impl Edge {
     }
 
     fn send(&self, uid: &str, action: Action) {
-        let Some(proxy) = self.proxies.get(uid) else {
+        let (Some(view), Some(proxy)) = (self.book.proxy(uid), self.proxies.get(uid)) else {
             return;
         };
-        let (view, pod) = (proxy.view.clone(), Arc::clone(&proxy.pod));
+        let (view, pod) = (view.clone(), Arc::clone(&proxy.pod));
         let (acting, finished) = (Arc::clone(&self.acting), self.finished.clone());
         tokio::spawn(async move {
             let reply = acting.act(&view, &pod, &action).await;
@@ -559,13 +442,4 @@ impl Edge {
             });
         });
     }
-}
-
-/// Whether a candidate may still take room that its target hasn't published as taken.
-fn is_outstanding(chaperon: &ChaperonView) -> bool {
-    use pilotage_proxy::class::Class;
-    matches!(
-        chaperon.class,
-        Class::Asked | Class::Reserved(_) | Class::Granted(_) | Class::VoidReserved(_)
-    )
 }

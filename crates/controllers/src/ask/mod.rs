@@ -7,6 +7,7 @@
 mod act;
 mod args;
 mod edge;
+mod places;
 mod port;
 pub mod rbac;
 
@@ -18,7 +19,6 @@ use pilotage_clusters::Registry;
 use pilotage_proxy::{Settings, board::Board};
 use pilotage_runtime::{lease::Leadership, ready};
 use pilotage_sched_driver::DriverHandle;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 pub use args::AskArgs;
@@ -49,14 +49,9 @@ pub struct Ask {
 /// Runs the edge until `shutdown`; `ready` is released when the source's pods are known.
 pub async fn run(ask: Ask, inbox: Inbox, shutdown: CancellationToken, ready: ready::Gate) {
     let proxies = watch_proxies(&ask.client, &shutdown);
-    let fleet = Fleet::default();
-    let (tell, told) = mpsc::unbounded_channel();
-    let following = fleet.clone().follow(
-        ask.registry.clone(),
-        ask.cluster.clone(),
-        tell,
-        shutdown.clone(),
-    );
+    let (fleet, told) = Fleet::new(ask.client.clone());
+    let (registry, cluster) = (ask.registry.clone(), ask.cluster.clone());
+    let following = fleet.clone().follow(registry, cluster, shutdown.clone());
     let edge = edge::Edge::new(ask, fleet);
     let working = edge.run(proxies, told, inbox, shutdown, ready);
     futures::join!(following, working);

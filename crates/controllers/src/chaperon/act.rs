@@ -10,7 +10,7 @@ use kube::{
 use pilotage_api::PodChaperon;
 use pilotage_candidate::chaperon::{Action, Note, Outcome, Owner, RawPod, owner};
 use pilotage_model::chaperon::candidate_pod;
-use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, within};
+use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, find, within};
 use pilotage_sched_driver::publish::{EventType, Occurrence, Regarding};
 use serde_json::Value;
 
@@ -116,7 +116,14 @@ async fn delete(parts: &Parts, key: &Key, uid: &str) -> Outcome {
 }
 
 async fn look(parts: &Parts, key: &Key) -> Outcome {
-    match within(CALL_LIMIT, pods(parts, key).get_opt(&key.name)).await {
+    match find(
+        CALL_LIMIT,
+        pods(parts, key).get(&key.name),
+        "pods",
+        &key.name,
+    )
+    .await
+    {
         Ok(None) => Outcome::NoPod,
         Ok(Some(pod)) => {
             let uid = pod.metadata.uid.clone().unwrap_or_default();

@@ -7,13 +7,13 @@ use kube::{
     Api, Client,
     api::{DeleteParams, Patch, PatchParams, Preconditions},
 };
-use pilotage_proxy::{Outcome, feedback::Action};
-use pilotage_runtime::call::{Failure, within};
+use pilotage_proxy::{Outcome, Reply, feedback::Action};
+use pilotage_runtime::call::{find, within};
 use serde_json::json;
 
 use crate::{
     fleet::Fleet,
-    remote::{Answer, Deletion, Remote, local_failure},
+    remote::{Deletion, Remote, local_failure},
 };
 
 /// Limit of one request to the source's own API server.
@@ -28,7 +28,7 @@ pub(super) struct Subject {
 }
 
 /// Sends one action.
-pub(super) async fn act(client: &Client, fleet: &Fleet, pod: &Subject, action: &Action) -> Answer {
+pub(super) async fn act(client: &Client, fleet: &Fleet, pod: &Subject, action: &Action) -> Reply {
     let local = Local {
         api: Api::namespaced(client.clone(), &pod.namespace),
         pod,
@@ -142,12 +142,12 @@ impl Local<'_> {
 
     /// Live GET: `None` if the pod with this UID doesn't exist.
     async fn is_alive(&self) -> Option<Outcome> {
-        match within(LOCAL_LIMIT, self.api.get_metadata_opt(&self.pod.name)).await {
+        let get = self.api.get_metadata(&self.pod.name);
+        match find(LOCAL_LIMIT, get, "pods", &self.pod.name).await {
             Ok(Some(pod)) if pod.metadata.uid.as_ref() == Some(&self.pod.uid) => {
                 Some(Outcome::StillThere)
             }
             Ok(_) => None,
-            Err(error) if error.kind() == Failure::NotFound => None,
             Err(error) => Some(Outcome::Unknown(error.message())),
         }
     }

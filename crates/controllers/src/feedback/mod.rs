@@ -17,7 +17,6 @@ use pilotage_clusters::{Registry, Watch, WatchConfig};
 use pilotage_proxy::Settings;
 use pilotage_runtime::{lease::Leadership, ready::Gate};
 use pilotage_sched_driver::publish::Recorder;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::fleet::Fleet;
@@ -48,14 +47,9 @@ pub(crate) fn watch_proxies(client: &Client, stop: &CancellationToken) -> Watch<
 pub async fn run(feedback: Feedback, shutdown: CancellationToken, ready: Gate) {
     // Only a leader acts: until then the stores would just grow old.
     let proxies = watch_proxies(&feedback.client, &shutdown);
-    let fleet = Fleet::default();
-    let (tell, told) = mpsc::unbounded_channel();
-    let following = fleet.clone().follow(
-        feedback.registry.clone(),
-        feedback.cluster.clone(),
-        tell,
-        shutdown.clone(),
-    );
+    let (fleet, told) = Fleet::new(feedback.client.clone());
+    let (registry, cluster) = (feedback.registry.clone(), feedback.cluster.clone());
+    let following = fleet.clone().follow(registry, cluster, shutdown.clone());
     let edge = edge::Edge::new(Arc::new(feedback), fleet);
     let working = edge.run(proxies, told, shutdown, ready);
     futures::join!(following, working);

@@ -31,7 +31,7 @@ use pilotage_sched::ProfileError;
 use pilotage_sched_driver::{Driver, DriverError, DriverOptions, PodBinder};
 use prometheus_client::registry::Registry;
 use thiserror::Error;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 pub use args::ReserveArgs;
@@ -43,7 +43,7 @@ use crate::{
 use edge::Edge;
 use turn::Worker;
 
-/// Requests under way at once; held nodes don't count.
+/// Requests under way at once. Turns aren't limited: a node whose time is over goes back without waiting for a request.
 const CONCURRENCY: usize = 256;
 
 /// What the candidate scheduler works with.
@@ -93,7 +93,7 @@ pub fn start(
         leadership,
         health,
     } = with;
-    let (turns, waker) = Turns::new(CONCURRENCY);
+    let (turns, waker) = Turns::new(usize::MAX);
     let board = Arc::new(Board::new());
     let edge = Arc::new(Edge::new(settings, board.clone(), waker.clone()));
     let profile = candidate_profile(board, edge.clone()).build()?;
@@ -123,6 +123,7 @@ pub fn start(
         leadership,
         chaperons,
         pods,
+        requests: Semaphore::new(CONCURRENCY),
     });
     let gate = health.gate("chaperons and candidate pods listed");
     Ok(serve(worker, turns, waker, driver, gate, shutdown))

@@ -9,6 +9,7 @@ use pilotage_candidate::{
     Gate, Note, Observed, Step, decide,
     plan::{Answer, Dropped},
     plugins::RESERVATION,
+    seat::{BindOutcome, Outcome},
     view::{ChaperonView, PodView},
 };
 use pilotage_clusters::Watch;
@@ -18,6 +19,7 @@ use pilotage_sched_driver::{
     PodBinder,
     publish::{EventType, Occurrence, Regarding},
 };
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{
     act,
@@ -34,9 +36,17 @@ pub(super) struct Worker {
     pub(super) leadership: Leadership,
     pub(super) chaperons: Watch<PodChaperon>,
     pub(super) pods: Watch<Pod>,
+    /// Requests that may be under way.
+    pub(super) requests: Semaphore,
 }
 
 impl Worker {
+    /// Waits for its turn to send a request, for at most `limit`.
+    async fn may_send(&self, limit: Duration) -> Option<SemaphorePermit<'_>> {
+        let permit = tokio::time::timeout(limit, self.requests.acquire()).await;
+        permit.ok()?.ok()
+    }
+
     /// Decides and acts until there is nothing to do for this name.
     pub(super) async fn turn(&self, key: &Key) -> Next {
         loop {
@@ -91,7 +101,10 @@ impl Worker {
                     let numbered = chaperon_view
                         .as_ref()
                         .is_some_and(ChaperonView::is_numbered);
-                    let (outcome, reply) = act::write(&self.client, key, &write, limit).await;
+                    let (outcome, reply) = match self.may_send(limit).await {
+                        Some(_permit) => act::write(&self.client, key, &write, limit).await,
+                        None => (Outcome::Unknown, None),
+                    };
                     if let Some(mut chaperon) = reply {
                         trim::chaperon(&mut chaperon);
                         self.chaperons.fold(chaperon);
@@ -116,7 +129,12 @@ impl Worker {
                     }
                 }
                 (Step::Bind { pod_uid, node }, _) => {
-                    let outcome = act::bind(&self.binder, key, &pod_uid, &node, deadline).await;
+                    let outcome = match self.may_send(deadline).await {
+                        Some(_permit) => {
+                            act::bind(&self.binder, key, &pod_uid, &node, deadline).await
+                        }
+                        None => BindOutcome::Unknown,
+                    };
                     let (settings, now) = (&self.edge.settings, self.edge.now());
                     self.edge
                         .with(key, |cell| cell.memory.bind_replied(outcome, settings, now));

@@ -14,6 +14,7 @@ use clap::Args;
 use k8s_openapi::api::core::v1::{Container, Node, Pod};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
+use pilotage_api::parent::ClusterUid;
 use pilotage_api::{ClusterSummary, GROUP, VERSION, keys};
 use pilotage_clusters::{Event, Watch, WatchConfig};
 use pilotage_runtime::args::parse_duration;
@@ -55,17 +56,20 @@ impl Default for SummaryArgs {
 /// Keeps the `ClusterSummary` of this cluster, until `shutdown`; `ready` is released when nodes and pods are known.
 pub async fn run(
     client: Client,
+    cluster: ClusterUid,
     args: SummaryArgs,
     leadership: Leadership,
     ready: Gate,
     shutdown: CancellationToken,
 ) {
-    let controller = Controller::new(&client, args, leadership, &shutdown);
+    let controller = Controller::new(&client, cluster, args, leadership, &shutdown);
     shutdown.run_until_cancelled(controller.run(ready)).await;
 }
 
 struct Controller {
     api: Api<ClusterSummary>,
+    /// Who this cluster is.
+    cluster: ClusterUid,
     period: Duration,
     leadership: Leadership,
     nodes: Watch<Node>,
@@ -79,6 +83,7 @@ struct Controller {
 impl Controller {
     fn new(
         client: &Client,
+        cluster: ClusterUid,
         args: SummaryArgs,
         leadership: Leadership,
         stop: &CancellationToken,
@@ -88,6 +93,7 @@ impl Controller {
         let nodes = WatchConfig::all().trim(trim_node);
         Self {
             api: Api::all(client.clone()),
+            cluster,
             period: args.summary_period,
             leadership,
             nodes: Watch::of_client(client.clone(), nodes, stop),
@@ -180,6 +186,7 @@ impl Controller {
         };
         let labels = summary.metadata.labels.clone().unwrap_or_default();
         self.written.as_ref() == Some(facts)
+            && summary.cluster_uid.as_ref() == Some(&self.cluster)
             && summary.capacity.as_ref() == Some(&facts.capacity)
             && summary.allocatable.as_ref() == Some(&facts.allocatable)
             && summary.free_shapes.as_ref() == Some(&facts.free_shapes)
@@ -191,7 +198,7 @@ impl Controller {
 
     async fn write(&mut self, facts: Facts) -> Result<(), CallError> {
         let params = PatchParams::apply(FIELD_MANAGER).force();
-        let value = Patch::Apply(render(&facts));
+        let value = Patch::Apply(render(&self.cluster, &facts));
         let call = self.api.patch(keys::CLUSTER_SUMMARY_NAME, &params, &value);
         let summary = call::within(CALL_LIMIT, call).await?;
         // Without this the watch's older version would look like somebody's change.
@@ -201,7 +208,7 @@ impl Controller {
     }
 }
 
-fn render(facts: &Facts) -> Value {
+fn render(cluster: &ClusterUid, facts: &Facts) -> Value {
     let Facts {
         labels,
         capacity,
@@ -212,6 +219,7 @@ fn render(facts: &Facts) -> Value {
         "apiVersion": format!("{GROUP}/{VERSION}"),
         "kind": "ClusterSummary",
         "metadata": { "name": keys::CLUSTER_SUMMARY_NAME, "labels": labels },
+        "clusterUid": cluster,
         "capacity": capacity,
         "allocatable": allocatable,
         "freeShapes": free_shapes,

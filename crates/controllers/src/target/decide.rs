@@ -4,6 +4,9 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use pilotage_api::conditions::{self, ConditionState, types};
+use pilotage_api::keys;
+use pilotage_api::lost::LostPolicy;
+use pilotage_api::parent::ClusterUid;
 use pilotage_clusters::{Authorization, Connection, LostReason, TargetObject};
 use pilotage_model::virtual_node::ExcludedLabels;
 
@@ -14,6 +17,8 @@ pub(crate) struct Plan {
     pub(crate) conditions: Vec<Condition>,
     /// Name of the virtual node.
     pub(crate) node: String,
+    /// Which cluster it is, if that is known.
+    pub(crate) cluster_uid: Option<String>,
     /// What became different, for people.
     pub(crate) news: Vec<News>,
 }
@@ -34,6 +39,7 @@ pub(crate) fn decide(
     object: &TargetObject,
     connection: &Connection,
     authorization: &Authorization,
+    identity: Option<&ClusterUid>,
     now: &Time,
 ) -> Option<Plan> {
     let current = &object.status.conditions;
@@ -47,7 +53,13 @@ pub(crate) fn decide(
     .collect();
     let node = object.key.node();
     let merged = conditions::merge(current, &states, object.generation, now);
-    if merged.is_none() && object.status.node.as_ref() == Some(&node) {
+    // The first one stays: whoever answers later has to be the same.
+    let known = object.status.cluster_uid.clone();
+    let cluster_uid = known.or_else(|| identity.map(ToString::to_string));
+    if merged.is_none()
+        && object.status.node.as_ref() == Some(&node)
+        && object.status.cluster_uid == cluster_uid
+    {
         return None;
     }
     let conditions = merged.unwrap_or_else(|| current.clone());
@@ -55,6 +67,7 @@ pub(crate) fn decide(
     Some(Plan {
         conditions,
         node,
+        cluster_uid,
         news,
     })
 }
@@ -82,6 +95,17 @@ fn state(
 
 fn valid(object: &TargetObject, connection: &Connection) -> ConditionState {
     let regexp = ExcludedLabels::parse(object.excluded_labels_regexp.as_deref());
+    let regexp = regexp.err().map(|error| {
+        let message = format!("{error}; until that is mended, no label of the target is shown");
+        ("InvalidRegexp", message)
+    });
+    let policy = object.annotations.get(keys::REPLACE_AFTER);
+    let policy = policy.and_then(|text| text.parse::<LostPolicy>().err());
+    let policy = policy.map(|error| {
+        let key = keys::REPLACE_AFTER;
+        let message = format!("annotation {key}: {error}; until that is mended, it isn't heeded");
+        ("InvalidAnnotation", message)
+    });
     let access = match (&object.access, connection) {
         (Err(fault), _) => Some((Some(false), "InvalidSpec", fault.to_string())),
         (Ok(_), Connection::Lost { reason, .. }) if !reason.was_tried() => {
@@ -99,22 +123,17 @@ fn valid(object: &TargetObject, connection: &Connection) -> ConditionState {
         )),
         (Ok(_), _) => None,
     };
-    match (access, regexp) {
-        (None, Ok(_)) => state(types::VALID, Some(true), "Valid", "the spec can be used"),
-        (None, Err(error)) => state(
-            types::VALID,
-            Some(false),
-            "InvalidRegexp",
-            format!("{error}; until that is mended, no label of the target is shown"),
-        ),
-        (Some((status, reason, message)), Ok(_)) => state(types::VALID, status, reason, message),
-        (Some((_, reason, message)), Err(error)) => state(
-            types::VALID,
-            Some(false),
-            reason,
-            format!("{message}; {error}"),
-        ),
+    let access = access.map(|(status, reason, message)| (status, (reason, message)));
+    let others = [regexp, policy].into_iter().flatten();
+    let others = others.map(|fault| (Some(false), fault));
+    let mut faults = access.into_iter().chain(others);
+    let Some((status, (reason, mut message))) = faults.next() else {
+        return state(types::VALID, Some(true), "Valid", "the spec can be used");
+    };
+    for (_, (_, also)) in faults {
+        message = format!("{message}; {also}");
     }
+    state(types::VALID, status, reason, message)
 }
 
 fn connected(connection: &Connection) -> ConditionState {

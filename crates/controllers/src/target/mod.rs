@@ -72,6 +72,7 @@ impl Keeper {
     async fn run(self) {
         let (mut objects, mut states) = (self.target.objects(), self.target.state());
         let mut rights = self.target.authorization();
+        let mut identities = self.target.identity();
         let mut failures = 0;
         // The version that was written over: until the watch brings the next, the status isn't known.
         let mut outdated = None;
@@ -81,12 +82,14 @@ impl Keeper {
             let object = objects.borrow_and_update().clone();
             let connection = states.borrow_and_update().clone();
             let authorization = rights.borrow_and_update().clone();
+            let identity = identities.borrow_and_update().clone();
             let mut pause = None;
             if outdated.as_ref() != Some(&object.resource_version)
                 && let Some(plan) = decide::decide(
                     &object,
                     &connection,
                     &authorization,
+                    identity.as_ref(),
                     &Time(Timestamp::now()),
                 )
             {
@@ -111,6 +114,7 @@ impl Keeper {
                 _ = objects.changed() => {}
                 _ = states.changed() => {}
                 _ = rights.changed() => {}
+                _ = identities.changed() => {}
             }
         }
     }
@@ -119,9 +123,10 @@ impl Keeper {
         let Plan {
             conditions,
             node,
+            cluster_uid,
             news,
         } = plan;
-        let status = json!({ "node": node, "conditions": conditions });
+        let status = json!({ "node": node, "clusterUid": cluster_uid, "conditions": conditions });
         let url = object.url();
         let written = status::write(&self.client, &url, &object.resource_version, &status).await?;
         if written == Written::Yes {

@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use pilotage_api::parent::ClusterUid;
 use pilotage_api::{ClusterSummary, keys};
 use pilotage_controllers::summary::{self, SummaryArgs, rbac as rules};
 use pilotage_runtime::lease::Leadership;
@@ -61,6 +62,7 @@ async fn a_cluster_tells_room_and_shared_labels() {
     let args = SummaryArgs::default();
     tokio::spawn(summary::run(
         client,
+        ClusterUid("u1".into()),
         args,
         Leadership::always(),
         gate,

@@ -14,7 +14,7 @@ use pilotage_proxy::Settings;
 use pilotage_runtime::args::LeaseArgs;
 use pilotage_runtime::lease;
 use pilotage_runtime::rbac::Rule;
-use pilotage_vnode::NodeArgs;
+use pilotage_vnode::{NodeArgs, VirtualNodes};
 
 use crate::error::Error;
 use crate::part::Part;
@@ -102,9 +102,19 @@ pub(crate) fn start(
         let (client, registry, nodes) = (client.clone(), registry.clone(), args.nodes);
         let (leadership, health, token) =
             (leadership.clone(), process.health.clone(), token.clone());
-        async move { pilotage_vnode::run(client, registry, nodes, leadership, &health, token).await }
+        async move {
+            let with = VirtualNodes {
+                cluster: cluster_uid(&client).await?,
+                client,
+                registry,
+                args: nodes,
+                leadership,
+            };
+            pilotage_vnode::run(with, &health, token).await;
+            Ok::<_, identity::IdentityError>(())
+        }
     };
-    process.component("virtual nodes", unfailing(nodes));
+    process.component("virtual nodes", nodes.boxed());
     let gate = process.health.gate("proxy pods listed for feedback");
     let back = {
         let (client, events, leadership) = (client.clone(), events.clone(), leadership.clone());
@@ -133,8 +143,15 @@ pub(crate) fn start(
     process.component("sources", unfailing(sources));
     let gate = process.health.gate("nodes and pods listed for the summary");
     let (leads, ending) = (leadership.clone(), token.clone());
-    let sum = summary::run(client.clone(), args.summary, leads, gate, ending);
-    process.component("summary", unfailing(sum));
+    let sum = {
+        let (client, summary) = (client.clone(), args.summary);
+        async move {
+            let cluster = cluster_uid(&client).await?;
+            summary::run(client, cluster, summary, leads, gate, ending).await;
+            Ok::<_, identity::IdentityError>(())
+        }
+    };
+    process.component("summary", sum.boxed());
     let gate = process.health.gate("chaperons listed");
     let chaperons = chaperon::run(
         Chaperons {

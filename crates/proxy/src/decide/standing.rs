@@ -60,7 +60,7 @@ pub(super) fn standing(
             return plan;
         }
         Class::Reserved(attempt) | Class::VoidReserved(attempt) => match record.attempt {
-            Some(recorded) if *attempt == recorded && chaperon.marks.allowed == 0 => {
+            Some(recorded) if *attempt == recorded => {
                 plan.actions
                     .push(may_grant.with(GrantForm::Attempt(*attempt)));
             }

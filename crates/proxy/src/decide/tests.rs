@@ -217,20 +217,45 @@ fn the_first_reservation_gives_the_rest_of_the_wave_a_moment() {
 }
 
 #[test]
-fn a_refused_question_is_an_answer_and_is_asked_again_later() {
+fn a_refused_or_failed_question_is_an_answer_and_is_asked_again_later() {
+    for (outcome, reason) in [
+        (
+            Outcome::Refused("namespace not found".into()),
+            "namespace not found",
+        ),
+        (
+            Outcome::Unknown("timed out".into()),
+            "the target couldn't be asked: timed out",
+        ),
+    ] {
+        let mut scene = Scene::new();
+        scene.ranking.truncate(1);
+        let plan = scene.step();
+        scene.finish(&plan, &outcome);
+        let plan = scene.step();
+        assert_eq!(plan.gate, Gate::Open);
+        assert_eq!(plan.answers["a"], Answer::Refused(reason.into()));
+        assert_eq!(plan.wake_at, Some(NOW + Duration::from_millis(250)));
+        scene.later(Duration::from_millis(250));
+        assert_eq!(asked(&scene.step()), ["a"]);
+    }
+}
+
+#[test]
+fn a_question_that_hangs_becomes_silence() {
     let mut scene = Scene::new();
     scene.ranking.truncate(1);
-    let plan = scene.step();
-    scene.finish(&plan, &Outcome::Refused("namespace not found".into()));
-    let plan = scene.step();
-    assert_eq!(plan.gate, Gate::Open);
+    scene.step();
+    let patience = scene.settings.patience;
+    assert!(matches!(
+        scene.later(patience / 2).step().gate,
+        Gate::Closed(_)
+    ));
+    let plan = scene.later(patience / 2).step();
     assert_eq!(
-        plan.answers["a"],
-        Answer::Refused("namespace not found".into())
+        (plan.gate, &plan.answers["a"]),
+        (Gate::Open, &Answer::Silent)
     );
-    assert_eq!(plan.wake_at, Some(NOW + Duration::from_millis(250)));
-    scene.later(Duration::from_millis(250));
-    assert_eq!(asked(&scene.step()), ["a"]);
 }
 
 #[test]
@@ -345,6 +370,24 @@ fn a_recorded_pod_is_seen_through_without_a_cycle() {
         assert!(
             matches!(plan.gate, Gate::Closed(_)),
             "{name}: no cycle runs"
+        );
+    }
+}
+
+#[test]
+fn a_record_that_rose_is_granted_again_also_after_a_void_grant() {
+    for marks in [(3, 0), (3, 1)] {
+        let anew = chaperon("a", "ua").marks(marks.0, marks.1, true);
+        let plan = Scene::new().with(anew).recorded("a/ua/3").step();
+        assert!(
+            matches!(
+                plan.actions.as_slice(),
+                [Action::Grant {
+                    form: GrantForm::Attempt(3),
+                    ..
+                }]
+            ),
+            "{marks:?}: {plan:?}"
         );
     }
 }

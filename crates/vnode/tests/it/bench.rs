@@ -6,12 +6,12 @@ use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use pilotage_api::{ClusterSummary, KubeconfigSecret, Target, TargetSpec};
-use pilotage_clusters::{Options, ProbeOptions, Registry};
+use pilotage_clusters::{Options, ProbeOptions, Registry, cluster_uid};
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::rbac::{self, Account, Rule};
 use pilotage_runtime::ready::Health;
 use pilotage_testkit::{ControlPlane, apply, wait_for};
-use pilotage_vnode::NodeArgs;
+use pilotage_vnode::{NodeArgs, VirtualNodes};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -67,13 +67,21 @@ impl Bench {
             ..Options::new("test")
         };
         let registry = Registry::start(&client, options, &self.stop);
+        let cluster = cluster_uid(&client).await.unwrap();
         let (health, stop) = (Health::new(), self.stop.clone());
         let args = NodeArgs {
             node_heartbeat_period: Duration::from_secs(1),
             ..NodeArgs::default()
         };
         self.running = Some(tokio::spawn(async move {
-            pilotage_vnode::run(client, registry, args, Leadership::always(), &health, stop).await;
+            let with = VirtualNodes {
+                client,
+                cluster,
+                registry,
+                args,
+                leadership: Leadership::always(),
+            };
+            pilotage_vnode::run(with, &health, stop).await;
         }));
     }
 

@@ -8,6 +8,7 @@ mod hundred_pods;
 mod identity;
 mod lifecycle;
 mod live_targets;
+mod lost;
 mod nowhere;
 mod parts;
 mod race;

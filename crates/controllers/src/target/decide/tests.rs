@@ -62,6 +62,34 @@ fn words(conditions: &[Condition]) -> Vec<String> {
 }
 
 #[test]
+fn the_first_identity_stays_and_an_unreadable_policy_is_told() {
+    let identity = ClusterUid("c".into());
+    let decide = |object: &TargetObject, identity| {
+        let now = at(1);
+        decide(
+            object,
+            &connected(),
+            &Authorization::Complete,
+            identity,
+            &now,
+        )
+    };
+    let mut object = object(spec(None), vec![]);
+    let plan = decide(&object, Some(&identity)).unwrap();
+    assert_eq!(plan.cluster_uid.as_deref(), Some("c"));
+    object.status.cluster_uid = Some("b".into());
+    let plan = decide(&object, Some(&identity)).unwrap();
+    assert_eq!(plan.cluster_uid.as_deref(), Some("b"));
+
+    object
+        .annotations
+        .insert(keys::REPLACE_AFTER.into(), "soon".into());
+    let plan = decide(&object, None).unwrap();
+    assert_eq!(words(&plan.conditions)[0], "Valid=False/InvalidAnnotation");
+    assert!(plan.conditions[0].message.contains("soon"));
+}
+
+#[test]
 fn every_state_has_its_words() {
     let unreachable = || lost(LostReason::Unreachable("no route".into()));
     for (spec, connection, authorization, want) in [
@@ -141,7 +169,14 @@ fn every_state_has_its_words() {
             ],
         ),
     ] {
-        let plan = decide(&object(spec, vec![]), &connection, &authorization, &at(1)).unwrap();
+        let plan = decide(
+            &object(spec, vec![]),
+            &connection,
+            &authorization,
+            None,
+            &at(1),
+        )
+        .unwrap();
         assert_eq!(words(&plan.conditions), want);
         assert_eq!(plan.node, "admiralty-default-c2");
     }
@@ -153,6 +188,7 @@ fn a_missing_secret_is_named_in_the_message() {
         &object(spec(None), vec![]),
         &lost(missing()),
         &Authorization::Unknown,
+        None,
         &at(1),
     );
     let plan = plan.unwrap();
@@ -174,6 +210,7 @@ fn nothing_new_is_no_write_and_a_restart_changes_nothing() {
         &object(spec(None), vec![]),
         &connected(),
         &Authorization::Complete,
+        None,
         &at(1),
     )
     .unwrap();
@@ -188,7 +225,13 @@ fn nothing_new_is_no_write_and_a_restart_changes_nothing() {
     let mut settled = object(spec(None), first.conditions);
     settled.status.node = Some(first.node);
     assert_eq!(
-        decide(&settled, &connected(), &Authorization::Complete, &at(2)),
+        decide(
+            &settled,
+            &connected(),
+            &Authorization::Complete,
+            None,
+            &at(2)
+        ),
         None
     );
     assert_eq!(
@@ -196,17 +239,24 @@ fn nothing_new_is_no_write_and_a_restart_changes_nothing() {
             &settled,
             &Connection::Connecting,
             &Authorization::Unknown,
+            None,
             &at(2)
         ),
         None
     );
     assert_eq!(
-        decide(&settled, &connected(), &Authorization::Unknown, &at(2)),
+        decide(
+            &settled,
+            &connected(),
+            &Authorization::Unknown,
+            None,
+            &at(2)
+        ),
         None
     );
     // But a loss is told, and that permissions aren't known any more.
     let gone = lost(LostReason::Unreachable("no route".into()));
-    let plan = decide(&settled, &gone, &Authorization::Complete, &at(3)).unwrap();
+    let plan = decide(&settled, &gone, &Authorization::Complete, None, &at(3)).unwrap();
     assert_eq!(
         words(&plan.conditions)[1..],
         [
@@ -224,11 +274,12 @@ fn a_trouble_that_becomes_another_is_news_its_end_too() {
         &object(spec(None), vec![]),
         &lost(missing()),
         &Authorization::Unknown,
+        None,
         &at(1),
     );
     let troubled = object(spec(None), before.unwrap().conditions);
     let refused = lost(LostReason::Unauthorized("who?".into()));
-    let plan = decide(&troubled, &refused, &Authorization::Unknown, &at(2)).unwrap();
+    let plan = decide(&troubled, &refused, &Authorization::Unknown, None, &at(2)).unwrap();
     let reasons: Vec<_> = plan.news.iter().map(|news| news.reason).collect();
     assert_eq!(reasons, ["TargetValid", "TargetLost"]);
 }

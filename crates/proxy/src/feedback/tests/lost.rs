@@ -7,7 +7,7 @@ use pilotage_api::lost::LostPolicy;
 use super::*;
 use crate::targets::Terms;
 
-const AFTER: Duration = Duration::from_secs(60);
+const AFTER: Duration = Duration::from_mins(1);
 
 fn impatient(mut scene: Scene) -> Scene {
     if let Some(proxy) = &mut scene.proxy {
