@@ -25,5 +25,7 @@ pub const RULES: &[Rule] = &[
     Rule::cluster(&[""], &["pods"], &["list", "watch", "delete"]),
     // Our finalizer on them.
     Rule::cluster(&[GROUP], &["targets", "clustertargets"], &["patch"]),
+    // What is left of ours in a target that is this very cluster.
+    Rule::cluster(&[GROUP], &["podchaperons"], &["list"]),
     Rule::cluster(&["events.k8s.io"], &["events"], &["create", "patch"]),
 ];

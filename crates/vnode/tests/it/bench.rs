@@ -55,7 +55,8 @@ impl Bench {
     pub(crate) async fn run(&mut self) {
         let rules = pilotage_clusters::rbac::RULES
             .iter()
-            .chain(pilotage_vnode::rbac::RULES);
+            .chain(pilotage_vnode::rbac::RULES)
+            .chain(pilotage_clusters::identity::RULES);
         let client = account(&self.source, "virtual-nodes", rules).await;
         self.stop = CancellationToken::new();
         let options = Options {
