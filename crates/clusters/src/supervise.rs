@@ -121,10 +121,20 @@ impl Supervisor {
         let mut health = watch.as_ref().map(Watch::health);
 
         let mut current: Option<Credentials> = None;
+        let mut last: Option<Credentials> = None;
+        let mut objects = self.target.objects();
+        objects.mark_unchanged();
         let mut source: Option<Source> = None;
         let mut next_probe = Instant::now();
         loop {
-            match read(secret, watch.as_ref()) {
+            let mut found = read(secret, watch.as_ref());
+            // A namespace that is deleted takes the secret along before its Target, which still has to clean up there.
+            if let (Some(Err(LostReason::SecretMissing(_))), Some(last), true) =
+                (&found, &last, self.target.object().is_deleting())
+            {
+                found = Some(Ok(last.clone()));
+            }
+            match found {
                 // Not known yet; a client that exists (of an earlier spec) is of no use any more.
                 None => {
                     self.target.set_session(None);
@@ -135,7 +145,10 @@ impl Supervisor {
                 Some(Ok(credentials)) if current.as_ref() == Some(&credentials) => {}
                 Some(Ok(credentials)) => {
                     match self.open(&credentials) {
-                        Ok(opened) => source = Some(opened),
+                        Ok(opened) => {
+                            source = Some(opened);
+                            last = Some(credentials.clone());
+                        }
                         Err(reason) => {
                             source = None;
                             self.shut(reason);
@@ -153,6 +166,7 @@ impl Supervisor {
                 biased;
                 () = next(&mut feed) => {}
                 () = changed(&mut health) => {}
+                _ = objects.changed() => {}
                 delay = self.probe(source.as_ref(), next_probe) => next_probe = Instant::now() + delay,
             }
         }

@@ -1,0 +1,56 @@
+//! A namespace is deleted, in a target or in the source, while pods run there.
+
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::{Api, api::DeleteParams};
+use pilotage_testkit::{wait_for, wait_gone};
+
+use super::{LIMIT, Shop, elected, is_running, node_of};
+
+async fn delete(plane: &pilotage_testkit::ControlPlane, namespace: &str) {
+    let namespaces: Api<Namespace> = Api::all(plane.admin());
+    namespaces
+        .delete(namespace, &DeleteParams::default())
+        .await
+        .unwrap();
+    wait_gone(&namespaces, namespace, LIMIT).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_that_goes_on_either_side_takes_its_pods_and_leaves_nothing() {
+    let shop = Shop::open("gone").await;
+    shop.create(&elected("web", "100m")).await;
+    let proxy = shop.running("web").await;
+    let (target, _) = shop.delegate(&proxy).await;
+
+    // In the target: the proxy goes when its delegate has gone, and the next pod runs elsewhere.
+    delete(&shop.target(target).plane, &shop.name).await;
+    wait_gone(&shop.pods(), "web", LIMIT).await.unwrap();
+    shop.create(&elected("again", "100m")).await;
+    let gone = shop.virtual_node(target);
+    let elsewhere = |pod: &Pod| is_running(pod) && node_of(pod) != Some(&gone);
+    wait_for(&shop.pods(), "again", elsewhere, LIMIT)
+        .await
+        .unwrap();
+    let (target, delegate) = {
+        let proxy = shop.running("again").await;
+        let node = node_of(&proxy).unwrap().to_owned();
+        let target = super::TARGETS
+            .into_iter()
+            .find(|t| shop.virtual_node(t) == node);
+        let name = pilotage_api::names::chaperon(
+            &shop.name,
+            "again",
+            proxy.metadata.uid.as_deref().unwrap(),
+        );
+        (target.unwrap(), name)
+    };
+
+    // In the source: nothing holds it up, and the delegate goes.
+    delete(&shop.fleet.source.plane, &shop.name).await;
+    wait_gone(&shop.pods_in(target), &delegate, LIMIT)
+        .await
+        .unwrap();
+    wait_gone(&shop.chaperons_in(target), &delegate, LIMIT)
+        .await
+        .unwrap();
+}
