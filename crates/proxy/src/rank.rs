@@ -61,7 +61,7 @@ fn fits(free: &Resources, request: &Resources) -> i64 {
     .max(0)
 }
 
-/// Orders feasible targets: those that surely fit first, then by score, then spread by pod so that equal targets share.
+/// Orders feasible targets: silent ones last, those that surely fit first, then by score, then spread by pod so that equal targets share.
 pub fn rank(
     uid: &str,
     request: &Resources,
@@ -73,8 +73,9 @@ pub fn rank(
         .map(|(node, score)| {
             let room = rooms.get(node);
             let left = room.map_or(0, |room| room.places(request) - room.outstanding);
-            let surely_fits = left > 0 && room.is_some_and(|room| !room.silent);
-            let key = (left <= 0, -score, spread(uid, node));
+            let silent = room.is_some_and(|room| room.silent);
+            let surely_fits = left > 0 && !silent;
+            let key = (silent, left <= 0, -score, spread(uid, node));
             (
                 key,
                 Ranked {
@@ -156,6 +157,14 @@ mod tests {
             .map(|r| r.node)
             .collect();
         assert_eq!(order, ["high", "low", "full"]);
+        let mut rooms = rooms;
+        if let Some(high) = rooms.get_mut("high") {
+            high.silent = true;
+        }
+        let ranked = rank("u", &request, &feasible, &rooms);
+        let order: Vec<_> = ranked.iter().map(|r| r.node.as_str()).collect();
+        assert_eq!(order, ["low", "full", "high"]);
+        assert!(ranked[0].surely_fits, "so that one question is enough");
 
         let equal = vec![("a".to_owned(), 10), ("b".to_owned(), 10)];
         let first: Vec<_> = (0..100)

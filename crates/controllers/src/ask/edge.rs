@@ -248,6 +248,10 @@ impl Edge {
         let now = self.started.elapsed();
         match event {
             FleetEvent::Reach(node, reach) => {
+                if reach == Reach::Reachable {
+                    // What it didn't answer before says nothing now.
+                    self.places.set_silent(&node, false);
+                }
                 self.book.set_reach(&node, reach, now);
                 self.mark_all();
             }
