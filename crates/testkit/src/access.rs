@@ -110,6 +110,11 @@ impl Access {
         }
     }
 
+    /// Whether one shows a client certificate.
+    pub fn is_by_certificate(&self) -> bool {
+        matches!(self.credential, Credential::Certificate(_))
+    }
+
     /// `https://…`
     pub fn server(&self) -> &str {
         &self.server

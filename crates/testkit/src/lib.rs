@@ -32,17 +32,19 @@
 //!
 //! - **Sharing**: tests of one binary share planes with [`shared::plane`] and take a [`TestNamespace`] each. A test
 //!   that breaks a plane or needs cluster-scoped objects starts its own.
-//! - **Faults**: [`ControlPlane::kill`], [`ControlPlane::signal`] and [`ControlPlane::restart`] for each [`Part`]. A
-//!   proxy in front of an API server fits in with [`Access::via`].
+//! - **Faults**: [`ControlPlane::kill`], [`ControlPlane::signal`] and [`ControlPlane::restart`] for each [`Part`], the
+//!   same for a [`PilotageProcess`], and a [`FaultProxy`] in front of an API server for everything between the two.
 //! - **No process outlives the run**, even if the test process is killed with SIGKILL: see [`supervisor`].
-//! - **Waiting** is done on watches ([`wait`], [`record`]); only the first answer of a process that was just started is
-//!   polled for ([`ready`]).
+//! - **Waiting** is done on watches ([`wait`], [`record`], and [`history`] where API servers themselves are broken);
+//!   only the first answer of a process that was just started is polled for ([`ready`]).
 
 pub mod access;
 pub mod apply;
 pub mod build;
 pub mod cli;
 mod dirs;
+pub mod fault;
+pub mod history;
 pub mod namespace;
 pub mod pilotage;
 pub mod plane;
@@ -60,6 +62,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use access::Access;
 pub use dirs::{RunDir, runs, workspace_root};
+pub use fault::FaultProxy;
+pub use history::History;
 pub use namespace::TestNamespace;
 pub use pilotage::PilotageProcess;
 pub use plane::{Builder, ControlPlane, Part, audit};

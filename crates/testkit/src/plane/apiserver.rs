@@ -18,6 +18,8 @@ pub(super) struct Options {
     pub(super) unlimited: bool,
     /// Keep an audit log.
     pub(super) audit: Option<audit::Policy>,
+    /// Store objects as text that others can read.
+    pub(super) json_storage: bool,
     /// Further flags.
     pub(super) args: Vec<String>,
 }
@@ -160,6 +162,9 @@ pub(super) fn spec(
             "--max-requests-inflight=3000",
             "--max-mutating-requests-inflight=2000",
         ]);
+    }
+    if options.json_storage {
+        spec = spec.arg("--storage-media-type=application/json");
     }
     if options.audit.is_some() {
         spec = spec

@@ -121,6 +121,12 @@ impl Builder {
         self
     }
 
+    /// Objects are stored as JSON, so that [`ControlPlane::history`] can read them from etcd.
+    pub fn history(mut self) -> Self {
+        self.api_server.json_storage = true;
+        self
+    }
+
     /// Further flags of the API server.
     pub fn api_server_args(mut self, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.api_server
@@ -247,6 +253,7 @@ impl Builder {
             directory,
             tools,
             audits: self.api_server.audit.is_some(),
+            store: self.api_server.json_storage.then_some(etcd_client),
             started,
         })
     }

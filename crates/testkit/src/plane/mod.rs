@@ -12,6 +12,7 @@ pub mod kwok;
 mod nodes;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ use crate::access::{self, Access};
 use crate::apply;
 use crate::cli;
 use crate::dirs::RunDir;
+use crate::history::{self, History};
 use crate::namespace::TestNamespace;
 use crate::ports::Port;
 use crate::process::{self, Process};
@@ -91,6 +93,9 @@ pub enum Error {
     /// No audit log, or none to read.
     #[error(transparent)]
     Audit(#[from] audit::Error),
+    /// No history.
+    #[error(transparent)]
+    History(#[from] history::Error),
 }
 
 impl Error {
@@ -156,6 +161,8 @@ pub struct ControlPlane {
     directory: PathBuf,
     tools: Tools,
     audits: bool,
+    /// Where etcd listens, if what it stores can be read.
+    store: Option<SocketAddr>,
     started: StartTimes,
 }
 
@@ -265,6 +272,14 @@ impl ControlPlane {
         } else {
             Err(audit::Error::Off.into())
         }
+    }
+
+    /// Records every version of the objects below these prefixes (such as `pods/` or `pods/default/`) from now on, as
+    /// the data store has them: no fault of the API server leaves a gap.
+    pub async fn history(&self, prefixes: &[&str]) -> Result<History, Error> {
+        let store = self.store.ok_or(history::Error::Off)?;
+        let prefixes: Vec<String> = prefixes.iter().map(ToString::to_string).collect();
+        Ok(History::start(store, &prefixes).await?)
     }
 
     /// Applies YAML text as administrator; objects without namespace go to `default`.
