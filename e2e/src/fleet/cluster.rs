@@ -1,4 +1,5 @@
 //! One cluster with Pilotage in it: which processes there are, as whom they run, and what a source shows of a target.
+//! What differs from fleet to fleet is in `settings`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,15 +8,16 @@ use std::time::Duration;
 use futures::future::{join_all, try_join_all};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
-use pilotage_api::{Target, keys, names};
+use pilotage_api::{Target, TargetStatus, keys, names};
 use pilotage_testkit::pilotage::{ADMIN_PORT, apply_output, binary};
-use pilotage_testkit::{ControlPlane, PilotageProcess, wait_for};
+use pilotage_testkit::{ControlPlane, FaultProxy, PilotageProcess, wait_for};
 
 use super::LIMIT;
 use super::error::Error;
+use super::settings::{Layout, Settings};
 
 /// Namespace where Pilotage runs, and the account if it is one process.
-const HOME: &str = "pilotage";
+pub(super) const HOME: &str = "pilotage";
 /// How long a process may take to end.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -38,15 +40,6 @@ impl Side {
     }
 }
 
-/// Into how many processes the parts are put.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Layout {
-    /// One, with the roles of all parts.
-    OneProcess,
-    /// One a part, each under its own roles.
-    ProcessAPart,
-}
-
 /// A cluster with Pilotage in it.
 #[derive(Debug)]
 pub struct Cluster {
@@ -54,19 +47,26 @@ pub struct Cluster {
     pub plane: ControlPlane,
     /// Processes by command: `all`, or the names of the parts.
     pub processes: BTreeMap<&'static str, PilotageProcess>,
+    /// Second replicas, by command, if the fleet has such.
+    pub standbys: BTreeMap<&'static str, PilotageProcess>,
+    /// By host name of a process: the line between it and its own API server, if the fleet has faults.
+    pub lines: BTreeMap<String, FaultProxy>,
+    /// The line by which sources come in, if the fleet has faults.
+    pub door: Option<FaultProxy>,
     side: Side,
-    layout: Layout,
-    extra: Vec<String>,
+    settings: Settings,
 }
 
 impl Cluster {
-    pub(super) fn new(plane: ControlPlane, side: Side, layout: Layout, extra: Vec<String>) -> Self {
+    pub(super) fn new(plane: ControlPlane, side: Side, settings: Settings) -> Self {
         Self {
             plane,
             processes: BTreeMap::new(),
+            standbys: BTreeMap::new(),
+            lines: BTreeMap::new(),
+            door: None,
             side,
-            layout,
-            extra,
+            settings,
         }
     }
 
@@ -81,16 +81,41 @@ impl Cluster {
             .named_namespace(HOME, BTreeMap::new())
             .await?
             .keep();
-        let commands: &[&'static str] = match self.layout {
+        let commands: &[&'static str] = match self.settings.layout {
             Layout::OneProcess => &["all"],
             Layout::ProcessAPart => self.side.parts(),
         };
-        let started = try_join_all(commands.iter().map(|command| self.start(command))).await?;
-        self.processes = started.into_iter().collect();
+        if self.settings.faults {
+            self.door = Some(FaultProxy::start(&self.plane).await?);
+        }
+        let mut started =
+            try_join_all(commands.iter().map(|command| self.start(command, 1))).await?;
+        // Not at once with the first: both apply the same roles.
+        let second = commands
+            .iter()
+            .filter(|command| self.settings.standbys.contains(*command))
+            .map(|command| self.start(command, 2));
+        started.extend(try_join_all(second).await?);
+        for Started {
+            command,
+            replica,
+            process,
+            line,
+        } in started
+        {
+            self.lines
+                .extend(line.map(|line| (host_name(command, replica), line)));
+            let replicas = if replica == 1 {
+                &mut self.processes
+            } else {
+                &mut self.standbys
+            };
+            replicas.insert(command, process);
+        }
         Ok(())
     }
 
-    async fn start(&self, command: &'static str) -> Result<(&'static str, PilotageProcess), Error> {
+    async fn start(&self, command: &'static str, replica: u32) -> Result<Started, Error> {
         let pilotage = binary()?;
         let account = if command == "all" { HOME } else { command };
         let mut rbac = vec![
@@ -101,23 +126,35 @@ impl Cluster {
             rbac.push(format!("--component={command}"));
         }
         apply_output(&self.plane, &pilotage, rbac).await?;
-        let kubeconfig = self
-            .plane
-            .kubeconfig_file_for_service_account(HOME, account)
-            .await?;
-        let process = PilotageProcess::builder(&format!("{}-{command}", self.name()))
+        let mut access = self.plane.service_account_access(HOME, account).await?;
+        let mut line = None;
+        if self.settings.faults {
+            let proxy = FaultProxy::start(&self.plane).await?;
+            access = proxy.access(&access)?;
+            line = Some(proxy);
+        }
+        let host = host_name(command, replica);
+        let kubeconfig = self.plane.directory().join(format!("{host}.kubeconfig"));
+        access.write(&kubeconfig)?;
+        let process = PilotageProcess::builder(&format!("{}-{host}", self.name()))
             .binary(pilotage)
+            // As in a pod, whose name it is; holders of Leases are called by it.
+            .env("HOSTNAME", host)
             .args([command, "--log-format=text"])
             .args(["--admin-addr", &format!("127.0.0.1:{ADMIN_PORT}")])
             .args(["--kubeconfig", &kubeconfig.display().to_string()])
             .args(self.flags(command))
-            .args(&self.extra)
             .start()
             .await?;
-        Ok((command, process))
+        Ok(Started {
+            command,
+            replica,
+            process,
+            line,
+        })
     }
 
-    /// What its place asks for: processes beside the cluster, and not in it.
+    /// What its place asks for: processes beside the cluster, and not in it. And what the fleet asks for.
     fn flags(&self, command: &str) -> Vec<String> {
         let mut flags = Vec::new();
         if matches!(command, "all" | "webhook") {
@@ -126,29 +163,31 @@ impl Cluster {
             flags.push("--webhook-url=https://127.0.0.1:0".to_owned());
         }
         if command != "webhook" {
-            // A machine that is busy with tests is no reason to give up a Lease: nobody would start the process again.
-            flags.push("--lease-duration=90s".to_owned());
-            flags.push("--renew-deadline=80s".to_owned());
+            flags.extend(self.settings.lease.flags());
         }
         if matches!(command, "all" | "proxy-scheduler") {
             flags.push(format!("--cluster-name={}", self.name()));
         }
+        flags.extend(self.settings.flags_of(command));
         flags
     }
 
     /// Log files and directories of everything that runs here.
     pub fn logs(&self) -> Vec<PathBuf> {
-        let own = self
-            .processes
-            .values()
-            .map(|process| process.log().to_owned());
+        let own = self.all_processes();
+        let own = own.map(|(_, process)| process.log().to_owned());
         own.chain([self.plane.directory().to_owned()]).collect()
+    }
+
+    /// Every process of Pilotage here, with its command; the first replicas first.
+    pub fn all_processes(&self) -> impl Iterator<Item = (&'static str, &PilotageProcess)> {
+        let all = self.processes.iter().chain(&self.standbys);
+        all.map(|(command, process)| (*command, process))
     }
 
     /// For each process of Pilotage here, what completes when it ends by itself.
     pub(super) fn ends(&self) -> impl Iterator<Item = impl Future<Output = Error> + Send> {
-        self.processes
-            .iter()
+        self.all_processes()
             .map(move |(command, process)| async move {
                 process.process().wait().await;
                 let process_name = format!("pilotage {command} of {}", self.name());
@@ -162,17 +201,8 @@ impl Cluster {
     /// In a source: waits until a Target is connected and its virtual node is ready.
     pub async fn connected(&self, target: &str, namespace: &str) -> Result<(), Error> {
         let targets: Api<Target> = Api::namespaced(self.plane.admin(), namespace);
-        let is_connected = |target: &Target| {
-            let conditions = target
-                .status
-                .as_ref()
-                .map(|status| status.conditions.as_slice());
-            conditions.is_some_and(|all| {
-                all.iter()
-                    .any(|c| c.type_ == "Connected" && c.status == "True")
-            })
-        };
-        wait_for(&targets, target, is_connected, LIMIT)
+        let connected = |target: &Target| is_connected(target.status.as_ref());
+        wait_for(&targets, target, connected, LIMIT)
             .await
             .map_err(Error::wait(&format!(
                 "the source is not connected to {target}"
@@ -193,13 +223,37 @@ impl Cluster {
 
     /// Stops everything here, Pilotage first.
     pub async fn stop(self) {
-        join_all(self.processes.values().map(|process| process.stop(GRACE))).await;
+        join_all(self.all_processes().map(|(_, process)| process.stop(GRACE))).await;
+        let lines = self.lines.into_values().chain(self.door);
+        join_all(lines.map(FaultProxy::stop)).await;
         self.plane.stop().await;
     }
 }
 
+/// A process that was started, with its line if it has one of its own.
+struct Started {
+    command: &'static str,
+    replica: u32,
+    process: PilotageProcess,
+    line: Option<FaultProxy>,
+}
+
+/// As the pod would be called.
+fn host_name(command: &str, replica: u32) -> String {
+    format!("{command}-{replica}")
+}
+
+/// Whether a Target or `ClusterTarget` says that its cluster answers.
+pub(super) fn is_connected(status: Option<&TargetStatus>) -> bool {
+    let conditions = status.map(|status| status.conditions.as_slice());
+    conditions.is_some_and(|all| {
+        all.iter()
+            .any(|c| c.type_ == "Connected" && c.status == "True")
+    })
+}
+
 /// Ready, and without the taint that new nodes get.
-fn is_usable(node: &Node) -> bool {
+pub(super) fn is_usable(node: &Node) -> bool {
     let conditions = node
         .status
         .as_ref()

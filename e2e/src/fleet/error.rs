@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pilotage_testkit::{WaitError, access, apply, pilotage, plane};
+use pilotage_testkit::{WaitError, access, apply, fault, pilotage, plane};
 
 /// Why clusters can't be started or connected, or something did not happen in them.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +19,9 @@ pub enum Error {
     /// No kubeconfig for somebody.
     #[error(transparent)]
     Access(#[from] access::Error),
+    /// No fault proxy.
+    #[error(transparent)]
+    Fault(#[from] fault::Error),
     /// Something did not happen.
     #[error("{what}")]
     Wait {

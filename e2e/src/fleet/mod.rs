@@ -3,6 +3,8 @@
 
 mod cluster;
 mod error;
+mod everywhere;
+mod settings;
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,8 +19,11 @@ use pilotage_api::keys;
 use pilotage_testkit::{ControlPlane, plane, wait_for, workspace_root};
 use serde_json::{Value, json};
 
-pub use self::cluster::{Cluster, Layout, Side};
+pub use self::cluster::{Cluster, Side};
 pub use self::error::Error;
+pub use self::settings::{Layout, LeaseTimes};
+
+use self::settings::Settings;
 
 /// The service account that each target has for the source.
 pub const SOURCE_ACCOUNT: &str = "source";
@@ -31,8 +36,7 @@ const LIMIT: Duration = Duration::from_mins(1);
 pub struct Spec {
     source: plane::Builder,
     targets: Vec<plane::Builder>,
-    layout: Layout,
-    extra: Vec<String>,
+    settings: Settings,
 }
 
 /// All clusters of a test or of the demo.
@@ -50,14 +54,13 @@ impl Spec {
         Self {
             source: ControlPlane::builder("source").controller_manager(),
             targets: Vec::new(),
-            layout: Layout::ProcessAPart,
-            extra: Vec::new(),
+            settings: Settings::new(Layout::ProcessAPart),
         }
     }
 
     /// All parts of a cluster in one process.
     pub fn one_process(mut self) -> Self {
-        self.layout = Layout::OneProcess;
+        self.settings.layout = Layout::OneProcess;
         self
     }
 
@@ -80,7 +83,32 @@ impl Spec {
 
     /// A flag for every process of Pilotage.
     pub fn flag(mut self, flag: &str) -> Self {
-        self.extra.push(flag.to_owned());
+        self.settings.add_flag(None, flag);
+        self
+    }
+
+    /// A flag for the processes of one part.
+    pub fn part_flag(mut self, part: &'static str, flag: &str) -> Self {
+        self.settings.add_flag(Some(part), flag);
+        self
+    }
+
+    /// Other times of leader election than those of tests in which no leader fails.
+    pub fn lease(mut self, times: LeaseTimes) -> Self {
+        self.settings.lease = times;
+        self
+    }
+
+    /// A second replica of this part, which stands by, in each cluster that has it.
+    pub fn standby(mut self, part: &'static str) -> Self {
+        self.settings.standbys.push(part);
+        self
+    }
+
+    /// Every process of Pilotage reaches its own API server, and the source each target, through a fault proxy of its
+    /// own: [`Cluster::lines`] and [`Cluster::door`].
+    pub fn faults(mut self) -> Self {
+        self.settings.faults = true;
         self
     }
 
@@ -89,12 +117,11 @@ impl Spec {
         let Self {
             source,
             targets,
-            layout,
-            extra,
+            settings,
         } = self;
         let targets = try_join_all(targets.into_iter().map(plane::Builder::start));
         let (source, targets) = tokio::try_join!(source.start(), targets)?;
-        let cluster = |plane, side| Cluster::new(plane, side, layout, extra.clone());
+        let cluster = |plane, side| Cluster::new(plane, side, settings.clone());
         Ok(Fleet {
             source: cluster(source, Side::Source),
             targets: targets
@@ -116,8 +143,7 @@ pub async fn lone(plane: plane::Builder, side: Side) -> Result<Cluster, Error> {
     Ok(Cluster::new(
         plane.start().await?,
         side,
-        Layout::ProcessAPart,
-        Vec::new(),
+        Settings::new(Layout::ProcessAPart),
     ))
 }
 
@@ -232,10 +258,19 @@ impl Cluster {
         wait_for(&accounts, account, |_| true, LIMIT)
             .await
             .map_err(Error::wait(&failure))?;
-        Ok(self
+        self.account_kubeconfig(account, namespace).await
+    }
+
+    /// The kubeconfig of an account, as it is given to sources.
+    async fn account_kubeconfig(&self, account: &str, namespace: &str) -> Result<String, Error> {
+        let mut access = self
             .plane
-            .kubeconfig_for_service_account(namespace, account)
-            .await?)
+            .service_account_access(namespace, account)
+            .await?;
+        if let Some(door) = &self.door {
+            access = door.access(&access)?;
+        }
+        Ok(access.kubeconfig_yaml())
     }
 }
 

@@ -1,0 +1,98 @@
+//! What differs from fleet to fleet: how Pilotage is laid out, how long its Leases last, and whether it can be cut off.
+
+use std::time::Duration;
+
+/// Into how many processes the parts are put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// One, with the roles of all parts.
+    OneProcess,
+    /// One a part, each under its own roles.
+    ProcessAPart,
+}
+
+/// Times of leader election; see `pilotage controllers --help`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeaseTimes {
+    /// How long the others wait; whole seconds.
+    pub duration: Duration,
+    /// How long a leader that can't renew goes on; shorter.
+    pub renew_deadline: Duration,
+    /// How often it renews; shorter still.
+    pub retry_period: Duration,
+}
+
+impl LeaseTimes {
+    /// A machine that is busy with tests is no reason to give up a Lease: nobody would start the process again.
+    const PATIENT: Self = Self {
+        duration: Duration::from_secs(90),
+        renew_deadline: Duration::from_secs(80),
+        retry_period: Duration::from_secs(2),
+    };
+
+    pub(super) fn flags(self) -> [String; 3] {
+        let flag = |name: &str, time: Duration| format!("--{name}={}ms", time.as_millis());
+        [
+            flag("lease-duration", self.duration),
+            flag("renew-deadline", self.renew_deadline),
+            flag("retry-period", self.retry_period),
+        ]
+    }
+}
+
+/// What the clusters of a fleet have in common.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    pub(super) layout: Layout,
+    pub(super) lease: LeaseTimes,
+    /// Commands that have a second replica.
+    pub(super) standbys: Vec<&'static str>,
+    /// Whether everybody reaches API servers through fault proxies.
+    pub(super) faults: bool,
+    /// Flags, each with the command that it is for, or for every one.
+    flags: Vec<(Option<&'static str>, String)>,
+}
+
+impl Settings {
+    pub(super) fn new(layout: Layout) -> Self {
+        Self {
+            layout,
+            lease: LeaseTimes::PATIENT,
+            standbys: Vec::new(),
+            faults: false,
+            flags: Vec::new(),
+        }
+    }
+
+    pub(super) fn add_flag(&mut self, command: Option<&'static str>, flag: &str) {
+        self.flags.push((command, flag.to_owned()));
+    }
+
+    pub(super) fn flags_of(&self, command: &str) -> impl Iterator<Item = String> {
+        let fitting = self
+            .flags
+            .iter()
+            .filter(move |(of, _)| of.is_none_or(|of| of == command));
+        fitting.map(|(_, flag)| flag.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_go_to_whom_they_are_for() {
+        let mut settings = Settings::new(Layout::ProcessAPart);
+        settings.add_flag(None, "--log-level=debug");
+        settings.add_flag(Some("controllers"), "--target-probe-period=1s");
+        let of = |command| settings.flags_of(command).collect::<Vec<_>>();
+        assert_eq!(of("webhook"), ["--log-level=debug"]);
+        assert_eq!(
+            of("controllers"),
+            ["--log-level=debug", "--target-probe-period=1s"]
+        );
+        let lease = LeaseTimes::PATIENT.flags();
+        assert_eq!(lease[0], "--lease-duration=90000ms");
+    }
+}
