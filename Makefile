@@ -8,6 +8,8 @@ SHELL := bash
 CARGO ?= cargo
 # Programs of the debug profile: demo and tests share it, so that everything is built once.
 BIN := $(or $(CARGO_TARGET_DIR),target)/debug
+# Only for measuring.
+RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 # Always the whole workspace: another selection of packages would choose other features, and build everything twice.
 ALL := --workspace --locked
 
@@ -16,7 +18,7 @@ include e2e/tools/tools.mk
 .PHONY: help
 help: ## Show this list
 	@echo 'make TARGET, where TARGET is one of:'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST) | sort
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST) | sort
 
 .PHONY: demo
 demo: tools-clusters ## Show the main job on three local clusters (KEEP=1 leaves them running)
@@ -47,9 +49,10 @@ unit: tools
 doc: ## Build the documentation of the crates; a warning fails
 	@RUSTDOCFLAGS='-D warnings' $(CARGO) doc $(ALL) --no-deps --quiet
 
-.PHONY: bench
-bench: tools-clusters ## Count what a pod costs: API requests by cluster, verb and resource
-	@$(CARGO) test $(ALL) --test it -- scenario::hundred_pods --nocapture
+.PHONY: bench-multi
+bench-multi: tools-clusters ## Measure times, requests, CPU and memory of pods, beside kube-scheduler (ARGS=--list)
+	@$(CARGO) build $(ALL) --release --bins
+	@$(RELEASE)/bench $(ARGS)
 
 .PHONY: crds
 crds: ## Write crds/*.yaml from the types in crates/api

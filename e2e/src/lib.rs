@@ -1,4 +1,5 @@
 //! Scenarios on real control planes, the demo, and checks of the workspace itself.
 
+pub mod bench;
 pub mod demo;
 pub mod fleet;

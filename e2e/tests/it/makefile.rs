@@ -6,7 +6,15 @@ use std::process::Command;
 use crate::workspace::root;
 
 const TARGETS: &[&str] = &[
-    "bench", "crds", "demo", "doc", "fmt", "help", "lint", "test", "tools",
+    "bench-multi",
+    "crds",
+    "demo",
+    "doc",
+    "fmt",
+    "help",
+    "lint",
+    "test",
+    "tools",
 ];
 
 #[test]

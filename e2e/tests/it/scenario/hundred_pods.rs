@@ -113,7 +113,6 @@ async fn a_hundred_pods_run_once_each_where_their_virtual_node_says() {
         .await
         .unwrap();
     }
-    report_requests(&shop).await;
 }
 
 fn chaperon_name(proxy: &Pod) -> String {
@@ -123,23 +122,4 @@ fn chaperon_name(proxy: &Pod) -> String {
         meta.name.as_deref().unwrap(),
         meta.uid.as_deref().unwrap(),
     )
-}
-
-/// Prints what the pods cost, by cluster, user, verb and resource.
-async fn report_requests(shop: &Shop) {
-    for cluster in shop.fleet.all() {
-        let mut table: BTreeMap<(String, String), usize> = BTreeMap::new();
-        for entry in cluster.plane.audit().unwrap().entries().await.unwrap() {
-            let ours = entry.user.contains(":pilotage:") || entry.user.contains(":source");
-            if entry.namespace == shop.name && ours {
-                *table
-                    .entry((entry.verb.clone(), entry.full_resource()))
-                    .or_default() += 1;
-            }
-        }
-        println!("requests in {} for {PODS} pods:", cluster.name());
-        for ((verb, resource), count) in table {
-            println!("  {verb:8} {resource:28} {count}");
-        }
-    }
 }

@@ -1,0 +1,72 @@
+//! Creates the pods of a measurement at its pace. It knows nothing of what becomes of them.
+
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::PostParams;
+use pilotage_testkit::build;
+use tokio::sync::watch;
+
+use super::error::Error;
+use super::runs::Pace;
+
+/// What each pod asks for; what it gets is the same in all runs.
+pub(super) const REQUESTS: [(&str, &str); 2] = [("cpu", "250m"), ("memory", "128Mi")];
+
+/// When a pod's POST was sent and answered.
+#[derive(Debug, Clone)]
+pub(super) struct Sent {
+    pub(super) name: String,
+    pub(super) at: Instant,
+    pub(super) answered: Instant,
+}
+
+/// Names of the pods of a measurement.
+pub(super) fn names(prefix: &str, count: usize) -> Vec<String> {
+    (0..count)
+        .map(|index| format!("{prefix}-{index:04}"))
+        .collect()
+}
+
+/// Creates pods of these names, elected or not, and tells how many were sent.
+pub(super) async fn create(
+    api: &Api<Pod>,
+    names: &[String],
+    elect: bool,
+    pace: Pace,
+    progress: &watch::Sender<usize>,
+) -> Result<Vec<Sent>, Error> {
+    let began = tokio::time::Instant::now();
+    let (at_once, period) = match pace {
+        Pace::Burst(at_once) => (at_once, Duration::ZERO),
+        Pace::Every(period) => (names.len().max(1), period),
+    };
+    stream::iter(names.iter().zip(0_u32..))
+        .map(|(name, index)| async move {
+            let pod = pod(name, elect);
+            tokio::time::sleep_until(began + period * index).await;
+            let at = Instant::now();
+            progress.send_modify(|sent| *sent += 1);
+            api.create(&PostParams::default(), &pod)
+                .await
+                .map_err(Error::request("can't create a pod"))?;
+            Ok(Sent {
+                name: name.clone(),
+                at,
+                answered: Instant::now(),
+            })
+        })
+        .buffer_unordered(at_once)
+        .try_collect()
+        .await
+}
+
+fn pod(name: &str, elect: bool) -> Pod {
+    let mut pod = build::pod(name);
+    for (resource, quantity) in REQUESTS {
+        pod = pod.request(resource, quantity);
+    }
+    if elect { pod.elect() } else { pod }.build()
+}

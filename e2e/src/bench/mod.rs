@@ -1,0 +1,143 @@
+//! `make bench-multi`: what a pod costs and how long it takes, on real control planes, beside the stock kube-scheduler.
+//!
+//! Times, CPU and memory come from runs in which nothing is recorded that costs the measured processes anything: requests
+//! are counted by the API servers' own metrics. Who sent them is told by runs of their own with audit logs, whose times are
+//! not quoted. Ratios are made only within one invocation.
+
+pub mod actors;
+mod error;
+pub mod figures;
+mod freeze;
+mod load;
+mod measure;
+pub mod proc;
+pub mod quantiles;
+pub mod report;
+pub mod requests;
+pub mod runs;
+pub mod settings;
+mod subject;
+pub mod table;
+pub mod timeline;
+pub mod usage;
+mod watch;
+
+use std::fs;
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+
+pub use self::error::Error;
+use self::figures::{Report, RunReport};
+use self::measure::Bench;
+use self::runs::Run;
+use self::settings::Settings;
+use self::subject::Subject;
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Names of runs; all if empty.
+    pub only: Vec<String>,
+    /// Pods of each measurement.
+    pub pods: usize,
+    /// Where the figures go as JSON.
+    pub json: Option<PathBuf>,
+}
+
+/// Measures, and prints the figures. A run that fails doesn't stop the others.
+pub async fn run(options: &Options) -> Result<(), Error> {
+    let runs = runs::select(&options.only).map_err(Error::NoSuchRun)?;
+    let mut report = Report {
+        began: Timestamp::now().to_string(),
+        pods: options.pods,
+        settings: Settings::of_machine()?,
+        runs: Vec::new(),
+    };
+    for run in runs {
+        eprintln!("{}: {}", run.name, run.what);
+        let done = tokio::select! {
+            done = one(run, options.pods, &mut report.settings) => done,
+            interrupted = interruption() => return Err(interrupted),
+        };
+        if let Some(error) = &done.error {
+            eprintln!("  failed: {error}");
+        }
+        report.runs.push(done);
+    }
+    println!("{}\n\n{}", report.settings.text(), report::text(&report));
+    if let Some(path) = &options.json {
+        let write = serde_json::to_vec_pretty(&report)
+            .map_err(std::io::Error::from)
+            .and_then(|json| fs::write(path, json));
+        write.map_err(|source| Error::Write {
+            path: path.clone(),
+            source,
+        })?;
+    }
+    match report.runs.iter().filter(|run| run.error.is_some()).count() {
+        0 => Ok(()),
+        failed => Err(Error::Runs(failed)),
+    }
+}
+
+async fn interruption() -> Error {
+    match tokio::signal::ctrl_c().await {
+        Ok(()) => Error::Interrupted,
+        Err(error) => Error::Signal(error),
+    }
+}
+
+/// One run; its figures as far as it came.
+async fn one(run: &Run, pods: usize, settings: &mut Settings) -> RunReport {
+    let mut report = RunReport {
+        name: run.name,
+        what: run.what,
+        audited: run.audited,
+        idle_cores: 0.0,
+        idle_by_group: std::collections::BTreeMap::new(),
+        loads: Vec::new(),
+        error: None,
+    };
+    let subject = match Subject::start(run).await {
+        Ok(subject) => subject,
+        Err(error) => {
+            report.error = Some(error.explain());
+            return report;
+        }
+    };
+    for plane in subject.planes() {
+        settings.add(plane);
+    }
+    if let Err(error) = measure(run, &subject, pods, &mut report).await {
+        report.error = Some(format!("{}; logs: {:?}", error.explain(), subject.logs()));
+    }
+    subject.stop().await;
+    report
+}
+
+async fn measure(
+    run: &Run,
+    subject: &Subject,
+    pods: usize,
+    report: &mut RunReport,
+) -> Result<(), Error> {
+    let mut bench = Bench::new(subject, run.audited).await?;
+    report.idle_cores = bench.idle.total();
+    report.idle_by_group = bench.idle.by_group(&bench.programs);
+    for (index, load) in run.loads.iter().enumerate() {
+        let frozen = if load.frozen {
+            ", one target frozen"
+        } else {
+            ""
+        };
+        eprintln!("  {pods} pods, {}{frozen}", load.pace);
+        let figures = bench.measure(load, &format!("m{index}"), pods).await?;
+        eprintln!(
+            "    bound after {:.1} s, p50 {:.0} ms, p99 {:.0} ms",
+            figures.seconds.bound, figures.bound.p50_ms, figures.bound.p99_ms
+        );
+        report.loads.push(figures);
+    }
+    Ok(())
+}
