@@ -87,7 +87,7 @@ mod tests {
         let text = "42 (a) b (c) S 7 42 42 0 -1 4194560 1 2 3 4 150 50 20 5 20 0 9 0 1 2 3";
         let want = Stat {
             parent: 7,
-            own: Duration::from_millis(2_000),
+            own: Duration::from_secs(2),
             cpu: Duration::from_millis(2_250),
         };
         assert_eq!(stat(text), Some(want));

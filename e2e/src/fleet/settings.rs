@@ -72,7 +72,7 @@ impl Settings {
         let fitting = self
             .flags
             .iter()
-            .filter(move |(of, _)| of.is_none_or(|of| of == command));
+            .filter(move |(of, _)| of.is_none_or(|of| of == command || command == "all"));
         fitting.map(|(_, flag)| flag.clone())
     }
 }
