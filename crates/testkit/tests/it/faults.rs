@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{PostParams, WatchEvent, WatchParams};
 use kube::core::Status;
 use kube::{Api, Client, ResourceExt};
+use pilotage_testkit::Change::{Added, Deleted};
 use pilotage_testkit::fault::{Calls, Error, FaultProxy, Mode, Times, Verb};
 use pilotage_testkit::{ControlPlane, Part, Recorder, TestNamespace, shared, wait_count, wait_for};
 use tokio::net::TcpStream;
@@ -486,7 +487,6 @@ async fn clients_notice_that_the_api_server_dies_and_history_has_no_gap() {
         .await
         .unwrap();
     history.settle().await.unwrap();
-    use pilotage_testkit::Change::{Added, Deleted};
     let seen: Vec<_> = history
         .versions()
         .unwrap()
