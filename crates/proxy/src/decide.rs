@@ -187,6 +187,7 @@ fn adopt(observed: &Observed<'_>) -> Option<Plan> {
 /// One candidate, made after the choice: every suitable target may be chosen unasked.
 fn unreserved(observed: &Observed<'_>) -> Plan {
     let mut answers = BTreeMap::new();
+    let mut retry_at = None::<Monotonic>;
     for ranked in observed.ranking {
         let chaperon = observed.chaperons.iter().find(|c| c.node == ranked.node);
         let answer = match chaperon.map(|c| &c.class) {
@@ -194,8 +195,11 @@ fn unreserved(observed: &Observed<'_>) -> Plan {
             _ if observed.targets.is_leaving(&ranked.node) => Answer::Refused(LEAVING.to_owned()),
             Some(Class::Refused(reason)) => Answer::Refused(reason.clone()),
             Some(Class::Ending) => Answer::Waiting,
-            _ => match observed.memory.ask_refusal(&ranked.node) {
-                Some(reason) => Answer::Refused(reason.to_owned()),
+            _ => match refused_until(observed, &ranked.node) {
+                Some((reason, at)) => {
+                    retry_at = Some(retry_at.map_or(at, |other| other.min(at)));
+                    Answer::Refused(reason.to_owned())
+                }
                 None => Answer::Unasked,
             },
         };
@@ -204,7 +208,20 @@ fn unreserved(observed: &Observed<'_>) -> Plan {
     Plan {
         gate: Gate::Open,
         answers,
+        wake_at: retry_at,
         ..Plan::closed(Note::Settled)
+    }
+}
+
+/// Why asking this target failed, and until when it isn't asked again.
+fn refused_until<'a>(observed: &Observed<'a>, node: &str) -> Option<(&'a str, Monotonic)> {
+    let reason = observed.memory.ask_refusal(node)?;
+    let ask = Action::Ask {
+        node: node.to_owned(),
+    };
+    match observed.memory.may_send(&ask, observed.now) {
+        Readiness::At(at) => Some((reason, at)),
+        Readiness::Now | Readiness::UnderWay => None,
     }
 }
 
@@ -223,7 +240,7 @@ fn choose(observed: &Observed<'_>, current: Option<&Record>, node: &str) -> Plan
         Some(Class::PlainReserved) => None,
         Some(Class::Asked) if observed.proxy.no_reservation => Some(1),
         None if observed.proxy.no_reservation => {
-            if let Some(reason) = observed.memory.ask_refusal(node) {
+            if let Some((reason, _)) = refused_until(observed, node) {
                 return failed_choice(plan, reason);
             }
             plan.actions.push(Action::Ask {
@@ -265,8 +282,11 @@ fn recorded(observed: &Observed<'_>, record: &Record) -> Plan {
             && !evidence.confirmed_gone
             && !evidence.given_up;
         if !reserved_anew {
-            // A choice that a cycle is waiting for was for the dead record: it must choose again.
-            if observed.choice == Some(record.node.as_str()) {
+            // The choice that made the dead record has to be made again. One that was made since then is for another
+            // chaperon, maybe in the same target.
+            if observed.choice == Some(record.node.as_str())
+                && !observed.memory.was_told_of(&record.chaperon_uid)
+            {
                 let plan = Plan::closed(Note::Unseen);
                 return failed_choice(plan, "the target took its answer back");
             }

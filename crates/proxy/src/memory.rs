@@ -9,7 +9,7 @@ use pilotage_api::record::Record;
 
 use crate::{
     gone::Gone,
-    plan::{Action, ActionKey, Gate, Note, Plan},
+    plan::{Action, ActionKey, ChoiceFate, Gate, Note, Plan},
     requests::{Outcome, Readiness, Requests},
     settings::Settings,
     view::Monotonic,
@@ -34,6 +34,8 @@ pub struct Memory {
     stuck: Option<(String, Monotonic)>,
     waiting_for: Option<(Note, Monotonic)>,
     told: Option<Note>,
+    /// The recorded chaperon when a choice last failed: whoever chooses after that knows of its end.
+    told_of: Option<String>,
 }
 
 impl Memory {
@@ -94,6 +96,9 @@ impl Memory {
         }
         if let Some(note) = &plan.tell {
             self.told = Some(note.clone());
+        }
+        if let (ChoiceFate::Failed(_), Some((record, _))) = (&plan.choice, &self.recorded) {
+            self.told_of = Some(record.chaperon_uid.clone());
         }
     }
 
@@ -200,6 +205,11 @@ impl Memory {
             Some((known, since)) if known == note => *since,
             _ => now,
         }
+    }
+
+    /// Whether a choice has failed while this chaperon was recorded.
+    pub(crate) fn was_told_of(&self, chaperon_uid: &str) -> bool {
+        self.told_of.as_deref() == Some(chaperon_uid)
     }
 
     pub(crate) fn was_told(&self, note: &Note) -> bool {

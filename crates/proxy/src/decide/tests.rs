@@ -673,3 +673,38 @@ fn a_plain_target_is_not_left_on_the_word_of_a_delete() {
         [Action::ConfirmGone { plain: true, .. }]
     ));
 }
+
+#[test]
+fn a_target_whose_chaperon_ended_may_be_chosen_again() {
+    for no_reservation in [false, true] {
+        let mut scene = Scene::new().recorded("a/ua/1").chose("a");
+        scene.proxy.no_reservation = no_reservation;
+        scene.memory.confirm_gone("ua");
+        let old = scene.step();
+        assert!(matches!(old.choice, ChoiceFate::Failed(_)), "{old:?}");
+        // Somebody chose again, knowing what there is now.
+        if no_reservation {
+            assert_eq!(asked(&scene.step()), ["a"]);
+        } else {
+            scene = scene.with(chaperon("a", "ux").reserved(1));
+            assert!(is_record(&scene.step(), "a/ux/1"));
+        }
+    }
+}
+
+#[test]
+fn a_pod_without_reservation_asks_a_target_that_refused_it_again() {
+    let mut scene = Scene::new().chose("a");
+    scene.proxy.no_reservation = true;
+    let plan = scene.step();
+    assert_eq!(asked(&plan), ["a"]);
+    scene.finish(&plan, &Outcome::Refused("no rights".to_owned()));
+    assert!(matches!(scene.step().choice, ChoiceFate::Failed(_)));
+    scene.choice = None;
+    let plan = scene.step();
+    assert_eq!(plan.answers["a"], Answer::Refused("no rights".to_owned()));
+    let at = plan.wake_at.expect("it is to be asked again");
+    scene.now = at;
+    assert_eq!(scene.step().answers["a"], Answer::Unasked);
+    assert_eq!(asked(&scene.chose("a").step()), ["a"]);
+}
