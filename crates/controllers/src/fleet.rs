@@ -17,7 +17,7 @@ use pilotage_api::{
 use pilotage_clusters::{
     Event, Registry, Target, TargetObject, Watch, WatchConfig, WatchHealth, has_target,
 };
-use pilotage_proxy::{ChaperonNews, Reach, Terms};
+use pilotage_proxy::{ChaperonNews, Reach, Reply, Terms};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -96,6 +96,27 @@ impl Fleet {
             .unwrap_or_else(PoisonError::into_inner)
             .get(node)
             .cloned()
+    }
+
+    /// Takes the chaperon out of a reply of the target behind `node` if the watch is past it: what it was is told already,
+    /// and its end maybe, too, which an old version must not undo.
+    pub(crate) fn drop_old(&self, node: Option<&str>, reply: &mut Reply) {
+        let Some(member) = node.and_then(|node| self.member(node)) else {
+            return;
+        };
+        let is_past = |chaperon: &Arc<PodChaperon>| {
+            let labels = chaperon.metadata.labels.as_ref();
+            let named = labels.is_some_and(|labels| labels.contains_key(keys::PARENT_CLUSTER_UID));
+            let watch = if named {
+                &member.chaperons
+            } else {
+                &member.plain
+            };
+            watch.is_past(chaperon)
+        };
+        if reply.chaperon.as_ref().is_some_and(is_past) {
+            reply.chaperon = None;
+        }
     }
 
     /// Follows the registry's targets and tells what happens there, until `shutdown`.

@@ -10,7 +10,7 @@ use kube::{
     api::{DeleteParams, ListParams, Preconditions, PropagationPolicy},
 };
 use pilotage_api::PodChaperon;
-use pilotage_proxy::{Outcome, Reply};
+use pilotage_proxy::{Outcome, Reply, wire};
 use pilotage_runtime::call::{CallError, Failure, within};
 
 use crate::fleet::{Fleet, Member};
@@ -106,16 +106,22 @@ impl Remote {
             },
             Err(error) if !is_absent(&error, name) => Outcome::Unknown(error.message()).into(),
             // Absent, or another UID has the name.
-            _ if plain => self.confirm_no_pod(name).await.into(),
+            _ if plain => self.confirm_no_pod(name, uid).await.into(),
             _ => Outcome::Gone.into(),
         }
     }
 
-    async fn confirm_no_pod(&self, name: &str) -> Outcome {
+    async fn confirm_no_pod(&self, name: &str, uid: &str) -> Outcome {
         let params = ListParams::default().fields(&format!("metadata.name={name}"));
         match self.call(self.pods.list_metadata(&params)).await {
-            Ok(pods) if pods.items.is_empty() => Outcome::Gone,
-            Ok(_) => Outcome::StillThere,
+            Ok(pods) => {
+                let pods: Vec<_> = pods.items.into_iter().map(|pod| pod.metadata).collect();
+                if wire::is_delegate_left(&pods, uid) {
+                    Outcome::StillThere
+                } else {
+                    Outcome::Gone
+                }
+            }
             Err(error) => Outcome::Unknown(error.message()),
         }
     }

@@ -28,6 +28,7 @@ pub mod targets;
 pub(crate) mod testing;
 pub mod view;
 pub mod wave;
+pub mod wire;
 pub mod world;
 
 pub use book::Book;

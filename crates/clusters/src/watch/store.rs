@@ -155,6 +155,12 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         }
     }
 
+    /// Whether the watch has told all that there is to tell of this object up to this version; then a reply that says
+    /// otherwise is old.
+    pub fn is_past(&self, object: &K) -> bool {
+        version(object) <= self.read().seen
+    }
+
     /// An added or modified object.
     pub(crate) fn apply(&self, object: K) {
         let mut inner = self.write();

@@ -12,10 +12,9 @@ use pilotage_api::{
     parent::{ClusterUid, ParentLink},
 };
 use pilotage_model::manifest;
-use pilotage_proxy::{Action, GrantForm, Outcome, ProxyView, RecordState, Reply};
+use pilotage_proxy::{Action, GrantForm, Outcome, ProxyView, Reply, wire};
 use pilotage_runtime::call::{CallError, Failure, find, within};
 use pilotage_sched_driver::{BindError, BindingRequest, PodBinder};
-use serde_json::{Value, json};
 
 use crate::{
     fleet::Fleet,
@@ -42,11 +41,7 @@ impl Acting {
                 record,
                 resource_version,
             } => {
-                let patch = json!({ "metadata": {
-                    "uid": proxy.uid,
-                    "resourceVersion": resource_version,
-                    "annotations": { keys::GRANTED_TO: record.to_string() },
-                } });
+                let patch = wire::record(&proxy.uid, resource_version, record);
                 let pods: Api<Pod> = Api::namespaced(self.client.clone(), &proxy.namespace);
                 let params = PatchParams::default();
                 let patch = Patch::Merge(&patch);
@@ -187,16 +182,10 @@ impl Acting {
     async fn is_recorded(&self, proxy: &ProxyView, chaperon: &str) -> Result<bool, Outcome> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &proxy.namespace);
         match find(LOCAL_LIMIT, pods.get(&proxy.name), "pods", &proxy.name).await {
-            Ok(pod) => Ok(pod
-                .as_ref()
-                .and_then(ProxyView::of)
-                .filter(|live| live.uid == proxy.uid)
-                .is_some_and(|live| match &live.record {
-                    RecordState::Is(record) => record.chaperon_uid == chaperon,
-                    // Nobody can say what stood there.
-                    RecordState::Damaged(_) => true,
-                    RecordState::Absent => false,
-                })),
+            Ok(pod) => {
+                let live = pod.as_ref().and_then(ProxyView::of);
+                Ok(wire::is_recorded(live.as_ref(), &proxy.uid, chaperon))
+            }
             Err(error) => Err(local_failure(&error)),
         }
     }
@@ -208,9 +197,7 @@ async fn adopt(remote: &Remote, proxy: &ProxyView, cluster: &ClusterUid) -> Repl
         .await
     {
         Ok(Some(chaperon)) => {
-            let parent = ParentLink::of(&chaperon.metadata);
-            let own = parent.is_some_and(|link| link.uid == proxy.uid && link.belongs_to(cluster));
-            if own {
+            if wire::is_own(&chaperon.metadata, &proxy.uid, cluster) {
                 done(chaperon)
             } else {
                 let reason = "a chaperon of this name belongs to another pod";
@@ -224,33 +211,7 @@ async fn adopt(remote: &Remote, proxy: &ProxyView, cluster: &ClusterUid) -> Repl
 
 /// The grant that a status update in between doesn't disturb: its tests say what must still hold.
 async fn grant_by_test(remote: &Remote, name: &str, uid: &str, form: GrantForm) -> Reply {
-    let path = |key: &str| {
-        format!(
-            "/metadata/annotations/{}",
-            key.replace('~', "~0").replace('/', "~1")
-        )
-    };
-    let test = |path: String, value: Value| json!({ "op": "test", "path": path, "value": value });
-    let add = |path: String, value: Value| json!({ "op": "add", "path": path, "value": value });
-    let mut operations = vec![test("/metadata/uid".to_owned(), json!(uid))];
-    let allowed = match form {
-        GrantForm::Attempt(attempt) => {
-            operations.push(test(path(keys::ATTEMPT), json!(attempt.to_string())));
-            operations.push(test(path(keys::IS_RESERVED), json!(keys::TRUE)));
-            attempt
-        }
-        GrantForm::Unreserved | GrantForm::Plain => {
-            operations.push(test(path(keys::ATTEMPT), json!("0")));
-            1
-        }
-    };
-    operations.push(add(path(keys::ALLOWED_ATTEMPT), json!(allowed.to_string())));
-    operations.push(add(path(keys::IS_ALLOWED), json!(keys::TRUE)));
-    operations.push(add(
-        "/metadata/finalizers".to_owned(),
-        json!([keys::DELEGATE_GONE]),
-    ));
-    let patch = match serde_json::from_value(Value::Array(operations)) {
+    let patch = match serde_json::from_value(wire::grant_by_test(uid, form)) {
         Ok(operations) => Patch::Json::<()>(operations),
         Err(error) => return Outcome::Unknown(error.to_string()).into(),
     };
@@ -274,34 +235,17 @@ async fn grant_by_version(
     resource_version: &str,
     form: GrantForm,
 ) -> Reply {
-    let mut metadata = json!({
-        "uid": uid,
-        "resourceVersion": resource_version,
-        "annotations": { keys::IS_ALLOWED: keys::TRUE },
-    });
-    if let GrantForm::Attempt(_) | GrantForm::Unreserved = form {
-        let allowed = if let GrantForm::Attempt(attempt) = form {
-            attempt
-        } else {
-            1
-        };
-        metadata["annotations"][keys::ALLOWED_ATTEMPT] = json!(allowed.to_string());
-        let current = match remote.call(remote.chaperons.get_metadata(name)).await {
-            Ok(current) => current,
+    let finalizers = if form == GrantForm::Plain {
+        Vec::new()
+    } else {
+        match remote.call(remote.chaperons.get_metadata(name)).await {
+            Ok(current) => current.metadata.finalizers.unwrap_or_default(),
             Err(error) if is_absent(&error, name) => return Outcome::Gone.into(),
             Err(error) => return Outcome::Unknown(error.message()).into(),
-        };
-        // The version below makes a list that is old by then a conflict.
-        let mut finalizers = current.metadata.finalizers.unwrap_or_default();
-        if !finalizers
-            .iter()
-            .any(|finalizer| finalizer == keys::DELEGATE_GONE)
-        {
-            finalizers.push(keys::DELEGATE_GONE.to_owned());
         }
-        metadata["finalizers"] = json!(finalizers);
-    }
-    let patch = Patch::Merge(json!({ "metadata": metadata }));
+    };
+    let patch = wire::grant_by_version(uid, resource_version, form, finalizers);
+    let patch = Patch::Merge(patch);
     sent(
         name,
         remote

@@ -291,7 +291,12 @@ impl Edge {
     }
 
     fn take_answer(&mut self, finished: Finished) {
-        let Finished { uid, action, reply } = finished;
+        let Finished {
+            uid,
+            action,
+            mut reply,
+        } = finished;
+        self.acting.fleet.drop_old(action.node(), &mut reply);
         if let Outcome::Unknown(why) | Outcome::Refused(why) = &reply.outcome {
             tracing::warn!(pod = %uid, ?action, %why, "request failed");
         }

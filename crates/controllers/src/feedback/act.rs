@@ -7,9 +7,8 @@ use kube::{
     Api, Client,
     api::{DeleteParams, Patch, PatchParams, Preconditions},
 };
-use pilotage_proxy::{Outcome, Reply, feedback::Action};
+use pilotage_proxy::{Outcome, Reply, feedback::Action, wire};
 use pilotage_runtime::call::{find, within};
-use serde_json::json;
 
 use crate::{
     fleet::Fleet,
@@ -86,11 +85,7 @@ pub(super) async fn act(client: &Client, fleet: &Fleet, pod: &Subject, action: &
             remaining,
             resource_version,
         } => {
-            let patch = json!({ "metadata": {
-                "uid": pod.uid,
-                "resourceVersion": resource_version,
-                "finalizers": remaining,
-            } });
+            let patch = wire::finalizers(&pod.uid, resource_version, remaining);
             let params = PatchParams::default();
             local
                 .written(local.api.patch(&pod.name, &params, &Patch::Merge(&patch)))
@@ -144,10 +139,10 @@ impl Local<'_> {
     async fn is_alive(&self) -> Option<Outcome> {
         let get = self.api.get_metadata(&self.pod.name);
         match find(LOCAL_LIMIT, get, "pods", &self.pod.name).await {
-            Ok(Some(pod)) if pod.metadata.uid.as_ref() == Some(&self.pod.uid) => {
-                Some(Outcome::StillThere)
+            Ok(pod) => {
+                let live = pod.as_ref().map(|pod| &pod.metadata);
+                wire::is_parent(live, &self.pod.uid).then_some(Outcome::StillThere)
             }
-            Ok(_) => None,
             Err(error) => Some(Outcome::Unknown(error.message())),
         }
     }

@@ -185,7 +185,12 @@ impl Edge {
     }
 
     fn take_answer(&mut self, finished: Finished) {
-        let Finished { uid, action, reply } = finished;
+        let Finished {
+            uid,
+            action,
+            mut reply,
+        } = finished;
+        self.fleet.drop_old(action.node(), &mut reply);
         if let Outcome::Unknown(why) = &reply.outcome {
             tracing::warn!(parent = %uid, ?action, %why, "request failed");
         }

@@ -1,0 +1,185 @@
+//! Bodies of the source's writes, which carry their preconditions, and what live reads say. Sent by the edges.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use pilotage_api::{
+    keys,
+    parent::{ClusterUid, ParentLink},
+    record::Record,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    plan::GrantForm,
+    view::{ProxyView, RecordState},
+};
+
+/// Merge patch of a proxy pod: the record, over this version only.
+pub fn record(proxy_uid: &str, resource_version: &str, record: &Record) -> Value {
+    json!({ "metadata": {
+        "uid": proxy_uid,
+        "resourceVersion": resource_version,
+        "annotations": { keys::GRANTED_TO: record.to_string() },
+    } })
+}
+
+/// Merge patch of a proxy pod: its finalizers, over this version only.
+pub fn finalizers(proxy_uid: &str, resource_version: &str, remaining: &[String]) -> Value {
+    json!({ "metadata": {
+        "uid": proxy_uid,
+        "resourceVersion": resource_version,
+        "finalizers": remaining,
+    } })
+}
+
+/// JSON patch of a chaperon: the grant that a status update in between doesn't disturb. Its tests say what must still
+/// hold; our finalizer is refused if the chaperon is ending by then.
+pub fn grant_by_test(uid: &str, form: GrantForm) -> Value {
+    let path = |key: &str| {
+        let key = key.replace('~', "~0").replace('/', "~1");
+        format!("/metadata/annotations/{key}")
+    };
+    let test = |path: String, value: Value| json!({ "op": "test", "path": path, "value": value });
+    let add = |path: String, value: Value| json!({ "op": "add", "path": path, "value": value });
+    let mut operations = vec![test("/metadata/uid".to_owned(), json!(uid))];
+    let allowed = match form {
+        GrantForm::Attempt(attempt) => {
+            operations.push(test(path(keys::ATTEMPT), json!(attempt.to_string())));
+            operations.push(test(path(keys::IS_RESERVED), json!(keys::TRUE)));
+            attempt
+        }
+        GrantForm::Unreserved | GrantForm::Plain => {
+            operations.push(test(path(keys::ATTEMPT), json!("0")));
+            1
+        }
+    };
+    operations.push(add(path(keys::ALLOWED_ATTEMPT), json!(allowed.to_string())));
+    operations.push(add(path(keys::IS_ALLOWED), json!(keys::TRUE)));
+    let finalizers = json!([keys::DELEGATE_GONE]);
+    operations.push(add("/metadata/finalizers".to_owned(), finalizers));
+    Value::Array(operations)
+}
+
+/// Merge patch of a chaperon: the grant over one version, to targets that number nothing, and beside others' finalizers.
+///
+/// `finalizers`: those that a live read has just shown; a target that numbers nothing gets none of ours.
+pub fn grant_by_version(
+    uid: &str,
+    resource_version: &str,
+    form: GrantForm,
+    mut finalizers: Vec<String>,
+) -> Value {
+    let mut metadata = json!({
+        "uid": uid,
+        "resourceVersion": resource_version,
+        "annotations": { keys::IS_ALLOWED: keys::TRUE },
+    });
+    let allowed = match form {
+        GrantForm::Attempt(attempt) => Some(attempt),
+        GrantForm::Unreserved => Some(1),
+        GrantForm::Plain => None,
+    };
+    if let Some(allowed) = allowed {
+        metadata["annotations"][keys::ALLOWED_ATTEMPT] = json!(allowed.to_string());
+        // The version above makes a list that is old by then a conflict.
+        if finalizers.iter().all(|known| known != keys::DELEGATE_GONE) {
+            finalizers.push(keys::DELEGATE_GONE.to_owned());
+        }
+        metadata["finalizers"] = json!(finalizers);
+    }
+    json!({ "metadata": metadata })
+}
+
+/// A live read of a proxy pod: may its record name this chaperon?
+pub fn is_recorded(live: Option<&ProxyView>, proxy_uid: &str, chaperon_uid: &str) -> bool {
+    live.filter(|live| live.uid == proxy_uid)
+        .is_some_and(|live| match &live.record {
+            RecordState::Is(record) => record.chaperon_uid == chaperon_uid,
+            // Nobody can say what stood there.
+            RecordState::Damaged(_) => true,
+            RecordState::Absent => false,
+        })
+}
+
+/// A live read of the pod that a chaperon names: is it the parent still?
+pub fn is_parent(live: Option<&ObjectMeta>, parent_uid: &str) -> bool {
+    live.is_some_and(|live| live.uid.as_deref() == Some(parent_uid))
+}
+
+/// A live read of a chaperon that has the name already: is it the proxy's own?
+pub fn is_own(chaperon: &ObjectMeta, proxy_uid: &str, cluster: &ClusterUid) -> bool {
+    ParentLink::of(chaperon).is_some_and(|link| link.uid == proxy_uid && link.belongs_to(cluster))
+}
+
+/// A live LIST of the pods with a chaperon's name, after that chaperon was found to be gone: may one be its delegate?
+///
+/// Names are unique: a pod of another chaperon has the name only if the one before is gone.
+pub fn is_delegate_left(pods: &[ObjectMeta], chaperon_uid: &str) -> bool {
+    pods.iter().any(|pod| {
+        let owners = pod.owner_references.iter().flatten();
+        let mut controllers = owners.filter(|owner| owner.controller == Some(true));
+        controllers
+            .next()
+            .is_none_or(|owner| owner.uid == chaperon_uid)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_tests_what_it_grants_and_brings_the_finalizer() {
+        let patch = grant_by_test("u", GrantForm::Attempt(3));
+        let key = "/metadata/annotations/multicluster.admiralty.io~1";
+        assert_eq!(
+            patch,
+            json!([
+                { "op": "test", "path": "/metadata/uid", "value": "u" },
+                { "op": "test", "path": format!("{key}attempt"), "value": "3" },
+                { "op": "test", "path": format!("{key}is-reserved"), "value": "true" },
+                { "op": "add", "path": format!("{key}allowed-attempt"), "value": "3" },
+                { "op": "add", "path": format!("{key}is-allowed"), "value": "true" },
+                { "op": "add", "path": "/metadata/finalizers", "value": [keys::DELEGATE_GONE] },
+            ])
+        );
+        let unreserved = grant_by_test("u", GrantForm::Unreserved);
+        assert_eq!(unreserved[1]["value"], "0");
+        assert_eq!(unreserved[2]["value"], "1");
+    }
+
+    #[test]
+    fn a_grant_by_version_keeps_others_finalizers_and_gives_a_plain_target_none() {
+        let finalizers = |form| {
+            let patch = grant_by_version("u", "7", form, vec!["theirs".to_owned()]);
+            assert_eq!(patch["metadata"]["resourceVersion"], "7");
+            patch["metadata"]["finalizers"].clone()
+        };
+        let both = json!(["theirs", keys::DELEGATE_GONE]);
+        assert_eq!(finalizers(GrantForm::Attempt(2)), both);
+        assert_eq!(finalizers(GrantForm::Plain), Value::Null);
+    }
+
+    #[test]
+    fn the_pod_of_a_successor_proves_that_the_delegate_before_is_gone() {
+        let pod = |owner: Option<&str>| -> ObjectMeta {
+            let owners = owner.map(|uid| {
+                json!([{ "apiVersion": "g/v1", "kind": "PodChaperon", "name": "n", "uid": uid, "controller": true }])
+            });
+            serde_json::from_value(json!({ "ownerReferences": owners })).unwrap()
+        };
+        assert!(!is_delegate_left(&[], "u"));
+        assert!(is_delegate_left(&[pod(Some("u"))], "u"));
+        assert!(is_delegate_left(&[pod(None)], "u"), "who knows");
+        assert!(!is_delegate_left(&[pod(Some("successor"))], "u"));
+    }
+
+    #[test]
+    fn a_damaged_record_may_name_any_chaperon() {
+        let mut live = crate::testing::proxy();
+        assert!(!is_recorded(Some(&live), &live.uid, "u"));
+        live.record = RecordState::Damaged("x".parse::<Record>().unwrap_err());
+        assert!(is_recorded(Some(&live), &live.uid, "u"));
+        assert!(!is_recorded(Some(&live), "another", "u"));
+        assert!(!is_recorded(None, &live.uid, "u"));
+    }
+}
