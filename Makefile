@@ -54,6 +54,17 @@ bench-multi: tools-clusters ## Measure times, requests, CPU and memory of pods, 
 	@$(CARGO) build $(ALL) --release --bins
 	@$(RELEASE)/bench $(ARGS)
 
+# Alone of its kind: it needs few of the crates, and is run by the hundred thousand.
+SIM := $(CARGO) run --locked --quiet --release -p pilotage-sim --
+
+.PHONY: sim
+sim: ## Simulate the protocol under faults (SEEDS=1000000 FIRST=0, or SEED=5)
+	@$(SIM) $(if $(SEED),seed $(SEED),$(or $(SEEDS),1000000) $(or $(FIRST),0))
+
+.PHONY: sim-mutants
+sim-mutants: ## Show that the simulator notices each rule taken out of the code
+	@CARGO='$(CARGO)' crates/sim/mutants/run $(or $(SEEDS),200000)
+
 .PHONY: crds
 crds: ## Write crds/*.yaml from the types in crates/api
 	@$(CARGO) build $(ALL) --bins --quiet

@@ -46,12 +46,13 @@ const ARROWS: &[(&str, &[&str])] = &[
             "webhook",
         ],
     ),
+    ("sim", &["api", "candidate", "model", "proxy"]),
     ("testkit", &["api"]),
     ("e2e", &["api", "testkit"]),
 ];
 
 /// Crates without I/O, clock and randomness. Their tests need no control plane either.
-pub(crate) const PURE: &[&str] = &["api", "model", "sched", "proxy", "candidate"];
+pub(crate) const PURE: &[&str] = &["api", "model", "sched", "proxy", "candidate", "sim"];
 
 /// May be used in tests by every crate that isn't pure.
 const FOR_TESTS: &str = "testkit";

@@ -13,6 +13,8 @@ const TARGETS: &[&str] = &[
     "fmt",
     "help",
     "lint",
+    "sim",
+    "sim-mutants",
     "test",
     "tools",
 ];

@@ -1,0 +1,703 @@
+//! Carries out one step, if it is possible now.
+
+use std::time::Duration;
+
+use pilotage_proxy::Reach;
+
+use crate::{
+    bodies,
+    check::Violation,
+    controller::Event,
+    server::{FOREGROUND, Object, Server},
+    step::{Step, Word},
+    world::{Kind, World},
+};
+
+impl World {
+    /// Carries out a step; `false` if it isn't possible now.
+    pub fn step(&mut self, step: Step) -> bool {
+        let (a, b, c) = (
+            usize::from(step.a),
+            usize::from(step.b),
+            usize::from(step.c),
+        );
+        let before = self.trace().len();
+        let done = match step.word {
+            Word::Deliver => self.deliver(a, b, c.max(1)),
+            Word::List => self.list(a, b, c, true),
+            Word::Relist => self.list(a, b, c, false),
+            Word::Take => self.take(a),
+            Word::Land => self.can_land(a).then(|| self.land(a)).is_some(),
+            Word::Reply => self.arrives(a),
+            Word::Pass => self.pass(a),
+            Word::Cycle => self.cycle(a, b),
+            Word::Drive => self.drive(a, b),
+            Word::Notice => self.notice(a, b, c),
+            Word::Terms => self.read_terms(a, b),
+            Word::Start => self.begin(a, true),
+            Word::Second => self.begin(a, false),
+            Word::Crash => {
+                self.slots.get(a).is_some_and(Option::is_some) && {
+                    self.crash(a);
+                    true
+                }
+            }
+            Word::Late => (a < self.late.len()).then(|| self.land_late(a)).is_some(),
+            Word::Never => (a < self.late.len()).then(|| self.late.remove(a)).is_some(),
+            Word::Advance => {
+                self.elapse(Duration::from_millis(u64::from(step.a)));
+                true
+            }
+            Word::Lose => self.unanswered(a) && self.give_up(a).is_some(),
+            Word::Delay => {
+                self.unanswered(a) && {
+                    let late = self.give_up(a);
+                    self.late.extend(late);
+                    true
+                }
+            }
+            Word::Mute => {
+                self.flights
+                    .get(a)
+                    .is_some_and(|flight| flight.reply.is_some())
+                    && {
+                        self.give_up(a);
+                        true
+                    }
+            }
+            Word::Freeze => self.set_frozen(a, b, true),
+            Word::Thaw => self.set_frozen(a, b, false),
+            Word::Cut => self.process(a, |process| process.cut = !process.cut),
+            Word::Stop => {
+                let done = self.process(a, |process| process.stopped = !process.stopped);
+                self.wake_up(a);
+                done
+            }
+            Word::Unseat => self.unseat(a, b),
+            _ => self.surroundings(step),
+        };
+        if done {
+            self.check_holds();
+            if self.is_traced() {
+                let what = self.explain(step);
+                self.tell_step(step, &what);
+                // What follows from a step is told after it.
+                let after = self.trace().len() - before - 1;
+                self.rotate_trace(after);
+            }
+        }
+        done
+    }
+
+    /// A stopped process goes on: what was due meanwhile happens now.
+    fn wake_up(&mut self, slot: usize) {
+        if !self.runs(slot) {
+            return;
+        }
+        while let Some(index) = self
+            .flights
+            .iter()
+            .position(|flight| flight.slot == slot && flight.limit <= self.now)
+        {
+            self.give_up(index);
+        }
+        self.fire(slot);
+    }
+
+    fn process(&mut self, slot: usize, change: impl FnOnce(&mut crate::world::Process)) -> bool {
+        let process = self.slots.get_mut(slot).and_then(Option::as_mut);
+        process.map(change).is_some()
+    }
+
+    fn unanswered(&self, index: usize) -> bool {
+        let flight = self.flights.get(index);
+        flight.is_some_and(|flight| flight.reply.is_none() && self.runs(flight.slot))
+    }
+
+    fn arrives(&mut self, index: usize) -> bool {
+        let flight = self.flights.get(index);
+        let arrives = flight.is_some_and(|flight| flight.reply.is_some() && self.runs(flight.slot));
+        if arrives {
+            self.reply(index);
+        }
+        arrives
+    }
+
+    fn pass(&mut self, index: usize) -> bool {
+        if !self
+            .flights
+            .get(index)
+            .is_some_and(|flight| self.runs(flight.slot))
+        {
+            return false;
+        }
+        let mut done = false;
+        while self.can_land(index) {
+            self.land(index);
+            done = true;
+        }
+        self.arrives(index) || done
+    }
+
+    // ---- watches ----------------------------------------------------------------------------------------------------
+
+    /// Whether the way of a watch is open.
+    pub(crate) fn watch_open(&self, slot: usize, watch: usize) -> bool {
+        let Some(process) = self.slots.get(slot).and_then(Option::as_ref) else {
+            return false;
+        };
+        if process.stopped {
+            return false;
+        }
+        match (&process.kind, watch) {
+            (Kind::Source(source), 1..) => {
+                let site = self.sites.get(watch - 1);
+                site.is_some_and(|site| !site.parted && site.exists)
+                    && source.links[watch - 1].reach == Reach::Reachable
+            }
+            _ => !process.cut,
+        }
+    }
+
+    /// How many changes a watch can bring now; `None` if it hasn't read its first list.
+    pub(crate) fn behind(&self, slot: usize, watch: usize) -> Option<usize> {
+        let process = self.slots.get(slot).and_then(Option::as_ref)?;
+        let server = &self.servers[Self::server_of(slot)];
+        let (synced, frozen, behind) = match (&process.kind, watch) {
+            (Kind::Source(source), 0) => {
+                let watch = &source.proxies;
+                (watch.synced, watch.frozen, watch.behind(&server.proxies))
+            }
+            (Kind::Source(source), _) => {
+                let watch_of = &source.links.get(watch - 1)?.chaperons;
+                let table = &self.servers[watch].chaperons;
+                (watch_of.synced, watch_of.frozen, watch_of.behind(table))
+            }
+            (Kind::Candidate(process), 0) => {
+                let watch = &process.chaperons;
+                (watch.synced, watch.frozen, watch.behind(&server.chaperons))
+            }
+            (Kind::Candidate(process), 1) => {
+                let watch = &process.pods;
+                (watch.synced, watch.frozen, watch.behind(&server.delegates))
+            }
+            (Kind::Controller(process), 0) => {
+                let watch = &process.chaperons;
+                (watch.synced, watch.frozen, watch.behind(&server.chaperons))
+            }
+            (Kind::Controller(process), 1) => {
+                let watch = &process.pods;
+                (watch.synced, watch.frozen, watch.behind(&server.delegates))
+            }
+            _ => return Some(0),
+        };
+        if !synced {
+            return None;
+        }
+        Some(if frozen { 0 } else { behind })
+    }
+
+    fn deliver(&mut self, slot: usize, watch: usize, count: usize) -> bool {
+        if !self.watch_open(slot, watch) || self.behind(slot, watch).is_none_or(|n| n == 0) {
+            return false;
+        }
+        for _ in 0..count {
+            self.move_watch(slot, watch, None);
+        }
+        true
+    }
+
+    fn list(&mut self, slot: usize, watch: usize, back: usize, first: bool) -> bool {
+        let synced = self.behind(slot, watch).is_some();
+        let remote = watch > 0
+            && matches!(self.slots.get(slot), Some(Some(process)) if matches!(process.kind, Kind::Source(_)));
+        // The first list of a target is read as the target is noticed.
+        if !self.watch_open(slot, watch) || synced == first || (first && remote) {
+            return false;
+        }
+        self.move_watch(slot, watch, Some(back));
+        true
+    }
+
+    /// A watch brings its next change, or reads a list that is so many changes old.
+    fn move_watch(&mut self, slot: usize, watch: usize, back: Option<usize>) {
+        macro_rules! moved {
+            ($watch:expr, $table:expr) => {{
+                let mut news = Vec::new();
+                match back {
+                    None => $watch.deliver($table, &mut news),
+                    Some(back) => $watch.list($table, back, &mut news),
+                }
+                news
+            }};
+        }
+        let listed = back.is_some();
+        match slot / 2 {
+            0 | 1 if watch == 0 => {
+                self.source(slot, |source, cx, servers| {
+                    let news = moved!(source.proxies, &servers[0].proxies);
+                    source.take_proxies(news, listed, cx);
+                });
+            }
+            0 | 1 => {
+                self.source(slot, |source, cx, servers| {
+                    let link = &mut source.links[watch - 1];
+                    let news = moved!(link.chaperons, &servers[watch].chaperons);
+                    source.take_chaperons(watch - 1, news, cx);
+                });
+            }
+            role if role % 2 == 0 => {
+                self.candidate(slot, |process, cx, server| {
+                    use crate::watch::News::{Applied, Deleted, Gone};
+                    let keys = if watch == 0 {
+                        let news = moved!(process.chaperons, &server.chaperons);
+                        news.iter()
+                            .map(|(Applied(o) | Deleted(o) | Gone(o))| o.name().to_owned())
+                            .collect()
+                    } else {
+                        let news = moved!(process.pods, &server.delegates);
+                        news.iter()
+                            .map(|(Applied(o) | Deleted(o) | Gone(o))| o.name().to_owned())
+                            .collect()
+                    };
+                    process.changed(keys, cx);
+                });
+            }
+            _ => {
+                self.controller(slot, |process, _, server| {
+                    if watch == 0 {
+                        let news = moved!(process.chaperons, &server.chaperons);
+                        news.into_iter()
+                            .map(Event::Chaperon)
+                            .for_each(|event| process.queue(event));
+                    } else {
+                        let news = moved!(process.pods, &server.delegates);
+                        news.into_iter()
+                            .map(Event::Pod)
+                            .for_each(|event| process.queue(event));
+                    }
+                });
+            }
+        }
+    }
+
+    fn set_frozen(&mut self, slot: usize, watch: usize, frozen: bool) -> bool {
+        let Some(process) = self.slots.get_mut(slot).and_then(Option::as_mut) else {
+            return false;
+        };
+        let flag = match (&mut process.kind, watch) {
+            (Kind::Source(source), 0) => &mut source.proxies.frozen,
+            (Kind::Source(source), n) => match source.links.get_mut(n - 1) {
+                Some(link) => &mut link.chaperons.frozen,
+                None => return false,
+            },
+            (Kind::Candidate(process), 0) => &mut process.chaperons.frozen,
+            (Kind::Candidate(process), 1) => &mut process.pods.frozen,
+            (Kind::Controller(process), 0) => &mut process.chaperons.frozen,
+            (Kind::Controller(process), 1) => &mut process.pods.frozen,
+            _ => return false,
+        };
+        std::mem::replace(flag, frozen) != frozen
+    }
+
+    fn take(&mut self, slot: usize) -> bool {
+        if !self.runs(slot) {
+            return false;
+        }
+        self.controller(slot, |process, cx, _| {
+            let waits = process.waiting() > 0;
+            process.take(cx);
+            waits
+        })
+        .unwrap_or(false)
+    }
+
+    // ---- the source ---------------------------------------------------------------------------------------------------
+
+    fn cycle(&mut self, slot: usize, pick: usize) -> bool {
+        if !self.runs(slot) || !self.can_cycle(slot) {
+            return false;
+        }
+        let chosen = self
+            .source(slot, |source, cx, _| source.cycle(pick, cx))
+            .flatten();
+        if let Some(chosen) = chosen.filter(|_| self.is_traced()) {
+            self.tell(format!("{:>34} cycle: {chosen}", ""));
+        }
+        true
+    }
+
+    /// Whether a scheduling cycle of a proxy scheduler is due.
+    pub(crate) fn can_cycle(&self, slot: usize) -> bool {
+        let process = self.slots[slot].as_ref();
+        process.is_some_and(|process| match &process.kind {
+            Kind::Source(source) => source
+                .next_cycle()
+                .is_some_and(|at| at <= process.clock.show(self.now)),
+            _ => false,
+        })
+    }
+
+    /// What a process of the source would notice of a target.
+    pub(crate) fn unnoticed(&self, slot: usize, target: usize) -> Option<Reach> {
+        let site = self.sites.get(target)?;
+        let process = self
+            .slots
+            .get(slot)?
+            .as_ref()
+            .filter(|process| !process.stopped)?;
+        let Kind::Source(source) = &process.kind else {
+            return None;
+        };
+        let known = source.links[target].reach;
+        let is = match (site.exists, site.parted) {
+            (false, _) => Reach::NoSuchTarget,
+            (true, true) => Reach::Lost,
+            (true, false) => Reach::Reachable,
+        };
+        // What is gone is told by the registry only to those who knew it.
+        (known != is && known != Reach::NoSuchTarget).then_some(is)
+    }
+
+    fn notice(&mut self, slot: usize, target: usize, back: usize) -> bool {
+        let Some(reach) = self.unnoticed(slot, target) else {
+            return false;
+        };
+        self.source(slot, |source, cx, servers| {
+            let link = &mut source.links[target];
+            if reach == Reach::Reachable && !link.chaperons.synced {
+                // All that was listed is told before the target counts as reachable.
+                let mut news = Vec::new();
+                link.chaperons
+                    .list(&servers[target + 1].chaperons, back, &mut news);
+                source.take_chaperons(target, news, cx);
+            }
+            source.set_reach(target, reach, cx);
+        });
+        true
+    }
+
+    /// Whether a process of the source knows another word of a Target than stands there.
+    pub(crate) fn terms_differ(&self, slot: usize, target: usize) -> bool {
+        let process = self.slots.get(slot).and_then(Option::as_ref);
+        let kind = process
+            .filter(|process| !process.stopped)
+            .map(|process| &process.kind);
+        match (kind, self.sites.get(target)) {
+            (Some(Kind::Source(source)), Some(site)) => {
+                site.exists
+                    && source.links[target].reach != Reach::NoSuchTarget
+                    && source.links[target].terms != site.terms
+            }
+            _ => false,
+        }
+    }
+
+    fn read_terms(&mut self, slot: usize, target: usize) -> bool {
+        if !self.terms_differ(slot, target) {
+            return false;
+        }
+        let terms = self.sites[target].terms;
+        self.source(slot, |source, cx, _| source.set_terms(target, terms, cx));
+        true
+    }
+
+    /// A process starts: in place of one that ended, or beside one that lives.
+    fn begin(&mut self, slot: usize, alone: bool) -> bool {
+        let Some(None) = self.slots.get(slot) else {
+            return false;
+        };
+        if Self::home(slot).is_some_and(|target| self.sites[target].plain) {
+            return false;
+        }
+        if self.slots[slot ^ 1].is_some() == alone {
+            return false;
+        }
+        self.start(slot, false);
+        true
+    }
+
+    // ---- targets ------------------------------------------------------------------------------------------------------
+
+    /// The name with this number of a candidate scheduler, if its driver can do something.
+    pub(crate) fn drivable(&self, slot: usize, n: usize) -> Option<String> {
+        let process = self
+            .slots
+            .get(slot)?
+            .as_ref()
+            .filter(|process| !process.stopped)?;
+        let Kind::Candidate(candidate) = &process.kind else {
+            return None;
+        };
+        let key = candidate.keys().nth(n)?;
+        candidate
+            .can_drive(key, process.clock.show(self.now))
+            .then(|| key.clone())
+    }
+
+    fn drive(&mut self, slot: usize, n: usize) -> bool {
+        let Some(key) = self.drivable(slot, n) else {
+            return false;
+        };
+        let what = self.candidate(slot, |process, cx, _| process.drive(&key, cx));
+        if let Some(what) = what.filter(|_| self.is_traced()) {
+            self.tell(format!("{:>34} {} {what}", "", Self::name_of(slot)));
+        }
+        true
+    }
+
+    fn unseat(&mut self, slot: usize, n: usize) -> bool {
+        if !self.runs(slot) {
+            return false;
+        }
+        self.candidate(slot, |process, cx, _| {
+            let key = process.keys().nth(n).cloned();
+            key.is_some_and(|key| process.lose_seat(&key, cx))
+        })
+        .unwrap_or(false)
+    }
+
+    // ---- what isn't a process of ours -----------------------------------------------------------------------------------
+
+    fn surroundings(&mut self, step: Step) -> bool {
+        let (a, b, c) = (
+            usize::from(step.a),
+            usize::from(step.b),
+            usize::from(step.c),
+        );
+        match step.word {
+            Word::Create => self.create(a),
+            Word::Delete => {
+                let name = Self::proxy_name(a);
+                let uid = self.servers[0]
+                    .proxies
+                    .get(&name)
+                    .filter(|pod| !pod.is_ending());
+                let Some(uid) = uid.map(|pod| pod.uid().to_owned()) else {
+                    return false;
+                };
+                self.servers[0].delete_proxy(&name, &uid, false).is_ok()
+            }
+            Word::Remove if a < self.sites.len() => {
+                self.sites[a].terms.leaving && std::mem::take(&mut self.sites[a].exists)
+            }
+            _ if a >= self.sites.len() => false,
+            Word::Collect => self.collect(a, b),
+            Word::Kubelet => self.kubelet(a, b),
+            Word::Native => self.native(a, b),
+            Word::Plain => self.plain(a, b, c),
+            Word::Part => {
+                self.sites[a].parted ^= true;
+                true
+            }
+            Word::Room => {
+                self.sites[a].fits ^= true;
+                if self.sites[a].fits {
+                    for slot in [4 + 4 * a, 5 + 4 * a] {
+                        self.candidate(slot, |process, cx, _| process.room(cx.now));
+                    }
+                }
+                true
+            }
+            Word::Quota => {
+                self.servers[a + 1].refuses_pods ^= true;
+                true
+            }
+            Word::Rights => {
+                self.servers[a + 1].refuses_chaperons ^= true;
+                true
+            }
+            Word::Front => {
+                self.sites[a].elsewhere ^= true;
+                true
+            }
+            Word::Blind => self.blind(a, b),
+            Word::Evict => {
+                let server = &mut self.servers[a + 1];
+                let Some(pod) = server.delegates.all().get(b).filter(|pod| !pod.is_ending()) else {
+                    return false;
+                };
+                let (name, uid) = (pod.name().to_owned(), pod.uid().to_owned());
+                server.delete_pod(&name, &uid).is_ok()
+            }
+            Word::Unask => {
+                let server = &mut self.servers[a + 1];
+                let chaperon = server.chaperons.all().get(b).filter(|c| !c.is_ending());
+                let Some(name) = chaperon.map(|chaperon| chaperon.name().to_owned()) else {
+                    return false;
+                };
+                server.delete_chaperon(&name, None, None, c == 1).is_ok()
+            }
+            Word::Forget => !std::mem::replace(&mut self.sites[a].terms.forgotten, true),
+            Word::Leave => !std::mem::replace(&mut self.sites[a].terms.leaving, true),
+            _ => false,
+        }
+    }
+
+    fn create(&mut self, n: usize) -> bool {
+        let Some(made) = self.made.get_mut(n) else {
+            return false;
+        };
+        if u32::from(self.config.lives) <= *made {
+            return false;
+        }
+        let unreserved = self.config.unreserved & (1 << n) != 0;
+        let body = bodies::proxy(&Self::proxy_name(n), unreserved, self.config.own_policy());
+        if self.servers[0].create_proxy(body).is_none() {
+            return false;
+        }
+        *made += 1;
+        true
+    }
+
+    /// The garbage collector: a pod whose owner is gone, by a live read, goes; a foreground deletion ends with its pods.
+    fn collect(&mut self, target: usize, n: usize) -> bool {
+        let server = &mut self.servers[target + 1];
+        let pods = server.delegates.all().len();
+        if let Some(pod) = server.delegates.all().get(n) {
+            let lives = owner_lives(server, pod.name(), pod.owner());
+            let foreground = server
+                .chaperons
+                .get(pod.name())
+                .is_some_and(|c| c.is_ending() && is_foreground(c) && pod.owner() == Some(c.uid()));
+            if (lives && !foreground) || pod.is_ending() {
+                return false;
+            }
+            let (name, uid) = (pod.name().to_owned(), pod.uid().to_owned());
+            return server.delete_pod(&name, &uid).is_ok();
+        }
+        let Some(chaperon) = server.chaperons.all().get(n - pods) else {
+            return false;
+        };
+        let dependent = server.delegates.get(chaperon.name());
+        if !is_foreground(chaperon)
+            || dependent.is_some_and(|pod| pod.owner() == Some(chaperon.uid()))
+        {
+            return false;
+        }
+        let name = chaperon.name().to_owned();
+        server.end_foreground(&name)
+    }
+
+    /// The collector's graph lacks the pod.
+    fn blind(&mut self, target: usize, n: usize) -> bool {
+        let server = &mut self.servers[target + 1];
+        let Some(chaperon) = server.chaperons.all().get(n).filter(|c| is_foreground(c)) else {
+            return false;
+        };
+        let name = chaperon.name().to_owned();
+        server.end_foreground(&name)
+    }
+
+    fn kubelet(&mut self, target: usize, n: usize) -> bool {
+        let jobs = self.config.jobs > 0;
+        let server = &mut self.servers[target + 1];
+        let Some(pod) = server
+            .delegates
+            .all()
+            .get(n)
+            .filter(|pod| pod.node().is_some())
+        else {
+            return false;
+        };
+        let name = pod.name().to_owned();
+        let (ending, phase) = (pod.is_ending(), pod.phase().to_owned());
+        match (ending, &*phase) {
+            (true, _) => server.end_pod(&name),
+            (false, "Pending") => server.set_pod_status(&name, "phase", "Running".into()),
+            (false, "Running") if jobs => {
+                server.set_pod_status(&name, "phase", "Succeeded".into());
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// The scheduler of pods that aren't reserved for.
+    fn native(&mut self, target: usize, n: usize) -> bool {
+        let fits = self.sites[target].fits;
+        let server = &mut self.servers[target + 1];
+        let Some(pod) = server.delegates.all().get(n).filter(|pod| {
+            pod.node().is_none() && !pod.is_ending() && pod.scheduler() == "theirs" && fits
+        }) else {
+            return false;
+        };
+        let (name, uid) = (pod.name().to_owned(), pod.uid().to_owned());
+        let bound = server.bind_pod(&name, &uid, "n2").is_ok();
+        self.check_bound(target + 1, &name);
+        bound
+    }
+
+    fn check_holds(&mut self) {
+        for slot in 0..self.slots.len() {
+            let Some(process) = self.slots[slot].as_ref().filter(|process| !process.stopped) else {
+                continue;
+            };
+            if let Kind::Candidate(candidate) = &process.kind
+                && let Some(key) = candidate.overdue(process.clock.show(self.now))
+            {
+                let what = format!("{} still holds a node for {key}", Self::name_of(slot));
+                self.broke(Violation::new("I2", what));
+                return;
+            }
+            if let Kind::Candidate(candidate) = &process.kind
+                && candidate.crowded
+            {
+                let what = format!("{} binds to a node that doesn't fit", Self::name_of(slot));
+                self.broke(Violation::new("I2", what));
+            }
+        }
+    }
+
+    /// What a step was about, for the trace.
+    fn explain(&self, step: Step) -> String {
+        let (a, b) = (usize::from(step.a), usize::from(step.b));
+        match step.word {
+            Word::Deliver | Word::List | Word::Relist | Word::Freeze | Word::Thaw => {
+                let what = match (a / 2, b) {
+                    (0 | 1, 0) => "proxies".to_owned(),
+                    (0 | 1, n) => format!("chaperons in {}", self.nodes[n - 1]),
+                    (_, 0) => "chaperons".to_owned(),
+                    _ => "pods".to_owned(),
+                };
+                format!("{}: {what}", Self::name_of(a))
+            }
+            Word::Take
+            | Word::Cycle
+            | Word::Drive
+            | Word::Start
+            | Word::Second
+            | Word::Crash
+            | Word::Cut
+            | Word::Stop
+            | Word::Unseat => Self::name_of(a),
+            Word::Notice | Word::Terms => format!("{}: {}", Self::name_of(a), self.nodes[b]),
+            Word::Collect
+            | Word::Kubelet
+            | Word::Native
+            | Word::Plain
+            | Word::Part
+            | Word::Room
+            | Word::Quota
+            | Word::Rights
+            | Word::Front
+            | Word::Blind
+            | Word::Evict
+            | Word::Unask
+            | Word::Forget
+            | Word::Leave
+            | Word::Remove => self.nodes[a].clone(),
+            _ => String::new(),
+        }
+    }
+}
+
+pub(crate) fn is_foreground(chaperon: &pilotage_api::PodChaperon) -> bool {
+    let finalizers = chaperon.metadata.finalizers.as_ref();
+    finalizers.is_some_and(|all| all.iter().any(|finalizer| finalizer == FOREGROUND))
+}
+
+pub(crate) fn owner_lives(server: &Server, name: &str, owner: Option<&str>) -> bool {
+    let chaperon = server.chaperons.get(name);
+    chaperon.is_some_and(|chaperon| Some(chaperon.uid()) == owner)
+}
