@@ -168,8 +168,8 @@ impl Calls {
 mod tests {
     use super::*;
 
-    fn read(method: Method, uri: &str) -> (Verb, String, String, String, bool) {
-        let call = Call::of(&method, &uri.parse().unwrap());
+    fn read(method: &Method, uri: &str) -> (Verb, String, String, String, bool) {
+        let call = Call::of(method, &uri.parse().unwrap());
         (
             call.verb,
             call.resource,
@@ -312,7 +312,7 @@ mod tests {
                 name.to_owned(),
                 resumes,
             );
-            assert_eq!(read(method, uri), want, "{uri}");
+            assert_eq!(read(&method, uri), want, "{uri}");
         }
     }
 

@@ -211,14 +211,14 @@ mod tests {
     use super::super::call::Verb;
     use super::*;
 
-    fn call(method: Method, uri: &str) -> Call {
-        Call::of(&method, &uri.parse().unwrap())
+    fn call(method: &Method, uri: &str) -> Call {
+        Call::of(method, &uri.parse().unwrap())
     }
 
     #[tokio::test]
     async fn a_rule_is_used_once_and_can_be_withdrawn() {
         let rules = Rules::default();
-        let create = call(Method::POST, "/api/v1/namespaces/n/pods");
+        let create = call(&Method::POST, "/api/v1/namespaces/n/pods");
         let lost = rules.lose_reply(Calls::of(Verb::Create, "pods"));
         drop(rules.hold(Calls::any()));
         let Verdict::LoseReply(told) = rules.judge(&create) else {
@@ -232,9 +232,9 @@ mod tests {
     #[tokio::test]
     async fn only_watches_that_resume_expire_and_as_often_as_asked() {
         let rules = Rules::default();
-        let resumed = call(Method::GET, "/api/v1/pods?watch=true&resourceVersion=7");
-        let fresh = call(Method::GET, "/api/v1/pods?watch=true");
-        let nodes = call(Method::GET, "/api/v1/nodes?watch=true&resourceVersion=7");
+        let resumed = call(&Method::GET, "/api/v1/pods?watch=true&resourceVersion=7");
+        let fresh = call(&Method::GET, "/api/v1/pods?watch=true");
+        let nodes = call(&Method::GET, "/api/v1/nodes?watch=true&resourceVersion=7");
         let pods = Calls::any().resource("pods");
         rules.refuse_watches(pods.clone(), Times::Next(1));
         assert!(matches!(rules.judge(&fresh), Verdict::Forward));
@@ -252,7 +252,7 @@ mod tests {
     #[tokio::test]
     async fn watches_under_way_are_known_until_they_end() {
         let rules = Arc::new(Rules::default());
-        let entry = rules.watch_begins(&call(Method::GET, "/api/v1/pods?watch=true"));
+        let entry = rules.watch_begins(&call(&Method::GET, "/api/v1/pods?watch=true"));
         assert_eq!(rules.expire(&Calls::any().resource("nodes")), 0);
         assert_eq!(rules.expire(&Calls::any().resource("pods")), 1);
         entry.expired.notified().await;
