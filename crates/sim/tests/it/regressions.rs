@@ -4,11 +4,10 @@
 use pilotage_sim::{Schedule, replay};
 
 fn keeps_every_rule(text: &str) {
-    let schedule: Schedule = text.parse().unwrap();
-    let world = replay(&schedule, true);
-    if let Some(violation) = world.violation() {
-        panic!("{violation}\n{}", world.trace().join("\n"));
-    }
+    let schedule: Result<Schedule, String> = text.parse();
+    let world = schedule.map(|schedule| replay(&schedule, true));
+    let broken = world.map(|world| (world.violation().cloned(), world.trace().join("\n")));
+    assert!(matches!(broken, Ok((None, _))), "{broken:#?}");
 }
 
 /// The only target that fits was recorded, moved on, and was given up: the choice of its next chaperon failed for ever.
