@@ -27,6 +27,10 @@ pub const TRACES: &[Trace] = &[
         "3: a chaperon is deleted while its delegate runs",
         chaperon_deleted,
     ),
+    (
+        "3: the same, and the controller's store lags",
+        chaperon_deleted_unseen,
+    ),
     ("4: the collector's graph lacks the pod", blind_collector),
     (
         "4: a grant is given up by who doesn't see that it led to a binding",
@@ -197,6 +201,25 @@ fn chaperon_deleted() -> Ended {
         play.proxy().is_some() && !play.is_bound(1),
         "and the proxy for the chaperon",
     )?;
+    play.end()
+}
+
+fn chaperon_deleted_unseen() -> Ended {
+    let mut play = placed(0);
+    play.hold_word(Word::Kubelet);
+    play.step(Word::Unask, 0, 0, 0);
+    // A controller that starts reads a list of pods that is older than the pod.
+    let controller = candidate(0) + 2;
+    play.step(Word::Crash, controller, 0, 0);
+    play.step(Word::Start, controller, 0, 0);
+    play.step(Word::List, controller, 1, 100);
+    play.step(Word::Freeze, controller, 1, 0);
+    play.wait(10);
+    play.check(
+        play.is_bound(0) && play.is_guarded(0),
+        "the chaperon waits for its pod",
+    )?;
+    play.step(Word::Thaw, controller, 1, 0);
     play.end()
 }
 

@@ -402,7 +402,7 @@ fn next(world: &World, mood: &mut Mood, rng: &mut Rng, fair: &mut Vec<Step>) -> 
             step.c = if rng.percent(70) {
                 0
             } else {
-                rng.below(6) as u16
+                rng.below(12) as u16
             }
         }
         Word::Deliver => step.c = 1 + rng.below(3) as u16,
