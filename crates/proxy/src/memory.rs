@@ -29,6 +29,7 @@ pub struct Memory {
     waves: u32,
     last_wave_at: Option<Monotonic>,
     first_reserved_at: Option<Monotonic>,
+    /// The record, and since when its target has had the time to act on it.
     recorded: Option<(Record, Monotonic)>,
     /// The recorded chaperon that is ending although no delegate runs, and since when.
     stuck: Option<(String, Monotonic)>,
@@ -52,8 +53,10 @@ impl Memory {
             (Some(seen), Some((known, _))) if seen == known => {}
             (stuck, _) => self.stuck = stuck.map(|uid| (uid.to_owned(), now)),
         }
+        // A target that can't be reached can't bind either: when it answers again, its time begins anew.
+        let was_held = matches!(&self.waiting_for, Some((Note::Held(_), _)));
         match (record, &self.recorded) {
-            (Some(seen), Some((known, _))) if seen == known => {}
+            (Some(seen), Some((known, _))) if seen == known && !was_held => {}
             (Some(seen), _) => self.recorded = Some((seen.clone(), now)),
             (None, _) => self.recorded = None,
         }
@@ -189,6 +192,7 @@ impl Memory {
         self.first_reserved_at
     }
 
+    /// Since when the recorded target has had the time to bind: it could be reached, and the record said the same.
     pub(crate) fn recorded_since(&self) -> Option<Monotonic> {
         self.recorded.as_ref().map(|(_, since)| *since)
     }

@@ -7,8 +7,8 @@ use pilotage_api::{PodChaperon, keys, parent::ParentLink};
 use pilotage_proxy::{ProxyView, class::Marks};
 
 use crate::{
-    apply::owner_lives,
     server::Object,
+    surroundings::owner_lives,
     world::{Kind, World},
 };
 

@@ -30,6 +30,7 @@ pub mod rng;
 mod server;
 mod source;
 mod step;
+mod surroundings;
 mod traces;
 mod walk;
 mod watch;

@@ -572,7 +572,7 @@ fn written(answer: Result<Arc<PodChaperon>, ApiError>) -> Reply {
 
 /// What of a request the trace shows.
 pub(crate) fn describe(request: &Request) -> String {
-    let short = |value: &Value| value.to_string().replace("multicluster.admiralty.io/", "");
+    let short = |value: &Value| value.to_string().replace(pilotage_api::keys::PREFIX, "");
     match request {
         Request::Ask { proxy, action, .. } => format!("{}: {action:?}", proxy.uid),
         Request::Feedback { uid, action, .. } => format!("{uid}: {action:?}"),

@@ -232,7 +232,7 @@ fn blind_collector() -> Ended {
     play.wait(30);
     let foreground = play
         .chaperon(0)
-        .is_some_and(|c| crate::apply::is_foreground(&c));
+        .is_some_and(|c| crate::surroundings::is_foreground(&c));
     play.check(!foreground, "the collector is done")?;
     play.check(
         play.is_bound(0) && play.is_guarded(0),

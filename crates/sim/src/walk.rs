@@ -5,13 +5,13 @@ use std::{fmt, panic, str::FromStr, time::Duration};
 use pilotage_api::keys;
 
 use crate::{
-    apply::{is_foreground, owner_lives},
     check::Violation,
     clock::Time,
     config::Config,
     rng::Rng,
     server::Object,
     step::{Step, Word},
+    surroundings::{is_foreground, owner_lives},
     world::{Kind, World},
 };
 

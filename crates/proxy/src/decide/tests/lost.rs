@@ -128,3 +128,20 @@ fn a_target_that_is_being_removed_gets_nothing_and_keeps_only_what_is_bound() {
         [Action::BindProxy { .. }]
     ));
 }
+
+#[test]
+fn the_time_to_give_up_begins_anew_when_a_lost_target_answers_again() {
+    let mut scene = Scene::new()
+        .with(chaperon("a", "ua").granted(1))
+        .recorded("a/ua/1");
+    scene.step();
+    scene.later(Duration::from_secs(1));
+    scene.targets.set_reach("a", Reach::Lost, scene.now);
+    scene.step();
+    scene.later(Duration::from_mins(1));
+    scene.targets.set_reach("a", Reach::Reachable, scene.now);
+    let plan = scene.step();
+    assert!(plan.actions.is_empty(), "it may be binding: {plan:?}");
+    scene.later(scene.settings.give_up);
+    assert!(is_delete(&scene.step(), "ua"));
+}
