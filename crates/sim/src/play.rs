@@ -107,7 +107,8 @@ impl Play {
     pub(crate) fn wait(&mut self, seconds: u64) {
         let until = self.world.now + Duration::from_secs(seconds);
         self.settle();
-        while self.world.now < until {
+        // Who doesn't act on a timer that is due makes time crawl.
+        while self.world.now < until && self.world.violation().is_none() {
             let left = until.saturating_sub(self.world.now);
             let millis = usize::try_from(left.as_millis().min(1000)).unwrap_or(1000);
             self.step(Word::Advance, millis.max(1), 0, 0);
