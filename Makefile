@@ -65,6 +65,11 @@ sim: ## Simulate the protocol under faults (SEEDS=1000000 FIRST=0, or SEED=5)
 sim-mutants: ## Show that the simulator notices each rule taken out of the code
 	@CARGO='$(CARGO)' crates/sim/mutants/run $(or $(SEEDS),200000)
 
+.PHONY: chaos
+chaos: tools-clusters ## Strike every part of real clusters in every state of a pod (CHAOS_ROUNDS=2 repeats, CHAOS_CELLS chooses)
+	@$(CARGO) build $(ALL) --bins
+	@CHAOS_CELLS=$(or $(CHAOS_CELLS),all) $(CARGO) test $(ALL) --test chaos -- --nocapture every_cell_ends_well
+
 .PHONY: crds
 crds: ## Write crds/*.yaml from the types in crates/api
 	@$(CARGO) build $(ALL) --bins --quiet

@@ -7,6 +7,7 @@ use crate::workspace::root;
 
 const TARGETS: &[&str] = &[
     "bench-multi",
+    "chaos",
     "crds",
     "demo",
     "doc",

@@ -1,0 +1,114 @@
+//! Chaos on real control planes: somebody is killed, frozen or cut off at the very moment when the first of a stream of
+//! pods is seen in a certain state; in the end every pod runs, in one place, and nothing is left over.
+//!
+//! A cell is `<state>/<who>/<fault>`; there are 108. Each run plays a dozen, another one each day, so that each day has
+//! every state, everybody and every fault, and nine days have all. `CHAOS_CELLS` names others (with commas between, or
+//! `all`), `CHAOS_ROUNDS` repeats them; `make chaos` plays all.
+//!
+//! It is a test binary of its own because it needs the machine to itself: its leases last three seconds, and beside a
+//! dozen other control planes it would test the machine.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests fail their test"
+)]
+
+mod cell;
+mod play;
+mod stage;
+mod strike;
+mod tapes;
+mod world;
+
+use std::time::{Duration, Instant, SystemTime};
+
+use cell::Cell;
+use play::{Verdict, play};
+use stage::{Asking, Stage};
+
+const DAY: Duration = Duration::from_hours(24);
+
+/// The cells of this run, one half for each fleet.
+fn cells() -> [Vec<Cell>; 2] {
+    match std::env::var("CHAOS_CELLS") {
+        Ok(text) if !text.trim().is_empty() => cell::chosen(&text).unwrap(),
+        _ => {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            cell::dozen(now.unwrap().as_secs() / DAY.as_secs())
+        }
+    }
+}
+
+fn rounds() -> usize {
+    std::env::var("CHAOS_ROUNDS").map_or(1, |text| text.parse().unwrap())
+}
+
+/// Plays cells one after the other on a fleet of their own; returns the names of those that failed.
+async fn play_all(cells: &[Cell], asking: Asking) -> Vec<String> {
+    if cells.is_empty() {
+        return Vec::new();
+    }
+    let begin = Instant::now();
+    let stage = Stage::start(asking).await.unwrap();
+    println!(
+        "fleet that asks {asking:?} is up after {:.1} s",
+        begin.elapsed().as_secs_f32()
+    );
+    let mut failed = Vec::new();
+    for cell in cells {
+        let verdict = play(&stage, *cell).await;
+        tell(&verdict, &stage);
+        if !verdict.wrong.is_empty() {
+            failed.push(cell.to_string());
+        }
+    }
+    stage.stop().await;
+    failed
+}
+
+fn tell(verdict: &Verdict, stage: &Stage) {
+    let steps: Vec<String> = verdict
+        .steps
+        .iter()
+        .map(|(step, took)| format!("{step} {:.1}", took.as_secs_f32()))
+        .collect();
+    let (cell, steps, states) = (verdict.cell, steps.join(", "), &verdict.states);
+    let ended = if verdict.wrong.is_empty() {
+        "well"
+    } else {
+        "FAILED"
+    };
+    println!("{cell}: {ended} ({steps} s; pods were {states:?})");
+    for line in &verdict.notes {
+        println!("  given up and begun anew: {line}");
+    }
+    if verdict.wrong.is_empty() && std::env::var_os("CHAOS_TIMELINE").is_none() {
+        return;
+    }
+    for line in &verdict.wrong {
+        println!("  {line}");
+    }
+    println!("  what was seen:");
+    for line in &verdict.timeline {
+        println!("  {line}");
+    }
+    println!("  logs: {:#?}", stage.logs());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_cell_ends_well() {
+    let [first, second] = cells();
+    for round in 1..=rounds() {
+        println!("round {round}: {} cells", first.len() + second.len());
+        for cell in first.iter().chain(&second) {
+            println!("  {cell}");
+        }
+        let (mut failed, others) = tokio::join!(
+            play_all(&first, Asking::All),
+            play_all(&second, Asking::BestFirst),
+        );
+        failed.extend(others);
+        assert!(failed.is_empty(), "round {round}, see above: {failed:#?}");
+    }
+}

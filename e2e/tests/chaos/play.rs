@@ -1,0 +1,291 @@
+//! One cell from its first pod to its verdict: a stream of pods, a fault when the first of them is seen in the cell's
+//! state, quiet, and then what must hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant, SystemTime};
+
+use futures::future::try_join_all;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, PostParams};
+use pilotage_api::{PodChaperon, keys};
+use pilotage_e2e::fleet::Error;
+use pilotage_testkit::{Change, TestNamespace, build};
+
+use crate::cell::{Cell, State};
+use crate::stage::Stage;
+use crate::strike::{Victim, strike};
+use crate::tapes::{Tapes, unrest};
+use crate::world::{Place, Wanted, World};
+
+/// Pods in a cell's stream.
+const PODS: usize = 8;
+/// Between two of them: so that they are in different states when the fault comes.
+const PACE: Duration = Duration::from_millis(120);
+/// Until the first pod is in the cell's state.
+const FIRST: Duration = Duration::from_secs(30);
+/// From the end of the fault until all is quiet: all back-offs together, on a busy machine.
+const QUIET: Duration = Duration::from_secs(90);
+/// Between two tries to create a pod.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// How a cell ended.
+#[derive(Debug)]
+pub(crate) struct Verdict {
+    pub(crate) cell: Cell,
+    /// How long its steps took.
+    pub(crate) steps: Vec<(&'static str, Duration)>,
+    /// In which states pods were when the fault came.
+    pub(crate) states: BTreeSet<State>,
+    /// What was wrong; nothing, if it ended well.
+    pub(crate) wrong: Vec<String>,
+    /// What is allowed and shouldn't happen often.
+    pub(crate) notes: Vec<String>,
+    /// What was seen, for those who must find out why.
+    pub(crate) timeline: Vec<String>,
+}
+
+/// Plays a cell.
+pub(crate) async fn play(stage: &Stage, cell: Cell) -> Verdict {
+    let mut play = Play {
+        stage,
+        cell,
+        begin: SystemTime::now(),
+        steps: Vec::new(),
+        step: Instant::now(),
+        states: BTreeSet::new(),
+        tapes: None,
+        wrong: Vec::new(),
+        notes: Vec::new(),
+    };
+    if let Err(error) = play.run().await {
+        let mut text = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(error) = source {
+            text += &format!(": {error}");
+            source = error.source();
+        }
+        play.wrong.push(text);
+    }
+    let timeline = play.timeline();
+    Verdict {
+        cell,
+        steps: play.steps,
+        states: play.states,
+        wrong: play.wrong,
+        notes: play.notes,
+        timeline,
+    }
+}
+
+struct Play<'a> {
+    stage: &'a Stage,
+    cell: Cell,
+    begin: SystemTime,
+    steps: Vec<(&'static str, Duration)>,
+    step: Instant,
+    states: BTreeSet<State>,
+    tapes: Option<Tapes>,
+    wrong: Vec<String>,
+    notes: Vec<String>,
+}
+
+impl Play<'_> {
+    async fn run(&mut self) -> Result<(), Error> {
+        let (namespace, namespaces) = self.namespaces().await?;
+        let victim = Victim::find(self.stage, self.cell.actor).await?;
+        self.tapes = Some(Tapes::start(self.stage, &namespace).await?);
+        let pods: Api<Pod> = Api::namespaced(self.stage.fleet().source.plane.admin(), &namespace);
+        let creating = tokio::spawn(create_all(pods.clone()));
+        let mut wanted = Wanted {
+            running: (0..PODS).map(pod_name).collect(),
+        };
+        self.done("set up");
+
+        let before = match self.cell.state {
+            State::Deleting => State::Running,
+            state => state,
+        };
+        let mut first = self.tapes()?.first(before, FIRST).await?;
+        if let (State::Deleting, Some((pod, _))) = (self.cell.state, &first) {
+            pods.delete(pod, &DeleteParams::default())
+                .await
+                .map_err(Error::request("can't delete the first pod"))?;
+            wanted.running.remove(pod);
+            first = self.tapes()?.first(State::Deleting, FIRST).await?;
+        }
+        let Some((pod, place)) = first else {
+            self.wrong
+                .push("no pod was ever seen in the cell's state".to_owned());
+            return Ok(());
+        };
+        // Seen in the source, it is the target of its delegate that is meant.
+        let target = match place {
+            Place::Source => self.tapes()?.target_of(&pod).unwrap_or(Place::Target(0)),
+            Place::Target(_) => place,
+        };
+        self.states = self.tapes()?.states();
+        self.stage
+            .journal()
+            .note(format!("{pod} is seen in the cell's state, in {target:?}"));
+        self.done("first");
+
+        strike(self.stage, self.cell, &victim, target).await?;
+        self.done("fault");
+        let created = creating.await;
+        created.unwrap_or_else(|error| panic!("creating pods: {error}"));
+        self.done("stream");
+
+        let restless = self.tapes()?.quiet(&wanted, QUIET).await?;
+        self.done("quiet");
+        self.wrong.extend(restless);
+        self.verdict(&namespace, &wanted, "when all was quiet")
+            .await?;
+
+        // What is left is to go without a trace.
+        pods.delete_collection(&DeleteParams::default(), &ListParams::default())
+            .await
+            .map_err(Error::request("can't delete all pods"))?;
+        let nothing = Wanted::default();
+        let restless = self.tapes()?.quiet(&nothing, QUIET).await?;
+        self.wrong
+            .extend(restless.iter().map(|line| format!("after the end: {line}")));
+        self.verdict(&namespace, &nothing, "after the end").await?;
+        self.done("end");
+        drop(namespaces);
+        Ok(())
+    }
+
+    fn tapes(&mut self) -> Result<&mut Tapes, Error> {
+        self.tapes.as_mut().ok_or_else(|| Error::Ended {
+            process: "the recording".to_owned(),
+            tail: String::new(),
+        })
+    }
+
+    fn done(&mut self, step: &'static str) {
+        self.steps.push((step, self.step.elapsed()));
+        self.step = Instant::now();
+    }
+
+    /// A namespace of one name in all clusters.
+    async fn namespaces(&self) -> Result<(String, Vec<TestNamespace>), Error> {
+        let name = format!("chaos-{}", pilotage_testkit::unique());
+        let making = self.stage.places().into_iter().map(|(cluster, place)| {
+            let mut labels = BTreeMap::new();
+            if place == Place::Source {
+                let (key, value) = (keys::NAMESPACE_LABEL, keys::NAMESPACE_LABEL_VALUE);
+                labels.insert(key.to_owned(), value.to_owned());
+            }
+            cluster.plane.named_namespace(&name, labels)
+        });
+        let namespaces = try_join_all(making).await?;
+        Ok((name, namespaces))
+    }
+
+    /// I1 from the recorded histories and the audit logs, I3 from listings.
+    async fn verdict(&mut self, namespace: &str, wanted: &Wanted, when: &str) -> Result<(), Error> {
+        let world = self.tapes()?.settle().await?;
+        let (mut wrong, again) = (world.bound_at_once(), world.bound_again());
+        if world.proxies_bound() < wanted.running.len() {
+            wrong.push(format!(
+                "only {} proxies were ever bound",
+                world.proxies_bound()
+            ));
+        }
+        self.notes = again;
+        let listed = self.list(namespace).await?;
+        let left = unrest(&listed, wanted);
+        wrong.extend(left.iter().map(|line| format!("listed {when}: {line}")));
+        if self.notes.is_empty() {
+            wrong.extend(self.bindings_accepted_twice(namespace).await?);
+        }
+        self.wrong.extend(wrong);
+        Ok(())
+    }
+
+    /// By name over all targets: the name of a delegate follows from its parent's UID.
+    async fn bindings_accepted_twice(&self, namespace: &str) -> Result<Vec<String>, Error> {
+        let mut accepted: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for cluster in &self.stage.fleet().targets {
+            let entries = cluster.plane.audit()?.entries().await;
+            for entry in entries.map_err(pilotage_testkit::plane::Error::from)? {
+                if entry.is_binding() && entry.accepted() && entry.namespace == namespace {
+                    accepted.entry(entry.name).or_default().push(cluster.name());
+                }
+            }
+        }
+        let twice = accepted
+            .into_iter()
+            .filter(|(_, clusters)| clusters.len() > 1);
+        Ok(twice
+            .map(|(name, clusters)| format!("delegate {name} was bound in {clusters:?}"))
+            .collect())
+    }
+
+    /// What API servers show now.
+    async fn list(&self, namespace: &str) -> Result<World, Error> {
+        let mut world = World::default();
+        let failed = || Error::request("can't list what is left");
+        let all = ListParams::default();
+        for (cluster, place) in self.stage.places() {
+            let client = cluster.plane.admin();
+            let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+            for pod in pods.list(&all).await.map_err(failed())? {
+                match place {
+                    Place::Source => world.proxy(pod, false),
+                    Place::Target(target) => world.delegate(target, pod, false, SystemTime::now()),
+                };
+            }
+            let Place::Target(target) = place else {
+                continue;
+            };
+            let chaperons: Api<PodChaperon> = Api::namespaced(client, namespace);
+            for chaperon in chaperons.list(&all).await.map_err(failed())? {
+                world.chaperon(target, chaperon, Change::Added);
+            }
+        }
+        Ok(world)
+    }
+
+    fn timeline(&self) -> Vec<String> {
+        let mut lines: Vec<(SystemTime, String)> = self.stage.journal().since(self.begin);
+        for line in self.tapes.iter().flat_map(Tapes::timeline) {
+            let seen = &line.seen;
+            lines.push((
+                line.at,
+                format!("{:?} {}: {}", line.place, seen.proxy, seen.what),
+            ));
+        }
+        lines.sort();
+        let since = |at: SystemTime| at.duration_since(self.begin).unwrap_or_default();
+        lines
+            .into_iter()
+            .map(|(at, line)| format!("{:7.3} {line}", since(at).as_secs_f32()))
+            .collect()
+    }
+}
+
+fn pod_name(number: usize) -> String {
+    format!("p{number}")
+}
+
+/// Creates the stream, whatever becomes of the API server meanwhile.
+async fn create_all(pods: Api<Pod>) {
+    let mut pace = tokio::time::interval(PACE);
+    pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    for number in 0..PODS {
+        pace.tick().await;
+        let pod = build::pod(&pod_name(number))
+            .elect()
+            .request("cpu", "250m")
+            .build();
+        while let Err(error) = pods.create(&PostParams::default(), &pod).await {
+            if matches!(&error, kube::Error::Api(status) if status.reason == "AlreadyExists") {
+                // The answer to an earlier try was lost.
+                break;
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+}

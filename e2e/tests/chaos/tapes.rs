@@ -1,0 +1,159 @@
+//! The witnesses of one cell: the histories of its namespace in all clusters, and the world that they add up to.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, SystemTime};
+
+use futures::FutureExt;
+use futures::future::{select_all, try_join_all};
+use pilotage_e2e::fleet::Error;
+use pilotage_testkit::History;
+use pilotage_testkit::plane;
+use tokio::time::{Instant, timeout_at};
+
+use crate::cell::State;
+use crate::stage::{Stage, TARGETS};
+use crate::world::{Place, Seen, Wanted, World};
+
+/// A line of the timeline.
+#[derive(Debug, Clone)]
+pub(crate) struct Line {
+    pub(crate) at: SystemTime,
+    pub(crate) place: Place,
+    pub(crate) seen: Seen,
+}
+
+/// Histories of one namespace.
+#[derive(Debug)]
+pub(crate) struct Tapes {
+    /// Each with how far it has been read.
+    tapes: Vec<(Place, History, usize)>,
+    world: World,
+    timeline: Vec<Line>,
+}
+
+impl Tapes {
+    /// Records from now on.
+    pub(crate) async fn start(stage: &Stage, namespace: &str) -> Result<Self, Error> {
+        let pods = format!("pods/{namespace}/");
+        let chaperons = format!("{}/podchaperons/{namespace}/", pilotage_api::GROUP);
+        let prefixes = [pods.as_str(), chaperons.as_str()];
+        let recording = stage
+            .places()
+            .into_iter()
+            .map(|(cluster, place)| async move {
+                let history = cluster.plane.history(&prefixes).await?;
+                Ok::<_, plane::Error>((place, history, 0))
+            });
+        Ok(Self {
+            tapes: try_join_all(recording).await?,
+            world: World::default(),
+            timeline: Vec::new(),
+        })
+    }
+
+    /// Reads on; lines from `index` of the timeline on are new.
+    fn read(&mut self) -> Result<usize, Error> {
+        let index = self.timeline.len();
+        for (place, history, read) in &mut self.tapes {
+            for version in history.since(*read).map_err(plane::Error::from)? {
+                *read += 1;
+                if let Some(seen) = self.world.take(*place, &version) {
+                    self.timeline.push(Line {
+                        at: version.at,
+                        place: *place,
+                        seen,
+                    });
+                }
+            }
+        }
+        Ok(index)
+    }
+
+    /// Reads until `pick` finds something in the world or in the new lines, or time is over.
+    async fn until<T>(
+        &mut self,
+        limit: Duration,
+        mut pick: impl FnMut(&World, &[Line]) -> Option<T>,
+    ) -> Result<Option<T>, Error> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let mut news: Vec<_> = self.tapes.iter().map(|(_, tape, _)| tape.news()).collect();
+            for news in &mut news {
+                news.mark_unchanged();
+            }
+            let new = self.read()?;
+            if let Some(found) = pick(&self.world, &self.timeline[new..]) {
+                return Ok(Some(found));
+            }
+            // The sender goes only with an end that the next reading tells of.
+            let changed = select_all(news.iter_mut().map(|news| news.changed().boxed()));
+            if timeout_at(deadline, changed).await.is_err() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The first version that shows a pod in a state: the pod, and the target if it was seen in one.
+    pub(crate) async fn first(
+        &mut self,
+        state: State,
+        limit: Duration,
+    ) -> Result<Option<(String, Place)>, Error> {
+        self.until(limit, |_, lines| {
+            let first = lines.iter().find(|line| line.seen.state == Some(state));
+            first.map(|line| (line.seen.proxy.clone(), line.place))
+        })
+        .await
+    }
+
+    /// Waits for quiet; what is wrong when time is over.
+    pub(crate) async fn quiet(
+        &mut self,
+        wanted: &Wanted,
+        limit: Duration,
+    ) -> Result<Vec<String>, Error> {
+        let quiet = self
+            .until(limit, |world, _| {
+                unrest(world, wanted).is_empty().then_some(())
+            })
+            .await?;
+        Ok(match quiet {
+            Some(()) => Vec::new(),
+            None => unrest(&self.world, wanted),
+        })
+    }
+
+    /// Reads everything that was written before this call.
+    pub(crate) async fn settle(&mut self) -> Result<&World, Error> {
+        for (_, history, _) in &self.tapes {
+            history.settle().await.map_err(plane::Error::from)?;
+        }
+        self.read()?;
+        Ok(&self.world)
+    }
+
+    /// The target where a proxy's delegate is bound.
+    pub(crate) fn target_of(&self, proxy: &str) -> Option<Place> {
+        self.world.target_of(proxy).map(Place::Target)
+    }
+
+    pub(crate) fn timeline(&self) -> &[Line] {
+        &self.timeline
+    }
+
+    /// In which of these states pods are now, for the report.
+    pub(crate) fn states(&self) -> BTreeSet<State> {
+        let mut last = std::collections::BTreeMap::new();
+        for line in &self.timeline {
+            if let Some(state) = line.seen.state {
+                last.insert(line.seen.proxy.clone(), state);
+            }
+        }
+        last.into_values().collect()
+    }
+}
+
+/// What is wrong in a world, with the targets' names.
+pub(crate) fn unrest(world: &World, wanted: &Wanted) -> Vec<String> {
+    world.unrest(wanted, &TARGETS.map(ToOwned::to_owned))
+}
