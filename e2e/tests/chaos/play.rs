@@ -62,7 +62,7 @@ pub(crate) async fn play(stage: &Stage, cell: Cell) -> Verdict {
         let mut text = error.to_string();
         let mut source = std::error::Error::source(&error);
         while let Some(error) = source {
-            text += &format!(": {error}");
+            text = format!("{text}: {error}");
             source = error.source();
         }
         play.wrong.push(text);

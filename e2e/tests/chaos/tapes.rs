@@ -26,7 +26,7 @@ pub(crate) struct Line {
 #[derive(Debug)]
 pub(crate) struct Tapes {
     /// Each with how far it has been read.
-    tapes: Vec<(Place, History, usize)>,
+    clusters: Vec<(Place, History, usize)>,
     world: World,
     timeline: Vec<Line>,
 }
@@ -45,7 +45,7 @@ impl Tapes {
                 Ok::<_, plane::Error>((place, history, 0))
             });
         Ok(Self {
-            tapes: try_join_all(recording).await?,
+            clusters: try_join_all(recording).await?,
             world: World::default(),
             timeline: Vec::new(),
         })
@@ -54,7 +54,7 @@ impl Tapes {
     /// Reads on; lines from `index` of the timeline on are new.
     fn read(&mut self) -> Result<usize, Error> {
         let index = self.timeline.len();
-        for (place, history, read) in &mut self.tapes {
+        for (place, history, read) in &mut self.clusters {
             for version in history.since(*read).map_err(plane::Error::from)? {
                 *read += 1;
                 if let Some(seen) = self.world.take(*place, &version) {
@@ -77,7 +77,11 @@ impl Tapes {
     ) -> Result<Option<T>, Error> {
         let deadline = Instant::now() + limit;
         loop {
-            let mut news: Vec<_> = self.tapes.iter().map(|(_, tape, _)| tape.news()).collect();
+            let mut news: Vec<_> = self
+                .clusters
+                .iter()
+                .map(|(_, tape, _)| tape.news())
+                .collect();
             for news in &mut news {
                 news.mark_unchanged();
             }
@@ -125,7 +129,7 @@ impl Tapes {
 
     /// Reads everything that was written before this call.
     pub(crate) async fn settle(&mut self) -> Result<&World, Error> {
-        for (_, history, _) in &self.tapes {
+        for (_, history, _) in &self.clusters {
             history.settle().await.map_err(plane::Error::from)?;
         }
         self.read()?;

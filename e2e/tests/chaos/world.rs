@@ -37,7 +37,6 @@ pub(crate) struct World {
 /// From when until when a delegate was there with a node.
 #[derive(Debug, Clone)]
 struct Bound {
-    node: String,
     from: SystemTime,
     /// `None`: it still is.
     until: Option<SystemTime>,
@@ -82,7 +81,7 @@ impl World {
                 self.delegate(target, version.read()?, gone, version.at)
             }
             (Place::Target(target), pilotage_api::GROUP) => {
-                self.chaperon(target, version.read()?, version.change)
+                Some(self.chaperon(target, version.read()?, version.change))
             }
             _ => None,
         }
@@ -123,7 +122,7 @@ impl World {
         target: usize,
         chaperon: PodChaperon,
         change: Change,
-    ) -> Option<Seen> {
+    ) -> Seen {
         let meta = &chaperon.metadata;
         let (gone, ending) = (change == Change::Deleted, meta.deletion_timestamp.is_some());
         let number = |key| annotation(meta, key).and_then(|text| text.parse::<u64>().ok());
@@ -144,7 +143,7 @@ impl World {
         );
         for key in [keys::REFUSAL, keys::POD_MISSING_SINCE] {
             if let Some(text) = annotation(meta, key) {
-                what += &format!(", {} {text}", key.trim_start_matches(keys::PREFIX));
+                what = format!("{what}, {} {text}", key.trim_start_matches(keys::PREFIX));
             }
         }
         let proxy = parent_name(meta);
@@ -154,7 +153,7 @@ impl World {
         } else {
             self.chaperons.insert(key, chaperon);
         }
-        Some(Seen { state, proxy, what })
+        Seen { state, proxy, what }
     }
 
     /// A delegate as it is at a time.
@@ -169,11 +168,10 @@ impl World {
         let before = self.delegates.remove(&key);
         let node = node_of(&pod).map(ToOwned::to_owned);
         let parent = pod.labels().get(keys::PARENT_UID).cloned();
-        if let (Some(parent), Some(node)) = (parent, node.clone()) {
+        if let (Some(parent), Some(_)) = (parent, &node) {
             let of_parent = self.bound.entry(parent).or_default();
             let delegate = (target, pod.uid().unwrap_or_default());
             let bound = of_parent.entry(delegate).or_insert(Bound {
-                node,
                 from: at,
                 until: None,
             });
@@ -460,7 +458,7 @@ mod tests {
                 w.chaperon(0, chaperon("e", "1", "0", true), Change::Added);
             }),
             ("not bound", |w| {
-                drop(w.delegate(1, delegate("d", None), false, NOW))
+                drop(w.delegate(1, delegate("d", None), false, NOW));
             }),
             ("0 delegates", |w| {
                 w.delegate(1, delegate("d", Some("n")), true, NOW);
@@ -502,8 +500,10 @@ mod tests {
         let made = world.delegate(0, delegate("d", None), false, NOW);
         let bound = world.delegate(0, delegate("d", Some("n")), false, NOW);
         let running = world.proxy(proxy("Running"), false);
-        let states: Vec<_> = [asked, reserved, granted, made, bound, running]
+        let chaperons = [asked, reserved, granted].map(Some);
+        let states: Vec<_> = chaperons
             .into_iter()
+            .chain([made, bound, running])
             .map(|seen| seen.unwrap().state)
             .collect();
         let want = [
