@@ -101,6 +101,25 @@ impl World {
         }
     }
 
+    /// A live read of the record let a deletion pass: then it doesn't name the chaperon.
+    pub(crate) fn check_look(&mut self, request: &Request) {
+        let Request::Ask {
+            proxy,
+            action: Action::DeleteUnlessRecorded { uid, .. },
+            ..
+        } = request
+        else {
+            return;
+        };
+        let live = self.servers[0].proxies.get(&proxy.name);
+        let live = live.and_then(|live| ProxyView::of(live));
+        let record = live.as_ref().and_then(|live| live.record.record());
+        if record.is_some_and(|record| record.chaperon_uid == *uid) {
+            let what = format!("{uid} is taken for a leftover, but the record names it");
+            self.broke(Violation::new("I4", what));
+        }
+    }
+
     /// A placed proxy is deleted only if its delegate is gone, or somebody said so.
     fn check_placed(&mut self, uid: &str, before: Option<&Pod>) {
         let Some(view) = before

@@ -407,6 +407,9 @@ impl World {
         };
         let progress = request.call(stage, &mut self.servers[server], &cx);
         self.check_call(request, server, &before);
+        if matches!(progress, Progress::Next) {
+            self.check_look(request);
+        }
         progress
     }
 
