@@ -10,6 +10,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("api", &[]),
     ("sched", &[]),
     ("model", &["api"]),
+    ("placement", &["api"]),
     ("proxy", &["api", "model", "sched"]),
     ("candidate", &["api", "model", "sched"]),
     ("runtime", &[]),
@@ -52,7 +53,15 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Crates without I/O, clock and randomness. Their tests need no control plane either.
-pub(crate) const PURE: &[&str] = &["api", "model", "sched", "proxy", "candidate", "sim"];
+pub(crate) const PURE: &[&str] = &[
+    "api",
+    "model",
+    "sched",
+    "placement",
+    "proxy",
+    "candidate",
+    "sim",
+];
 
 /// May be used in tests by every crate that isn't pure.
 const FOR_TESTS: &str = "testkit";

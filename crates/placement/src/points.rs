@@ -1,0 +1,105 @@
+//! Owns the unit of scores, and how measurements where less is better become scores.
+
+use std::fmt;
+
+/// A score: 0 to 100 points, kept in thousandths, so that rankings need no floating point.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Points(u64);
+
+impl Points {
+    /// None.
+    pub const ZERO: Self = Self(0);
+    /// All that a rule can give: 100.
+    pub const FULL: Self = Self(100_000);
+
+    /// From thousandths of a point.
+    pub const fn from_milli(milli: u64) -> Self {
+        Self(milli)
+    }
+
+    /// In thousandths of a point.
+    pub const fn milli(self) -> u64 {
+        self.0
+    }
+
+    /// `part / whole` of 100 points, rounded down; nothing of a whole of 0 or less.
+    pub(crate) fn share(part: i128, whole: i128) -> Self {
+        if whole <= 0 {
+            return Self::ZERO;
+        }
+        let part = part.clamp(0, whole);
+        let milli = part.saturating_mul(i128::from(Self::FULL.0)) / whole;
+        Self(
+            u64::try_from(milli)
+                .unwrap_or(Self::FULL.0)
+                .min(Self::FULL.0),
+        )
+    }
+
+    /// This many times a weight, saturating.
+    pub(crate) const fn times(self, weight: u32) -> Self {
+        Self(self.0.saturating_mul(weight as u64))
+    }
+
+    /// Both together, saturating.
+    pub(crate) const fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    /// `100 · (max − v) / (max − min)` for each measurement, rounded down, so that only the least ones get 100; 100
+    /// for all if they are equal; 0 for what couldn't be measured.
+    pub(crate) fn less_is_better(values: &[Option<i64>]) -> Vec<Self> {
+        let known = || values.iter().flatten().copied().map(i128::from);
+        let min = known().min().unwrap_or(0);
+        let max = known().max().unwrap_or(0);
+        let score = |value: i64| match max - min {
+            0 => Self::FULL,
+            range => Self::share(max - i128::from(value), range),
+        };
+        values
+            .iter()
+            .map(|value| value.map_or(Self::ZERO, score))
+            .collect()
+    }
+}
+
+impl fmt::Display for Points {
+    /// `100`, `37.5`, `0.004`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, rest) = (self.0 / 1000, self.0 % 1000);
+        if rest == 0 {
+            return write!(f, "{whole}");
+        }
+        let rest = format!("{rest:03}");
+        write!(f, "{whole}.{}", rest.trim_end_matches('0'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_least_gets_everything() {
+        let values = [Some(0), Some(1), None, Some(1_000_000), Some(0)];
+        let milli: Vec<_> = Points::less_is_better(&values)
+            .into_iter()
+            .map(Points::milli)
+            .collect();
+        assert_eq!(milli, [100_000, 99_999, 0, 0, 100_000]);
+        let wide = Points::less_is_better(&[Some(i64::MIN), Some(i64::MAX), Some(0)]);
+        assert_eq!(wide[..2], [Points::FULL, Points::ZERO]);
+        assert_eq!(
+            Points::less_is_better(&[Some(7), None]),
+            [Points::FULL, Points::ZERO]
+        );
+        assert_eq!(Points::less_is_better(&[]), []);
+    }
+
+    #[test]
+    fn text() {
+        for (milli, text) in [(100_000, "100"), (37_500, "37.5"), (4, "0.004"), (0, "0")] {
+            assert_eq!(Points::from_milli(milli).to_string(), text);
+        }
+    }
+}

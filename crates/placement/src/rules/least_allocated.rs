@@ -1,0 +1,63 @@
+//! Rule `SeedResourcesLeastAllocated`: mean over the candidate's resources of `100 · max(0, allocatable − used) /
+//! allocatable`. What is without end is all free, and so is a candidate without resources.
+
+use serde::Deserialize;
+
+use super::{Measure, Rule, Weight};
+use crate::candidate::{Candidate, Resource};
+use crate::pipeline::Context;
+use crate::points::Points;
+use crate::selection::InputError;
+
+/// Arguments of the rule.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Args {
+    pub(super) weight: Weight,
+}
+
+impl Rule {
+    /// The rule `SeedResourcesLeastAllocated`.
+    pub const fn least_allocated(weight: Weight) -> Self {
+        Self::SeedResourcesLeastAllocated(Args { weight })
+    }
+}
+
+impl Args {
+    #[allow(
+        clippy::unused_self,
+        clippy::unnecessary_wraps,
+        reason = "all rules have one signature"
+    )]
+    pub(super) fn score(
+        &self,
+        _: Context<'_>,
+        candidates: &[&Candidate],
+    ) -> Result<Vec<(Points, Measure)>, InputError> {
+        Ok(candidates
+            .iter()
+            .map(|candidate| {
+                let free = free(&candidate.resources);
+                (free, Measure::Free(free))
+            })
+            .collect())
+    }
+}
+
+fn free(resources: &[Resource]) -> Points {
+    let sum: u64 = resources
+        .iter()
+        .map(|resource| match resource.allocatable {
+            None => Points::FULL,
+            Some(allocatable) => {
+                let free = i128::from(allocatable) - i128::from(resource.used);
+                Points::share(free, allocatable.into())
+            }
+        })
+        .map(Points::milli)
+        .sum();
+    match resources.len() as u64 {
+        0 => Points::FULL,
+        count => Points::from_milli(sum / count),
+    }
+}

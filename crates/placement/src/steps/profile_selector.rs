@@ -1,0 +1,31 @@
+//! Step `ProfileSelector`: candidates whose labels the request's cloud profile doesn't select fall out.
+
+use super::Step;
+use crate::pipeline::{Context, Survivors};
+use crate::selection::InputError;
+
+/// Its labels aren't selected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("its labels don't match the selector of the request's cloud profile")]
+pub struct Reason;
+
+pub(super) fn run(context: Context<'_>, survivors: &mut Survivors<'_>) -> Result<(), InputError> {
+    let selector = match &context.request.profile_selector {
+        None => return Ok(()),
+        Some(Ok(selector)) => selector,
+        Some(Err(error)) => {
+            return Err(InputError::Selector {
+                step: Step::ProfileSelector,
+                error: error.clone(),
+            });
+        }
+    };
+    survivors.keep(|candidate| {
+        if selector.matches(&candidate.labels) {
+            Ok(())
+        } else {
+            Err(Reason)
+        }
+    });
+    Ok(())
+}

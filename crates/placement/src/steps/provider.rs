@@ -1,0 +1,30 @@
+//! Step `Provider`: only providers that the request may be placed at.
+
+use std::sync::Arc;
+
+use crate::pipeline::{Context, Survivors};
+use crate::request::Providers;
+use crate::selection::InputError;
+use crate::strategy::same_provider;
+
+/// It is of another provider.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("is of provider {0:?}")]
+pub struct Reason(pub Arc<str>);
+
+#[allow(clippy::unnecessary_wraps, reason = "all steps have one signature")]
+pub(super) fn run(context: Context<'_>, survivors: &mut Survivors<'_>) -> Result<(), InputError> {
+    survivors.keep(|candidate| {
+        let admitted = match &context.request.providers {
+            Providers::Own => same_provider(context.request, candidate),
+            Providers::Any => true,
+            Providers::Listed(providers) => providers.contains(&*candidate.provider),
+        };
+        if admitted {
+            Ok(())
+        } else {
+            Err(Reason(candidate.provider.clone()))
+        }
+    });
+    Ok(())
+}

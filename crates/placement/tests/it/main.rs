@@ -1,0 +1,15 @@
+//! Tests of the pipeline through its public face.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
+#![allow(
+    clippy::unnecessary_wraps,
+    reason = "makers return what the fields take"
+)]
+
+mod distances;
+mod networks;
+mod properties;
+mod quirks;
+mod scoring;
+mod tables;
+mod world;
