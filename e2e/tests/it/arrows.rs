@@ -31,6 +31,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("vnode", &["api", "clusters", "model", "runtime"]),
     ("webhook", &["api", "model", "runtime"]),
+    ("gardener", &["api", "placement", "runtime", "sched"]),
     (
         "pilotage",
         &[
@@ -38,7 +39,9 @@ const ARROWS: &[(&str, &[&str])] = &[
             "candidate",
             "clusters",
             "controllers",
+            "gardener",
             "model",
+            "placement",
             "proxy",
             "runtime",
             "sched",
