@@ -18,7 +18,7 @@ pub struct Report {
     winner: Option<String>,
     /// Why it gets none, in the words of Gardener's scheduler.
     message: Option<String>,
-    /// All Seeds: the winner, those that lost, best first, then those that fell out, by step.
+    /// All Seeds: the winner, those that lost, best first, then those that fell out, by step and name.
     seeds: Vec<Row>,
 }
 
@@ -92,7 +92,9 @@ impl Report {
             let better = selection.winner().filter(|best| best.index != ranked.index);
             seeds.push(Row::ranked(&candidates[ranked.index], ranked, better));
         }
-        for rejection in &selection.rejected {
+        let mut rejected: Vec<_> = selection.rejected.iter().collect();
+        rejected.sort_by_key(|rejection| (rejection.step(), &rejection.name));
+        for rejection in rejected {
             undecided.remove(&rejection.index);
             seeds.push(Row {
                 step: Some(rejection.step().name()),

@@ -118,15 +118,13 @@ pub fn select(request: &Request, candidates: &[Candidate], settings: &Settings) 
         rejected: Vec::new(),
     };
     let outcome = run(context, &mut survivors);
-    let mut rejected = survivors.rejected;
-    rejected.sort_by(|a, b| (a.step(), &a.name).cmp(&(b.step(), &b.name)));
     let (ranking, failure) = match outcome {
         Ok(ranking) => (ranking, None),
         Err(failure) => (Vec::new(), Some(failure)),
     };
     Selection {
         ranking,
-        rejected,
+        rejected: survivors.rejected,
         failure,
     }
 }

@@ -59,6 +59,11 @@ impl Region {
         &self.name
     }
 
+    /// The whole name, shared.
+    pub(crate) fn shared_name(&self) -> Arc<str> {
+        self.name.clone()
+    }
+
     /// The name with its word of orientation replaced by `:`.
     pub fn base(&self) -> String {
         self.base.iter().collect()

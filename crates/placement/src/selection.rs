@@ -18,7 +18,7 @@ pub struct Selection {
     /// Those that can have the request, best first: the order in which a selection would take them if each earlier
     /// one turned it down.
     pub ranking: Vec<Ranked>,
-    /// Those that can't, by step and name.
+    /// Those that can't, in the order of the steps, then of the candidates.
     pub rejected: Vec<Rejection>,
     /// Why nobody can.
     pub failure: Option<Failure>,

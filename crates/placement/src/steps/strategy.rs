@@ -40,7 +40,7 @@ pub(super) fn run(context: Context<'_>, survivors: &mut Survivors<'_>) -> Result
                 } else if same_region(request.region.as_ref(), candidate) {
                     Ok(())
                 } else {
-                    Err(Reason::OtherRegion(candidate.region.name().into()))
+                    Err(Reason::OtherRegion(candidate.region.shared_name()))
                 }
             });
         }

@@ -283,6 +283,9 @@ fn nameless(mut selection: Selection) -> Selection {
         one.index = 0;
     }
     selection
+        .rejected
+        .sort_by(|a, b| (a.step(), &a.name).cmp(&(b.step(), &b.name)));
+    selection
 }
 
 /// Whether a rejected candidate may still have had a say: zones and domains are judged among all that are left.

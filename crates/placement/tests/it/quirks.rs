@@ -76,7 +76,7 @@ fn q07_a_status_that_has_only_egress() {
 }
 
 #[test]
-fn p1_zones_that_are_listed_twice() {
+fn q17_zones_that_are_listed_twice() {
     let request = Request {
         zonal: true,
         ..request("foo", "europe")
@@ -91,7 +91,7 @@ fn p1_zones_that_are_listed_twice() {
 }
 
 #[test]
-fn p2_access_restrictions_that_are_asked_for_twice() {
+fn q18_access_restrictions_that_are_asked_for_twice() {
     let request = Request {
         access_restrictions: strings(&["eu", "eu"]),
         ..request("foo", "europe")
@@ -106,7 +106,7 @@ fn p2_access_restrictions_that_are_asked_for_twice() {
 }
 
 #[test]
-fn p3_taints_that_are_there_twice() {
+fn q19_taints_that_are_there_twice() {
     let request = Request {
         tolerations: vec![toleration("a", None)],
         ..request("foo", "europe")
