@@ -10,6 +10,7 @@ use pilotage_runtime::logs::LogError;
 use pilotage_runtime::shutdown::Unfinished;
 use pilotage_runtime::tasks::TaskError;
 
+use crate::cmd::select_seed::FileError;
 use crate::part::Part;
 
 /// Why a command failed.
@@ -67,9 +68,25 @@ pub enum Error {
     /// Standard output can't be written.
     #[error("can't write to standard output")]
     Print(#[source] std::io::Error),
+    /// A file that was given can't be used.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A Shoot gets no Seed; why, was printed.
+    #[error("no seed for {0}")]
+    NoSeed(String),
 }
 
 impl Error {
+    /// What the process ends with: 3 if the answer to a question is no, 4 if a file that was given is bad, else 1.
+    /// (2 is a command line that can't be understood.)
+    pub const fn exit_code(&self) -> u8 {
+        match self {
+            Self::NoSeed(_) => 3,
+            Self::File(_) => 4,
+            _ => 1,
+        }
+    }
+
     /// Wraps why a part can't start.
     pub(crate) fn start<E: Into<Box<dyn StdError + Send + Sync>>>(
         part: Part,

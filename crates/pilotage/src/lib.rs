@@ -9,6 +9,7 @@ mod part;
 mod process;
 
 pub use cli::{Cli, Command};
+pub use cmd::select_seed::FileError;
 pub use error::{Error, explain};
 
 /// Runs one command to its end.
@@ -21,5 +22,6 @@ pub async fn run(cli: Cli) -> Result<(), Error> {
         Command::All(args) => cmd::all::run(*args).await,
         Command::Crds(args) => cmd::crds::run(&args),
         Command::Rbac(args) => cmd::rbac::run(&args),
+        Command::SelectSeed(args) => cmd::select_seed::run(&args),
     }
 }

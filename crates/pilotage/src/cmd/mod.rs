@@ -6,6 +6,7 @@ pub(crate) mod controllers;
 pub(crate) mod crds;
 pub(crate) mod proxy_scheduler;
 pub(crate) mod rbac;
+pub(crate) mod select_seed;
 pub(crate) mod webhook;
 
 use std::io::Write;

@@ -8,3 +8,4 @@
 
 mod crds;
 mod rbac;
+mod select_seed;

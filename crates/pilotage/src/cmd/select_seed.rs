@@ -1,0 +1,315 @@
+//! `pilotage select-seed`: which Seed a Shoot gets, on files, and why the others lose. It reads, asks, and prints.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use pilotage_gardener::config::{ConfigError, SchedulerConfiguration};
+use pilotage_gardener::fields::{Field, FieldError};
+use pilotage_gardener::kinds::{CloudProfile, Project, RegionConfig, Shoot, choose, seed};
+use pilotage_gardener::{
+    Report, RequestError, Texts, Usage, YamlError, documents, eligible, profile_of, request,
+};
+use pilotage_placement::{Candidate, Ranking, Settings, select};
+use serde_json::Value;
+
+use super::{print, yaml};
+use crate::error::Error;
+
+/// Flags of `pilotage select-seed`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// File with the Shoot.
+    #[arg(long, value_name = "FILE")]
+    shoot: PathBuf,
+
+    /// Files with the Seeds. May be repeated.
+    #[arg(long, value_name = "FILE", required = true)]
+    seeds: Vec<PathBuf>,
+
+    /// Files with CloudProfiles or NamespacedCloudProfiles, the Shoot's among them. May be repeated.
+    #[arg(long, value_name = "FILE", required = true)]
+    #[allow(clippy::doc_markdown, reason = "this is a help text")]
+    cloudprofile: Vec<PathBuf>,
+
+    /// Files with Projects, the Shoot's among them. Only a Shoot that has a domain needs it. May be repeated.
+    #[arg(long, value_name = "FILE")]
+    project: Vec<PathBuf>,
+
+    /// Files with Shoots that are there already: they are counted at their Seeds. May be repeated.
+    #[arg(long, value_name = "FILE")]
+    shoots: Vec<PathBuf>,
+
+    /// Files with region ConfigMaps, for distances. May be repeated.
+    #[arg(long, value_name = "FILE")]
+    #[allow(clippy::doc_markdown, reason = "this is a help text")]
+    region_config: Vec<PathBuf>,
+
+    /// Configuration file of Gardener's scheduler (SchedulerConfiguration); its strategy is used.
+    #[arg(long, value_name = "FILE", conflicts_with = "settings")]
+    #[allow(clippy::doc_markdown, reason = "this is a help text")]
+    config: Option<PathBuf>,
+
+    /// File with "strategy" or weighted "rules", and "gardenerCompatible"; see docs/placement.md.
+    #[arg(long, value_name = "FILE")]
+    settings: Option<PathBuf>,
+
+    /// How the outcome is printed.
+    #[arg(long, short, value_enum, default_value_t = Output::Table)]
+    output: Output,
+}
+
+/// How the outcome is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
+    /// For either.
+    Yaml,
+}
+
+/// A file can't be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FileError {
+    /// It can't be read.
+    #[error("can't read {path}: {source}", path = .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It isn't YAML.
+    #[error("{path}, {error}", path = .path.display())]
+    Yaml {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        error: YamlError,
+    },
+    /// An object in it isn't what it should be.
+    #[error("{path}, {object}: {error}", path = .path.display())]
+    Object {
+        /// The file.
+        path: PathBuf,
+        /// Which object.
+        object: String,
+        /// What is wrong.
+        error: Box<FieldError>,
+    },
+    /// It has another number of objects than it should.
+    #[error("{path}: expected one {kind}, found {found}", path = .path.display())]
+    Count {
+        /// The file.
+        path: PathBuf,
+        /// Kind of the objects.
+        kind: &'static str,
+        /// How many there are.
+        found: usize,
+    },
+    /// It isn't a configuration of Gardener's scheduler.
+    #[error("{path}: {error}", path = .path.display())]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        error: ConfigError,
+    },
+    /// It isn't a file of settings.
+    #[error("{path}: {error}", path = .path.display())]
+    Settings {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        error: String,
+    },
+    /// Files don't belong together.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// A Shoot with a domain needs its project.
+    #[error("{path}, {shoot}: has the domain {domain:?}, so its project is needed: --project FILE", path = .path.display())]
+    NeedsProject {
+        /// The Shoot's file.
+        path: PathBuf,
+        /// The Shoot.
+        shoot: String,
+        /// Its domain.
+        domain: String,
+    },
+}
+
+/// All that the files say.
+struct Input {
+    shoot: Shoot,
+    seeds: Vec<Candidate>,
+    profiles: Vec<CloudProfile>,
+    projects: Vec<Project>,
+    configs: Vec<RegionConfig>,
+    settings: Settings,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Error> {
+    let input = read(args)?;
+    let shoot = &input.shoot;
+    let name = format!("{}/{}", shoot.namespace, shoot.name);
+    if let Err(why) = eligible(shoot, shoot.scheduler.as_deref()) {
+        eprintln!("note: no scheduler would touch {name}: {why}");
+    }
+    let profile = profile_of(shoot, &input.profiles).map_err(FileError::from)?;
+    let config = choose(&input.configs, &profile.name);
+    for other in &input.configs {
+        if config.is_none_or(|config| config.name != other.name) {
+            let (other, profile) = (other.table.name(), &profile.name);
+            eprintln!("note: the region ConfigMap {other} isn't used for cloud profile {profile}");
+        }
+    }
+    let table = config.map(|config| config.table.clone());
+    let request = request(shoot, profile, &input.projects, table).map_err(FileError::from)?;
+    let selection = select(&request, &input.seeds, &input.settings);
+    let texts = Texts {
+        request: &request,
+        settings: &input.settings,
+        profile: &profile.name,
+    };
+    let message = texts.failure(&selection);
+    let report = Report::new(&name, &input.seeds, &selection, message.clone());
+    print(&match args.output {
+        Output::Table => report.table(),
+        Output::Yaml => yaml("the outcome", &report)?,
+        Output::Json => {
+            let text = serde_json::to_string_pretty(&report).map_err(|source| Error::Render {
+                what: "the outcome".to_owned(),
+                source: source.into(),
+            })?;
+            text + "\n"
+        }
+    })?;
+    match message {
+        None => Ok(()),
+        Some(_) => Err(Error::NoSeed(name)),
+    }
+}
+
+fn read(args: &Args) -> Result<Input, FileError> {
+    let mut shoots = objects(&args.shoot, &["Shoot"], Shoot::read)?;
+    let count = shoots.len();
+    let (Some(shoot), 1) = (shoots.pop(), count) else {
+        return Err(FileError::Count {
+            path: args.shoot.clone(),
+            kind: "Shoot",
+            found: count,
+        });
+    };
+    let mut projects = all(&args.project, &["Project"], Project::read)?;
+    if args.project.is_empty() {
+        if let Some(domain) = &shoot.domain {
+            return Err(FileError::NeedsProject {
+                path: args.shoot.clone(),
+                shoot: format!("Shoot {}", shoot.name),
+                domain: domain.clone(),
+            });
+        }
+        // Only a domain is ever compared with the project's name.
+        projects.push(Project {
+            name: String::new(),
+            namespace: Some(shoot.namespace.clone()),
+        });
+    }
+    let mut seeds = all(&args.seeds, &["Seed"], seed)?;
+    let mut others = all(&args.shoots, &["Shoot"], Shoot::read)?;
+    // The Shoot itself, which may be among those that are there, doesn't stand in its own way.
+    others.retain(|other| (&other.namespace, &other.name) != (&shoot.namespace, &shoot.name));
+    let usage = Usage::of(&others);
+    for seed in &mut seeds {
+        usage.fill(seed);
+    }
+    Ok(Input {
+        shoot,
+        seeds,
+        profiles: all(
+            &args.cloudprofile,
+            &["CloudProfile", "NamespacedCloudProfile"],
+            CloudProfile::read,
+        )?,
+        projects,
+        configs: all(&args.region_config, &["ConfigMap"], RegionConfig::read)?,
+        settings: settings(args)?,
+    })
+}
+
+fn text(path: &Path) -> Result<String, FileError> {
+    std::fs::read_to_string(path).map_err(|source| FileError::Read {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// The objects in a file, each of which must be of one of these kinds.
+fn objects<T>(
+    path: &Path,
+    kinds: &[&str],
+    read: impl Fn(&Value) -> Result<T, FieldError>,
+) -> Result<Vec<T>, FileError> {
+    let documents = documents(&text(path)?).map_err(|error| FileError::Yaml {
+        path: path.to_owned(),
+        error,
+    })?;
+    let mut objects = Vec::with_capacity(documents.len());
+    for (number, document) in documents.iter().enumerate() {
+        let object = expect(document, kinds).and_then(|()| read(document));
+        objects.push(object.map_err(|error| FileError::Object {
+            path: path.to_owned(),
+            object: match (&document["kind"], &document["metadata"]["name"]) {
+                (Value::String(kind), Value::String(name)) => format!("{kind} {name}"),
+                _ => format!("object {}", number + 1),
+            },
+            error: Box::new(error),
+        })?);
+    }
+    Ok(objects)
+}
+
+fn expect(document: &Value, kinds: &[&str]) -> Result<(), FieldError> {
+    let kind = Field::root(document).get("kind")?;
+    match kind.string()? {
+        Some(found) if kinds.contains(&found) => Ok(()),
+        _ => Err(kind.error(&kinds.join(" or "))),
+    }
+}
+
+fn all<T>(
+    paths: &[PathBuf],
+    kinds: &[&str],
+    read: impl Fn(&Value) -> Result<T, FieldError> + Copy,
+) -> Result<Vec<T>, FileError> {
+    let mut all = Vec::new();
+    for path in paths {
+        all.extend(objects(path, kinds, read)?);
+    }
+    Ok(all)
+}
+
+fn settings(args: &Args) -> Result<Settings, FileError> {
+    if let Some(path) = &args.settings {
+        return serde_saphyr::from_str(&text(path)?).map_err(|error| FileError::Settings {
+            path: path.clone(),
+            error: error.without_snippet().to_string(),
+        });
+    }
+    let Some(path) = &args.config else {
+        return Ok(Settings::default());
+    };
+    let config =
+        SchedulerConfiguration::parse(&text(path)?).map_err(|error| FileError::Config {
+            path: path.clone(),
+            error,
+        })?;
+    Ok(Settings {
+        // It has been validated.
+        ranking: Ranking::Strategy(config.strategy().unwrap_or_default()),
+        ..Settings::default()
+    })
+}
