@@ -200,6 +200,10 @@ impl World {
         };
         let target = at(node)?;
         if !reachable(target) {
+            if view.terminal {
+                // What has ended needs no other place.
+                return None;
+            }
             // Deleted as soon as the time has come; then its name is free again.
             return Some(Violation::new(
                 rule("I4"),
