@@ -54,8 +54,11 @@ key!(/// Annotation, decimal: number of the candidate's newest attempt.
     ATTEMPT = "attempt");
 key!(/// Annotation `"true"`: the newest attempt holds a node.
     IS_RESERVED = "is-reserved");
-key!(/// Annotation: UID of the pod that the newest reservation was made for.
+key!(/// Annotation: UID of the pod that may be bound: the one that the newest reservation was made for, or the one without
+    /// reservation whose gate goes.
     RESERVED_POD_UID = "reserved-pod-uid");
+key!(/// Scheduling gate of a delegate that keeps its own scheduler; it goes once the chaperon names the pod.
+    UNNAMED = "unnamed");
 key!(/// Annotation: why the newest attempt holds nothing.
     REFUSAL = "refusal");
 key!(/// Annotation, decimal: the attempt that is granted.

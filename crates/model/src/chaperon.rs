@@ -95,7 +95,9 @@ pub struct PodError(pub &'static str);
 /// The body of the pod that the chaperon controller POSTs next to a chaperon read from the API server.
 ///
 /// The pod has the chaperon's name, spec, labels and foreign annotations, the link to the parent, and the chaperon as its
-/// controller, by UID, so that a pod made late for a chaperon that is gone is collected.
+/// controller, by UID, so that a pod made late for a chaperon that is gone is collected. One that no candidate scheduler
+/// binds is gated ([`keys::UNNAMED`]), so that a pod made late isn't bound meanwhile; not in a source without numbers,
+/// whose own controller lifts no gate.
 pub fn candidate_pod(chaperon: &Value) -> Result<Value, PodError> {
     let metadata = &chaperon["metadata"];
     let text = |key: &'static str| metadata[key].as_str().ok_or(PodError(key));
@@ -114,6 +116,11 @@ pub fn candidate_pod(chaperon: &Value) -> Result<Value, PodError> {
         })
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
+    let mut spec = chaperon["spec"].clone();
+    let numbered = metadata["annotations"].get(keys::ALLOWED_ATTEMPT).is_some();
+    if numbered && spec["schedulerName"] != keys::CANDIDATE_SCHEDULER {
+        spec["schedulingGates"] = json!([{ "name": keys::UNNAMED }]);
+    }
     Ok(json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -131,7 +138,7 @@ pub fn candidate_pod(chaperon: &Value) -> Result<Value, PodError> {
                 "blockOwnerDeletion": true,
             }],
         },
-        "spec": chaperon["spec"],
+        "spec": spec,
     }))
 }
 

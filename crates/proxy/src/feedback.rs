@@ -42,6 +42,8 @@ pub enum Action {
         uid: String,
         /// Granted by a target that numbers no attempts: no finalizer of ours waits for its pod.
         plain: bool,
+        /// Version at which it was judged to be of no use any more: if it moved on, it isn't deleted.
+        resource_version: Option<String>,
     },
     /// Live GET of a chaperon: is this UID gone? For a plain target also a live LIST of the pods of that name.
     ConfirmGone {
@@ -364,7 +366,10 @@ fn placed(observed: &Observed<'_>, proxy: &ProxyView, pod: &Arc<Pod>, plan: &mut
         return;
     }
     match observed.chaperons.iter().find(|c| is_delegate(c)) {
-        Some(chaperon) if chaperon.class == Class::Missing => plan.actions.push(delete(chaperon)),
+        // Its delegate was evicted there; no other one was made, or none that finds a node.
+        Some(chaperon) if matches!(chaperon.class, Class::Missing | Class::VoidRefused(_)) => {
+            plan.actions.push(give_up(chaperon));
+        }
         Some(chaperon) => copy(observed, proxy, pod, chaperon, plan),
         None => match record {
             Some(record) if observed.memory.is_over(record) => {
@@ -467,6 +472,18 @@ fn delete(chaperon: &ChaperonView) -> Action {
         name: chaperon.name.clone(),
         uid: chaperon.uid.clone(),
         plain: chaperon.marks.is_plainly_granted(),
+        resource_version: None,
+    }
+}
+
+/// Deletes a chaperon unless it has moved on since.
+fn give_up(chaperon: &ChaperonView) -> Action {
+    Action::DeleteChaperon {
+        node: chaperon.node.clone(),
+        name: chaperon.name.clone(),
+        uid: chaperon.uid.clone(),
+        plain: chaperon.marks.is_plainly_granted(),
+        resource_version: Some(chaperon.resource_version.clone()),
     }
 }
 

@@ -10,6 +10,7 @@ use pilotage_candidate::{
     seat::SeatState,
     view::{ChaperonView, PodView},
 };
+use pilotage_proxy::class::Marks;
 
 use crate::{
     request::{Reply, Request},
@@ -73,6 +74,8 @@ pub(crate) struct Candidate {
     cells: BTreeMap<String, Cell>,
     /// Chaperons that stood there as the process began to lead.
     standing: BTreeSet<String>,
+    /// The answers that stood there then: UID of the chaperon, attempt.
+    found: BTreeSet<(String, u64)>,
     began: bool,
     /// A pod is bound to a node that doesn't take it.
     pub(crate) crowded: bool,
@@ -95,6 +98,7 @@ impl Candidate {
             pods: Watch::new(true, fresh).only(|pod| pod.scheduler() == keys::CANDIDATE_SCHEDULER),
             cells: BTreeMap::new(),
             standing: BTreeSet::new(),
+            found: BTreeSet::new(),
             began: fresh,
             crowded: false,
             settings: Settings::default(),
@@ -128,6 +132,9 @@ impl Candidate {
         self.began = true;
         let names = self.chaperons.all().iter().map(|c| c.name().to_owned());
         self.standing = names.collect();
+        let all = self.chaperons.all().iter();
+        let answers = all.map(|c| (c.uid().to_owned(), Marks::of(c).attempt));
+        self.found = answers.collect();
         let pods = self.pods.all().iter().map(|p| p.name().to_owned());
         let all: BTreeSet<String> = self.standing.iter().cloned().chain(pods).collect();
         for key in all {
@@ -428,6 +435,11 @@ impl Candidate {
                     .and_then(pilotage_candidate::seat::Seat::attempt)
                     == Some(attempt)
         })
+    }
+
+    /// That answer stood there as the process began to lead.
+    pub(crate) fn found(&self, uid: &str, attempt: u64) -> bool {
+        self.found.contains(&(uid.to_owned(), attempt))
     }
 
     /// Names for which a node is held.

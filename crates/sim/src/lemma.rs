@@ -7,11 +7,12 @@ use pilotage_api::{PodChaperon, keys};
 use pilotage_proxy::{Action, ProxyView, class::Marks, feedback, view::ChaperonView};
 
 use crate::{
+    candidate::Candidate,
     check::{Violation, has_our_finalizer},
     clock::Time,
     request::Request,
     server::Object,
-    world::World,
+    world::{Kind, World},
 };
 
 /// A lease duration by the fastest clock.
@@ -235,19 +236,24 @@ impl World {
         let Some(caller) = self.caller.filter(|caller| *caller < by) else {
             return;
         };
-        let holds = self
-            .slots
-            .iter()
-            .flatten()
-            .any(|process| match &process.kind {
-                crate::world::Kind::Candidate(other) => {
-                    process.number == by && other.holds(uid, attempt)
-                }
+        let is = |number: u32, what: &dyn Fn(&Candidate) -> bool| {
+            let mut processes = self.slots.iter().flatten();
+            processes.any(|process| match &process.kind {
+                Kind::Candidate(candidate) => process.number == number && what(candidate),
                 _ => false,
-            });
+            })
+        };
+        let holds = is(by, &|other| other.holds(uid, attempt));
+        let found = is(caller, &|own| own.found(uid, attempt));
         // An answer of its own that may have landed looks the same.
         let own = self.tried.contains(&(caller, uid.to_owned(), attempt));
-        if holds && !own && was.reserved && was.attempt == attempt && self.now < at + LEASE {
+        if holds
+            && !own
+            && !found
+            && was.reserved
+            && was.attempt == attempt
+            && self.now < at + LEASE
+        {
             let what =
                 format!("process {caller} overwrites the answer of {by}, who holds a node for it");
             self.broke(Violation::new("I2", what));

@@ -418,10 +418,14 @@ fn feedback(
     match (action, stage) {
         (
             A::DeleteChaperon {
-                name, uid, plain, ..
+                name,
+                uid,
+                plain,
+                resource_version,
+                ..
             },
             _,
-        ) => delete(server, cx, name, uid, None, *plain),
+        ) => delete(server, cx, name, uid, resource_version.as_deref(), *plain),
         (
             A::ConfirmGone {
                 name, uid, plain, ..
@@ -541,6 +545,14 @@ fn controlled(
             Ok(Deleted::Gone) | Err(ApiError::NotFound | ApiError::Conflict) => control(O::Done),
             Err(_) => failed("refused"),
         },
+        (A::Ungate(patch), _) => match server.patch_gates(key, patch) {
+            Ok(pod) => Reply::Control {
+                outcome: O::Done,
+                chaperon: None,
+                pod: Some(pod),
+            },
+            Err(error) => failed(&format!("{error:?}")),
+        },
         (A::LookAtPod { .. }, _) => match server.delegate(key) {
             Ok(pod) => Reply::Control {
                 outcome: O::Pod(pod.uid().to_owned()),
@@ -588,6 +600,7 @@ pub(crate) fn describe(request: &Request) -> String {
         } => format!("{key}: bind {pod_uid} to {node}"),
         Request::Control { key, action, .. } => match action {
             controller::Action::Mark(patch)
+            | controller::Action::Ungate(patch)
             | controller::Action::CopyAnnotations(patch)
             | controller::Action::CopyStatus(patch)
             | controller::Action::SayRefused(patch) => format!("{key}: patch {}", short(patch)),

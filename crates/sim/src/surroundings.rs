@@ -167,7 +167,11 @@ impl World {
         let fits = self.sites[target].fits;
         let server = &mut self.servers[target + 1];
         let Some(pod) = server.delegates.all().get(n).filter(|pod| {
-            pod.node().is_none() && !pod.is_ending() && pod.scheduler() == "theirs" && fits
+            pod.node().is_none()
+                && !pod.is_ending()
+                && !pod.is_gated()
+                && pod.scheduler() == "theirs"
+                && fits
         }) else {
             return false;
         };

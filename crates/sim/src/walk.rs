@@ -130,6 +130,7 @@ impl World {
                     }
                 } else if site.fits
                     && !pod.is_ending()
+                    && !pod.is_gated()
                     && pod.scheduler() != keys::CANDIDATE_SCHEDULER
                 {
                     push(Word::Native, target, n, 0);

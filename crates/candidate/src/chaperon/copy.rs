@@ -26,13 +26,14 @@ pub(super) fn difference(chaperon: Chaperon<'_>, pod: &RawPod) -> Difference {
     let empty = Map::new();
     let known = chaperon.status().unwrap_or(&empty);
     let refused = scheduled(known).is_some_and(|c| c["reason"] == keys::CANDIDATE_REFUSED);
-    let becomes_bound = is_bound(Some(&pod.status)) && !is_bound(Some(known));
+    let was_bound = is_bound(Some(known));
+    let becomes_bound = is_bound(Some(&pod.status)) && !was_bound;
     let wanted = wanted_status(chaperon, pod);
     // A candidate that is still looking for a node, and isn't told that there is none, is what every source expects: a
-    // write for it would cost each loser one request.
+    // write for it would cost each loser one request. Not if the pod before it was bound.
     let unremarkable =
         pod.node().is_none() && scheduled(&wanted).is_none() && chaperon.is_numbered();
-    let status = if unremarkable && !refused {
+    let status = if unremarkable && !refused && !was_bound {
         None
     } else {
         merge(known, &wanted)
@@ -194,7 +195,16 @@ mod tests {
             Difference::default()
         );
         let plain = chaperon(&json!({}), &json!({}));
-        assert_eq!(difference(Chaperon(&plain), &waiting).status, Some(status));
+        assert_eq!(
+            difference(Chaperon(&plain), &waiting).status,
+            Some(status.clone())
+        );
+        // The one before it was bound.
+        let before = chaperon(&json!({ NUMBERED: "1" }), &bound());
+        assert_eq!(
+            difference(Chaperon(&before), &waiting).status,
+            Some(json!({ "qosClass": "Burstable", "conditions": null }))
+        );
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub enum Action {
         /// Its UID, which is the precondition.
         uid: String,
     },
+    /// PATCH the pod with this merge patch, which takes our gate away.
+    Ungate(Value),
     /// Live GET of the pod of that name.
     LookAtPod {
         /// The UID that is in question, if it is known.
@@ -48,6 +50,7 @@ pub enum Action {
 pub(super) enum Kind {
     Create,
     Delete,
+    Ungate,
     Look,
     Mark,
     Annotations,
@@ -60,6 +63,7 @@ impl Action {
         match self {
             Self::CreatePod => Kind::Create,
             Self::DeletePod { .. } => Kind::Delete,
+            Self::Ungate(_) => Kind::Ungate,
             Self::LookAtPod { .. } => Kind::Look,
             Self::Mark(_) => Kind::Mark,
             Self::CopyAnnotations(_) => Kind::Annotations,
@@ -182,7 +186,12 @@ fn living(seen: &Observed<'_>, chaperon: Chaperon<'_>) -> Plan {
         return podless(seen, chaperon);
     };
     match owner(pod) {
-        Owner::Chaperon(owner) if owner == chaperon.uid() => copied(seen, chaperon, pod),
+        Owner::Chaperon(owner) if owner == chaperon.uid() => match pod.other_gates() {
+            Some(others) if pod.metadata.deletion_timestamp.is_none() => {
+                gated(seen, chaperon, pod, &others)
+            }
+            _ => copied(seen, chaperon, pod),
+        },
         // One of the two is old news: the garbage collector removes a pod whose owner is gone.
         Owner::Chaperon(_) => Plan::default(),
         Owner::Other => refused(seen, chaperon, Note::NameTaken),
@@ -254,6 +263,24 @@ fn refused(seen: &Observed<'_>, chaperon: Chaperon<'_>, note: Note) -> Plan {
         return Plan::default();
     }
     act(seen, Action::Tell(note))
+}
+
+/// A pod that keeps its own scheduler: a POST may land long after its chaperon has gone, so the pod is bound only when the
+/// living chaperon names it. From then on our finalizer waits for the end of that very pod.
+fn gated(seen: &Observed<'_>, chaperon: Chaperon<'_>, pod: &RawPod, others: &[&Value]) -> Plan {
+    let action = if chaperon.annotation(keys::RESERVED_POD_UID) == Some(uid(pod)) {
+        Action::Ungate(json!({
+            "metadata": { "uid": uid(pod), "resourceVersion": pod.metadata.resource_version },
+            "spec": { "schedulingGates": others },
+        }))
+    } else {
+        Action::Mark(json!({ "metadata": {
+            "uid": chaperon.uid(),
+            "resourceVersion": chaperon.resource_version(),
+            "annotations": { keys::RESERVED_POD_UID: uid(pod) },
+        } }))
+    };
+    act(seen, action)
 }
 
 fn copied(seen: &Observed<'_>, chaperon: Chaperon<'_>, pod: &RawPod) -> Plan {

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Resource;
+use pilotage_api::keys;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -31,9 +32,18 @@ pub struct RawPod {
 impl RawPod {
     /// Drops what isn't read here; and nulls, which no API server keeps in a copy, so that a copy never looks stale.
     pub fn trim(&mut self) {
-        self.spec.retain(|key, _| key == "nodeName");
+        self.spec
+            .retain(|key, _| key == "nodeName" || key == "schedulingGates");
         self.status.retain(|_, value| !value.is_null());
         self.status.values_mut().for_each(drop_nulls);
+    }
+
+    /// Its scheduling gates without ours; `None` if ours isn't there.
+    pub fn other_gates(&self) -> Option<Vec<&Value>> {
+        let gates = self.spec.get("schedulingGates")?.as_array()?;
+        let (ours, others): (Vec<_>, Vec<_>) =
+            gates.iter().partition(|gate| gate["name"] == keys::UNNAMED);
+        (!ours.is_empty()).then_some(others)
     }
 
     /// The node it is bound to.

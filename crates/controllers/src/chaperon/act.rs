@@ -30,6 +30,7 @@ pub(super) async fn act(
             None => Outcome::Failed("the chaperon is gone".to_owned()),
         },
         Action::DeletePod { uid } => delete(parts, key, uid).await,
+        Action::Ungate(patch) => ungate(parts, key, patch).await,
         Action::LookAtPod { .. } => look(parts, key).await,
         Action::Mark(patch) | Action::CopyAnnotations(patch) => {
             write(parts, key, patch, false).await
@@ -112,6 +113,27 @@ async fn delete(parts: &Parts, key: &Key, uid: &str) -> Outcome {
             Outcome::Done
         }
         Err(error) => failed(key, "delete the pod", &error),
+    }
+}
+
+async fn ungate(parts: &Parts, key: &Key, patch: &Value) -> Outcome {
+    let (api, params) = (pods(parts, key), PatchParams::default());
+    match within(
+        CALL_LIMIT,
+        api.patch(&key.name, &params, &Patch::Merge(patch)),
+    )
+    .await
+    {
+        Ok(pod) => {
+            let stays = pod.other_gates().is_some();
+            fold(parts, pod);
+            if stays {
+                // Some admission webhook of the target put it back.
+                return Outcome::Failed("the gate stays".to_owned());
+            }
+            Outcome::Done
+        }
+        Err(error) => failed(key, "take the gate off the pod", &error),
     }
 }
 

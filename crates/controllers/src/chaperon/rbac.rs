@@ -16,7 +16,8 @@ pub const RULES: &[Rule] = &[
     Rule::cluster(
         &[""],
         &["pods"],
-        &["get", "list", "watch", "create", "delete"],
+        // Patch: only the gate of pods that keep their own scheduler.
+        &["get", "list", "watch", "create", "delete", "patch"],
     ),
     Rule::cluster(&["events.k8s.io"], &["events"], &["create", "patch"]),
 ];

@@ -38,6 +38,7 @@ pub(super) async fn act(client: &Client, fleet: &Fleet, pod: &Subject, action: &
             name,
             uid,
             plain,
+            resource_version,
         } => match Remote::of(fleet, node, &pod.namespace) {
             Ok(remote) => {
                 remote
@@ -46,7 +47,7 @@ pub(super) async fn act(client: &Client, fleet: &Fleet, pod: &Subject, action: &
                         uid,
                         Deletion {
                             plain: *plain,
-                            resource_version: None,
+                            resource_version: resource_version.as_deref(),
                         },
                     )
                     .await

@@ -112,6 +112,13 @@ fn a_leftover_of_a_placed_pod_is_released_unless_the_scheduler_does_it_first() {
 fn a_placed_pod_goes_when_its_delegate_is_proved_gone() {
     let mut scene = Scene::placed("a/ua/1").with(chaperon("a", "ua").granted(1).bound().missing());
     assert_eq!(deletes(&scene.step()), ["ua"]);
+    // Made again there, it finds no node: another target may have one.
+    let mut scene = Scene::placed("a/ua/1").with(chaperon("a", "ua").marks(2, 1, false));
+    let plan = scene.step();
+    assert!(matches!(
+        plan.actions.as_slice(),
+        [Action::DeleteChaperon { uid, resource_version: Some(_), .. }] if uid == "ua"
+    ));
 
     let mut scene = Scene::placed("a/ua/1");
     let plan = scene.step();

@@ -72,6 +72,15 @@ impl Delegate {
         scheduler.and_then(Value::as_str).unwrap_or_default()
     }
 
+    pub(crate) fn is_gated(&self) -> bool {
+        let gates = self
+            .raw
+            .spec
+            .get("schedulingGates")
+            .and_then(Value::as_array);
+        gates.is_some_and(|gates| !gates.is_empty())
+    }
+
     /// UID of the chaperon that controls it.
     pub(crate) fn owner(&self) -> Option<&str> {
         let owner = self.raw.metadata.owner_references.iter().flatten().next()?;
@@ -121,10 +130,30 @@ impl Server {
         Ok(Deleted::Gone)
     }
 
+    /// PATCH of the scheduling gates, with UID and version.
+    pub(crate) fn patch_gates(
+        &mut self,
+        name: &str,
+        patch: &Value,
+    ) -> Result<Arc<Delegate>, ApiError> {
+        let known = self.delegate(name)?;
+        let meta = &patch["metadata"];
+        let version = known.raw.metadata.resource_version.as_deref();
+        if meta["uid"] != known.uid() || meta["resourceVersion"].as_str() != version {
+            return Err(ApiError::Conflict);
+        }
+        let mut raw = (*known.raw).clone();
+        raw.spec.insert(
+            "schedulingGates".to_owned(),
+            patch["spec"]["schedulingGates"].clone(),
+        );
+        Ok(self.put_pod(raw))
+    }
+
     /// POST of a binding with a UID.
     pub(crate) fn bind_pod(&mut self, name: &str, uid: &str, node: &str) -> Result<(), ApiError> {
         let known = self.delegate(name)?;
-        if known.uid() != uid || known.is_ending() || known.node().is_some() {
+        if known.uid() != uid || known.is_ending() || known.node().is_some() || known.is_gated() {
             return Err(ApiError::Conflict);
         }
         let mut raw = (*known.raw).clone();

@@ -156,3 +156,95 @@ fn a_late_reply_brings_no_chaperon_back() {
         ",
     );
 }
+
+/// The POST of a pod without reservation landed after its chaperon had gone, and the target's scheduler bound the pod.
+#[test]
+fn a_late_pod_without_reservation_is_bound_by_nobody() {
+    keeps_every_rule(
+        "
+        targets=2 pods=1 lives=3 full=0 plain=0 first=0 unreserved=1 replace=0 said_by=1 jobs=0 surely=false heals=true seed=287395
+        Create 0 0 0
+        Deliver 2 0 2
+        Deliver 0 0 3
+        Cycle 0 0 0
+        Land 0 0 0
+        Reply 0 0 0
+        Deliver 2 1 3
+        Delay 0 0 0
+        Late 0 0 0
+        Deliver 2 0 2
+        Deliver 0 0 1
+        Pass 0 0 0
+        Deliver 0 1 2
+        Deliver 6 0 2
+        Take 6 0 0
+        Delete 0 0 0
+        Delay 0 0 0
+        Deliver 2 0 1
+        Pass 0 0 0
+        Deliver 4 0 1
+        Deliver 6 0 2
+        Take 6 0 0
+        Pass 0 0 0
+        Land 0 0 0
+        Deliver 4 0 2
+        Deliver 6 0 2
+        Deliver 4 0 2
+        Take 6 0 0
+        Take 6 0 0
+        Reply 0 0 0
+        Late 0 0 0
+        ",
+    );
+}
+
+/// The delegate was evicted and made again behind a partition, and found no node there: the proxy waited for ever.
+#[test]
+fn a_placed_pod_whose_new_delegate_finds_no_node_goes() {
+    keeps_every_rule(
+        "
+        targets=2 pods=1 lives=3 full=0 plain=0 first=1 unreserved=0 replace=0 said_by=0 jobs=0 surely=true heals=true seed=997397
+        Create 0 0 0
+        Deliver 2 0 3
+        Deliver 0 0 3
+        Pass 0 0 0
+        Deliver 10 0 3
+        Deliver 8 0 2
+        Deliver 0 2 3
+        Take 10 0 0
+        Pass 0 0 0
+        Deliver 8 1 1
+        Drive 8 0 0
+        Pass 0 0 0
+        Deliver 0 2 1
+        Cycle 0 0 0
+        Land 0 0 0
+        Reply 0 0 0
+        Pass 0 0 0
+        Deliver 2 2 3
+        Deliver 8 0 3
+        Part 1 0 0
+        Notice 0 1 3
+        Drive 8 0 0
+        Room 1 0 0
+        Pass 0 0 0
+        Evict 1 0 0
+        Deliver 10 1 3
+        Kubelet 1 0 0
+        Take 10 0 0
+        Deliver 10 1 2
+        Advance 1000 0 0
+        Pass 0 0 0
+        Land 0 0 0
+        Cycle 0 3 0
+        Reply 0 0 0
+        Deliver 10 0 3
+        Take 10 0 0
+        Pass 0 0 0
+        Take 10 0 0
+        Take 10 0 0
+        Advance 10000 0 0
+        Advance 60000 0 0
+        ",
+    );
+}

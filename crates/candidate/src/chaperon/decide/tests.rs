@@ -106,6 +106,41 @@ fn a_pod_that_is_made_only_after_the_choice_waits_for_it() {
 }
 
 #[test]
+fn the_gate_of_a_pod_goes_once_the_living_chaperon_names_it() {
+    let mut own = numbered();
+    own["spec"]["schedulerName"] = "default-scheduler".into();
+    own["metadata"]["annotations"][keys::ALLOWED_ATTEMPT] = "1".into();
+    let mut gated = pod();
+    gated["metadata"]["resourceVersion"] = "4".into();
+    gated["spec"]["schedulingGates"] = json!([{ "name": keys::UNNAMED }, { "name": "a/b" }]);
+    let mut case = Case::new(Some(own), Some(gated));
+    let Action::Mark(patch) = case.ends(&Outcome::Done) else {
+        panic!()
+    };
+    assert_eq!(
+        patch["metadata"],
+        json!({ "uid": "c1", "resourceVersion": "7",
+            "annotations": { keys::RESERVED_POD_UID: "p1" } })
+    );
+    // Named before, it was another pod's name.
+    let annotations = &mut case.chaperon.as_mut().unwrap()["metadata"]["annotations"];
+    annotations[keys::RESERVED_POD_UID] = "p0".into();
+    assert!(matches!(case.action(), Some(Action::Mark(_))));
+    let annotations = &mut case.chaperon.as_mut().unwrap()["metadata"]["annotations"];
+    annotations[keys::RESERVED_POD_UID] = "p1".into();
+    assert_eq!(
+        case.action(),
+        Some(Action::Ungate(json!({
+            "metadata": { "uid": "p1", "resourceVersion": "4" },
+            "spec": { "schedulingGates": [{ "name": "a/b" }] },
+        })))
+    );
+    // An ending chaperon frees nobody.
+    case.chaperon = case.chaperon.map(ending);
+    assert!(matches!(case.action(), Some(Action::DeletePod { .. })));
+}
+
+#[test]
 fn a_chaperon_without_parent_gets_no_pod_and_says_so() {
     let mut orphan = numbered();
     orphan["metadata"]["labels"] = json!({});
