@@ -25,6 +25,7 @@ mod controller;
 mod lemma;
 mod plain;
 mod play;
+mod regressions;
 mod request;
 pub mod rng;
 mod server;
@@ -38,6 +39,7 @@ mod world;
 
 pub use check::Violation;
 pub use config::Config;
+pub use regressions::{REGRESSIONS, Regression};
 pub use step::{Step, Word};
 pub use traces::{TRACES, Trace};
 pub use walk::{Schedule, replay, shrink, walk};

@@ -10,12 +10,12 @@ use std::{
     time::Instant,
 };
 
-use pilotage_sim::{Schedule, TRACES, Violation, replay, shrink, walk};
+use pilotage_sim::{REGRESSIONS, Schedule, TRACES, Violation, replay, shrink, walk};
 
 const USAGE: &str = "usage: pilotage-sim SEEDS [FIRST]   run so many schedules, from this seed on
        pilotage-sim seed N          run one, and tell what happens
        pilotage-sim file PATH       run one that is written down
-       pilotage-sim traces          play the traces that are written down
+       pilotage-sim traces          play the traces that are written down, and schedules that once broke a rule
        pilotage-sim survey SEEDS    run so many, and count how they break rules";
 
 fn main() -> ExitCode {
@@ -86,6 +86,17 @@ fn traces() -> ExitCode {
     for (name, play) in TRACES {
         let end = panic::catch_unwind(play).unwrap_or_else(|_| Err("it panicked".to_owned()));
         if let Err(what) = end {
+            say(&format!("trace {name}: {what}"));
+            code = ExitCode::FAILURE;
+        }
+    }
+    for (name, text) in REGRESSIONS {
+        let end = panic::catch_unwind(|| {
+            let schedule: Schedule = text.parse()?;
+            let violation = replay(&schedule, false).violation().cloned();
+            violation.map_or(Ok(()), |violation| Err(violation.to_string()))
+        });
+        if let Err(what) = end.unwrap_or_else(|_| Err("it panicked".to_owned())) {
             say(&format!("trace {name}: {what}"));
             code = ExitCode::FAILURE;
         }
