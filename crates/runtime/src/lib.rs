@@ -6,6 +6,7 @@
 //! | --- | --- |
 //! | [`args`] | groups of flags for all subcommands |
 //! | [`client`], [`call`] | API clients, time limits of calls and what a failure means |
+//! | [`guarded`] | objects in lists and watches, read one by one |
 //! | [`logs`], [`metrics`] | structured logs, the root of the metrics |
 //! | [`ready`], [`admin`] | what must happen before the process is ready; the port that says so |
 //! | [`shutdown`], [`tasks`] | the ordered end, and tasks that can't end unnoticed |
@@ -22,6 +23,7 @@ pub mod args;
 pub mod backoff;
 pub mod call;
 pub mod client;
+pub mod guarded;
 pub mod lease;
 pub mod logs;
 pub mod metrics;

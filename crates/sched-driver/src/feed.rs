@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::core::DeserializeGuard;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource};
 use pilotage_runtime::backoff::{Backoff, dice};
+use pilotage_runtime::guarded::Guarded;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
@@ -71,7 +71,7 @@ pub(crate) async fn nodes(
     .await;
 }
 
-type Item<K> = Result<Event<DeserializeGuard<K>>, watcher::Error>;
+type Item<K> = Result<Event<Guarded<K>>, watcher::Error>;
 
 fn open<K>(
     client: &Client,
@@ -81,11 +81,11 @@ fn open<K>(
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let api: Api<DeserializeGuard<K>> = Api::all(client.clone());
+    let api: Api<Guarded<K>> = Api::all(client.clone());
     watcher(api, config).map(move |item| {
         item.map(|mut event| {
-            if let Event::Apply(DeserializeGuard(Ok(object)))
-            | Event::InitApply(DeserializeGuard(Ok(object))) = &mut event
+            if let Event::Apply(Guarded(Ok(object))) | Event::InitApply(Guarded(Ok(object))) =
+                &mut event
             {
                 lean(object);
             }
@@ -94,7 +94,7 @@ where
     })
 }
 
-impl<K: Resource> Tracked for DeserializeGuard<K> {
+impl<K: Resource> Tracked for Guarded<K> {
     /// Namespace (empty for cluster-scoped objects) and name.
     type Key = (String, String);
 
@@ -118,7 +118,7 @@ async fn follow<K, S>(
     K: Resource,
     S: Stream<Item = Item<K>>,
 {
-    let mut relist = Relist::<DeserializeGuard<K>>::default();
+    let mut relist = Relist::<Guarded<K>>::default();
     let mut synced = Some(synced);
     let mut failures = 0;
     loop {
@@ -174,15 +174,15 @@ async fn follow<K, S>(
 /// Hands the changes that an event means to the sink; whether the set is complete now.
 fn take<K: Resource>(
     what: &'static str,
-    relist: &mut Relist<DeserializeGuard<K>>,
-    event: Event<DeserializeGuard<K>>,
+    relist: &mut Relist<Guarded<K>>,
+    event: Event<Guarded<K>>,
     sink: &mut impl Sink<K>,
 ) -> bool {
     let mut complete = false;
     for change in relist.on(event) {
         match change {
-            Change::Applied(DeserializeGuard(Ok(object))) => sink.applied(object),
-            Change::Applied(DeserializeGuard(Err(invalid))) => {
+            Change::Applied(Guarded(Ok(object))) => sink.applied(object),
+            Change::Applied(Guarded(Err(invalid))) => {
                 // What was known of it stays in force; the others are none the worse.
                 let meta = &invalid.metadata;
                 tracing::error!(

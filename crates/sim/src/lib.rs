@@ -22,6 +22,7 @@ mod check;
 mod clock;
 mod config;
 mod controller;
+mod flight;
 mod lemma;
 mod plain;
 mod play;

@@ -11,8 +11,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use kube::core::DeserializeGuard;
 use kube::{Api, Client, Resource};
+use pilotage_runtime::guarded::Guarded;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch as cell;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -141,7 +141,7 @@ pub(crate) struct Core<K> {
 }
 
 /// Makes the API for a client: which kind, and in which namespace.
-pub(crate) type ApiOf<K> = Arc<dyn Fn(Client) -> Api<DeserializeGuard<K>> + Send + Sync>;
+pub(crate) type ApiOf<K> = Arc<dyn Fn(Client) -> Api<Guarded<K>> + Send + Sync>;
 
 impl<K: Watchable> Watch<K> {
     /// Watches the objects of all namespaces, or of a cluster-scoped kind, in the cluster behind `client`, until the

@@ -9,9 +9,9 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use kube::Api;
 use kube::api::{ListParams, WatchEvent, WatchParams};
-use kube::core::DeserializeGuard;
 use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::call::{self, CallError, Failure};
+use pilotage_runtime::guarded::Guarded;
 use thiserror::Error;
 use tokio::sync::watch as cell;
 use tokio::time::{Instant, sleep, timeout};
@@ -206,7 +206,7 @@ impl<K: Watchable> Follower<K> {
         }
     }
 
-    fn take(&mut self, event: WatchEvent<DeserializeGuard<K>>) -> Result<(), Interruption> {
+    fn take(&mut self, event: WatchEvent<Guarded<K>>) -> Result<(), Interruption> {
         match event {
             WatchEvent::Added(guarded) | WatchEvent::Modified(guarded) => {
                 self.advance(&guarded);
@@ -220,7 +220,7 @@ impl<K: Watchable> Follower<K> {
                     .0
                     .as_ref()
                     .err()
-                    .map(|invalid| invalid.metadata.clone());
+                    .map(|invalid| invalid.metadata.as_ref().clone());
                 match (self.unwrap(guarded), meta) {
                     (Some(object), _) => self.core.store.delete(object),
                     (None, Some(meta)) => self.core.store.delete_unread(&meta),
@@ -241,7 +241,7 @@ impl<K: Watchable> Follower<K> {
         Ok(())
     }
 
-    fn advance(&mut self, object: &DeserializeGuard<K>) {
+    fn advance(&mut self, object: &Guarded<K>) {
         use kube::Resource;
         if let Some(version) = &object.meta().resource_version {
             self.position = Some(version.clone());
@@ -249,10 +249,9 @@ impl<K: Watchable> Follower<K> {
     }
 
     /// The object without what nobody needs; `None`, and a line in the log, if it can't be parsed.
-    fn unwrap(&self, guarded: DeserializeGuard<K>) -> Option<K> {
+    fn unwrap(&self, guarded: Guarded<K>) -> Option<K> {
         match guarded.0 {
             Ok(mut object) => {
-                object.meta_mut().managed_fields = None;
                 if let Some(trim) = self.config.trim {
                     trim(&mut object);
                 }
@@ -272,7 +271,7 @@ impl<K: Watchable> Follower<K> {
         }
     }
 
-    async fn list(&mut self, api: &Api<DeserializeGuard<K>>) -> Result<(), Interruption> {
+    async fn list(&mut self, api: &Api<Guarded<K>>) -> Result<(), Interruption> {
         let mut params = ListParams {
             label_selector: self.config.labels.clone(),
             field_selector: self.config.fields.clone(),
@@ -290,7 +289,7 @@ impl<K: Watchable> Follower<K> {
             };
             for guarded in page.items {
                 if let Err(invalid) = &guarded.0 {
-                    let meta = invalid.metadata.clone();
+                    let meta = invalid.metadata.as_ref().clone();
                     unread.push((
                         meta.namespace.unwrap_or_default(),
                         meta.name.unwrap_or_default(),

@@ -13,6 +13,7 @@ use pilotage_candidate::{
 };
 use pilotage_runtime::call::{Failure, within};
 use pilotage_sched_driver::{BindError, BindingRequest, PodBinder};
+use serde_json::json;
 use tokio::time::timeout;
 
 use crate::chaperon::Key;
@@ -28,7 +29,11 @@ pub(super) async fn write(
     limit: Duration,
 ) -> (Outcome, Option<PodChaperon>) {
     let api: Api<PodChaperon> = Api::namespaced(client.clone(), &key.namespace);
-    let (params, patch) = (PatchParams::default(), Patch::Merge(write.patch()));
+    let mut patch = write.patch();
+    // Nobody applies chaperons: from here on the API server keeps no book of who manages which of its fields, which
+    // costs it as much as the write itself.
+    patch["metadata"]["managedFields"] = json!([{}]);
+    let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
     let limit = limit.min(WRITE_LIMIT);
     match within(limit, api.patch(&key.name, &params, &patch)).await {
         Ok(chaperon) => (Outcome::Done, Some(chaperon)),

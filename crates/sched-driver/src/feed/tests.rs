@@ -33,18 +33,18 @@ impl Sink<Pod> for Told {
     }
 }
 
-fn guard(pod: serde_json::Value) -> DeserializeGuard<Pod> {
+fn guard(pod: serde_json::Value) -> Guarded<Pod> {
     serde_json::from_value(pod).unwrap()
 }
 
-fn pod(name: &str) -> DeserializeGuard<Pod> {
+fn pod(name: &str) -> Guarded<Pod> {
     guard(json!({
         "metadata": {"namespace": "ns", "name": name, "uid": format!("{name}-uid")},
         "spec": {"containers": []},
     }))
 }
 
-fn broken(name: &str) -> DeserializeGuard<Pod> {
+fn broken(name: &str) -> Guarded<Pod> {
     guard(json!({
         "metadata": {"namespace": "ns", "name": name, "uid": format!("{name}-uid")},
         "spec": {"containers": "none"},

@@ -1,0 +1,147 @@
+//! Objects as they stand in lists and watch events: one that can't be read stops no other.
+//!
+//! Does what kube's `DeserializeGuard` does, without a copy of each object in between, and leaves out who manages which
+//! field: that is up to half of an object, and nobody here reads it. Only for text that serde_json reads.
+
+use std::borrow::Cow;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde_json::value::RawValue;
+use thiserror::Error;
+
+/// An object without `managedFields`, or why it can't be read.
+#[derive(Clone, Debug)]
+pub struct Guarded<K>(pub Result<K, Unreadable>);
+
+/// An object that isn't what its type expects.
+#[derive(Clone, Debug, Error)]
+#[error("{error}")]
+pub struct Unreadable {
+    /// What was expected, and where.
+    pub error: String,
+    /// Its metadata; empty, if they can't be read either.
+    pub metadata: Box<ObjectMeta>,
+}
+
+impl<'de, K: DeserializeOwned> Deserialize<'de> for Guarded<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        let text = without_managed_fields(raw.get());
+        Ok(Self(serde_json::from_str(&text).map_err(|error| {
+            Unreadable {
+                error: error.to_string(),
+                metadata: Box::new(metadata(&text)),
+            }
+        })))
+    }
+}
+
+fn metadata(text: &str) -> ObjectMeta {
+    #[derive(Deserialize)]
+    struct Object {
+        metadata: ObjectMeta,
+    }
+    serde_json::from_str(text)
+        .map(|Object { metadata }| metadata)
+        .unwrap_or_default()
+}
+
+/// The same text with `null` in the place of the managed fields.
+fn without_managed_fields(text: &str) -> Cow<'_, str> {
+    #[derive(Deserialize)]
+    struct Object<'a> {
+        #[serde(borrow)]
+        metadata: Option<&'a RawValue>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata<'a> {
+        #[serde(borrow)]
+        managed_fields: Option<&'a RawValue>,
+    }
+    let metadata = serde_json::from_str::<Object<'_>>(text).ok();
+    let metadata = metadata
+        .and_then(|object| serde_json::from_str::<Metadata<'_>>(object.metadata?.get()).ok());
+    let Some(fields) = metadata.and_then(|metadata| metadata.managed_fields) else {
+        return Cow::Borrowed(text);
+    };
+    // It is a part of the text itself.
+    let start = fields.get().as_ptr() as usize - text.as_ptr() as usize;
+    let end = start + fields.get().len();
+    Cow::Owned([&text[..start], "null", &text[end..]].concat())
+}
+
+impl<K: Resource> Resource for Guarded<K> {
+    type DynamicType = K::DynamicType;
+    type Scope = K::Scope;
+
+    fn kind(dt: &Self::DynamicType) -> Cow<'_, str> {
+        K::kind(dt)
+    }
+
+    fn group(dt: &Self::DynamicType) -> Cow<'_, str> {
+        K::group(dt)
+    }
+
+    fn version(dt: &Self::DynamicType) -> Cow<'_, str> {
+        K::version(dt)
+    }
+
+    fn plural(dt: &Self::DynamicType) -> Cow<'_, str> {
+        K::plural(dt)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        match &self.0 {
+            Ok(object) => object.meta(),
+            Err(unreadable) => &unreadable.metadata,
+        }
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        match &mut self.0 {
+            Ok(object) => object.meta_mut(),
+            Err(unreadable) => &mut unreadable.metadata,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+    use kube::core::WatchEvent;
+
+    use super::*;
+
+    const POD: &str = r#"{
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": "a", "annotations": { "managedFields": "mine" },
+            "managedFields": [{ "manager": "x", "fieldsV1": { "f:\"metadata\"": {} } }], "uid": "u" },
+        "spec": { "containers": [{ "name": "c" }], "managedFields": "no field of a pod" }
+    }"#;
+
+    #[test]
+    fn an_object_of_a_watch_event_is_read_without_managed_fields() {
+        let event = format!(r#"{{"type":"ADDED","object":{POD}}}"#);
+        let WatchEvent::Added(Guarded(Ok(pod))) =
+            serde_json::from_str::<WatchEvent<Guarded<Pod>>>(&event).unwrap()
+        else {
+            panic!("an object was added");
+        };
+        let mut whole: Pod = serde_json::from_str(POD).unwrap();
+        assert!(whole.metadata.managed_fields.take().is_some());
+        assert_eq!(pod, whole);
+    }
+
+    #[test]
+    fn what_cannot_be_read_tells_its_name() {
+        let broken = r#"[{ "metadata": { "name": "b" }, "spec": 5 }, { "metadata": 7 }, {}]"#;
+        let read: Vec<Guarded<Pod>> = serde_json::from_str(broken).unwrap();
+        let names: Vec<_> = read.iter().map(|pod| pod.meta().name.as_deref()).collect();
+        assert_eq!(names, [Some("b"), None, None]);
+        let error = &read[0].0.as_ref().unwrap_err().error;
+        assert!(error.contains("PodSpec"), "{error}");
+    }
+}
