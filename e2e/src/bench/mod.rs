@@ -41,6 +41,8 @@ pub struct Options {
     pub only: Vec<String>,
     /// Pods of each measurement.
     pub pods: usize,
+    /// Pods a second where they aren't created as fast as possible; the aims are for the default of 20.
+    pub rate: u32,
     /// Where the figures go as JSON.
     pub json: Option<PathBuf>,
 }
@@ -57,7 +59,7 @@ pub async fn run(options: &Options) -> Result<(), Error> {
     for run in runs {
         eprintln!("{}: {}", run.name, run.what);
         let done = tokio::select! {
-            done = one(run, options.pods, &mut report.settings) => done,
+            done = one(run, options, &mut report.settings) => done,
             interrupted = interruption() => return Err(interrupted),
         };
         if let Some(error) = &done.error {
@@ -89,7 +91,7 @@ async fn interruption() -> Error {
 }
 
 /// One run; its figures as far as it came.
-async fn one(run: &Run, pods: usize, settings: &mut Settings) -> RunReport {
+async fn one(run: &Run, options: &Options, settings: &mut Settings) -> RunReport {
     let mut report = RunReport {
         name: run.name,
         what: run.what,
@@ -109,7 +111,7 @@ async fn one(run: &Run, pods: usize, settings: &mut Settings) -> RunReport {
     for plane in subject.planes() {
         settings.add(plane);
     }
-    if let Err(error) = measure(run, &subject, pods, &mut report).await {
+    if let Err(error) = measure(run, &subject, options, &mut report).await {
         report.error = Some(format!("{}; logs: {:?}", error.explain(), subject.logs()));
     }
     subject.stop().await;
@@ -119,20 +121,22 @@ async fn one(run: &Run, pods: usize, settings: &mut Settings) -> RunReport {
 async fn measure(
     run: &Run,
     subject: &Subject,
-    pods: usize,
+    options: &Options,
     report: &mut RunReport,
 ) -> Result<(), Error> {
     let mut bench = Bench::new(subject, run.audited).await?;
     report.idle_cores = bench.idle.total();
     report.idle_by_group = bench.idle.by_group(&bench.programs);
+    let pods = options.pods;
     for (index, load) in run.loads.iter().enumerate() {
+        let load = load.at_rate(options.rate);
         let frozen = if load.frozen {
             ", one target frozen"
         } else {
             ""
         };
         eprintln!("  {pods} pods, {}{frozen}", load.pace);
-        let figures = bench.measure(load, &format!("m{index}"), pods).await?;
+        let figures = bench.measure(&load, &format!("m{index}"), pods).await?;
         eprintln!(
             "    bound after {:.1} s, p50 {:.0} ms, p99 {:.0} ms",
             figures.seconds.bound, figures.bound.p50_ms, figures.bound.p99_ms

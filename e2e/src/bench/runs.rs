@@ -44,6 +44,18 @@ pub struct Load {
     pub frozen: bool,
 }
 
+impl Load {
+    /// The same with so many pods a second, if it has a fixed rate.
+    #[must_use]
+    pub fn at_rate(self, rate: u32) -> Self {
+        let pace = match self.pace {
+            Pace::Burst(at_once) => Pace::Burst(at_once),
+            Pace::Every(_) => Pace::Every(Duration::from_secs(1) / rate.max(1)),
+        };
+        Self { pace, ..self }
+    }
+}
+
 /// Clusters and what is measured with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
@@ -191,5 +203,7 @@ mod tests {
             }
         }
         assert_eq!(STEADY.pace.to_string(), "20/s");
+        assert_eq!(STEADY.at_rate(7).pace.to_string(), "7/s");
+        assert_eq!(BURST.at_rate(7), BURST);
     }
 }

@@ -17,6 +17,10 @@ struct Args {
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u16).range(5..=1000))]
     pods: u16,
 
+    /// Pods a second where they aren't created as fast as possible.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rate: u32,
+
     /// Writes all figures there as well.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -38,6 +42,7 @@ async fn main() -> ExitCode {
     let options = Options {
         only: args.only,
         pods: usize::from(args.pods),
+        rate: args.rate,
         json: args.json,
     };
     match bench::run(&options).await {
