@@ -18,7 +18,7 @@ include e2e/tools/tools.mk
 .PHONY: help
 help: ## Show this list
 	@echo 'make TARGET, where TARGET is one of:'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST) | sort
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST) | sort
 
 .PHONY: demo
 demo: tools-clusters ## Show the main job on three local clusters (KEEP=1 leaves them running)
@@ -53,6 +53,11 @@ doc: ## Build the documentation of the crates; a warning fails
 bench-multi: tools-clusters ## Measure times, requests, CPU and memory of pods, beside kube-scheduler (ARGS=--list)
 	@$(CARGO) build $(ALL) --release --bins
 	@$(RELEASE)/bench $(ARGS)
+
+# It needs few of the crates, and no cluster.
+.PHONY: bench-placement
+bench-placement: ## Measure selections among 10 to 10,000 candidates, and the share of each step (ARGS='four' chooses)
+	@$(CARGO) bench --locked --quiet -p pilotage-placement --bench selection -- $(ARGS)
 
 # Alone of its kind: it needs few of the crates, and is run by the hundred thousand.
 SIM := $(CARGO) run --locked --quiet --release -p pilotage-sim --

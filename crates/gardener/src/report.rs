@@ -347,7 +347,7 @@ SEED   PROVIDER   REGION   USED    RESULT      WHY
 a      aws        eu       10/10   undecided
 ";
         assert_eq!(report.table(), expected);
-        let nothing = select(&request, &[], &Settings::default());
+        let nothing = select::<Candidate>(&request, &[], &Settings::default());
         let report = Report::new("ns/shoot", &[], &nothing, None);
         assert_eq!(report.table(), "ns/shoot gets no seed\n");
     }

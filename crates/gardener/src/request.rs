@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pilotage_placement::{Domain, Region, RegionTable, Request, RequestNetworks, ZoneHints};
 
 use crate::kinds::{CloudProfile, Project, Shoot};
-use crate::usage::SHOOTS;
+use crate::usage::shoots;
 
 /// Something that a Shoot needs is missing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -81,7 +81,8 @@ pub fn request<'a>(
             observed: shoot.observed.clone(),
         }),
         tolerations: shoot.tolerations.clone(),
-        demand: vec![(SHOOTS.into(), 1)],
+        demand: vec![(shoots(), 1)],
+        peers: None,
         testing: shoot.testing,
     })
 }

@@ -1,40 +1,67 @@
 //! Owns how many Shoots each Seed has.
 
 use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
 
-use pilotage_placement::Candidate;
+use pilotage_placement::{Candidate, Peers};
 
 use crate::kinds::Shoot;
 
 /// Name of the resource that a Shoot takes one of.
 pub const SHOOTS: &str = "shoots";
 
+/// [`SHOOTS`], shared: two that are the same need no comparison.
+pub(crate) fn shoots() -> Arc<str> {
+    static NAME: LazyLock<Arc<str>> = LazyLock::new(|| SHOOTS.into());
+    NAME.clone()
+}
+
 /// How many Shoots each Seed has: one for each Shoot that is to be there, and one for each that is still there
 /// although it is to be elsewhere. Deleting, hibernated and workerless ones count like others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Usage(HashMap<String, u64>);
+pub struct Usage {
+    all: HashMap<String, u64>,
+    /// By namespace, which is a project's own.
+    by_namespace: HashMap<String, Arc<Peers>>,
+}
 
 impl Usage {
     /// Counts Shoots.
     pub fn of<'a>(shoots: impl IntoIterator<Item = &'a Shoot>) -> Self {
         let mut usage = Self::default();
         for shoot in shoots {
-            usage.count(shoot.seed.as_deref(), shoot.status_seed.as_deref());
+            let (spec, status) = (shoot.seed.as_deref(), shoot.status_seed.as_deref());
+            usage.count(spec, status);
+            if spec.is_none() && status.is_none() {
+                continue;
+            }
+            let peers = usage.by_namespace.entry(shoot.namespace.clone());
+            let peers = Arc::make_mut(peers.or_default());
+            for seed in seeds(spec, status) {
+                *peers.entry(seed.into()).or_default() += 1;
+            }
         }
         usage
     }
 
     /// Counts one Shoot by the Seed in its spec and the one in its status.
     pub fn count(&mut self, spec: Option<&str>, status: Option<&str>) {
-        let left = status.filter(|status| Some(*status) != spec);
-        for seed in spec.into_iter().chain(left) {
-            *self.0.entry(seed.to_owned()).or_default() += 1;
+        for seed in seeds(spec, status) {
+            *self.all.entry(seed.to_owned()).or_default() += 1;
         }
+    }
+
+    /// How many Shoots of the project with this namespace each Seed has: those that the rule `Spread` keeps apart.
+    pub fn peers(&self, namespace: &str) -> Arc<Peers> {
+        self.by_namespace
+            .get(namespace)
+            .cloned()
+            .unwrap_or_default()
     }
 
     /// How many a Seed has.
     pub fn at(&self, seed: &str) -> u64 {
-        self.0.get(seed).copied().unwrap_or(0)
+        self.all.get(seed).copied().unwrap_or(0)
     }
 
     /// Writes a Seed's count into its candidate.
@@ -48,8 +75,16 @@ impl Usage {
     }
 }
 
+/// Where a Shoot counts.
+fn seeds<'a>(spec: Option<&'a str>, status: Option<&'a str>) -> impl Iterator<Item = &'a str> {
+    let left = status.filter(|status| Some(*status) != spec);
+    spec.into_iter().chain(left)
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -66,5 +101,30 @@ mod tests {
         }
         let counts = ["s1", "s2", "s3", "s4", "s5"].map(|seed| usage.at(seed));
         assert_eq!(counts, [1, 3, 2, 1, 0]);
+    }
+
+    #[test]
+    fn peers_are_those_of_one_namespace() {
+        let shoot = |namespace: &str, seed: Option<&str>, status: Option<&str>| {
+            let value = json!({
+                "metadata": {"namespace": namespace, "name": "a"},
+                "spec": {"seedName": seed, "region": "r", "provider": {"type": "p"}},
+                "status": {"seedName": status},
+            });
+            Shoot::read(&value).unwrap()
+        };
+        let usage = Usage::of(&[
+            shoot("one", Some("s1"), Some("s1")),
+            shoot("one", Some("s1"), Some("s2")),
+            shoot("one", None, None),
+            shoot("two", Some("s2"), None),
+        ]);
+        let peers = |namespace: &str, seed: &str| usage.peers(namespace).get(seed).copied();
+        assert_eq!(peers("one", "s1"), Some(2));
+        assert_eq!(peers("one", "s2"), Some(1));
+        assert_eq!(peers("two", "s1"), None);
+        assert_eq!(peers("two", "s2"), Some(1));
+        assert_eq!(peers("three", "s1"), None);
+        assert_eq!((usage.at("s1"), usage.at("s2")), (2, 2));
     }
 }

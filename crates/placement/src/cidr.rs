@@ -33,6 +33,11 @@ impl Cidr {
         &self.text
     }
 
+    /// As it was written, shared.
+    pub(crate) fn shared_text(&self) -> Arc<str> {
+        self.text.clone()
+    }
+
     /// It can't be read.
     pub const fn is_malformed(&self) -> bool {
         self.prefix.is_none()

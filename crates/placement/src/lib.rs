@@ -12,6 +12,8 @@ mod candidate;
 mod cidr;
 mod pipeline;
 mod points;
+mod quick;
+mod ranking;
 mod region;
 mod region_table;
 mod request;
@@ -26,15 +28,16 @@ pub use candidate::{
     Candidate, CandidateNetworks, Readiness, Resource, Restrictions, Taint, ZoneMode,
 };
 pub use cidr::Cidr;
-pub use pipeline::select;
+pub use pipeline::{Stage, select, select_watched};
 pub use points::Points;
 pub use region::{Orientation, Region};
 pub use region_table::{RegionTable, Row, RowError};
 pub use request::{
-    Domain, Families, ObservedNetworks, Providers, Request, RequestNetworks, Toleration, ZoneHints,
+    Domain, Families, ObservedNetworks, Peers, Providers, Request, RequestNetworks, Toleration,
+    ZoneHints,
 };
 pub use rules::{Cost, Measure, Over, Rule, Weight};
-pub use selection::{Failure, InputError, Loss, Ranked, Rejection, RuleScore, Selection};
+pub use selection::{Failure, InputError, Loss, Ranked, Rejection, RuleScore, Scores, Selection};
 pub use selector::{Expression, Labels, Selector, SelectorError};
 pub use settings::{Ranking, Settings, SettingsError, Strategy};
 pub use steps::{Reason, Step};

@@ -1,13 +1,21 @@
 //! Owns the selection itself: it runs the steps in their order and ranks what is left. It knows no step and no rule.
+//!
+//! Steps that look at each candidate alone run one after the other on a block of candidates, then on the next block:
+//! ten thousand candidates are more than a processor's caches hold, so that a step which went through all of them
+//! would wait for memory at each one.
+
+use std::borrow::Borrow;
 
 use crate::candidate::Candidate;
-use crate::points::Points;
+use crate::ranking;
 use crate::request::Request;
-use crate::rules::{self, Rule};
 use crate::selection::{Failure, InputError, Ranked, Rejection, Selection};
-use crate::settings::{Ranking, Settings};
+use crate::settings::Settings;
 use crate::steps::{Reason, Step};
 use crate::strategy::Distance;
+
+/// So many candidates, and what steps read of them, stay in a cache of the second level.
+pub(crate) const BLOCK: usize = 64;
 
 /// What steps and rules may look at.
 #[derive(Clone, Copy)]
@@ -16,92 +24,139 @@ pub(crate) struct Context<'a> {
     pub(crate) settings: &'a Settings,
 }
 
+/// A candidate and its place in the list.
+#[derive(Clone, Copy)]
+pub(crate) struct Seat<'c> {
+    pub(crate) index: usize,
+    pub(crate) candidate: &'c Candidate,
+}
+
+/// Takes those out of a block that it has a reason against.
+type Judge<'a> = dyn for<'c> Fn(&mut Vec<Seat<'c>>, &mut Vec<Rejection>) + 'a;
+/// Takes those out of a block that it has a reason against, and adds the distances of the others to a list.
+type Measurer<'a> =
+    dyn for<'c> Fn(&mut Vec<Seat<'c>>, &mut Vec<Rejection>, &mut Vec<Distance>) + 'a;
+/// Takes those out of all survivors that it has a reason against.
+type Jury<'a> = dyn for<'c> Fn(&mut Survivors<'c>) -> Result<(), InputError> + 'a;
+
+/// What a step does with the candidates of one request; whatever is the same for all of them has been done.
+pub(crate) enum Pass<'a> {
+    /// It rejects nobody.
+    All,
+    /// It looks at each candidate alone.
+    Each(Box<Judge<'a>>),
+    /// It measures each candidate alone.
+    Measure(Box<Measurer<'a>>),
+    /// It looks at all survivors together.
+    Together(Box<Jury<'a>>),
+}
+
+impl<'a> Pass<'a> {
+    /// Rejects each one that `judge` has a reason against, without a look at others.
+    pub(crate) fn each<R: Into<Reason>>(judge: impl Fn(&Candidate) -> Result<(), R> + 'a) -> Self {
+        Self::Each(Box::new(move |seats, rejected| {
+            keep(seats, rejected, &judge);
+        }))
+    }
+
+    /// Measures each one, or rejects it, without a look at others. Only one step may do so.
+    pub(crate) fn measure<R: Into<Reason>>(
+        measure: impl Fn(&Candidate) -> Result<Distance, R> + 'a,
+    ) -> Self {
+        Self::Measure(Box::new(move |seats, rejected, distances| {
+            seats.retain(|seat| match measure(seat.candidate) {
+                Ok(distance) => {
+                    distances.push(distance);
+                    true
+                }
+                Err(reason) => {
+                    rejected.push(seat.rejected(reason));
+                    false
+                }
+            });
+        }))
+    }
+
+    /// Looks at all survivors together.
+    pub(crate) fn together(
+        jury: impl for<'c> Fn(&mut Survivors<'c>) -> Result<(), InputError> + 'a,
+    ) -> Self {
+        Self::Together(Box::new(jury))
+    }
+}
+
+fn keep<R: Into<Reason>>(
+    seats: &mut Vec<Seat<'_>>,
+    rejected: &mut Vec<Rejection>,
+    judge: impl Fn(&Candidate) -> Result<(), R>,
+) {
+    seats.retain(|seat| match judge(seat.candidate) {
+        Ok(()) => true,
+        Err(reason) => {
+            rejected.push(seat.rejected(reason));
+            false
+        }
+    });
+}
+
+impl Seat<'_> {
+    fn rejected(&self, reason: impl Into<Reason>) -> Rejection {
+        Rejection {
+            index: self.index,
+            name: self.candidate.name.clone(),
+            reason: reason.into(),
+        }
+    }
+}
+
+/// Reads a little of all that the steps will read of these candidates. Nothing here waits for anything that was read
+/// before, so that a processor fetches it all at once; steps would wait for one after the other.
+fn warm(seats: &[Seat<'_>], labels: bool) {
+    let first = |text: &str| text.as_bytes().first().copied().unwrap_or(0);
+    let mut sum = 0_u8;
+    for Seat { candidate, .. } in seats {
+        sum ^= first(&candidate.name) ^ first(&candidate.provider) ^ first(candidate.region.name());
+        if labels && let Some((key, value)) = candidate.labels.first_key_value() {
+            sum ^= first(key) ^ first(value);
+        }
+        if let Some(resource) = candidate.resources.first() {
+            sum ^= first(&resource.name);
+        }
+    }
+    std::hint::black_box(sum);
+}
+
 /// Those that no step has rejected so far, and the report on the others.
-pub(crate) struct Survivors<'a> {
-    candidates: &'a [Candidate],
-    alive: Vec<usize>,
-    /// Of each in `alive`, once the strategy has measured them.
+pub(crate) struct Survivors<'c> {
+    seats: Vec<Seat<'c>>,
+    /// Of each in `seats`, once the strategy has measured them.
     distances: Vec<Distance>,
+    /// By the step that runs.
     rejected: Vec<Rejection>,
 }
 
-impl<'a> Survivors<'a> {
+impl<'c> Survivors<'c> {
     /// In the order of the list.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &'a Candidate> {
-        self.alive.iter().map(|index| &self.candidates[*index])
-    }
-
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.alive.is_empty()
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &'c Candidate> {
+        self.seats.iter().map(|seat| seat.candidate)
     }
 
     /// Rejects each one that `judge` has a reason against.
-    pub(crate) fn keep<R: Into<Reason>>(&mut self, judge: impl Fn(&'a Candidate) -> Result<(), R>) {
-        let candidates = self.candidates;
-        let rejected = &mut self.rejected;
-        self.alive.retain(|index| {
-            let candidate = &candidates[*index];
-            let reason = judge(candidate).err();
-            let keep = reason.is_none();
-            rejected.extend(reason.map(|reason| Rejection {
-                index: *index,
-                name: candidate.name.clone(),
-                reason: reason.into(),
-            }));
-            keep
-        });
+    pub(crate) fn keep<R: Into<Reason>>(&mut self, judge: impl Fn(&Candidate) -> Result<(), R>) {
+        keep(&mut self.seats, &mut self.rejected, judge);
     }
+}
 
-    /// Rejects each one that has no distance, for a reason that doesn't depend on it.
-    pub(crate) fn measure<R: Into<Reason> + Clone>(
-        &mut self,
-        distances: &[Option<Distance>],
-        reason: &R,
-    ) {
-        let measured = std::mem::take(&mut self.alive).into_iter().zip(distances);
-        for (index, distance) in measured {
-            if let Some(distance) = distance {
-                self.alive.push(index);
-                self.distances.push(*distance);
-            } else {
-                self.rejected.push(Rejection {
-                    index,
-                    name: self.candidates[index].name.clone(),
-                    reason: reason.clone().into(),
-                });
-            }
-        }
-    }
-
-    fn rank(&self, context: Context<'_>) -> Result<Vec<Ranked>, InputError> {
-        let rules: &[Rule] = match &context.settings.ranking {
-            Ranking::Weighted(rules) if !context.request.testing => rules,
-            _ => &[],
-        };
-        let alive: Vec<_> = self.iter().collect();
-        let mut ranking: Vec<_> = self
-            .alive
-            .iter()
-            .enumerate()
-            .map(|(place, index)| Ranked {
-                index: *index,
-                name: alive[place].name.clone(),
-                distance: self.distances.get(place).copied(),
-                scores: Vec::with_capacity(rules.len()),
-                total: Points::ZERO,
-                used: alive[place].used,
-            })
-            .collect();
-        for rule in rules {
-            let scores = rules::score(rule, context, &alive)?;
-            for (ranked, score) in ranking.iter_mut().zip(scores) {
-                ranked.total = ranked.total.plus(score.points.times(score.weight));
-                ranked.scores.push(score);
-            }
-        }
-        ranking.sort_unstable_by(Ranked::order);
-        Ok(ranking)
-    }
+/// A part of a selection's work, see [`select_watched`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Stage {
+    /// What is the same for all candidates.
+    Preparation,
+    /// A step.
+    Step(Step),
+    /// Scores, the order, and the report.
+    Ranking,
 }
 
 /// Who gets a request, who would be next, and why the others can't have it.
@@ -109,33 +164,184 @@ impl<'a> Survivors<'a> {
 /// The steps run in the order of [`Step::ALL`], each on what the one before has left; the first one that leaves
 /// nobody ends the selection. Ties are broken by how much is placed somewhere, then by name, so that the order of
 /// `candidates` changes nothing.
-pub fn select(request: &Request, candidates: &[Candidate], settings: &Settings) -> Selection {
-    let context = Context { request, settings };
-    let mut survivors = Survivors {
-        candidates,
-        alive: (0..candidates.len()).collect(),
-        distances: Vec::new(),
-        rejected: Vec::new(),
-    };
-    let outcome = run(context, &mut survivors);
-    let (ranking, failure) = match outcome {
-        Ok(ranking) => (ranking, None),
-        Err(failure) => (Vec::new(), Some(failure)),
-    };
-    Selection {
-        ranking,
-        rejected: survivors.rejected,
-        failure,
-    }
+///
+/// Candidates may be shared (`&[Arc<Candidate>]`), so that whoever prepares them once can select from any of them
+/// without a copy.
+pub fn select<C: Borrow<Candidate>>(
+    request: &Request,
+    candidates: &[C],
+    settings: &Settings,
+) -> Selection {
+    select_watched(request, candidates, settings, &mut |_| {})
 }
 
-fn run(context: Context<'_>, survivors: &mut Survivors<'_>) -> Result<Vec<Ranked>, Failure> {
-    for step in Step::ALL.iter().copied() {
-        let received = survivors.alive.len();
-        step.run(context, survivors)?;
-        if survivors.is_empty() {
-            return Err(Failure::Empty { step, received });
+/// [`select`], and calls `done` after each piece of its work, a stage having many of them: whoever has a clock sees
+/// where the time goes.
+pub fn select_watched<C: Borrow<Candidate>>(
+    request: &Request,
+    candidates: &[C],
+    settings: &Settings,
+    done: &mut dyn FnMut(Stage),
+) -> Selection {
+    let seats = candidates
+        .iter()
+        .enumerate()
+        .map(|(index, candidate)| Seat {
+            index,
+            candidate: candidate.borrow(),
+        });
+    let context = Context { request, settings };
+    Course::new(seats.collect()).run(context, done)
+}
+
+/// All lists as one, without a second copy of the first.
+fn joined(lists: Vec<Vec<Rejection>>) -> Vec<Rejection> {
+    let whole: usize = lists.iter().map(Vec::len).sum();
+    let mut lists = lists.into_iter().filter(|list| !list.is_empty());
+    let mut all = lists.next().unwrap_or_default();
+    all.reserve_exact(whole - all.len());
+    all.extend(lists.flatten());
+    all
+}
+
+/// A selection on its way.
+struct Course<'c> {
+    survivors: Survivors<'c>,
+    /// Those who fell out, in the order of the steps, each step that runs now having a list of its own.
+    rejected: Vec<Vec<Rejection>>,
+}
+
+impl<'c> Course<'c> {
+    const fn new(seats: Vec<Seat<'c>>) -> Self {
+        Self {
+            survivors: Survivors {
+                seats,
+                distances: Vec::new(),
+                rejected: Vec::new(),
+            },
+            rejected: Vec::new(),
         }
     }
-    Ok(survivors.rank(context)?)
+
+    fn run(mut self, context: Context<'_>, done: &mut dyn FnMut(Stage)) -> Selection {
+        let outcome = self.steps(context, done).and_then(|()| {
+            let Survivors {
+                seats, distances, ..
+            } = &self.survivors;
+            Ok(ranking::rank(context, seats, distances)?)
+        });
+        let (ranking, failure): (Vec<Ranked>, _) = match outcome {
+            Ok(ranking) => (ranking, None),
+            Err(failure) => (Vec::new(), Some(failure)),
+        };
+        let selection = Selection {
+            ranking,
+            rejected: joined(self.rejected),
+            failure,
+        };
+        done(Stage::Ranking);
+        selection
+    }
+
+    fn steps(&mut self, context: Context<'_>, done: &mut dyn FnMut(Stage)) -> Result<(), Failure> {
+        if self.survivors.seats.is_empty() {
+            return Err(Failure::Empty {
+                step: Step::ALL[0],
+                received: 0,
+            });
+        }
+        let mut steps = Step::ALL.iter().copied();
+        loop {
+            let mut alone = Vec::with_capacity(Step::ALL.len());
+            let together = steps.by_ref().find_map(|step| {
+                match step.prepare(context) {
+                    Ok(Pass::All) => {}
+                    Ok(Pass::Together(jury)) => return Some((step, jury)),
+                    // Also an error: it fails only those who come as far as this.
+                    pass => alone.push((step, pass)),
+                }
+                None
+            });
+            done(Stage::Preparation);
+            let Request {
+                profile_selector,
+                own_selector,
+                ..
+            } = context.request;
+            self.each(
+                &alone,
+                profile_selector.is_some() || own_selector.is_some(),
+                done,
+            )?;
+            let Some((step, jury)) = together else {
+                return Ok(());
+            };
+            let outcome = jury(&mut self.survivors);
+            self.rejected
+                .push(std::mem::take(&mut self.survivors.rejected));
+            done(Stage::Step(step));
+            outcome?;
+            self.somebody(&[step])?;
+        }
+    }
+
+    /// Steps that look at each candidate alone, on a block at a time.
+    fn each(
+        &mut self,
+        alone: &[(Step, Result<Pass<'_>, InputError>)],
+        labels: bool,
+        done: &mut dyn FnMut(Stage),
+    ) -> Result<(), Failure> {
+        if alone.is_empty() {
+            return Ok(());
+        }
+        let first = self.rejected.len();
+        self.rejected.resize_with(first + alone.len(), Vec::new);
+        let seats = &mut self.survivors.seats;
+        let mut kept = 0;
+        let mut failure = None;
+        let mut block = Vec::with_capacity(BLOCK);
+        for start in (0..seats.len()).step_by(BLOCK) {
+            let end = seats.len().min(start + BLOCK);
+            block.clear();
+            block.extend_from_slice(&seats[start..end]);
+            warm(&block, labels);
+            for ((step, judge), rejected) in alone.iter().zip(&mut self.rejected[first..]) {
+                match judge {
+                    Ok(Pass::Each(judge)) => judge(&mut block, rejected),
+                    Ok(Pass::Measure(measurer)) => {
+                        measurer(&mut block, rejected, &mut self.survivors.distances);
+                    }
+                    Ok(Pass::All | Pass::Together(_)) => {}
+                    Err(error) => {
+                        failure = Some(error);
+                        block.clear();
+                    }
+                }
+                done(Stage::Step(*step));
+                if block.is_empty() {
+                    break;
+                }
+            }
+            seats[kept..kept + block.len()].copy_from_slice(&block);
+            kept += block.len();
+        }
+        seats.truncate(kept);
+        if let Some(error) = failure {
+            return Err(error.clone().into());
+        }
+        let steps: Vec<_> = alone.iter().map(|(step, _)| *step).collect();
+        self.somebody(&steps)
+    }
+
+    /// Fails if nobody is left, by the last step that got somebody: one of these, which ran last.
+    fn somebody(&self, steps: &[Step]) -> Result<(), Failure> {
+        if !self.survivors.seats.is_empty() {
+            return Ok(());
+        }
+        let lists = self.rejected.iter().rev().map(Vec::len);
+        let mut last = steps.iter().rev().copied().zip(lists);
+        let (step, received) = last.find(|(_, count)| *count > 0).unwrap_or((steps[0], 0));
+        Err(Failure::Empty { step, received })
+    }
 }

@@ -28,6 +28,12 @@ impl Points {
             return Self::ZERO;
         }
         let part = part.clamp(0, whole);
+        // Divisions of 128 bits are an order of magnitude slower, and hardly ever needed.
+        if let (Ok(part), Ok(whole)) = (u64::try_from(part), u64::try_from(whole))
+            && let Some(milli) = part.checked_mul(Self::FULL.0)
+        {
+            return Self(milli / whole);
+        }
         let milli = part.saturating_mul(i128::from(Self::FULL.0)) / whole;
         Self(
             u64::try_from(milli)

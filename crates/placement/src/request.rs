@@ -1,6 +1,6 @@
 //! Owns what is to be placed: a Gardener Shoot, a pod, in neutral words. Everything in it is parsed already.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::cidr::Cidr;
@@ -38,9 +38,16 @@ pub struct Request {
     pub tolerations: Vec<Toleration>,
     /// How much of which resource it takes.
     pub demand: Vec<(Arc<str>, i64)>,
+    /// How many of the same application each candidate has, which the rule `Spread` keeps apart; none counts all
+    /// requests, whatever they belong to.
+    pub peers: Option<Arc<Peers>>,
     /// It is for tests: any region of its provider will do, whatever the settings say.
     pub testing: bool,
 }
+
+/// How many requests of one application candidates have, by the candidate's name; one that isn't there has none. What
+/// an application is decides whoever counts: the Shoots of a project, the pods of a Deployment.
+pub type Peers = HashMap<Arc<str>, u64>;
 
 /// Providers that a request may be placed at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Owns the outcome of a selection: who wins, in which order the others follow, and why the rest fell out.
 
-use std::cmp::Ordering;
 use std::fmt;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use crate::points::Points;
@@ -47,7 +47,7 @@ pub struct Ranked {
     /// How far it is, if that decides.
     pub distance: Option<Distance>,
     /// What each weighted rule gave it; empty under a strategy.
-    pub scores: Vec<RuleScore>,
+    pub scores: Scores,
     /// Weighted sum of the scores.
     pub total: Points,
     /// How many requests are placed there.
@@ -55,16 +55,6 @@ pub struct Ranked {
 }
 
 impl Ranked {
-    /// Better ones are less.
-    pub(crate) fn order(&self, other: &Self) -> Ordering {
-        self.distance
-            .cmp(&other.distance)
-            .then_with(|| other.total.cmp(&self.total))
-            .then_with(|| self.used.cmp(&other.used))
-            .then_with(|| self.name.cmp(&other.name))
-            .then_with(|| self.index.cmp(&other.index))
-    }
-
     /// What it has less than a better one.
     pub fn loss_to(&self, better: &Self) -> Loss {
         if let (Some(own), Some(nearer)) = (self.distance, better.distance)
@@ -85,6 +75,51 @@ impl Ranked {
             };
         }
         Loss::Name
+    }
+}
+
+/// What each rule gave one candidate. All candidates of a selection share one list.
+#[derive(Clone, Default)]
+pub struct Scores {
+    all: Arc<[RuleScore]>,
+    own: Range<usize>,
+}
+
+impl Scores {
+    /// These of all scores.
+    pub(crate) const fn new(all: Arc<[RuleScore]>, own: Range<usize>) -> Self {
+        Self { all, own }
+    }
+}
+
+impl Deref for Scores {
+    type Target = [RuleScore];
+
+    fn deref(&self) -> &[RuleScore] {
+        &self.all[self.own.clone()]
+    }
+}
+
+impl PartialEq for Scores {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Scores {}
+
+impl fmt::Debug for Scores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<'a> IntoIterator for &'a Scores {
+    type Item = &'a RuleScore;
+    type IntoIter = std::slice::Iter<'a, RuleScore>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
     }
 }
 

@@ -167,13 +167,15 @@ fn is_key(text: &str) -> bool {
     let Some((prefix, name)) = text.split_once('/') else {
         return is_name(text);
     };
-    let label = |part: &str| {
-        is_name(part)
-            && part
-                .bytes()
-                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+    // A part of a subdomain may be longer than a label of DNS.
+    let part = |part: &str| {
+        let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        !part.is_empty()
+            && part.bytes().all(inner)
+            && !part.starts_with('-')
+            && !part.ends_with('-')
     };
-    is_name(name) && prefix.len() <= 253 && prefix.split('.').all(label)
+    is_name(name) && prefix.len() <= 253 && prefix.split('.').all(part)
 }
 
 impl fmt::Display for Selector {
@@ -249,6 +251,27 @@ mod tests {
         assert!(!selector.matches(&wanted));
         let both = labels(&[("seed.gardener.cloud/region", "eu"), ("env", "two")]);
         assert!(selector.matches(&both));
+    }
+
+    #[test]
+    fn keys() {
+        let long = "x".repeat(64);
+        for (key, good) in [
+            ("a", true),
+            ("A_b.c-d", true),
+            ("example.com/a", true),
+            (&format!("{long}.com/a"), true),
+            (&long, false),
+            ("example.com/", false),
+            ("example.com/a/b", false),
+            ("-a.com/a", false),
+            ("a..com/a", false),
+            ("a_b.com/a", false),
+            (&format!("{}/a", "x".repeat(253)), true),
+            (&format!("{}/a", "x".repeat(254)), false),
+        ] {
+            assert_eq!(is_key(key), good, "{key}");
+        }
     }
 
     #[test]

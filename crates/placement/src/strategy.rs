@@ -1,12 +1,14 @@
 //! Owns distances between a request and candidates, as the strategy `MinimalDistance` of Gardener's scheduler and the
 //! rule of the same name measure them. What becomes of them is decided by the step and the rule.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::candidate::Candidate;
-use crate::pipeline::Context;
+use crate::quick::QuickMap;
 use crate::region::Region;
+use crate::region_table::Row;
 use crate::request::Request;
 use crate::selection::InputError;
 
@@ -46,47 +48,69 @@ impl fmt::Display for Distance {
     }
 }
 
-/// How far each candidate is: by the table where it names the candidate's region, by name otherwise; nothing if it is
-/// too far to be chosen ever. A request that is everywhere is near to all.
-pub(crate) fn distances<'a>(
-    context: Context<'_>,
-    candidates: impl Iterator<Item = &'a Candidate>,
-) -> Result<Vec<Option<Distance>>, InputError> {
-    let request = context.request;
-    let Some(own) = &request.region else {
-        return Ok(candidates.map(|_| Some(Distance::Name(0))).collect());
-    };
-    let row = match request
-        .distances
-        .as_deref()
-        .and_then(|table| Some((table, table.row(own.name())?)))
-    {
-        None => None,
-        Some((_, Ok(row))) => Some(row),
-        Some((table, Err(error))) => {
-            return Err(InputError::Row {
-                table: table.name().to_owned(),
-                region: own.name().to_owned(),
-                error: error.clone(),
-            });
-        }
-    };
-    // Many candidates share few regions.
-    let mut by_name: HashMap<&str, u64> = HashMap::new();
-    Ok(candidates
-        .map(|candidate| {
-            let region = &candidate.region;
-            let listed = row.and_then(|row| row.distance(own.name(), region.name()));
-            if let Some(distance) = listed.filter(|distance| *distance <= FARTHEST_IN_TABLE) {
-                return Some(Distance::Table(distance));
-            }
-            let spelling = *by_name
-                .entry(region.name())
-                .or_insert_with(|| region.distance(own));
-            let distance = spelling + foreign(request, candidate);
-            (distance <= FARTHEST_BY_NAME).then_some(Distance::Name(distance))
+/// Measures how far a candidate is: by the table where it names the candidate's region, by name otherwise; nothing if
+/// it is too far to be chosen ever. A request that is everywhere is near to all.
+pub(crate) struct Ruler<'a> {
+    request: &'a Request,
+    /// The request's region, and the row of the table for it.
+    own: Option<(&'a Region, Option<&'a Row>)>,
+    /// Without what a foreign provider adds. Many candidates share few regions.
+    known: RefCell<QuickMap<Arc<str>, Distance>>,
+}
+
+impl<'a> Ruler<'a> {
+    pub(crate) fn new(request: &'a Request) -> Result<Self, InputError> {
+        let own = match &request.region {
+            None => None,
+            Some(own) => Some((own, row(request, own)?)),
+        };
+        Ok(Self {
+            request,
+            own,
+            known: RefCell::default(),
         })
-        .collect())
+    }
+
+    pub(crate) fn measure(&self, candidate: &Candidate) -> Option<Distance> {
+        match self.to(&candidate.region) {
+            Distance::Table(distance) => Some(Distance::Table(distance)),
+            Distance::Name(distance) => {
+                let distance = distance + foreign(self.request, candidate);
+                (distance <= FARTHEST_BY_NAME).then_some(Distance::Name(distance))
+            }
+        }
+    }
+
+    fn to(&self, region: &Region) -> Distance {
+        let Some((own, row)) = self.own else {
+            return Distance::Name(0);
+        };
+        let mut known = self.known.borrow_mut();
+        if let Some(distance) = known.get(region.name()) {
+            return *distance;
+        }
+        let listed = row.and_then(|row| row.distance(own.name(), region.name()));
+        let distance = match listed.filter(|distance| *distance <= FARTHEST_IN_TABLE) {
+            Some(distance) => Distance::Table(distance),
+            None => Distance::Name(region.distance(own)),
+        };
+        known.insert(region.shared_name(), distance);
+        distance
+    }
+}
+
+fn row<'a>(request: &'a Request, own: &Region) -> Result<Option<&'a Row>, InputError> {
+    let Some(table) = request.distances.as_deref() else {
+        return Ok(None);
+    };
+    table
+        .row(own.name())
+        .transpose()
+        .map_err(|error| InputError::Row {
+            table: table.name().to_owned(),
+            region: own.name().to_owned(),
+            error: error.clone(),
+        })
 }
 
 fn foreign(request: &Request, candidate: &Candidate) -> u64 {

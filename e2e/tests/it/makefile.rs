@@ -7,6 +7,7 @@ use crate::workspace::root;
 
 const TARGETS: &[&str] = &[
     "bench-multi",
+    "bench-placement",
     "chaos",
     "crds",
     "demo",

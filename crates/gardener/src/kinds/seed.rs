@@ -9,7 +9,7 @@ use pilotage_sched::quantity::Quantity;
 use serde_json::Value;
 
 use crate::fields::{Field, FieldError};
-use crate::usage::SHOOTS;
+use crate::usage::{SHOOTS, shoots};
 
 /// Annotation by which an operator stops all reconciliations of Shoots.
 const EMERGENCY_STOP: &str = "shoot.gardener.cloud/emergency-stop-reconciliations";
@@ -57,7 +57,7 @@ pub fn seed(value: &Value) -> Result<Candidate, FieldError> {
         taints,
         used: 0,
         resources: vec![Resource {
-            name: SHOOTS.into(),
+            name: shoots(),
             allocatable: allocatable(&root.at(&["status", "allocatable", SHOOTS])?)?,
             used: 0,
         }],

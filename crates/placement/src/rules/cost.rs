@@ -98,8 +98,8 @@ fn micro(text: &str) -> Option<i64> {
     } else {
         whole.parse().ok()?
     };
-    let fraction = format!("{fraction:0<6}");
-    let fraction: i64 = fraction.get(..6)?.parse().ok()?;
+    let fraction = fraction.bytes().chain(std::iter::repeat(b'0')).take(6);
+    let fraction = fraction.fold(0, |sum, digit| 10 * sum + i64::from(digit - b'0'));
     whole.checked_mul(MICRO)?.checked_add(fraction)
 }
 

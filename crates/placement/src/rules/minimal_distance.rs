@@ -10,7 +10,7 @@ use crate::candidate::Candidate;
 use crate::pipeline::Context;
 use crate::points::Points;
 use crate::selection::InputError;
-use crate::strategy::{Distance, distances};
+use crate::strategy::{Distance, Ruler};
 
 /// Arguments of the rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -33,7 +33,11 @@ impl Args {
         context: Context<'_>,
         candidates: &[&Candidate],
     ) -> Result<Vec<(Points, Measure)>, InputError> {
-        let distances = distances(context, candidates.iter().copied())?;
+        let ruler = Ruler::new(context.request)?;
+        let distances: Vec<_> = candidates
+            .iter()
+            .map(|candidate| ruler.measure(candidate))
+            .collect();
         let by_table = |distance: &Distance| matches!(distance, Distance::Table(_));
         let any_by_table = distances.iter().flatten().any(by_table);
         let values: Vec<_> = distances

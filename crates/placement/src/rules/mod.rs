@@ -81,7 +81,7 @@ rules! {
     SeedResourcesLeastAllocated => least_allocated,
     /// The less is placed there the better, whatever its size.
     LeastUsed => least_used,
-    /// The less is placed in its region, or at its provider, the better.
+    /// The less of the same application is placed in its region, or at its provider, the better.
     Spread => spread,
     /// The cheaper the better, by a label or an annotation.
     Cost => cost,
@@ -97,6 +97,8 @@ pub enum Measure {
     Distance(Distance),
     /// How many requests.
     Count(u64),
+    /// How many requests of the same application.
+    Peers(u64),
     /// How much is free, as points: 100 is all of it.
     Free(Points),
     /// An amount, in millionths of its author's unit.
@@ -109,6 +111,7 @@ impl fmt::Display for Measure {
             Self::Unknown => f.write_str("unknown"),
             Self::Distance(distance) => distance.fmt(f),
             Self::Count(count) => write!(f, "{count} used"),
+            Self::Peers(count) => write!(f, "{count} of its own"),
             Self::Free(points) => write!(f, "{points}% free"),
             Self::Amount(micro) => {
                 let (whole, rest) = (micro / cost::MICRO, micro % cost::MICRO);
@@ -158,18 +161,40 @@ impl<'de> Deserialize<'de> for Weight {
     }
 }
 
+/// What a rule gives to all candidates.
+pub(crate) struct Column {
+    rule: &'static str,
+    weight: u32,
+    scores: Vec<(Points, Measure)>,
+}
+
+impl Column {
+    /// What the candidate at this place gets.
+    pub(crate) fn at(&self, place: usize) -> RuleScore {
+        let (points, measure) = self.scores[place];
+        RuleScore {
+            rule: self.rule,
+            weight: self.weight,
+            points,
+            measure,
+        }
+    }
+
+    /// How much that counts.
+    pub(crate) fn weighted(&self, place: usize) -> Points {
+        self.scores[place].0.times(self.weight)
+    }
+}
+
 /// What a rule gives each candidate, in their order.
 pub(crate) fn score(
     rule: &Rule,
     context: Context<'_>,
     candidates: &[&Candidate],
-) -> Result<impl Iterator<Item = RuleScore> + use<>, InputError> {
-    let (name, weight) = (rule.name(), rule.weight().get());
-    let scores = rule.measure(context, candidates)?;
-    Ok(scores.into_iter().map(move |(points, measure)| RuleScore {
-        rule: name,
-        weight,
-        points,
-        measure,
-    }))
+) -> Result<Column, InputError> {
+    Ok(Column {
+        rule: rule.name(),
+        weight: rule.weight().get(),
+        scores: rule.measure(context, candidates)?,
+    })
 }

@@ -1,7 +1,6 @@
-//! Rule `Spread`: `100 · (max − n) / (max − min)`, where n requests are placed in a candidate's region, or at its
-//! provider, counted over those candidates that are left.
-
-use std::collections::HashMap;
+//! Rule `Spread`: `100 · (max − n) / (max − min)`, where n requests of the same application are placed in a candidate's
+//! region, or at its provider, counted over those candidates that are left. Where nobody says which ones belong to an
+//! application, all requests count.
 
 use serde::Deserialize;
 
@@ -9,6 +8,7 @@ use super::{Measure, Rule, Weight};
 use crate::candidate::Candidate;
 use crate::pipeline::Context;
 use crate::points::Points;
+use crate::quick::QuickMap;
 use crate::selection::InputError;
 
 /// Arguments of the rule.
@@ -40,13 +40,18 @@ impl Args {
     #[allow(clippy::unnecessary_wraps, reason = "all rules have one signature")]
     pub(super) fn score(
         &self,
-        _: Context<'_>,
+        context: Context<'_>,
         candidates: &[&Candidate],
     ) -> Result<Vec<(Points, Measure)>, InputError> {
-        let mut sums: HashMap<&str, u64> = HashMap::new();
+        let peers = context.request.peers.as_deref();
+        let mut sums: QuickMap<&str, u64> = QuickMap::default();
         for candidate in candidates {
             let sum = sums.entry(self.domain(candidate)).or_default();
-            *sum = sum.saturating_add(candidate.used);
+            let own = match peers {
+                Some(peers) => peers.get(&candidate.name).copied().unwrap_or(0),
+                None => candidate.used,
+            };
+            *sum = sum.saturating_add(own);
         }
         let counts: Vec<_> = candidates
             .iter()
@@ -56,7 +61,11 @@ impl Args {
             .iter()
             .map(|count| Some(i64::try_from(*count).unwrap_or(i64::MAX)))
             .collect();
-        let measures = counts.into_iter().map(Measure::Count);
+        let measure = match peers {
+            Some(_) => Measure::Peers,
+            None => Measure::Count,
+        };
+        let measures = counts.into_iter().map(measure);
         Ok(Points::less_is_better(&values)
             .into_iter()
             .zip(measures)

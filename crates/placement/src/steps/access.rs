@@ -1,6 +1,8 @@
 //! Step `AccessRestrictions`: a candidate must support all that the request has. One that supports more is fine.
 
-use crate::pipeline::{Context, Survivors};
+use std::sync::Arc;
+
+use crate::pipeline::{Context, Pass};
 use crate::selection::InputError;
 
 /// Why a candidate doesn't support them.
@@ -8,7 +10,7 @@ use crate::selection::InputError;
 pub enum Reason {
     /// It doesn't support this one.
     #[error("doesn't support the access restriction {0:?}")]
-    Unsupported(String),
+    Unsupported(Arc<str>),
     /// The request lists more of them than the candidate, one of them twice.
     #[error("lists {candidate} access restrictions, fewer than the {request} that are asked for")]
     Fewer {
@@ -20,9 +22,17 @@ pub enum Reason {
 }
 
 #[allow(clippy::unnecessary_wraps, reason = "all steps have one signature")]
-pub(super) fn run(context: Context<'_>, survivors: &mut Survivors<'_>) -> Result<(), InputError> {
-    let wanted = &context.request.access_restrictions;
-    survivors.keep(|candidate| {
+pub(super) fn prepare(context: Context<'_>) -> Result<Pass<'_>, InputError> {
+    let wanted: Vec<Arc<str>> = context
+        .request
+        .access_restrictions
+        .iter()
+        .map(|name| name.as_str().into())
+        .collect();
+    if wanted.is_empty() {
+        return Ok(Pass::All);
+    }
+    Ok(Pass::each(move |candidate| {
         let supported = &candidate.access_restrictions;
         if let Some(name) = wanted.iter().find(|name| !supported.supports(name)) {
             return Err(Reason::Unsupported(name.clone()));
@@ -35,6 +45,5 @@ pub(super) fn run(context: Context<'_>, survivors: &mut Survivors<'_>) -> Result
             });
         }
         Ok(())
-    });
-    Ok(())
+    }))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::pipeline::{Context, Survivors};
+use crate::pipeline::{Context, Pass};
 use crate::selection::InputError;
 
 /// There is too little left of a resource.
@@ -18,14 +18,19 @@ pub struct Reason {
 }
 
 #[allow(clippy::unnecessary_wraps, reason = "all steps have one signature")]
-pub(super) fn run(context: Context<'_>, survivors: &mut Survivors<'_>) -> Result<(), InputError> {
-    survivors.keep(|candidate| {
-        for (name, wanted) in context
+pub(super) fn prepare(context: Context<'_>) -> Result<Pass<'_>, InputError> {
+    let demand = || {
+        context
             .request
             .demand
             .iter()
             .filter(|(_, wanted)| *wanted > 0)
-        {
+    };
+    if demand().next().is_none() {
+        return Ok(Pass::All);
+    }
+    Ok(Pass::each(move |candidate| {
+        for (name, wanted) in demand() {
             let mut resources = candidate.resources.iter();
             let Some(resource) = resources.find(|resource| resource.name == *name) else {
                 continue;
@@ -41,6 +46,5 @@ pub(super) fn run(context: Context<'_>, survivors: &mut Survivors<'_>) -> Result
             }
         }
         Ok(())
-    });
-    Ok(())
+    }))
 }

@@ -2,32 +2,37 @@
 //!
 //! It looks at all survivors together: a domain that none of them manages is the author's own and needs nothing.
 
+use std::sync::Arc;
+
 use crate::candidate::Candidate;
-use crate::pipeline::{Context, Survivors};
+use crate::pipeline::{Context, Pass};
 use crate::request::Domain;
 use crate::selection::InputError;
 
 /// It doesn't manage the domain, others do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("can't give the domain {0:?}")]
-pub struct Reason(pub String);
+pub struct Reason(pub Arc<str>);
 
 #[allow(clippy::unnecessary_wraps, reason = "all steps have one signature")]
-pub(super) fn run(context: Context<'_>, survivors: &mut Survivors<'_>) -> Result<(), InputError> {
+pub(super) fn prepare(context: Context<'_>) -> Result<Pass<'_>, InputError> {
     let Some(wanted) = &context.request.domain else {
-        return Ok(());
+        return Ok(Pass::All);
     };
-    if !survivors.iter().any(|candidate| manages(candidate, wanted)) {
-        return Ok(());
-    }
-    survivors.keep(|candidate| {
-        if gives(candidate, wanted) {
-            Ok(())
-        } else {
-            Err(Reason(wanted.domain.clone()))
+    let reason = Reason(wanted.domain.as_str().into());
+    Ok(Pass::together(move |survivors| {
+        if !survivors.iter().any(|candidate| manages(candidate, wanted)) {
+            return Ok(());
         }
-    });
-    Ok(())
+        survivors.keep(|candidate| {
+            if gives(candidate, wanted) {
+                Ok(())
+            } else {
+                Err(reason.clone())
+            }
+        });
+        Ok(())
+    }))
 }
 
 /// What the domain is below `default`, without the dot between them.

@@ -1,6 +1,6 @@
 //! Step `EmergencyStop`: an operator has stopped all work at a candidate.
 
-use crate::pipeline::{Context, Survivors};
+use crate::pipeline::{Context, Pass};
 use crate::selection::InputError;
 
 /// Work there is stopped.
@@ -9,13 +9,12 @@ use crate::selection::InputError;
 pub struct Reason;
 
 #[allow(clippy::unnecessary_wraps, reason = "all steps have one signature")]
-pub(super) fn run(_: Context<'_>, survivors: &mut Survivors<'_>) -> Result<(), InputError> {
-    survivors.keep(|candidate| {
+pub(super) fn prepare(_: Context<'_>) -> Result<Pass<'_>, InputError> {
+    Ok(Pass::each(|candidate| {
         if candidate.stopped {
             Err(Reason)
         } else {
             Ok(())
         }
-    });
-    Ok(())
+    }))
 }

@@ -1,5 +1,5 @@
 //! The steps of the pipeline, one file each, in their order. A new one is a file and its line in the list below;
-//! each file holds the step's reasons and its `run`.
+//! each file holds the step's reasons and its `prepare`.
 
 pub(crate) mod access;
 pub(crate) mod capacity;
@@ -17,7 +17,7 @@ pub(crate) mod zones;
 
 use std::fmt;
 
-use crate::pipeline::{Context, Survivors};
+use crate::pipeline::{Context, Pass};
 use crate::selection::InputError;
 
 macro_rules! steps {
@@ -40,14 +40,13 @@ macro_rules! steps {
                 }
             }
 
-            /// Rejects candidates.
-            pub(crate) fn run(
+            /// What it does for a request. Fails if it can't be told what, once it gets a candidate.
+            pub(crate) fn prepare(
                 self,
                 context: Context<'_>,
-                survivors: &mut Survivors<'_>,
-            ) -> Result<(), InputError> {
+            ) -> Result<Pass<'_>, InputError> {
                 match self {
-                    $(Self::$step => $module::run(context, survivors),)*
+                    $(Self::$step => $module::prepare(context),)*
                 }
             }
         }

@@ -4,17 +4,17 @@
 //! that this translation uses may not be used by anybody.
 
 use std::fmt;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use crate::candidate::CandidateNetworks;
 use crate::cidr::Cidr;
-use crate::pipeline::{Context, Survivors};
+use crate::pipeline::{Context, Pass};
 use crate::request::RequestNetworks;
 use crate::selection::InputError;
 
 /// Why a candidate's networks don't fit: all that is wrong, in a fixed order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reason(pub Vec<NetworkError>);
+pub struct Reason(pub Arc<[NetworkError]>);
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -36,7 +36,7 @@ pub enum NetworkError {
         /// Which network.
         network: Network,
         /// As it was written.
-        cidr: String,
+        cidr: Arc<str>,
     },
     /// It intersects a network of the candidate.
     #[error("{network} network {cidr} intersects the candidate's {with} network")]
@@ -44,7 +44,7 @@ pub enum NetworkError {
         /// Which network of the request.
         network: Network,
         /// As it was written.
-        cidr: String,
+        cidr: Arc<str>,
         /// Which network of the candidate.
         with: Network,
     },
@@ -54,7 +54,7 @@ pub enum NetworkError {
         /// Which network of the request.
         network: Network,
         /// As it was written.
-        cidr: String,
+        cidr: Arc<str>,
         /// The range.
         range: Range,
     },
@@ -146,22 +146,40 @@ static RESERVED: LazyLock<[(Range, Cidr); 6]> =
     LazyLock::new(|| Range::ALL.map(|range| (range, Cidr::new(range.cidr()))));
 
 #[allow(clippy::unnecessary_wraps, reason = "all steps have one signature")]
-pub(super) fn run(context: Context<'_>, survivors: &mut Survivors<'_>) -> Result<(), InputError> {
+pub(super) fn prepare(context: Context<'_>) -> Result<Pass<'_>, InputError> {
     let Some(networks) = &context.request.networks else {
-        return Ok(());
+        return Ok(Pass::All);
     };
     let gardener_compatible = context.settings.gardener_compatible;
     // What doesn't depend on the candidate is checked once.
     let common = check_common(networks, gardener_compatible);
-    survivors.keep(|candidate| {
+    if !depends_on_candidate(networks) {
+        let nowhere = CandidateNetworks::default();
+        let errors: Arc<[_]> = check(networks, &nowhere, &common, gardener_compatible).into();
+        return Ok(if errors.is_empty() {
+            Pass::All
+        } else {
+            Pass::each(move |_| Err(Reason(errors.clone())))
+        });
+    }
+    Ok(Pass::each(move |candidate| {
         let errors = check(networks, &candidate.networks, &common, gardener_compatible);
         if errors.is_empty() {
             Ok(())
         } else {
-            Err(Reason(errors))
+            Err(Reason(errors.into()))
         }
-    });
-    Ok(())
+    }))
+}
+
+/// Whether a candidate's own networks matter: to IPv6 ones, and where its defaults may be used.
+fn depends_on_candidate(networks: &RequestNetworks) -> bool {
+    let own = [&networks.nodes, &networks.services, &networks.pods];
+    let own = own.into_iter().flatten();
+    let defaults = (networks.families.v4 || networks.families.v6)
+        && (networks.services.is_none() || (networks.pods.is_none() && !networks.workerless));
+    let mut all = own.chain(observed(networks).map(|(_, cidr)| cidr));
+    defaults || all.any(Cidr::is_v6)
 }
 
 /// Errors of one network that don't depend on the candidate.
@@ -169,7 +187,7 @@ fn check_reserved(network: Network, cidr: &Cidr, gardener_compatible: bool) -> V
     if cidr.is_malformed() && !gardener_compatible {
         return vec![NetworkError::Malformed {
             network,
-            cidr: cidr.to_string(),
+            cidr: cidr.shared_text(),
         }];
     }
     RESERVED
@@ -177,7 +195,7 @@ fn check_reserved(network: Network, cidr: &Cidr, gardener_compatible: bool) -> V
         .filter(|(_, reserved)| reserved.intersects(cidr))
         .map(|(range, _)| NetworkError::Reserved {
             network,
-            cidr: cidr.to_string(),
+            cidr: cidr.shared_text(),
             range: *range,
         })
         .collect()
@@ -253,7 +271,7 @@ fn check_candidate(
         if own.as_ref().is_some_and(|own| own.intersects(cidr)) {
             errors.push(NetworkError::Candidate {
                 network,
-                cidr: cidr.to_string(),
+                cidr: cidr.shared_text(),
                 with,
             });
         }

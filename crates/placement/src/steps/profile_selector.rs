@@ -1,7 +1,7 @@
 //! Step `ProfileSelector`: candidates whose labels the request's cloud profile doesn't select fall out.
 
 use super::Step;
-use crate::pipeline::{Context, Survivors};
+use crate::pipeline::{Context, Pass};
 use crate::selection::InputError;
 
 /// Its labels aren't selected.
@@ -9,9 +9,9 @@ use crate::selection::InputError;
 #[error("its labels don't match the selector of the request's cloud profile")]
 pub struct Reason;
 
-pub(super) fn run(context: Context<'_>, survivors: &mut Survivors<'_>) -> Result<(), InputError> {
+pub(super) fn prepare(context: Context<'_>) -> Result<Pass<'_>, InputError> {
     let selector = match &context.request.profile_selector {
-        None => return Ok(()),
+        None => return Ok(Pass::All),
         Some(Ok(selector)) => selector,
         Some(Err(error)) => {
             return Err(InputError::Selector {
@@ -20,12 +20,11 @@ pub(super) fn run(context: Context<'_>, survivors: &mut Survivors<'_>) -> Result
             });
         }
     };
-    survivors.keep(|candidate| {
+    Ok(Pass::each(|candidate| {
         if selector.matches(&candidate.labels) {
             Ok(())
         } else {
             Err(Reason)
         }
-    });
-    Ok(())
+    }))
 }

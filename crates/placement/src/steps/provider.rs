@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::pipeline::{Context, Survivors};
+use crate::pipeline::{Context, Pass};
 use crate::request::Providers;
 use crate::selection::InputError;
 use crate::strategy::same_provider;
@@ -13,8 +13,8 @@ use crate::strategy::same_provider;
 pub struct Reason(pub Arc<str>);
 
 #[allow(clippy::unnecessary_wraps, reason = "all steps have one signature")]
-pub(super) fn run(context: Context<'_>, survivors: &mut Survivors<'_>) -> Result<(), InputError> {
-    survivors.keep(|candidate| {
+pub(super) fn prepare(context: Context<'_>) -> Result<Pass<'_>, InputError> {
+    Ok(Pass::each(move |candidate| {
         let admitted = match &context.request.providers {
             Providers::Own => same_provider(context.request, candidate),
             Providers::Any => true,
@@ -25,6 +25,5 @@ pub(super) fn run(context: Context<'_>, survivors: &mut Survivors<'_>) -> Result
         } else {
             Err(Reason(candidate.provider.clone()))
         }
-    });
-    Ok(())
+    }))
 }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::pipeline::{Context, Survivors};
+use crate::pipeline::{Context, Pass};
 use crate::selection::InputError;
 use crate::settings::{Ranking, Strategy};
-use crate::strategy::{distances, same_provider, same_region};
+use crate::strategy::{Ruler, same_provider, same_region};
 
 /// Why a strategy doesn't admit a candidate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,34 +21,29 @@ pub enum Reason {
     TooFar,
 }
 
-pub(super) fn run(context: Context<'_>, survivors: &mut Survivors<'_>) -> Result<(), InputError> {
+pub(super) fn prepare(context: Context<'_>) -> Result<Pass<'_>, InputError> {
     let request = context.request;
-    match context.settings.ranking {
-        _ if request.testing => {
-            survivors.keep(|candidate| {
-                if same_provider(request, candidate) {
-                    Ok(())
-                } else {
-                    Err(Reason::OtherProvider(candidate.provider.clone()))
-                }
-            });
-        }
-        Ranking::Strategy(Strategy::SameRegion) => {
-            survivors.keep(|candidate| {
-                if !same_provider(request, candidate) {
-                    Err(Reason::OtherProvider(candidate.provider.clone()))
-                } else if same_region(request.region.as_ref(), candidate) {
-                    Ok(())
-                } else {
-                    Err(Reason::OtherRegion(candidate.region.shared_name()))
-                }
-            });
-        }
+    Ok(match context.settings.ranking {
+        _ if request.testing => Pass::each(move |candidate| {
+            if same_provider(request, candidate) {
+                Ok(())
+            } else {
+                Err(Reason::OtherProvider(candidate.provider.clone()))
+            }
+        }),
+        Ranking::Strategy(Strategy::SameRegion) => Pass::each(move |candidate| {
+            if !same_provider(request, candidate) {
+                Err(Reason::OtherProvider(candidate.provider.clone()))
+            } else if same_region(request.region.as_ref(), candidate) {
+                Ok(())
+            } else {
+                Err(Reason::OtherRegion(candidate.region.shared_name()))
+            }
+        }),
         Ranking::Strategy(Strategy::MinimalDistance) => {
-            let distances = distances(context, survivors.iter())?;
-            survivors.measure(&distances, &Reason::TooFar);
+            let ruler = Ruler::new(request)?;
+            Pass::measure(move |candidate| ruler.measure(candidate).ok_or(Reason::TooFar))
         }
-        Ranking::Weighted(_) => {}
-    }
-    Ok(())
+        Ranking::Weighted(_) => Pass::All,
+    })
 }

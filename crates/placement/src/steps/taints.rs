@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::pipeline::{Context, Survivors};
+use crate::pipeline::{Context, Pass};
 use crate::selection::InputError;
 
 /// Why a candidate's taints aren't tolerated.
@@ -22,14 +22,14 @@ pub enum Reason {
 }
 
 #[allow(clippy::unnecessary_wraps, reason = "all steps have one signature")]
-pub(super) fn run(context: Context<'_>, survivors: &mut Survivors<'_>) -> Result<(), InputError> {
+pub(super) fn prepare(context: Context<'_>) -> Result<Pass<'_>, InputError> {
     let tolerations = &context.request.tolerations;
     // The later one of two with one key counts.
     let tolerated: BTreeMap<_, _> = tolerations
         .iter()
         .map(|toleration| (&toleration.key, toleration.value.as_deref().unwrap_or("")))
         .collect();
-    survivors.keep(|candidate| {
+    Ok(Pass::each(move |candidate| {
         for taint in &candidate.taints {
             let toleration = tolerated.get(&taint.key);
             match (toleration, &taint.value) {
@@ -49,6 +49,5 @@ pub(super) fn run(context: Context<'_>, survivors: &mut Survivors<'_>) -> Result
             });
         }
         Ok(())
-    });
-    Ok(())
+    }))
 }

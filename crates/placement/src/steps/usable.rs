@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::candidate::Readiness;
-use crate::pipeline::{Context, Survivors};
+use crate::pipeline::{Context, Pass};
 use crate::selection::InputError;
 
 /// Why a candidate isn't usable.
@@ -21,8 +21,8 @@ pub enum Reason {
 }
 
 #[allow(clippy::unnecessary_wraps, reason = "all steps have one signature")]
-pub(super) fn run(_: Context<'_>, survivors: &mut Survivors<'_>) -> Result<(), InputError> {
-    survivors.keep(|candidate| {
+pub(super) fn prepare(_: Context<'_>) -> Result<Pass<'_>, InputError> {
+    Ok(Pass::each(|candidate| {
         if candidate.deleting {
             return Err(Reason::Deleting);
         }
@@ -33,6 +33,5 @@ pub(super) fn run(_: Context<'_>, survivors: &mut Survivors<'_>) -> Result<(), I
             Readiness::Ready => Ok(()),
             Readiness::NotReady(why) => Err(Reason::NotReady(why.clone())),
         }
-    });
-    Ok(())
+    }))
 }

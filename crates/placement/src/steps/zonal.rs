@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::pipeline::{Context, Survivors};
+use crate::pipeline::{Context, Pass};
 use crate::selection::InputError;
 
 /// Zones that it takes to survive the loss of one: a majority of the members of etcd must be left.
@@ -17,11 +17,11 @@ pub struct Reason {
 }
 
 #[allow(clippy::unnecessary_wraps, reason = "all steps have one signature")]
-pub(super) fn run(context: Context<'_>, survivors: &mut Survivors<'_>) -> Result<(), InputError> {
+pub(super) fn prepare(context: Context<'_>) -> Result<Pass<'_>, InputError> {
     if !context.request.zonal {
-        return Ok(());
+        return Ok(Pass::All);
     }
-    survivors.keep(|candidate| {
+    Ok(Pass::each(move |candidate| {
         let zones = if context.settings.gardener_compatible {
             candidate.zones.len()
         } else {
@@ -33,6 +33,5 @@ pub(super) fn run(context: Context<'_>, survivors: &mut Survivors<'_>) -> Result
         } else {
             Err(Reason { zones })
         }
-    });
-    Ok(())
+    }))
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::candidate::{Candidate, ZoneMode};
-use crate::pipeline::{Context, Survivors};
+use crate::pipeline::{Context, Pass, Survivors};
 use crate::request::ZoneHints;
 use crate::selection::InputError;
 
@@ -24,45 +24,37 @@ pub enum Reason {
 }
 
 #[allow(clippy::unnecessary_wraps, reason = "all steps have one signature")]
-pub(super) fn run(context: Context<'_>, survivors: &mut Survivors<'_>) -> Result<(), InputError> {
+pub(super) fn prepare(context: Context<'_>) -> Result<Pass<'_>, InputError> {
     let Context { request, settings } = context;
-    match &request.zones {
+    let gardener_compatible = settings.gardener_compatible;
+    Ok(match &request.zones {
         // Gardener leaves a zonal request alone even if it demands zones.
-        ZoneHints::All(_) if request.zonal && settings.gardener_compatible => {}
-        ZoneHints::All(zones) => survivors.keep(|candidate| {
+        ZoneHints::All(_) if request.zonal && gardener_compatible => Pass::All,
+        ZoneHints::All(zones) => Pass::each(move |candidate| {
             match zones.iter().find(|zone| !candidate.zones.contains(zone)) {
                 None => Ok(()),
                 Some(zone) => Err(Reason::Missing(zone.clone())),
             }
         }),
-        ZoneHints::Near(_) if request.zonal => {}
-        ZoneHints::Near(zones) if zones.is_empty() => {}
-        ZoneHints::Near(zones) => near(zones, survivors, settings.gardener_compatible),
-    }
-    Ok(())
+        ZoneHints::Near(_) if request.zonal => Pass::All,
+        ZoneHints::Near(zones) if zones.is_empty() => Pass::All,
+        ZoneHints::Near(zones) => Pass::together(move |survivors| {
+            near(zones, survivors, gardener_compatible);
+            Ok(())
+        }),
+    })
 }
 
 fn near(zones: &BTreeSet<String>, survivors: &mut Survivors<'_>, gardener_compatible: bool) {
     let common = |candidate: &Candidate| candidate.zones.iter().any(|zone| zones.contains(zone));
-    survivors.keep(|candidate| {
-        if candidate.zone_mode == ZoneMode::Enforce && !common(candidate) {
-            Err(Reason::Enforced)
-        } else {
-            Ok(())
-        }
-    });
     // In Gardener a candidate that doesn't care about zones suffices to push the preferring ones out, although it
     // isn't nearer than they are.
     let others = survivors.iter().any(|candidate| {
-        common(candidate) || (gardener_compatible && candidate.zone_mode != ZoneMode::Prefer)
+        common(candidate) || (gardener_compatible && candidate.zone_mode == ZoneMode::Ignore)
     });
-    if others {
-        survivors.keep(|candidate| {
-            if candidate.zone_mode == ZoneMode::Prefer && !common(candidate) {
-                Err(Reason::Preferred)
-            } else {
-                Ok(())
-            }
-        });
-    }
+    survivors.keep(|candidate| match candidate.zone_mode {
+        ZoneMode::Enforce if !common(candidate) => Err(Reason::Enforced),
+        ZoneMode::Prefer if others && !common(candidate) => Err(Reason::Preferred),
+        _ => Ok(()),
+    });
 }

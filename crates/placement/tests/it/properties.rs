@@ -1,6 +1,7 @@
 //! What holds for all requests and candidates, well-formed or not.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use pilotage_placement::{
     Candidate, Cidr, Cost, Domain, Expression, Failure, Families, Labels, ObservedNetworks, Over,
@@ -236,6 +237,7 @@ fn request() -> impl Generate<Value = Request> {
                 .map(|(key, value)| Toleration { key, value })
                 .collect(),
             demand: vec![("shoots".into(), 1)],
+            peers: (a && !b).then(|| Arc::new([("a0".into(), 2), ("b1".into(), 1)].into())),
             testing: a && c,
         },
     )
@@ -266,7 +268,11 @@ fn settings() -> impl Generate<Value = Settings> {
 
 /// Candidates with names of their own.
 fn candidates() -> impl Generate<Value = Vec<Candidate>> {
-    vec(candidate(), 0..9).prop_map(|mut candidates| {
+    named(0..9)
+}
+
+fn named(count: std::ops::Range<usize>) -> impl Generate<Value = Vec<Candidate>> {
+    vec(candidate(), count).prop_map(|mut candidates| {
         for (number, candidate) in candidates.iter_mut().enumerate() {
             candidate.name = format!("{}{number}", candidate.name).into();
         }
@@ -444,5 +450,61 @@ proptest! {
         };
         let selection = select(&request, &[candidate.clone(), candidate], &settings);
         prop_assert!(selection.ranking.len() + selection.rejected.len() <= 2);
+    }
+}
+
+proptest! {
+    #![proptest_config(proptest::test_runner::Config::with_cases(100))]
+
+    /// Among more of them than are looked at in one go.
+    #[test]
+    fn a_crowd_is_told_of_in_order_too(
+        request in request(), settings in settings(),
+        (crowd, shuffled) in named(50..150).prop_flat_map(|all| (Just(all.clone()), Just(all).prop_shuffle())),
+    ) {
+        let selection = select(&request, &crowd, &settings);
+        let places: Vec<_> = selection.rejected.iter().map(|one| (one.step(), one.index)).collect();
+        prop_assert!(places.is_sorted());
+        let told = selection.ranking.len() + selection.rejected.len();
+        match &selection.failure {
+            Some(Failure::Empty { step, received }) => {
+                prop_assert_eq!(told, crowd.len());
+                let last = selection.rejected.iter().filter(|one| one.step() == *step);
+                prop_assert_eq!(last.count(), *received);
+                prop_assert!(selection.rejected.iter().all(|one| one.step() <= *step));
+            }
+            Some(_) => prop_assert!(told < crowd.len()),
+            None => prop_assert_eq!(told, crowd.len()),
+        }
+        let shared: Vec<_> = shuffled.into_iter().map(Arc::new).collect();
+        prop_assert_eq!(nameless(selection), nameless(select(&request, &shared, &settings)));
+    }
+
+    /// Without a look at distances, what is free decides, then what is used, then the name.
+    #[test]
+    fn without_distances_the_freest_wins(
+        request in request(), candidates in candidates(), other in 0..3u32,
+    ) {
+        let settings = Settings {
+            ranking: Ranking::Weighted(vec![
+                Rule::minimal_distance(Weight::new(0).unwrap()),
+                Rule::least_allocated(Weight::new(other + 1).unwrap()),
+            ]),
+            ..Settings::default()
+        };
+        let selection = select(&Request { testing: false, ..request }, &candidates, &settings);
+        let Some(winner) = selection.winner() else { return Ok(()); };
+        // In hundred-thousandths, rounded down.
+        let free = |index: usize| match candidates[index].resources[0] {
+            Resource { allocatable: None, .. } => 100_000,
+            Resource { allocatable: Some(all), used, .. } if all > 0 => (all - used).max(0) * 100_000 / all,
+            _ => 0,
+        };
+        for other in &selection.ranking {
+            let key = |one: &pilotage_placement::Ranked| {
+                (std::cmp::Reverse(free(one.index)), one.used, one.name.clone())
+            };
+            prop_assert!(key(winner) <= key(other));
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Weighted rules: what each one gives, how they add up, and that they contain the classic strategy.
 
+use std::sync::Arc;
+
 use pilotage_placement::{
     Candidate, Cost, Distance, Loss, Measure, Over, Points, Request, Rule, Weight, select,
 };
@@ -200,6 +202,43 @@ fn spread_counts_regions_or_providers() {
             row("c", "7 used", 0)
         ]
     );
+}
+
+#[test]
+fn spread_keeps_those_of_one_application_apart() {
+    let seeds = [
+        ("a", "eu", 3),
+        ("b", "eu", 3),
+        ("c", "us", 4),
+        ("d", "ap", 90),
+    ]
+    .map(|(name, region, used)| filled(candidate(name, "aws", region), used, None));
+    let mut request = Request::default();
+    let peers = [("a", 2), ("c", 1), ("gone", 50)];
+    request.peers = Some(Arc::new(
+        peers.map(|(name, count)| (name.into(), count)).into(),
+    ));
+    let rules = weighted(&[Rule::spread(weight(1), Over::Region)]);
+    let told = |request: &Request| -> Vec<String> {
+        let selection = select(request, &seeds, &rules);
+        let told = selection.ranking.iter().map(|one| {
+            let score = &one.scores[0];
+            format!("{}: {} ({})", one.name, score.points, score.measure)
+        });
+        told.collect()
+    };
+    // What others have in a region counts only between equals.
+    assert_eq!(
+        told(&request),
+        [
+            "d: 100 (0 of its own)",
+            "c: 50 (1 of its own)",
+            "a: 0 (2 of its own)",
+            "b: 0 (2 of its own)"
+        ]
+    );
+    request.peers = None;
+    assert_eq!(told(&request)[0], "c: 100 (4 used)");
 }
 
 #[test]
