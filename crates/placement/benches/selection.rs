@@ -5,13 +5,13 @@
 
 use std::collections::HashMap;
 use std::hint::black_box;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use pilotage_placement::{
     Candidate, CandidateNetworks, Cidr, Cost, Families, Labels, Over, Providers, Ranking,
-    Readiness, Region, RegionTable, Request, RequestNetworks, Resource, Rule, Selection, Selector,
-    Settings, Stage, Step, Strategy, Taint, Weight, ZoneMode, select, select_watched,
+    Readiness, Region, RegionTable, Request, RequestNetworks, Resource, Rule, Selector, Settings,
+    Stage, Step, Strategy, Taint, Weight, ZoneMode, select, select_watched,
 };
 
 const SIZES: [usize; 4] = [10, 100, 1_000, 10_000];
@@ -27,27 +27,57 @@ fn main() {
         "{:44} {:>10} {:>14} {:>14} {:>8} {:>7}",
         "", "candidates", "a selection", "a second", "a piece", "growth"
     );
+    grow("nothing but a look at each", mixed, read_all);
     for case in chosen() {
-        let mut before = None;
-        for size in SIZES {
-            let candidates = (case.population)(size);
-            let once = measure(|| select(&case.request, &candidates, &case.settings));
-            let growth = before.map_or(String::new(), |before: f64| {
-                format!("{:.1}x", once / before)
-            });
-            println!(
-                "{:44} {size:>10} {:>11.2} us {:>14.0} {:>5.0} ns {growth:>7}",
-                case.name,
-                once / 1e3,
-                1e9 / once,
-                once / size as f64,
-            );
-            before = Some(once);
-        }
+        grow(case.name, case.population, |candidates| {
+            select(&case.request, candidates, &case.settings)
+        });
     }
     for size in SHARES {
         shares(size);
     }
+}
+
+/// Measures one thing at all sizes.
+fn grow<T>(
+    name: &str,
+    population: fn(usize) -> Vec<Candidate>,
+    mut run: impl FnMut(&[Candidate]) -> T,
+) {
+    let mut before = None;
+    for size in SIZES {
+        let candidates = population(size);
+        let once = measure(|| run(&candidates));
+        let growth = before.map_or(String::new(), |before: f64| {
+            format!("{:.1}x", once / before)
+        });
+        println!(
+            "{name:44} {size:>10} {:>11.2} us {:>14.0} {:>5.0} ns {growth:>7}",
+            once / 1e3,
+            1e9 / once,
+            once / size as f64,
+        );
+        before = Some(once);
+    }
+}
+
+/// Reads what a selection reads, copies each name, and decides nothing: what memory alone takes.
+fn read_all(candidates: &[Candidate]) -> (u64, Vec<Arc<str>>) {
+    let text = |text: &str| text.bytes().next().map_or(0, u64::from);
+    let mut names = Vec::with_capacity(candidates.len());
+    let mut sum = 0;
+    for candidate in candidates {
+        sum += u64::from(candidate.visible) + candidate.used + candidate.taints.len() as u64;
+        sum += text(&candidate.provider) + text(candidate.region.name());
+        if let Some((key, value)) = candidate.labels.first_key_value() {
+            sum += text(key) + text(value);
+        }
+        for resource in &candidate.resources {
+            sum += resource.used as u64;
+        }
+        names.push(candidate.name.clone());
+    }
+    (sum, names)
 }
 
 /// Which part of a selection's time each of its stages takes, in percent.
@@ -189,7 +219,7 @@ fn cases() -> Vec<Case> {
 }
 
 /// Nanoseconds that one run takes: the quickest of several rounds, each of as many runs as a round has time for.
-fn measure(mut run: impl FnMut() -> Selection) -> f64 {
+fn measure<T>(mut run: impl FnMut() -> T) -> f64 {
     black_box(run());
     let start = Instant::now();
     black_box(run());
@@ -352,12 +382,18 @@ fn candidate(name: &str, provider: &str, region: &str, used: u64) -> Candidate {
         },
         used,
         resources: vec![Resource {
-            name: "shoots".into(),
+            name: shoots(),
             allocatable: Some(250),
             used: used as i64,
         }],
         ..Candidate::default()
     }
+}
+
+/// One text for all, as those who prepare candidates do it.
+fn shoots() -> Arc<str> {
+    static NAME: LazyLock<Arc<str>> = LazyLock::new(|| "shoots".into());
+    NAME.clone()
 }
 
 fn networks(pods: &str) -> RequestNetworks {
@@ -381,7 +417,7 @@ fn request(region: &str) -> Request {
         provider: Some("aws".into()),
         region: Some(Region::new(region)),
         networks: Some(networks("100.96.0.0/11")),
-        demand: vec![("shoots".into(), 1)],
+        demand: vec![(shoots(), 1)],
         ..Request::default()
     }
 }

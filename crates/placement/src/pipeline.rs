@@ -200,7 +200,9 @@ fn joined(lists: Vec<Vec<Rejection>>) -> Vec<Rejection> {
     let mut lists = lists.into_iter().filter(|list| !list.is_empty());
     let mut all = lists.next().unwrap_or_default();
     all.reserve_exact(whole - all.len());
-    all.extend(lists.flatten());
+    for mut list in lists {
+        all.append(&mut list);
+    }
     all
 }
 

@@ -236,7 +236,7 @@ fn whole_selections() {
 
 #[test]
 fn single_steps() {
-    check_all(include_str!("../cases/steps.yaml"), 58);
+    check_all(include_str!("../cases/steps.yaml"), 59);
 }
 
 #[test]

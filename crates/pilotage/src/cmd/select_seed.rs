@@ -149,6 +149,7 @@ struct Input {
     projects: Vec<Project>,
     configs: Vec<RegionConfig>,
     settings: Settings,
+    usage: Usage,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Error> {
@@ -167,7 +168,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         }
     }
     let table = config.map(|config| config.table.clone());
-    let request = request(shoot, profile, &input.projects, table).map_err(FileError::from)?;
+    let mut request = request(shoot, profile, &input.projects, table).map_err(FileError::from)?;
+    request.peers = Some(input.usage.peers(&shoot.namespace));
     let selection = select(&request, &input.seeds, &input.settings);
     let texts = Texts {
         request: &request,
@@ -237,6 +239,7 @@ fn read(args: &Args) -> Result<Input, FileError> {
         projects,
         configs: all(&args.region_config, &["ConfigMap"], RegionConfig::read)?,
         settings: settings(args)?,
+        usage,
     })
 }
 
