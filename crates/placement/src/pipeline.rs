@@ -37,7 +37,7 @@ type Judge<'a> = dyn for<'c> Fn(&mut Vec<Seat<'c>>, &mut Vec<Rejection>) + 'a;
 type Measurer<'a> =
     dyn for<'c> Fn(&mut Vec<Seat<'c>>, &mut Vec<Rejection>, &mut Vec<Distance>) + 'a;
 /// Takes those out of all survivors that it has a reason against.
-type Jury<'a> = dyn for<'c> Fn(&mut Survivors<'c>) -> Result<(), InputError> + 'a;
+type Jury<'a> = dyn for<'c> Fn(&mut Survivors<'c>) + 'a;
 
 /// What a step does with the candidates of one request; whatever is the same for all of them has been done.
 pub(crate) enum Pass<'a> {
@@ -59,7 +59,7 @@ impl<'a> Pass<'a> {
         }))
     }
 
-    /// Measures each one, or rejects it, without a look at others. Only one step may do so.
+    /// Measures each one, or rejects it, without a look at others. Only the last step may do so.
     pub(crate) fn measure<R: Into<Reason>>(
         measure: impl Fn(&Candidate) -> Result<Distance, R> + 'a,
     ) -> Self {
@@ -78,9 +78,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Looks at all survivors together.
-    pub(crate) fn together(
-        jury: impl for<'c> Fn(&mut Survivors<'c>) -> Result<(), InputError> + 'a,
-    ) -> Self {
+    pub(crate) fn together(jury: impl for<'c> Fn(&mut Survivors<'c>) + 'a) -> Self {
         Self::Together(Box::new(jury))
     }
 }
@@ -111,7 +109,8 @@ impl Seat<'_> {
 
 /// Reads a little of all that the steps will read of these candidates. Nothing here waits for anything that was read
 /// before, so that a processor fetches it all at once; steps would wait for one after the other.
-fn warm(seats: &[Seat<'_>], labels: bool) {
+fn warm(request: &Request, seats: &[Seat<'_>]) {
+    let labels = request.profile_selector.is_some() || request.own_selector.is_some();
     let first = |text: &str| text.as_bytes().first().copied().unwrap_or(0);
     let mut sum = 0_u8;
     for Seat { candidate, .. } in seats {
@@ -265,24 +264,14 @@ impl<'c> Course<'c> {
                 None
             });
             done(Stage::Preparation);
-            let Request {
-                profile_selector,
-                own_selector,
-                ..
-            } = context.request;
-            self.each(
-                &alone,
-                profile_selector.is_some() || own_selector.is_some(),
-                done,
-            )?;
+            self.each(context.request, &alone, done)?;
             let Some((step, jury)) = together else {
                 return Ok(());
             };
-            let outcome = jury(&mut self.survivors);
+            jury(&mut self.survivors);
             self.rejected
                 .push(std::mem::take(&mut self.survivors.rejected));
             done(Stage::Step(step));
-            outcome?;
             self.somebody(&[step])?;
         }
     }
@@ -290,8 +279,8 @@ impl<'c> Course<'c> {
     /// Steps that look at each candidate alone, on a block at a time.
     fn each(
         &mut self,
+        request: &Request,
         alone: &[(Step, Result<Pass<'_>, InputError>)],
-        labels: bool,
         done: &mut dyn FnMut(Stage),
     ) -> Result<(), Failure> {
         if alone.is_empty() {
@@ -307,7 +296,7 @@ impl<'c> Course<'c> {
             let end = seats.len().min(start + BLOCK);
             block.clear();
             block.extend_from_slice(&seats[start..end]);
-            warm(&block, labels);
+            warm(request, &block);
             for ((step, judge), rejected) in alone.iter().zip(&mut self.rejected[first..]) {
                 match judge {
                     Ok(Pass::Each(judge)) => judge(&mut block, rejected),

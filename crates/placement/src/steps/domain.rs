@@ -21,17 +21,15 @@ pub(super) fn prepare(context: Context<'_>) -> Result<Pass<'_>, InputError> {
     };
     let reason = Reason(wanted.domain.as_str().into());
     Ok(Pass::together(move |survivors| {
-        if !survivors.iter().any(|candidate| manages(candidate, wanted)) {
-            return Ok(());
+        if survivors.iter().any(|candidate| manages(candidate, wanted)) {
+            survivors.keep(|candidate| {
+                if gives(candidate, wanted) {
+                    Ok(())
+                } else {
+                    Err(reason.clone())
+                }
+            });
         }
-        survivors.keep(|candidate| {
-            if gives(candidate, wanted) {
-                Ok(())
-            } else {
-                Err(reason.clone())
-            }
-        });
-        Ok(())
     }))
 }
 

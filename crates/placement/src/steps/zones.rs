@@ -40,7 +40,6 @@ pub(super) fn prepare(context: Context<'_>) -> Result<Pass<'_>, InputError> {
         ZoneHints::Near(zones) if zones.is_empty() => Pass::All,
         ZoneHints::Near(zones) => Pass::together(move |survivors| {
             near(zones, survivors, gardener_compatible);
-            Ok(())
         }),
     })
 }
