@@ -8,6 +8,7 @@
 
 mod distances;
 mod networks;
+mod oracle;
 mod properties;
 mod quirks;
 mod scoring;

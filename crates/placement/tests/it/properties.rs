@@ -148,7 +148,7 @@ fn selector() -> impl Generate<Value = Option<Result<Selector, pilotage_placemen
     )
 }
 
-fn request() -> impl Generate<Value = Request> {
+pub(crate) fn request() -> impl Generate<Value = Request> {
     let selectors = (selector(), selector());
     let providers = prop_oneof![
         Just(Providers::Own),
@@ -271,7 +271,7 @@ fn candidates() -> impl Generate<Value = Vec<Candidate>> {
     named(0..9)
 }
 
-fn named(count: std::ops::Range<usize>) -> impl Generate<Value = Vec<Candidate>> {
+pub(crate) fn named(count: std::ops::Range<usize>) -> impl Generate<Value = Vec<Candidate>> {
     vec(candidate(), count).prop_map(|mut candidates| {
         for (number, candidate) in candidates.iter_mut().enumerate() {
             candidate.name = format!("{}{number}", candidate.name).into();
