@@ -8,12 +8,12 @@ use pilotage_placement::{
     Candidate, Cidr, Failure, InputError, Providers, Ranking, Readiness, Region, Request,
     Selection, Settings, Strategy, ZoneHints, ZoneMode, select,
 };
-use proptest::prelude::{prop_assert_eq, proptest};
+use proptest::prelude::{any, prop_assert_eq, proptest};
 
 use crate::properties::{named, request};
 use crate::world::strategy;
 
-/// Who is left after each filter, or why there is nobody.
+/// Who wins, or which filter leaves nobody of how many.
 type Outcome = Result<String, (String, usize)>;
 
 struct Oracle<'a> {
@@ -316,7 +316,35 @@ proptest! {
     #![proptest_config(proptest::test_runner::Config::with_cases(3000))]
 
     #[test]
-    fn both_agree(request in request(), seeds in named(0..9), minimal in proptest::bool::ANY) {
+    fn both_agree(
+        request in request(), seeds in named(0..9), minimal in any::<bool>(),
+        [selectors, place, others] in any::<[bool; 3]>(), plain in any::<[bool; 4]>(),
+    ) {
+        // With all that may be asked for at once hardly anybody would be left.
+        let mut request = request;
+        if selectors {
+            (request.profile_selector, request.own_selector) = (None, None);
+        }
+        if place {
+            (request.providers, request.zonal) = (Providers::Any, false);
+            request.zones = ZoneHints::default();
+        }
+        if others {
+            (request.networks, request.domain) = (None, None);
+            request.access_restrictions.clear();
+        }
+        let mut seeds = seeds;
+        for seed in &mut seeds {
+            seed.readiness = if plain[0] { Readiness::Ready } else { seed.readiness.clone() };
+            (seed.deleting, seed.visible) = (seed.deleting && plain[0], seed.visible || plain[0]);
+            seed.stopped &= plain[1];
+            if plain[2] {
+                seed.taints.clear();
+            }
+            if plain[3] {
+                seed.resources[0].allocatable = None;
+            }
+        }
         let wanted = if minimal { Strategy::MinimalDistance } else { Strategy::SameRegion };
         let settings: Settings = strategy(wanted);
         assert!(settings.gardener_compatible && matches!(settings.ranking, Ranking::Strategy(_)));
@@ -324,6 +352,18 @@ proptest! {
         let mut oracle = Oracle { request: &request, left: seeds.iter().collect(), fell: BTreeMap::new() };
         let expected = oracle.run(wanted);
         prop_assert_eq!(outcome(&selection), expected);
+        // Who follows would win without the first.
+        if let [_, second, ..] = &*selection.ranking {
+            let first = &selection.ranking[0].name;
+            let alone = Oracle {
+                request: &request,
+                left: oracle.left.iter().filter(|seed| seed.name != *first).copied().collect(),
+                fell: BTreeMap::new(),
+            };
+            let nearest = alone.nearest(wanted).unwrap_or_default();
+            let least = nearest.iter().map(|seed| (seed.used, &seed.name)).min();
+            prop_assert_eq!(least.map(|(_, name)| name), Some(&second.name));
+        }
         if !matches!(selection.failure, Some(Failure::Input(_))) {
             let fell: BTreeMap<_, _> = selection
                 .rejected

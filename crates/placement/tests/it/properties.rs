@@ -87,7 +87,7 @@ fn candidate() -> impl Generate<Value = Candidate> {
         texts(&["example.com", "test.org", ""]),
     );
     let networks = (cidr(), cidr(), cidr(), cidr(), cidr());
-    let taints = vec((text(&KEYS), option::of(text(&["v", "w"]))), 0..2);
+    let taints = vec((text(&KEYS), option::of(text(&["v", "w"]))), 0..3);
     let room = (0..5u64, option::of(-1..6i64));
     (state, place, networks, taints, room).prop_map(
         |(
@@ -171,6 +171,8 @@ pub(crate) fn request() -> impl Generate<Value = Request> {
         0.3,
         text(&[
             "shoot.project.example.com",
+            "other.project.example.com",
+            "shoot.other.test.org",
             "x.test.org",
             "own.net",
             ".",
@@ -185,10 +187,10 @@ pub(crate) fn request() -> impl Generate<Value = Request> {
             option::of((cidrs(), cidrs(), cidrs())),
         ),
     );
-    let tolerations = vec((text(&KEYS), option::of(text(&["v", "w"]))), 0..3);
+    let tolerations = vec((text(&KEYS), option::of(text(&["v", "w"]))), 0..4);
     let rest = (
         zones,
-        set(&["eu", "us"]),
+        texts(&["eu", "us"]),
         domain,
         networks,
         tolerations,
@@ -208,11 +210,7 @@ pub(crate) fn request() -> impl Generate<Value = Request> {
             distances: row.map(|(region, row)| RegionTable::new("t", [(&*region, row)]).into()),
             zonal: a && b,
             zones,
-            access_restrictions: if c {
-                access.into_iter().collect()
-            } else {
-                Vec::new()
-            },
+            access_restrictions: if c { access } else { Vec::new() },
             domain: domain.map(|domain| Domain {
                 domain,
                 name: "shoot".to_owned(),
