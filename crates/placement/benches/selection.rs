@@ -5,11 +5,11 @@
 
 use std::collections::HashMap;
 use std::hint::black_box;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pilotage_placement::{
-    Candidate, CandidateNetworks, Cidr, Cost, Families, Labels, Over, Providers, Ranking,
+    Candidate, CandidateNetworks, Cidr, Cost, Families, Labels, Names, Over, Providers, Ranking,
     Readiness, Region, RegionTable, Request, RequestNetworks, Resource, Rule, Selector, Settings,
     Stage, Step, Strategy, Taint, Weight, ZoneMode, select, select_watched,
 };
@@ -46,7 +46,7 @@ fn grow<T>(
 ) {
     let mut before = None;
     for size in SIZES {
-        let candidates = population(size);
+        let candidates = shared(population(size));
         let once = measure(|| run(&candidates));
         let growth = before.map_or(String::new(), |before: f64| {
             format!("{:.1}x", once / before)
@@ -114,7 +114,7 @@ fn shares(size: usize) {
 /// How long each stage took in some selections together.
 fn stage_times_of(size: usize) -> impl Fn(&Case) -> HashMap<Stage, Duration> {
     move |case| {
-        let candidates = (case.population)(size);
+        let candidates = shared((case.population)(size));
         let mut times: HashMap<Stage, Duration> = HashMap::new();
         for _ in 0..200_000 / size {
             let mut last = Instant::now();
@@ -382,7 +382,7 @@ fn candidate(name: &str, provider: &str, region: &str, used: u64) -> Candidate {
         },
         used,
         resources: vec![Resource {
-            name: shoots(),
+            name: "shoots".into(),
             allocatable: Some(250),
             used: used as i64,
         }],
@@ -390,10 +390,13 @@ fn candidate(name: &str, provider: &str, region: &str, used: u64) -> Candidate {
     }
 }
 
-/// One text for all, as those who prepare candidates do it.
-fn shoots() -> Arc<str> {
-    static NAME: LazyLock<Arc<str>> = LazyLock::new(|| "shoots".into());
-    NAME.clone()
+/// As whoever keeps candidates prepares them.
+fn shared(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
+    let mut names = Names::new();
+    for candidate in &mut candidates {
+        names.share(candidate);
+    }
+    candidates
 }
 
 fn networks(pods: &str) -> RequestNetworks {
@@ -417,7 +420,7 @@ fn request(region: &str) -> Request {
         provider: Some("aws".into()),
         region: Some(Region::new(region)),
         networks: Some(networks("100.96.0.0/11")),
-        demand: vec![(shoots(), 1)],
+        demand: vec![("shoots".into(), 1)],
         ..Request::default()
     }
 }

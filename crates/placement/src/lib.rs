@@ -10,6 +10,7 @@
 
 mod candidate;
 mod cidr;
+mod names;
 mod pipeline;
 mod points;
 mod quick;
@@ -28,6 +29,7 @@ pub use candidate::{
     Candidate, CandidateNetworks, Readiness, Resource, Restrictions, Taint, ZoneMode,
 };
 pub use cidr::Cidr;
+pub use names::Names;
 pub use pipeline::{Stage, select, select_watched};
 pub use points::Points;
 pub use region::{Orientation, Region};
