@@ -83,6 +83,8 @@ impl fmt::Display for Points {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -106,6 +108,20 @@ mod tests {
     fn text() {
         for (milli, text) in [(100_000, "100"), (37_500, "37.5"), (4, "0.004"), (0, "0")] {
             assert_eq!(Points::from_milli(milli).to_string(), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn shares_are_exact_at_any_size(part in any::<i64>(), whole in any::<i64>(), small in 0..1000_i64) {
+            for (part, whole) in [(part, whole), (small, whole), (part, small), (small, 1000 - small)] {
+                let (part, whole) = (i128::from(part), i128::from(whole));
+                let expected = match whole {
+                    ..=0 => 0,
+                    whole => part.clamp(0, whole) * 100_000 / whole,
+                };
+                prop_assert_eq!(i128::from(Points::share(part, whole).milli()), expected);
+            }
         }
     }
 }
