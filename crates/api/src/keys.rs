@@ -54,6 +54,8 @@ key!(/// Annotation, decimal: number of the candidate's newest attempt.
     ATTEMPT = "attempt");
 key!(/// Annotation `"true"`: the newest attempt holds a node.
     IS_RESERVED = "is-reserved");
+key!(/// Annotation `"true"`, written by the source: a grant has led nowhere. The pod goes unless it is bound, and no other comes.
+    GIVE_UP = "give-up");
 key!(/// Annotation: UID of the pod that may be bound: the one that the newest reservation was made for, or the one without
     /// reservation whose gate goes.
     RESERVED_POD_UID = "reserved-pod-uid");

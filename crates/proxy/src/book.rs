@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::{
+    class::Class,
     decide::{Observed, decide, see},
     memory::Memory,
     plan::{Action, ActionKey, Plan},
@@ -83,14 +84,25 @@ impl Book {
         }
     }
 
+    /// Whether a target has answered nothing for this long.
+    pub fn is_silent(&self, node: &str, silence: Monotonic, now: Monotonic) -> bool {
+        let target = self.targets.get(node);
+        let heard = target.and_then(|target| target.answered_at);
+        heard.is_none_or(|heard| now >= heard + silence)
+    }
+
     /// The operator of a target says something else from now on.
     pub fn set_terms(&mut self, node: &str, terms: Terms, now: Monotonic) {
         self.targets.set_terms(node, terms, now);
     }
 
     /// A watch tells something of a chaperon; the UID of its parent, if that is news.
-    pub fn chaperon(&mut self, node: &str, news: ChaperonNews) -> Option<String> {
+    pub fn chaperon(&mut self, node: &str, news: ChaperonNews, now: Monotonic) -> Option<String> {
         let change = self.world.take_in(node, news)?;
+        let answers = |c: &ChaperonView| c.node == node && c.class != Class::Asked;
+        if self.world.of(&change.parent).iter().any(answers) {
+            self.targets.answered(node, now);
+        }
         Some(self.changed(change))
     }
 

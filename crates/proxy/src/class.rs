@@ -47,6 +47,8 @@ pub struct Marks {
     pub refusal: Option<String>,
     /// The pod vanished.
     pub missing: bool,
+    /// The source has asked the target to end the pod unless it is bound.
+    pub gives_up: bool,
     /// Keys whose value doesn't parse.
     pub damaged: Vec<&'static str>,
 }
@@ -84,6 +86,7 @@ impl Marks {
             is_allowed: is_true(keys::IS_ALLOWED),
             refusal: annotation(keys::REFUSAL).cloned(),
             missing: annotation(keys::POD_MISSING_SINCE).is_some(),
+            gives_up: is_true(keys::GIVE_UP),
             damaged,
         }
     }

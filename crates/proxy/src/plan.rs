@@ -47,6 +47,17 @@ pub enum Action {
         /// How it is written.
         form: GrantForm,
     },
+    /// PATCH a chaperon, by its version: the target ends the pod unless it is bound, and tells that it is missing.
+    GiveUp {
+        /// The virtual node.
+        node: String,
+        /// Name of the chaperon.
+        name: String,
+        /// UID of the chaperon.
+        uid: String,
+        /// Version at which it was given up.
+        resource_version: String,
+    },
     /// POST the proxy's binding with its UID and resource version.
     BindProxy {
         /// The virtual node.
@@ -106,6 +117,7 @@ impl Action {
         match self {
             Action::Ask { node }
             | Action::Grant { node, .. }
+            | Action::GiveUp { node, .. }
             | Action::BindProxy { node, .. }
             | Action::DeleteChaperon { node, .. }
             | Action::ConfirmGone { node, .. }
@@ -120,6 +132,7 @@ impl Action {
             Action::Ask { node } => ActionKey::Ask(node.clone()),
             Action::Record { .. } | Action::BindProxy { .. } => ActionKey::Proxy,
             Action::Grant { uid, .. }
+            | Action::GiveUp { uid, .. }
             | Action::DeleteChaperon { uid, .. }
             | Action::ConfirmGone { uid, .. }
             | Action::DeleteUnlessRecorded { uid, .. } => ActionKey::Chaperon(uid.clone()),
@@ -136,6 +149,9 @@ impl Action {
                 resource_version, ..
             }
             | Action::Grant {
+                resource_version, ..
+            }
+            | Action::GiveUp {
                 resource_version, ..
             } => Some(resource_version),
             Action::DeleteChaperon {

@@ -7,6 +7,9 @@ const SILENCE_FOR_EACH: Duration = Duration::from_millis(40);
 /// …but a target that never answers mustn't hold up the pods that were asked there alone.
 pub(crate) const LONGEST_SILENCE: Duration = Duration::from_secs(5);
 
+/// A target that answers others is busy, not silent, but for one pod no longer than this.
+pub(crate) const LONGEST_BUSY: Duration = Duration::from_secs(30);
+
 /// How many targets are asked at once, and how long the source waits for what.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -20,7 +23,8 @@ pub struct Settings {
     pub settle: Duration,
     /// After this long without an answer a target counts as silent in what we tell the user.
     pub patience: Duration,
-    /// A grant that hasn't led to a bound delegate by then is given up. Must exceed the candidate's bind time-out.
+    /// A grant that hasn't led to a bound delegate by then is given up; later, while its target answers others. Must exceed
+    /// the candidate's bind time-out.
     pub give_up: Duration,
     /// A pod that has waited this long for the same thing is told so by event and condition.
     pub tell_after: Duration,

@@ -1,6 +1,6 @@
 //! Every target by its virtual node: whether it answers, since when it doesn't, and what its operator wants.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use pilotage_api::lost::LostPolicy;
 
@@ -26,6 +26,8 @@ pub struct TargetView {
     pub lost_since: Option<Monotonic>,
     /// What its operator says.
     pub terms: Terms,
+    /// When it last answered a question, whichever pod's.
+    pub answered_at: Option<Monotonic>,
 }
 
 /// All targets.
@@ -54,7 +56,20 @@ impl Targets {
                 reach: Reach::Lost,
                 lost_since: Some(now),
                 terms: Terms::default(),
+                answered_at: None,
             })
+    }
+
+    /// It has answered a question.
+    pub fn answered(&mut self, node: &str, now: Monotonic) {
+        self.entry(node, now).answered_at = Some(now);
+    }
+
+    /// Since when it owes an answer to what it was asked at `asked`: who answers others meanwhile is busy, not silent. But
+    /// nobody is believed to be busy for longer than `limit`.
+    pub fn silent_since(&self, node: &str, asked: Monotonic, limit: Duration) -> Monotonic {
+        let heard = self.get(node).and_then(|target| target.answered_at);
+        heard.map_or(asked, |heard| heard.clamp(asked, asked + limit))
     }
 
     /// One target, if anything is known of it.
@@ -80,9 +95,19 @@ impl Targets {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+
+    #[test]
+    fn who_answers_others_is_busy_for_a_while() {
+        let at = Duration::from_secs;
+        let mut targets = Targets::default();
+        let since = |targets: &Targets| targets.silent_since("a", at(10), at(30)).as_secs();
+        assert_eq!(since(&targets), 10);
+        for (heard, want) in [(5, 10), (12, 12), (39, 39), (50, 40)] {
+            targets.answered("a", at(heard));
+            assert_eq!(since(&targets), want, "heard at {heard}");
+        }
+    }
 
     #[test]
     fn a_loss_counts_from_its_first_news_and_ends_with_an_answer() {

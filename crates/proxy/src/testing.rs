@@ -89,6 +89,11 @@ impl ChaperonBuilder {
         self
     }
 
+    pub(crate) fn gives_up(mut self) -> Self {
+        self.marks.gives_up = true;
+        self
+    }
+
     pub(crate) fn bound(mut self) -> Self {
         self.bound = true;
         self
@@ -108,7 +113,12 @@ impl ChaperonBuilder {
         });
         ChaperonView {
             name: "web-x".into(),
-            resource_version: format!("{}-{}", self.marks.attempt, self.marks.allowed),
+            resource_version: format!(
+                "{}-{}{}",
+                self.marks.attempt,
+                self.marks.allowed,
+                if self.marks.missing { "-missing" } else { "" }
+            ),
             foreign_finalizers: false,
             says_bound: self.bound,
             class: classify(&self.marks, self.ending, status.as_ref()),

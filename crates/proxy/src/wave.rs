@@ -1,7 +1,7 @@
 //! Whom to ask next, and when enough answers are in.
 //!
 //! A wave is a few targets asked at once: one while the best one's free room surely fits and it isn't known to be silent, else
-//! three. It is widened when all of it refused, or after a short silence that doubles.
+//! three. It is widened when all of it refused, or after a short silence that doubles; a target that answers others isn't silent.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::{
     class::Class,
     memory::Memory,
     plan::{Action, Answer, Gate, Note},
-    settings::{LONGEST_SILENCE, Settings},
+    settings::{LONGEST_BUSY, LONGEST_SILENCE, Settings},
     targets::Targets,
     view::{ChaperonView, Monotonic},
 };
@@ -110,9 +110,8 @@ impl Asking<'_> {
     }
 
     fn wave_size(&self, next: &[&Ranked]) -> usize {
-        let first_and_sure =
-            self.memory.waves() == 0 && next.first().is_some_and(|best| best.surely_fits);
-        match (self.settings.ask_all, first_and_sure) {
+        let sure = next.first().is_some_and(|best| best.surely_fits);
+        match (self.settings.ask_all, sure) {
             (true, _) => next.len(),
             (false, true) => 1,
             (false, false) => self.settings.wave,
@@ -125,12 +124,13 @@ impl Asking<'_> {
         doubled.min(LONGEST_SILENCE.max(self.settings.silence))
     }
 
-    /// When the silence of the newest wave becomes too long.
-    fn silence_over(&self) -> Option<Monotonic> {
+    /// When the silence of the newest wave becomes too long: of those that were asked, nobody has answered anything.
+    fn silence_over(&self, waiting: &[String]) -> Option<Monotonic> {
         let earlier = self.memory.waves().saturating_sub(1);
-        self.memory
-            .last_wave_at()
-            .map(|at| at + self.silence(earlier))
+        let asked = self.memory.last_wave_at()?;
+        let since = |node: &String| self.targets.silent_since(node, asked, LONGEST_BUSY);
+        let since = waiting.iter().map(since).max().unwrap_or(asked);
+        Some(since + self.silence(earlier))
     }
 
     /// Decides the next wave and whether a scheduling cycle may run.
@@ -147,7 +147,7 @@ impl Asking<'_> {
             return self.settle(answers, waiting);
         }
         let next = self.unasked(&answers);
-        let silence_over = self.silence_over();
+        let silence_over = self.silence_over(&waiting);
         let widen = waiting.is_empty() || silence_over.is_none_or(|at| self.now >= at);
         let mut asks = Vec::new();
         if widen {

@@ -31,6 +31,15 @@ pub fn finalizers(proxy_uid: &str, resource_version: &str, remaining: &[String])
     } })
 }
 
+/// Merge patch of a chaperon: the source gives it up, as of this version.
+pub fn give_up(uid: &str, resource_version: &str) -> Value {
+    json!({ "metadata": {
+        "uid": uid,
+        "resourceVersion": resource_version,
+        "annotations": { keys::GIVE_UP: keys::TRUE },
+    } })
+}
+
 /// JSON patch of a chaperon: the grant that a status update in between doesn't disturb. Its tests say what must still
 /// hold; our finalizer is refused if the chaperon is ending by then.
 pub fn grant_by_test(uid: &str, form: GrantForm) -> Value {

@@ -73,6 +73,7 @@ impl World {
                         uid,
                         resource_version,
                         node,
+                        plain,
                         ..
                     },
                 ..
@@ -83,8 +84,12 @@ impl World {
                 let meets = resource_version.as_ref().is_none_or(|version| {
                     chaperon.metadata.resource_version.as_ref() == Some(version)
                 });
+                let delegate = self.servers[server].delegates.get(chaperon.name());
+                let runs = delegate.is_some_and(|d| d.owner() == Some(uid) && d.node().is_some());
+                // Nobody in a plain target could say so in time.
+                let runs = runs && !*plain;
                 let view = ChaperonView::of(node, chaperon);
-                let bound = view.is_some_and(|view| view.says_bound && !view.marks.missing);
+                let bound = runs || view.is_some_and(|view| view.says_bound && !view.marks.missing);
                 let live = self.servers[0].proxies.get(&proxy.name);
                 let names = live
                     .and_then(|live| ProxyView::of(live))

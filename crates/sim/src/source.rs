@@ -216,7 +216,7 @@ impl Source {
                 News::Gone(chaperon) => ChaperonNews::Vanished(chaperon),
             };
             let parent = match &mut self.part {
-                Part::Ask { book, .. } => book.chaperon(&node, news),
+                Part::Ask { book, .. } => book.chaperon(&node, news, cx.now),
                 Part::Feedback { book, .. } => book.chaperon(&node, news),
             };
             if let Some(parent) = parent {

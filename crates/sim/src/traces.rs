@@ -256,17 +256,14 @@ fn unseen_binding() -> Ended {
     )?;
     play.hold_word(Word::Kubelet);
     play.wait(60);
-    play.check(
-        play.told(&["sends", "DeleteChaperon"]) > 0,
-        "the grant is given up",
-    )?;
+    play.check(play.told(&["sends", "GiveUp"]) > 0, "the grant is given up")?;
     let kept = play.is_bound(at)
         && play
             .chaperon(at)
             .is_some_and(|chaperon| !chaperon.is_ending());
     play.check(
         kept,
-        "the deletion was judged on an older version, and changes nothing",
+        "it was judged on an older version, and changes nothing",
     )?;
     play.check(!play.is_bound(1 - at), "nobody else is chosen")?;
     play.end()
@@ -341,7 +338,7 @@ fn void_but_landed() -> Ended {
         matches!(
             request,
             Request::Control {
-                action: pilotage_candidate::chaperon::Action::DeletePod { .. },
+                action: pilotage_candidate::chaperon::Action::EndUnbound { .. },
                 ..
             }
         )
@@ -356,10 +353,14 @@ fn void_but_landed() -> Ended {
         .position(|late| matches!(late.request, Request::Bind { .. }));
     play.step(Word::Late, landed.unwrap_or(99), 0, 0);
     play.check(play.is_bound(0), "the late binding has landed")?;
+    play.release();
+    play.hold_word(Word::Kubelet);
     for _ in 0..30 {
         play.wait(1);
         stays_until_gone(&play, &uid)?;
     }
+    let kept = play.is_bound(0) && !play.is_bound(1);
+    play.check(kept, "who ends an unbound pod comes too late: it stays")?;
     play.end()
 }
 

@@ -80,9 +80,6 @@ fn tell(verdict: &Verdict, stage: &Stage) {
         "FAILED"
     };
     println!("{cell}: {ended} ({steps} s; pods were {states:?})");
-    for line in &verdict.notes {
-        println!("  given up and begun anew: {line}");
-    }
     if verdict.wrong.is_empty() && std::env::var_os("CHAOS_TIMELINE").is_none() {
         return;
     }

@@ -39,8 +39,6 @@ pub(crate) struct Verdict {
     pub(crate) states: BTreeSet<State>,
     /// What was wrong; nothing, if it ended well.
     pub(crate) wrong: Vec<String>,
-    /// What is allowed and shouldn't happen often.
-    pub(crate) notes: Vec<String>,
     /// What was seen, for those who must find out why.
     pub(crate) timeline: Vec<String>,
 }
@@ -56,7 +54,6 @@ pub(crate) async fn play(stage: &Stage, cell: Cell) -> Verdict {
         states: BTreeSet::new(),
         tapes: None,
         wrong: Vec::new(),
-        notes: Vec::new(),
     };
     if let Err(error) = play.run().await {
         let mut text = error.to_string();
@@ -73,7 +70,6 @@ pub(crate) async fn play(stage: &Stage, cell: Cell) -> Verdict {
         steps: play.steps,
         states: play.states,
         wrong: play.wrong,
-        notes: play.notes,
         timeline,
     }
 }
@@ -87,7 +83,6 @@ struct Play<'a> {
     states: BTreeSet<State>,
     tapes: Option<Tapes>,
     wrong: Vec<String>,
-    notes: Vec<String>,
 }
 
 impl Play<'_> {
@@ -186,20 +181,17 @@ impl Play<'_> {
     /// I1 from the recorded histories and the audit logs, I3 from listings.
     async fn verdict(&mut self, namespace: &str, wanted: &Wanted, when: &str) -> Result<(), Error> {
         let world = self.tapes()?.settle().await?;
-        let (mut wrong, again) = (world.bound_at_once(), world.bound_again());
+        let mut wrong = world.bound_twice();
         if world.proxies_bound() < wanted.running.len() {
             wrong.push(format!(
                 "only {} proxies were ever bound",
                 world.proxies_bound()
             ));
         }
-        self.notes = again;
         let listed = self.list(namespace).await?;
         let left = unrest(&listed, wanted);
         wrong.extend(left.iter().map(|line| format!("listed {when}: {line}")));
-        if self.notes.is_empty() {
-            wrong.extend(self.bindings_accepted_twice(namespace).await?);
-        }
+        wrong.extend(self.bindings_accepted_twice(namespace).await?);
         self.wrong.extend(wrong);
         Ok(())
     }

@@ -26,6 +26,13 @@ pub enum Action {
         /// Its UID, which is the precondition.
         uid: String,
     },
+    /// DELETE the pod with this UID and version, at which it was bound to no node.
+    EndUnbound {
+        /// Its UID.
+        uid: String,
+        /// Its version.
+        resource_version: String,
+    },
     /// PATCH the pod with this merge patch, which takes our gate away.
     Ungate(Value),
     /// Live GET of the pod of that name.
@@ -62,7 +69,7 @@ impl Action {
     pub(super) fn kind(&self) -> Kind {
         match self {
             Self::CreatePod => Kind::Create,
-            Self::DeletePod { .. } => Kind::Delete,
+            Self::DeletePod { .. } | Self::EndUnbound { .. } => Kind::Delete,
             Self::Ungate(_) => Kind::Ungate,
             Self::LookAtPod { .. } => Kind::Look,
             Self::Mark(_) => Kind::Mark,
@@ -186,14 +193,15 @@ fn living(seen: &Observed<'_>, chaperon: Chaperon<'_>) -> Plan {
         return podless(seen, chaperon);
     };
     match owner(pod) {
-        Owner::Chaperon(owner) if owner == chaperon.uid() => match pod.other_gates() {
+        // One of the two is old news: the garbage collector removes a pod whose owner is gone.
+        Owner::Chaperon(owner) if owner != chaperon.uid() => Plan::default(),
+        Owner::Chaperon(_) if chaperon.is_given_up() && pod.node().is_none() => end(seen, pod),
+        Owner::Chaperon(_) => match pod.other_gates() {
             Some(others) if pod.metadata.deletion_timestamp.is_none() => {
                 gated(seen, chaperon, pod, &others)
             }
             _ => copied(seen, chaperon, pod),
         },
-        // One of the two is old news: the garbage collector removes a pod whose owner is gone.
-        Owner::Chaperon(_) => Plan::default(),
         Owner::Other => refused(seen, chaperon, Note::NameTaken),
     }
 }
@@ -202,11 +210,12 @@ fn podless(seen: &Observed<'_>, chaperon: Chaperon<'_>) -> Plan {
     if !chaperon.has_parent() {
         return refused(seen, chaperon, Note::NoParent);
     }
-    if chaperon.waits_for_choice() {
+    let given_up = chaperon.is_given_up();
+    if chaperon.waits_for_choice() && !given_up {
         return Plan::default();
     }
     if let Some(since) = chaperon.missing_since() {
-        if !chaperon.restarts() {
+        if !chaperon.restarts() || given_up {
             return Plan::default();
         }
         let passed = Duration::try_from(seen.wall.duration_since(since)).unwrap_or_default();
@@ -218,7 +227,7 @@ fn podless(seen: &Observed<'_>, chaperon: Chaperon<'_>) -> Plan {
             _ => create(seen, chaperon),
         };
     }
-    if !chaperon.had_pod() {
+    if !chaperon.had_pod() && !given_up {
         return create(seen, chaperon);
     }
     if !seen.memory.is_absent() {
@@ -312,6 +321,20 @@ fn copied(seen: &Observed<'_>, chaperon: Chaperon<'_>, pod: &RawPod) -> Plan {
         dirty: true,
         ..act(seen, action)
     }
+}
+
+/// The fence of a grant that is given up: from here on no binding of this pod can land, or one has, and this fails.
+fn end(seen: &Observed<'_>, pod: &RawPod) -> Plan {
+    if pod.metadata.deletion_timestamp.is_some() || seen.memory.was_asked_to_go(uid(pod)) {
+        return Plan::default();
+    }
+    act(
+        seen,
+        Action::EndUnbound {
+            uid: uid(pod).to_owned(),
+            resource_version: pod.metadata.resource_version.clone().unwrap_or_default(),
+        },
+    )
 }
 
 fn delete(seen: &Observed<'_>, pod: &RawPod) -> Plan {

@@ -124,7 +124,9 @@ impl Memory {
                 .as_str()
                 .map(str::to_owned);
         }
-        if let (Action::DeletePod { uid }, Outcome::Done) = (action, outcome) {
+        if let (Action::DeletePod { uid } | Action::EndUnbound { uid, .. }, Outcome::Done) =
+            (action, outcome)
+        {
             self.asked_to_go = Some(uid.clone());
         }
         match outcome {

@@ -89,6 +89,11 @@ impl<'a> Chaperon<'a> {
         self.annotation(keys::IS_RESERVED) == Some(keys::TRUE)
     }
 
+    /// The source wants its grant back.
+    pub(super) fn is_given_up(self) -> bool {
+        self.annotation(keys::GIVE_UP) == Some(keys::TRUE)
+    }
+
     /// The source numbers attempts.
     pub(super) fn is_numbered(self) -> bool {
         self.annotation(keys::ALLOWED_ATTEMPT).is_some()

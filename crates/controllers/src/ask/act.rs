@@ -74,6 +74,7 @@ impl Acting {
             }
             Action::Ask { node }
             | Action::Grant { node, .. }
+            | Action::GiveUp { node, .. }
             | Action::DeleteChaperon { node, .. }
             | Action::ConfirmGone { node, .. }
             | Action::DeleteUnlessRecorded { node, .. } => {
@@ -108,6 +109,19 @@ impl Acting {
                 } else {
                     grant_by_test(remote, name, uid, *form).await
                 }
+            }
+            Action::GiveUp {
+                name,
+                uid,
+                resource_version,
+                ..
+            } => {
+                let patch = Patch::Merge(wire::give_up(uid, resource_version));
+                let params = PatchParams::default();
+                let patched = remote
+                    .call(remote.chaperons.patch(name, &params, &patch))
+                    .await;
+                sent(name, patched)
             }
             Action::DeleteChaperon {
                 name,

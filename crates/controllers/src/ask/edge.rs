@@ -260,7 +260,7 @@ impl Edge {
                 self.mark_all();
             }
             FleetEvent::Chaperon(node, news) => {
-                if let Some(parent) = self.book.chaperon(&node, news) {
+                if let Some(parent) = self.book.chaperon(&node, news, now) {
                     self.changed(&node, parent);
                 }
             }
@@ -394,7 +394,8 @@ impl Edge {
             .any(|action| matches!(action, Action::Ask { .. }))
         {
             for node in waiting {
-                self.places.set_silent(&node, true);
+                let silent = self.book.is_silent(&node, settings.silence, now);
+                self.places.set_silent(&node, silent);
             }
         }
         for action in actions {

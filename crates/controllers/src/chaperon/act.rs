@@ -29,7 +29,11 @@ pub(super) async fn act(
             Some(chaperon) => create(parts, key, chaperon).await,
             None => Outcome::Failed("the chaperon is gone".to_owned()),
         },
-        Action::DeletePod { uid } => delete(parts, key, uid).await,
+        Action::DeletePod { uid } => delete(parts, key, uid, None).await,
+        Action::EndUnbound {
+            uid,
+            resource_version,
+        } => delete(parts, key, uid, Some(resource_version)).await,
         Action::Ungate(patch) => ungate(parts, key, patch).await,
         Action::LookAtPod { .. } => look(parts, key).await,
         Action::Mark(patch) | Action::CopyAnnotations(patch) => {
@@ -91,12 +95,13 @@ async fn taken(parts: &Parts, key: &Key, api: &Api<RawPod>) -> Outcome {
     }
 }
 
-async fn delete(parts: &Parts, key: &Key, uid: &str) -> Outcome {
+/// DELETE; with a version, that one only.
+async fn delete(parts: &Parts, key: &Key, uid: &str, version: Option<&str>) -> Outcome {
     let params = DeleteParams {
         propagation_policy: Some(PropagationPolicy::Background),
         preconditions: Some(Preconditions {
             uid: Some(uid.to_owned()),
-            resource_version: None,
+            resource_version: version.map(str::to_owned),
         }),
         ..DeleteParams::default()
     };
@@ -108,10 +113,9 @@ async fn delete(parts: &Parts, key: &Key, uid: &str) -> Outcome {
             Outcome::Done
         }
         Ok(Either::Right(_)) => Outcome::Done,
-        // Gone, or another pod by now.
-        Err(error) if matches!(error.kind(), Failure::NotFound | Failure::Conflict) => {
-            Outcome::Done
-        }
+        Err(error) if error.kind() == Failure::NotFound => Outcome::Done,
+        // Another pod by now.
+        Err(error) if error.kind() == Failure::Conflict && version.is_none() => Outcome::Done,
         Err(error) => failed(key, "delete the pod", &error),
     }
 }

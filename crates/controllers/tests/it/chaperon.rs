@@ -295,6 +295,33 @@ async fn a_delegate_that_is_deleted_is_marked_missing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_given_up_loses_its_pod_unless_it_is_bound() {
+    let bench = Bench::new("giveup").await;
+    bench.nodes(&[("a", "4")]).await;
+    let give_up = async |name: &str| {
+        let patch = json!({ "metadata": { "annotations": { keys::GIVE_UP: "true" } } });
+        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+        bench.chaperons.patch(name, &params, &patch).await.unwrap();
+    };
+    let bound = bench.ask(&bench.pod("bound").build()).await;
+    let chaperon = bench.reserved(&bound, 1).await;
+    bench.grant(&chaperon, 1).await.unwrap();
+    bench.until(&bound, |c| phase(c) == Some("Running")).await;
+    give_up(&bound).await;
+    let held = bench.ask(&bench.pod("held").build()).await;
+    bench.reserved(&held, 1).await;
+    give_up(&held).await;
+    let missing = bench
+        .until(&held, |c| annotation(c, keys::POD_MISSING_SINCE).is_some())
+        .await;
+    assert_eq!(annotation(&missing, keys::WAS_BOUND), None);
+    assert!(bench.pods.get_opt(&held).await.unwrap().is_none());
+    // That it took in the first one's change, too, the second's tells.
+    let runs = bench.pods.get(&bound).await.unwrap();
+    assert_eq!(runs.metadata.deletion_timestamp, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_a_reservation_the_pod_is_made_only_after_the_choice() {
     let bench = Bench::new("noreserve").await;
     bench.nodes(&[("a", "4")]).await;
@@ -320,6 +347,13 @@ async fn without_a_reservation_the_pod_is_made_only_after_the_choice() {
         bench.bound(&asked).await,
         bench.node("a"),
         "by the stock scheduler"
+    );
+    let pod = bench.pods.get(&asked).await.unwrap();
+    let chaperon = bench.chaperons.get(&asked).await.unwrap();
+    assert_eq!(
+        annotation(&chaperon, keys::RESERVED_POD_UID),
+        pod.metadata.uid.as_deref(),
+        "named before its gate went"
     );
     bench
         .until(&asked, |c| {

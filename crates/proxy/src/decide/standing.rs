@@ -6,6 +6,7 @@ use super::{Observed, delete, failed_choice};
 use crate::{
     class::Class,
     plan::{Action, GrantForm, Note, Plan},
+    settings::LONGEST_BUSY,
     view::ChaperonView,
 };
 
@@ -52,11 +53,11 @@ pub(super) fn standing(
         Class::Ending => return plan,
         // Its Target goes, and the pod isn't bound there yet.
         _ if observed.targets.is_leaving(&record.node) => {
-            plan.actions.push(give_up(chaperon));
+            plan.actions.extend(give_up(record, chaperon));
             return plan;
         }
         Class::Missing | Class::VoidRefused(_) => {
-            plan.actions.push(give_up(chaperon));
+            plan.actions.extend(give_up(record, chaperon));
             return plan;
         }
         Class::Reserved(attempt) | Class::VoidReserved(attempt) => match record.attempt {
@@ -85,7 +86,7 @@ pub(super) fn standing(
             return plan;
         }
         Class::Refused(_) if observed.proxy.no_reservation => {
-            plan.actions.push(give_up(chaperon));
+            plan.actions.extend(give_up(record, chaperon));
             return plan;
         }
         Class::Granted(_)
@@ -94,25 +95,36 @@ pub(super) fn standing(
         | Class::PlainReserved
         | Class::PlainGranted => {}
     }
-    let give_up_at =
-        observed.memory.recorded_since().unwrap_or(observed.now) + observed.settings.give_up;
+    let since = observed.memory.recorded_since().unwrap_or(observed.now);
+    let since = (observed.targets).silent_since(&record.node, since, LONGEST_BUSY);
+    let give_up_at = since + observed.settings.give_up;
     if observed.now >= give_up_at {
-        plan.actions = vec![give_up(chaperon)];
+        plan.actions = give_up(record, chaperon).into_iter().collect();
     } else {
         plan.wake(give_up_at);
     }
     plan
 }
 
-/// Deletes a chaperon unless it has moved on since.
-fn give_up(chaperon: &ChaperonView) -> Action {
-    Action::DeleteChaperon {
+/// The next step out of a grant that led nowhere. Its pod may have been bound a moment ago, and only its own API server knows:
+/// the target is asked to end it unless it is bound. When the target says that it is missing, the chaperon goes.
+fn give_up(record: &Record, chaperon: &ChaperonView) -> Option<Action> {
+    // What numbers no attempts has no controller of ours.
+    if chaperon.class == Class::Missing || record.attempt.is_none() {
+        return Some(Action::DeleteChaperon {
+            node: chaperon.node.clone(),
+            name: chaperon.name.clone(),
+            uid: chaperon.uid.clone(),
+            plain: chaperon.marks.is_plainly_granted(),
+            resource_version: Some(chaperon.resource_version.clone()),
+        });
+    }
+    (!chaperon.marks.gives_up).then(|| Action::GiveUp {
         node: chaperon.node.clone(),
         name: chaperon.name.clone(),
         uid: chaperon.uid.clone(),
-        plain: chaperon.marks.is_plainly_granted(),
-        resource_version: Some(chaperon.resource_version.clone()),
-    }
+        resource_version: chaperon.resource_version.clone(),
+    })
 }
 
 /// A grant to one chaperon, still without its form.

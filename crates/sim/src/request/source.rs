@@ -132,6 +132,18 @@ pub(super) fn ask(
             granted(cx.through(|| server.merge_chaperon(name, &patch)))
         }
         (
+            Action::GiveUp {
+                name,
+                uid,
+                resource_version,
+                ..
+            },
+            _,
+        ) => {
+            let patch = wire::give_up(uid, resource_version);
+            granted(cx.through(|| server.merge_chaperon(name, &patch)))
+        }
+        (
             Action::DeleteChaperon {
                 name,
                 uid,

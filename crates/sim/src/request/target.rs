@@ -97,6 +97,25 @@ pub(super) fn controlled(
             },
             Err(_) => failed("the pod went meanwhile"),
         },
+        (
+            A::EndUnbound {
+                uid,
+                resource_version,
+            },
+            _,
+        ) => {
+            let known = server.delegate(key);
+            let moved = known.is_ok_and(|pod| {
+                pod.raw.metadata.resource_version.as_deref() != Some(&**resource_version)
+            });
+            if moved {
+                return Progress::Done(failed("conflict"));
+            }
+            match server.delete_pod(key, uid) {
+                Ok(Deleted::Gone) | Err(ApiError::NotFound) => control(O::Done),
+                _ => failed("conflict"),
+            }
+        }
         (A::DeletePod { uid }, _) => match server.delete_pod(key, uid) {
             Ok(Deleted::Ending(pod)) => Reply::Control {
                 outcome: O::Done,

@@ -208,6 +208,7 @@ impl World {
                 }
                 Outcome::Done
             }
+            Action::EndUnbound { .. } => unreachable!("nothing is given up here"),
             Action::Ungate(_) => unreachable!("its pods are all reserved for"),
             Action::LookAtPod { .. } => match &self.pod {
                 None => Outcome::NoPod,

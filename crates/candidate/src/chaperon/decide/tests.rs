@@ -141,6 +141,43 @@ fn the_gate_of_a_pod_goes_once_the_living_chaperon_names_it() {
 }
 
 #[test]
+fn a_chaperon_that_is_given_up_loses_its_pod_unless_it_is_bound_and_gets_no_other() {
+    let mut given_up = numbered();
+    given_up["metadata"]["annotations"][keys::ALLOWED_ATTEMPT] = "1".into();
+    given_up["metadata"]["annotations"][keys::GIVE_UP] = keys::TRUE.into();
+    let mut unbound = pod();
+    unbound["metadata"]["resourceVersion"] = "4".into();
+    let mut case = Case::new(Some(given_up.clone()), Some(unbound.clone()));
+    let end = Action::EndUnbound {
+        uid: "p1".into(),
+        resource_version: "4".into(),
+    };
+    // The pod moved on: perhaps it was bound.
+    assert_eq!(case.ends(&Outcome::Failed("conflict".into())), end);
+    assert!(case.plan().wake_at.is_some());
+    let mut bound = unbound.clone();
+    bound["spec"]["nodeName"] = "n1".into();
+    bound["status"]["conditions"] = json!([{ "type": "PodScheduled", "status": "True" }]);
+    let mut is_bound = Case::new(Some(given_up.clone()), Some(bound));
+    assert!(matches!(is_bound.action(), Some(Action::CopyStatus(_))));
+    // It went: that it is missing is told once it is proved, whether it was ever seen or not.
+    case.now += Duration::from_mins(1);
+    assert_eq!(case.ends(&Outcome::Done), end);
+    assert_eq!(case.plan(), Plan::default());
+    case.pod = None;
+    case.memory.pod_deleted("p1");
+    assert!(matches!(case.action(), Some(Action::Mark(_))));
+    let mut never = Case::new(Some(given_up.clone()), None);
+    assert_eq!(
+        never.ends(&Outcome::NoPod),
+        Action::LookAtPod { expected: None }
+    );
+    assert!(matches!(never.action(), Some(Action::Mark(_))));
+    given_up["metadata"]["annotations"][keys::POD_MISSING_SINCE] = "2020-01-01T00:00:00Z".into();
+    assert_eq!(Case::new(Some(given_up), None).plan(), Plan::default());
+}
+
+#[test]
 fn a_chaperon_without_parent_gets_no_pod_and_says_so() {
     let mut orphan = numbered();
     orphan["metadata"]["labels"] = json!({});

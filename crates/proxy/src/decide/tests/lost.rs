@@ -114,10 +114,7 @@ fn a_target_that_is_being_removed_gets_nothing_and_keeps_only_what_is_bound() {
         .recorded("a/ua/1")
         .with(chaperon("a", "ua").granted(1));
     terms(&mut granted, "a", leaving);
-    assert!(
-        is_delete(&granted.step(), "ua"),
-        "given up, as it was judged"
-    );
+    assert!(is_give_up(&granted.step(), "ua"));
 
     let mut bound = Scene::new()
         .recorded("a/ua/1")
@@ -143,5 +140,5 @@ fn the_time_to_give_up_begins_anew_when_a_lost_target_answers_again() {
     let plan = scene.step();
     assert!(plan.actions.is_empty(), "it may be binding: {plan:?}");
     scene.later(scene.settings.give_up);
-    assert!(is_delete(&scene.step(), "ua"));
+    assert!(is_give_up(&scene.step(), "ua"));
 }

@@ -34,6 +34,23 @@ fn silence_widens_the_wave_and_doubles() {
 }
 
 #[test]
+fn a_target_that_answers_others_is_busy_and_not_silent() {
+    let mut scene = Scene::new();
+    scene.ranking[0].surely_fits = true;
+    let plan = scene.step();
+    scene.finish(&plan, &Outcome::Done);
+    let mut scene = scene.with(chaperon("a", "a"));
+    scene.later(Duration::from_millis(200));
+    scene.targets.answered("a", scene.now);
+    scene.later(Duration::from_millis(200));
+    let plan = scene.step();
+    assert!(asked(&plan).is_empty());
+    assert_eq!(plan.wake_at, Some(NOW + Duration::from_millis(450)));
+    scene.later(Duration::from_millis(50));
+    assert_eq!(asked(&scene.step()), ["b", "c", "d"]);
+}
+
+#[test]
 fn refusals_of_the_whole_wave_widen_it_at_once() {
     let mut scene = Scene::new();
     scene.step();
