@@ -33,6 +33,10 @@ pub enum Class {
 }
 
 /// The numbers and marks on a chaperon; a value that doesn't parse counts as absent and is listed in `damaged`.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an annotation of its own"
+)]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
     /// The candidate's newest attempt; 0 = none yet, or a target that numbers none.

@@ -1,7 +1,7 @@
 //! Objects as they stand in lists and watch events: one that can't be read stops no other.
 //!
 //! Does what kube's `DeserializeGuard` does, without a copy of each object in between, and leaves out who manages which
-//! field: that is up to half of an object, and nobody here reads it. Only for text that serde_json reads.
+//! field: that is up to half of an object, and nobody here reads it. Only for text that `serde_json` reads.
 
 use std::borrow::Cow;
 
