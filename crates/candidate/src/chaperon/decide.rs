@@ -224,10 +224,18 @@ fn podless(seen: &Observed<'_>, chaperon: Chaperon<'_>) -> Plan {
                 wake_at: Some(seen.now + left),
                 ..Plan::default()
             },
-            _ => create(seen, chaperon),
+            // First it isn't missing any more: whoever judged it to be must not end the new pod.
+            _ => act(
+                seen,
+                Action::Mark(json!({ "metadata": {
+                    "uid": chaperon.uid(),
+                    "resourceVersion": chaperon.resource_version(),
+                    "annotations": { keys::POD_MISSING_SINCE: null },
+                } })),
+            ),
         };
     }
-    if !chaperon.had_pod() && !given_up {
+    if (!chaperon.had_pod() || seen.memory.remakes()) && !given_up {
         return create(seen, chaperon);
     }
     if !seen.memory.is_absent() {

@@ -5,6 +5,9 @@ use std::{
     time::Duration,
 };
 
+use pilotage_api::keys;
+use serde_json::Value;
+
 use super::{
     decide::{Action, Kind, Note, Plan},
     observe::Monotonic,
@@ -46,6 +49,8 @@ pub struct Memory {
     asked_to_go: Option<String>,
     /// The version on which our newest mark landed. An object that goes with its last finalizer has no newer one.
     marked: Option<String>,
+    /// The pod was missing for long enough, and its chaperon doesn't say so any more: another one is due.
+    remakes: bool,
     dirty_since: Option<Monotonic>,
     copied_at: Option<Monotonic>,
     told: BTreeSet<Note>,
@@ -57,6 +62,7 @@ impl Memory {
     /// A pod of that name is there.
     pub fn pod_applied(&mut self) {
         self.absent = false;
+        self.remakes = false;
         self.refused = None;
         self.failures.remove(&Kind::Create);
     }
@@ -72,6 +78,7 @@ impl Memory {
         remember(&mut self.gone_chaperons, uid);
         // What comes under this name is another one.
         self.failures.clear();
+        self.remakes = false;
         self.refused = None;
         self.told.clear();
     }
@@ -123,6 +130,8 @@ impl Memory {
             self.marked = patch["metadata"]["resourceVersion"]
                 .as_str()
                 .map(str::to_owned);
+            let missing = patch["metadata"]["annotations"].get(keys::POD_MISSING_SINCE);
+            self.remakes = missing.is_some_and(Value::is_null);
         }
         if let (Action::DeletePod { uid } | Action::EndUnbound { uid, .. }, Outcome::Done) =
             (action, outcome)
@@ -167,6 +176,10 @@ impl Memory {
 
     pub(super) fn is_chaperon_gone(&self, uid: &str) -> bool {
         self.gone_chaperons.contains(uid)
+    }
+
+    pub(super) fn remakes(&self) -> bool {
+        self.remakes
     }
 
     pub(super) fn is_absent(&self) -> bool {

@@ -291,10 +291,24 @@ fn a_missing_pod_is_made_again_after_a_minute_if_it_is_to_restart() {
         (plan.action, plan.wake_at),
         (None, Some(Duration::from_secs(130)))
     );
+    let plan = missing("2024-02-03T04:04:06Z", "Always");
+    let Some(Action::Mark(patch)) = &plan.action else {
+        panic!("{plan:?}")
+    };
     assert_eq!(
-        missing("2024-02-03T04:04:06Z", "Always").action,
-        Some(Action::CreatePod)
+        patch["metadata"]["annotations"],
+        json!({ keys::POD_MISSING_SINCE: null })
     );
+    // The source can't take it for missing any more; then another pod is made.
+    let mut chaperon = numbered();
+    chaperon["status"]["phase"] = "Running".into();
+    let mut case = Case::new(Some(chaperon), None);
+    case.memory
+        .finish(&plan.action.unwrap(), &Outcome::Done, case.now);
+    assert_eq!(case.action(), Some(Action::CreatePod));
+    // A restart in between has to find out anew that it is missing.
+    case.memory = Memory::default();
+    assert!(matches!(case.action(), Some(Action::LookAtPod { .. })));
     assert_eq!(missing("2024-02-03T04:04:06Z", "Never"), Plan::default());
 }
 
