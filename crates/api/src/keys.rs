@@ -32,6 +32,20 @@ key!(/// Annotation of a pod or a Target: what becomes of pods whose target is l
 key!(/// Annotation `"true"` of a Target that can't be reached: its pods aren't waited for any more, whatever runs there.
     FORGET = "forget");
 
+// Where a pod belongs, and where a target is. On a Target or a virtual node each may be a label or an annotation; the word of
+// the Target counts before that of the node.
+
+key!(/// Annotation of a pod: the region where it belongs. Of a target: the region where it is.
+    REGION = "region");
+key!(/// Annotation of a pod: zones, separated by commas, one of which it would like. Of a target: the zones that it has.
+    ZONES = "zones");
+key!(/// Annotation of a pod: the cloud provider that it must run at. Of a target: the provider that it is of.
+    CLOUD_PROVIDER = "cloud-provider");
+key!(/// Annotation of a pod: access restrictions, separated by commas, all of which its target must support.
+    ACCESS_RESTRICTIONS = "access-restrictions");
+/// Prefix of labels of targets, each of which says `"true"` for an access restriction that it supports.
+pub const ACCESS_PREFIX: &str = "access.multicluster.admiralty.io/";
+
 /// Label of a namespace whose elected pods are delegated…
 pub const NAMESPACE_LABEL: &str = "multicluster-scheduler";
 /// …and its value.
@@ -142,6 +156,26 @@ pub const CANDIDATE_SCHEDULER: &str = "admiralty-candidate";
 pub const CLUSTER_SUMMARY_NAME: &str = "singleton";
 /// Reason of `PodScheduled=False` in a chaperon's status when the target's API server refused the pod.
 pub const CANDIDATE_REFUSED: &str = "CandidateRefused";
+/// `apiVersion` of configuration files.
+pub const CONFIG_API_VERSION: &str = "config.multicluster.admiralty.io/v1alpha1";
+/// `kind` of the proxy scheduler's configuration file.
+pub const PROXY_SCHEDULER_CONFIGURATION: &str = "ProxySchedulerConfiguration";
+/// Label of `ConfigMap`s with distances between regions, as Gardener has it…
+pub const REGION_TABLE_LABEL: &str = "scheduling.gardener.cloud/purpose";
+/// …and its value.
+pub const REGION_TABLE_LABEL_VALUE: &str = "region-config";
+/// Annotation of such a `ConfigMap`: whom it is for, separated by commas.
+pub const REGION_TABLE_FOR: &str = "scheduling.gardener.cloud/cloudprofiles";
+/// Well-known labels with a node's region, the newer one first.
+pub const REGION_LABELS: [&str; 2] = [
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/region",
+];
+/// Well-known labels with a node's zone, the newer one first.
+pub const ZONE_LABELS: [&str; 2] = [
+    "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/zone",
+];
 /// Value of every boolean annotation.
 pub const TRUE: &str = "true";
 

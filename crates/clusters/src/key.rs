@@ -82,6 +82,8 @@ pub struct TargetObject {
     pub deletion: Option<Timestamp>,
     /// Finalizers.
     pub finalizers: Vec<String>,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
     /// Annotations.
     pub annotations: BTreeMap<String, String>,
     /// How the target is reached, or why the spec can't say it.
@@ -136,6 +138,7 @@ impl TargetObject {
             generation: meta.generation,
             deletion: meta.deletion_timestamp.as_ref().map(|time| time.0),
             finalizers: meta.finalizers.clone().unwrap_or_default(),
+            labels: meta.labels.clone().unwrap_or_default(),
             annotations: meta.annotations.clone().unwrap_or_default(),
             access,
             excluded_labels_regexp,
@@ -179,6 +182,7 @@ impl TargetObject {
             generation,
             deletion,
             finalizers,
+            labels,
             annotations,
             access,
             excluded_labels_regexp,
@@ -190,6 +194,7 @@ impl TargetObject {
             generation,
             deletion,
             finalizers,
+            labels,
             annotations,
             access,
             excluded_labels_regexp,
@@ -199,6 +204,7 @@ impl TargetObject {
             &other.generation,
             &other.deletion,
             &other.finalizers,
+            &other.labels,
             &other.annotations,
             &other.access,
             &other.excluded_labels_regexp,

@@ -17,7 +17,7 @@ use pilotage_api::{
 use pilotage_clusters::{
     Event, Registry, Target, TargetObject, Watch, WatchConfig, WatchHealth, has_target,
 };
-use pilotage_proxy::{ChaperonNews, Reach, Reply, Terms};
+use pilotage_proxy::{ChaperonNews, Reach, Reply, Terms, placing::Words};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -31,6 +31,8 @@ pub(crate) enum FleetEvent {
     Reach(String, Reach),
     /// Its operator says this from now on.
     Terms(String, Terms),
+    /// Its labels and annotations are these from now on.
+    Words(String, Words),
     /// Something happened to a chaperon of ours there.
     Chaperon(String, ChaperonNews),
 }
@@ -51,6 +53,13 @@ fn terms(object: &TargetObject) -> Terms {
         forgotten: annotation(keys::FORGET) == Some(keys::TRUE),
         // An unreadable word is told in the Target's status, and the pods are held.
         lost_policy: annotation(keys::REPLACE_AFTER).and_then(|text| text.parse().ok()),
+    }
+}
+
+fn words(object: &TargetObject) -> Words {
+    Words {
+        labels: object.labels.clone(),
+        annotations: object.annotations.clone(),
     }
 }
 
@@ -165,7 +174,7 @@ impl Fleet {
         let mut health = member.chaperons.health();
         let mut plain_events = member.plain.subscribe();
         let mut plain_health = member.plain.health();
-        let (mut told, mut told_terms) = (None, None);
+        let (mut told, mut told_terms, mut told_words) = (None, None, None);
         loop {
             // All that was listed is told before the target counts as reachable.
             while let Ok(event) = events.try_recv() {
@@ -174,7 +183,12 @@ impl Fleet {
             while let Ok(event) = plain_events.try_recv() {
                 self.tell_of(&node, event);
             }
-            let terms = terms(&objects.borrow_and_update());
+            let object = objects.borrow_and_update().clone();
+            let (terms, words) = (terms(&object), words(&object));
+            if told_words.as_ref() != Some(&words) {
+                told_words = Some(words.clone());
+                self.say(FleetEvent::Words(node.clone(), words));
+            }
             if told_terms != Some(terms) {
                 told_terms = Some(terms);
                 tracing::info!(%node, ?terms, "target");

@@ -148,7 +148,9 @@ pub fn shown_labels(
     shared
         .iter()
         .filter(|(key, value)| {
-            *key != HOSTNAME && !keys::is_ours(key) && !excluded.excludes(key, value)
+            // Where a cluster is, only it knows for sure.
+            let is_told = !keys::is_ours(key) || *key == keys::CLOUD_PROVIDER;
+            *key != HOSTNAME && is_told && !excluded.excludes(key, value)
         })
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect()
@@ -430,14 +432,17 @@ mod tests {
         let shared = map(&[
             ("kubernetes.io/hostname", "n1"),
             ("multicluster.admiralty.io/x", "y"),
+            ("multicluster.admiralty.io/cloud-provider", "aws"),
             ("secret/owner", "bank"),
             ("topology.kubernetes.io/region", "eu"),
         ]);
+        let provider = "multicluster.admiralty.io/cloud-provider";
+        let region = "topology.kubernetes.io/region";
         for (expression, want) in [
-            (None, &["secret/owner", "topology.kubernetes.io/region"][..]),
-            (Some(""), &["secret/owner", "topology.kubernetes.io/region"]),
-            (Some("^secret/"), &["topology.kubernetes.io/region"]),
-            (Some("=bank$"), &["topology.kubernetes.io/region"]),
+            (None, &[provider, "secret/owner", region][..]),
+            (Some(""), &[provider, "secret/owner", region]),
+            (Some("^secret/"), &[provider, region]),
+            (Some("=bank$"), &[provider, region]),
             (Some("."), &[]),
         ] {
             let excluded = ExcludedLabels::parse(expression).unwrap();

@@ -48,6 +48,13 @@ impl RegionTable {
         self.rows.get(region).map(Result::as_ref)
     }
 
+    /// The same without the rows that can't be read, so that distances from there go by name.
+    #[must_use]
+    pub fn readable(mut self) -> Self {
+        self.rows.retain(|_, row| row.is_ok());
+        self
+    }
+
     /// Rows that can't be read, by region.
     pub fn malformed(&self) -> impl Iterator<Item = (&str, &RowError)> {
         self.rows
@@ -224,6 +231,8 @@ mod tests {
                 .collect::<Vec<_>>(),
             ["a"]
         );
+        let table = table.readable();
+        assert!(table.row("a").is_none() && table.row("b").is_some());
     }
 
     proptest! {

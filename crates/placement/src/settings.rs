@@ -39,6 +39,27 @@ impl Default for Ranking {
     }
 }
 
+impl Ranking {
+    /// What a file says that may have one of both; `SameRegion` if it has neither.
+    pub fn new(
+        strategy: Option<Strategy>,
+        rules: Option<Vec<Rule>>,
+    ) -> Result<Self, SettingsError> {
+        let rules = match (strategy, rules) {
+            (Some(_), Some(_)) => return Err(SettingsError::Both),
+            (strategy, None) => return Ok(Self::Strategy(strategy.unwrap_or_default())),
+            (None, Some(rules)) if rules.is_empty() => return Err(SettingsError::NoRules),
+            (None, Some(rules)) => rules,
+        };
+        for (number, rule) in rules.iter().enumerate() {
+            if rules[..number].iter().any(|other| other.same_as(rule)) {
+                return Err(SettingsError::Twice(rule.name()));
+            }
+        }
+        Ok(Self::Weighted(rules))
+    }
+}
+
 /// The strategies of Gardener's scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum Strategy {
@@ -95,19 +116,7 @@ impl TryFrom<File> for Settings {
     type Error = SettingsError;
 
     fn try_from(file: File) -> Result<Self, SettingsError> {
-        let ranking = match (file.strategy, file.rules) {
-            (Some(_), Some(_)) => return Err(SettingsError::Both),
-            (strategy, None) => Ranking::Strategy(strategy.unwrap_or_default()),
-            (None, Some(rules)) if rules.is_empty() => return Err(SettingsError::NoRules),
-            (None, Some(rules)) => {
-                for (number, rule) in rules.iter().enumerate() {
-                    if rules[..number].iter().any(|other| other.same_as(rule)) {
-                        return Err(SettingsError::Twice(rule.name()));
-                    }
-                }
-                Ranking::Weighted(rules)
-            }
-        };
+        let ranking = Ranking::new(file.strategy, file.rules)?;
         Ok(Self {
             ranking,
             gardener_compatible: file.gardener_compatible,

@@ -12,6 +12,9 @@ use crate::plan::{Answer, Gate, Note};
 /// Answers of all targets for one pod, by virtual node.
 pub type Answers = Arc<BTreeMap<String, Answer>>;
 
+/// How far back targets stand in the pipeline's eyes, by virtual node: those that may be chosen. Empty without an order.
+pub type Classes = Arc<BTreeMap<String, u32>>;
+
 /// What one pod's decision said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Posting {
@@ -19,6 +22,8 @@ pub struct Posting {
     pub gate: Gate,
     /// What the targets say.
     pub answers: Answers,
+    /// Which of those that may be chosen are the best.
+    pub classes: Classes,
 }
 
 /// All postings, by the pods' UIDs.
@@ -55,6 +60,7 @@ impl Board {
         postings.get(uid).cloned().unwrap_or_else(|| Posting {
             gate: Gate::Closed(Note::Unseen),
             answers: Answers::default(),
+            classes: Classes::default(),
         })
     }
 }
@@ -67,6 +73,7 @@ mod tests {
         Posting {
             gate,
             answers: Arc::new(BTreeMap::from([("n".to_owned(), answer)])),
+            classes: Classes::default(),
         }
     }
 

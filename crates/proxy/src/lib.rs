@@ -10,11 +10,13 @@
 pub mod board;
 pub mod book;
 pub mod class;
+pub mod config;
 pub mod decide;
 pub mod feedback;
 mod gone;
 mod lost;
 pub mod memory;
+pub mod placing;
 pub mod plan;
 pub mod plugins;
 pub mod profile;
@@ -32,6 +34,7 @@ pub mod wire;
 pub mod world;
 
 pub use book::Book;
+pub use config::Configuration;
 pub use decide::{Observed, decide, see};
 pub use memory::Memory;
 pub use plan::{Action, ActionKey, Answer, ChoiceFate, Gate, GrantForm, Note, Plan};

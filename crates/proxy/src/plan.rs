@@ -179,6 +179,34 @@ pub enum Answer {
     Silent,
     /// It can't be reached.
     Unreachable,
+    /// The pod's own words rule it out, so it isn't asked, for this reason.
+    PassedOver(String),
+}
+
+impl Answer {
+    /// Why the target can't be chosen now, in a phrase that goes behind its name; `None`: it can.
+    pub fn objection(&self) -> Option<String> {
+        match self {
+            Self::Reserved | Self::Unasked => None,
+            Self::Refused(reason) => Some(format!("refused: {}", short(reason))),
+            Self::Waiting | Self::Silent => Some("has not answered yet".to_owned()),
+            Self::Unreachable => Some("can't be reached".to_owned()),
+            Self::PassedOver(reason) => Some(reason.clone()),
+        }
+    }
+}
+
+/// One short reason: a candidate's refusal without the words that every refusal shares.
+fn short(reason: &str) -> &str {
+    let reason = reason.strip_prefix("Unschedulable: ").unwrap_or(reason);
+    let reason = match reason.split_once(" nodes are available: ") {
+        Some((count, rest)) if count.starts_with("0/") => rest,
+        _ => reason,
+    };
+    let reason = reason
+        .split_once(" preemption: ")
+        .map_or(reason, |(head, _)| head);
+    reason.trim_end_matches(['.', ' '])
 }
 
 /// Why a pod isn't tried yet, in words for its author.
@@ -291,5 +319,28 @@ impl Plan {
     /// Decide again at `at`, or earlier.
     pub(crate) fn wake(&mut self, at: Monotonic) {
         self.wake_at = Some(self.wake_at.map_or(at, |other| other.min(at)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short;
+
+    #[test]
+    fn a_refusal_is_told_in_short() {
+        for (reason, want) in [
+            (
+                "Unschedulable: 0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: \
+                 2 No preemption victims found for incoming pod.",
+                "2 Insufficient cpu",
+            ),
+            (
+                "CandidateRefused: exceeded quota: q",
+                "CandidateRefused: exceeded quota: q",
+            ),
+            ("Expired", "Expired"),
+        ] {
+            assert_eq!(short(reason), want);
+        }
     }
 }

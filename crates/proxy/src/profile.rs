@@ -14,7 +14,7 @@ use pilotage_sched::{
 
 use crate::{
     board::Board,
-    plugins::{CandidateAnswers, GrantBind, Grants, VirtualNode},
+    plugins::{CandidateAnswers, GrantBind, Grants, PlacementOrder, VirtualNode},
 };
 
 /// Name of the profile that ranks: every plugin of the other one but the answers. No pod is scheduled by it.
@@ -52,6 +52,7 @@ pub fn profiles(
     grants: Arc<dyn Grants>,
 ) -> Result<[Arc<Profile>; 2], ProfileError> {
     let answers = Arc::new(CandidateAnswers::new(Arc::clone(board)));
+    let order = Arc::new(PlacementOrder::new(Arc::clone(board)));
     let bind = Arc::new(GrantBind::new(grants));
     let stock = |name: &str| {
         let taints = Arc::new(TaintToleration);
@@ -75,6 +76,8 @@ pub fn profiles(
         stock(keys::PROXY_SCHEDULER)
             .pre_enqueue(answers.clone())
             .pre_filter(answers.clone())
+            .pre_score(order.clone())
+            .score(order, PlacementOrder::WEIGHT)
             // Last, so that a target is said to have refused only if nothing else speaks against it.
             .filter(answers)
             .build()?,

@@ -1,6 +1,5 @@
-//! Which targets suit a pod, best first: the scheduler's own scores, and what surely fits.
-//!
-//! Gardener's seed-selection pipeline will take this place; what comes out stays a list of [`Ranked`].
+//! Which targets suit a pod, best first: by the class that the pipeline gave them (`crate::placing`), and within a class by the
+//! scheduler's own scores and what surely fits.
 
 use std::{
     collections::{BTreeMap, hash_map::DefaultHasher},
@@ -10,7 +9,7 @@ use std::{
 use pilotage_api::summary::FreeShape;
 use pilotage_sched::resources::Resources;
 
-use crate::wave::Ranked;
+use crate::{placing::Order, wave::Ranked};
 
 /// What is known of a target when pods are ranked over it.
 #[derive(Clone, Debug, Default)]
@@ -61,28 +60,34 @@ fn fits(free: &Resources, request: &Resources) -> i64 {
     .max(0)
 }
 
-/// Orders feasible targets: silent ones last, those that surely fit first, then by score, then spread by pod so that equal targets share.
+/// Orders feasible targets: by the pipeline's class if there is an order; of one class silent ones last, those that surely
+/// fit first, then by score, then the least used, then spread by pod so that equal targets share. A target that the pipeline has
+/// passed over isn't among them.
 pub fn rank(
     uid: &str,
     request: &Resources,
     feasible: &[(String, i64)],
     rooms: &BTreeMap<String, Room>,
+    order: Option<&Order>,
 ) -> Vec<Ranked> {
     let mut ranked: Vec<_> = feasible
         .iter()
-        .map(|(node, score)| {
+        .filter_map(|(node, score)| {
+            let (class, used) = match order {
+                None => (0, 0),
+                Some(order) if order.passes_over(node) => return None,
+                // One that came a moment ago is last.
+                Some(order) => order
+                    .standing(node)
+                    .map_or((u32::MAX, 0), |standing| (standing.class, standing.used)),
+            };
             let room = rooms.get(node);
             let left = room.map_or(0, |room| room.places(request) - room.outstanding);
             let silent = room.is_some_and(|room| room.silent);
             let surely_fits = left > 0 && !silent;
-            let key = (silent, left <= 0, -score, spread(uid, node));
-            (
-                key,
-                Ranked {
-                    node: node.clone(),
-                    surely_fits,
-                },
-            )
+            let key = (class, silent, left <= 0, -score, used, spread(uid, node));
+            let node = node.clone();
+            Some((key, Ranked { node, surely_fits }))
         })
         .collect();
     ranked.sort_by_key(|(key, _)| *key);
@@ -128,7 +133,7 @@ mod tests {
             ("c".to_owned(), room(1, 1000, 2)),
             ("d".to_owned(), quiet),
         ]);
-        let sure: BTreeMap<_, _> = rank("u", &request, &feasible, &rooms)
+        let sure: BTreeMap<_, _> = rank("u", &request, &feasible, &rooms, None)
             .into_iter()
             .map(|ranked| (ranked.node, ranked.surely_fits))
             .collect();
@@ -152,7 +157,7 @@ mod tests {
             ("low".to_owned(), room(1, 4000, 0)),
             ("high".to_owned(), room(1, 4000, 0)),
         ]);
-        let order: Vec<_> = rank("u", &request, &feasible, &rooms)
+        let order: Vec<_> = rank("u", &request, &feasible, &rooms, None)
             .into_iter()
             .map(|r| r.node)
             .collect();
@@ -161,7 +166,7 @@ mod tests {
         if let Some(high) = rooms.get_mut("high") {
             high.silent = true;
         }
-        let ranked = rank("u", &request, &feasible, &rooms);
+        let ranked = rank("u", &request, &feasible, &rooms, None);
         let order: Vec<_> = ranked.iter().map(|r| r.node.as_str()).collect();
         assert_eq!(order, ["low", "full", "high"]);
         assert!(ranked[0].surely_fits, "so that one question is enough");
@@ -169,12 +174,49 @@ mod tests {
         let equal = vec![("a".to_owned(), 10), ("b".to_owned(), 10)];
         let first: Vec<_> = (0..100)
             .map(|n| {
-                rank(&format!("pod-{n}"), &request, &equal, &BTreeMap::new())[0]
-                    .node
-                    .clone()
+                rank(
+                    &format!("pod-{n}"),
+                    &request,
+                    &equal,
+                    &BTreeMap::new(),
+                    None,
+                )[0]
+                .node
+                .clone()
             })
             .collect();
         let a = first.iter().filter(|node| *node == "a").count();
         assert!((25..=75).contains(&a), "{a} of 100 pods went to a first");
+    }
+
+    #[test]
+    fn an_order_decides_before_room_and_scores_and_leaves_out_whom_it_passes_over() {
+        let order = Order::of_test(
+            &[("near", 0, 5), ("twin", 0, 3), ("far", 1, 0)],
+            &["elsewhere"],
+        );
+        let feasible: Vec<_> = [
+            ("far", 99),
+            ("new", 99),
+            ("near", 1),
+            ("twin", 1),
+            ("elsewhere", 99),
+        ]
+        .map(|(node, score)| (node.to_owned(), score))
+        .into();
+        let rooms = BTreeMap::from([("far".to_owned(), room(1, 4000, 0))]);
+        let order_of = |rooms: &BTreeMap<_, _>, feasible: &[_]| -> Vec<String> {
+            let ranked = rank("u", &amount(500, 0), feasible, rooms, Some(&order));
+            ranked.into_iter().map(|ranked| ranked.node).collect()
+        };
+        // Equal ones: the less used one; one that the order doesn't know is last.
+        assert_eq!(order_of(&rooms, &feasible), ["twin", "near", "far", "new"]);
+        // Equal ones are ordered as ever: silent last, room first, then by score.
+        let mut rooms = BTreeMap::from([("near".to_owned(), room(1, 4000, 0))]);
+        assert_eq!(order_of(&rooms, &feasible)[..2], ["near", "twin"]);
+        rooms.entry("near".to_owned()).or_default().silent = true;
+        assert_eq!(order_of(&rooms, &feasible)[..2], ["twin", "near"]);
+        let better = [("near".to_owned(), 2), ("twin".to_owned(), 1)];
+        assert_eq!(order_of(&BTreeMap::new(), &better), ["near", "twin"]);
     }
 }

@@ -11,7 +11,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sched", &[]),
     ("model", &["api"]),
     ("placement", &["api"]),
-    ("proxy", &["api", "model", "sched"]),
+    ("proxy", &["api", "model", "placement", "sched"]),
     ("candidate", &["api", "model", "sched"]),
     ("runtime", &[]),
     ("clusters", &["api", "runtime"]),

@@ -1,16 +1,24 @@
 //! The loop of the ask edge: takes in events, choices and answers, decides for what they concern, sends requests.
 
+mod intake;
+
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
     time::Duration,
 };
 
-use k8s_openapi::api::core::v1::Pod;
-use pilotage_clusters::{Event, Watch};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use pilotage_clusters::Watch;
 use pilotage_proxy::{
-    Action, Answer, Book, ChoiceFate, Gate, Note, Outcome, Plan, Ranked, Reach, Reply,
-    board::Posting, book::Turn, class::Class, plugins::GrantFailure, profile::RANKING, rank::rank,
+    Action, Answer, Book, ChoiceFate, Gate, Note, Plan, Ranked, Reach, Reply,
+    board::Posting,
+    book::Turn,
+    config::PolicyId,
+    placing::{Order, Want},
+    plugins::GrantFailure,
+    profile::RANKING,
+    rank::rank,
 };
 use pilotage_runtime::ready;
 use pilotage_sched::{PodInfo, PodUid};
@@ -21,12 +29,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Ask,
-    act::Acting,
-    places::Places,
-    port::{Choice, Inbox, NodeEvent},
-};
+use super::{Ask, act::Acting, places::Places, port::Inbox, ranker::Ranker};
 use crate::{
     fleet::{Fleet, FleetEvent},
     timers::{Timers, sleep_until},
@@ -37,6 +40,18 @@ const RANKING_LASTS: Duration = Duration::from_millis(500);
 
 /// Reason of the event and the condition of a pod that waits without a cycle.
 const WAITING: &str = "Waiting";
+
+/// Reason of the event that says why a pod that has its place didn't get another one.
+const PASSED_OVER: &str = "PassedOver";
+
+/// How long the first ranking waits for tables of regions. They may be unreadable for ever, and only order.
+const TABLES_WITHIN: Duration = Duration::from_secs(5);
+
+/// What the edge follows in the source.
+pub(super) struct Watches {
+    pub(super) proxies: Watch<Pod>,
+    pub(super) tables: Watch<ConfigMap>,
+}
 
 /// How an action ended.
 struct Finished {
@@ -49,9 +64,23 @@ struct Finished {
 struct Proxy {
     pod: Arc<Pod>,
     info: Option<PodInfo>,
+    want: Want,
+    policy: PolicyId,
     choice: Option<(String, oneshot::Sender<Result<(), GrantFailure>>)>,
+    /// Why not the other targets, when the choice was made.
+    passed_over: Option<String>,
     ranking: Vec<Ranked>,
+    order: Option<Order>,
     ranked_at: Option<Duration>,
+}
+
+impl Proxy {
+    fn set_pod(&mut self, pod: Arc<Pod>, policy: PolicyId) {
+        // What can't be read of it is told by the scheduler's own report.
+        self.info = PodInfo::parse(Arc::clone(&pod)).ok();
+        self.want = self.info.as_ref().map(Want::of).unwrap_or_default();
+        (self.pod, self.policy) = (pod, policy);
+    }
 }
 
 pub(super) struct Edge {
@@ -61,6 +90,7 @@ pub(super) struct Edge {
     book: Book,
     proxies: HashMap<String, Proxy>,
     places: Places,
+    ranker: Ranker,
     timers: Timers<String>,
     dirty: BTreeSet<String>,
     finished: mpsc::UnboundedSender<Finished>,
@@ -79,6 +109,7 @@ impl Edge {
         };
         Self {
             acting: Arc::new(acting),
+            ranker: Ranker::new(parts.configuration.clone()),
             parts,
             started: Instant::now(),
             book: Book::default(),
@@ -94,7 +125,7 @@ impl Edge {
     /// Works until `shutdown`.
     pub(super) async fn run(
         mut self,
-        proxies: Watch<Pod>,
+        watches: Watches,
         mut fleet: mpsc::UnboundedReceiver<FleetEvent>,
         inbox: Inbox,
         shutdown: CancellationToken,
@@ -111,6 +142,17 @@ impl Edge {
         for target in self.parts.registry.targets() {
             self.book
                 .set_reach(target.node(), Reach::Lost, Duration::ZERO);
+        }
+        let Watches { proxies, tables } = watches;
+        if self.ranker.needs_tables() {
+            let synced = tokio::time::timeout(TABLES_WITHIN, tables.synced());
+            if let Some(Err(_)) = shutdown.run_until_cancelled(synced).await {
+                tracing::warn!("region tables can't be listed yet; regions are compared by name");
+            }
+        }
+        let mut tables = tables.subscribe();
+        while let Ok(event) = tables.try_recv() {
+            self.ranker.take_table(event);
         }
         let Inbox {
             mut choices,
@@ -130,6 +172,7 @@ impl Edge {
                 Some(event) = nodes.recv() => self.take_node(event),
                 Some(event) = fleet.recv() => self.take_fleet(event),
                 Some(choice) = choices.recv() => self.take_choice(choice),
+                Some(event) = tables.recv() => self.take_table(event),
                 () = sleep_until(wake_at) => {}
                 () = leadership.acquired(), if !leads => {
                     leads = true;
@@ -152,6 +195,9 @@ impl Edge {
             while let Ok(choice) = choices.try_recv() {
                 self.take_choice(choice);
             }
+            while let Ok(event) = tables.try_recv() {
+                self.take_table(event);
+            }
             if proxies.is_synced()
                 && let Some(gate) = ready.take()
             {
@@ -162,6 +208,7 @@ impl Edge {
                 self.dirty.insert(uid);
             }
             if leads && leadership.is_leader() {
+                self.ranker.tell(self.parts.scheduling.recorder());
                 while let Some(uid) = self.dirty.pop_first() {
                     self.step(&uid);
                 }
@@ -173,158 +220,17 @@ impl Edge {
         }
     }
 
-    fn mark_all(&mut self) {
-        self.dirty.extend(self.proxies.keys().cloned());
-    }
-
-    fn take_pod(&mut self, event: Event<Pod>) {
-        match event {
-            Event::Applied(pod) => self.apply_pod(pod),
-            Event::Deleted(pod) | Event::Gone(pod) => {
-                if let Some(uid) = &pod.metadata.uid {
-                    self.forget(uid);
-                }
-            }
-            Event::Synced => {}
-        }
-    }
-
-    fn apply_pod(&mut self, pod: Arc<Pod>) {
-        let Some(uid) = self.book.proxy_applied(&pod) else {
-            return;
-        };
-        // What can't be read of it is told by the scheduler's own report.
-        let info = PodInfo::parse(Arc::clone(&pod)).ok();
-        if let Some(proxy) = self.proxies.get_mut(&uid) {
-            (proxy.pod, proxy.info) = (pod, info);
-        } else {
-            let proxy = Proxy {
-                pod,
-                info,
-                choice: None,
-                ranking: Vec::new(),
-                ranked_at: None,
-            };
-            self.proxies.insert(uid.clone(), proxy);
-        }
-        self.dirty.insert(uid);
-    }
-
-    fn forget(&mut self, uid: &str) {
-        self.book.proxy_gone(uid);
-        if let Some(Proxy {
-            choice: Some((node, done)),
-            ..
-        }) = self.proxies.remove(uid)
-        {
-            let reason = "the pod is gone".to_owned();
-            let _ = done.send(Err(GrantFailure::Failed { node, reason }));
-        }
-        self.places.forget(uid);
-        self.parts.board.remove(uid);
-        self.timers.set(&uid.to_owned(), None);
-        self.dirty.remove(uid);
-    }
-
-    fn take_node(&mut self, event: NodeEvent) {
-        let changed = match event {
-            NodeEvent::Applied(node) => self.places.apply(&node),
-            NodeEvent::Deleted(name) => self.places.remove(&name),
-        };
-        if !changed {
-            return;
-        }
-        // A node that came, went or changed may suit pods that nobody takes.
-        for (uid, proxy) in &mut self.proxies {
-            let placed = |uid| Some(self.book.proxy(uid)?.node_name.is_some());
-            if placed(uid) == Some(false) {
-                proxy.ranked_at = None;
-                self.dirty.insert(uid.clone());
-            }
-        }
-    }
-
-    fn take_fleet(&mut self, event: FleetEvent) {
-        let now = self.started.elapsed();
-        match event {
-            FleetEvent::Reach(node, reach) => {
-                if reach == Reach::Reachable {
-                    // What it didn't answer before says nothing now.
-                    self.places.set_silent(&node, false);
-                }
-                self.book.set_reach(&node, reach, now);
-                self.mark_all();
-            }
-            FleetEvent::Terms(node, terms) => {
-                self.book.set_terms(&node, terms, now);
-                self.mark_all();
-            }
-            FleetEvent::Chaperon(node, news) => {
-                if let Some(parent) = self.book.chaperon(&node, news, now) {
-                    self.changed(&node, parent);
-                }
-            }
-        }
-    }
-
-    /// A chaperon behind `node` changed.
-    fn changed(&mut self, node: &str, parent: String) {
-        let chaperons = self.book.chaperons(&parent);
-        if chaperons
-            .iter()
-            .any(|c| c.node == node && c.class != Class::Asked)
-        {
-            self.places.set_silent(node, false);
-        }
-        self.dirty.insert(parent);
-    }
-
-    fn take_choice(&mut self, choice: Choice) {
-        let Choice { uid, node, done } = choice;
-        if let Some(proxy) = self.proxies.get_mut(&uid) {
-            proxy.choice = Some((node, done));
-            self.dirty.insert(uid);
-        } else {
-            let reason = "the pod is gone".to_owned();
-            let _ = done.send(Err(GrantFailure::Failed { node, reason }));
-        }
-    }
-
-    fn take_answer(&mut self, finished: Finished) {
-        let Finished {
-            uid,
-            action,
-            mut reply,
-        } = finished;
-        self.acting.fleet.drop_old(action.node(), &mut reply);
-        if let Outcome::Unknown(why) | Outcome::Refused(why) = &reply.outcome {
-            tracing::warn!(pod = %uid, ?action, %why, "request failed");
-        }
-        if let (Some(pod), Some(proxy)) = (&reply.proxy, self.proxies.get_mut(&uid)) {
-            proxy.info = PodInfo::parse(Arc::clone(pod)).ok();
-            proxy.pod = Arc::clone(pod);
-        }
-        let now = self.started.elapsed();
-        self.book
-            .answered(&uid, &action, reply, &self.parts.settings, now);
-        match action.node() {
-            Some(node) => self.changed(node, uid),
-            None => {
-                self.dirty.insert(uid);
-            }
-        }
-    }
-
     fn step(&mut self, uid: &str) {
         let now = self.started.elapsed();
         self.rank(uid, now);
         if let Some(node) = self.book.unknown_target(uid) {
             self.acting.fleet.look_for(node);
         }
-        let settings = self.parts.settings.under_load(self.places.open_questions());
+        let open = self.places.open_questions();
         let Some(proxy) = self.proxies.get_mut(uid) else {
             return;
         };
+        let settings = self.ranker.policy(proxy.policy).asking.under_load(open);
         let turn = Turn {
             ranking: &proxy.ranking,
             choice: proxy.choice.as_ref().map(|(node, _)| node.as_str()),
@@ -337,16 +243,26 @@ impl Edge {
         let Plan {
             actions,
             gate,
-            answers,
+            mut answers,
             choice,
             tell,
             wake_at,
         } = plan;
         self.timers.set(&uid.to_owned(), wake_at);
-        let placed = self
-            .book
-            .proxy(uid)
-            .is_none_or(|view| view.node_name.is_some());
+        let view = self.book.proxy(uid);
+        let guest = view.filter(|view| !view.terminal);
+        let guest = guest.and_then(|view| view.node_name.as_deref());
+        self.ranker.set_guest(uid, guest);
+        let placed = view.is_none_or(|view| view.node_name.is_some());
+        if let (Some(order), false) = (&proxy.order, placed) {
+            // Whatever was asked there earlier: it can't be chosen.
+            let passed = order.passed();
+            answers.extend(
+                passed.map(|(node, reason)| {
+                    (node.to_owned(), Answer::PassedOver(reason.to_string()))
+                }),
+            );
+        }
         let chaperons = if placed {
             &[]
         } else {
@@ -354,7 +270,7 @@ impl Edge {
         };
         self.places.see(uid, chaperons);
         if let Some(note) = tell {
-            let (scheduling, note) = (&self.parts.scheduling, note.to_string());
+            let (scheduling, note) = (&self.parts.scheduling, in_full(&note, &answers));
             let event = EventType::Warning;
             scheduling.record(&proxy.pod, event, WAITING, "Scheduling", note.clone());
             scheduling.say_unscheduled(Arc::clone(&proxy.pod), WAITING, note);
@@ -364,6 +280,10 @@ impl Edge {
             ChoiceFate::Done => {
                 if let Some((_, done)) = proxy.choice.take() {
                     let _ = done.send(Ok(()));
+                }
+                if let Some(note) = proxy.passed_over.take() {
+                    let (events, event) = (&self.parts.scheduling, EventType::Normal);
+                    events.record(&proxy.pod, event, PASSED_OVER, "Scheduling", note);
                 }
             }
             ChoiceFate::Failed(reason) => {
@@ -381,8 +301,15 @@ impl Edge {
             .map(|(node, _)| node.clone())
             .collect();
         let settled = gate == Gate::Closed(Note::Settled);
+        let order = proxy.order.as_ref();
+        let class_of = |node: &str| Some(order?.standing(node).map_or(u32::MAX, |at| at.class));
+        let eligible = answers
+            .iter()
+            .filter(|(_, answer)| matches!(answer, Answer::Reserved | Answer::Unasked));
+        let classes = eligible.filter_map(|(node, _)| Some((node.clone(), class_of(node)?)));
         let posting = Posting {
             gate,
+            classes: Arc::new(classes.collect()),
             answers: Arc::new(answers),
         };
         if self.parts.board.post(uid, posting) && !settled {
@@ -428,10 +355,14 @@ impl Edge {
                     .into_iter()
                     .map(|scored| (scored.node.to_string(), scored.total))
                     .collect();
-                rank(uid, &info.requests.total, &feasible, &self.places.rooms())
+                let (ranker, places) = (&mut self.ranker, &self.places);
+                proxy.order = ranker.order(uid, proxy.policy, &proxy.want, &feasible, places);
+                let (request, order) = (&info.requests.total, proxy.order.as_ref());
+                rank(uid, request, &feasible, &places.rooms(), order)
             }
             Err(error) => {
                 tracing::error!(pod = %uid, %error, "can't rank targets");
+                proxy.order = None;
                 Vec::new()
             }
         };
@@ -451,5 +382,39 @@ impl Edge {
                 reply,
             });
         });
+    }
+}
+
+/// What a pod waits for, and which targets aren't asked because of its own words.
+fn in_full(note: &Note, answers: &BTreeMap<String, Answer>) -> String {
+    let passed = answers.iter().filter_map(|(node, answer)| match answer {
+        Answer::PassedOver(reason) if matches!(note, Note::Asked(_)) => {
+            Some(format!("; {node} {reason}"))
+        }
+        _ => None,
+    });
+    note.to_string() + &passed.collect::<String>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_for_answers_is_told_who_isnt_asked() {
+        let answers = [
+            (
+                "fra",
+                Answer::PassedOver("is in region \"eu-central-1\"".into()),
+            ),
+            ("dub", Answer::Waiting),
+        ]
+        .map(|(node, answer)| (node.to_owned(), answer))
+        .into();
+        assert_eq!(
+            in_full(&Note::Asked(vec!["dub".into()]), &answers),
+            "waiting for an answer of dub; fra is in region \"eu-central-1\""
+        );
+        assert_eq!(in_full(&Note::Gated, &answers), Note::Gated.to_string());
     }
 }

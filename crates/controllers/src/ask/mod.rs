@@ -9,6 +9,7 @@ mod args;
 mod edge;
 mod places;
 mod port;
+mod ranker;
 pub mod rbac;
 
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use kube::Client;
 use pilotage_api::parent::ClusterUid;
 use pilotage_clusters::Registry;
-use pilotage_proxy::{Settings, board::Board};
+use pilotage_proxy::{Configuration, board::Board};
 use pilotage_runtime::{lease::Leadership, ready};
 use pilotage_sched_driver::DriverHandle;
 use tokio_util::sync::CancellationToken;
@@ -40,8 +41,10 @@ pub struct Ask {
     pub board: Arc<Board>,
     /// The scheduling loop.
     pub scheduling: DriverHandle,
-    /// Numbers.
-    pub settings: Settings,
+    /// What decides where pods go, and how targets are asked.
+    pub configuration: Configuration,
+    /// Where the tables of regions are that it names: the namespace of this process.
+    pub namespace: String,
     /// Whether this process may write.
     pub leadership: Leadership,
 }
@@ -49,10 +52,12 @@ pub struct Ask {
 /// Runs the edge until `shutdown`; `ready` is released when the source's pods are known.
 pub async fn run(ask: Ask, inbox: Inbox, shutdown: CancellationToken, ready: ready::Gate) {
     let proxies = watch_proxies(&ask.client, &shutdown);
+    let tables = ranker::watch_tables(&ask.client, &ask.namespace, &shutdown);
     let (fleet, told) = Fleet::new(ask.client.clone());
     let (registry, cluster) = (ask.registry.clone(), ask.cluster.clone());
     let following = fleet.clone().follow(registry, cluster, shutdown.clone());
     let edge = edge::Edge::new(ask, fleet);
-    let working = edge.run(proxies, told, inbox, shutdown, ready);
+    let watches = edge::Watches { proxies, tables };
+    let working = edge.run(watches, told, inbox, shutdown, ready);
     futures::join!(following, working);
 }

@@ -97,6 +97,15 @@ impl Places {
         }
     }
 
+    /// Other pods than this one that are asked at a node and may still take room there.
+    pub(super) fn others_at(&self, node: &str, pod: &str) -> u64 {
+        let Some(place) = self.by_node.get(node) else {
+            return 0;
+        };
+        let own = u64::from(place.outstanding.contains(pod));
+        place.outstanding.len() as u64 - own
+    }
+
     /// Questions that wait for an answer, over all nodes but those that are silent anyway.
     pub(super) fn open_questions(&self) -> usize {
         let places = self.by_node.values().filter(|place| !place.silent);

@@ -1,12 +1,15 @@
 //! How the scheduling loop reaches the edge: a cycle hands over its choice and waits; nodes come as soon as the
 //! scheduler knows them, so that a ranking made for a node finds it there.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::{FutureExt, future::BoxFuture};
 use k8s_openapi::api::core::v1::Node;
 use pilotage_api::keys;
-use pilotage_proxy::plugins::{GrantFailure, Grants};
+use pilotage_proxy::{
+    placing::{Home, OwnNodes},
+    plugins::{GrantFailure, Grants},
+};
 use pilotage_sched_driver::Observer;
 use tokio::sync::{mpsc, oneshot};
 
@@ -23,6 +26,8 @@ pub(super) enum NodeEvent {
     Applied(Arc<Node>),
     /// It is gone.
     Deleted(String),
+    /// The source's own nodes say that it is there from now on.
+    Home(Home),
 }
 
 /// Hands choices to the edge; the Bind plugin's port.
@@ -30,9 +35,21 @@ pub struct Port {
     choices: mpsc::UnboundedSender<Choice>,
 }
 
-/// Hands virtual nodes to the edge; the driver's observer.
+/// Hands virtual nodes to the edge, and of the other ones where they are; the driver's observer.
 pub struct NodeFeed {
     nodes: mpsc::UnboundedSender<NodeEvent>,
+    own: Mutex<OwnNodes>,
+}
+
+impl NodeFeed {
+    fn own(&self) -> MutexGuard<'_, OwnNodes> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Without an edge nobody ranks.
+    fn send(&self, event: NodeEvent) {
+        let _ = self.nodes.send(event);
+    }
 }
 
 /// Where the edge finds what is handed to it.
@@ -49,21 +66,35 @@ pub fn connect() -> (Port, NodeFeed, Inbox) {
         choices: chosen,
         nodes: seen,
     };
-    (Port { choices }, NodeFeed { nodes }, inbox)
+    let feed = NodeFeed {
+        nodes,
+        own: Mutex::default(),
+    };
+    (Port { choices }, feed, inbox)
 }
 
 impl Observer for NodeFeed {
     fn node_applied(&self, node: &Arc<Node>) {
         let labels = node.metadata.labels.as_ref();
         let provider = labels.and_then(|labels| labels.get(keys::PROVIDER));
-        if provider.is_some_and(|provider| provider == keys::PROVIDER_VALUE) {
-            // Without an edge nobody ranks.
-            let _ = self.nodes.send(NodeEvent::Applied(node.clone()));
+        let news = if provider.is_some_and(|provider| provider == keys::PROVIDER_VALUE) {
+            self.send(NodeEvent::Applied(node.clone()));
+            let name = node.metadata.name.as_deref().unwrap_or_default();
+            self.own().remove(name)
+        } else {
+            self.own().apply(node)
+        };
+        if let Some(home) = news {
+            self.send(NodeEvent::Home(home));
         }
     }
 
     fn node_deleted(&self, name: &str) {
-        let _ = self.nodes.send(NodeEvent::Deleted(name.to_owned()));
+        self.send(NodeEvent::Deleted(name.to_owned()));
+        let news = self.own().remove(name);
+        if let Some(home) = news {
+            self.send(NodeEvent::Home(home));
+        }
     }
 }
 

@@ -180,6 +180,8 @@ impl Edge {
                 self.book.set_terms(&node, terms, now);
                 self.mark_all();
             }
+            // Whoever ranks cares.
+            FleetEvent::Words(..) => {}
             FleetEvent::Chaperon(node, news) => self.dirty.extend(self.book.chaperon(&node, news)),
         }
     }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
+use pilotage_api::keys;
 use pilotage_api::summary::ResourceList;
 use pilotage_model::virtual_node;
 use pilotage_sched::PodInfo;
@@ -63,7 +64,7 @@ impl Tally {
                 .unwrap_or_default()
         };
         let facts = NodeFacts {
-            labels: node.metadata.labels.clone().unwrap_or_default(),
+            labels: labels(node),
             capacity: read(status.and_then(|status| status.capacity.as_ref())),
             allocatable: read(status.and_then(|status| status.allocatable.as_ref())),
             open: is_open(node),
@@ -145,6 +146,24 @@ impl Tally {
         }
         shared
     }
+}
+
+/// A node's labels, with its provider as the scheme of its provider ID (`aws:///…`) says it, unless a label does.
+fn labels(node: &Node) -> BTreeMap<String, String> {
+    let mut labels = node.metadata.labels.clone().unwrap_or_default();
+    let id = node
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.provider_id.as_deref());
+    let scheme = id.and_then(|id| id.split_once("://"));
+    let is_label =
+        |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if let Some(scheme) = scheme.map(|(scheme, _)| scheme).filter(is_label) {
+        labels
+            .entry(keys::CLOUD_PROVIDER.to_owned())
+            .or_insert_with(|| scheme.to_owned());
+    }
+    labels
 }
 
 fn is_open(node: &Node) -> bool {

@@ -33,6 +33,7 @@ pub struct Args {
 }
 
 pub(crate) async fn run(args: Args) -> Result<(), Error> {
+    let mut configuration = args.proxy_scheduler.configuration()?;
     let mut process = Process::begin("all", &args.process).await?;
     for part in Part::ALL
         .into_iter()
@@ -45,7 +46,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
                 controllers::start(&mut process, &args.controllers, &lease, args.targets)?;
             }
             Part::ProxyScheduler => {
-                let own = &args.proxy_scheduler;
+                let own = (&args.proxy_scheduler, std::mem::take(&mut configuration));
                 proxy_scheduler::start(&mut process, own, &lease, args.targets)?;
             }
             Part::CandidateScheduler => {

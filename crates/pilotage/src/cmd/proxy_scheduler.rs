@@ -1,16 +1,19 @@
 //! `pilotage proxy-scheduler`: wiring of the scheduler of proxy pods and of the edge that asks targets.
 
+use std::fs;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures::FutureExt;
 use pilotage_clusters::{Registry, TargetArgs, cluster_uid, identity};
 use pilotage_controllers::{ask, target};
-use pilotage_proxy::{board::Board, profile::profiles};
+use pilotage_proxy::{Configuration, board::Board, profile::profiles};
 use pilotage_runtime::args::LeaseArgs;
 use pilotage_runtime::lease::{self, unique_identity};
 use pilotage_runtime::rbac::Rule;
 use pilotage_sched_driver::{Driver, DriverOptions};
 
+use super::select_seed::FileError;
 use crate::error::Error;
 use crate::part::Part;
 use crate::process::{Process, ProcessArgs};
@@ -41,20 +44,45 @@ pub struct Args {
 /// Flags that only this part has.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProxySchedulerArgs {
+    /// Configuration file of the proxy scheduler (ProxySchedulerConfiguration): what decides where pods go, and how
+    /// targets are asked. What it says counts before the flags. docs/placement.md is its reference.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
     #[command(flatten)]
     ask: ask::AskArgs,
 }
 
+impl ProxySchedulerArgs {
+    /// What flags and file say.
+    pub(crate) fn configuration(&self) -> Result<Configuration, FileError> {
+        let asking = self.ask.settings();
+        let Some(path) = &self.config else {
+            return Ok(Configuration::without_file(asking));
+        };
+        let text = fs::read_to_string(path).map_err(|source| FileError::Read {
+            path: path.clone(),
+            source,
+        })?;
+        Configuration::parse(&text, &asking).map_err(|error| FileError::ProxyScheduler {
+            path: path.clone(),
+            error,
+        })
+    }
+}
+
 pub(crate) async fn run(args: Args) -> Result<(), Error> {
+    let configuration = args.own.configuration()?;
     let mut process = Process::begin(Part::ProxyScheduler.name(), &args.process).await?;
-    start(&mut process, &args.own, &args.lease, args.targets)?;
+    let own = (&args.own, configuration);
+    start(&mut process, own, &args.lease, args.targets)?;
     process.run().await
 }
 
 /// Adds the proxy scheduler to a process.
 pub(crate) fn start(
     process: &mut Process,
-    args: &ProxySchedulerArgs,
+    (args, configuration): (&ProxySchedulerArgs, Configuration),
     lease: &LeaseArgs,
     targets: TargetArgs,
 ) -> Result<(), Error> {
@@ -77,7 +105,8 @@ pub(crate) fn start(
         Driver::new(options, process.metrics(part)).map_err(Error::start(part))?;
     let registry = Registry::start(&client, targets.to_options(part.name(), &[]), &token);
     let ready = process.health.gate("proxy pods listed");
-    let (settings, cluster_name) = (args.ask.settings(), args.ask.cluster_name.clone());
+    let cluster_name = args.ask.cluster_name.clone();
+    let namespace = process.namespace().to_owned();
     process.component("proxy scheduler", driver.run(token.clone()).boxed());
     process.tasks.essential("ask edge", async move {
         let cluster = cluster_uid(&client).await?;
@@ -88,7 +117,8 @@ pub(crate) fn start(
             registry,
             board,
             scheduling,
-            settings,
+            configuration,
+            namespace,
             leadership,
         };
         ask::run(ask, inbox, token, ready).await;

@@ -118,6 +118,14 @@ pub enum FileError {
         /// What is wrong.
         error: ConfigError,
     },
+    /// It isn't a configuration of the proxy scheduler.
+    #[error("{path}: {error}", path = .path.display())]
+    ProxyScheduler {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        error: pilotage_proxy::config::ConfigError,
+    },
     /// It isn't a file of settings.
     #[error("{path}: {error}", path = .path.display())]
     Settings {

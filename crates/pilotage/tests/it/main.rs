@@ -6,6 +6,7 @@
     reason = "helpers of tests fail their test"
 )]
 
+mod configuration;
 mod crds;
 mod rbac;
 mod select_seed;

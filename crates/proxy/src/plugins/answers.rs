@@ -9,7 +9,7 @@ use pilotage_sched::{
 
 use crate::{
     board::{Answers, Board},
-    plan::{Answer, Gate},
+    plan::Gate,
 };
 
 /// Name of the event that says: this pod's posting changed.
@@ -71,55 +71,13 @@ impl Filter for CandidateAnswers {
     fn filter(&self, state: &CycleState, _: &PodInfo, node: &NodeInfo) -> Verdict {
         let CycleAnswers(answers) = state.require()?;
         let name: &str = node.name();
-        match answers.get(name) {
-            Some(Answer::Reserved | Answer::Unasked) => Ok(()),
-            Some(Answer::Refused(reason)) => Err(Status::unresolvable(format!(
-                "{name} refused: {}",
-                short(reason)
-            ))),
-            Some(Answer::Waiting | Answer::Silent) => {
-                Err(Status::unresolvable(format!("{name} has not answered yet")))
-            }
-            Some(Answer::Unreachable) => {
-                Err(Status::unresolvable(format!("{name} can't be reached")))
-            }
-            None => Err(Status::unresolvable(format!("{name} was not asked"))),
-        }
-    }
-}
-
-/// One short reason: a candidate's refusal without the words that every refusal shares.
-fn short(reason: &str) -> &str {
-    let reason = reason.strip_prefix("Unschedulable: ").unwrap_or(reason);
-    let reason = match reason.split_once(" nodes are available: ") {
-        Some((count, rest)) if count.starts_with("0/") => rest,
-        _ => reason,
-    };
-    let reason = reason
-        .split_once(" preemption: ")
-        .map_or(reason, |(head, _)| head);
-    reason.trim_end_matches(['.', ' '])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::short;
-
-    #[test]
-    fn a_refusal_is_told_in_short() {
-        for (reason, want) in [
-            (
-                "Unschedulable: 0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: \
-                 2 No preemption victims found for incoming pod.",
-                "2 Insufficient cpu",
-            ),
-            (
-                "CandidateRefused: exceeded quota: q",
-                "CandidateRefused: exceeded quota: q",
-            ),
-            ("Expired", "Expired"),
-        ] {
-            assert_eq!(short(reason), want);
+        let objection = match answers.get(name) {
+            Some(answer) => answer.objection(),
+            None => Some("was not asked".to_owned()),
+        };
+        match objection {
+            None => Ok(()),
+            Some(objection) => Err(Status::unresolvable(format!("{name} {objection}"))),
         }
     }
 }

@@ -12,6 +12,7 @@ mod lost;
 mod namespaces;
 mod nowhere;
 mod parts;
+mod placement;
 mod plain;
 mod race;
 mod self_target;

@@ -117,3 +117,21 @@ fn closed_nodes_count_but_have_no_shape() {
         assert_eq!(amount(&tally.facts().allocatable, "cpu"), "4");
     }
 }
+
+#[test]
+fn the_provider_of_all_nodes_is_a_label() {
+    let provider = |tally: &Tally| tally.facts().labels.get(keys::CLOUD_PROVIDER).cloned();
+    let of = |name: &str, label: Option<&str>, id: &str| {
+        let labels = label.map_or(json!({}), |label| json!({ keys::CLOUD_PROVIDER: label }));
+        node(name, &labels, "4", &json!({ "providerID": id }))
+    };
+    let mut tally = Tally::default();
+    tally.node(&of("a", None, "aws:///eu-west-1a/i-1"));
+    assert_eq!(provider(&tally).as_deref(), Some("aws"));
+    tally.node(&of("b", Some("aws"), "strange scheme://"));
+    assert_eq!(provider(&tally).as_deref(), Some("aws"));
+    tally.node(&of("c", None, "gce://p/z/n"));
+    assert_eq!(provider(&tally), None);
+    tally.node(&of("c", None, "bare"));
+    assert_eq!(provider(&tally), None);
+}

@@ -1,0 +1,184 @@
+//! What the ask edge takes in: pods, nodes, tables, targets, choices, and replies to its own requests. Nothing is decided here.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use pilotage_clusters::Event;
+use pilotage_proxy::{Outcome, Reach, class::Class, placing::Want, plugins::GrantFailure};
+
+use super::{Edge, Finished, Proxy};
+use crate::{
+    ask::port::{Choice, NodeEvent},
+    fleet::FleetEvent,
+};
+
+impl Edge {
+    pub(super) fn mark_all(&mut self) {
+        self.dirty.extend(self.proxies.keys().cloned());
+    }
+
+    pub(super) fn take_pod(&mut self, event: Event<Pod>) {
+        match event {
+            Event::Applied(pod) => self.apply_pod(pod),
+            Event::Deleted(pod) | Event::Gone(pod) => {
+                if let Some(uid) = &pod.metadata.uid {
+                    self.forget(uid);
+                }
+            }
+            Event::Synced => {}
+        }
+    }
+
+    pub(super) fn apply_pod(&mut self, pod: Arc<Pod>) {
+        let Some(uid) = self.book.proxy_applied(&pod) else {
+            return;
+        };
+        let policy = self.ranker.policy_of(&pod);
+        let proxy = self.proxies.entry(uid.clone()).or_insert_with(|| Proxy {
+            pod: Arc::clone(&pod),
+            info: None,
+            want: Want::default(),
+            policy,
+            choice: None,
+            passed_over: None,
+            ranking: Vec::new(),
+            order: None,
+            ranked_at: None,
+        });
+        proxy.set_pod(pod, policy);
+        self.dirty.insert(uid);
+    }
+
+    pub(super) fn forget(&mut self, uid: &str) {
+        self.book.proxy_gone(uid);
+        if let Some(Proxy {
+            choice: Some((node, done)),
+            ..
+        }) = self.proxies.remove(uid)
+        {
+            let reason = "the pod is gone".to_owned();
+            let _ = done.send(Err(GrantFailure::Failed { node, reason }));
+        }
+        self.places.forget(uid);
+        self.ranker.set_guest(uid, None);
+        self.parts.board.remove(uid);
+        self.timers.set(&uid.to_owned(), None);
+        self.dirty.remove(uid);
+    }
+
+    pub(super) fn take_node(&mut self, event: NodeEvent) {
+        let changed = match event {
+            NodeEvent::Applied(node) => {
+                self.ranker.apply_node(&node);
+                self.places.apply(&node)
+            }
+            NodeEvent::Deleted(name) => {
+                self.ranker.remove_node(&name);
+                self.places.remove(&name)
+            }
+            NodeEvent::Home(home) => self.ranker.set_home(&home),
+        };
+        // A node that came, went or changed may suit pods that nobody takes.
+        if changed {
+            self.rank_anew();
+        }
+    }
+
+    pub(super) fn take_table(&mut self, event: Event<ConfigMap>) {
+        if self.ranker.take_table(event) {
+            self.rank_anew();
+        }
+    }
+
+    /// Pods without a place are ranked again.
+    pub(super) fn rank_anew(&mut self) {
+        for (uid, proxy) in &mut self.proxies {
+            let placed = |uid| Some(self.book.proxy(uid)?.node_name.is_some());
+            if placed(uid) == Some(false) {
+                proxy.ranked_at = None;
+                self.dirty.insert(uid.clone());
+            }
+        }
+    }
+
+    pub(super) fn take_fleet(&mut self, event: FleetEvent) {
+        let now = self.started.elapsed();
+        match event {
+            FleetEvent::Reach(node, reach) => {
+                if reach == Reach::Reachable {
+                    // What it didn't answer before says nothing now.
+                    self.places.set_silent(&node, false);
+                }
+                self.book.set_reach(&node, reach, now);
+                self.mark_all();
+            }
+            FleetEvent::Terms(node, terms) => {
+                self.book.set_terms(&node, terms, now);
+                self.mark_all();
+            }
+            FleetEvent::Words(node, words) => {
+                if self.ranker.set_words(&node, words) {
+                    self.rank_anew();
+                }
+            }
+            FleetEvent::Chaperon(node, news) => {
+                if let Some(parent) = self.book.chaperon(&node, news, now) {
+                    self.changed(&node, parent);
+                }
+            }
+        }
+    }
+
+    /// A chaperon behind `node` changed.
+    pub(super) fn changed(&mut self, node: &str, parent: String) {
+        let chaperons = self.book.chaperons(&parent);
+        if chaperons
+            .iter()
+            .any(|c| c.node == node && c.class != Class::Asked)
+        {
+            self.places.set_silent(node, false);
+        }
+        self.dirty.insert(parent);
+    }
+
+    pub(super) fn take_choice(&mut self, choice: Choice) {
+        let Choice { uid, node, done } = choice;
+        if let Some(proxy) = self.proxies.get_mut(&uid) {
+            let order = proxy.order.as_ref();
+            let answers = self.parts.board.get(&uid).answers;
+            proxy.passed_over = order.and_then(|order| order.tell(&node, &answers));
+            proxy.choice = Some((node, done));
+            self.dirty.insert(uid);
+        } else {
+            let reason = "the pod is gone".to_owned();
+            let _ = done.send(Err(GrantFailure::Failed { node, reason }));
+        }
+    }
+
+    pub(super) fn take_answer(&mut self, finished: Finished) {
+        let Finished {
+            uid,
+            action,
+            mut reply,
+        } = finished;
+        self.acting.fleet.drop_old(action.node(), &mut reply);
+        if let Outcome::Unknown(why) | Outcome::Refused(why) = &reply.outcome {
+            tracing::warn!(pod = %uid, ?action, %why, "request failed");
+        }
+        if let (Some(pod), Some(proxy)) = (&reply.proxy, self.proxies.get_mut(&uid)) {
+            let policy = self.ranker.policy_of(pod);
+            proxy.set_pod(Arc::clone(pod), policy);
+        }
+        let now = self.started.elapsed();
+        let policy = self.proxies.get(&uid).map(|proxy| proxy.policy);
+        let policy = self.ranker.policy(policy.unwrap_or_default());
+        self.book
+            .answered(&uid, &action, reply, &policy.asking, now);
+        match action.node() {
+            Some(node) => self.changed(node, uid),
+            None => {
+                self.dirty.insert(uid);
+            }
+        }
+    }
+}

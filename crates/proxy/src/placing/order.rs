@@ -1,0 +1,177 @@
+//! The order in which the pipeline would have a pod's targets, and why each one isn't first or isn't there at all.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::Arc,
+};
+
+use pilotage_placement::{Loss, Ranked, Reason, reasons};
+
+use crate::plan::Answer;
+
+/// Where one target stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// 0 is best. Targets of one class are equal in the pipeline's eyes.
+    pub class: u32,
+    /// How many pods are placed there, or may be soon.
+    pub used: u64,
+    /// Why it isn't in the best class.
+    pub why: Option<Why>,
+}
+
+/// Why a target isn't in the best class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The best one is better.
+    Loss(Loss),
+    /// A step wouldn't have it, but the pod didn't ask for that itself.
+    Step(Reason),
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Loss(loss @ Loss::Farther { .. }) => write!(f, "is {loss}"),
+            Self::Loss(loss) => loss.fmt(f),
+            Self::Step(reason) => reason.fmt(f),
+        }
+    }
+}
+
+/// The order of a pod's targets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Order {
+    /// By virtual node.
+    standings: HashMap<Arc<str>, Standing>,
+    /// Targets that the pod's own words rule out.
+    passed: BTreeMap<Arc<str>, Reason>,
+}
+
+impl Order {
+    /// Where a target stands, if it may have the pod.
+    pub fn standing(&self, node: &str) -> Option<&Standing> {
+        self.standings.get(node)
+    }
+
+    /// Whether the pod's own words rule a target out.
+    pub fn passes_over(&self, node: &str) -> bool {
+        self.passed.contains_key(node)
+    }
+
+    /// Targets that the pod's own words rule out, with the reason, by name.
+    pub fn passed(&self) -> impl Iterator<Item = (&str, &Reason)> {
+        self.passed.iter().map(|(node, reason)| (&**node, reason))
+    }
+
+    /// Targets that may have the pod, with why each isn't in the best class, if it isn't.
+    pub fn standings(&self) -> impl Iterator<Item = (&str, &Standing)> {
+        self.standings
+            .iter()
+            .map(|(node, standing)| (&**node, standing))
+    }
+
+    /// Says so to the pod's author: one short phrase for each target but the one that got the pod. What they answered counts
+    /// before where they stand.
+    pub fn tell(&self, winner: &str, answers: &BTreeMap<String, Answer>) -> Option<String> {
+        let mut phrases = BTreeMap::new();
+        for (node, standing) in self.standings() {
+            if let Some(why) = &standing.why {
+                phrases.insert(node, why.to_string());
+            }
+        }
+        for (node, reason) in self.passed() {
+            phrases.insert(node, reason.to_string());
+        }
+        for (node, answer) in answers {
+            if let Some(objection) = answer.objection() {
+                phrases.insert(node, objection);
+            }
+        }
+        phrases.remove(winner);
+        let phrases: Vec<_> = phrases
+            .into_iter()
+            .map(|(node, phrase)| format!("{node} {phrase}"))
+            .collect();
+        (!phrases.is_empty()).then(|| phrases.join("; "))
+    }
+
+    /// Names with class and use, and those that are passed over.
+    #[cfg(test)]
+    pub(crate) fn of_test(standings: &[(&str, u32, u64)], passed: &[&str]) -> Self {
+        let mut order = Self::default();
+        for &(node, class, used) in standings {
+            let why = None;
+            order.stand(node.into(), Standing { class, used, why });
+        }
+        for node in passed {
+            let reason = reasons::Provider("other".into());
+            order.pass((*node).into(), reason.into());
+        }
+        order
+    }
+
+    pub(super) fn pass(&mut self, node: Arc<str>, reason: Reason) {
+        self.passed.insert(node, reason);
+    }
+
+    pub(super) fn stand(&mut self, node: Arc<str>, standing: Standing) {
+        self.standings.insert(node, standing);
+    }
+
+    /// Adds a ranking behind those that are there; `first` says for each why it wasn't with them.
+    pub(super) fn append(
+        &mut self,
+        class: &mut u32,
+        ranking: Vec<Ranked>,
+        mut first: impl FnMut(usize) -> Option<Reason>,
+    ) {
+        let best = ranking.first().cloned();
+        let mut before: Option<Ranked> = None;
+        for ranked in ranking {
+            let equal =
+                |other: &Ranked| (other.distance, other.total) == (ranked.distance, ranked.total);
+            if before.as_ref().is_some_and(|before| !equal(before)) {
+                *class += 1;
+            }
+            let loss = best.as_ref().filter(|best| !equal(best));
+            let why = first(ranked.index)
+                .map(Why::Step)
+                .or_else(|| loss.map(|best| Why::Loss(ranked.loss_to(best))));
+            let standing = Standing {
+                class: *class,
+                used: ranked.used,
+                why,
+            };
+            self.stand(ranked.name.clone(), standing);
+            before = Some(ranked);
+        }
+        if before.is_some() {
+            *class += 1;
+        }
+    }
+}
+
+/// What becomes of a target that a step rejects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It can't have the pod: the pod's own words rule it out.
+    Never,
+    /// It comes after the others, in an order of its own: the pod only wishes for something else.
+    Later,
+    /// It comes last of all.
+    Last,
+}
+
+/// A step must not make a pod impossible that asks for nothing.
+pub(super) const fn verdict(reason: &Reason, demands_region: bool) -> Verdict {
+    match reason {
+        // Whether it answers is known better by asking.
+        Reason::Usable(_) | Reason::Strategy(reasons::Strategy::TooFar) => Verdict::Last,
+        Reason::Strategy(reasons::Strategy::OtherRegion(_)) if demands_region => Verdict::Never,
+        // A demanded provider has its own step.
+        Reason::Zones(_) | Reason::Strategy(_) => Verdict::Later,
+        _ => Verdict::Never,
+    }
+}

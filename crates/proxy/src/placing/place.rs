@@ -1,0 +1,242 @@
+//! A virtual node as a candidate of seed selection: what node and Target say of provider, region, zones, access and room.
+//!
+//! Made when one of the two changes, never for a pod. The word of a Target counts before that of its node, and one under our
+//! prefix before a well-known label. It knows no pod.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use k8s_openapi::api::core::v1::{Node, Taint};
+use pilotage_api::{keys, summary::FreeShape};
+use pilotage_placement::{
+    Candidate, Labels, Readiness, Region, Resource, Taint as Marked, ZoneMode,
+};
+use pilotage_sched::{
+    resources::Resources,
+    taints::{Effect, Taint as HardTaint},
+};
+
+use crate::rank::Room;
+
+/// What a Target's own labels and annotations say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Words {
+    /// Its labels.
+    pub labels: Labels,
+    /// Its annotations.
+    pub annotations: Labels,
+}
+
+/// Nobody says anything.
+pub(super) static NO_WORDS: Words = Words {
+    labels: Labels::new(),
+    annotations: Labels::new(),
+};
+
+/// What a node and its Target say under one key.
+struct Said<'a> {
+    node: &'a Node,
+    words: &'a Words,
+}
+
+impl<'a> Said<'a> {
+    fn label(&self, key: &str) -> Option<&'a str> {
+        self.node
+            .metadata
+            .labels
+            .as_ref()?
+            .get(key)
+            .map(|text| &**text)
+    }
+
+    /// Said under our prefix: by the Target, or else by the node; as a label or an annotation.
+    fn of(&self, key: &str) -> Option<&'a str> {
+        let own = || {
+            let annotations = self.node.metadata.annotations.as_ref();
+            let annotation = annotations.and_then(|all| all.get(key)).map(|text| &**text);
+            self.label(key).or(annotation)
+        };
+        let target = self
+            .words
+            .labels
+            .get(key)
+            .or(self.words.annotations.get(key));
+        let said = target.map(|text| &**text).or_else(own)?.trim();
+        (!said.is_empty()).then_some(said)
+    }
+
+    fn well_known(&self, labels: [&str; 2]) -> Option<&'a str> {
+        let mut values = labels.into_iter().filter_map(|key| self.label(key));
+        values.find(|value| !value.is_empty())
+    }
+
+    /// `aws` of `aws:///eu-west-1a/i-1`; our own scheme says nothing.
+    fn scheme(&self) -> Option<&'a str> {
+        let id = self.node.spec.as_ref()?.provider_id.as_deref()?;
+        let (scheme, _) = id.split_once("://")?;
+        (!scheme.is_empty() && scheme != keys::PROVIDER_VALUE).then_some(scheme)
+    }
+}
+
+/// The region and the provider of a node that is no virtual one.
+pub(super) fn location(node: &Node) -> (Option<&str>, Option<&str>) {
+    let said = Said {
+        node,
+        words: &NO_WORDS,
+    };
+    (
+        said.of(keys::REGION)
+            .or_else(|| said.well_known(keys::REGION_LABELS)),
+        said.of(keys::CLOUD_PROVIDER).or_else(|| said.scheme()),
+    )
+}
+
+/// Names separated by commas.
+pub(super) fn list(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+}
+
+/// The name under which the pipeline knows a taint: it compares keys and values alone, a pod's tolerations more.
+pub(super) fn taint_name(taint: &HardTaint) -> String {
+    let effect = match taint.effect {
+        Effect::NoSchedule => "NoSchedule",
+        Effect::PreferNoSchedule => "PreferNoSchedule",
+        Effect::NoExecute => "NoExecute",
+    };
+    let HardTaint { key, value, .. } = taint;
+    if value.is_empty() {
+        format!("{key}:{effect}")
+    } else {
+        format!("{key}={value}:{effect}")
+    }
+}
+
+/// Taints that keep pods away.
+pub(super) fn hard_taints(node: &Node) -> impl Iterator<Item = HardTaint> {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+    let parsed = taints
+        .into_iter()
+        .flatten()
+        .filter_map(|taint: &Taint| HardTaint::parse(taint));
+    parsed.filter(|taint| taint.effect.is_hard())
+}
+
+/// The candidate; nothing is placed there yet as far as it says.
+pub(super) fn candidate(node: &Node, words: &Words) -> Candidate {
+    let said = Said { node, words };
+    let meta = &node.metadata;
+    let region = said
+        .of(keys::REGION)
+        .or_else(|| said.well_known(keys::REGION_LABELS));
+    let zones = match said.of(keys::ZONES) {
+        Some(zones) => list(zones).map(str::to_owned).collect(),
+        None => said
+            .well_known(keys::ZONE_LABELS)
+            .map(str::to_owned)
+            .into_iter()
+            .collect(),
+    };
+    let mut labels = words.labels.clone();
+    // What a pod selects are the labels of the node, so these stay as they are.
+    labels.extend(meta.labels.clone().unwrap_or_default());
+    let mut annotations = words.annotations.clone();
+    let own = meta.annotations.iter().flatten();
+    annotations.extend(
+        own.filter(|(key, _)| *key != keys::FREE_SHAPES)
+            .map(|(key, value)| (key.clone(), value.clone())),
+    );
+    let supported = labels
+        .iter()
+        .filter(|(_, value)| *value == keys::TRUE)
+        .filter_map(|(key, _)| key.strip_prefix(keys::ACCESS_PREFIX))
+        .map(str::to_owned)
+        .collect();
+    Candidate {
+        name: meta.name.as_deref().unwrap_or_default().into(),
+        deleting: meta.deletion_timestamp.is_some(),
+        // Those that may be chosen are shown for one selection.
+        visible: false,
+        readiness: readiness(node),
+        provider: said
+            .of(keys::CLOUD_PROVIDER)
+            .or_else(|| said.scheme())
+            .unwrap_or_default()
+            .into(),
+        region: Region::new(region.unwrap_or_default()),
+        zones,
+        zone_mode: ZoneMode::Prefer,
+        access_restrictions: supported,
+        taints: hard_taints(node)
+            .map(|taint| Marked {
+                key: taint_name(&taint),
+                value: None,
+            })
+            .collect(),
+        resources: resources(node),
+        labels,
+        annotations,
+        ..Candidate::default()
+    }
+}
+
+fn readiness(node: &Node) -> Readiness {
+    let conditions = node
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
+    let mut ready = conditions.filter(|condition| condition.type_ == "Ready");
+    match ready.next() {
+        None => Readiness::NotReady("it hasn't said so yet".into()),
+        Some(condition) if condition.status == "True" => Readiness::Ready,
+        Some(condition) => {
+            let reason = condition.reason.as_deref().unwrap_or(&condition.status);
+            Readiness::NotReady(reason.into())
+        }
+    }
+}
+
+/// CPU and memory of the whole target, and how much of them isn't published as free. A target that publishes no
+/// free room has none of both: nobody knows how full it is.
+fn resources(node: &Node) -> Vec<Resource> {
+    let annotations = node.metadata.annotations.as_ref();
+    let shapes = annotations
+        .and_then(|all| all.get(keys::FREE_SHAPES))
+        .and_then(|text| serde_json::from_str::<Vec<FreeShape>>(text).ok());
+    let allocatable = node
+        .status
+        .as_ref()
+        .and_then(|status| status.allocatable.as_ref());
+    let (Some(shapes), Some(allocatable)) = (shapes, allocatable) else {
+        return Vec::new();
+    };
+    let allocatable = Resources::parse(allocatable, |_, _| {});
+    let (mut cpu, mut memory) = (0_i64, 0_i64);
+    for (nodes, free) in Room::shapes_of(&shapes) {
+        cpu = cpu.saturating_add(nodes.saturating_mul(free.milli_cpu));
+        memory = memory.saturating_add(nodes.saturating_mul(free.memory));
+    }
+    [
+        ("cpu", allocatable.milli_cpu, cpu),
+        ("memory", allocatable.memory, memory),
+    ]
+    .map(|(name, allocatable, free)| Resource {
+        name: Arc::from(name),
+        allocatable: Some(allocatable),
+        used: allocatable.saturating_sub(free).max(0),
+    })
+    .into()
+}
+
+/// Every taint of these nodes that keeps pods away, once.
+pub(super) fn all_taints<'a>(nodes: impl Iterator<Item = &'a Node>) -> Vec<(String, HardTaint)> {
+    let mut known = BTreeSet::new();
+    let mut taints = Vec::new();
+    for taint in nodes.flat_map(hard_taints) {
+        let name = taint_name(&taint);
+        if known.insert(name.clone()) {
+            taints.push((name, taint));
+        }
+    }
+    taints
+}

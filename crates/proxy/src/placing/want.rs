@@ -1,0 +1,181 @@
+//! A pod as a request of seed selection: what its annotations, selector, tolerations and node affinity ask for.
+//!
+//! Read when the pod changes. What its annotations demand filters; all else only orders, since whether a pod may be somewhere is
+//! for the scheduler's own plugins and for the target to say. It knows no target.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use k8s_openapi::api::core::v1::Pod;
+use pilotage_api::keys;
+use pilotage_placement::{
+    Providers, Region, RegionTable, Request, Selector, Toleration as Tolerated, ZoneHints,
+};
+use pilotage_sched::{
+    PodInfo,
+    labels::{Labels, Requirement, Test},
+    taints::{Taint, Toleration},
+};
+
+use super::place::list;
+
+/// What a pod asks for.
+#[derive(Clone, Debug, Default)]
+pub struct Want {
+    /// Its annotations say something of where it belongs.
+    asks: bool,
+    /// The region of its annotation, which a strategy may insist on.
+    demanded_region: Option<Region>,
+    /// The region of its selector or affinity.
+    wished_region: Option<Region>,
+    demanded_provider: Option<Arc<str>>,
+    zones: BTreeSet<String>,
+    access_restrictions: Vec<String>,
+    selector: Option<Selector>,
+    tolerations: Vec<Toleration>,
+}
+
+/// What holds for a pod beside its own words.
+pub(super) struct Surroundings<'a> {
+    /// Region and provider of the source.
+    pub(super) region: Option<&'a Region>,
+    pub(super) provider: Option<&'a Arc<str>>,
+    /// Distances.
+    pub(super) table: Option<Arc<RegionTable>>,
+    /// Taints that targets have.
+    pub(super) taints: &'a [(String, Taint)],
+}
+
+impl Want {
+    /// Reads a pod.
+    pub fn of(info: &PodInfo) -> Self {
+        let pod = info.pod();
+        let (region, provider) = (said(pod, keys::REGION), said(pod, keys::CLOUD_PROVIDER));
+        let (zones, access) = (said(pod, keys::ZONES), said(pod, keys::ACCESS_RESTRICTIONS));
+        let asks = [region, provider, zones, access]
+            .iter()
+            .any(Option::is_some);
+        let selected = &info.node_affinity.selector;
+        Self {
+            asks,
+            demanded_region: region.map(Region::new),
+            wished_region: wished(info, keys::REGION_LABELS)
+                .first()
+                .map(|region| Region::new(region)),
+            demanded_provider: provider.map(Arc::from),
+            zones: match zones {
+                Some(zones) => named(zones),
+                None => wished(info, keys::ZONE_LABELS),
+            },
+            // One that is listed twice is one.
+            access_restrictions: access.map(named).into_iter().flatten().collect(),
+            // The API server lets no other selector pass.
+            selector: Selector::new(selected, &[])
+                .ok()
+                .filter(|_| !selected.is_empty()),
+            tolerations: info.tolerations.clone(),
+        }
+    }
+
+    /// Its own annotations say something of where it belongs, so that the pipeline counts even if nobody configured it.
+    pub const fn asks(&self) -> bool {
+        self.asks
+    }
+
+    /// The provider whose tables of regions are for it.
+    pub(super) fn provider<'a>(&'a self, source: Option<&'a Arc<str>>) -> Option<&'a str> {
+        self.demanded_provider
+            .as_ref()
+            .or(source)
+            .map(|provider| &**provider)
+    }
+
+    /// A strategy may turn down other regions for its sake.
+    pub(super) const fn demands_region(&self) -> bool {
+        self.demanded_region.is_some()
+    }
+
+    /// Takes the region and the provider out of a request that the pod doesn't demand itself.
+    pub(super) fn forgo_place(&self, request: &mut Request) {
+        if self.demanded_region.is_none() {
+            request.region = None;
+        }
+        if self.demanded_provider.is_none() {
+            request.provider = None;
+        }
+    }
+
+    /// The request, with what the surroundings add.
+    pub(super) fn request(&self, around: &Surroundings<'_>) -> Request {
+        let tolerated = |(_, taint): &&(String, Taint)| {
+            self.tolerations
+                .iter()
+                .any(|toleration| toleration.tolerates(taint))
+        };
+        let tolerations = around.taints.iter().filter(tolerated);
+        Request {
+            own_selector: self.selector.clone().map(Ok),
+            provider: self.demanded_provider.as_ref().or(around.provider).cloned(),
+            // The provider of the source says what is near, not what is possible.
+            providers: match self.demanded_provider {
+                Some(_) => Providers::Own,
+                None => Providers::Any,
+            },
+            region: self
+                .demanded_region
+                .as_ref()
+                .or(self.wished_region.as_ref())
+                .or(around.region)
+                .cloned(),
+            distances: around.table.clone(),
+            zones: ZoneHints::Near(self.zones.clone()),
+            access_restrictions: self.access_restrictions.clone(),
+            tolerations: tolerations
+                .map(|(name, _)| Tolerated {
+                    key: name.clone(),
+                    value: None,
+                })
+                .collect(),
+            ..Request::default()
+        }
+    }
+}
+
+fn said<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {
+    let text = pod.metadata.annotations.as_ref()?.get(key)?.trim();
+    (!text.is_empty()).then_some(text)
+}
+
+/// Names separated by commas.
+fn named(text: &str) -> BTreeSet<String> {
+    list(text).map(str::to_owned).collect()
+}
+
+/// Values of the first of these labels that the pod selects: by its selector, by what its affinity requires, or by the
+/// heaviest term that it prefers and that speaks of it.
+fn wished(info: &PodInfo, labels: [&str; 2]) -> BTreeSet<String> {
+    let selector: &Labels = &info.node_affinity.selector;
+    if let Some(value) = labels.iter().find_map(|label| selector.get(*label)) {
+        return BTreeSet::from([value.clone()]);
+    }
+    let among = |requirements: &[Requirement]| -> BTreeSet<String> {
+        let mut sets = requirements.iter().filter_map(|requirement| {
+            let spoken_of = labels.contains(&requirement.key.as_str());
+            match &requirement.test {
+                Test::In(values) if spoken_of => Some(values.clone()),
+                _ => None,
+            }
+        });
+        sets.next().unwrap_or_default()
+    };
+    let required = info.node_affinity.terms.iter().flatten();
+    let required: BTreeSet<_> = required.flat_map(|term| among(&term.labels)).collect();
+    if !required.is_empty() {
+        return required;
+    }
+    let mut preferred: Vec<_> = info.preferred_nodes.iter().collect();
+    preferred.sort_by_key(|term| std::cmp::Reverse(term.weight));
+    let mut sets = preferred
+        .iter()
+        .map(|preferred| among(&preferred.term.labels));
+    sets.find(|set| !set.is_empty()).unwrap_or_default()
+}

@@ -1,0 +1,267 @@
+//! Pods go to the targets that the pipeline puts first: by distance, by a table that changes live, by weights, past a full one.
+//! The proxy scheduler runs on the example of docs/placement.md.
+
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use k8s_openapi::api::events::v1::Event;
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+    runtime::watcher,
+};
+use pilotage_api::{Target, keys};
+use pilotage_e2e::fleet::Spec;
+use pilotage_testkit::{build, list_until, wait_for, workspace_root};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use super::{Fleet, LIMIT, Shop, leaked, scheduled, started};
+
+/// Targets, where they are, and what they cost.
+const PLACES: [(&str, &str, &str); 3] = [
+    ("dublin", "eu-west-1", "3"),
+    ("frankfurt", "eu-central-1", "2"),
+    ("virginia", "us-east-1", "1"),
+];
+
+/// Where the processes of Pilotage run, and so where tables of regions are read.
+const HOME: &str = "pilotage";
+
+async fn fleet() -> &'static Fleet {
+    static FLEET: OnceCell<&'static Fleet> = OnceCell::const_new();
+    FLEET
+        .get_or_init(|| async {
+            let example = workspace_root().join("docs/placement/proxy-scheduler.yaml");
+            let mut spec = Spec::new()
+                .part_flag(
+                    "proxy-scheduler",
+                    &format!("--config={}", example.display()),
+                )
+                // A busy machine is no reason to prefer the quicker target.
+                .part_flag("proxy-scheduler", "--silence=30s")
+                .part_flag("proxy-scheduler", "--settle=30s");
+            for (name, region, _) in PLACES {
+                let nodes = build::nodes(name, 1, |node| {
+                    node.cpu("4")
+                        .memory("16Gi")
+                        .pods(110)
+                        .label("topology.kubernetes.io/region", region)
+                });
+                spec = spec.target(name, nodes);
+            }
+            let started = pilotage_testkit::shared::runtime()
+                .unwrap()
+                .spawn(started(spec));
+            leaked(started.await.unwrap())
+        })
+        .await
+}
+
+/// A namespace whose targets say where they are and what they cost.
+async fn open(prefix: &str) -> Shop {
+    let shop = Shop::unconnected(fleet().await, prefix).await;
+    shop.fleet.connect(&shop.name).await.unwrap();
+    let nodes: Api<Node> = Api::all(shop.fleet.source.plane.admin());
+    for (name, region, cost) in PLACES {
+        annotate(&shop, name, json!({ "example.com/cost": cost })).await;
+        let says_where = |node: &Node| {
+            let labels = node.metadata.labels.as_ref();
+            let own = labels.and_then(|labels| labels.get("topology.kubernetes.io/region"));
+            own.is_some_and(|own| own == region)
+        };
+        wait_for(&nodes, &shop.virtual_node(name), says_where, LIMIT)
+            .await
+            .unwrap();
+    }
+    shop
+}
+
+async fn annotate(shop: &Shop, target: &str, annotations: Value) {
+    let targets: Api<Target> = Api::namespaced(shop.fleet.source.plane.admin(), &shop.name);
+    let patch = Patch::Merge(json!({ "metadata": { "annotations": annotations } }));
+    targets
+        .patch(target, &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+}
+
+/// An elected pod that belongs to a region and has a tier.
+fn pod(name: &str, region: Option<&str>, tier: &str, cpu: &str) -> Pod {
+    let pod = build::pod(name)
+        .elect()
+        .request("cpu", cpu)
+        .label("tier", tier);
+    match region {
+        Some(region) => pod.annotation(keys::REGION, region).build(),
+        None => pod.build(),
+    }
+}
+
+/// Where a pod runs.
+async fn lands(shop: &Shop, pod: &Pod) -> &'static str {
+    shop.create(pod).await;
+    let proxy = shop.running(pod.metadata.name.as_deref().unwrap()).await;
+    shop.delegate(&proxy).await.0
+}
+
+/// Waits for an event about an object, and returns its note.
+async fn event(shop: &Shop, namespace: &str, about: &str, reason: &str, words: &str) -> Event {
+    let events: Api<Event> = Api::namespaced(shop.fleet.source.plane.admin(), namespace);
+    let fits = |event: &Event| {
+        let regarding = event.regarding.as_ref();
+        let name = regarding.and_then(|object| object.name.as_deref());
+        let note = event.note.as_deref().unwrap_or_default();
+        name == Some(about) && event.reason.as_deref() == Some(reason) && note.contains(words)
+    };
+    let all = watcher::Config::default();
+    let any = |seen: &std::collections::BTreeMap<_, Event>| seen.values().any(fits);
+    match list_until(&events, all, any, LIMIT).await {
+        Ok(events) => events.into_iter().find(|event| fits(event)).unwrap(),
+        Err(error) => panic!("{error}\nlogs: {:#?}", shop.fleet.logs()),
+    }
+}
+
+/// Writes the table of regions, with a row that can't be read; returns when the scheduler has told so, and thus read it.
+async fn write_table(shop: &Shop, bad: &str, rows: Value) {
+    let tables: Api<ConfigMap> = Api::namespaced(shop.fleet.source.plane.admin(), HOME);
+    let mut data = rows;
+    data[bad] = "nowhere: near".into();
+    let table = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": "latencies",
+            "labels": { keys::REGION_TABLE_LABEL: keys::REGION_TABLE_LABEL_VALUE },
+        },
+        "data": data,
+    });
+    let params = PatchParams::apply("operator").force();
+    tables
+        .patch("latencies", &params, &Patch::Apply(table))
+        .await
+        .unwrap();
+    let told = event(shop, HOME, "latencies", "MalformedRegionTable", bad).await;
+    assert_eq!(told.type_.as_deref(), Some("Warning"));
+    let note = told.note.unwrap();
+    assert!(note.contains("by their names instead"), "{note}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_go_to_the_nearest_target_by_weights_and_by_a_table_that_changes_live() {
+    let shop = open("nearest").await;
+    // By name: eu-central-1 is 2 away from eu-west-1, us-east-1 is 6 away.
+    for (name, region, nearest) in [
+        ("eu", Some("eu-west-1"), "dublin"),
+        ("de", Some("eu-central-1"), "frankfurt"),
+        ("us", Some("us-east-1"), "virginia"),
+        // The source is in eu-west-1, as the configuration says.
+        ("anywhere", None, "dublin"),
+    ] {
+        assert_eq!(
+            lands(&shop, &pod(name, region, "any", "100m")).await,
+            nearest,
+            "{name}"
+        );
+    }
+    let told = event(&shop, &shop.name, "eu", "PassedOver", "")
+        .await
+        .note
+        .unwrap();
+    let (far, farther) = (
+        shop.virtual_node("frankfurt"),
+        shop.virtual_node("virginia"),
+    );
+    assert_eq!(
+        told,
+        format!(
+            "{far} is farther: 2 by name against 0 by name; {farther} is farther: 6 by name against 0 by name"
+        )
+    );
+
+    // Cost against distance, 3:1 and 1:3.
+    assert_eq!(
+        lands(&shop, &pod("cheap", None, "batch", "100m")).await,
+        "virginia"
+    );
+    assert_eq!(
+        lands(&shop, &pod("near", None, "web", "100m")).await,
+        "dublin"
+    );
+    let told = event(&shop, &shop.name, "cheap", "PassedOver", "")
+        .await
+        .note
+        .unwrap();
+    let dublin = shop.virtual_node("dublin");
+    assert!(
+        told.contains(&format!("{dublin} scored 100 against 300")),
+        "{told}"
+    );
+
+    let row = "eu-central-1: 50\nus-east-1: 5\neu-west-1: 70";
+    write_table(&shop, "bad-one", json!({ "eu-west-1": row })).await;
+    assert_eq!(
+        lands(&shop, &pod("by-table", None, "any", "100m")).await,
+        "virginia"
+    );
+    let row = "eu-central-1: 4\nus-east-1: 5\neu-west-1: 70";
+    write_table(&shop, "bad-two", json!({ "eu-west-1": row })).await;
+    assert_eq!(
+        lands(&shop, &pod("by-change", None, "any", "100m")).await,
+        "frankfurt"
+    );
+    let told = event(&shop, &shop.name, "by-change", "PassedOver", "")
+        .await
+        .note
+        .unwrap();
+    assert!(
+        told.contains(&format!(
+            "{dublin} is farther: 70 by table against 4 by table"
+        )),
+        "{told}"
+    );
+    // The row itself can't be read: by name again.
+    write_table(&shop, "eu-west-1", json!({})).await;
+    assert_eq!(
+        lands(&shop, &pod("by-name", None, "any", "100m")).await,
+        "dublin"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_nearest_target_gives_way_to_the_next_one_and_says_why() {
+    let shop = open("full").await;
+    // A target of this test alone would need a fleet of its own: in us-east-1 nobody else needs much room.
+    for (name, expected) in [("first", "virginia"), ("second", "frankfurt")] {
+        let big = pod(name, Some("us-central-1"), "any", "3");
+        // By name us-east-1 is 2 away, eu-central-1 4, eu-west-1 6.
+        assert_eq!(lands(&shop, &big).await, expected);
+    }
+    let virginia = shop.virtual_node("virginia");
+    let full = format!("{virginia} refused: 1 Insufficient cpu");
+    event(&shop, &shop.name, "second", "PassedOver", &full).await;
+    // Others find room again.
+    for name in ["first", "second"] {
+        shop.delete(name).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_whose_region_nobody_has_is_told_so_and_runs_when_a_target_says_it_is_there() {
+    let shop = open("same").await;
+    shop.create(&pod("web", Some("ap-south-1"), "local", "100m"))
+        .await;
+    let reasons = PLACES
+        .map(|(name, region, _)| format!("{} is in region \"{region}\"", shop.virtual_node(name)));
+    let told = |pod: &Pod| {
+        scheduled(pod).is_some_and(|(status, reason, message)| {
+            let all = reasons.iter().all(|words| message.contains(words));
+            (status, reason) == ("False", "Unschedulable") && all
+        })
+    };
+    if let Err(error) = wait_for(&shop.pods(), "web", told, LIMIT).await {
+        panic!("{error}\nlogs: {:#?}", shop.fleet.logs());
+    }
+    event(&shop, &shop.name, "web", "FailedScheduling", &reasons[1]).await;
+    annotate(&shop, "frankfurt", json!({ keys::REGION: "ap-south-1" })).await;
+    let proxy = shop.running("web").await;
+    assert_eq!(shop.delegate(&proxy).await.0, "frankfurt");
+}
