@@ -1,7 +1,7 @@
 //! The order in which the pipeline would have a pod's targets, and why each one isn't first or isn't there at all.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
     sync::Arc,
 };
@@ -9,6 +9,9 @@ use std::{
 use pilotage_placement::{Loss, Ranked, Reason, reasons};
 
 use crate::plan::Answer;
+
+/// How long the note of an event is at most, in bytes, less what says how many were left out.
+const ROOM: usize = 1000;
 
 /// Where one target stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,29 +75,43 @@ impl Order {
             .map(|(node, standing)| (&**node, standing))
     }
 
-    /// Says so to the pod's author: one short phrase for each target but the one that got the pod. What they answered counts
-    /// before where they stand.
+    /// Says so to the pod's author: one short phrase for each target but the one that got the pod, best first, as far as an
+    /// event has room for them. What they answered counts before where they stand.
     pub fn tell(&self, winner: &str, answers: &BTreeMap<String, Answer>) -> Option<String> {
-        let mut phrases = BTreeMap::new();
-        for (node, standing) in self.standings() {
-            if let Some(why) = &standing.why {
-                phrases.insert(node, why.to_string());
-            }
-        }
-        for (node, reason) in self.passed() {
-            phrases.insert(node, reason.to_string());
-        }
-        for (node, answer) in answers {
-            if let Some(objection) = answer.objection() {
-                phrases.insert(node, objection);
-            }
-        }
-        phrases.remove(winner);
-        let phrases: Vec<_> = phrases
-            .into_iter()
-            .map(|(node, phrase)| format!("{node} {phrase}"))
+        let class = |node: &str| self.standing(node).map_or(u32::MAX, |at| at.class);
+        let answered = answers.keys().map(|node| &**node);
+        let standing = self.standings().map(|(node, _)| node);
+        let nodes = answered
+            .chain(standing)
+            .chain(self.passed.keys().map(|node| &**node));
+        let others: BTreeSet<_> = nodes
+            .filter(|node| *node != winner)
+            .map(|node| (class(node), node))
             .collect();
-        (!phrases.is_empty()).then(|| phrases.join("; "))
+        let mut phrases = others.into_iter().filter_map(|(_, node)| {
+            let phrase = self.phrase(node, answers.get(node))?;
+            Some(format!("{node} {phrase}"))
+        });
+        let mut text = phrases.next()?;
+        while let Some(phrase) = phrases.next() {
+            if text.len() + phrase.len() > ROOM {
+                let more = format!("; and {} more", phrases.count() + 1);
+                text += &more;
+                break;
+            }
+            text += "; ";
+            text += &phrase;
+        }
+        Some(text)
+    }
+
+    fn phrase(&self, node: &str, answer: Option<&Answer>) -> Option<String> {
+        let passed = || self.passed.get(node).map(ToString::to_string);
+        let why = || Some(self.standing(node)?.why.as_ref()?.to_string());
+        answer
+            .and_then(Answer::objection)
+            .or_else(passed)
+            .or_else(why)
     }
 
     /// Names with class and use, and those that are passed over.

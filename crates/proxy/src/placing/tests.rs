@@ -425,9 +425,15 @@ fn why_each_of_the_others_lost_is_told_in_one_line() {
     let order = world.order(&region("eu-west-1"), &NEAREST);
     assert_eq!(
         order.tell("dub", &BTreeMap::new()).unwrap(),
-        "fra is farther: 2 by name against 0 by name; iad is farther: 6 by name against 0 by name; \
-         lhr is farther: 2 by name against 0 by name"
+        "fra is farther: 2 by name against 0 by name; lhr is farther: 2 by name against 0 by name; \
+         iad is farther: 6 by name against 0 by name"
     );
+    let many: Vec<_> = (0..100)
+        .map(|number| node(&format!("n{number}"), "eu-west-2", &json!({})))
+        .collect();
+    let order = World::new(&many).order(&region("eu-west-1"), &SAME);
+    let text = order.tell("", &BTreeMap::new()).unwrap();
+    assert!(text.len() <= 1024 && text.ends_with(" more"), "{text}");
     let order = world.order_of(&Want::default(), &SAME, [("dub", 0), ("fra", 0)]);
     assert_eq!(order.tell("dub", &BTreeMap::new()), None);
 }

@@ -85,7 +85,89 @@ fn by_place(scores: &mut [i64]) {
 
 #[cfg(test)]
 mod tests {
+    use futures::future::BoxFuture;
+    use k8s_openapi::api::core::v1::{Node, Pod};
+    use pilotage_sched::{Attempt, FirstOfEquals, Moment, Scheduler, SchedulerConfig};
+    use serde_json::json;
+
     use super::*;
+    use crate::{
+        board::Posting,
+        plan::{Answer, Gate},
+        plugins::{GrantFailure, Grants},
+        profile::profiles,
+    };
+
+    struct Nobody;
+
+    impl Grants for Nobody {
+        fn grant<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<(), GrantFailure>> {
+            Box::pin(async { Err(GrantFailure::Ending) })
+        }
+    }
+
+    /// Where a pod goes that prefers `a` with all its weight, if both reserved a node.
+    fn winner(classes: &[(&str, u32)]) -> String {
+        let board = Arc::<Board>::default();
+        let profiles = profiles(&board, Arc::new(Nobody)).unwrap();
+        let mut scheduler = Scheduler::new(profiles, SchedulerConfig::default()).unwrap();
+        let named = |names: &[(&str, u32)]| -> Classes {
+            let own = |(name, class): &(&str, u32)| ((*name).to_owned(), *class);
+            Arc::new(names.iter().map(own).collect())
+        };
+        board.post(
+            "u",
+            Posting {
+                gate: Gate::Open,
+                answers: Arc::new(
+                    ["a", "b"]
+                        .map(|name| (name.to_owned(), Answer::Reserved))
+                        .into(),
+                ),
+                classes: named(classes),
+            },
+        );
+        for name in ["a", "b"] {
+            let node = json!({
+                "metadata": {
+                    "name": name,
+                    "labels": {
+                        "virtual-kubelet.io/provider": "admiralty",
+                        "multicluster.admiralty.io/cluster-target-name": name,
+                    },
+                },
+                "status": { "allocatable": { "cpu": "4", "pods": "9" } },
+            });
+            let node: Node = serde_json::from_value(node).unwrap();
+            scheduler
+                .node_applied(Arc::new(node), Moment::ZERO)
+                .unwrap();
+        }
+        let term = json!({ "matchFields": [{ "key": "metadata.name", "operator": "In", "values": ["a"] }] });
+        let preferred = json!([{ "weight": 100, "preference": term }]);
+        let pod = json!({
+            "metadata": { "name": "web", "namespace": "shop", "uid": "u" },
+            "spec": {
+                "schedulerName": "admiralty-proxy",
+                "containers": [],
+                "affinity": { "nodeAffinity": { "preferredDuringSchedulingIgnoredDuringExecution": preferred } },
+            },
+        });
+        let pod: Pod = serde_json::from_value(pod).unwrap();
+        scheduler.pod_applied(Arc::new(pod), Moment::ZERO).unwrap();
+        match scheduler.schedule_next(Moment::ZERO, &mut FirstOfEquals) {
+            Some(Attempt::Assumed(assumed)) => assumed.node().to_string(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_best_class_wins_and_equal_ones_are_chosen_between_as_ever() {
+        assert_eq!(winner(&[]), "a");
+        assert_eq!(winner(&[("a", 4), ("b", 4)]), "a");
+        assert_eq!(winner(&[("a", 5), ("b", 4)]), "b");
+        assert_eq!(winner(&[("b", 4)]), "b", "one without a class is last");
+    }
 
     #[test]
     fn a_better_class_has_a_point_more() {
