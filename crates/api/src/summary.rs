@@ -28,7 +28,8 @@ pub struct ClusterSummary {
     /// Always `ClusterSummary`.
     #[serde(default)]
     pub kind: String,
-    /// Standard metadata; labels are those that all nodes share with one value.
+    /// Standard metadata; labels are those that all nodes share with one value, and their cloud provider
+    /// ([`crate::keys::CLOUD_PROVIDER`]); an annotation has their zones ([`crate::keys::ZONES`]).
     #[serde(default)]
     pub metadata: ObjectMeta,
     /// UID of the cluster's kube-system namespace: who it is. `None`: not told.

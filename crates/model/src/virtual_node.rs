@@ -156,6 +156,16 @@ pub fn shown_labels(
         .collect()
 }
 
+/// Zones of a summary that may be told, separated by commas: those whose label may be shown.
+pub fn shown_zones(zones: &str, excluded: &ExcludedLabels) -> Option<String> {
+    let told = zones.split(',').filter(|zone| {
+        let mut labels = keys::ZONE_LABELS.iter();
+        !zone.is_empty() && !labels.any(|label| excluded.excludes(label, zone))
+    });
+    let told: Vec<_> = told.collect();
+    (!told.is_empty()).then(|| told.join(","))
+}
+
 /// Leaves huge pages out if there are several sizes and the cluster's own nodes never have more than one: then its API
 /// server or its tools may not expect that.
 pub fn shown_resources(resources: &ResourceList, several_huge_page_sizes: bool) -> ResourceList {
@@ -186,12 +196,21 @@ pub fn has_several_huge_page_sizes(resources: &ResourceList) -> bool {
 /// taking the node for one of theirs; it can't be changed afterwards.
 pub fn create(target: TargetName<'_>) -> Value {
     let name = target.node();
-    let mut node = apply(target, &BTreeMap::new(), None, false);
+    let mut node = apply(target, &BTreeMap::new(), Published::default(), false);
     node["spec"] = json!({
         "taints": [taint()],
         "providerID": provider_id(&name),
     });
     node
+}
+
+/// What a target publishes of itself beside its labels and its size.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Published<'a> {
+    /// Free room of its roomiest nodes.
+    pub free_shapes: Option<&'a [FreeShape]>,
+    /// Zones of its nodes, separated by commas.
+    pub zones: Option<&'a str>,
 }
 
 /// What we own of the node's metadata and spec, for server-side apply.
@@ -200,7 +219,7 @@ pub fn create(target: TargetName<'_>) -> Value {
 pub fn apply(
     target: TargetName<'_>,
     labels: &BTreeMap<String, String>,
-    free_shapes: Option<&[FreeShape]>,
+    published: Published<'_>,
     unschedulable: bool,
 ) -> Value {
     let mut all = labels.clone();
@@ -211,8 +230,12 @@ pub fn apply(
         "kind": "Node",
         "metadata": { "name": target.node(), "labels": all },
     });
+    let Published { free_shapes, zones } = published;
     if let Some(shapes) = free_shapes {
-        node["metadata"]["annotations"] = json!({ keys::FREE_SHAPES: json!(shapes).to_string() });
+        node["metadata"]["annotations"][keys::FREE_SHAPES] = json!(shapes).to_string().into();
+    }
+    if let Some(zones) = zones {
+        node["metadata"]["annotations"][keys::ZONES] = zones.into();
     }
     if unschedulable {
         node["spec"] = json!({ "unschedulable": true });
@@ -382,7 +405,9 @@ mod tests {
             namespace: None,
             name: "c2",
         };
-        let labels = apply(cluster, &BTreeMap::new(), None, false)["metadata"]["labels"].clone();
+        let labels =
+            apply(cluster, &BTreeMap::new(), Published::default(), false)["metadata"]["labels"]
+                .clone();
         assert_eq!(labels[keys::CLUSTER_TARGET_NAME], "c2");
         assert_eq!(labels.get(keys::TARGET_NAME), None);
         let long = "x".repeat(64);
@@ -390,7 +415,9 @@ mod tests {
             namespace: None,
             name: &long,
         };
-        let labels = apply(long, &BTreeMap::new(), None, false)["metadata"]["labels"].clone();
+        let labels =
+            apply(long, &BTreeMap::new(), Published::default(), false)["metadata"]["labels"]
+                .clone();
         assert_eq!(labels.get(keys::CLUSTER_TARGET_NAME), None);
     }
 
@@ -399,7 +426,7 @@ mod tests {
         let node = apply(
             TARGET,
             &map(&[("tier", "gold"), ("type", "metal")]),
-            None,
+            Published::default(),
             false,
         );
         let labels = &node["metadata"]["labels"];
@@ -415,14 +442,18 @@ mod tests {
             nodes: 2,
             free: resources(&[("cpu", "4")]),
         }];
-        let node = apply(TARGET, &BTreeMap::new(), Some(&shapes), false);
+        let published = Published {
+            free_shapes: Some(&shapes),
+            zones: Some("a,b"),
+        };
+        let node = apply(TARGET, &BTreeMap::new(), published, false);
         assert_eq!(node.get("spec"), None);
         assert_eq!(
             node["metadata"]["annotations"],
-            json!({ keys::FREE_SHAPES: r#"[{"free":{"cpu":"4"},"nodes":2}]"# })
+            json!({ keys::FREE_SHAPES: r#"[{"free":{"cpu":"4"},"nodes":2}]"#, keys::ZONES: "a,b" })
         );
         assert_eq!(
-            apply(TARGET, &BTreeMap::new(), None, true)["spec"],
+            apply(TARGET, &BTreeMap::new(), Published::default(), true)["spec"],
             json!({ "unschedulable": true })
         );
     }
@@ -455,6 +486,25 @@ mod tests {
             error,
             "spec.excludedLabelsRegexp is no regular expression: unclosed group"
         );
+    }
+
+    #[test]
+    fn zones_are_told_unless_their_labels_are_excluded() {
+        for (expression, want) in [
+            (None, Some("a,b")),
+            (Some("zone=a$"), Some("b")),
+            (Some("^topology"), None),
+            (Some("zone"), None),
+        ] {
+            let excluded = ExcludedLabels::parse(expression).unwrap();
+            assert_eq!(
+                shown_zones("a,b", &excluded).as_deref(),
+                want,
+                "{expression:?}"
+            );
+        }
+        assert_eq!(shown_zones("", &ExcludedLabels::None), None);
+        assert_eq!(shown_zones("a", &ExcludedLabels::All), None);
     }
 
     #[test]

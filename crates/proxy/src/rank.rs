@@ -86,8 +86,12 @@ pub fn rank(
             let silent = room.is_some_and(|room| room.silent);
             let surely_fits = left > 0 && !silent;
             let key = (class, silent, left <= 0, -score, used, spread(uid, node));
-            let node = node.clone();
-            Some((key, Ranked { node, surely_fits }))
+            let ranked = Ranked {
+                node: node.clone(),
+                surely_fits,
+                class,
+            };
+            Some((key, ranked))
         })
         .collect();
     ranked.sort_by_key(|(key, _)| *key);

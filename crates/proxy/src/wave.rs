@@ -21,6 +21,8 @@ pub struct Ranked {
     pub node: String,
     /// Its published free room fits the pod, whatever else was asked there, and it isn't silent.
     pub surely_fits: bool,
+    /// How far back it stands; those of one class are equal until a cycle scores them.
+    pub class: u32,
 }
 
 /// Why a target that could take the pod isn't asked.
@@ -109,6 +111,11 @@ impl Asking<'_> {
         next
     }
 
+    fn class(&self, node: &str) -> Option<u32> {
+        let ranked = self.ranking.iter().find(|ranked| ranked.node == node)?;
+        Some(ranked.class)
+    }
+
     fn wave_size(&self, next: &[&Ranked]) -> usize {
         let sure = next.first().is_some_and(|best| best.surely_fits);
         match (self.settings.ask_all, sure) {
@@ -142,8 +149,12 @@ impl Asking<'_> {
             .map(|(node, _)| node.clone())
             .collect();
         // A node that doesn't suit any more can't be chosen, whatever its target holds.
-        let reserved = |ranked: &Ranked| answers.get(&ranked.node) == Some(&Answer::Reserved);
-        if self.ranking.iter().any(reserved) {
+        let reserved = |ranked: &&Ranked| answers.get(&ranked.node) == Some(&Answer::Reserved);
+        let holders = self.ranking.iter().filter(reserved);
+        if let Some(best) = holders.map(|ranked| ranked.class).min() {
+            // Those that would lose anyway aren't waited for.
+            let mut waiting = waiting;
+            waiting.retain(|node| self.class(node).is_none_or(|class| class <= best));
             return self.settle(answers, waiting);
         }
         let next = self.unasked(&answers);

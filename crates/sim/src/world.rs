@@ -111,6 +111,7 @@ impl World {
         let ranking = (0..targets).map(|t| Ranked {
             node: nodes[(first + t) % targets].clone(),
             surely_fits: config.surely,
+            class: 0,
         });
         let site = |t: usize| Site {
             fits: config.full & (1 << t) == 0,

@@ -12,8 +12,8 @@ use pilotage_api::summary::ResourceList;
 use pilotage_api::{ClusterSummary, keys};
 use pilotage_clusters::{Connection, TargetObject};
 use pilotage_model::virtual_node::{
-    self, ExcludedLabels, READY, Readiness, Status, TargetName, is_our_taint, shown_labels,
-    shown_resources,
+    self, ExcludedLabels, Published, READY, Readiness, Status, TargetName, is_our_taint,
+    shown_labels, shown_resources, shown_zones,
 };
 use serde_json::Value;
 
@@ -133,18 +133,18 @@ fn keep(observed: &Observed<'_>, target: &TargetObject, memory: &Memory) -> Vec<
     let mut steps = Vec::new();
     // Without a summary, what an earlier one said stays, unless it is a label that now must not be shown.
     if let Some(summary) = observed.summary {
-        let wanted = virtual_node::apply(
-            observed.name,
-            &labels(observed),
-            summary.free_shapes.as_deref(),
-            false,
-        );
+        let zones = zones(summary, target);
+        let published = Published {
+            free_shapes: summary.free_shapes.as_deref(),
+            zones: zones.as_deref(),
+        };
+        let wanted = virtual_node::apply(observed.name, &labels(observed), published, false);
         apply_if_new(wanted, node, memory, &mut steps);
     } else if !shows_own_labels(observed.name, node) {
         steps.push(Step::Apply(virtual_node::apply(
             observed.name,
             &labels(observed),
-            None,
+            Published::default(),
             false,
         )));
     }
@@ -172,7 +172,7 @@ fn remove(observed: &Observed<'_>, target: Option<&TargetObject>, memory: &Memor
         NodeState::There(node) => node,
     };
     let mut steps = Vec::new();
-    let wanted = virtual_node::apply(observed.name, &labels(observed), None, true);
+    let wanted = virtual_node::apply(observed.name, &labels(observed), Published::default(), true);
     let cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
     if !cordoned {
         // First of all: no new pod.
@@ -250,6 +250,13 @@ fn labels(observed: &Observed<'_>) -> BTreeMap<String, String> {
     shown_labels(shared, &excluded.unwrap_or(ExcludedLabels::All))
 }
 
+/// The zones that may be told.
+fn zones(summary: &ClusterSummary, target: &TargetObject) -> Option<String> {
+    let zones = summary.metadata.annotations.as_ref()?.get(keys::ZONES)?;
+    let excluded = ExcludedLabels::parse(target.excluded_labels_regexp.as_deref());
+    shown_zones(zones, &excluded.unwrap_or(ExcludedLabels::All))
+}
+
 fn apply_if_new(wanted: Value, node: &Node, memory: &Memory, steps: &mut Vec<Step>) {
     let same = memory.uid == node.metadata.uid && memory.applied.as_ref() == Some(&wanted);
     if !same || !shows(&wanted, node) {
@@ -275,7 +282,7 @@ fn shows(wanted: &Value, node: &Node) -> bool {
 
 fn shows_own_labels(name: TargetName<'_>, node: &Node) -> bool {
     shows(
-        &virtual_node::apply(name, &BTreeMap::new(), None, false),
+        &virtual_node::apply(name, &BTreeMap::new(), Published::default(), false),
         node,
     )
 }

@@ -78,7 +78,12 @@ impl Proxy {
     fn set_pod(&mut self, pod: Arc<Pod>, policy: PolicyId) {
         // What can't be read of it is told by the scheduler's own report.
         self.info = PodInfo::parse(Arc::clone(&pod)).ok();
-        self.want = self.info.as_ref().map(Want::of).unwrap_or_default();
+        let want = self.info.as_ref().map(Want::of).unwrap_or_default();
+        if (&want, policy) != (&self.want, self.policy) {
+            // It asks for something else.
+            self.ranked_at = None;
+        }
+        self.want = want;
         (self.pod, self.policy) = (pod, policy);
     }
 }

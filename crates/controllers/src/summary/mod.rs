@@ -185,8 +185,11 @@ impl Controller {
             return false;
         };
         let labels = summary.metadata.labels.clone().unwrap_or_default();
+        let annotations = summary.metadata.annotations.as_ref();
+        let zones = annotations.and_then(|annotations| annotations.get(keys::ZONES));
         self.written.as_ref() == Some(facts)
             && summary.cluster_uid.as_ref() == Some(&self.cluster)
+            && zones.map_or("", |zones| &**zones) == facts.zones
             && summary.capacity.as_ref() == Some(&facts.capacity)
             && summary.allocatable.as_ref() == Some(&facts.allocatable)
             && summary.free_shapes.as_ref() == Some(&facts.free_shapes)
@@ -211,14 +214,19 @@ impl Controller {
 fn render(cluster: &ClusterUid, facts: &Facts) -> Value {
     let Facts {
         labels,
+        zones,
         capacity,
         allocatable,
         free_shapes,
     } = facts;
+    let mut metadata = json!({ "name": keys::CLUSTER_SUMMARY_NAME, "labels": labels });
+    if !zones.is_empty() {
+        metadata["annotations"] = json!({ keys::ZONES: zones });
+    }
     json!({
         "apiVersion": format!("{GROUP}/{VERSION}"),
         "kind": "ClusterSummary",
-        "metadata": { "name": keys::CLUSTER_SUMMARY_NAME, "labels": labels },
+        "metadata": metadata,
         "clusterUid": cluster,
         "capacity": capacity,
         "allocatable": allocatable,

@@ -2,7 +2,7 @@
 //!
 //! Virtual nodes are left out: what runs behind them is another cluster's to tell.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -20,6 +20,8 @@ use super::shapes::{self, Room};
 pub(crate) struct Facts {
     /// Labels that all nodes have with one value.
     pub(crate) labels: BTreeMap<String, String>,
+    /// Zones of the nodes, separated by commas; empty if none says its zone.
+    pub(crate) zones: String,
     /// Sum of the nodes' capacity.
     pub(crate) capacity: ResourceList,
     /// Sum of what they let pods use.
@@ -129,10 +131,20 @@ impl Tally {
             });
         Facts {
             labels: self.shared_labels(),
+            zones: self.zones(),
             capacity: amounts::list(&capacity),
             allocatable: amounts::list(&allocatable),
             free_shapes: shapes::of(&rooms.collect::<Vec<_>>()),
         }
+    }
+
+    fn zones(&self) -> String {
+        let zone = |node: &'_ NodeFacts| {
+            let mut labels = keys::ZONE_LABELS.iter();
+            labels.find_map(|key| node.labels.get(*key)).cloned()
+        };
+        let zones: BTreeSet<String> = self.nodes.values().filter_map(zone).collect();
+        zones.into_iter().collect::<Vec<_>>().join(",")
     }
 
     fn shared_labels(&self) -> BTreeMap<String, String> {

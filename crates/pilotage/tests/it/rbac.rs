@@ -66,3 +66,16 @@ fn a_bad_account_is_explained() {
     assert!(!ok);
     assert!(error.contains("NAMESPACE/NAME"), "{error}");
 }
+
+#[test]
+fn the_proxy_scheduler_reads_config_maps_of_its_own_namespace_only() {
+    let (ok, text, _) = rbac(&["--component=proxy-scheduler"]);
+    assert!(ok);
+    let roles: Vec<_> = text.split("---\n").collect();
+    let reading: Vec<_> = roles
+        .iter()
+        .filter(|role| role.contains("- configmaps\n"))
+        .collect();
+    assert_eq!(reading.len(), 1, "{text}");
+    assert!(reading[0].contains("kind: Role\n") && reading[0].contains("namespace: pilotage\n"));
+}

@@ -40,6 +40,7 @@ impl Scene {
                 .map(|n| Ranked {
                     node: (*n).to_owned(),
                     surely_fits: false,
+                    class: 0,
                 })
                 .collect(),
             choice: None,

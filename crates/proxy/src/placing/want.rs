@@ -19,7 +19,7 @@ use pilotage_sched::{
 use super::place::list;
 
 /// What a pod asks for.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Want {
     /// Its annotations say something of where it belongs.
     asks: bool,

@@ -135,3 +135,24 @@ fn the_provider_of_all_nodes_is_a_label() {
     tally.node(&of("c", None, "bare"));
     assert_eq!(provider(&tally), None);
 }
+
+#[test]
+fn zones_of_all_nodes_are_told() {
+    let mut tally = Tally::default();
+    for (name, label, zone) in [
+        ("one", "topology.kubernetes.io/zone", "eu-west-1b"),
+        ("two", "topology.kubernetes.io/zone", "eu-west-1a"),
+        ("three", "topology.kubernetes.io/zone", "eu-west-1b"),
+        (
+            "old",
+            "failure-domain.beta.kubernetes.io/zone",
+            "eu-west-1c",
+        ),
+        ("none", "zone", "x"),
+    ] {
+        tally.node(&node(name, &json!({ label: zone }), "4", &json!({})));
+    }
+    assert_eq!(tally.facts().zones, "eu-west-1a,eu-west-1b,eu-west-1c");
+    tally.no_node("two");
+    assert_eq!(tally.facts().zones, "eu-west-1b,eu-west-1c");
+}

@@ -117,6 +117,19 @@ fn the_first_reservation_gives_the_rest_of_the_wave_a_moment() {
 }
 
 #[test]
+fn a_better_target_is_waited_for_and_a_worse_one_is_not() {
+    for (waiting, class, open) in [("a", 0, false), ("c", 1, false), ("c", 2, true)] {
+        let mut scene = Scene::new()
+            .with(chaperon("b", "b").reserved(1))
+            .with(chaperon(waiting, waiting));
+        for ranked in &mut scene.ranking {
+            ranked.class = if ranked.node == waiting { class } else { 1 };
+        }
+        assert_eq!(scene.step().gate == Gate::Open, open, "{waiting} {class}");
+    }
+}
+
+#[test]
 fn a_refused_or_failed_question_is_an_answer_and_is_asked_again_later() {
     for (outcome, reason) in [
         (
