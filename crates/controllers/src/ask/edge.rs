@@ -257,7 +257,7 @@ impl Edge {
         let view = self.book.proxy(uid);
         let guest = view.filter(|view| !view.terminal);
         let guest = guest.and_then(|view| view.node_name.as_deref());
-        self.ranker.set_guest(uid, guest);
+        self.ranker.set_guest(uid, guest, &proxy.want);
         let placed = view.is_none_or(|view| view.node_name.is_some());
         if let (Some(order), false) = (&proxy.order, placed) {
             // Whatever was asked there earlier: it can't be chosen.

@@ -81,8 +81,8 @@ impl Ranker {
     }
 
     /// A pod is placed at a virtual node, or at none.
-    pub(super) fn set_guest(&mut self, uid: &str, node: Option<&str>) {
-        self.placing.set_guest(uid, node);
+    pub(super) fn set_guest(&mut self, uid: &str, node: Option<&str>, want: &Want) {
+        self.placing.set_guest(uid, node, want.application());
     }
 
     /// Something happened to a table; whether distances are others than before.

@@ -18,14 +18,11 @@ pub use place::Words;
 pub use tables::{Reading, Tables};
 pub use want::Want;
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::{borrow::Borrow, collections::HashMap, hash::Hash, sync::Arc};
 
 use k8s_openapi::api::core::v1::Node;
 use pilotage_placement::{
-    Candidate, Failure, InputError, Ranking, Reason, Settings, ZoneHints, select,
+    Candidate, Failure, InputError, Names, Peers, Ranking, Reason, Settings, ZoneHints, select,
 };
 use pilotage_sched::taints::Taint;
 
@@ -45,19 +42,39 @@ pub struct Asked<'a> {
     pub tables: &'a Tables,
 }
 
+/// A pod that has its place.
+#[derive(Debug)]
+struct Guest {
+    node: Arc<str>,
+    application: Option<Arc<str>>,
+}
+
+/// One less, and none is not counted.
+fn less<K: Hash + Eq + Borrow<str>>(counts: &mut HashMap<K, u64>, key: &str) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
+        }
+    }
+}
+
 /// All virtual nodes as candidates.
 #[derive(Debug, Default)]
 pub struct Placing {
-    /// None of them visible but during a selection.
     candidates: Vec<Candidate>,
+    names: Names,
     index: HashMap<String, usize>,
     nodes: HashMap<String, Arc<Node>>,
     words: HashMap<String, Words>,
     /// Each taint that any of them has.
     taints: Vec<(String, Taint)>,
-    /// Where pods are placed, by their UIDs, and how many that makes.
-    guests: HashMap<String, String>,
+    /// Who is placed where, by UID.
+    guests: HashMap<String, Guest>,
+    /// How many that makes, by node.
     counts: HashMap<String, u64>,
+    /// And how many of each application, by node.
+    peers: HashMap<Arc<str>, Peers>,
 }
 
 impl Placing {
@@ -97,7 +114,9 @@ impl Placing {
         let Some(node) = self.nodes.get(name) else {
             return;
         };
-        let candidate = place::candidate(node, self.words.get(name).unwrap_or(&place::NO_WORDS));
+        let mut candidate =
+            place::candidate(node, self.words.get(name).unwrap_or(&place::NO_WORDS));
+        self.names.share(&mut candidate);
         let index = self.index.get(name).copied();
         let old = index.and_then(|index| self.candidates.get_mut(index));
         let old_taints = old.as_ref().map(|old| &*old.taints).unwrap_or_default();
@@ -113,29 +132,35 @@ impl Placing {
         }
     }
 
-    /// A pod is placed at a virtual node, or at none.
-    pub fn set_guest(&mut self, uid: &str, node: Option<&str>) {
-        let old = self.guests.get(uid).map(|node| &**node);
-        if old == node {
+    /// A pod is placed at a virtual node, or at none. Its application is whoever it says that owns it.
+    pub fn set_guest(&mut self, uid: &str, node: Option<&str>, application: Option<&Arc<str>>) {
+        let known = self.guests.get(uid);
+        if known.map(|guest| (&*guest.node, guest.application.as_ref()))
+            == node.map(|node| (node, application))
+        {
             return;
         }
-        if let Some(old) = old
-            && let Some(count) = self.counts.get_mut(old)
-        {
-            *count -= 1;
-            if *count == 0 {
-                let old = old.to_owned();
-                self.counts.remove(&old);
+        if let Some(Guest { node, application }) = self.guests.remove(uid) {
+            less(&mut self.counts, &*node);
+            if let Some(application) = application
+                && let Some(peers) = self.peers.get_mut(&application)
+            {
+                less(peers, &*node);
+                if peers.is_empty() {
+                    self.peers.remove(&application);
+                }
             }
         }
-        match node {
-            Some(node) => {
-                *self.counts.entry(node.to_owned()).or_default() += 1;
-                self.guests.insert(uid.to_owned(), node.to_owned());
+        if let Some(node) = node {
+            let node: Arc<str> = node.into();
+            *self.counts.entry((*node).to_owned()).or_default() += 1;
+            if let Some(application) = application {
+                let peers = self.peers.entry(application.clone()).or_default();
+                *peers.entry(node.clone()).or_default() += 1;
             }
-            None => {
-                self.guests.remove(uid);
-            }
+            let application = application.cloned();
+            self.guests
+                .insert(uid.to_owned(), Guest { node, application });
         }
     }
 
@@ -156,19 +181,15 @@ impl Placing {
                 shown.push(index);
             }
         }
-        self.show(&shown, true);
-        let order = self.order_shown(asked, &shown);
-        self.show(&shown, false);
-        order
+        self.order_shown(asked, &shown)
     }
 
-    fn show(&mut self, which: &[usize], visible: bool) {
-        for &index in which {
-            self.candidates[index].visible = visible;
-        }
+    /// How many pods of one application are placed where.
+    fn peers_of(&self, application: &str) -> Arc<Peers> {
+        Arc::new(self.peers.get(application).cloned().unwrap_or_default())
     }
 
-    fn order_shown(&mut self, asked: &Asked<'_>, shown: &[usize]) -> Order {
+    fn order_shown(&self, asked: &Asked<'_>, shown: &[usize]) -> Order {
         let Asked {
             want,
             ranking,
@@ -184,16 +205,19 @@ impl Placing {
             provider: home.provider.as_ref(),
             table: tables.of(want.provider(home.provider.as_ref())),
             taints: &self.taints,
+            peers: want.application().map(|own| self.peers_of(own)),
         });
         let mut order = Order::default();
         let mut class = 0;
         // Why some weren't with the first ones.
-        let mut first: HashMap<usize, Reason> = HashMap::new();
-        let mut last: Vec<(usize, Reason)> = Vec::new();
+        let mut first: HashMap<Arc<str>, Reason> = HashMap::new();
+        let mut last: Vec<(&Candidate, Reason)> = Vec::new();
+        let mut round: Vec<&Candidate> =
+            shown.iter().map(|&index| &self.candidates[index]).collect();
         // Each round wishes for less than the one before: zones go first, then region and provider.
         let mut wishes = 2;
         loop {
-            let selection = select(&request, &self.candidates, &settings);
+            let selection = select(&request, &round, &settings);
             if let Some(Failure::Input(error)) = &selection.failure {
                 // What can't be read orders nothing.
                 match error {
@@ -207,21 +231,18 @@ impl Placing {
                 }
                 continue;
             }
-            order.append(&mut class, selection.ranking, |index| {
-                first.get(&index).cloned()
+            order.append(&mut class, selection.ranking, |name| {
+                first.get(name).cloned()
             });
-            let mut later = HashSet::new();
+            let mut later = Vec::new();
             for rejection in selection.rejected {
-                let (index, reason) = (rejection.index, rejection.reason);
-                if !self.candidates[index].visible {
-                    continue;
-                }
+                let (candidate, reason) = (round[rejection.index], rejection.reason);
                 match verdict(&reason, want.demands_region()) {
                     Verdict::Never => order.pass(rejection.name, reason),
-                    Verdict::Last => last.push((index, reason)),
+                    Verdict::Last => last.push((candidate, reason)),
                     Verdict::Later => {
-                        later.insert(index);
-                        first.entry(index).or_insert(reason);
+                        first.entry(rejection.name).or_insert(reason);
+                        later.push(candidate);
                     }
                 }
             }
@@ -238,12 +259,9 @@ impl Placing {
                 _ => break,
             }
             wishes -= 1;
-            for &index in shown {
-                self.candidates[index].visible = later.contains(&index);
-            }
+            round = later;
         }
-        for (index, reason) in last {
-            let candidate = &self.candidates[index];
+        for (candidate, reason) in last {
             let standing = Standing {
                 class,
                 used: candidate.used,

@@ -142,7 +142,7 @@ impl Order {
         &mut self,
         class: &mut u32,
         ranking: Vec<Ranked>,
-        mut first: impl FnMut(usize) -> Option<Reason>,
+        first: impl Fn(&str) -> Option<Reason>,
     ) {
         let best = ranking.first().cloned();
         let mut before: Option<Ranked> = None;
@@ -153,7 +153,7 @@ impl Order {
                 *class += 1;
             }
             let loss = best.as_ref().filter(|best| !equal(best));
-            let why = first(ranked.index)
+            let why = first(&ranked.name)
                 .map(Why::Step)
                 .or_else(|| loss.map(|best| Why::Loss(ranked.loss_to(best))));
             let standing = Standing {

@@ -155,8 +155,6 @@ pub(super) fn candidate(node: &Node, words: &Words) -> Candidate {
     Candidate {
         name: meta.name.as_deref().unwrap_or_default().into(),
         deleting: meta.deletion_timestamp.is_some(),
-        // Those that may be chosen are shown for one selection.
-        visible: false,
         readiness: readiness(node),
         provider: said
             .of(keys::CLOUD_PROVIDER)

@@ -378,15 +378,15 @@ fn rules_weigh_use_room_and_cost() {
     // Who doesn't say how full it is counts as empty.
     assert_eq!(world.text(&Want::default(), &free), "a=0 silent=0 b=1");
     let used = rules("[LeastUsed: {}]");
-    world.placing.set_guest("p1", Some("a"));
-    world.placing.set_guest("p2", Some("a"));
-    world.placing.set_guest("p2", Some("a"));
+    world.placing.set_guest("p1", Some("a"), None);
+    world.placing.set_guest("p2", Some("a"), None);
+    world.placing.set_guest("p2", Some("a"), None);
     let order = world.order_of(&Want::default(), &used, [("a", 1), ("b", 0), ("silent", 4)]);
     assert_eq!(show(&order), "b=0 a=1 silent=2");
     assert_eq!(order.standing("a").unwrap().used, 3);
-    world.placing.set_guest("p1", None);
-    world.placing.set_guest("p2", Some("b"));
-    world.placing.set_guest("p3", None);
+    world.placing.set_guest("p1", None, None);
+    world.placing.set_guest("p2", Some("b"), None);
+    world.placing.set_guest("p3", None, None);
     assert_eq!(world.text(&Want::default(), &used), "a=0 silent=0 b=1");
     let cost = rules("[Cost: {weight: 2, annotation: example.com/cost}, LeastUsed: {}]");
     for (name, cost) in [("a", "3"), ("b", "0.5"), ("silent", "2")] {
@@ -400,6 +400,34 @@ fn rules_weigh_use_room_and_cost() {
         );
     }
     assert_eq!(world.text(&Want::default(), &cost), "b=0 silent=1 a=2");
+}
+
+#[test]
+fn pods_of_one_application_are_spread() {
+    let owned = |owner: &str| {
+        let owner = json!({ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": true });
+        Want::of(&pod(&json!({ "metadata": { "ownerReferences": [owner] } })))
+    };
+    let (web, api) = (owned("web"), owned("api"));
+    let spread = serde_saphyr::from_str("[Spread: {over: Region}]").unwrap();
+    let spread = Ranking::new(None, Some(spread)).unwrap();
+    let mut world = World::three();
+    for (uid, node, want) in [
+        ("1", "dub", &web),
+        ("2", "dub", &web),
+        ("3", "fra", &web),
+        ("4", "iad", &api),
+    ] {
+        world.placing.set_guest(uid, Some(node), want.application());
+    }
+    assert_eq!(world.text(&web, &spread), "iad=0 fra=1 dub=2");
+    assert_eq!(world.text(&api, &spread), "dub=0 fra=0 iad=1");
+    // Nobody owns it: all pods count.
+    assert_eq!(world.text(&Want::default(), &spread), "fra=0 iad=0 dub=1");
+    world.placing.set_guest("3", Some("iad"), web.application());
+    world.placing.set_guest("1", None, None);
+    world.placing.set_guest("2", None, None);
+    assert_eq!(world.text(&web, &spread), "dub=0 fra=0 iad=1");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use k8s_openapi::api::core::v1::Pod;
 use pilotage_api::keys;
 use pilotage_placement::{
-    Providers, Region, RegionTable, Request, Selector, Toleration as Tolerated, ZoneHints,
+    Peers, Providers, Region, RegionTable, Request, Selector, Toleration as Tolerated, ZoneHints,
 };
 use pilotage_sched::{
     PodInfo,
@@ -32,6 +32,8 @@ pub struct Want {
     access_restrictions: Vec<String>,
     selector: Option<Selector>,
     tolerations: Vec<Toleration>,
+    /// What owns the pod.
+    application: Option<Arc<str>>,
 }
 
 /// What holds for a pod beside its own words.
@@ -43,6 +45,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) table: Option<Arc<RegionTable>>,
     /// Taints that targets have.
     pub(super) taints: &'a [(String, Taint)],
+    /// Where others of its application are placed.
+    pub(super) peers: Option<Arc<Peers>>,
 }
 
 impl Want {
@@ -73,7 +77,13 @@ impl Want {
                 .ok()
                 .filter(|_| !selected.is_empty()),
             tolerations: info.tolerations.clone(),
+            application: owner(pod),
         }
+    }
+
+    /// The application that the pod is one of: the UID of what controls it, a `ReplicaSet` for instance.
+    pub fn application(&self) -> Option<&Arc<str>> {
+        self.application.as_ref()
     }
 
     /// Its own annotations say something of where it belongs, so that the pipeline counts even if nobody configured it.
@@ -127,6 +137,7 @@ impl Want {
                 .or(around.region)
                 .cloned(),
             distances: around.table.clone(),
+            peers: around.peers.clone(),
             zones: ZoneHints::Near(self.zones.clone()),
             access_restrictions: self.access_restrictions.clone(),
             tolerations: tolerations
@@ -138,6 +149,12 @@ impl Want {
             ..Request::default()
         }
     }
+}
+
+fn owner(pod: &Pod) -> Option<Arc<str>> {
+    let mut owners = pod.metadata.owner_references.iter().flatten();
+    let owner = owners.find(|owner| owner.controller == Some(true))?;
+    Some(owner.uid.as_str().into())
 }
 
 fn said<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {

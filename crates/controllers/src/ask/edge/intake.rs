@@ -60,7 +60,7 @@ impl Edge {
             let _ = done.send(Err(GrantFailure::Failed { node, reason }));
         }
         self.places.forget(uid);
-        self.ranker.set_guest(uid, None);
+        self.ranker.set_guest(uid, None, &Want::default());
         self.parts.board.remove(uid);
         self.timers.set(&uid.to_owned(), None);
         self.dirty.remove(uid);
