@@ -141,11 +141,11 @@ impl Placing {
             return;
         }
         if let Some(Guest { node, application }) = self.guests.remove(uid) {
-            less(&mut self.counts, &*node);
+            less(&mut self.counts, &node);
             if let Some(application) = application
                 && let Some(peers) = self.peers.get_mut(&application)
             {
-                less(peers, &*node);
+                less(peers, &node);
                 if peers.is_empty() {
                     self.peers.remove(&application);
                 }
