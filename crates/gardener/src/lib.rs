@@ -12,6 +12,7 @@ pub mod kinds;
 mod message;
 mod report;
 mod request;
+pub mod scheduler;
 mod usage;
 
 pub use documents::{YamlError, documents};

@@ -8,7 +8,7 @@ use crate::region::Region;
 use crate::selector::Labels;
 
 /// A possible place. The default is usable, everywhere and unlimited.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// Its name. Ties go to the lowest.
     pub name: Arc<str>,
