@@ -11,4 +11,5 @@ mod status;
 pub mod summary;
 pub mod target;
 mod timers;
-mod turns;
+
+use pilotage_runtime::turns;

@@ -138,6 +138,19 @@ pub enum Command {
     #[command(verbatim_doc_comment)]
     Rbac(cmd::rbac::Args),
 
+    /// Gardener: places Shoots, instead of gardener-scheduler.
+    ///
+    /// It runs beside Gardener's API server and takes the configuration file of gardener-scheduler. Each Shoot
+    /// without a seed gets one by Gardener's rules, or is told why not in its last operation and by an
+    /// event. It holds the Lease of gardener-scheduler, so that the two never act at once. A change of a
+    /// Seed, a profile, a project or a table of distances wakes the Shoots that it could help.
+    ///
+    /// Example:
+    ///
+    ///   pilotage gardener-scheduler --config scheduler.yaml
+    #[command(verbatim_doc_comment)]
+    GardenerScheduler(cmd::gardener_scheduler::Args),
+
     /// Gardener: shows which seed a shoot gets, and why it doesn't get the others.
     ///
     /// It runs the pipeline of seed selection on files and needs no cluster. Files are YAML or JSON,

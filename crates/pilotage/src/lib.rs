@@ -22,6 +22,7 @@ pub async fn run(cli: Cli) -> Result<(), Error> {
         Command::All(args) => cmd::all::run(*args).await,
         Command::Crds(args) => cmd::crds::run(&args),
         Command::Rbac(args) => cmd::rbac::run(&args),
+        Command::GardenerScheduler(args) => cmd::gardener_scheduler::run(args).await,
         Command::SelectSeed(args) => cmd::select_seed::run(&args),
     }
 }

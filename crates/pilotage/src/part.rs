@@ -18,16 +18,27 @@ pub(crate) enum Part {
     ProxyScheduler,
     /// Reserves and binds candidates (target).
     CandidateScheduler,
+    /// Places Gardener's Shoots (a garden). Runs on its own.
+    GardenerScheduler,
 }
 
 impl Part {
-    /// All of them.
+    /// Those of a source or a target, which "all" runs.
     pub(crate) const ALL: [Self; 4] = [
         Self::Webhook,
         Self::Controllers,
         Self::ProxyScheduler,
         Self::CandidateScheduler,
     ];
+
+    /// One of those that "all" runs, by name.
+    pub(crate) fn of_all(name: &str) -> Result<Self, String> {
+        let part = <Self as ValueEnum>::from_str(name, false).ok();
+        part.filter(|part| Self::ALL.contains(part)).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name);
+            format!("expected one of {}", names.join(", "))
+        })
+    }
 
     /// Name of its command and its client.
     pub(crate) const fn name(self) -> &'static str {
@@ -36,6 +47,7 @@ impl Part {
             Self::Controllers => "controllers",
             Self::ProxyScheduler => "proxy-scheduler",
             Self::CandidateScheduler => "candidate-scheduler",
+            Self::GardenerScheduler => "gardener-scheduler",
         }
     }
 
@@ -51,6 +63,7 @@ impl Part {
             Self::Controllers => cmd::controllers::RULES,
             Self::ProxyScheduler => cmd::proxy_scheduler::RULES,
             Self::CandidateScheduler => cmd::candidate_scheduler::RULES,
+            Self::GardenerScheduler => cmd::gardener_scheduler::RULES,
         };
         tables.iter().copied().flatten().collect()
     }
@@ -59,7 +72,10 @@ impl Part {
     pub(crate) const fn given_roles(self) -> &'static [(&'static str, &'static [Rule])] {
         match self {
             Self::Controllers => cmd::controllers::GIVEN_ROLES,
-            Self::Webhook | Self::ProxyScheduler | Self::CandidateScheduler => &[],
+            Self::Webhook
+            | Self::ProxyScheduler
+            | Self::CandidateScheduler
+            | Self::GardenerScheduler => &[],
         }
     }
 }
@@ -76,7 +92,7 @@ mod tests {
 
     #[test]
     fn no_part_may_do_everything() {
-        for part in Part::ALL {
+        for part in Part::value_variants() {
             let rules = part.rules();
             assert!(!rules.is_empty(), "{part}");
             for rule in rules {

@@ -5,6 +5,7 @@
 
 use std::convert::Infallible;
 use std::error::Error as StdError;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -13,7 +14,7 @@ use futures::future::BoxFuture;
 use kube::{Client, Config};
 use pilotage_runtime::admin::AdminServer;
 use pilotage_runtime::args::{AdminArgs, ClientArgs, LeaseArgs, LogArgs};
-use pilotage_runtime::lease::{Elector, Leadership, unique_identity};
+use pilotage_runtime::lease::{Elector, Leadership, LeaseConfig, unique_identity};
 use pilotage_runtime::ready::Health;
 use pilotage_runtime::shutdown::{DRAIN_LIMIT, UnixSignals, drain};
 use pilotage_runtime::tasks::Tasks;
@@ -29,11 +30,11 @@ use crate::part::Part;
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ProcessArgs {
     #[command(flatten)]
-    client: ClientArgs,
+    pub(crate) client: ClientArgs,
     #[command(flatten)]
-    admin: AdminArgs,
+    pub(crate) admin: AdminArgs,
     #[command(flatten)]
-    log: LogArgs,
+    pub(crate) log: LogArgs,
 }
 
 /// A process that is being put together.
@@ -45,7 +46,8 @@ pub(crate) struct Process {
     registry: Registry,
     config: Config,
     signals: UnixSignals,
-    admin: AdminArgs,
+    /// Where the admin port is served.
+    admin: Vec<SocketAddr>,
     /// What outlives the parts.
     frame: Tasks,
 }
@@ -68,13 +70,20 @@ impl Process {
             registry: metrics::root(name),
             config,
             signals,
-            admin: args.admin.clone(),
+            admin: vec![args.admin.admin_addr],
         })
     }
 
     /// A client of its own for a component, which its User-Agent names.
     pub(crate) fn client(&self, component: &str) -> Result<Client, Error> {
         Ok(client::from_config(self.config.clone(), component)?)
+    }
+
+    /// Serves the admin port at another address, too.
+    pub(crate) fn also_at(&mut self, address: SocketAddr) {
+        if !self.admin.contains(&address) {
+            self.admin.push(address);
+        }
     }
 
     /// Where a part registers its metrics. They carry its name, since two parts of one process are schedulers.
@@ -127,9 +136,16 @@ impl Process {
         args: &LeaseArgs,
         lease: &str,
     ) -> Result<Leadership, Error> {
-        let Some(config) = args.to_config(lease, self.namespace())? else {
+        let config = args.to_config(lease, self.namespace())?;
+        self.elected(config)
+    }
+
+    /// Takes part in the election for this Lease; without one this process always leads.
+    pub(crate) fn elected(&mut self, config: Option<LeaseConfig>) -> Result<Leadership, Error> {
+        let Some(config) = config else {
             return Ok(Leadership::always());
         };
+        let lease = config.name().to_owned();
         let (elector, leadership) =
             Elector::new(self.client("leader-election")?, config, unique_identity());
         let token = self.frame.token().clone();
@@ -151,9 +167,14 @@ impl Process {
         } = self;
         let work = tasks.token().clone();
         let framing = frame.token().clone();
-        let server =
-            AdminServer::bind(admin.admin_addr, health.clone(), Arc::new(registry)).await?;
-        frame.essential("admin server", server.serve(framing.clone()));
+        let registry = Arc::new(registry);
+        for address in admin {
+            let server = AdminServer::bind(address, health.clone(), registry.clone()).await?;
+            frame.essential(
+                format!("admin server {address}"),
+                server.serve(framing.clone()),
+            );
+        }
         // A lost lease or a dead admin port ends the work, too.
         let frame = tokio::spawn({
             let work = work.clone();

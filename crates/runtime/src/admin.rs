@@ -87,6 +87,8 @@ impl AdminServer {
 pub fn router(health: Health, registry: Arc<Registry>) -> Router {
     Router::new()
         .route("/livez", get(livez))
+        // The older name, which many a probe still asks.
+        .route("/healthz", get(livez))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .with_state(Shared { health, registry })
@@ -167,7 +169,9 @@ mod tests {
     async fn livez_tells_which_check_fails() {
         let health = Health::new();
         let router = router(health.clone(), Arc::new(Registry::default()));
-        assert_eq!(fetch(&router, "/livez").await.0, 200);
+        for path in ["/livez", "/healthz"] {
+            assert_eq!(fetch(&router, path).await.0, 200);
+        }
         health.check("loop", || Err("stuck".to_owned()));
         let (status, text) = fetch(&router, "/livez").await;
         assert_eq!(

@@ -10,6 +10,7 @@
 //! | [`logs`], [`metrics`] | structured logs, the root of the metrics |
 //! | [`ready`], [`admin`] | what must happen before the process is ready; the port that says so |
 //! | [`shutdown`], [`tasks`] | the ordered end, and tasks that can't end unnoticed |
+//! | [`turns`] | one turn a key at a time, at most so many at once |
 //! | [`lease`] | leader election; leadership is asked for when writing |
 //! | [`tls`], [`serve`] | replaceable certificates and the TLS server that shows them |
 //! | [`backoff`] | delays as plain arithmetic |
@@ -33,3 +34,4 @@ pub mod serve;
 pub mod shutdown;
 pub mod tasks;
 pub mod tls;
+pub mod turns;

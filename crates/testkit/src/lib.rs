@@ -44,6 +44,7 @@ pub mod build;
 pub mod cli;
 mod dirs;
 pub mod fault;
+pub mod gardener;
 pub mod history;
 pub mod namespace;
 pub mod pilotage;

@@ -33,6 +33,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("webhook", &["api", "model", "runtime"]),
     ("gardener", &["api", "placement", "runtime", "sched"]),
     (
+        "gardener-scheduler",
+        &["clusters", "gardener", "placement", "runtime", "sched-driver"],
+    ),
+    (
         "pilotage",
         &[
             "api",
@@ -40,6 +44,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "clusters",
             "controllers",
             "gardener",
+            "gardener-scheduler",
             "model",
             "placement",
             "proxy",

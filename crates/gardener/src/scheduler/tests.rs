@@ -70,7 +70,7 @@ fn with(settings: Settings) -> World {
     let mut world = World::new("default-scheduler", settings);
     assert!(
         world
-            .profile(ProfileKind::CloudProfile, "", "local", profile())
+            .profile(ProfileKind::CloudProfile, "", "local", profile().as_ref())
             .is_empty()
     );
     assert!(world.project("dev", Some(&project())).is_empty());
@@ -264,12 +264,12 @@ fn what_is_missing_is_told_and_wakes_when_it_comes() {
         "Failed to schedule Shoot: CloudProfile.core.gardener.cloud \"local\" not found"
     );
     assert_eq!(
-        world.profile(ProfileKind::CloudProfile, "", "local", profile()),
+        world.profile(ProfileKind::CloudProfile, "", "local", profile().as_ref()),
         [key("a")]
     );
     assert!(
         world
-            .profile(ProfileKind::CloudProfile, "", "local", profile())
+            .profile(ProfileKind::CloudProfile, "", "local", profile().as_ref())
             .is_empty()
     );
     assert_eq!(
@@ -298,11 +298,11 @@ fn what_is_missing_is_told_and_wakes_when_it_comes() {
     let kind = ProfileKind::NamespacedCloudProfile;
     assert!(
         world
-            .profile(kind, "elsewhere", "own", own("elsewhere"))
+            .profile(kind, "elsewhere", "own", own("elsewhere").as_ref())
             .is_empty()
     );
     assert_eq!(
-        world.profile(kind, "garden-dev", "own", own("garden-dev")),
+        world.profile(kind, "garden-dev", "own", own("garden-dev").as_ref()),
         [key("c")]
     );
 
@@ -423,7 +423,7 @@ fn a_table_that_is_mended_wakes_those_whom_it_failed() {
         .unwrap()
     };
     assert_eq!(
-        world.region_config("regions", Some(config("{"))),
+        world.region_config("regions", Some(&config("{"))),
         [key("a")]
     );
     let told = report(world.decide(&key("a")));
@@ -431,9 +431,13 @@ fn a_table_that_is_mended_wakes_those_whom_it_failed() {
         told.operation.starts_with("Failed to schedule Shoot: failed to determine seed candidates. Wrong format in region ConfigMap garden/regions, Region \"eu\": "),
         "{told:?}"
     );
-    assert!(world.region_config("regions", Some(config("{"))).is_empty());
+    assert!(
+        world
+            .region_config("regions", Some(&config("{")))
+            .is_empty()
+    );
     assert_eq!(
-        world.region_config("regions", Some(config("eu: 3"))),
+        world.region_config("regions", Some(&config("eu: 3"))),
         [key("a")]
     );
     bind(world.decide(&key("a")));

@@ -44,8 +44,10 @@ struct Waiting {
     version: String,
     object: Arc<Value>,
     shoot: Result<Arc<Shoot>, FieldError>,
-    /// What the last attempt asked for, if nobody could give it.
-    unmet: Option<Arc<Request>>,
+    /// What the last attempt asked for, if it came to a selection.
+    asked: Option<Arc<Request>>,
+    /// It came to nothing.
+    failed: bool,
     /// Seeds where it is assumed to be. There is more than one only while the outcome of bindings isn't known.
     holds: Vec<Hold>,
 }
@@ -116,7 +118,7 @@ impl World {
                 });
                 left.extend(gone.into_iter().map(|hold| hold.seed));
                 new.holds = kept;
-                new.unmet = old.unmet;
+                (new.asked, new.failed) = (old.asked, old.failed);
                 if old.object.get("spec") != new.object.get("spec") {
                     woken.push(key.clone());
                 }
@@ -166,7 +168,8 @@ impl World {
             version: seen.version.clone(),
             object,
             shoot,
-            unmet: None,
+            asked: None,
+            failed: false,
             holds: Vec::new(),
         })
     }
@@ -218,14 +221,14 @@ impl World {
         kind: ProfileKind,
         namespace: &str,
         name: &str,
-        seen: Option<Profile>,
+        seen: Option<&Profile>,
     ) -> Vec<ShootKey> {
         let id = (kind, namespace.to_owned(), name.to_owned());
-        if self.profiles.get(&id) == seen.as_ref() {
+        if self.profiles.get(&id) == seen {
             return Vec::new();
         }
         match seen {
-            Some(profile) => self.profiles.insert(id.clone(), profile),
+            Some(profile) => self.profiles.insert(id.clone(), profile.clone()),
             None => self.profiles.remove(&id),
         };
         self.readable()
@@ -260,16 +263,16 @@ impl World {
     }
 
     /// Takes a region `ConfigMap` in as it was seen last, or that it is gone. Returns the Shoots whose profiles it names or named.
-    pub fn region_config(&mut self, name: &str, seen: Option<RegionConfig>) -> Vec<ShootKey> {
-        if self.configs.get(name) == seen.as_ref() {
+    pub fn region_config(&mut self, name: &str, seen: Option<&RegionConfig>) -> Vec<ShootKey> {
+        if self.configs.get(name) == seen {
             return Vec::new();
         }
-        let old = match seen.clone() {
-            Some(config) => self.configs.insert(name.to_owned(), config),
+        let old = match seen {
+            Some(config) => self.configs.insert(name.to_owned(), config.clone()),
             None => self.configs.remove(name),
         };
         let concerns = |profile: &str| {
-            let mut both = old.iter().chain(&seen);
+            let mut both = old.iter().chain(seen);
             both.any(|config| config.is_for(profile))
         };
         self.readable()
@@ -298,7 +301,9 @@ impl World {
         }
         // It doesn't stand in its own way.
         let own: Vec<_> = waiting.holds.iter().map(|hold| hold.seed.clone()).collect();
-        own.iter().for_each(|seed| self.places.sub(seed));
+        for seed in &own {
+            self.places.sub(seed);
+        }
         let verdict = self.judge(key);
         for seed in &own {
             self.places.add(seed);
@@ -307,24 +312,21 @@ impl World {
             return Decision::Nothing;
         };
         match verdict {
-            Verdict::Seed(seed) => {
-                let seed = match waiting
-                    .holds
-                    .iter()
+            Verdict::Seed { seed, request } => {
+                let mut holds = waiting.holds.iter();
+                let held = holds
                     .find(|hold| hold.seed == seed && hold.version == waiting.version)
-                {
-                    Some(hold) => hold.seed.clone(),
-                    None => {
-                        let seed = self.places.add(&seed);
-                        waiting.holds.push(Hold {
-                            seed: seed.clone(),
-                            version: waiting.version.clone(),
-                            landed: None,
-                        });
-                        seed
-                    }
-                };
-                waiting.unmet = None;
+                    .map(|hold| hold.seed.clone());
+                let seed = held.unwrap_or_else(|| {
+                    let seed = self.places.add(&seed);
+                    waiting.holds.push(Hold {
+                        seed: seed.clone(),
+                        version: waiting.version.clone(),
+                        landed: None,
+                    });
+                    seed
+                });
+                (waiting.asked, waiting.failed) = (Some(request), false);
                 Decision::Bind(Bind {
                     seed,
                     uid: waiting.uid.clone(),
@@ -337,7 +339,7 @@ impl World {
                 note,
                 request,
             } => {
-                waiting.unmet = request;
+                (waiting.asked, waiting.failed) = (request, true);
                 Decision::Report(waiting.report(&message, note))
             }
         }
@@ -384,7 +386,10 @@ impl World {
         };
         let selection = select(&request, self.places.candidates(), &self.settings);
         if let Some(winner) = selection.winner() {
-            return Verdict::Seed(winner.name.clone());
+            return Verdict::Seed {
+                seed: winner.name.clone(),
+                request: Arc::new(request),
+            };
         }
         let texts = Texts {
             request: &request,
@@ -419,6 +424,7 @@ impl World {
         let Some(waiting) = self.waiting.get_mut(key).filter(|one| one.uid == bind.uid) else {
             return (None, woken);
         };
+        waiting.failed = true;
         let is_it = |hold: &Hold| hold.seed == bind.seed && hold.version == bind.version;
         // Until the cache shows what has changed, a conflict may be with a binding of ours whose reply was lost.
         let stands = match how {
@@ -452,7 +458,11 @@ impl World {
 
 /// What a selection says.
 enum Verdict {
-    Seed(Arc<str>),
+    Seed {
+        seed: Arc<str>,
+        /// What was asked for.
+        request: Arc<Request>,
+    },
     Nobody {
         message: String,
         note: String,
@@ -487,7 +497,10 @@ fn unmet<'a>(
 ) -> impl Iterator<Item = ShootKey> + 'a {
     waiting
         .iter()
-        .filter(move |(_, waiting)| waiting.unmet.as_deref().is_some_and(&helped))
+        .filter(move |(_, waiting)| {
+            let asked = waiting.asked.as_deref();
+            waiting.failed && asked.is_some_and(&helped)
+        })
         .map(|(key, _)| key.clone())
 }
 

@@ -14,7 +14,7 @@ use crate::process::{Process, ProcessArgs};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only these parts.
-    #[arg(long, value_name = "PART", value_delimiter = ',', default_values_t = Part::ALL)]
+    #[arg(long, value_name = "PART", value_delimiter = ',', default_values_t = Part::ALL, value_parser = Part::of_all)]
     parts: Vec<Part>,
     #[command(flatten)]
     process: ProcessArgs,
@@ -53,6 +53,8 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
                 let own = &args.candidate_scheduler;
                 candidate_scheduler::start(&mut process, own, &lease)?;
             }
+            // It isn't one of them.
+            Part::GardenerScheduler => {}
         }
     }
     process.run().await

@@ -4,6 +4,7 @@ pub(crate) mod all;
 pub(crate) mod candidate_scheduler;
 pub(crate) mod controllers;
 pub(crate) mod crds;
+pub(crate) mod gardener_scheduler;
 pub(crate) mod proxy_scheduler;
 pub(crate) mod rbac;
 pub(crate) mod select_seed;

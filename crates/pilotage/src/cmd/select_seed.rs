@@ -305,22 +305,31 @@ fn all<T>(
 
 fn settings(args: &Args) -> Result<Settings, FileError> {
     if let Some(path) = &args.settings {
-        return serde_saphyr::from_str(&text(path)?).map_err(|error| FileError::Settings {
-            path: path.clone(),
-            error: error.without_snippet().to_string(),
-        });
+        return settings_file(path);
     }
     let Some(path) = &args.config else {
         return Ok(Settings::default());
     };
-    let config =
-        SchedulerConfiguration::parse(&text(path)?).map_err(|error| FileError::Config {
-            path: path.clone(),
-            error,
-        })?;
+    let config = scheduler_config(path)?;
     Ok(Settings {
         // It has been validated.
         ranking: Ranking::Strategy(config.strategy().unwrap_or_default()),
         ..Settings::default()
+    })
+}
+
+/// A file of settings.
+pub(super) fn settings_file(path: &Path) -> Result<Settings, FileError> {
+    serde_saphyr::from_str(&text(path)?).map_err(|error| FileError::Settings {
+        path: path.to_owned(),
+        error: error.without_snippet().to_string(),
+    })
+}
+
+/// A configuration file of Gardener's scheduler.
+pub(super) fn scheduler_config(path: &Path) -> Result<SchedulerConfiguration, FileError> {
+    SchedulerConfiguration::parse(&text(path)?).map_err(|error| FileError::Config {
+        path: path.to_owned(),
+        error,
     })
 }

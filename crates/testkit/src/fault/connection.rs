@@ -27,7 +27,7 @@ use tokio_util::task::TaskTracker;
 use super::call::{Call, Verb};
 use super::link::{Link, Mode};
 use super::rules::{Catch, Rules, Verdict};
-use super::{tls, watch};
+use super::{Answer, tls, watch};
 
 /// Bytes between a connection's line and its TLS.
 const BUFFER: usize = 64 * 1024;
@@ -41,6 +41,8 @@ pub(super) struct Wiring {
     pub(super) connectors: tls::Connectors,
     pub(super) server: SocketAddr,
     pub(super) rules: Arc<Rules>,
+    /// Somebody who answers some requests in place of the API server.
+    pub(super) answer: Option<Box<dyn Answer>>,
     pub(super) mode: cell::Receiver<Mode>,
     /// Everything ends with this…
     pub(super) stop: CancellationToken,
@@ -202,14 +204,17 @@ async fn forward(
     let request = request.map(streamed);
     match wiring.rules.judge(&call) {
         Verdict::Expired => Ok(watch::refused()),
-        Verdict::Hold(catch) => hold(request, catch, wiring, is_http2).await,
+        Verdict::Hold(catch) => hold(call, request, catch, wiring, is_http2).await,
         Verdict::LoseReply(told) => {
-            let status = upstream.send(request).await?.status();
+            let status = exchange(&call, request, &upstream, &wiring).await?.status();
             let _ = told.send(status.as_u16());
             stop.cancel();
             std::future::pending().await
         }
         Verdict::Forward => {
+            if wiring.answers(&call) {
+                return exchange(&call, request, &upstream, &wiring).await;
+            }
             let response = upstream.send(request).await?;
             Ok(
                 if call.verb == Verb::Watch && response.status().is_success() {
@@ -222,8 +227,33 @@ async fn forward(
     }
 }
 
+impl Wiring {
+    /// Whether a request isn't for the API server.
+    fn answers(&self, call: &Call) -> bool {
+        let answer = self.answer.as_ref();
+        answer.is_some_and(|answer| answer.takes(call))
+    }
+}
+
+/// Whatever the answer is, from whomever.
+async fn exchange(
+    call: &Call,
+    request: Request<Body>,
+    upstream: &Upstream,
+    wiring: &Wiring,
+) -> Result<Response<Body>, BoxError> {
+    let Some(answer) = wiring.answer.as_ref().filter(|_| wiring.answers(call)) else {
+        return Ok(upstream.send(request).await?.map(streamed));
+    };
+    let (parts, body) = request.into_parts();
+    let body = body.collect().await?.to_bytes();
+    let answer = answer.answer(call, Request::from_parts(parts, body));
+    Ok(answer.await.map(whole))
+}
+
 /// Keeps a request until it is released. It lands then, on a connection of its own, even if the client has given up.
 async fn hold(
+    call: Call,
     request: Request<Body>,
     catch: Catch,
     wiring: Arc<Wiring>,
@@ -248,7 +278,7 @@ async fn hold(
         };
         let response = async {
             let (upstream, _) = Upstream::connect(&wiring, is_http2, &scope).await?;
-            let response = upstream.send(request).await?;
+            let response = exchange(&call, request, &upstream, &wiring).await?;
             let (parts, body) = response.into_parts();
             let body = body.collect().await?.to_bytes();
             Ok::<_, BoxError>(Response::from_parts(parts, whole(body)))

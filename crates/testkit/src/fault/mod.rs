@@ -40,6 +40,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{Request, Response};
 use tokio::sync::{mpsc, oneshot, watch as cell};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -92,6 +95,28 @@ pub enum Error {
     Ended,
 }
 
+/// Answers some requests in place of the API server, such as those for a subresource that it doesn't have.
+pub trait Answer: Send + Sync {
+    /// Whether it answers these.
+    fn takes(&self, call: &Call) -> bool;
+
+    /// Its answer.
+    fn answer(&self, call: &Call, request: Request<Bytes>) -> BoxFuture<'static, Response<Bytes>>;
+}
+
+/// Answers nothing.
+struct Nobody;
+
+impl Answer for Nobody {
+    fn takes(&self, _: &Call) -> bool {
+        false
+    }
+
+    fn answer(&self, _: &Call, _: Request<Bytes>) -> BoxFuture<'static, Response<Bytes>> {
+        Box::pin(std::future::pending())
+    }
+}
+
 /// A running fault proxy. Dropping it closes everything.
 #[derive(Debug)]
 pub struct FaultProxy {
@@ -107,6 +132,14 @@ pub struct FaultProxy {
 impl FaultProxy {
     /// Starts one in front of a plane's API server; everything passes.
     pub async fn start(plane: &ControlPlane) -> Result<Self, Error> {
+        Self::start_with(plane, None::<Nobody>).await
+    }
+
+    /// The same, with somebody who answers some requests in its place.
+    pub async fn start_with(
+        plane: &ControlPlane,
+        answer: Option<impl Answer + 'static>,
+    ) -> Result<Self, Error> {
         let bad_server = || Error::Server(plane.url().to_owned());
         let server = plane
             .url()
@@ -126,6 +159,7 @@ impl FaultProxy {
             connectors: tls::Connectors::new(plane.authority())?,
             server,
             rules: Arc::clone(&rules),
+            answer: answer.map(|answer| Box::new(answer) as Box<dyn Answer>),
             mode: mode.clone(),
             stop: stop.clone(),
             tasks: tasks.clone(),

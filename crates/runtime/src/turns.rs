@@ -25,7 +25,7 @@ const AFTER_PANIC: Duration = Duration::from_secs(10);
 
 /// What a turn wants next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub enum Next {
     /// Nothing, until the key is woken.
     Rest,
     /// Another turn then, if it isn't woken before.
@@ -34,7 +34,7 @@ pub(crate) enum Next {
 
 /// Wakes keys; clones share it.
 #[derive(Debug)]
-pub(crate) struct Waker<K>(mpsc::UnboundedSender<K>);
+pub struct Waker<K>(mpsc::UnboundedSender<K>);
 
 impl<K> Clone for Waker<K> {
     fn clone(&self) -> Self {
@@ -44,14 +44,15 @@ impl<K> Clone for Waker<K> {
 
 impl<K> Waker<K> {
     /// Gives the key a turn soon. Never waits.
-    pub(crate) fn wake(&self, key: K) {
+    pub fn wake(&self, key: K) {
         // Nobody is left to take turns only when the process ends.
         let _ = self.0.send(key);
     }
 }
 
 /// The turns of all keys.
-pub(crate) struct Turns<K> {
+#[derive(Debug)]
+pub struct Turns<K> {
     woken: mpsc::UnboundedReceiver<K>,
     limit: usize,
     keys: HashMap<K, State>,
@@ -73,7 +74,7 @@ enum State {
 
 impl<K: Clone + Eq + Hash + Send + 'static> Turns<K> {
     /// At most `limit` turns at once.
-    pub(crate) fn new(limit: usize) -> (Self, Waker<K>) {
+    pub fn new(limit: usize) -> (Self, Waker<K>) {
         let (sender, woken) = mpsc::unbounded_channel();
         let turns = Self {
             woken,
@@ -88,7 +89,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Turns<K> {
     }
 
     /// Takes turns until `stop` is cancelled, then finishes those that have begun.
-    pub(crate) async fn run(
+    pub async fn run(
         mut self,
         turn: impl Fn(K) -> BoxFuture<'static, Next>,
         stop: CancellationToken,

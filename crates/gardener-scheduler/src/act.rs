@@ -1,0 +1,111 @@
+//! Sends the requests that decisions ask for. No rule is here.
+
+use jiff::Timestamp;
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use pilotage_gardener::scheduler::{Bind, NotBound, Report, ShootKey};
+use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, within};
+use pilotage_sched_driver::publish::{EventType, Occurrence, Regarding};
+use serde_json::json;
+
+use crate::objects::{ShootObject, api_version};
+use crate::scheduler::Parts;
+
+/// Writes a binding: the object that was read, with its Seed. Fails if the Shoot has changed since.
+pub(crate) async fn bind(
+    parts: &Parts,
+    key: &ShootKey,
+    bind: &Bind,
+) -> Result<ShootObject, CallError> {
+    let (api, body) = (shoots(parts, key), bind.body());
+    let params = PostParams::default();
+    parts.throttle().await;
+    let call = api.replace_subresource("binding", &key.name, &params, &body);
+    within(CALL_LIMIT, call).await
+}
+
+/// What a failed binding means.
+pub(crate) fn meaning(error: &CallError) -> NotBound {
+    match error.kind() {
+        Failure::Conflict | Failure::NotFound => NotBound::Conflict,
+        Failure::Server | Failure::Unknown => NotBound::Open,
+        _ => NotBound::Refused,
+    }
+}
+
+/// Tells a Shoot's author why it has no Seed: in its last operation, unless that says so already, and by an event.
+pub(crate) async fn report(parts: &Parts, key: &ShootKey, report: &Report) {
+    event(
+        parts,
+        key,
+        &report.uid,
+        EventType::Warning,
+        "SchedulingFailed",
+        report.note.clone(),
+    );
+    if report.told {
+        return;
+    }
+    let patch = json!({
+        // About a newer Shoot it might not be true any more, least of all if that has a Seed.
+        "metadata": {"uid": report.uid, "resourceVersion": report.version},
+        "status": {"lastOperation": {
+            "type": "Create",
+            "state": "Pending",
+            "description": report.operation,
+            "lastUpdateTime": format!("{:.0}", Timestamp::now()),
+        }},
+    });
+    parts.throttle().await;
+    let (api, params, patch) = (
+        shoots(parts, key),
+        PatchParams::default(),
+        Patch::Merge(patch),
+    );
+    match within(CALL_LIMIT, api.patch_status(&key.name, &params, &patch)).await {
+        // The next attempt is for this version.
+        Ok(shoot) => parts.watches.shoots.fold(shoot),
+        Err(error) => match error.kind() {
+            Failure::Conflict | Failure::NotFound => {
+                tracing::debug!(shoot = %key, %error, "the Shoot has changed");
+            }
+            _ => tracing::warn!(shoot = %key, %error, "failed to write the last operation"),
+        },
+    }
+}
+
+/// Tells that a Shoot has a Seed.
+pub(crate) fn succeeded(parts: &Parts, key: &ShootKey, bind: &Bind) {
+    let note = format!("Scheduled to seed {:?}", &*bind.seed);
+    let reason = "SchedulingSuccessful";
+    event(parts, key, &bind.uid, EventType::Normal, reason, note);
+}
+
+fn event(
+    parts: &Parts,
+    key: &ShootKey,
+    uid: &str,
+    type_: EventType,
+    reason: &'static str,
+    note: String,
+) {
+    let regarding = Regarding {
+        api_version: api_version(),
+        kind: "Shoot".to_owned(),
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+        uid: uid.to_owned(),
+    };
+    parts.events.record(Occurrence {
+        regarding,
+        type_,
+        reason,
+        action: "Reconcile",
+        note,
+        controller: parts.component.clone(),
+    });
+}
+
+fn shoots(parts: &Parts, key: &ShootKey) -> Api<ShootObject> {
+    Api::namespaced(parts.client.clone(), &key.namespace)
+}

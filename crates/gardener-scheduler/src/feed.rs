@@ -1,0 +1,187 @@
+//! Feeds the world from watches, and wakes the Shoots that a change could help. It judges nothing itself.
+
+use kube::{Client, Resource};
+use pilotage_clusters::{Event, Watch, WatchConfig, Watchable};
+use pilotage_gardener::kinds::{GARDEN, ProfileKind};
+use pilotage_gardener::scheduler::{ShootKey, World};
+use pilotage_runtime::turns::Waker;
+use pilotage_sched_driver::publish::Regarding;
+use tokio::sync::{mpsc, watch as cell};
+use tokio_util::sync::CancellationToken;
+
+use crate::objects::{
+    CloudProfileObject, NamespacedCloudProfileObject, ProjectObject, RegionConfigObject,
+    SeedObject, ShootObject,
+};
+use crate::scheduler::Parts;
+
+/// Label of region `ConfigMap`s.
+const REGION_CONFIGS: &str = "scheduling.gardener.cloud/purpose=region-config";
+
+/// All watches.
+pub(crate) struct Watches {
+    pub(crate) shoots: Watch<ShootObject>,
+    seeds: Watch<SeedObject>,
+    profiles: Watch<CloudProfileObject>,
+    namespaced: Watch<NamespacedCloudProfileObject>,
+    projects: Watch<ProjectObject>,
+    configs: Watch<RegionConfigObject>,
+}
+
+impl Watches {
+    pub(crate) fn new(client: &Client, stop: &CancellationToken) -> Self {
+        fn all<K: Watchable>(client: &Client, stop: &CancellationToken) -> Watch<K> {
+            Watch::of_client(client.clone(), WatchConfig::all(), stop)
+        }
+        let configs = WatchConfig::all().labels(REGION_CONFIGS);
+        Self {
+            shoots: all(client, stop),
+            seeds: all(client, stop),
+            profiles: all(client, stop),
+            namespaced: all(client, stop),
+            projects: all(client, stop),
+            configs: Watch::of_namespace(client.clone(), GARDEN, configs, stop),
+        }
+    }
+}
+
+/// Feeds the world until everything ends; `known` counts the kinds whose first list is taken in.
+pub(crate) async fn feed(parts: &Parts, waker: &Waker<ShootKey>, known: &cell::Sender<usize>) {
+    let watches = &parts.watches;
+    let feed = Feed {
+        parts,
+        waker,
+        known,
+    };
+    tokio::join!(
+        feed.follow(
+            "shoots",
+            watches.shoots.subscribe(),
+            |world, shoot, gone| {
+                let key = key(shoot);
+                world.shoot(&key, (!gone).then_some(&shoot.content))
+            }
+        ),
+        feed.follow("seeds", watches.seeds.subscribe(), |world, seed, gone| {
+            if let (Err(error), false) = (&seed.content, gone) {
+                let note = format!("The Seed can't be read, so it gets no Shoots: {error}");
+                parts.warn(regarding(seed), "UnreadableSeed", note);
+            }
+            world.seed(name(seed), (!gone).then_some(&seed.content))
+        }),
+        feed.follow(
+            "cloudprofiles",
+            watches.profiles.subscribe(),
+            |world, profile, gone| {
+                let content = (!gone).then_some(&profile.content);
+                world.profile(ProfileKind::CloudProfile, "", name(profile), content)
+            }
+        ),
+        feed.follow(
+            "namespacedcloudprofiles",
+            watches.namespaced.subscribe(),
+            |world, profile, gone| {
+                let key = key(profile);
+                let content = (!gone).then_some(&profile.content);
+                let kind = ProfileKind::NamespacedCloudProfile;
+                world.profile(kind, &key.namespace, &key.name, content)
+            }
+        ),
+        feed.follow(
+            "projects",
+            watches.projects.subscribe(),
+            |world, project, gone| {
+                world.project(name(project), (!gone).then_some(&project.content))
+            }
+        ),
+        feed.follow(
+            "configmaps",
+            watches.configs.subscribe(),
+            |world, config, gone| {
+                let content = match &config.content {
+                    Ok(content) if !gone => Some(content),
+                    _ => None,
+                };
+                let rows = content.iter().flat_map(|content| content.table.malformed());
+                let wrong: Vec<_> = rows
+                    .map(|(region, error)| format!("{region}: {error}"))
+                    .collect();
+                let unreadable = config.content.as_ref().err().filter(|_| !gone);
+                let wrong = match unreadable {
+                    Some(error) => error.to_string(),
+                    None => wrong.join("; "),
+                };
+                if !wrong.is_empty() {
+                    let note = format!(
+                        "Distances can't be read, which fails the Shoots that need them: {wrong}"
+                    );
+                    parts.warn(regarding(config), "MalformedRegionConfig", note);
+                }
+                world.region_config(name(config), content)
+            }
+        ),
+    );
+}
+
+struct Feed<'a> {
+    parts: &'a Parts,
+    waker: &'a Waker<ShootKey>,
+    known: &'a cell::Sender<usize>,
+}
+
+impl Feed<'_> {
+    async fn follow<K: Resource>(
+        &self,
+        kind: &'static str,
+        mut events: mpsc::UnboundedReceiver<Event<K>>,
+        take: impl Fn(&mut World, &K, bool) -> Vec<ShootKey>,
+    ) {
+        let mut listed = false;
+        while let Some(event) = events.recv().await {
+            let (object, gone) = match &event {
+                Event::Applied(object) => (object, false),
+                Event::Deleted(object) | Event::Gone(object) => (object, true),
+                Event::Synced => {
+                    if !std::mem::replace(&mut listed, true) {
+                        self.known.send_modify(|known| *known += 1);
+                    }
+                    continue;
+                }
+            };
+            let woken = {
+                let mut world = self.parts.world();
+                let woken = take(&mut world, object, gone);
+                self.parts.metrics.sizes(world.waiting(), world.seeds());
+                woken
+            };
+            self.parts.metrics.woke(kind, woken.len());
+            for key in woken {
+                self.waker.wake(key);
+            }
+        }
+    }
+}
+
+/// How many kinds [`feed`] follows.
+pub(crate) const KINDS: usize = 6;
+
+fn name<K: Resource>(object: &K) -> &str {
+    object.meta().name.as_deref().unwrap_or_default()
+}
+
+fn key<K: Resource>(object: &K) -> ShootKey {
+    let namespace = object.meta().namespace.as_deref();
+    ShootKey::new(namespace.unwrap_or_default(), name(object))
+}
+
+/// An object, for events about it.
+fn regarding<K: Resource<DynamicType = ()>>(object: &K) -> Regarding {
+    let meta = object.meta();
+    Regarding {
+        api_version: K::api_version(&()).into_owned(),
+        kind: K::kind(&()).into_owned(),
+        namespace: meta.namespace.clone().unwrap_or_default(),
+        name: meta.name.clone().unwrap_or_default(),
+        uid: meta.uid.clone().unwrap_or_default(),
+    }
+}

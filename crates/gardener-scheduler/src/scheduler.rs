@@ -1,0 +1,225 @@
+//! Runs the scheduler: one turn a Shoot at a time, at most so many at once, later again when one failed.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::FutureExt;
+use kube::Client;
+use pilotage_gardener::scheduler::{Bind, Decision, ShootKey, World};
+use pilotage_runtime::lease::Leadership;
+use pilotage_runtime::ready::{Gate, Health};
+use pilotage_runtime::turns::{Next, Turns, Waker};
+use pilotage_sched_driver::publish::{EventType, Occurrence, Recorder, Regarding};
+use prometheus_client::registry::Registry;
+use tokio::sync::watch as cell;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::act;
+use crate::feed::{self, KINDS, Watches};
+use crate::metrics::Metrics;
+use crate::options::Options;
+use crate::throttle::Throttle;
+
+/// Who says so in events, as in Gardener.
+const COMPONENT: &str = "shoot-scheduler";
+
+/// What the scheduler works with.
+pub struct Shoots {
+    /// Gardener's API server.
+    pub client: Client,
+    /// How Shoots are scheduled.
+    pub options: Options,
+    /// Whether this process may write.
+    pub leadership: Leadership,
+    /// Takes events.
+    pub events: Recorder,
+    /// Told when everything is known.
+    pub health: Health,
+}
+
+pub(crate) struct Parts {
+    pub(crate) client: Client,
+    pub(crate) watches: Watches,
+    pub(crate) events: Recorder,
+    pub(crate) metrics: Metrics,
+    pub(crate) component: Arc<str>,
+    options: Options,
+    leadership: Leadership,
+    world: Mutex<World>,
+    throttle: Mutex<Throttle>,
+    /// Failed attempts in a row.
+    failures: Mutex<HashMap<ShootKey, u32>>,
+    started: Instant,
+}
+
+/// Starts to watch, and gives back what runs until `shutdown`.
+pub fn start(
+    with: Shoots,
+    registry: &mut Registry,
+    shutdown: CancellationToken,
+) -> impl Future<Output = Result<(), Infallible>> + Send + use<> {
+    let Shoots {
+        client,
+        options,
+        leadership,
+        events,
+        health,
+    } = with;
+    let gate = health.gate("gardener's objects listed");
+    let parts = Arc::new(Parts {
+        watches: Watches::new(&client, &shutdown),
+        world: Mutex::new(World::new(&options.scheduler, options.settings.clone())),
+        throttle: Mutex::new(Throttle::new(options.qps, options.burst)),
+        metrics: Metrics::register(registry),
+        component: Arc::from(COMPONENT),
+        failures: Mutex::default(),
+        started: Instant::now(),
+        client,
+        options,
+        leadership,
+        events,
+    });
+    async move {
+        run(parts, gate, shutdown).await;
+        Ok(())
+    }
+}
+
+async fn run(parts: Arc<Parts>, gate: Gate, shutdown: CancellationToken) {
+    let (turns, waker) = Turns::new(parts.options.workers);
+    let known = cell::Sender::new(0);
+    let turn = {
+        let (parts, waker) = (parts.clone(), waker.clone());
+        move |key: ShootKey| {
+            let (parts, waker) = (parts.clone(), waker.clone());
+            async move { parts.turn(&key, &waker).await }.boxed()
+        }
+    };
+    let working = async {
+        let mut all = known.subscribe();
+        let begun = async {
+            // Before that, what is missing means nothing. The sender outlives this.
+            let _ = all.wait_for(|known| *known >= KINDS).await;
+            gate.release();
+            parts.leadership.acquired().await;
+        };
+        if shutdown.run_until_cancelled(begun).await.is_some() {
+            tracing::info!(
+                scheduler = parts.options.scheduler,
+                workers = parts.options.workers,
+                "places Shoots"
+            );
+            turns.run(turn, shutdown.clone()).await;
+        }
+    };
+    let feeding = shutdown.run_until_cancelled(feed::feed(&parts, &waker, &known));
+    tokio::join!(working, feeding);
+}
+
+impl Parts {
+    pub(crate) fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until a request may be sent.
+    pub(crate) async fn throttle(&self) {
+        let wait = {
+            let mut throttle = self.throttle.lock().unwrap_or_else(PoisonError::into_inner);
+            throttle.take(self.started.elapsed())
+        };
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// Tells an object's author what is wrong with it.
+    pub(crate) fn warn(&self, regarding: Regarding, reason: &'static str, note: String) {
+        tracing::warn!(
+            kind = regarding.kind,
+            name = regarding.name,
+            reason,
+            "{note}"
+        );
+        if self.leadership.is_leader() {
+            self.events.record(Occurrence {
+                regarding,
+                type_: EventType::Warning,
+                reason,
+                action: "Reconcile",
+                note,
+                controller: self.component.clone(),
+            });
+        }
+    }
+
+    /// One attempt.
+    async fn turn(&self, key: &ShootKey, waker: &Waker<ShootKey>) -> Next {
+        if !self.leadership.is_leader() {
+            // A lost lease ends the process.
+            return Next::Rest;
+        }
+        let began = Instant::now();
+        let decision = self.world().decide(key);
+        self.metrics.decided(began.elapsed());
+        match decision {
+            Decision::Nothing => {
+                self.failures().remove(key);
+                Next::Rest
+            }
+            Decision::Report(report) => {
+                tracing::info!(shoot = %key, why = report.operation, "no Seed");
+                self.metrics.attempted("unschedulable");
+                act::report(self, key, &report).await;
+                self.later(key)
+            }
+            Decision::Bind(bind) => self.bind(key, &bind, waker).await,
+        }
+    }
+
+    async fn bind(&self, key: &ShootKey, bind: &Bind, waker: &Waker<ShootKey>) -> Next {
+        let error = match act::bind(self, key, bind).await {
+            Ok(shoot) => {
+                tracing::info!(shoot = %key, seed = &*bind.seed, "bound");
+                self.metrics.attempted("bound");
+                self.world().bound(key, bind, &shoot.content.version);
+                self.watches.shoots.fold(shoot);
+                act::succeeded(self, key, bind);
+                self.failures().remove(key);
+                return Next::Rest;
+            }
+            Err(error) => error,
+        };
+        let how = act::meaning(&error);
+        tracing::info!(shoot = %key, seed = &*bind.seed, ?how, %error, "not bound");
+        let (report, woken) = self.world().not_bound(key, bind, how, &error.message());
+        for other in woken {
+            waker.wake(other);
+        }
+        match report {
+            Some(report) => {
+                self.metrics.attempted("error");
+                act::report(self, key, &report).await;
+            }
+            None => self.metrics.attempted("conflict"),
+        }
+        self.later(key)
+    }
+
+    /// The next attempt, unless something wakes the Shoot before.
+    fn later(&self, key: &ShootKey) -> Next {
+        let failures = {
+            let mut failures = self.failures();
+            let failures = failures.entry(key.clone()).or_default();
+            *failures = failures.saturating_add(1);
+            *failures
+        };
+        let delay = self.options.backoff.delay(failures, 0.0);
+        Next::At(Instant::now() + delay)
+    }
+
+    fn failures(&self) -> MutexGuard<'_, HashMap<ShootKey, u32>> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
