@@ -59,6 +59,11 @@ bench-multi: tools-clusters ## Measure times, requests, CPU and memory of pods, 
 bench-placement: ## Measure selections among 10 to 10,000 candidates, and the share of each step (ARGS='four' chooses)
 	@$(CARGO) bench --locked --quiet -p pilotage-placement --bench selection -- $(ARGS)
 
+.PHONY: bench-gardener
+bench-gardener: tools-clusters ## Measure what placing a Gardener Shoot costs, beside gardener-scheduler's figures (SHOOTS=1000)
+	@$(CARGO) build $(ALL) --release --bins
+	@$(RELEASE)/bench-gardener $(if $(SHOOTS),--shoots $(SHOOTS))
+
 # Alone of its kind: it needs few of the crates, and is run by the hundred thousand.
 SIM := $(CARGO) run --locked --quiet --release -p pilotage-sim --
 

@@ -16,7 +16,7 @@ use crate::objects::{
 use crate::scheduler::Parts;
 
 /// Label of region `ConfigMap`s.
-const REGION_CONFIGS: &str = "scheduling.gardener.cloud/purpose=region-config";
+pub(crate) const REGION_CONFIGS: &str = "scheduling.gardener.cloud/purpose=region-config";
 
 /// All watches.
 pub(crate) struct Watches {

@@ -12,6 +12,7 @@
 
 mod act;
 mod feed;
+pub mod live;
 mod metrics;
 pub mod objects;
 mod options;

@@ -156,6 +156,8 @@ pub enum Command {
     /// It runs the pipeline of seed selection on files and needs no cluster. Files are YAML or JSON,
     /// with one object or many, or lists as kubectl prints them. Without --shoots, seeds count as
     /// empty. It prints who wins, and for each other seed why it lost or at which step it fell out.
+    /// With --kubeconfig, seeds, profiles, projects, other shoots and distances are read from a garden
+    /// as it is now. Nothing is written there.
     ///
     /// Exit codes: 0 a seed was found, 1 something else failed, 2 the command line is wrong, 3 no seed
     /// can have the shoot, 4 a file can't be read or isn't what it should be.
@@ -164,6 +166,7 @@ pub enum Command {
     ///
     ///   pilotage select-seed --shoot s.yaml --seeds seeds.yaml --cloudprofile cp.yaml
     ///   pilotage select-seed --shoot s.yaml --seeds s1.yaml --seeds s2.yaml --cloudprofile c.yaml -o json
+    ///   pilotage select-seed --kubeconfig garden.kubeconfig --shoot-name garden-dev/web
     #[command(verbatim_doc_comment)]
     SelectSeed(cmd::select_seed::Args),
 }

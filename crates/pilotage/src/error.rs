@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::path::PathBuf;
 
+use pilotage_gardener_scheduler::live::ReadError;
 use pilotage_runtime::admin::AdminError;
 use pilotage_runtime::client::ClientError;
 use pilotage_runtime::lease::ConfigError;
@@ -71,6 +72,12 @@ pub enum Error {
     /// A file that was given can't be used.
     #[error(transparent)]
     File(#[from] FileError),
+    /// A garden can't be read.
+    #[error(transparent)]
+    Garden(#[from] ReadError),
+    /// There is no such Shoot in the garden.
+    #[error("the garden has no Shoot {0}")]
+    NoShoot(String),
     /// A Shoot gets no Seed; why, was printed.
     #[error("no seed for {0}")]
     NoSeed(String),

@@ -16,8 +16,10 @@ use crate::supervisor::{Exit, Signal, Spec};
 
 /// Environment variable that names the binary.
 pub const BINARY_VARIABLE: &str = "PILOTAGE_BIN";
-/// Stands in arguments for the number of the admin port.
+/// Stands in arguments and files for the number of the admin port.
 pub const ADMIN_PORT: &str = "{admin-port}";
+/// Stands in arguments for the directory of the files.
+pub const DIRECTORY: &str = "{directory}";
 /// How long it may take to be ready.
 const START_LIMIT: Duration = Duration::from_mins(1);
 
@@ -84,6 +86,7 @@ pub struct Builder {
     binary: Option<PathBuf>,
     args: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
+    files: Vec<(String, String)>,
     ready_path: Option<&'static str>,
 }
 
@@ -97,6 +100,12 @@ impl Builder {
     /// Adds arguments, in which [`ADMIN_PORT`] stands for the number of a free port.
     pub fn args(mut self, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Writes a file into [`DIRECTORY`] before it starts.
+    pub fn file(mut self, name: &str, text: &str) -> Self {
+        self.files.push((name.to_owned(), text.to_owned()));
         self
     }
 
@@ -121,8 +130,16 @@ impl Builder {
         let run = RunDir::create(&self.name).map_err(Error::Prepare)?;
         let admin = Port::reserve().map_err(Error::Prepare)?;
         let port = admin.number().to_string();
+        for (name, text) in &self.files {
+            let text = text.replace(ADMIN_PORT, &port);
+            std::fs::write(run.file(name), text).map_err(Error::Prepare)?;
+        }
+        let directory = run.path().display().to_string();
         let args = self.args.into_iter().map(|arg| match arg.to_str() {
-            Some(text) => OsString::from(text.replace(ADMIN_PORT, &port)),
+            Some(text) => {
+                let text = text.replace(ADMIN_PORT, &port);
+                OsString::from(text.replace(DIRECTORY, &directory))
+            }
             None => arg,
         });
         let mut spec = Spec::new(binary, run.file("pilotage.log"))
@@ -167,6 +184,7 @@ impl PilotageProcess {
             binary: None,
             args: Vec::new(),
             env: Vec::new(),
+            files: Vec::new(),
             ready_path: Some("/readyz"),
         }
     }

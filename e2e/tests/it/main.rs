@@ -9,6 +9,7 @@
 mod arrows;
 mod features;
 mod files;
+mod garden;
 mod kinds;
 mod makefile;
 mod purity;

@@ -6,6 +6,7 @@ use std::process::Command;
 use crate::workspace::root;
 
 const TARGETS: &[&str] = &[
+    "bench-gardener",
     "bench-multi",
     "bench-placement",
     "chaos",

@@ -320,17 +320,13 @@ impl Stage {
         event.note.unwrap()
     }
 
-    /// Waits until the scheduler knows so many Seeds.
-    pub(crate) async fn seeds_known(&self, running: &Running, count: u64) {
-        let known = async {
-            while running.metric("pilotage_shoots_seeds") < count {
-                // There is nothing to watch inside of it.
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        tokio::time::timeout(LIMIT, known)
-            .await
-            .expect("the Seeds are known in time");
+    /// Waits until the scheduler has seen all Seeds that were written before: it uses one more, which comes after them.
+    pub(crate) async fn seeds_seen(&self, name: &str) {
+        let class = json!({"metadata": {"labels": {"class": name}}});
+        let selects = json!({"spec": {"seedSelector": {"matchLabels": {"class": name}}}});
+        self.put([self.base.shoot(name, &selects)]).await;
+        self.put([self.base.seed(name, &class)]).await;
+        self.bound(name).await;
     }
 
     /// Writes of the scheduler, as lines with how often each came.

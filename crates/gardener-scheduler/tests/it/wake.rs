@@ -174,7 +174,6 @@ async fn whatever_could_help_wakes_and_nothing_else() {
         )
         .await;
     stage.told("by-spec", "(selector: 'a=d')").await;
-    assert_eq!(attempts(), before + 1, "the change of its spec alone");
     stage
         .patch(
             "Seed",
@@ -184,11 +183,9 @@ async fn whatever_could_help_wakes_and_nothing_else() {
         )
         .await;
     let bound = stage.bound("by-spec").await;
+    // By now all earlier changes of Seeds have been seen.
+    assert_eq!(attempts(), before + 1, "the change of its spec alone");
     assert_eq!(seed_of(&bound), Some("seed-2"));
-    assert!(
-        bound.data["status"]["lastOperation"].is_null()
-            || crate::stage::description(&bound).is_some()
-    );
     running.stop().await;
     stage.plane.stop().await;
 }

@@ -50,10 +50,8 @@ fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-fn profile() -> Option<Profile> {
-    Some(CloudProfile::read(
-        &json!({"kind": "CloudProfile", "metadata": {"name": "local"}}),
-    ))
+fn profile() -> Profile {
+    CloudProfile::read(&json!({"kind": "CloudProfile", "metadata": {"name": "local"}}))
 }
 
 fn project() -> Project {
@@ -70,7 +68,7 @@ fn with(settings: Settings) -> World {
     let mut world = World::new("default-scheduler", settings);
     assert!(
         world
-            .profile(ProfileKind::CloudProfile, "", "local", profile().as_ref())
+            .profile(ProfileKind::CloudProfile, "", "local", Some(&profile()))
             .is_empty()
     );
     assert!(world.project("dev", Some(&project())).is_empty());
@@ -264,12 +262,12 @@ fn what_is_missing_is_told_and_wakes_when_it_comes() {
         "Failed to schedule Shoot: CloudProfile.core.gardener.cloud \"local\" not found"
     );
     assert_eq!(
-        world.profile(ProfileKind::CloudProfile, "", "local", profile().as_ref()),
+        world.profile(ProfileKind::CloudProfile, "", "local", Some(&profile())),
         [key("a")]
     );
     assert!(
         world
-            .profile(ProfileKind::CloudProfile, "", "local", profile().as_ref())
+            .profile(ProfileKind::CloudProfile, "", "local", Some(&profile()))
             .is_empty()
     );
     assert_eq!(
@@ -293,16 +291,16 @@ fn what_is_missing_is_told_and_wakes_when_it_comes() {
     );
     let own = |namespace: &str| {
         let value = json!({"kind": "NamespacedCloudProfile", "metadata": {"name": "own", "namespace": namespace}});
-        Some(CloudProfile::read(&value))
+        CloudProfile::read(&value)
     };
     let kind = ProfileKind::NamespacedCloudProfile;
     assert!(
         world
-            .profile(kind, "elsewhere", "own", own("elsewhere").as_ref())
+            .profile(kind, "elsewhere", "own", Some(&own("elsewhere")))
             .is_empty()
     );
     assert_eq!(
-        world.profile(kind, "garden-dev", "own", own("garden-dev").as_ref()),
+        world.profile(kind, "garden-dev", "own", Some(&own("garden-dev"))),
         [key("c")]
     );
 

@@ -1,4 +1,5 @@
-//! `pilotage select-seed`: which Seed a Shoot gets, on files, and why the others lose. It reads, asks, and prints.
+//! `pilotage select-seed`: which Seed a Shoot gets, on files or in a garden as it is, and why the others lose. It reads, asks, and
+//! prints; nothing is written.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +10,10 @@ use pilotage_gardener::kinds::{CloudProfile, Project, RegionConfig, Shoot, choos
 use pilotage_gardener::{
     Report, RequestError, Texts, Usage, YamlError, documents, eligible, profile_of, request,
 };
+use pilotage_gardener_scheduler::live;
 use pilotage_placement::{Candidate, Ranking, Settings, select};
+use pilotage_runtime::args::ClientArgs;
+use pilotage_runtime::client;
 use serde_json::Value;
 
 use super::{print, yaml};
@@ -19,15 +23,27 @@ use crate::error::Error;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// File with the Shoot.
-    #[arg(long, value_name = "FILE")]
-    shoot: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "shoot_name")]
+    shoot: Option<PathBuf>,
+
+    /// Kubeconfig file of a garden: everything but the Shoot is read there, and with --shoot-name the Shoot, too.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "cloudprofile", "project", "shoots", "region_config"])]
+    kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig to use instead of its current one.
+    #[arg(long, value_name = "NAME", requires = "kubeconfig")]
+    context: Option<String>,
+
+    /// A Shoot of the garden, instead of one in a file.
+    #[arg(long, value_name = "NAMESPACE/NAME", requires = "kubeconfig", conflicts_with = "shoot", value_parser = namespaced)]
+    shoot_name: Option<(String, String)>,
 
     /// Files with the Seeds. May be repeated.
-    #[arg(long, value_name = "FILE", required = true)]
+    #[arg(long, value_name = "FILE", required_unless_present = "kubeconfig")]
     seeds: Vec<PathBuf>,
 
     /// Files with CloudProfiles or NamespacedCloudProfiles, the Shoot's among them. May be repeated.
-    #[arg(long, value_name = "FILE", required = true)]
+    #[arg(long, value_name = "FILE", required_unless_present = "kubeconfig")]
     #[allow(clippy::doc_markdown, reason = "this is a help text")]
     cloudprofile: Vec<PathBuf>,
 
@@ -134,6 +150,14 @@ pub enum FileError {
         /// What is wrong.
         error: String,
     },
+    /// An object of a garden isn't what it should be.
+    #[error("{object}: {error}")]
+    Live {
+        /// Which object.
+        object: String,
+        /// What is wrong.
+        error: Box<FieldError>,
+    },
     /// Files don't belong together.
     #[error(transparent)]
     Request(#[from] RequestError),
@@ -149,7 +173,16 @@ pub enum FileError {
     },
 }
 
-/// All that the files say.
+fn namespaced(text: &str) -> Result<(String, String), String> {
+    match text.split_once('/') {
+        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() => {
+            Ok((namespace.to_owned(), name.to_owned()))
+        }
+        _ => Err("write it as NAMESPACE/NAME".to_owned()),
+    }
+}
+
+/// All that is known.
 struct Input {
     shoot: Shoot,
     seeds: Vec<Candidate>,
@@ -160,8 +193,11 @@ struct Input {
     usage: Usage,
 }
 
-pub(crate) fn run(args: &Args) -> Result<(), Error> {
-    let input = read(args)?;
+pub(crate) async fn run(args: &Args) -> Result<(), Error> {
+    let input = match &args.kubeconfig {
+        None => read(args)?,
+        Some(kubeconfig) => ask(args, kubeconfig).await?,
+    };
     let shoot = &input.shoot;
     let name = format!("{}/{}", shoot.namespace, shoot.name);
     if let Err(why) = eligible(shoot, shoot.scheduler.as_deref()) {
@@ -203,21 +239,67 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     }
 }
 
-fn read(args: &Args) -> Result<Input, FileError> {
-    let mut shoots = objects(&args.shoot, &["Shoot"], Shoot::read)?;
-    let count = shoots.len();
-    let (Some(shoot), 1) = (shoots.pop(), count) else {
-        return Err(FileError::Count {
-            path: args.shoot.clone(),
-            kind: "Shoot",
-            found: count,
-        });
+/// Reads a garden as it is now.
+async fn ask(args: &Args, kubeconfig: &Path) -> Result<Input, Error> {
+    let client = ClientArgs {
+        kubeconfig: Some(kubeconfig.to_owned()),
+        context: args.context.clone(),
     };
+    let client = client::connect(&client, "select-seed").await?;
+    let shoot = match &args.shoot_name {
+        Some((namespace, name)) => {
+            let Some(value) = live::shoot(&client, namespace, name).await? else {
+                return Err(Error::NoShoot(format!("{namespace}/{name}")));
+            };
+            Shoot::read(&value).map_err(|error| FileError::Live {
+                object: format!("Shoot {namespace}/{name}"),
+                error: Box::new(error),
+            })?
+        }
+        None => one_shoot(args.shoot.as_deref().unwrap_or(Path::new("")))?,
+    };
+    let live::Snapshot {
+        seeds,
+        profiles,
+        projects,
+        configs,
+        unread,
+    } = live::snapshot(&client, &shoot).await?;
+    for what in unread {
+        eprintln!("note: passed over, since it can't be read: {what}");
+    }
+    Ok(Input {
+        shoot,
+        seeds,
+        profiles,
+        projects,
+        configs,
+        settings: settings(args)?,
+    })
+}
+
+/// The one Shoot in a file.
+fn one_shoot(path: &Path) -> Result<Shoot, FileError> {
+    let mut shoots = objects(path, &["Shoot"], Shoot::read)?;
+    match (shoots.pop(), shoots.len()) {
+        (Some(shoot), 0) => Ok(shoot),
+        (last, others) => Err(FileError::Count {
+            path: path.to_owned(),
+            kind: "Shoot",
+            found: others + usize::from(last.is_some()),
+        }),
+    }
+}
+
+fn read(args: &Args) -> Result<Input, FileError> {
+    // The command line has one or the other.
+    let path = args.shoot.as_deref().unwrap_or(Path::new(""));
+    let shoot = one_shoot(path)?;
     let mut projects = all(&args.project, &["Project"], Project::read)?;
     if args.project.is_empty() {
         if let Some(domain) = &shoot.domain {
             return Err(FileError::NeedsProject {
-                path: args.shoot.clone(),
+                path: path.to_owned(),
                 shoot: format!("Shoot {}", shoot.name),
                 domain: domain.clone(),
             });

@@ -79,3 +79,32 @@ fn the_proxy_scheduler_reads_config_maps_of_its_own_namespace_only() {
     assert_eq!(reading.len(), 1, "{text}");
     assert!(reading[0].contains("kind: Role\n") && reading[0].contains("namespace: pilotage\n"));
 }
+
+#[test]
+fn the_scheduler_of_a_garden_is_a_part_of_its_own() {
+    let (_, all, _) = rbac(&["--service-account=a/b"]);
+    assert!(!all.contains("gardener"), "{all}");
+    let (ok, text, _) = rbac(&[
+        "--component=gardener-scheduler",
+        "--service-account=garden/scheduler",
+    ]);
+    assert!(ok);
+    let want = [
+        "ServiceAccount",
+        "Role",
+        "RoleBinding",
+        "ClusterRole",
+        "ClusterRoleBinding",
+    ];
+    assert_eq!(kinds(&text), want);
+    assert!(text.contains("- shoots/binding\n"), "{text}");
+    // Its Lease and the tables of distances are in one namespace.
+    assert!(!text.contains("namespace: pilotage"), "{text}");
+    let output = Command::new(env!("CARGO_BIN_EXE_pilotage"))
+        .args(["all", "--parts=gardener-scheduler"])
+        .output()
+        .unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("expected one of webhook, "), "{error}");
+}
