@@ -28,6 +28,8 @@ const PAGE_SIZE: u32 = 500;
 pub struct Snapshot {
     /// Its Seeds, with the Shoots that they have. The one in question doesn't count.
     pub seeds: Vec<Candidate>,
+    /// How many Shoots they have.
+    pub usage: Usage,
     /// The Shoot's profile, if it is there.
     pub profiles: Vec<CloudProfile>,
     /// All projects.
@@ -80,9 +82,11 @@ pub async fn snapshot(client: &Client, shoot: &Shoot) -> Result<Snapshot, ReadEr
         let same = meta.namespace.as_deref() == Some(&shoot.namespace)
             && meta.name.as_deref() == Some(&shoot.name);
         if !same {
-            usage.count(
-                other.content.seed.as_deref(),
-                other.content.status_seed.as_deref(),
+            let (spec, status) = (&other.content.seed, &other.content.status_seed);
+            usage.count_in(
+                meta.namespace.as_deref().unwrap_or_default(),
+                spec.as_deref(),
+                status.as_deref(),
             );
         }
     }
@@ -108,6 +112,7 @@ pub async fn snapshot(client: &Client, shoot: &Shoot) -> Result<Snapshot, ReadEr
     Ok(Snapshot {
         profiles: profile(client, shoot, &mut unread).await?,
         seeds,
+        usage,
         projects: projects.into_iter().map(|one| one.content).collect(),
         configs,
         unread,

@@ -31,17 +31,22 @@ impl Usage {
         let mut usage = Self::default();
         for shoot in shoots {
             let (spec, status) = (shoot.seed.as_deref(), shoot.status_seed.as_deref());
-            usage.count(spec, status);
-            if spec.is_none() && status.is_none() {
-                continue;
-            }
-            let peers = usage.by_namespace.entry(shoot.namespace.clone());
-            let peers = Arc::make_mut(peers.or_default());
-            for seed in seeds(spec, status) {
-                *peers.entry(seed.into()).or_default() += 1;
-            }
+            usage.count_in(&shoot.namespace, spec, status);
         }
         usage
+    }
+
+    /// Counts one Shoot of a namespace by the Seed in its spec and the one in its status.
+    pub fn count_in(&mut self, namespace: &str, spec: Option<&str>, status: Option<&str>) {
+        self.count(spec, status);
+        if spec.is_none() && status.is_none() {
+            return;
+        }
+        let peers = self.by_namespace.entry(namespace.to_owned());
+        let peers = Arc::make_mut(peers.or_default());
+        for seed in seeds(spec, status) {
+            *peers.entry(seed.into()).or_default() += 1;
+        }
     }
 
     /// Counts one Shoot by the Seed in its spec and the one in its status.

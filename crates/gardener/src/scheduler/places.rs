@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use pilotage_placement::Candidate;
+use pilotage_placement::{Candidate, Names, Peers};
 
 use crate::usage::SHOOTS;
 
@@ -16,6 +16,9 @@ pub(super) struct Places {
     index: HashMap<Arc<str>, usize>,
     /// How many Shoots each has, those included that aren't candidates.
     counts: HashMap<Arc<str>, u64>,
+    /// The same by namespace, which is a project's own.
+    peers: HashMap<String, Arc<Peers>>,
+    names: Names,
 }
 
 impl Places {
@@ -30,6 +33,7 @@ impl Places {
     /// Takes a Seed in; returns what it was.
     pub(super) fn set(&mut self, mut candidate: Candidate) -> Option<Candidate> {
         let name = candidate.name.clone();
+        self.names.share(&mut candidate);
         fill(&mut candidate, self.count(&name));
         if let Some(at) = self.index.get(&name) {
             return Some(std::mem::replace(&mut self.candidates[*at], candidate));
@@ -54,19 +58,40 @@ impl Places {
         self.counts.get(name).copied().unwrap_or(0)
     }
 
-    /// One Shoot more; returns the name that all share.
-    pub(super) fn add(&mut self, name: &str) -> Arc<str> {
+    /// How many Shoots of a namespace each Seed has.
+    pub(super) fn peers(&self, namespace: &str) -> Arc<Peers> {
+        self.peers.get(namespace).cloned().unwrap_or_default()
+    }
+
+    /// One Shoot of a namespace more; returns the name that all share.
+    pub(super) fn add(&mut self, namespace: &str, name: &str) -> Arc<str> {
         let shared = match self.counts.get_key_value(name) {
             Some((shared, _)) => shared.clone(),
             None => Arc::from(name),
         };
         *self.counts.entry(shared.clone()).or_default() += 1;
+        if !self.peers.contains_key(namespace) {
+            self.peers.insert(namespace.to_owned(), Arc::default());
+        }
+        if let Some(peers) = self.peers.get_mut(namespace) {
+            *Arc::make_mut(peers).entry(shared.clone()).or_default() += 1;
+        }
         self.refill(name);
         shared
     }
 
-    /// One Shoot less.
-    pub(super) fn sub(&mut self, name: &str) {
+    /// One Shoot of a namespace less.
+    pub(super) fn sub(&mut self, namespace: &str, name: &str) {
+        if let Some(peers) = self.peers.get_mut(namespace) {
+            let own = Arc::make_mut(peers);
+            if let Some(count) = own.get_mut(name) {
+                *count = count.saturating_sub(1);
+            }
+            own.retain(|_, count| *count > 0);
+            if own.is_empty() {
+                self.peers.remove(namespace);
+            }
+        }
         if let Some(count) = self.counts.get_mut(name) {
             *count = count.saturating_sub(1);
             if *count == 0 {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use pilotage_placement::{Candidate, Request, Settings, select};
+use pilotage_placement::{Candidate, Ranking, Request, Settings, select};
 use serde_json::Value;
 
 use super::ShootKey;
@@ -25,6 +25,8 @@ pub struct World {
     /// Name that Shoots ask for.
     scheduler: String,
     settings: Settings,
+    /// A rule counts the Shoots of a project.
+    spreads: bool,
     places: Places,
     /// Seeds of each Shoot that has any: in its spec, and in its status if that is another one.
     counted: HashMap<ShootKey, [Option<Arc<str>>; 2]>,
@@ -67,6 +69,10 @@ impl World {
     pub fn new(scheduler: &str, settings: Settings) -> Self {
         Self {
             scheduler: scheduler.to_owned(),
+            spreads: match &settings.ranking {
+                Ranking::Weighted(rules) => rules.iter().any(|rule| rule.name() == "Spread"),
+                Ranking::Strategy(_) => false,
+            },
             settings,
             places: Places::default(),
             counted: HashMap::new(),
@@ -130,7 +136,7 @@ impl World {
                 woken.push(key.clone());
             }
         }
-        self.leave(left, &mut woken);
+        self.leave(&key.namespace, left, &mut woken);
         woken
     }
 
@@ -142,7 +148,8 @@ impl World {
             let status = seen.status_seed.as_deref();
             let status = status.filter(|status| Some(*status) != spec);
             if spec.is_some() || status.is_some() {
-                let seeds = [spec, status].map(|seed| seed.map(|seed| self.places.add(seed)));
+                let seeds = [spec, status]
+                    .map(|seed| seed.map(|seed| self.places.add(&key.namespace, seed)));
                 self.counted.insert(key.clone(), seeds);
             }
         }
@@ -175,10 +182,10 @@ impl World {
     }
 
     /// A Shoot less at each of these Seeds, and a hope for others where that made room.
-    fn leave(&mut self, seeds: Vec<Arc<str>>, woken: &mut Vec<ShootKey>) {
+    fn leave(&mut self, namespace: &str, seeds: Vec<Arc<str>>, woken: &mut Vec<ShootKey>) {
         for seed in seeds {
             let was_full = self.places.is_full(&seed);
-            self.places.sub(&seed);
+            self.places.sub(namespace, &seed);
             if was_full
                 && !self.places.is_full(&seed)
                 && let Some(candidate) = self.places.get(&seed)
@@ -302,11 +309,11 @@ impl World {
         // It doesn't stand in its own way.
         let own: Vec<_> = waiting.holds.iter().map(|hold| hold.seed.clone()).collect();
         for seed in &own {
-            self.places.sub(seed);
+            self.places.sub(&key.namespace, seed);
         }
         let verdict = self.judge(key);
         for seed in &own {
-            self.places.add(seed);
+            self.places.add(&key.namespace, seed);
         }
         let Some(waiting) = self.waiting.get_mut(key) else {
             return Decision::Nothing;
@@ -318,7 +325,7 @@ impl World {
                     .find(|hold| hold.seed == seed && hold.version == waiting.version)
                     .map(|hold| hold.seed.clone());
                 let seed = held.unwrap_or_else(|| {
-                    let seed = self.places.add(&seed);
+                    let seed = self.places.add(&key.namespace, &seed);
                     waiting.holds.push(Hold {
                         seed: seed.clone(),
                         version: waiting.version.clone(),
@@ -381,10 +388,15 @@ impl World {
         let table = table.map(|config| config.table.clone());
         let projects = self.projects.get(&key.namespace);
         let projects = projects.into_iter().flat_map(BTreeMap::values);
-        let Ok(request) = request(shoot, profile, projects, table) else {
+        let Ok(mut request) = request(shoot, profile, projects, table) else {
             return failed(format!("projects.{GROUP} \"<unknown>\" not found"));
         };
+        if self.spreads {
+            request.peers = Some(self.places.peers(&key.namespace));
+        }
         let selection = select(&request, self.places.candidates(), &self.settings);
+        // Whom a change could help doesn't depend on them.
+        request.peers = None;
         if let Some(winner) = selection.winner() {
             return Verdict::Seed {
                 seed: winner.name.clone(),
@@ -434,7 +446,7 @@ impl World {
         };
         if !stands && let Some(at) = waiting.holds.iter().position(is_it) {
             let hold = waiting.holds.swap_remove(at);
-            self.leave(vec![hold.seed], &mut woken);
+            self.leave(&key.namespace, vec![hold.seed], &mut woken);
         }
         woken.retain(|other| other != key);
         let Some(waiting) = self.waiting.get(key).filter(|_| how != NotBound::Conflict) else {

@@ -260,6 +260,7 @@ async fn ask(args: &Args, kubeconfig: &Path) -> Result<Input, Error> {
     };
     let live::Snapshot {
         seeds,
+        usage,
         profiles,
         projects,
         configs,
@@ -271,6 +272,7 @@ async fn ask(args: &Args, kubeconfig: &Path) -> Result<Input, Error> {
     Ok(Input {
         shoot,
         seeds,
+        usage,
         profiles,
         projects,
         configs,
