@@ -43,4 +43,6 @@ impl fmt::Display for ShootKey {
 }
 
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod tests;

@@ -4,11 +4,11 @@ use super::*;
 use crate::kinds::{CloudProfile, ProfileKind, Project, RegionConfig, seed};
 use pilotage_placement::{Ranking, Settings, Strategy};
 
-fn key(name: &str) -> ShootKey {
+pub(super) fn key(name: &str) -> ShootKey {
     ShootKey::new("garden-dev", name)
 }
 
-fn shoot(name: &str, version: u64, patch: &Value) -> SeenShoot {
+pub(super) fn shoot(name: &str, version: u64, patch: &Value) -> SeenShoot {
     let mut shoot = json!({
         "apiVersion": "core.gardener.cloud/v1beta1",
         "kind": "Shoot",
@@ -25,7 +25,7 @@ fn shoot(name: &str, version: u64, patch: &Value) -> SeenShoot {
     SeenShoot::read(shoot).unwrap()
 }
 
-fn place(name: &str, allocatable: u64, patch: &Value) -> Place {
+pub(super) fn place(name: &str, allocatable: u64, patch: &Value) -> Place {
     let mut value = json!({
         "metadata": {"name": name},
         "spec": {"provider": {"type": "aws", "region": "eu"}},
@@ -60,7 +60,7 @@ fn project() -> Project {
 }
 
 /// A world with a profile and a project.
-fn world() -> World {
+pub(super) fn world() -> World {
     with(Settings::default())
 }
 
