@@ -37,7 +37,7 @@ pub fn project() -> Value {
     })
 }
 
-/// A Seed with room for `room` Shoots.
+/// A Seed with room for `room` Shoots. Every eleventh is protected, so that each region has others.
 pub fn seed(number: usize, room: usize) -> Value {
     let region = REGIONS[number % REGIONS.len()];
     let condition = |kind: &str| {
@@ -70,7 +70,7 @@ pub fn seed(number: usize, room: usize) -> Value {
             },
             "provider": {"type": "aws", "region": region, "zones": [format!("{region}a"), format!("{region}b"), format!("{region}c")]},
             "settings": {"scheduling": {"visible": true}, "excessCapacityReservation": {"enabled": true}, "verticalPodAutoscaler": {"enabled": true}},
-            "taints": if number % 10 == 9 { json!([{"key": "seed.gardener.cloud/protected"}]) } else { json!([]) },
+            "taints": if number % 11 == 10 { json!([{"key": "seed.gardener.cloud/protected"}]) } else { json!([]) },
         },
         "status": {
             "gardener": {"id": "x", "name": "gardenlet", "version": "v1.140.0"}, "kubernetesVersion": "1.36.3", "observedGeneration": 1,

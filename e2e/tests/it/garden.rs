@@ -9,7 +9,7 @@ use kube::Api;
 use pilotage_e2e::garden::{Place, objects};
 use pilotage_testkit::supervisor::Exit;
 use pilotage_testkit::{ControlPlane, audit, pilotage};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_mins(1);
 
@@ -33,10 +33,9 @@ fn select_seed(directory: &Path, args: &[&str]) -> (Option<i32>, String, String)
 async fn a_configuration_file_is_all_that_it_takes() {
     let plane = ControlPlane::builder("garden").audit(audit::Policy::All);
     let place = Place::start(plane).await.unwrap();
-    place
-        .create((0..10).map(|number| objects::seed(number, 2)))
-        .await
-        .unwrap();
+    let mut seeds: Vec<_> = (0..10).map(|number| objects::seed(number, 2)).collect();
+    seeds[9]["spec"]["taints"] = json!([{"key": "seed.gardener.cloud/protected"}]);
+    place.create(seeds).await.unwrap();
     let scheduler = place
         .scheduler("logFormat: text\nleaderElection: {leaseDuration: 4s, renewDeadline: 2s, retryPeriod: 500ms}\nclientConnection: {acceptContentTypes: application/vnd.kubernetes.protobuf}")
         .await
