@@ -120,7 +120,6 @@ fn play(steps: &[Step]) -> Result<(), TestCaseError> {
             Step::Create(number) if !server.shoots.contains_key(&number) => {
                 server.write(number, None);
             }
-            Step::Create(_) => {}
             Step::Touch(number) => server.touch(number),
             Step::Delete(number) => server.delete(number),
             Step::Deliver(count) => {
@@ -160,7 +159,8 @@ fn play(steps: &[Step]) -> Result<(), TestCaseError> {
                 let (number, bind) = lost.remove(at);
                 server.bind(number, &bind);
             }
-            Step::Answer(_) | Step::Arrive(_) | Step::Lose(_) | Step::Late(_) => {}
+            Step::Create(_) | Step::Answer(_) | Step::Arrive(_) | Step::Lose(_) | Step::Late(_) => {
+            }
         }
         for (name, room) in ROOM {
             prop_assert!(server.at(name) <= room, "{name} is overfilled by {step:?}");
@@ -175,7 +175,9 @@ fn play(steps: &[Step]) -> Result<(), TestCaseError> {
         }
     }
     let numbers: Vec<_> = server.shoots.keys().copied().collect();
-    numbers.iter().for_each(|number| server.touch(*number));
+    for number in &numbers {
+        server.touch(*number);
+    }
     while deliver(&mut server, &mut world) {}
     for (name, _) in ROOM {
         prop_assert_eq!(world.used(name), server.at(name), "{}", name);
