@@ -197,11 +197,16 @@ impl World {
 
     /// I1: every proxy of which more than one delegate was ever bound.
     pub(crate) fn bound_twice(&self) -> Vec<String> {
-        let all = self.bound.iter().filter(|(_, delegates)| delegates.len() > 1);
+        let all = self
+            .bound
+            .iter()
+            .filter(|(_, delegates)| delegates.len() > 1);
         all.map(|(parent, delegates)| {
-            let each = delegates.iter().map(|((target, uid), Bound { from, until })| {
-                format!("{uid} in target {target} from {from:?} until {until:?}")
-            });
+            let each = delegates
+                .iter()
+                .map(|((target, uid), Bound { from, until })| {
+                    format!("{uid} in target {target} from {from:?} until {until:?}")
+                });
             let each: Vec<_> = each.collect();
             format!("proxy {parent} was bound as {}", each.join(", "))
         })

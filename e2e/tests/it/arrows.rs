@@ -34,7 +34,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("gardener", &["api", "placement", "runtime", "sched"]),
     (
         "gardener-scheduler",
-        &["clusters", "gardener", "placement", "runtime", "sched-driver"],
+        &[
+            "clusters",
+            "gardener",
+            "placement",
+            "runtime",
+            "sched-driver",
+        ],
     ),
     (
         "pilotage",
