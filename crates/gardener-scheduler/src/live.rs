@@ -1,7 +1,6 @@
 //! Reads a garden once, as it is now, for questions about one Shoot. It writes nothing and watches nothing.
 
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
-use kube::core::DeserializeGuard;
 use kube::{Api, Client};
 use pilotage_clusters::Watchable;
 use pilotage_gardener::Usage;
@@ -10,6 +9,7 @@ use pilotage_gardener::kinds::{
 };
 use pilotage_placement::Candidate;
 use pilotage_runtime::call::{CallError, find, within};
+use pilotage_runtime::guarded::Guarded;
 use serde_json::Value;
 
 use crate::feed::REGION_CONFIGS;
@@ -157,7 +157,7 @@ async fn profile(
 }
 
 async fn list<K: Watchable>(
-    api: Api<DeserializeGuard<K>>,
+    api: Api<Guarded<K>>,
     labels: Option<&str>,
     unread: &mut Vec<String>,
 ) -> Result<Vec<K>, ReadError> {

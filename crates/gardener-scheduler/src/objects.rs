@@ -137,7 +137,8 @@ watched!(
 
 #[cfg(test)]
 mod tests {
-    use kube::core::{DeserializeGuard, ObjectList};
+    use kube::core::ObjectList;
+    use pilotage_runtime::guarded::Guarded;
     use serde_json::json;
 
     use super::*;
@@ -152,7 +153,7 @@ mod tests {
                 {"metadata": {"name": "c"}, "spec": 7},
             ],
         });
-        let list: ObjectList<DeserializeGuard<ShootObject>> = serde_json::from_value(list).unwrap();
+        let list: ObjectList<Guarded<ShootObject>> = serde_json::from_value(list).unwrap();
         let mut items = list.items.into_iter();
         let a = items.next().unwrap().0.unwrap();
         assert_eq!(a.metadata.annotations, None);

@@ -86,9 +86,7 @@ impl Book {
 
     /// Whether a target has answered nothing for this long.
     pub fn is_silent(&self, node: &str, silence: Monotonic, now: Monotonic) -> bool {
-        let target = self.targets.get(node);
-        let heard = target.and_then(|target| target.answered_at);
-        heard.is_none_or(|heard| now >= heard + silence)
+        self.targets.is_silent(node, silence, now)
     }
 
     /// The operator of a target says something else from now on.

@@ -149,7 +149,7 @@ fn open(observed: &Observed<'_>, record: Option<&Record>) -> Plan {
         .iter()
         .filter(|c| c.class == Class::Missing)
     {
-        plan.actions.push(delete(chaperon));
+        plan.actions.push(delete(chaperon, None));
     }
     clear_leftovers(observed, record, &mut plan);
     plan
@@ -332,7 +332,7 @@ fn clear_leftovers(observed: &Observed<'_>, record: Option<&Record>, plan: &mut 
             continue;
         }
         if !granted && observed.targets.is_leaving(&chaperon.node) {
-            plan.actions.push(delete(chaperon));
+            plan.actions.push(delete(chaperon, None));
         }
         if granted {
             plan.actions.push(Action::DeleteUnlessRecorded {
@@ -388,13 +388,14 @@ fn by_uid<'a>(observed: &Observed<'a>, uid: &str) -> Option<&'a ChaperonView> {
     observed.chaperons.iter().find(|c| c.uid == uid)
 }
 
-fn delete(chaperon: &ChaperonView) -> Action {
+/// DELETE of a chaperon; with a version, unless it has moved on since.
+fn delete(chaperon: &ChaperonView, resource_version: Option<String>) -> Action {
     Action::DeleteChaperon {
         node: chaperon.node.clone(),
         name: chaperon.name.clone(),
         uid: chaperon.uid.clone(),
         plain: chaperon.marks.is_plainly_granted(),
-        resource_version: None,
+        resource_version,
     }
 }
 

@@ -467,23 +467,21 @@ fn is_given_up(observed: &Observed<'_>, proxy: &ProxyView, node: &str, plan: &mu
 }
 
 fn delete(chaperon: &ChaperonView) -> Action {
-    Action::DeleteChaperon {
-        node: chaperon.node.clone(),
-        name: chaperon.name.clone(),
-        uid: chaperon.uid.clone(),
-        plain: chaperon.marks.is_plainly_granted(),
-        resource_version: None,
-    }
+    delete_at(chaperon, None)
 }
 
 /// Deletes a chaperon unless it has moved on since.
 fn give_up(chaperon: &ChaperonView) -> Action {
+    delete_at(chaperon, Some(chaperon.resource_version.clone()))
+}
+
+fn delete_at(chaperon: &ChaperonView, resource_version: Option<String>) -> Action {
     Action::DeleteChaperon {
         node: chaperon.node.clone(),
         name: chaperon.name.clone(),
         uid: chaperon.uid.clone(),
         plain: chaperon.marks.is_plainly_granted(),
-        resource_version: Some(chaperon.resource_version.clone()),
+        resource_version,
     }
 }
 

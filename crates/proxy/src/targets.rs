@@ -72,6 +72,12 @@ impl Targets {
         heard.map_or(asked, |heard| heard.clamp(asked, asked + limit))
     }
 
+    /// Whether it has answered nothing for this long.
+    pub(crate) fn is_silent(&self, node: &str, silence: Duration, now: Monotonic) -> bool {
+        let heard = self.get(node).and_then(|target| target.answered_at);
+        heard.is_none_or(|heard| now >= heard + silence)
+    }
+
     /// One target, if anything is known of it.
     pub fn get(&self, node: &str) -> Option<&TargetView> {
         self.by_node.get(node)

@@ -46,7 +46,7 @@ pub(super) fn standing(
                     .filter(|c| c.uid != chaperon.uid && c.class != Class::Ending)
                     .filter(|c| c.marks.allowed == 0 && !c.marks.is_allowed)
                     .filter(|c| observed.targets.is_reachable(&c.node))
-                    .map(delete),
+                    .map(|loser| delete(loser, None)),
             );
             return plan;
         }
@@ -111,13 +111,8 @@ pub(super) fn standing(
 fn give_up(record: &Record, chaperon: &ChaperonView) -> Option<Action> {
     // What numbers no attempts has no controller of ours.
     if chaperon.class == Class::Missing || record.attempt.is_none() {
-        return Some(Action::DeleteChaperon {
-            node: chaperon.node.clone(),
-            name: chaperon.name.clone(),
-            uid: chaperon.uid.clone(),
-            plain: chaperon.marks.is_plainly_granted(),
-            resource_version: Some(chaperon.resource_version.clone()),
-        });
+        let judged_on = chaperon.resource_version.clone();
+        return Some(delete(chaperon, Some(judged_on)));
     }
     (!chaperon.marks.gives_up).then(|| Action::GiveUp {
         node: chaperon.node.clone(),

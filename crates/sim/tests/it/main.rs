@@ -6,6 +6,7 @@
     reason = "these are tests"
 )]
 
+mod mutants;
 mod regressions;
 mod seeds;
 mod traces;
