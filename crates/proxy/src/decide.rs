@@ -49,14 +49,10 @@ pub fn see(memory: &mut Memory, proxy: &ProxyView, chaperons: &[ChaperonView], n
     let reserved = chaperons
         .iter()
         .any(|c| matches!(c.class, Class::Reserved(_) | Class::PlainReserved));
-    // Its target's Pilotage would have lifted our finalizer: nothing runs that has to end first.
-    let stuck = proxy.record.record().filter(|_| proxy.node_name.is_none());
-    let stuck = stuck.and_then(|record| {
-        let recorded = |c: &&ChaperonView| c.uid == record.chaperon_uid;
-        let chaperon = chaperons.iter().find(recorded)?;
-        (chaperon.class == Class::Ending && !chaperon.says_bound).then_some(chaperon.uid.as_str())
-    });
-    memory.see(proxy.record.record(), &asked, reserved, stuck, now);
+    memory.see(proxy.record.record(), &asked, reserved, now);
+    let unplaced = proxy.record.record().filter(|_| proxy.node_name.is_none());
+    let recorded = unplaced.and_then(|it| chaperons.iter().find(|c| c.uid == it.chaperon_uid));
+    memory.see_recorded(recorded, now);
     if let Some(record) = proxy.record.record()
         && memory.is_over(record)
     {

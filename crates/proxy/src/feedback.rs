@@ -16,9 +16,9 @@ use serde_json::Value;
 use crate::{
     class::Class,
     gone::Gone,
-    lost::{Worth, worth},
+    lost::{Stuck, Worth, worth},
     requests::{Outcome, Readiness, Requests},
-    settings::Settings,
+    settings::{LONGEST_BUSY, Settings},
     status::{annotations_patch, status_patch},
     targets::Targets,
     view::{ChaperonView, Monotonic, ProxyView, RecordState},
@@ -146,9 +146,17 @@ pub struct Memory {
     leftover_since: BTreeMap<String, Monotonic>,
     copied_at: Option<Monotonic>,
     differs_since: Option<Monotonic>,
+    stuck: Stuck,
 }
 
 impl Memory {
+    /// Takes in what is seen now, before a decision: starts and stops the clocks.
+    pub fn see(&mut self, proxy: Option<&ProxyView>, chaperons: &[ChaperonView], now: Monotonic) {
+        let record = proxy.and_then(|proxy| proxy.record.record());
+        let recorded = record.and_then(|it| chaperons.iter().find(|c| c.uid == it.chaperon_uid));
+        self.stuck.see(recorded, now);
+    }
+
     /// Takes in a plan that is about to be carried out.
     pub fn begin(&mut self, plan: &Plan, now: Monotonic) {
         self.requests.trim(now);
@@ -310,6 +318,7 @@ fn ending(observed: &Observed<'_>, proxy: &ProxyView, plan: &mut Plan) {
                 || {
                     if observed.targets.is_reachable(&record.node) {
                         confirm_if_absent(observed, proxy, record, plan);
+                        tell_if_stuck(observed, record, plan);
                     } else {
                         plan.tell = Some(format!(
                             "{} can't be reached: the pod goes when its delegate there is known to be gone",
@@ -447,6 +456,20 @@ fn confirm_if_absent(observed: &Observed<'_>, proxy: &ProxyView, record: &Record
     }
 }
 
+/// Whose Pilotage is down may keep a pod for long.
+fn tell_if_stuck(observed: &Observed<'_>, record: &Record, plan: &mut Plan) {
+    let Some(since) = observed.memory.stuck.since(&record.chaperon_uid) else {
+        return;
+    };
+    if observed.now < since + LONGEST_BUSY {
+        return wake(plan, since + LONGEST_BUSY);
+    }
+    plan.tell = Some(format!(
+        "{} answers, but its Pilotage doesn't: the pod goes when that says that its delegate there is gone",
+        record.node
+    ));
+}
+
 fn reachable<'a>(observed: &'a Observed<'_>) -> impl Iterator<Item = &'a ChaperonView> {
     observed
         .chaperons
@@ -456,7 +479,9 @@ fn reachable<'a>(observed: &'a Observed<'_>) -> impl Iterator<Item = &'a Chapero
 
 /// Whether nobody is to wait any more for what may run behind `node`.
 fn is_given_up(observed: &Observed<'_>, proxy: &ProxyView, node: &str, plan: &mut Plan) -> bool {
-    match worth(proxy, node, observed.targets, None, observed.now) {
+    let record = proxy.record.record().filter(|record| record.node == node);
+    let stuck_since = record.and_then(|it| observed.memory.stuck.since(&it.chaperon_uid));
+    match worth(proxy, node, observed.targets, stuck_since, observed.now) {
         Worth::Stands => false,
         Worth::Until(at) => {
             wake(plan, at);

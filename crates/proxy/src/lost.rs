@@ -3,11 +3,15 @@
 //! The only place where *at most one* may be given up, and only because somebody said so: the pod's author, or the
 //! Target's operator. The silence of our own heartbeat plays no part.
 
+use std::time::Duration;
+
 use pilotage_api::lost::LostPolicy;
 
 use crate::{
+    class::Class,
+    settings::LONGEST_BUSY,
     targets::Targets,
-    view::{Monotonic, ProxyView, Reach},
+    view::{ChaperonView, Monotonic, ProxyView, Reach},
 };
 
 /// What a record is worth.
@@ -21,10 +25,33 @@ pub(crate) enum Worth {
     GivenUp,
 }
 
-/// What the record of `proxy` at `node` is worth.
-///
-/// `stuck_since`: since when the recorded chaperon has been ending although no delegate runs: the target's API server
-/// answers, but its Pilotage doesn't, which is as good as lost.
+/// Since when a recorded chaperon has been waiting for its target's Pilotage: it was told to end, or asked to give the grant
+/// up, no delegate is known to run, and nothing happens. The target's API server answers; that is as good as lost.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stuck(Option<(String, Monotonic)>);
+
+impl Stuck {
+    /// Takes in the recorded chaperon as it is seen now; `None`: it isn't seen.
+    pub(crate) fn see(&mut self, recorded: Option<&ChaperonView>, now: Monotonic) {
+        // That it is missing is an answer, and so is a binding.
+        let waits = |c: &&ChaperonView| {
+            let asked = c.class == Class::Ending || c.marks.gives_up && c.class != Class::Missing;
+            asked && !c.says_bound
+        };
+        match (recorded.filter(waits), &self.0) {
+            (Some(seen), Some((known, _))) if seen.uid == *known => {}
+            (seen, _) => self.0 = seen.map(|chaperon| (chaperon.uid.clone(), now)),
+        }
+    }
+
+    /// Since when this recorded chaperon has been waiting.
+    pub(crate) fn since(&self, uid: &str) -> Option<Monotonic> {
+        let (known, since) = self.0.as_ref()?;
+        (known == uid).then_some(*since)
+    }
+}
+
+/// What the record of `proxy` at `node` is worth; `stuck_since`: see [`Stuck`].
 pub(crate) fn worth(
     proxy: &ProxyView,
     node: &str,
@@ -35,14 +62,18 @@ pub(crate) fn worth(
     let Some(target) = targets.get(node) else {
         return Worth::Stands;
     };
-    let since = match target.reach {
+    // A target that answers may merely be busy.
+    let (since, least) = match target.reach {
         Reach::NoSuchTarget => return Worth::GivenUp,
-        Reach::Lost if target.terms.forgotten => return Worth::GivenUp,
-        Reach::Lost => target.lost_since,
-        Reach::Reachable => stuck_since,
+        Reach::Lost => (target.lost_since, Duration::ZERO),
+        Reach::Reachable => (stuck_since, LONGEST_BUSY),
     };
-    let policy = proxy.lost_policy.or(target.terms.lost_policy);
-    let (Some(since), Some(LostPolicy::ReplaceAfter(after))) = (since, policy) else {
+    let after = match proxy.lost_policy.or(target.terms.lost_policy) {
+        _ if target.terms.forgotten => least,
+        Some(LostPolicy::ReplaceAfter(after)) => after.max(least),
+        Some(LostPolicy::Hold) | None => return Worth::Stands,
+    };
+    let Some(since) = since else {
         return Worth::Stands;
     };
     match since.checked_add(after) {
@@ -54,8 +85,6 @@ pub(crate) fn worth(
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::{targets::Terms, testing::proxy};
 
@@ -139,10 +168,26 @@ mod tests {
             (
                 "its Pilotage doesn't",
                 Reach::Reachable,
+                terms(false, after(40)),
+                None,
+                Some(Duration::from_secs(97)),
+                until(137),
+            ),
+            (
+                "it may be busy",
+                Reach::Reachable,
                 terms(false, after(5)),
                 None,
                 Some(Duration::from_secs(97)),
-                until(102),
+                until(127),
+            ),
+            (
+                "forgotten, and its Pilotage doesn't answer",
+                Reach::Reachable,
+                terms(true, None),
+                None,
+                Some(Duration::from_secs(70)),
+                Worth::GivenUp,
             ),
         ];
         for (name, reach, terms, own, stuck, want) in table {

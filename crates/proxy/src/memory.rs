@@ -9,10 +9,11 @@ use pilotage_api::record::Record;
 
 use crate::{
     gone::Gone,
+    lost::Stuck,
     plan::{Action, ActionKey, ChoiceFate, Gate, Note, Plan},
     requests::{Outcome, Readiness, Requests},
     settings::Settings,
-    view::Monotonic,
+    view::{ChaperonView, Monotonic},
 };
 
 /// What is remembered of one proxy pod.
@@ -31,8 +32,7 @@ pub struct Memory {
     first_reserved_at: Option<Monotonic>,
     /// The record, and since when its target has had the time to act on it.
     recorded: Option<(Record, Monotonic)>,
-    /// The recorded chaperon that is ending although no delegate runs, and since when.
-    stuck: Option<(String, Monotonic)>,
+    stuck: Stuck,
     waiting_for: Option<(Note, Monotonic)>,
     told: Option<Note>,
     /// The recorded chaperon when a choice last failed: whoever chooses after that knows of its end.
@@ -46,13 +46,8 @@ impl Memory {
         record: Option<&Record>,
         asked: &[&str],
         reserved: bool,
-        stuck: Option<&str>,
         now: Monotonic,
     ) {
-        match (stuck, &self.stuck) {
-            (Some(seen), Some((known, _))) if seen == known => {}
-            (stuck, _) => self.stuck = stuck.map(|uid| (uid.to_owned(), now)),
-        }
         // A target that can't be reached can't bind either: when it answers again, its time begins anew.
         let was_held = matches!(&self.waiting_for, Some((Note::Held(_), _)));
         match (record, &self.recorded) {
@@ -197,10 +192,14 @@ impl Memory {
         self.recorded.as_ref().map(|(_, since)| *since)
     }
 
-    /// Since when this recorded chaperon has been ending although no delegate runs.
+    /// Takes in the recorded chaperon of a pod that isn't placed yet.
+    pub(crate) fn see_recorded(&mut self, recorded: Option<&ChaperonView>, now: Monotonic) {
+        self.stuck.see(recorded, now);
+    }
+
+    /// See [`Stuck`].
     pub(crate) fn stuck_since(&self, uid: &str) -> Option<Monotonic> {
-        let (known, since) = self.stuck.as_ref()?;
-        (known == uid).then_some(*since)
+        self.stuck.since(uid)
     }
 
     /// Since when the pod has waited for `note`; `now` if only from now on.

@@ -6,6 +6,7 @@ use pilotage_api::{
     parent::{ClusterUid, ParentLink},
     record::Record,
 };
+use pilotage_sched::BindingRequest;
 use serde_json::{Value, json};
 
 use crate::{
@@ -20,6 +21,17 @@ pub fn record(proxy_uid: &str, resource_version: &str, record: &Record) -> Value
         "resourceVersion": resource_version,
         "annotations": { keys::GRANTED_TO: record.to_string() },
     } })
+}
+
+/// The binding of a proxy pod to the virtual node that its record names, over this version only.
+pub fn binding(proxy: &ProxyView, resource_version: &str, node: &str) -> BindingRequest {
+    BindingRequest {
+        namespace: proxy.namespace.clone(),
+        name: proxy.name.clone(),
+        uid: proxy.uid.clone(),
+        resource_version: Some(resource_version.to_owned()),
+        node: node.to_owned(),
+    }
 }
 
 /// Merge patch of a proxy pod: its finalizers, over this version only.

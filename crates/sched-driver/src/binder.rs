@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Binding, Pod};
 use kube::Client;
 use kube::api::{Api, PostParams};
 use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::call::{CallError, Failure, within};
 use pilotage_sched::plugins::Binder;
-use pilotage_sched::{NodeName, PodInfo};
-use serde_json::{Value, json};
+use pilotage_sched::{BindingRequest, NodeName, PodInfo};
+use serde_json::Value;
 use thiserror::Error;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -27,21 +27,6 @@ const REQUEST_LIMIT: Duration = Duration::from_secs(5);
 /// seen on the watch.
 const BIND_LIMIT: Duration = Duration::from_secs(10);
 const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2)).spread(0.2);
-
-/// Which pod goes where.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BindingRequest {
-    /// Namespace of the pod.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// Its UID: a pod made anew under the same name is never bound by an old decision.
-    pub uid: String,
-    /// If set, the pod must still be at this version.
-    pub resource_version: Option<String>,
-    /// The node.
-    pub node: String,
-}
 
 /// What became of a binding, where it isn't bound.
 #[derive(Debug, Error)]
@@ -135,8 +120,9 @@ impl PodBinder {
     async fn post(&self, request: &BindingRequest) -> Result<(), CallError> {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &request.namespace);
         let params = PostParams::default();
-        let body = body(request);
-        let call = api.create_subresource::<Value, Value>("binding", &request.name, &params, &body);
+        let body = request.body();
+        let call =
+            api.create_subresource::<Binding, Value>("binding", &request.name, &params, &body);
         within(REQUEST_LIMIT, call).await.map(|_| ())
     }
 
@@ -185,25 +171,10 @@ fn judge(pod: Option<&Pod>, request: &BindingRequest) -> Look {
     }
 }
 
-fn body(request: &BindingRequest) -> Value {
-    let mut metadata = json!({
-        "namespace": request.namespace,
-        "name": request.name,
-        "uid": request.uid,
-    });
-    if let Some(version) = &request.resource_version {
-        metadata["resourceVersion"] = json!(version);
-    }
-    json!({
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": metadata,
-        "target": {"apiVersion": "v1", "kind": "Node", "name": request.node},
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn request() -> BindingRequest {
@@ -225,21 +196,6 @@ mod tests {
             "spec": {"containers": [], "nodeName": node},
         }))
         .unwrap()
-    }
-
-    #[test]
-    fn the_body_names_the_uid_and_the_version_if_asked() {
-        let plain = body(&request());
-        assert_eq!(
-            plain["metadata"],
-            json!({"namespace": "ns", "name": "a", "uid": "u"})
-        );
-        assert_eq!(plain["target"]["name"], "n1");
-        let guarded = BindingRequest {
-            resource_version: Some("7".to_owned()),
-            ..request()
-        };
-        assert_eq!(body(&guarded)["metadata"]["resourceVersion"], "7");
     }
 
     #[test]

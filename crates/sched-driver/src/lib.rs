@@ -27,7 +27,7 @@ pub mod rbac;
 mod run;
 mod sinks;
 
-pub use binder::{BindError, BindingRequest, PodBinder};
+pub use binder::{BindError, PodBinder};
 pub use driver::{Driver, DriverError, DriverOptions};
 pub use handle::DriverHandle;
 pub use observer::{NoObserver, Observer};

@@ -95,6 +95,7 @@
 //! # }
 //! ```
 
+mod binding;
 pub mod cache;
 mod context;
 mod cycle;
@@ -130,6 +131,7 @@ mod test_objects;
 #[cfg(test)]
 mod test_plugins;
 
+pub use crate::binding::BindingRequest;
 pub use crate::context::Context;
 pub use crate::cycle::{
     Cause, Diagnosis, Evaluation, NodeStatuses, RejectedNode, ScorePart, ScoredNode,

@@ -119,8 +119,7 @@ impl World {
             .find(|d| d.owner() == Some(&left.chaperon_uid) && d.node().is_some());
         let lifted = now.as_ref().is_none_or(|now| !now.has_finalizer());
         let lives = chaperon.is_some_and(|c| lifted || is_granted(c)) || delegate.is_some();
-        let site = &self.sites[target];
-        let said = self.config.replace > 0 || site.terms.forgotten || !site.exists;
+        let said = self.may_leave(&left.chaperon_uid, target);
         if said && chaperon.is_some() {
             // A grant that hasn't landed yet still may.
             self.given_up.insert(before.name);
@@ -128,6 +127,15 @@ impl World {
             let what = format!("{} leaves {left} although it isn't gone", before.uid);
             self.broke(Violation::new("I1", what));
         }
+    }
+
+    /// Whether somebody's word lets a record leave a chaperon that lives: who did so had it, or the target's Pilotage doesn't
+    /// do what it was asked for.
+    pub(crate) fn may_leave(&self, chaperon: &str, target: usize) -> bool {
+        let mut there = self.servers[target + 1].chaperons.all().iter();
+        let asked = there.any(|c| c.uid() == chaperon && (c.is_ending() || Marks::of(c).gives_up));
+        let said = self.config.replace > 0 || self.sites[target].terms.forgotten;
+        asked && said || self.words.contains(chaperon)
     }
 
     /// I6, as a chaperon is deleted because its parent is gone.

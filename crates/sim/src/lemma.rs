@@ -142,9 +142,7 @@ impl World {
         };
         let mut chaperons = self.servers[target + 1].chaperons.all().iter();
         let lives = chaperons.any(|c| c.uid() == record.chaperon_uid);
-        let site = &self.sites[target];
-        let said = self.config.replace > 0 || site.terms.forgotten || !site.exists;
-        if lives && !said {
+        if lives && !self.may_leave(&record.chaperon_uid, target) {
             let what = format!("{uid} is deleted although {record} lives");
             self.broke(Violation::new("I1", what));
         }

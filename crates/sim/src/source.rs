@@ -1,13 +1,16 @@
 //! The two processes of a source: a proxy scheduler and a feedback controller, each around its real book, fed as its edge
 //! feeds it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use k8s_openapi::api::core::v1::Pod;
-use pilotage_api::{PodChaperon, parent::ClusterUid};
+use pilotage_api::{PodChaperon, lost::LostPolicy, parent::ClusterUid, record::Record};
 use pilotage_proxy::{
-    Answer, Book, ChaperonNews, ChoiceFate, Gate, Monotonic, Note, ProxyView, Ranked, Reach,
-    Reply as Replied, Settings, Terms, book::Turn, feedback,
+    Action, Answer, Book, ChaperonNews, ChoiceFate, Gate, Monotonic, Note, ProxyView, Ranked,
+    Reach, Reply as Replied, Settings, Terms, book::Turn, feedback,
 };
 
 use crate::{
@@ -31,6 +34,10 @@ pub(crate) struct Cx<'a> {
     pub(crate) nodes: &'a [String],
     /// Targets, best first.
     pub(crate) ranking: &'a [Ranked],
+    /// What all pods say about lost targets.
+    pub(crate) own_policy: Option<Monotonic>,
+    /// Chaperons that a record may leave on somebody's word, as this process knows it when it leaves them.
+    pub(crate) words: &'a mut BTreeSet<String>,
     /// Requests that it sends.
     pub(crate) sent: &'a mut Vec<Request>,
 }
@@ -39,6 +46,8 @@ pub(crate) struct Cx<'a> {
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) reach: Reach,
+    /// Since when it is lost.
+    lost_since: Monotonic,
     pub(crate) terms: Terms,
     pub(crate) chaperons: Watch<PodChaperon>,
 }
@@ -77,6 +86,23 @@ pub(crate) struct Source {
     looking: Vec<(String, Option<Monotonic>)>,
 }
 
+impl Link {
+    /// Whether what the process knows lets it give up the pods there: the Target is gone, or lost and forgotten, or lost for
+    /// as long as was said.
+    fn has_word(&self, own: Option<Monotonic>, now: Monotonic) -> bool {
+        let theirs = match self.terms.lost_policy {
+            Some(LostPolicy::ReplaceAfter(after)) => Some(after),
+            Some(LostPolicy::Hold) | None => None,
+        };
+        let is_over = |after: Monotonic| now >= self.lost_since + after;
+        match self.reach {
+            Reach::NoSuchTarget => true,
+            Reach::Lost => self.terms.forgotten || own.or(theirs).is_some_and(is_over),
+            Reach::Reachable => false,
+        }
+    }
+}
+
 impl Source {
     /// A process that starts; `known`: targets that exist, by their nodes. `fresh`: nothing has happened in the world yet.
     pub(crate) fn new(
@@ -112,6 +138,7 @@ impl Source {
             };
             source.links.push(Link {
                 reach,
+                lost_since: Monotonic::ZERO,
                 terms: Terms::default(),
                 chaperons: Watch::new(true, fresh),
             });
@@ -141,7 +168,11 @@ impl Source {
 
     /// A target can, or can't, be reached from now on.
     pub(crate) fn set_reach(&mut self, target: usize, reach: Reach, cx: &mut Cx<'_>) {
-        self.links[target].reach = reach;
+        let link = &mut self.links[target];
+        if reach == Reach::Lost && link.reach != Reach::Lost {
+            link.lost_since = cx.now;
+        }
+        link.reach = reach;
         self.tell_reach(&cx.nodes[target].clone(), reach, cx.now);
         self.decide_all(cx);
     }
@@ -382,6 +413,15 @@ impl Source {
         }
     }
 
+    /// Somebody's word, if there is one, for leaving what `record` names.
+    fn note_word(links: &[Link], record: Option<&Record>, cx: &mut Cx<'_>) {
+        let Some(record) = record else { return };
+        let target = cx.nodes.iter().position(|node| *node == record.node);
+        if target.is_none_or(|target| links[target].has_word(cx.own_policy, cx.now)) {
+            cx.words.insert(record.chaperon_uid.clone());
+        }
+    }
+
     fn decide(&mut self, uid: &str, cx: &mut Cx<'_>) {
         let unknown = match &self.part {
             Part::Ask { book, .. } => book.unknown_target(uid),
@@ -398,7 +438,7 @@ impl Source {
         match &mut self.part {
             Part::Ask { book, entries } => {
                 // A choice that failed is decided on again without it.
-                while decide_ask(book, entries, uid, &self.settings, cx) {}
+                while decide_ask(book, entries, uid, &self.settings, &self.links, cx) {}
             }
             Part::Feedback { book, wakes } => {
                 wakes.remove(uid);
@@ -407,6 +447,14 @@ impl Source {
                 };
                 if let Some(at) = plan.wake_at {
                     wakes.insert(uid.to_owned(), at);
+                }
+                let leaves = |action: &feedback::Action| {
+                    use feedback::Action::{DeleteProxy, EndGrace, RemoveFinalizer};
+                    matches!(action, DeleteProxy | EndGrace | RemoveFinalizer { .. })
+                };
+                if plan.actions.iter().any(leaves) {
+                    let record = book.pod(uid).and_then(|(view, _)| view.record.record());
+                    Self::note_word(&self.links, record, cx);
                 }
                 for action in plan.actions {
                     let name = match (book.pod(uid), &action) {
@@ -433,6 +481,7 @@ fn decide_ask(
     entries: &mut BTreeMap<String, Entry>,
     uid: &str,
     settings: &Settings,
+    links: &[Link],
     cx: &mut Cx<'_>,
 ) -> bool {
     let Some(entry) = entries.get_mut(uid) else {
@@ -473,6 +522,10 @@ fn decide_ask(
         return false;
     };
     let proxy: &ProxyView = proxy;
+    let leaves = |action: &Action| matches!(action, Action::Record { .. });
+    if plan.actions.iter().any(leaves) {
+        Source::note_word(links, proxy.record.record(), cx);
+    }
     for action in plan.actions {
         cx.sent.push(Request::Ask {
             proxy: proxy.clone(),

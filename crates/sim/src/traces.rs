@@ -58,6 +58,7 @@ pub const TRACES: &[Trace] = &[
     ("14: an answer that nobody backs", unbacked_answer),
     ("15: a replaced target comes back", replaced),
     ("16: a parent that the store doesn't show", unseen_parent),
+    ("a target whose Pilotage is down", deaf_target),
 ];
 
 fn is_record(request: &Request) -> bool {
@@ -620,6 +621,36 @@ fn replaced() -> Ended {
     play.check(
         play.told(&["sends", "DeleteUnlessRecorded"]) > 0,
         "after a live read of the record",
+    )?;
+    play.end()
+}
+
+fn deaf_target() -> Ended {
+    let mut play = Play::new(Config {
+        replace: 40,
+        said_by: 1,
+        ..Config::small()
+    });
+    play.step(Word::Create, 0, 0, 0);
+    play.hold(|slot, request| slot == candidate(1) && matches!(request, Request::Bind { .. }));
+    play.settle_choosing(1);
+    play.check(
+        play.recorded_at() == Some(1),
+        "the second target is granted",
+    )?;
+    play.hold_word(Word::Start);
+    play.step(Word::Crash, candidate(1), 0, 0);
+    play.step(Word::Crash, candidate(1) + 2, 0, 0);
+    play.wait(30);
+    play.check(
+        play.marks(1).gives_up,
+        "its Pilotage is asked to end the pod",
+    )?;
+    play.check(play.recorded_at() == Some(1), "the grant stands")?;
+    play.wait(120);
+    play.check(
+        play.placed_at() == Some(0),
+        "after the time that was said it is replaced by the first",
     )?;
     play.end()
 }

@@ -87,6 +87,8 @@ pub struct World {
     pub(crate) made: Vec<u32>,
     /// Names of proxy pods of which *at most one* was given up, on somebody's word.
     pub(crate) given_up: BTreeSet<String>,
+    /// Chaperons that may be left although they live, on somebody's word.
+    pub(crate) words: BTreeSet<String>,
     pub(crate) violation: Option<Violation>,
     /// Chaperons and attempts that records have named.
     pub(crate) recorded: BTreeSet<(String, Option<u64>)>,
@@ -141,6 +143,7 @@ impl World {
             late: Vec::new(),
             made: vec![0; usize::from(config.pods)],
             given_up: BTreeSet::new(),
+            words: BTreeSet::new(),
             violation: None,
             recorded: BTreeSet::new(),
             answers: BTreeMap::new(),
@@ -247,6 +250,11 @@ impl World {
             now,
             nodes: &self.nodes,
             ranking: &self.ranking,
+            own_policy: self
+                .config
+                .own_policy()
+                .map(|after| Time::from_secs(after.into())),
+            words: &mut self.words,
             sent: &mut self.sent,
         };
         let result = step(source, &mut cx, &self.servers);

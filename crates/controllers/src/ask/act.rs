@@ -14,7 +14,7 @@ use pilotage_api::{
 use pilotage_model::manifest;
 use pilotage_proxy::{Action, GrantForm, Outcome, ProxyView, Reply, wire};
 use pilotage_runtime::call::{CallError, Failure, find, within};
-use pilotage_sched_driver::{BindError, BindingRequest, PodBinder};
+use pilotage_sched_driver::{BindError, PodBinder};
 
 use crate::{
     fleet::Fleet,
@@ -57,13 +57,7 @@ impl Acting {
                 node,
                 resource_version,
             } => {
-                let request = BindingRequest {
-                    namespace: proxy.namespace.clone(),
-                    name: proxy.name.clone(),
-                    uid: proxy.uid.clone(),
-                    resource_version: Some(resource_version.clone()),
-                    node: node.clone(),
-                };
+                let request = wire::binding(proxy, resource_version, node);
                 let outcome = match self.binder.bind(&request).await {
                     Ok(()) => Outcome::Done,
                     Err(error @ BindError::Unknown(_)) => Outcome::Unknown(error.to_string()),

@@ -12,7 +12,8 @@ use pilotage_candidate::{
     seat::{BindOutcome, Outcome},
 };
 use pilotage_runtime::call::{Failure, within};
-use pilotage_sched_driver::{BindError, BindingRequest, PodBinder};
+use pilotage_sched::BindingRequest;
+use pilotage_sched_driver::{BindError, PodBinder};
 use serde_json::json;
 use tokio::time::timeout;
 

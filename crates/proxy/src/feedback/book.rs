@@ -147,6 +147,8 @@ impl Book {
             }
             return None;
         }
+        let proxy = parent.pod.as_ref().map(|(view, _)| view);
+        parent.memory.see(proxy, chaperons, now);
         let plan = decide(&Observed {
             proxy: parent.pod.as_ref().map(|(view, pod)| (view, pod)),
             chaperons,

@@ -7,10 +7,10 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::watcher;
 use pilotage_sched::{
-    Actions, Context, CycleState, EnqueueExtensions, EventKind, EventResource, NodeName, Permit,
-    PermitDecision, Plugin, PluginName, PodInfo, ProfileBuilder, Status, Verdict,
+    Actions, BindingRequest, Context, CycleState, EnqueueExtensions, EventKind, EventResource,
+    NodeName, Permit, PermitDecision, Plugin, PluginName, PodInfo, ProfileBuilder, Status, Verdict,
 };
-use pilotage_sched_driver::{BindingRequest, PodBinder};
+use pilotage_sched_driver::PodBinder;
 use pilotage_testkit::{build, wait_count, wait_for};
 
 use crate::fixture::{LIMIT, Running, create, node_of, plane, pod, uid};

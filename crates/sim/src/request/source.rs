@@ -69,8 +69,8 @@ pub(super) fn ask(
             },
             0,
         ) => {
-            let version = Some(resource_version.as_str());
-            match server.bind_proxy(&proxy.name, &proxy.uid, version, node) {
+            let request = wire::binding(proxy, resource_version, node);
+            match server.bind_proxy(&request.name, &request.body()) {
                 Ok(()) => Outcome::Done.into(),
                 Err(ApiError::NotFound | ApiError::NotFoundElsewhere) => Outcome::Conflict.into(),
                 Err(ApiError::Conflict | ApiError::AlreadyExists) => return None,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod, PodCondition, PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::{Binding, Pod, PodCondition, PodSpec, PodStatus};
 use serde_json::{Map, Value};
 
 use super::{ApiError, Object, Server, delegates::sometime, patch};
@@ -58,24 +58,23 @@ impl Server {
     }
 
     /// POST of a binding, with a UID and, if asked for, a version.
-    pub(crate) fn bind_proxy(
-        &mut self,
-        name: &str,
-        uid: &str,
-        resource_version: Option<&str>,
-        node: &str,
-    ) -> Result<(), ApiError> {
+    pub(crate) fn bind_proxy(&mut self, name: &str, binding: &Binding) -> Result<(), ApiError> {
         let known = self.proxy(name)?;
         let spec = known.spec.as_ref();
         let is_bound = spec.is_some_and(|spec| spec.node_name.is_some());
-        let moved_on = resource_version
-            .is_some_and(|version| known.metadata.resource_version.as_deref() != Some(version));
-        if known.uid() != uid || known.is_ending() || is_bound || moved_on {
+        let version = binding.metadata.resource_version.as_ref();
+        let moved_on =
+            version.is_some_and(|it| known.metadata.resource_version.as_ref() != Some(it));
+        if Some(known.uid()) != binding.metadata.uid.as_deref()
+            || known.is_ending()
+            || is_bound
+            || moved_on
+        {
             return Err(ApiError::Conflict);
         }
         let mut pod = (*known).clone();
         let spec = pod.spec.get_or_insert_with(PodSpec::default);
-        spec.node_name = Some(node.to_owned());
+        spec.node_name = binding.target.name.clone();
         let status = pod.status.get_or_insert_with(PodStatus::default);
         status.conditions = Some(vec![PodCondition {
             type_: "PodScheduled".to_owned(),

@@ -3,7 +3,7 @@
 use pilotage_api::lost::LostPolicy;
 
 use super::*;
-use crate::targets::Terms;
+use crate::{settings::LONGEST_BUSY, targets::Terms};
 
 const AFTER: Duration = Duration::from_mins(1);
 
@@ -71,15 +71,39 @@ fn a_target_may_say_it_for_its_pods_and_forget_needs_no_time() {
 
 #[test]
 fn a_target_whose_pilotage_is_down_is_as_good_as_lost() {
-    let mut scene = Scene::new()
+    let granted = || chaperon("a", "ua").granted(1);
+    let waiting = [
+        ("nobody ends the pod", granted().gives_up()),
+        ("nobody lifts the finalizer", granted().ending()),
+    ];
+    for (name, stuck) in waiting {
+        let mut scene = Scene::new().recorded("a/ua/1").with(stuck);
+        scene.proxy.lost_policy = Some(LostPolicy::ReplaceAfter(AFTER));
+        assert!(asked(&scene.step()).is_empty(), "{name}: it may yet");
+        let plan = scene.later(AFTER).step();
+        assert_eq!(asked(&plan), ["b", "c", "d"], "{name}");
+        let mut scene = scene.with(chaperon("b", "ub").reserved(1)).chose("b");
+        assert!(is_record(&scene.step(), "b/ub/1"), "{name}");
+    }
+
+    let mut answered = Scene::new()
         .recorded("a/ua/1")
-        .with(chaperon("a", "ua").granted(1).ending());
-    scene.proxy.lost_policy = Some(LostPolicy::ReplaceAfter(AFTER));
-    assert!(
-        asked(&scene.step()).is_empty(),
-        "its finalizer may still be lifted"
+        .with(granted().gives_up().missing());
+    answered.proxy.lost_policy = Some(LostPolicy::ReplaceAfter(AFTER));
+    assert!(is_delete(&answered.step(), "ua"));
+    assert!(asked(&answered.later(AFTER).step()).is_empty());
+
+    let mut forgotten = Scene::new().recorded("a/ua/1").with(granted().gives_up());
+    let word = Terms {
+        forgotten: true,
+        ..Terms::default()
+    };
+    terms(&mut forgotten, "a", word);
+    assert!(asked(&forgotten.step()).is_empty(), "it may merely be busy");
+    assert_eq!(
+        asked(&forgotten.later(LONGEST_BUSY).step()),
+        ["b", "c", "d"]
     );
-    assert_eq!(asked(&scene.later(AFTER).step()), ["b", "c", "d"]);
 
     let mut bound = Scene::new()
         .recorded("a/ua/1")

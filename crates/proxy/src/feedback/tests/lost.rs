@@ -58,3 +58,37 @@ fn a_forgotten_target_holds_nobody_as_long_as_it_is_away() {
     placed.targets.set_reach("a", Reach::Lost, NOW);
     assert_eq!(placed.step().actions, [Action::DeleteProxy]);
 }
+
+#[test]
+fn an_ending_pod_does_not_wait_for_a_pilotage_that_is_down() {
+    let stuck = || Scene::ending(Some("a/ua/1")).with(chaperon("a", "ua").granted(1).ending());
+    let mut held = stuck();
+    assert_eq!(held.step().wake_at, Some(NOW + LONGEST_BUSY));
+    held.now += LONGEST_BUSY;
+    let plan = held.step();
+    assert!(plan.actions.is_empty(), "held");
+    assert!(plan.tell.is_some_and(|text| text.contains("Pilotage")));
+
+    let mut replaced = stuck();
+    if let Some(proxy) = &mut replaced.proxy {
+        proxy.lost_policy = Some(LostPolicy::ReplaceAfter(AFTER));
+    }
+    replaced.step();
+    replaced.now += AFTER;
+    assert!(matches!(
+        replaced.step().actions.as_slice(),
+        [Action::RemoveFinalizer { .. }]
+    ));
+
+    let mut bound =
+        Scene::ending(Some("a/ua/1")).with(chaperon("a", "ua").granted(1).bound().ending());
+    if let Some(proxy) = &mut bound.proxy {
+        proxy.lost_policy = Some(LostPolicy::ReplaceAfter(AFTER));
+    }
+    bound.step();
+    bound.now += AFTER * 100;
+    assert!(
+        bound.step().actions.is_empty(),
+        "a delegate may take its time to end"
+    );
+}
