@@ -1,5 +1,6 @@
 //! Chaos on real control planes: somebody is killed, frozen or cut off at the very moment when the first of a stream of
-//! pods is seen in a certain state; in the end every pod runs, in one place, and nothing is left over.
+//! pods is in a certain state, which the write that would end it is kept from; in the end every pod runs, in one place,
+//! and nothing is left over.
 //!
 //! A cell is `<state>/<who>/<fault>`; there are 108. Each run plays a dozen, another one each day, so that each day has
 //! every state, everybody and every fault, and nine days have all. `CHAOS_CELLS` names others (with commas between, or
@@ -15,6 +16,7 @@
 )]
 
 mod cell;
+mod keep;
 mod play;
 mod stage;
 mod strike;

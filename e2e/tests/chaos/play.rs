@@ -1,4 +1,4 @@
-//! One cell from its first pod to its verdict: a stream of pods, a fault when the first of them is seen in the cell's
+//! One cell from its first pod to its verdict: a stream of pods, a fault while the first of them is in the cell's
 //! state, quiet, and then what must hold.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +13,7 @@ use pilotage_e2e::fleet::Error;
 use pilotage_testkit::{Change, TestNamespace, build};
 
 use crate::cell::{Cell, State};
+use crate::keep::Kept;
 use crate::stage::Stage;
 use crate::strike::{Victim, strike};
 use crate::tapes::{Tapes, unrest};
@@ -90,6 +91,7 @@ impl Play<'_> {
         let (namespace, namespaces) = self.namespaces().await?;
         let victim = Victim::find(self.stage, self.cell.actor).await?;
         self.tapes = Some(Tapes::start(self.stage, &namespace).await?);
+        let kept = Kept::start(self.stage, self.cell.state, &namespace);
         let pods: Api<Pod> = Api::namespaced(self.stage.fleet().source.plane.admin(), &namespace);
         let creating = tokio::spawn(create_all(pods.clone()));
         let mut wanted = Wanted {
@@ -119,6 +121,10 @@ impl Play<'_> {
             Place::Source => self.tapes()?.target_of(&pod).unwrap_or(Place::Target(0)),
             Place::Target(_) => place,
         };
+        let state = self.tapes()?.state_of(&pod);
+        if state != Some(self.cell.state) {
+            (self.wrong).push(format!("{pod} was {state:?} before the fault came"));
+        }
         self.states = self.tapes()?.states();
         self.stage
             .journal()
@@ -126,6 +132,7 @@ impl Play<'_> {
         self.done("first");
 
         strike(self.stage, self.cell, &victim, target).await?;
+        kept.release().await;
         self.done("fault");
         let created = creating.await;
         created.unwrap_or_else(|error| panic!("creating pods: {error}"));

@@ -145,15 +145,21 @@ impl Tapes {
         &self.timeline
     }
 
-    /// In which of these states pods are now, for the report.
+    /// How far a pod has come.
+    pub(crate) fn state_of(&self, proxy: &str) -> Option<State> {
+        let lines = self.timeline.iter();
+        let its = lines.filter(|line| line.seen.proxy == proxy);
+        its.filter_map(|line| line.seen.state).max()
+    }
+
+    /// How far all pods have come, for the report.
     pub(crate) fn states(&self) -> BTreeSet<State> {
-        let mut last = std::collections::BTreeMap::new();
-        for line in &self.timeline {
-            if let Some(state) = line.seen.state {
-                last.insert(line.seen.proxy.clone(), state);
-            }
-        }
-        last.into_values().collect()
+        let proxies: BTreeSet<&str> = (self.timeline.iter())
+            .map(|line| line.seen.proxy.as_str())
+            .collect();
+        (proxies.into_iter())
+            .filter_map(|proxy| self.state_of(proxy))
+            .collect()
     }
 }
 

@@ -85,6 +85,15 @@ impl Held {
         }
     }
 
+    /// Whether a request is held.
+    pub fn is_caught(&mut self) -> bool {
+        let is = (self.caught.as_mut()).is_none_or(|caught| caught.try_recv().is_ok());
+        if is {
+            self.caught = None;
+        }
+        is
+    }
+
     /// Lets the request land, whether or not its sender still waits; returns the status of the reply. `None` if there
     /// was no request or it got no reply.
     pub async fn release(self) -> Option<u16> {
