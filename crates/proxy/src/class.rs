@@ -32,7 +32,7 @@ pub enum Class {
     PlainGranted,
 }
 
-/// The numbers and marks on a chaperon; a value that doesn't parse counts as absent and is listed in `damaged`.
+/// The numbers and marks on a chaperon; one with a number that doesn't parse counts as refused.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is an annotation of its own"
@@ -122,6 +122,9 @@ pub fn classify(marks: &Marks, ending: bool, status: Option<&PodStatus>) -> Clas
     }
     if is_bound(status) {
         return Class::Bound;
+    }
+    if let Some(key) = marks.damaged.first() {
+        return Class::Refused(format!("annotation {key} of its PodChaperon is damaged"));
     }
     let Marks {
         attempt,
@@ -267,14 +270,12 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_number_counts_as_absent_and_is_reported() {
+    fn a_damaged_number_makes_no_plain_target_of_one_of_ours() {
         let mut chaperon = PodChaperon::default();
-        chaperon.metadata.annotations = Some(
-            [(keys::ATTEMPT.to_owned(), "three".to_owned())]
-                .into_iter()
-                .collect(),
-        );
-        let marks = Marks::of(&chaperon);
-        assert_eq!((marks.attempt, marks.damaged), (0, vec![keys::ATTEMPT]));
+        let annotations = [(keys::ATTEMPT, "three"), (keys::IS_RESERVED, keys::TRUE)];
+        let annotations = annotations.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        chaperon.metadata.annotations = Some(annotations.into_iter().collect());
+        let class = classify(&Marks::of(&chaperon), false, None);
+        assert!(matches!(class, Class::Refused(why) if why.contains(keys::ATTEMPT)));
     }
 }

@@ -82,6 +82,12 @@ pub fn decide(observed: &Observed<'_>) -> Plan {
     if observed.choice.is_none() {
         plan.choice = ChoiceFate::Undecided;
     }
+    let writes = |a: &Action| matches!(a, Action::Record { .. } | Action::BindProxy { .. });
+    if let Some(reason) = observed.memory.write_refusal()
+        && plan.actions.iter().any(writes)
+    {
+        plan.tell = Some(Note::WriteRefused(reason.to_owned()));
+    }
     hold_back(observed, &mut plan);
     tell(observed, &mut plan);
     plan

@@ -23,6 +23,8 @@ pub struct Memory {
     gone: Gone,
     /// Why asking a target failed.
     ask_refusals: BTreeMap<String, String>,
+    /// Why the proxy pod couldn't be written.
+    write_refusal: Option<String>,
     /// When each target was asked by this process, or first seen asked.
     asked_at: BTreeMap<String, Monotonic>,
     /// Targets that were left after a grant: asked again only behind the others.
@@ -124,6 +126,12 @@ impl Memory {
                 }
             }
         }
+        if matches!(action, Action::Record { .. } | Action::BindProxy { .. }) {
+            self.write_refusal = match outcome {
+                Outcome::Refused(reason) => Some(reason.clone()),
+                _ => None,
+            };
+        }
         // Whatever was sent about this UID, the API server answered that it doesn't exist.
         if let (Outcome::Gone, ActionKey::Chaperon(uid)) = (outcome, action.key()) {
             match action {
@@ -165,6 +173,11 @@ impl Memory {
 
     pub(crate) fn ask_refusal(&self, node: &str) -> Option<&str> {
         self.ask_refusals.get(node).map(String::as_str)
+    }
+
+    /// Why writing the proxy pod failed last, if it was refused.
+    pub(crate) fn write_refusal(&self) -> Option<&str> {
+        self.write_refusal.as_deref()
     }
 
     pub(crate) fn ask_under_way(&self, node: &str) -> bool {

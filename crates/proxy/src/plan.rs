@@ -226,6 +226,8 @@ pub enum Note {
     Held(String),
     /// The record is unreadable.
     DamagedRecord(String),
+    /// The source's API server refuses to write the record, or the binding.
+    WriteRefused(String),
     /// The pod has a place, or needs none any more.
     Settled,
 }
@@ -259,8 +261,11 @@ impl fmt::Display for Note {
             Note::DamagedRecord(error) => write!(
                 f,
                 "{error}; the pod may have a delegate, so no target is asked until the annotation is \
-                 restored or the pod is deleted"
+                 restored"
             ),
+            Note::WriteRefused(reason) => {
+                write!(f, "the choice can't be written down: {reason}")
+            }
             Note::Settled => f.write_str("the pod has its place"),
         }
     }

@@ -31,7 +31,6 @@ pub(super) fn standing(
         });
         return plan;
     };
-    let may_grant = GrantStep { chaperon };
     match &chaperon.class {
         Class::Bound => {
             plan.actions.push(Action::BindProxy {
@@ -63,7 +62,7 @@ pub(super) fn standing(
         Class::Reserved(attempt) | Class::VoidReserved(attempt) => match record.attempt {
             Some(recorded) if *attempt == recorded => {
                 plan.actions
-                    .push(may_grant.with(GrantForm::Attempt(*attempt)));
+                    .push(grant(chaperon, GrantForm::Attempt(*attempt)));
             }
             recorded if Some(*attempt) > recorded => plan.actions.push(Action::Record {
                 record: Record {
@@ -76,11 +75,11 @@ pub(super) fn standing(
             _ => {}
         },
         Class::PlainReserved if record.attempt.is_none() => {
-            plan.actions.push(may_grant.with(GrantForm::Plain));
+            plan.actions.push(grant(chaperon, GrantForm::Plain));
         }
         Class::Asked if observed.proxy.no_reservation => {
             if chaperon.marks.allowed == 0 {
-                plan.actions.push(may_grant.with(GrantForm::Unreserved));
+                plan.actions.push(grant(chaperon, GrantForm::Unreserved));
             }
             // The pod's own scheduler takes as long as it takes.
             return plan;
@@ -122,21 +121,13 @@ fn give_up(record: &Record, chaperon: &ChaperonView) -> Option<Action> {
     })
 }
 
-/// A grant to one chaperon, still without its form.
-struct GrantStep<'a> {
-    chaperon: &'a ChaperonView,
-}
-
-impl GrantStep<'_> {
-    fn with(&self, form: GrantForm) -> Action {
-        let chaperon = self.chaperon;
-        Action::Grant {
-            node: chaperon.node.clone(),
-            name: chaperon.name.clone(),
-            uid: chaperon.uid.clone(),
-            resource_version: chaperon.resource_version.clone(),
-            foreign_finalizers: chaperon.foreign_finalizers,
-            form,
-        }
+fn grant(chaperon: &ChaperonView, form: GrantForm) -> Action {
+    Action::Grant {
+        node: chaperon.node.clone(),
+        name: chaperon.name.clone(),
+        uid: chaperon.uid.clone(),
+        resource_version: chaperon.resource_version.clone(),
+        foreign_finalizers: chaperon.foreign_finalizers,
+        form,
     }
 }

@@ -369,6 +369,23 @@ fn a_damaged_record_stops_everything_until_someone_looks() {
 }
 
 #[test]
+fn the_author_hears_of_a_binding_that_is_refused() {
+    let mut scene = Scene::new()
+        .recorded("a/ua/1")
+        .with(chaperon("a", "ua").granted(1).bound());
+    let plan = scene.step();
+    assert!(matches!(plan.actions[..], [Action::BindProxy { .. }]));
+    let refused = Outcome::Refused("a policy says no".to_owned());
+    scene.finish(&plan, &refused);
+    let note = Note::WriteRefused("a policy says no".to_owned());
+    assert_eq!(scene.step().tell, Some(note));
+    let plan = scene.later(Duration::from_mins(1)).step();
+    assert!(plan.tell.is_none(), "once");
+    scene.finish(&plan, &Outcome::Done);
+    assert_eq!(scene.memory.write_refusal(), None);
+}
+
+#[test]
 fn a_pod_without_manifest_is_told_why_it_waits() {
     let mut scene = Scene::new();
     scene.proxy.has_manifest = false;
