@@ -3,6 +3,7 @@
 //! All tests share one fleet and keep to a namespace of their own; what needs more starts its own clusters.
 
 mod admission;
+mod bad_line;
 mod demo;
 mod hundred_pods;
 mod identity;
