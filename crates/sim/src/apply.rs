@@ -514,6 +514,7 @@ impl World {
             | Word::Blind
             | Word::Evict
             | Word::Unask
+            | Word::Label
             | Word::Forget
             | Word::Leave
             | Word::Remove => self.nodes[a].clone(),

@@ -15,7 +15,7 @@ use pilotage_proxy::{
 
 use crate::{
     request::{Reply, Request},
-    server::Object,
+    server::{Object, has_label},
     watch::{News, Watch},
 };
 
@@ -140,7 +140,7 @@ impl Source {
                 reach,
                 lost_since: Monotonic::ZERO,
                 terms: Terms::default(),
-                chaperons: Watch::new(true, fresh),
+                chaperons: Watch::new(true, fresh).only(has_label),
             });
             // What never was known has no entry in the books.
             if *known {

@@ -94,6 +94,8 @@ words! {
     Evict,
     /// (target, chaperon, how) A user deletes a chaperon; in the foreground if `how` is 1.
     Unask,
+    /// (target, chaperon) A user takes the label off that shows it to its source, or puts it back.
+    Label,
     /// (target) Its operator says that it is to be forgotten.
     Forget,
     /// (target) Its Target is being deleted.

@@ -77,6 +77,7 @@ impl World {
                 };
                 server.delete_chaperon(&name, None, None, c == 1).is_ok()
             }
+            Word::Label => self.servers[a + 1].move_label(b),
             Word::Forget => !std::mem::replace(&mut self.sites[a].terms.forgotten, true),
             Word::Leave => !std::mem::replace(&mut self.sites[a].terms.leaving, true),
             _ => false,

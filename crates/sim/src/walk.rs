@@ -245,6 +245,9 @@ impl World {
                     self.step(Step::new(word, target, 0, 0));
                 }
             }
+            while let Some(n) = self.servers[target + 1].unlabelled() {
+                self.step(Step::new(Word::Label, target, n, 0));
+            }
         }
     }
 
@@ -261,7 +264,7 @@ impl World {
             Word::Unseat => (4 + rng.below(slots - 4), rng.below(2), 0),
             Word::Delete => (rng.below(self.made.len()), 0, 0),
             Word::Unask => (rng.below(targets), rng.below(2), rng.below(2)),
-            Word::Evict | Word::Blind => (rng.below(targets), rng.below(2), 0),
+            Word::Evict | Word::Blind | Word::Label => (rng.below(targets), rng.below(2), 0),
             _ => (rng.below(targets), 0, 0),
         };
         Step::new(word, a, b, c)
@@ -289,6 +292,7 @@ const FAULTS: &[(Word, usize)] = &[
     (Word::Delete, 4),
     (Word::Evict, 4),
     (Word::Unask, 3),
+    (Word::Label, 1),
     (Word::Forget, 1),
     (Word::Leave, 1),
     (Word::Remove, 1),

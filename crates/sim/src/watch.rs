@@ -78,6 +78,11 @@ impl<K: Object> Watch<K> {
         self.position += 1;
         self.seen = self.seen.max(*version);
         if !(self.suits)(object) {
+            // The event has the object as it was when it belonged to the set.
+            let known = self.objects.iter().position(|it| it.uid() == object.uid());
+            if let Some(before) = known.map(|n| self.objects.remove(n)) {
+                news.push(News::Gone(before));
+            }
             return;
         }
         if !gone {

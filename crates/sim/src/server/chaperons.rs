@@ -2,13 +2,22 @@
 
 use std::sync::Arc;
 
-use pilotage_api::{PodChaperon, chaperon::PodChaperonStatus};
+use pilotage_api::{PodChaperon, chaperon::PodChaperonStatus, keys};
 use serde_json::Value;
 
 use super::{ApiError, Deleted, Object, Server, patch};
 
 /// Finalizer of a foreground deletion, which the garbage collector takes off.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+
+/// Where the label's value is kept meanwhile.
+const TAKEN_OFF: &str = "example.com/parent-uid";
+
+/// Whether its source finds it.
+pub(crate) fn has_label(chaperon: &PodChaperon) -> bool {
+    let labels = chaperon.metadata.labels.as_ref();
+    labels.is_some_and(|labels| labels.contains_key(keys::PARENT_UID))
+}
 
 impl Server {
     /// POST.
@@ -108,6 +117,33 @@ impl Server {
         }
         chaperon.metadata.deletion_timestamp = Some(super::delegates::sometime());
         Ok(Deleted::Ending(self.put_chaperon(chaperon)))
+    }
+
+    /// A user takes the label off the chaperon with this number, by which its source finds it, or puts it back. What is
+    /// ending isn't touched: to those who watch it would look gone, as if its finalizer had been taken off.
+    pub(crate) fn move_label(&mut self, n: usize) -> bool {
+        let Some(known) = self.chaperons.all().get(n).filter(|c| !c.is_ending()) else {
+            return false;
+        };
+        let mut chaperon = (**known).clone();
+        let labels = chaperon.metadata.labels.get_or_insert_default();
+        let (from, to) = if labels.contains_key(keys::PARENT_UID) {
+            (keys::PARENT_UID, TAKEN_OFF)
+        } else {
+            (TAKEN_OFF, keys::PARENT_UID)
+        };
+        let Some(parent) = labels.remove(from) else {
+            return false;
+        };
+        labels.insert(to.to_owned(), parent);
+        self.put_chaperon(chaperon);
+        true
+    }
+
+    /// The chaperon whose label is off, by its number.
+    pub(crate) fn unlabelled(&self) -> Option<usize> {
+        let mut chaperons = self.chaperons.all().iter();
+        chaperons.position(|chaperon| !chaperon.is_ending() && !has_label(chaperon))
     }
 
     /// The garbage collector takes its finalizer off.

@@ -9,7 +9,7 @@ mod patch;
 mod proxies;
 mod table;
 
-pub(crate) use chaperons::FOREGROUND;
+pub(crate) use chaperons::{FOREGROUND, has_label};
 pub(crate) use delegates::Delegate;
 pub(crate) use table::{Entry, Object, Table};
 
