@@ -416,7 +416,8 @@ impl Candidate {
     pub(crate) fn overdue(&self, now: Monotonic) -> Option<String> {
         let late = self.cells.iter().find(|(_, cell)| {
             cell.memory.seat().is_some_and(|seat| match seat.state {
-                SeatState::Taken { since } => now > since + self.settings.plain_hold,
+                // All sources here number their attempts.
+                SeatState::Taken { since } => now > since + self.settings.hold,
                 SeatState::Held { deadline, .. } => now >= deadline,
                 SeatState::Binding { until, .. } => now >= until,
             })
