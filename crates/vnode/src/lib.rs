@@ -258,7 +258,9 @@ fn conflicts(client: Client) -> Conflicts {
     );
     Arc::new(move |target, error| {
         let (reason, action) = match error {
-            ActError::Occupied(_) | ActError::Away => ("TargetInUse", "RemoveNode"),
+            ActError::Occupied(_) => ("TargetInUse", "RemoveNode"),
+            // Repeated events of one reason show the first one's note.
+            ActError::Away { .. } => ("TargetUnreachable", "RemoveNode"),
             _ => ("VirtualNodeConflict", "CreateNode"),
         };
         let event = Event {
