@@ -148,24 +148,41 @@ impl Bench {
             "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name },
             "stringData": { "config": kubeconfig },
         });
-        let secrets: Api<Secret> = Api::namespaced(self.source.admin(), HOME);
+        let secrets: Api<Secret> = Api::namespaced(self.source.admin(), namespace);
         let params = PatchParams::apply("test").force();
         secrets
             .patch(name, &params, &Patch::Apply(&secret))
             .await
             .unwrap();
+    }
+
+    /// Makes a Target whose secret nobody has written.
+    pub(crate) async fn connect_nothing(&self, name: &str) {
         let spec = TargetSpec {
             kubeconfig_secret: Some(KubeconfigSecret {
                 name: name.into(),
                 ..Default::default()
             }),
-            excluded_labels_regexp: Some("^hidden=".into()),
             ..TargetSpec::default()
         };
         self.targets()
             .create(&PostParams::default(), &Target::new(name, spec))
             .await
             .unwrap();
+    }
+
+    /// Waits until the author of the Target `name` is told why it doesn't go yet.
+    pub(crate) async fn is_told(&self, name: &str, reason: &str, why: &str) {
+        let events: Api<Event> = Api::namespaced(self.source.admin(), HOME);
+        let about = |event: &Event| {
+            let regarding = event.regarding.as_ref().and_then(|it| it.name.as_deref());
+            event.reason.as_deref() == Some(reason)
+                && regarding == Some(name)
+                && event.note.as_deref().is_some_and(|note| note.contains(why))
+        };
+        let all = watcher::Config::default();
+        let told = list_until(&events, all, |seen| seen.values().any(about), LIMIT);
+        told.await.unwrap();
     }
 
     /// Makes a Target that is this very cluster.

@@ -6,7 +6,7 @@ use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
-use pilotage_api::{PodChaperon, keys};
+use pilotage_api::{PodChaperon, keys, names};
 use pilotage_clusters::cluster_uid;
 use pilotage_testkit::{ControlPlane, Part, Signal, build, list_until, wait_for, wait_gone};
 use serde_json::json;
@@ -158,12 +158,10 @@ async fn a_machine_of_that_name_is_left_alone_and_its_namesake_told() {
 async fn a_lost_target_is_waited_for_unless_nothing_was_ever_there() {
     let target = ControlPlane::builder("vnode-away").start().await.unwrap();
     let mut bench = Bench::start("vnode-left").await;
-    for (name, node) in [
-        ("asked", "admiralty-default-asked"),
-        ("given-up", "admiralty-default-given-up"),
-    ] {
+    for name in ["asked", "forgotten"] {
         bench.connect(name, &target).await;
-        bench.node(node, |node| ready(node).0 == "True").await;
+        let node = names::virtual_node(Some(HOME), name);
+        bench.node(&node, |node| ready(node).0 == "True").await;
     }
     // What a replaced pod leaves there: no record names it any more, no proxy holds it.
     let source = cluster_uid(&bench.source.admin()).await.unwrap();
@@ -178,8 +176,8 @@ async fn a_lost_target_is_waited_for_unless_nothing_was_ever_there() {
 
     target.signal(Part::ApiServer, Signal::Stop).await.unwrap();
     bench.connect_nothing("never").await;
-    for name in ["asked", "given-up", "never"] {
-        let node = format!("admiralty-default-{name}");
+    for name in ["asked", "forgotten", "never"] {
+        let node = names::virtual_node(Some(HOME), name);
         bench
             .node(&node, |node| ready(node).1 == "TargetLost")
             .await;
@@ -190,7 +188,7 @@ async fn a_lost_target_is_waited_for_unless_nothing_was_ever_there() {
             .unwrap();
     }
     wait_gone(&bench.targets(), "never", LIMIT).await.unwrap();
-    for name in ["asked", "given-up"] {
+    for name in ["asked", "forgotten"] {
         bench
             .is_told(name, "TargetUnreachable", "can't be reached")
             .await;
@@ -198,10 +196,10 @@ async fn a_lost_target_is_waited_for_unless_nothing_was_ever_there() {
     let word = json!({ "metadata": { "annotations": { keys::FORGET: keys::TRUE } } });
     bench
         .targets()
-        .patch("given-up", &PatchParams::default(), &Patch::Merge(&word))
+        .patch("forgotten", &PatchParams::default(), &Patch::Merge(&word))
         .await
         .unwrap();
-    wait_gone(&bench.targets(), "given-up", LIMIT)
+    wait_gone(&bench.targets(), "forgotten", LIMIT)
         .await
         .unwrap();
 
