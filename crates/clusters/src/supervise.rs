@@ -407,8 +407,14 @@ async fn review(target: Arc<Target>, options: Options) {
             }
         };
         target.set_authorization(found);
+        // A role may have been taken away; but a watch fails again and again then.
+        let refused = async {
+            sleep(pause.min(options.review_missing)).await;
+            target.refused.notified().await;
+        };
         tokio::select! {
             () = sleep(pause) => {}
+            () = refused => {}
             _ = sessions.changed() => {}
         }
     }
