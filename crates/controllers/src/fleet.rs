@@ -163,8 +163,6 @@ impl Fleet {
             .for_each("chaperons", &shutdown, move |target, end| {
                 let chaperons = target.watch(WatchConfig::all().labels(selector.clone()));
                 let plain = target.watch(WatchConfig::all().labels(selector_of_plain_sources()));
-                let key = target.key().clone();
-                let node = target.node().to_owned();
                 let member = Member {
                     target,
                     chaperons,
@@ -172,12 +170,12 @@ impl Fleet {
                 };
                 let (fleet, known, ending) = (self.clone(), known.clone(), ending.clone());
                 async move {
-                    fleet.follow_one(member, end).await;
+                    fleet.follow_one(member.clone(), end).await;
+                    let now = known.get(member.target.key());
+                    let goes_on = now.is_some_and(|now| Arc::ptr_eq(&now, &member.target));
                     // The end of this process is not the end of its targets.
-                    if known.get(&key).is_none() && !ending.is_cancelled() {
-                        fleet.forget(&node);
-                        fleet.say(FleetEvent::Reach(node.clone(), Reach::Unknown));
-                        fleet.look_for(&node);
+                    if !goes_on && !ending.is_cancelled() {
+                        fleet.leave(&member);
                     }
                 }
             })
@@ -289,11 +287,21 @@ impl Fleet {
         let _ = self.tell.send(event);
     }
 
-    fn forget(&self, node: &str) {
+    /// The Target is gone; another one of its name may be there already. What was seen in the old one's cluster isn't
+    /// seen in the new one's, and nobody else would tell that it isn't there any more.
+    fn leave(&self, member: &Member) {
+        let node = member.target.node();
         self.members
             .write()
             .unwrap_or_else(PoisonError::into_inner)
             .remove(node);
+        self.say(FleetEvent::Reach(node.to_owned(), Reach::Unknown));
+        let seen = member.chaperons.list().into_iter();
+        for chaperon in seen.chain(member.plain.list()) {
+            let news = ChaperonNews::Vanished(chaperon);
+            self.say(FleetEvent::Chaperon(node.to_owned(), news));
+        }
+        self.look_for(node);
     }
 }
 
