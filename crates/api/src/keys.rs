@@ -121,6 +121,8 @@ key!(/// Annotation of a virtual node, JSON: free room of the target's roomiest 
 
 key!(/// Finalizer of Targets and `ClusterTarget`s: their virtual node goes first, and its proxies before it.
     VIRTUAL_NODE_GONE = "virtual_node_gone");
+key!(/// Finalizer of Secrets with a Target's kubeconfig: what the Target leaves in its cluster is cleaned up first.
+    TARGET_GONE = "target_gone");
 
 /// Label and taint key of virtual nodes; taint effect `NoSchedule`.
 pub const PROVIDER: &str = "virtual-kubelet.io/provider";

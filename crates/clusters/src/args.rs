@@ -49,6 +49,8 @@ pub struct Options {
     pub component: &'static str,
     /// How targets are probed.
     pub probe: ProbeOptions,
+    /// How often a target that answers is asked who it is: so long another cluster at the same address may go unnoticed.
+    pub identify: Duration,
     /// Permissions to ask for in each target; empty: don't ask.
     pub needs: &'static [Need],
     /// How often permissions are asked for again while some are missing.
@@ -63,6 +65,7 @@ impl Options {
         Self {
             component,
             probe: ProbeOptions::default(),
+            identify: Duration::from_secs(30),
             needs: &[],
             review_missing: Duration::from_secs(15),
             review_complete: Duration::from_mins(5),

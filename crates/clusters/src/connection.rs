@@ -128,6 +128,17 @@ pub enum LostReason {
         /// That of the cluster that answers.
         found: ClusterUid,
     },
+    /// A cluster answers there that doesn't say who it is.
+    #[error(
+        "the cluster that answers there doesn't say who it is, and the target's kube-system had the UID {known}: it may be \
+         another one, and pods may still run in the old one. If it is the target, its ClusterSummary \"singleton\" must \
+         give that clusterUid (its Pilotage writes it) and we must be permitted to list it (a Source or ClusterSource there \
+         permits it). If it isn't, mend the kubeconfig; or delete this object and make another one for the new cluster"
+    )]
+    Unidentified {
+        /// The target's identity.
+        known: ClusterUid,
+    },
     /// Its API server doesn't know us.
     #[error("the API server of the target refuses our credentials: {0}")]
     Unauthorized(String),
@@ -145,6 +156,7 @@ impl LostReason {
             Self::Unreachable(_) => "Unreachable",
             Self::Unauthorized(_) => "Unauthorized",
             Self::OtherCluster { .. } => "OtherCluster",
+            Self::Unidentified { .. } => "Unidentified",
         }
     }
 
@@ -152,8 +164,16 @@ impl LostReason {
     pub fn was_tried(&self) -> bool {
         matches!(
             self,
-            Self::Unreachable(_) | Self::Unauthorized(_) | Self::OtherCluster { .. }
+            Self::Unreachable(_)
+                | Self::Unauthorized(_)
+                | Self::OtherCluster { .. }
+                | Self::Unidentified { .. }
         )
+    }
+
+    /// Whether whoever answers may be another cluster.
+    pub fn is_strange(&self) -> bool {
+        matches!(self, Self::OtherCluster { .. } | Self::Unidentified { .. })
     }
 }
 

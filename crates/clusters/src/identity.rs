@@ -1,4 +1,6 @@
 //! Who a cluster is: the UID of its kube-system namespace, which lives as long as the cluster does.
+//!
+//! Must not know when it is asked, nor what becomes of a cluster that isn't the right one.
 
 use std::time::Duration;
 
@@ -10,6 +12,8 @@ use pilotage_api::{ClusterSummary, keys};
 use pilotage_runtime::call::{self, CALL_LIMIT, CallError, Failure};
 use pilotage_runtime::rbac::Rule;
 use thiserror::Error;
+
+use crate::connection::LostReason;
 
 /// The namespace that every cluster has from its birth.
 const NAMESPACE: &str = "kube-system";
@@ -44,10 +48,60 @@ pub(crate) async fn told(
     }
 }
 
+/// Whether the cluster that says this of itself is the one that is known; its identity, if that is news.
+///
+/// Silence is no proof: another cluster that hasn't said who it is yet would answer "not found" to every question.
+pub(crate) fn recognize(
+    known: Option<ClusterUid>,
+    told: Option<ClusterUid>,
+) -> Result<Option<ClusterUid>, LostReason> {
+    match (known, told) {
+        (Some(known), Some(found)) if known != found => {
+            Err(LostReason::OtherCluster { known, found })
+        }
+        (Some(known), None) => Err(LostReason::Unidentified { known }),
+        (Some(_), Some(_)) => Ok(None),
+        (None, told) => Ok(told),
+    }
+}
+
 /// Identity of the cluster behind `client`.
 pub async fn cluster_uid(client: &Client) -> Result<ClusterUid, IdentityError> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let namespace = call::within(CALL_LIMIT, namespaces.get(NAMESPACE)).await;
     let uid = namespace.map_err(IdentityError::Read)?.metadata.uid;
     uid.map(ClusterUid).ok_or(IdentityError::NoUid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_known_has_to_say_so_each_time() {
+        let uid = |text: &str| Some(ClusterUid(text.to_owned()));
+        let known = || ClusterUid("x".into());
+        let other = LostReason::OtherCluster {
+            known: known(),
+            found: ClusterUid("y".into()),
+        };
+        let table = [
+            (None, None, Ok(None)),
+            (None, uid("x"), Ok(uid("x"))),
+            (uid("x"), uid("x"), Ok(None)),
+            (uid("x"), uid("y"), Err(other)),
+            (
+                uid("x"),
+                None,
+                Err(LostReason::Unidentified { known: known() }),
+            ),
+        ];
+        for (known, told, want) in table {
+            assert_eq!(
+                recognize(known.clone(), told.clone()),
+                want,
+                "{known:?} {told:?}"
+            );
+        }
+    }
 }

@@ -80,10 +80,7 @@ impl Prober {
         };
         self.failures = self.failures.saturating_add(1);
         let first = *self.first_failure.get_or_insert(now);
-        let definite = matches!(
-            reason,
-            LostReason::Unauthorized(_) | LostReason::OtherCluster { .. }
-        );
+        let definite = reason.is_strange() || matches!(reason, LostReason::Unauthorized(_));
         match state {
             // The reason may change; the moment of the loss doesn't.
             Connection::Lost { since, reason: old } if old.was_tried() => Verdict {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, Config};
+use pilotage_runtime::call::Failure;
 use pilotage_runtime::client;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -27,9 +28,6 @@ use crate::watch::{Watch, WatchConfig, WatchHealth};
 
 /// Pause before permissions are asked for again when the target couldn't say.
 const REVIEW_UNANSWERED: Duration = Duration::from_secs(5);
-
-/// A target that hasn't said who it is is asked again after this.
-const IDENTIFY_AGAIN: Duration = Duration::from_mins(1);
 /// Time between a doubt and the probe that settles it.
 const DOUBT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -81,8 +79,8 @@ struct Supervisor {
     place: Option<(String, Option<Vec<Vec<u8>>>)>,
     /// These credentials haven't led to the target yet: nobody gets a client of them before that.
     unproved: bool,
-    /// When the target was last asked who it is, and whether it said so.
-    identified: Option<(Instant, bool)>,
+    /// When the target last said who it is.
+    identified: Option<Instant>,
 }
 
 impl Supervisor {
@@ -213,28 +211,33 @@ impl Supervisor {
         Ok(source)
     }
 
-    /// Asks the cluster behind `client` who it is, unless it has said so since the last loss.
+    /// Asks the cluster behind `client` who it is, if it didn't say so lately. Who has never said so is asked with each
+    /// probe, since what is put there before can't be told from what is put elsewhere later.
     async fn identify(&mut self, client: &Client) -> Result<(), LostReason> {
-        let again = |(at, told): (Instant, bool)| !told && at.elapsed() >= IDENTIFY_AGAIN;
-        if !self.identified.is_none_or(again) {
+        let period = self.options.identify;
+        if self.identified.is_some_and(|at| at.elapsed() < period) {
             return Ok(());
         }
-        let told = identity::told(client, self.options.probe.timeout).await;
-        let told = told.map_err(|error| LostReason::Unreachable(error.message()))?;
-        if let Some(found) = &told {
-            match self.target.known_identity() {
-                Some(known) if known != *found => {
-                    return Err(LostReason::OtherCluster {
-                        known,
-                        found: found.clone(),
-                    });
-                }
-                Some(_) => {}
-                None => self.target.set_identity(found.clone()),
-            }
+        let asked = Instant::now();
+        let told = match identity::told(client, self.options.probe.timeout).await {
+            Ok(told) => told,
+            // Whoever was recognized and has no time now is asked with the next probe.
+            Err(error) if error.kind() == Failure::Throttled && !self.unproved => return Ok(()),
+            Err(error) => return Err(LostReason::Unreachable(error.message())),
+        };
+        let said = told.is_some();
+        if let Some(news) = identity::recognize(self.target.known_identity(), told)? {
+            self.target.set_identity(news);
         }
-        self.identified = Some((Instant::now(), told.is_some()));
+        self.identified = said.then_some(asked);
         Ok(())
+    }
+
+    /// Nobody talks any more to what may be another cluster, nor goes on from its versions.
+    fn withdraw(&mut self) {
+        self.unproved = true;
+        self.realm += 1;
+        self.target.set_session(None);
     }
 
     fn make(&self, source: &Source) -> Result<Client, KubeconfigFault> {
@@ -271,7 +274,11 @@ impl Supervisor {
         tokio::select! {
             () = sleep_until(at) => {}
             // Not at once: one broken connection breaks many calls, which are one reason.
-            () = self.target.doubt.notified() => sleep(DOUBT_PAUSE).await,
+            () = self.target.doubt.notified() => {
+                sleep(DOUBT_PAUSE).await;
+                // What broke may have been the connection to a cluster that gave its address to another one.
+                self.identified = None;
+            }
         }
         let state = self.target.connection();
         let lost = state.lost().is_some();
@@ -294,6 +301,9 @@ impl Supervisor {
         let mut outcome = probe::ask(&client, self.options.probe.timeout).await;
         if outcome.is_ok() {
             outcome = self.identify(&client).await;
+        }
+        if matches!(&outcome, Err(reason) if reason.is_strange()) {
+            self.withdraw();
         }
         if outcome.is_ok() && fresh {
             self.unproved = false;
@@ -397,8 +407,14 @@ async fn review(target: Arc<Target>, options: Options) {
             }
         };
         target.set_authorization(found);
+        // A role may have been taken away; but a watch fails again and again then.
+        let refused = async {
+            sleep(pause.min(options.review_missing)).await;
+            target.refused.notified().await;
+        };
         tokio::select! {
             () = sleep(pause) => {}
+            () = refused => {}
             _ = sessions.changed() => {}
         }
     }

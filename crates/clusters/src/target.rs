@@ -29,6 +29,8 @@ pub struct Target {
     identity: cell::Sender<Option<ClusterUid>>,
     /// Somebody has reason to doubt the connection.
     pub(crate) doubt: Arc<Notify>,
+    /// A watch failed: maybe for want of a permission.
+    pub(crate) refused: Arc<Notify>,
     removed: CancellationToken,
     watches: Mutex<Vec<Shelved>>,
 }
@@ -52,6 +54,7 @@ impl Target {
             authorization: cell::Sender::new(Authorization::Unknown),
             identity: cell::Sender::new(None),
             doubt: Arc::new(Notify::new()),
+            refused: Arc::new(Notify::new()),
             removed,
             watches: Mutex::new(Vec::new()),
         }
@@ -149,10 +152,11 @@ impl Target {
 
     fn shelved<K: Watchable>(&self, config: WatchConfig<K>, api: ApiOf<K>) -> Watch<K> {
         let start = |config| {
-            let doubt = self.doubt.clone();
+            let (doubt, refused) = (self.doubt.clone(), self.refused.clone());
             let sessions = self.session.subscribe();
             Watch::start(sessions, api, config, &self.removed, move || {
                 doubt.notify_one();
+                refused.notify_one();
             })
         };
         if config.trim.is_some() {

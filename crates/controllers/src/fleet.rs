@@ -15,7 +15,8 @@ use pilotage_api::{
     parent::{ClusterUid, selector_of_plain_sources, selector_of_source},
 };
 use pilotage_clusters::{
-    Event, Registry, Target, TargetObject, Watch, WatchConfig, WatchHealth, has_target,
+    Connection, Event, LostReason, Registry, Target, TargetObject, Watch, WatchConfig, WatchHealth,
+    has_target,
 };
 use pilotage_proxy::{ChaperonNews, Reach, Reply, Terms, placing::Words};
 use tokio::sync::mpsc;
@@ -43,6 +44,27 @@ fn news(event: Event<PodChaperon>) -> Option<ChaperonNews> {
         Event::Deleted(chaperon) => Some(ChaperonNews::Deleted(chaperon)),
         Event::Gone(chaperon) => Some(ChaperonNews::Vanished(chaperon)),
         Event::Synced => None,
+    }
+}
+
+/// How a target can be reached, by its connection and by how our watches there fare.
+///
+/// Only silence is a loss, or the proof that another cluster answers: what the target doesn't let us see, or who it is, may
+/// be a matter of its roles.
+fn reach(connection: &Connection, watches: [&WatchHealth; 2], listed: bool) -> Reach {
+    let fails = |health: &&WatchHealth| matches!(health, WatchHealth::Failing { .. });
+    match connection {
+        Connection::Lost {
+            reason: LostReason::Unidentified { .. },
+            ..
+        } => Reach::Unseen,
+        Connection::Lost { .. } => Reach::Lost,
+        Connection::Connected { .. } if watches.iter().any(fails) => Reach::Unseen,
+        Connection::Connected { .. } if listed && watches == [&WatchHealth::Live; 2] => {
+            Reach::Reachable
+        }
+        // Nothing has been tried, or read, yet.
+        Connection::Connecting | Connection::Connected { .. } => Reach::Unknown,
     }
 }
 
@@ -141,8 +163,6 @@ impl Fleet {
             .for_each("chaperons", &shutdown, move |target, end| {
                 let chaperons = target.watch(WatchConfig::all().labels(selector.clone()));
                 let plain = target.watch(WatchConfig::all().labels(selector_of_plain_sources()));
-                let key = target.key().clone();
-                let node = target.node().to_owned();
                 let member = Member {
                     target,
                     chaperons,
@@ -150,12 +170,12 @@ impl Fleet {
                 };
                 let (fleet, known, ending) = (self.clone(), known.clone(), ending.clone());
                 async move {
-                    fleet.follow_one(member, end).await;
+                    fleet.follow_one(member.clone(), end).await;
+                    let now = known.get(member.target.key());
+                    let goes_on = now.is_some_and(|now| Arc::ptr_eq(&now, &member.target));
                     // The end of this process is not the end of its targets.
-                    if known.get(&key).is_none() && !ending.is_cancelled() {
-                        fleet.forget(&node);
-                        fleet.say(FleetEvent::Reach(node.clone(), Reach::Lost));
-                        fleet.look_for(&node);
+                    if !goes_on && !ending.is_cancelled() {
+                        fleet.leave(&member);
                     }
                 }
             })
@@ -194,15 +214,14 @@ impl Fleet {
                 tracing::info!(%node, ?terms, "target");
                 self.say(FleetEvent::Terms(node.clone(), terms));
             }
-            let connected = connection.borrow_and_update().is_connected();
-            let live = *health.borrow_and_update() == WatchHealth::Live
-                && *plain_health.borrow_and_update() == WatchHealth::Live;
-            let listed = member.chaperons.is_synced() && member.plain.is_synced();
-            let reach = if connected && live && listed {
-                Reach::Reachable
-            } else {
-                Reach::Lost
-            };
+            let reach = reach(
+                &connection.borrow_and_update(),
+                [
+                    &health.borrow_and_update(),
+                    &plain_health.borrow_and_update(),
+                ],
+                member.chaperons.is_synced() && member.plain.is_synced(),
+            );
             if told != Some(reach) {
                 told = Some(reach);
                 tracing::info!(%node, ?reach, "target");
@@ -268,10 +287,69 @@ impl Fleet {
         let _ = self.tell.send(event);
     }
 
-    fn forget(&self, node: &str) {
+    /// The Target is gone; another one of its name may be there already. What was seen in the old one's cluster isn't
+    /// seen in the new one's, and nobody else would tell that it isn't there any more.
+    fn leave(&self, member: &Member) {
+        let node = member.target.node();
         self.members
             .write()
             .unwrap_or_else(PoisonError::into_inner)
             .remove(node);
+        self.say(FleetEvent::Reach(node.to_owned(), Reach::Unknown));
+        let seen = member.chaperons.list().into_iter();
+        for chaperon in seen.chain(member.plain.list()) {
+            let news = ChaperonNews::Vanished(chaperon);
+            self.say(FleetEvent::Chaperon(node.to_owned(), news));
+        }
+        self.look_for(node);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pilotage_clusters::Since;
+
+    use super::*;
+
+    #[test]
+    fn only_silence_and_another_cluster_are_a_loss() {
+        let since = Since::now();
+        let lost = |reason| Connection::Lost { since, reason };
+        let uid = |text: &str| ClusterUid(text.to_owned());
+        let connected = || Connection::Connected { since };
+        let failing = WatchHealth::Failing {
+            since,
+            error: "podchaperons is forbidden".into(),
+        };
+        let (live, starting) = (&WatchHealth::Live, &WatchHealth::Starting);
+        let other = LostReason::OtherCluster {
+            known: uid("x"),
+            found: uid("y"),
+        };
+        let table = [
+            (connected(), [live, live], true, Reach::Reachable),
+            (connected(), [live, &failing], true, Reach::Unseen),
+            (connected(), [&failing, starting], false, Reach::Unseen),
+            (connected(), [live, starting], false, Reach::Unknown),
+            (connected(), [live, live], false, Reach::Unknown),
+            (Connection::Connecting, [live, live], true, Reach::Unknown),
+            (
+                lost(LostReason::Unreachable("no route".into())),
+                [live, live],
+                true,
+                Reach::Lost,
+            ),
+            (lost(other), [live, live], true, Reach::Lost),
+            (
+                lost(LostReason::Unidentified { known: uid("x") }),
+                [live, live],
+                true,
+                Reach::Unseen,
+            ),
+        ];
+        for (connection, watches, listed, want) in table {
+            let is = reach(&connection, watches, listed);
+            assert_eq!(is, want, "{connection:?} {watches:?} {listed}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod ask;
 pub mod chaperon;
+mod clock;
 pub mod feedback;
 mod fleet;
 mod remote;

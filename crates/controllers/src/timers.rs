@@ -54,14 +54,6 @@ impl<K: Clone + Ord + Hash> Timers<K> {
     }
 }
 
-/// Sleeps until then; for ever without a moment.
-pub(crate) async fn sleep_until(at: Option<tokio::time::Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at).await,
-        None => std::future::pending().await,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

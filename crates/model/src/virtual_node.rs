@@ -25,6 +25,8 @@ const ARCH: &str = "kubernetes.io/arch";
 const HUGE_PAGES: &str = "hugepages-";
 /// Type of the condition that says whether a node takes pods.
 pub const READY: &str = "Ready";
+/// Condition that stands since the target answered for the first time.
+pub const REACHED: &str = "TargetReached";
 
 /// Which target a virtual node stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -281,6 +283,31 @@ impl Readiness {
     }
 }
 
+/// The condition that says that the target answered at least once; the one that stands is kept as it is.
+pub fn reached(current: Option<&NodeCondition>, now: Timestamp) -> NodeCondition {
+    current.cloned().unwrap_or_else(|| NodeCondition {
+        type_: REACHED.to_owned(),
+        status: "True".to_owned(),
+        reason: Some("Answered".to_owned()),
+        message: Some(
+            "the target answered at least once, so pods may have been sent there".to_owned(),
+        ),
+        last_heartbeat_time: Some(Time(now)),
+        last_transition_time: Some(Time(now)),
+    })
+}
+
+/// Whether the target behind `node` answered at least once: before that, nothing can have been asked there.
+pub fn was_reached(node: &Node) -> bool {
+    condition(node, REACHED).is_some()
+}
+
+/// The condition of this type.
+pub fn condition<'n>(node: &'n Node, type_: &str) -> Option<&'n NodeCondition> {
+    let conditions = node.status.as_ref()?.conditions.as_ref()?;
+    conditions.iter().find(|condition| condition.type_ == type_)
+}
+
 /// What we own of the node's status, for server-side apply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Status<'a> {
@@ -295,8 +322,8 @@ pub struct Status<'a> {
 }
 
 impl Status<'_> {
-    /// The status of the node `name` with this Ready condition.
-    pub fn apply(&self, name: &str, ready: &NodeCondition) -> Value {
+    /// The status of the node `name` with these conditions.
+    pub fn apply(&self, name: &str, conditions: &[NodeCondition]) -> Value {
         json!({
             "apiVersion": "v1",
             "kind": "Node",
@@ -304,7 +331,7 @@ impl Status<'_> {
             "status": {
                 "capacity": self.capacity,
                 "allocatable": self.allocatable,
-                "conditions": [ready],
+                "conditions": conditions,
                 "nodeInfo": self.info(),
             },
         })
@@ -567,7 +594,7 @@ mod tests {
             message: "m".into(),
         };
         let ready = readiness.condition(None, Timestamp::UNIX_EPOCH);
-        let value = status.apply("n", &ready);
+        let value = status.apply("n", &[ready]);
         assert_eq!(value["status"]["allocatable"], json!({ "cpu": "4" }));
         assert_eq!(value["status"]["nodeInfo"]["architecture"], "arm64");
         assert_eq!(value["status"]["nodeInfo"]["operatingSystem"], "linux");

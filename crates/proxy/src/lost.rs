@@ -65,6 +65,8 @@ pub(crate) fn worth(
     // A target that answers may merely be busy.
     let (since, least) = match target.reach {
         Reach::NoSuchTarget => return Worth::GivenUp,
+        Reach::Unseen if target.terms.forgotten => return Worth::GivenUp,
+        Reach::Unseen | Reach::Unknown => return Worth::Stands,
         Reach::Lost => (target.lost_since, Duration::ZERO),
         Reach::Reachable => (stuck_since, LONGEST_BUSY),
     };
@@ -193,7 +195,7 @@ mod tests {
         for (name, reach, terms, own, stuck, want) in table {
             let mut targets = Targets::default();
             targets.set_reach("a", reach, Duration::from_secs(90));
-            targets.set_terms("a", terms, NOW);
+            targets.set_terms("a", terms);
             let proxy = ProxyView {
                 lost_policy: own,
                 ..proxy()
@@ -202,5 +204,27 @@ mod tests {
         }
         let nothing = worth(&proxy(), "a", &Targets::default(), None, NOW);
         assert_eq!(nothing, Worth::Stands, "what nobody knows is held");
+    }
+
+    #[test]
+    fn what_answers_or_was_not_heard_of_is_not_silent() {
+        for (reach, forgotten, want) in [
+            (Reach::Unknown, false, Worth::Stands),
+            (Reach::Unknown, true, Worth::Stands),
+            (Reach::Unseen, false, Worth::Stands),
+            (Reach::Unseen, true, Worth::GivenUp),
+        ] {
+            let mut targets = Targets::default();
+            let lost_policy = Some(LostPolicy::ReplaceAfter(Duration::ZERO));
+            let terms = Terms {
+                leaving: false,
+                forgotten,
+                lost_policy,
+            };
+            targets.set_terms("a", terms);
+            targets.set_reach("a", reach, Duration::from_secs(1));
+            let worth = worth(&proxy(), "a", &targets, None, NOW);
+            assert_eq!(worth, want, "{reach:?}, forgotten: {forgotten}");
+        }
     }
 }

@@ -39,22 +39,22 @@ pub struct Targets {
 impl Targets {
     /// A target can, or can't, be reached from now on.
     pub fn set_reach(&mut self, node: &str, reach: Reach, now: Monotonic) {
-        let target = self.entry(node, now);
+        let target = self.entry(node);
         target.lost_since = (reach == Reach::Lost).then(|| target.lost_since.unwrap_or(now));
         target.reach = reach;
     }
 
     /// Its operator says something else from now on.
-    pub fn set_terms(&mut self, node: &str, terms: Terms, now: Monotonic) {
-        self.entry(node, now).terms = terms;
+    pub fn set_terms(&mut self, node: &str, terms: Terms) {
+        self.entry(node).terms = terms;
     }
 
-    fn entry(&mut self, node: &str, now: Monotonic) -> &mut TargetView {
+    fn entry(&mut self, node: &str) -> &mut TargetView {
         self.by_node
             .entry(node.to_owned())
             .or_insert_with(|| TargetView {
-                reach: Reach::Lost,
-                lost_since: Some(now),
+                reach: Reach::Unknown,
+                lost_since: None,
                 terms: Terms::default(),
                 answered_at: None,
             })
@@ -62,7 +62,7 @@ impl Targets {
 
     /// It has answered a question.
     pub fn answered(&mut self, node: &str, now: Monotonic) {
-        self.entry(node, now).answered_at = Some(now);
+        self.entry(node).answered_at = Some(now);
     }
 
     /// Since when it owes an answer to what it was asked at `asked`: who answers others meanwhile is busy, not silent. But
@@ -83,9 +83,9 @@ impl Targets {
         self.by_node.get(node)
     }
 
-    /// Whether it can be reached; what nobody knows is lost.
+    /// Whether it can be reached.
     pub fn reach(&self, node: &str) -> Reach {
-        self.get(node).map_or(Reach::Lost, |target| target.reach)
+        self.get(node).map_or(Reach::Unknown, |target| target.reach)
     }
 
     /// It can be reached.
@@ -116,16 +116,20 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_counts_from_its_first_news_and_ends_with_an_answer() {
+    fn a_loss_counts_from_its_first_news_and_ends_with_any_sign_of_life() {
         let at = Duration::from_secs;
         let mut targets = Targets::default();
-        assert_eq!(targets.reach("a"), Reach::Lost);
-        targets.set_terms("a", Terms::default(), at(1));
+        assert_eq!(targets.reach("a"), Reach::Unknown);
+        targets.set_terms("a", Terms::default());
+        assert_eq!(targets.get("a").unwrap().lost_since, None);
+        targets.set_reach("a", Reach::Lost, at(4));
         targets.set_reach("a", Reach::Lost, at(5));
-        assert_eq!(targets.get("a").unwrap().lost_since, Some(at(1)));
+        assert_eq!(targets.get("a").unwrap().lost_since, Some(at(4)));
         targets.set_reach("a", Reach::Reachable, at(6));
         assert_eq!(targets.get("a").unwrap().lost_since, None);
         targets.set_reach("a", Reach::Lost, at(7));
         assert_eq!(targets.get("a").unwrap().lost_since, Some(at(7)));
+        targets.set_reach("a", Reach::Unseen, at(8));
+        assert_eq!(targets.get("a").unwrap().lost_since, None);
     }
 }

@@ -186,7 +186,11 @@ impl ChaperonView {
 pub enum Reach {
     /// It answers, and our store of its chaperons has been filled since it last came back.
     Reachable,
-    /// It doesn't answer, our store isn't filled yet, or we know nothing of it.
+    /// Nothing has been heard of it yet, not even that it doesn't answer: nobody gives it up.
+    Unknown,
+    /// It answers, but our chaperons there can't be seen. That is no silence: only *forget* gives it up.
+    Unseen,
+    /// It doesn't answer.
     Lost,
     /// It is proved that no Target or `ClusterTarget` of that name exists.
     NoSuchTarget,

@@ -98,7 +98,8 @@ impl Link {
         match self.reach {
             Reach::NoSuchTarget => true,
             Reach::Lost => self.terms.forgotten || own.or(theirs).is_some_and(is_over),
-            Reach::Reachable => false,
+            Reach::Unseen => self.terms.forgotten,
+            Reach::Reachable | Reach::Unknown => false,
         }
     }
 }
@@ -182,8 +183,8 @@ impl Source {
         self.links[target].terms = terms;
         let node = &cx.nodes[target];
         match &mut self.part {
-            Part::Ask { book, .. } => book.set_terms(node, terms, cx.now),
-            Part::Feedback { book, .. } => book.set_terms(node, terms, cx.now),
+            Part::Ask { book, .. } => book.set_terms(node, terms),
+            Part::Feedback { book, .. } => book.set_terms(node, terms),
         }
         self.decide_all(cx);
     }

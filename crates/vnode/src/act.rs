@@ -14,8 +14,8 @@ use kube::{Api, Client};
 use pilotage_api::parent::{ClusterUid, selector_of_source};
 use pilotage_api::record::Record;
 use pilotage_api::{PodChaperon, keys};
-use pilotage_clusters::{Target, TargetObject, Watch};
-use pilotage_model::virtual_node::is_ours;
+use pilotage_clusters::{Connection, Target, TargetObject, Watch};
+use pilotage_model::virtual_node::{is_ours, was_reached};
 use pilotage_runtime::call::{self, CALL_LIMIT, CallError, Failure};
 use pilotage_runtime::lease::Leadership;
 use serde_json::{Value, json};
@@ -52,12 +52,15 @@ pub(crate) enum ActError {
     Occupied(usize),
     /// Nobody can say whether it may go.
     #[error(
-        "the Target is being deleted, but its cluster can't be reached and pods may run there: it goes when it answers, or \
-         once it is annotated {key}={value}",
+        "the Target is being deleted, but its cluster {why}, and pods may run there: it goes when that is mended, or once \
+         it is annotated {key}={value}",
         key = keys::FORGET,
         value = keys::TRUE
     )]
-    Away,
+    Away {
+        /// What it doesn't do.
+        why: String,
+    },
 }
 
 /// Writes about one node.
@@ -227,7 +230,7 @@ impl Actor {
     }
 
     /// Live reads, since the watches may be older than the last pod: no proxy is bound here, and no chaperon of ours is
-    /// left in the target. `false`: a proxy is, which the watch will show.
+    /// left in the target. `false`: a proxy is, which the watch will show; or the target hasn't been tried yet.
     async fn is_empty(&self) -> Result<bool, ActError> {
         let pods: Api<Pod> = Api::all(self.client.clone());
         let params = ListParams::default().fields(&format!("spec.nodeName={}", self.node));
@@ -240,6 +243,7 @@ impl Actor {
             return Ok(false);
         }
         match &self.target {
+            Some(target) if target.connection() == Connection::Connecting => Ok(false),
             Some(target) => self.check_target(target).await.map(|()| true),
             None => Ok(true),
         }
@@ -247,14 +251,14 @@ impl Actor {
 
     async fn check_target(&self, target: &Target) -> Result<(), ActError> {
         let object = target.object();
+        let forgotten =
+            object.annotations.get(keys::FORGET).map(String::as_str) == Some(keys::TRUE);
         let (Some(client), true) = (target.client(), target.is_connected()) else {
-            let forgotten = object.annotations.get(keys::FORGET).map(String::as_str);
-            let records = self.records().await?;
-            let held = records.iter().any(|record| record.node == self.node);
-            return if held && forgotten != Some(keys::TRUE) {
-                Err(ActError::Away)
-            } else {
+            return if forgotten || !self.may_hold_something(target).await? {
                 Ok(())
+            } else {
+                let why = "can't be reached".to_owned();
+                Err(ActError::Away { why })
             };
         };
         let chaperons: Api<PodChaperon> = match &object.key.namespace {
@@ -263,16 +267,21 @@ impl Actor {
         };
         let ours = ListParams::default().labels(&selector_of_source(&self.cluster));
         let left = call::within(CALL_LIMIT, chaperons.list_metadata(&ours)).await;
-        let left = left.map_err(|source| ActError::Call {
-            what: "list our PodChaperons in the target",
-            source,
-        })?;
+        let left = match left {
+            Ok(left) => left,
+            Err(_) if forgotten => return Ok(()),
+            Err(error) => {
+                let why = format!("doesn't list our PodChaperons ({error})");
+                return Err(ActError::Away { why });
+            }
+        };
         if left.items.is_empty() {
             return Ok(());
         }
         // Two Targets may stand for one cluster.
         let elsewhere = self.records().await?.into_iter();
         let elsewhere: HashSet<String> = elsewhere
+            .filter_map(|text| text.parse::<Record>().ok())
             .filter(|record| record.node != self.node)
             .map(|record| record.chaperon_uid)
             .collect();
@@ -283,8 +292,23 @@ impl Actor {
         }
     }
 
-    /// The records of all proxy pods, read live.
-    async fn records(&self) -> Result<Vec<Record>, ActError> {
+    /// Whether something of ours may be in a target that can't be asked: whoever was reached once may have been sent pods,
+    /// and what was only asked there, or replaced, stands in no record.
+    async fn may_hold_something(&self, target: &Target) -> Result<bool, ActError> {
+        let told = target.identity().borrow().is_some();
+        let node = self.nodes.get(None, &self.node);
+        if told
+            || target.object().status.cluster_uid.is_some()
+            || node.is_some_and(|node| was_reached(&node))
+        {
+            return Ok(true);
+        }
+        let records = self.records().await?;
+        Ok(records.iter().any(|text| may_name(text, &self.node)))
+    }
+
+    /// The records of all proxy pods, damaged ones too, read live.
+    async fn records(&self) -> Result<Vec<String>, ActError> {
         let pods: Api<Pod> = Api::all(self.client.clone());
         let proxies = format!("spec.schedulerName={}", keys::PROXY_SCHEDULER);
         let params = ListParams::default().fields(&proxies);
@@ -294,8 +318,8 @@ impl Actor {
             source,
         })?;
         let records = listed.items.iter().filter_map(|pod| {
-            let text = pod.metadata.annotations.as_ref()?.get(keys::GRANTED_TO)?;
-            text.parse().ok()
+            let annotations = pod.metadata.annotations.as_ref()?;
+            annotations.get(keys::GRANTED_TO).cloned()
         });
         Ok(records.collect())
     }
@@ -387,9 +411,39 @@ fn json_patch(
         })
 }
 
+/// Whether a record may be one at this virtual node. A damaged one may be, unless it still names another.
+fn may_name(record: &str, node: &str) -> bool {
+    match record.split_once('/') {
+        Some((named, _)) if !named.is_empty() => named == node,
+        _ => true,
+    }
+}
+
 fn with_uid(uid: String) -> DeleteParams {
     DeleteParams::default().preconditions(Preconditions {
         uid: Some(uid),
         ..Preconditions::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_record_holds_every_target_that_it_may_have_named() {
+        for (record, want) in [
+            ("here/uid/1", true),
+            ("here/uid", true),
+            ("here/uid/x/y", true),
+            ("there/uid/1", false),
+            ("there/", false),
+            ("/uid/1", true),
+            ("here", true),
+            ("garbage", true),
+            ("", true),
+        ] {
+            assert_eq!(may_name(record, "here"), want, "{record:?}");
+        }
+    }
 }

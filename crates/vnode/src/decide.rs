@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod, Taint};
+use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 use pilotage_api::summary::ResourceList;
 use pilotage_api::{ClusterSummary, keys};
 use pilotage_clusters::{Connection, TargetObject};
 use pilotage_model::virtual_node::{
-    self, ExcludedLabels, Published, READY, Readiness, Status, TargetName, is_our_taint,
+    self, ExcludedLabels, Published, REACHED, READY, Readiness, Status, TargetName, is_our_taint,
     shown_labels, shown_resources, shown_zones,
 };
 use serde_json::Value;
@@ -67,6 +67,7 @@ pub(crate) struct StatusKey {
     capacity: ResourceList,
     allocatable: ResourceList,
     readiness: Readiness,
+    reached: bool,
     labels: BTreeMap<String, String>,
 }
 
@@ -335,9 +336,7 @@ fn status(
     memory: &Memory,
 ) -> Option<Step> {
     let current = node.status.as_ref();
-    let ready = current
-        .and_then(|status| status.conditions.as_ref())
-        .and_then(|conditions| conditions.iter().find(|condition| condition.type_ == READY));
+    let ready = virtual_node::condition(node, READY);
     let readiness = match (readiness, ready) {
         (Some(readiness), _) => readiness,
         // An earlier process knew; this one doesn't yet.
@@ -347,6 +346,7 @@ fn status(
             "the target hasn't been reached yet".to_owned(),
         ),
     };
+    let was_ready = ready.is_some_and(|ready| ready.status == "True");
     let labels = labels(observed);
     let several = observed.several_huge_page_sizes;
     let shown =
@@ -372,29 +372,35 @@ fn status(
     let key = StatusKey {
         capacity,
         allocatable,
+        reached: readiness.ready || virtual_node::was_reached(node) || was_ready,
         readiness,
         labels,
     };
-    let told = ready.is_some_and(|ready| key.readiness.is_told_by(ready));
+    let told = ready.is_some_and(|ready| key.readiness.is_told_by(ready))
+        && key.reached == virtual_node::was_reached(node);
     if told && memory.uid == node.metadata.uid && memory.status.as_ref() == Some(&key) {
         return None;
     }
-    let value = render(observed, &key, ready);
+    let value = render(observed, &key, node);
     Some(Step::ApplyStatus {
         value,
         key: Box::new(key),
     })
 }
 
-fn render(observed: &Observed<'_>, key: &StatusKey, ready: Option<&NodeCondition>) -> Value {
+fn render(observed: &Observed<'_>, key: &StatusKey, node: &Node) -> Value {
     let status = Status {
         capacity: &key.capacity,
         allocatable: &key.allocatable,
         version: observed.version,
         labels: &key.labels,
     };
-    let condition = key.readiness.condition(ready, observed.now);
-    status.apply(&observed.name.node(), &condition)
+    let stands = |type_| virtual_node::condition(node, type_);
+    let mut conditions = vec![key.readiness.condition(stands(READY), observed.now)];
+    if key.reached {
+        conditions.push(virtual_node::reached(stands(REACHED), observed.now));
+    }
+    status.apply(&observed.name.node(), &conditions)
 }
 
 #[cfg(test)]

@@ -159,7 +159,11 @@ impl Keeper {
             tokio::select! {
                 () = sleep(pause) => {}
                 () = changed(&mut objects) => continue,
-                () = changed(&mut states) => continue,
+                () = changed(&mut states) => {
+                // What failed because of the target is worth another try soon.
+                failures = 0;
+                continue;
+            }
             }
             if failures > 0 {
                 continue;
@@ -257,8 +261,10 @@ impl Keeper {
 
     fn report(&self, error: &ActError, object: Option<&TargetObject>) {
         tracing::warn!(node = self.actor.node, %error, "virtual node is not as it should be");
-        if let (ActError::Foreign(_) | ActError::Occupied(_) | ActError::Away, Some(object)) =
-            (error, object)
+        if let (
+            ActError::Foreign(_) | ActError::Occupied(_) | ActError::Away { .. },
+            Some(object),
+        ) = (error, object)
         {
             (self.shared.conflicts)(object, error);
         }

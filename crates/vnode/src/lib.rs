@@ -3,7 +3,8 @@
 //! ```text
 //! run ── a keeper a target  ── observe → decide (pure) → act
 //!     ├─ a heartbeat a target ── lease
-//!     └─ orphans: nodes whose Target went without us
+//!     ├─ orphans: nodes whose Target went without us
+//!     └─ secrets: our finalizer on those that Targets use
 //! ```
 //!
 //! Only the leader writes. Labels, taints and annotations of others are never touched.
@@ -15,6 +16,7 @@ mod heartbeat;
 mod huge_pages;
 mod keeper;
 pub mod rbac;
+mod secrets;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -102,6 +104,7 @@ pub async fn run(with: VirtualNodes, health: &Health, shutdown: CancellationToke
             }
         })
     };
+    let secrets = secrets::run(client, leadership, registry.clone(), shutdown.clone());
     let orphans = orphans(shared, registry.clone(), bells, shutdown.clone());
     let synced = async {
         nodes.synced().await;
@@ -113,6 +116,7 @@ pub async fn run(with: VirtualNodes, health: &Health, shutdown: CancellationToke
     tokio::join!(
         keepers,
         heartbeats,
+        secrets,
         orphans,
         shutdown.run_until_cancelled(background)
     );
@@ -258,7 +262,9 @@ fn conflicts(client: Client) -> Conflicts {
     );
     Arc::new(move |target, error| {
         let (reason, action) = match error {
-            ActError::Occupied(_) | ActError::Away => ("TargetInUse", "RemoveNode"),
+            ActError::Occupied(_) => ("TargetInUse", "RemoveNode"),
+            // Repeated events of one reason show the first one's note.
+            ActError::Away { .. } => ("TargetUnreachable", "RemoveNode"),
             _ => ("VirtualNodeConflict", "CreateNode"),
         };
         let event = Event {

@@ -25,6 +25,10 @@ pub const RULES: &[Rule] = &[
     Rule::cluster(&[""], &["pods"], &["list", "watch", "delete"]),
     // Our finalizer on them.
     Rule::cluster(&[GROUP], &["targets", "clustertargets"], &["patch"]),
+    // Our finalizer on the Secrets that they use: users' own, so the rule can't name them.
+    Rule::cluster(&[""], &["secrets"], &["patch"]),
+    // Whether such a Secret is deleted by itself or with its namespace.
+    Rule::cluster(&[""], &["namespaces"], &["get"]),
     // What is left of ours in a target that is this very cluster.
     Rule::cluster(&[GROUP], &["podchaperons"], &["list"]),
     Rule::cluster(&["events.k8s.io"], &["events"], &["create", "patch"]),

@@ -18,7 +18,9 @@ pub enum Event<K> {
     /// The API server said so: the object with this UID is gone. This is evidence.
     ///
     /// With a selector, the API server says the same of an object that ceased to match it; then this event is only
-    /// sent if the object was being deleted, and [`Event::Gone`] otherwise.
+    /// sent if the object was at the end of its deletion, without grace left, and [`Event::Gone`] otherwise. Who takes
+    /// a label that is selected by off an object which only a finalizer still keeps can't be told from its end: what is
+    /// sent is the object before the change either way.
     Deleted(Arc<K>),
     /// The object isn't in the set any more, and nobody saw it go: a new list lacks it, or has another UID under its
     /// name, or it ceased to match the selector. **No evidence** that it doesn't exist: a live read is.
@@ -170,7 +172,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
 
     /// A deleted object, or one that left the selector.
     pub(crate) fn delete(&self, object: K) {
-        let evidence = !self.selective || object.meta().deletion_timestamp.is_some();
+        let evidence = !self.selective || is_at_its_end(object.meta());
         let mut inner = self.write();
         inner.saw(version(&object));
         let object = Arc::new(object);
@@ -189,7 +191,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
 
     /// A deleted object that couldn't be parsed: what is known under its name and UID goes.
     pub(crate) fn delete_unread(&self, meta: &ObjectMeta) {
-        let evidence = !self.selective || meta.deletion_timestamp.is_some();
+        let evidence = !self.selective || is_at_its_end(meta);
         let mut inner = self.write();
         inner.saw(number(meta.resource_version.as_deref().unwrap_or_default()));
         let namespace = meta.namespace.as_deref().unwrap_or_default();
@@ -323,6 +325,12 @@ impl<K: Resource<DynamicType = ()>> fmt::Debug for Store<K> {
             .field("len", &self.len())
             .finish()
     }
+}
+
+/// Whether nothing but finalizers can have kept the object: a pod whose grace hasn't ended is still there, whatever its
+/// labels. (A deletion is only carried out at grace 0, which is written before.)
+fn is_at_its_end(meta: &ObjectMeta) -> bool {
+    meta.deletion_timestamp.is_some() && meta.deletion_grace_period_seconds == Some(0)
 }
 
 fn namespace<K: Resource>(object: &K) -> &str {

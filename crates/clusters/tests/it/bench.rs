@@ -103,6 +103,7 @@ impl Bench {
                 timeout: Duration::from_secs(1),
                 failures: 2,
             },
+            identify: Duration::from_secs(1),
             needs: NEEDS,
             review_missing: Duration::from_millis(500),
             ..Options::new("test")

@@ -11,3 +11,4 @@ mod faults;
 mod identity;
 mod proxy;
 mod secrets;
+mod selector;

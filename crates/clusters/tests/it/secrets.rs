@@ -1,8 +1,8 @@
 //! Secrets that come, change, break and go, while everything runs on.
 
-use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use kube::api::{DeleteParams, Patch, PatchParams};
-use pilotage_clusters::{Authorization, Connection, TargetKey};
+use pilotage_clusters::{Authorization, Connection, TargetKey, WatchConfig};
 use pilotage_runtime::rbac::Rule;
 use serde_json::json;
 use tokio::time::timeout;
@@ -218,4 +218,12 @@ async fn what_is_not_permitted_is_named_until_it_is() {
         "still {:?}",
         target.authorization().borrow()
     );
+
+    // A role that is taken away is noticed by who needs it, long before it would be asked for again.
+    let fewer = [Rule::own_namespace(&[""], &["pods/log"], &["get"])];
+    account(&bench.plane, bench.name(), "reader", &fewer).await;
+    let maps = target.watch::<ConfigMap>(WatchConfig::all().labels("new"));
+    let missing = rights.wait_for(|rights| matches!(rights, Authorization::Missing(_)));
+    assert!(timeout(LIMIT, missing).await.is_ok());
+    assert!(target.is_connected() && !maps.is_synced());
 }

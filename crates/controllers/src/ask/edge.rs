@@ -25,14 +25,15 @@ use pilotage_sched::{PodInfo, PodUid};
 use pilotage_sched_driver::{PodBinder, publish::EventType};
 use tokio::{
     sync::{mpsc, oneshot},
-    time::Instant,
+    time::sleep_until,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{Ask, act::Acting, places::Places, port::Inbox, ranker::Ranker};
 use crate::{
+    clock::Clock,
     fleet::{Fleet, FleetEvent},
-    timers::{Timers, sleep_until},
+    timers::Timers,
 };
 
 /// A ranking is made anew after this, so that a wave is widened by what is known then.
@@ -91,7 +92,7 @@ impl Proxy {
 pub(super) struct Edge {
     parts: Ask,
     acting: Arc<Acting>,
-    started: Instant,
+    clock: Clock,
     book: Book,
     proxies: HashMap<String, Proxy>,
     places: Places,
@@ -116,7 +117,7 @@ impl Edge {
             acting: Arc::new(acting),
             ranker: Ranker::new(parts.configuration.clone()),
             parts,
-            started: Instant::now(),
+            clock: Clock::start(),
             book: Book::default(),
             proxies: HashMap::new(),
             places: Places::default(),
@@ -146,7 +147,7 @@ impl Edge {
         }
         for target in self.parts.registry.targets() {
             self.book
-                .set_reach(target.node(), Reach::Lost, Duration::ZERO);
+                .set_reach(target.node(), Reach::Unknown, Duration::ZERO);
         }
         let Watches { proxies, tables } = watches;
         if self.ranker.needs_tables() {
@@ -168,7 +169,7 @@ impl Edge {
         let leadership = self.parts.leadership.clone();
         let mut leads = leadership.is_leader();
         loop {
-            let wake_at = self.timers.next().map(|at| self.started + at);
+            let wake_at = self.clock.wake_at(self.timers.next());
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return,
@@ -208,7 +209,7 @@ impl Edge {
             {
                 gate.release();
             }
-            let now = self.started.elapsed();
+            let now = self.clock.now();
             while let Some(uid) = self.timers.pop(now) {
                 self.dirty.insert(uid);
             }
@@ -226,7 +227,7 @@ impl Edge {
     }
 
     fn step(&mut self, uid: &str) {
-        let now = self.started.elapsed();
+        let now = self.clock.now();
         self.rank(uid, now);
         if let Some(node) = self.book.unknown_target(uid) {
             self.acting.fleet.look_for(node);

@@ -14,7 +14,7 @@ use pilotage_proxy::{
 };
 use pilotage_runtime::ready::Gate;
 use pilotage_sched_driver::publish::{EventType, Occurrence, Regarding};
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{sync::mpsc, time::sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -22,8 +22,9 @@ use super::{
     act::{Subject, act},
 };
 use crate::{
+    clock::Clock,
     fleet::{Fleet, FleetEvent},
-    timers::{Timers, sleep_until},
+    timers::Timers,
 };
 
 /// How an action ended.
@@ -36,7 +37,7 @@ struct Finished {
 pub(super) struct Edge {
     parts: Arc<Feedback>,
     fleet: Fleet,
-    started: Instant,
+    clock: Clock,
     book: Book,
     /// What the author of each pod was told last.
     told: HashMap<String, String>,
@@ -54,7 +55,7 @@ impl Edge {
             book: Book::new(parts.cluster.clone()),
             parts,
             fleet,
-            started: Instant::now(),
+            clock: Clock::start(),
             told: HashMap::new(),
             timers: Timers::default(),
             dirty: BTreeSet::new(),
@@ -82,7 +83,7 @@ impl Edge {
         }
         for target in self.parts.registry.targets() {
             self.book
-                .set_reach(target.node(), Reach::Lost, Duration::ZERO);
+                .set_reach(target.node(), Reach::Unknown, Duration::ZERO);
         }
         let mut pods = proxies.subscribe();
         let mut ready = Some(ready);
@@ -90,7 +91,7 @@ impl Edge {
         let leadership = self.parts.leadership.clone();
         let mut leads = leadership.is_leader();
         loop {
-            let wake_at = self.timers.next().map(|at| self.started + at);
+            let wake_at = self.clock.wake_at(self.timers.next());
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return,
@@ -109,7 +110,8 @@ impl Edge {
             {
                 gate.release();
             }
-            while let Some(uid) = self.timers.pop(self.started.elapsed()) {
+            let now = self.clock.now();
+            while let Some(uid) = self.timers.pop(now) {
                 self.dirty.insert(uid);
             }
             if shutdown.is_cancelled() {
@@ -170,14 +172,14 @@ impl Edge {
     }
 
     fn take_fleet(&mut self, event: FleetEvent) {
-        let now = self.started.elapsed();
+        let now = self.clock.now();
         match event {
             FleetEvent::Reach(node, reach) => {
                 self.book.set_reach(&node, reach, now);
                 self.mark_all();
             }
             FleetEvent::Terms(node, terms) => {
-                self.book.set_terms(&node, terms, now);
+                self.book.set_terms(&node, terms);
                 self.mark_all();
             }
             // Whoever ranks cares.
@@ -196,7 +198,7 @@ impl Edge {
         if let Outcome::Unknown(why) = &reply.outcome {
             tracing::warn!(parent = %uid, ?action, %why, "request failed");
         }
-        let now = self.started.elapsed();
+        let now = self.clock.now();
         self.book
             .answered(&uid, &action, reply, &self.parts.settings, now);
         self.dirty.insert(uid);
@@ -206,7 +208,7 @@ impl Edge {
         if let Some(node) = self.book.unknown_target(uid) {
             self.fleet.look_for(node);
         }
-        let Some(plan) = self.book.plan(uid, self.started.elapsed()) else {
+        let Some(plan) = self.book.plan(uid, self.clock.now()) else {
             self.timers.set(&uid.to_owned(), None);
             return;
         };

@@ -85,8 +85,8 @@ impl Book {
     }
 
     /// The operator of a target says something else from now on.
-    pub fn set_terms(&mut self, node: &str, terms: Terms, now: Monotonic) {
-        self.targets.set_terms(node, terms, now);
+    pub fn set_terms(&mut self, node: &str, terms: Terms) {
+        self.targets.set_terms(node, terms);
     }
 
     /// A watch tells something of a chaperon; the UID of its parent, if that is news.

@@ -226,8 +226,41 @@ fn a_lost_target_is_not_ready_and_keeps_room_and_labels() {
         "{condition}"
     );
     assert_eq!(value["status"]["allocatable"]["cpu"], "7");
+    assert_eq!(
+        value["status"]["conditions"][1]["type"], "TargetReached",
+        "it was ready once"
+    );
     // Right after a start nothing is known, so nothing is said.
     assert_eq!(case(Connection::Connecting).decide(&Memory::default()), []);
+}
+
+#[test]
+fn that_a_target_was_reached_stands_for_ever_and_never_before() {
+    let ours = ours();
+    let conditions = |node: &Node, connection| {
+        let case = Case {
+            target: Some(&ours),
+            connection,
+            summary: None,
+            node: NodeState::There(node),
+            bound: None,
+        };
+        let steps = case.decide(&Memory::default());
+        let Some(Step::ApplyStatus { value, .. }) = steps.last() else {
+            panic!("{steps:?}")
+        };
+        let conditions = value["status"]["conditions"].as_array().unwrap();
+        let types = conditions.iter().map(|it| it["type"].to_string());
+        (types.collect::<Vec<_>>(), after(node, &steps))
+    };
+    let (types, node) = conditions(&node(json!({})), lost());
+    assert_eq!(types, [r#""Ready""#]);
+    assert!(!virtual_node::was_reached(&node));
+    let (types, node) = conditions(&node, connected());
+    assert_eq!(types, [r#""Ready""#, r#""TargetReached""#]);
+    let (types, node) = conditions(&node, lost());
+    assert_eq!(types, [r#""Ready""#, r#""TargetReached""#]);
+    assert!(virtual_node::was_reached(&node));
 }
 
 #[test]

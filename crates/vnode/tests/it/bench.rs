@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Secret};
+use k8s_openapi::api::events::v1::Event;
 use kube::api::{Patch, PatchParams, PostParams};
+use kube::runtime::watcher;
 use kube::{Api, Client};
 use pilotage_api::{ClusterSummary, KubeconfigSecret, Target, TargetSpec};
 use pilotage_clusters::{Options, ProbeOptions, Registry, cluster_uid};
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::rbac::{self, Account, Rule};
 use pilotage_runtime::ready::Health;
-use pilotage_testkit::{ControlPlane, apply, wait_for};
+use pilotage_testkit::{ControlPlane, apply, list_until, wait_for};
 use pilotage_vnode::{NodeArgs, VirtualNodes};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -22,11 +24,14 @@ pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 pub(crate) const HOME: &str = "default";
 
 /// What a target lets its sources read.
-const VIEWER: &[Rule] = &[Rule::cluster(
-    &[pilotage_api::GROUP],
-    &["clustersummaries"],
-    &["get", "list", "watch"],
-)];
+const VIEWER: &[Rule] = &[
+    Rule::cluster(
+        &[pilotage_api::GROUP],
+        &["clustersummaries"],
+        &["get", "list", "watch"],
+    ),
+    Rule::cluster(&[pilotage_api::GROUP], &["podchaperons"], &["list"]),
+];
 
 pub(crate) struct Bench {
     pub(crate) source: ControlPlane,
@@ -111,6 +116,29 @@ impl Bench {
 
     /// Connects a target by a kubeconfig that may read its summary.
     pub(crate) async fn connect(&self, name: &str, target: &ControlPlane) {
+        self.connect_in(HOME, name, target).await;
+    }
+
+    /// The same, by a Target in this namespace.
+    pub(crate) async fn connect_in(&self, namespace: &str, name: &str, target: &ControlPlane) {
+        self.give_secret(namespace, name, target).await;
+        let spec = TargetSpec {
+            kubeconfig_secret: Some(KubeconfigSecret {
+                name: name.into(),
+                ..Default::default()
+            }),
+            excluded_labels_regexp: Some("^hidden=".into()),
+            ..TargetSpec::default()
+        };
+        let targets: Api<Target> = Api::namespaced(self.source.admin(), namespace);
+        targets
+            .create(&PostParams::default(), &Target::new(name, spec))
+            .await
+            .unwrap();
+    }
+
+    /// Writes the Secret with a kubeconfig of `target`.
+    pub(crate) async fn give_secret(&self, namespace: &str, name: &str, target: &ControlPlane) {
         account(target, "source", VIEWER).await;
         let kubeconfig = target
             .kubeconfig_for_service_account(HOME, "source")
@@ -120,24 +148,41 @@ impl Bench {
             "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name },
             "stringData": { "config": kubeconfig },
         });
-        let secrets: Api<Secret> = Api::namespaced(self.source.admin(), HOME);
+        let secrets: Api<Secret> = Api::namespaced(self.source.admin(), namespace);
         let params = PatchParams::apply("test").force();
         secrets
             .patch(name, &params, &Patch::Apply(&secret))
             .await
             .unwrap();
+    }
+
+    /// Makes a Target whose secret nobody has written.
+    pub(crate) async fn connect_nothing(&self, name: &str) {
         let spec = TargetSpec {
             kubeconfig_secret: Some(KubeconfigSecret {
                 name: name.into(),
                 ..Default::default()
             }),
-            excluded_labels_regexp: Some("^hidden=".into()),
             ..TargetSpec::default()
         };
         self.targets()
             .create(&PostParams::default(), &Target::new(name, spec))
             .await
             .unwrap();
+    }
+
+    /// Waits until the author of the Target `name` is told why it doesn't go yet.
+    pub(crate) async fn is_told(&self, name: &str, reason: &str, why: &str) {
+        let events: Api<Event> = Api::namespaced(self.source.admin(), HOME);
+        let about = |event: &Event| {
+            let regarding = event.regarding.as_ref().and_then(|it| it.name.as_deref());
+            event.reason.as_deref() == Some(reason)
+                && regarding == Some(name)
+                && event.note.as_deref().is_some_and(|note| note.contains(why))
+        };
+        let all = watcher::Config::default();
+        let told = list_until(&events, all, |seen| seen.values().any(about), LIMIT);
+        told.await.unwrap();
     }
 
     /// Makes a Target that is this very cluster.

@@ -9,3 +9,4 @@
 mod bench;
 mod life;
 mod removal;
+mod secrets;

@@ -4,10 +4,11 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
-use pilotage_api::keys;
-use pilotage_testkit::{build, list_until, wait_for, wait_gone};
+use pilotage_api::{PodChaperon, keys, names};
+use pilotage_clusters::cluster_uid;
+use pilotage_testkit::{ControlPlane, Part, Signal, build, list_until, wait_for, wait_gone};
 use serde_json::json;
 
 use crate::bench::{Bench, HOME, LIMIT, ready};
@@ -151,4 +152,81 @@ async fn a_machine_of_that_name_is_left_alone_and_its_namesake_told() {
     );
     bench.end().await;
     bench.source.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_target_is_waited_for_unless_nothing_was_ever_there() {
+    let target = ControlPlane::builder("vnode-away").start().await.unwrap();
+    let mut bench = Bench::start("vnode-left").await;
+    for name in ["asked", "forgotten"] {
+        bench.connect(name, &target).await;
+        let node = names::virtual_node(Some(HOME), name);
+        bench.node(&node, |node| ready(node).0 == "True").await;
+    }
+    // What a replaced pod leaves there: no record names it any more, no proxy holds it.
+    let source = cluster_uid(&bench.source.admin()).await.unwrap();
+    let spec = serde_json::from_value(json!({ "containers": [] })).unwrap();
+    let mut left = PodChaperon::new("left", spec);
+    left.metadata.labels = Some([(keys::PARENT_CLUSTER_UID.to_owned(), source.0)].into());
+    let chaperons: Api<PodChaperon> = Api::namespaced(target.admin(), HOME);
+    chaperons
+        .create(&PostParams::default(), &left)
+        .await
+        .unwrap();
+
+    target.signal(Part::ApiServer, Signal::Stop).await.unwrap();
+    bench.connect_nothing("never").await;
+    for name in ["asked", "forgotten", "never"] {
+        let node = names::virtual_node(Some(HOME), name);
+        bench
+            .node(&node, |node| ready(node).1 == "TargetLost")
+            .await;
+        let targets = bench.targets();
+        targets
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+    wait_gone(&bench.targets(), "never", LIMIT).await.unwrap();
+    for name in ["asked", "forgotten"] {
+        bench
+            .is_told(name, "TargetUnreachable", "can't be reached")
+            .await;
+    }
+    let word = json!({ "metadata": { "annotations": { keys::FORGET: keys::TRUE } } });
+    bench
+        .targets()
+        .patch("forgotten", &PatchParams::default(), &Patch::Merge(&word))
+        .await
+        .unwrap();
+    wait_gone(&bench.targets(), "forgotten", LIMIT)
+        .await
+        .unwrap();
+
+    // Another process knows as well that something may be there.
+    bench.end().await;
+    let events: Api<Event> = Api::namespaced(bench.source.admin(), HOME);
+    let (how, which) = (DeleteParams::default(), ListParams::default());
+    events.delete_collection(&how, &which).await.unwrap();
+    bench.run().await;
+    bench
+        .is_told("asked", "TargetUnreachable", "can't be reached")
+        .await;
+    bench.node("admiralty-default-asked", is_cordoned).await;
+
+    target
+        .signal(Part::ApiServer, Signal::Continue)
+        .await
+        .unwrap();
+    bench
+        .is_told("asked", "TargetInUse", "are still there")
+        .await;
+    chaperons
+        .delete("left", &DeleteParams::default())
+        .await
+        .unwrap();
+    wait_gone(&bench.targets(), "asked", LIMIT).await.unwrap();
+    bench.end().await;
+    bench.source.stop().await;
+    target.stop().await;
 }

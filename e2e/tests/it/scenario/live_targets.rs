@@ -1,10 +1,14 @@
 //! Targets come, and their secrets change, while pods run: nothing is restarted.
 
-use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::{Api, api::DeleteParams};
-use pilotage_api::Target;
-use pilotage_e2e::fleet::{SOURCE_ACCOUNT, secret};
-use pilotage_testkit::{wait_for, wait_gone};
+use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use pilotage_api::{PodChaperon, Target, keys, names};
+use pilotage_e2e::fleet::{SOURCE_ACCOUNT, secret, target_object};
+use pilotage_testkit::{build, wait_for, wait_gone};
+use serde_json::json;
 
 use super::{LIMIT, Shop, elected, shared_fleet};
 
@@ -79,4 +83,62 @@ async fn a_revoked_identity_is_a_lost_target_and_a_new_secret_brings_it_back() {
         .await
         .unwrap();
     wait_gone(&shop.pods(), "before", LIMIT).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_target_made_anew_under_its_name_is_asked_anew() {
+    let shop = Shop::unconnected(shared_fleet().await, "anew").await;
+    shop.fleet.elect(&shop.name).await.unwrap();
+    let north = shop.target("north");
+    shop.fleet.add_target(north, &shop.name).await.unwrap();
+    let web = build::pod("web").elect().request("cpu", "100m");
+    let web = web.node_selector("pool", &shop.name).build();
+    let uid = shop.create(&web).await.metadata.uid.unwrap();
+    let (chaperons, chaperon) = (
+        shop.chaperons_in("north"),
+        names::chaperon(&shop.name, "web", &uid),
+    );
+    let refuses = |chaperon: &PodChaperon| {
+        let annotations = chaperon.metadata.annotations.as_ref();
+        annotations.is_some_and(|all| all.contains_key(keys::REFUSAL))
+    };
+    wait_for(&chaperons, &chaperon, refuses, LIMIT)
+        .await
+        .unwrap();
+
+    // What it answered goes while nobody watches, and the Target is another one before anybody watches again.
+    let secrets: Api<Secret> = Api::namespaced(shop.fleet.source.plane.admin(), &shop.name);
+    let targets: Api<Target> = Api::namespaced(shop.fleet.source.plane.admin(), &shop.name);
+    secrets
+        .delete("north", &DeleteParams::default())
+        .await
+        .unwrap();
+    let blind =
+        |target: &Target| condition(target, "Connected") == Some(("False", "SecretMissing"));
+    wait_for(&targets, "north", blind, LIMIT).await.unwrap();
+    chaperons
+        .delete(&chaperon, &DeleteParams::default())
+        .await
+        .unwrap();
+    wait_gone(&chaperons, &chaperon, LIMIT).await.unwrap();
+    let object: Target = serde_json::from_value(target_object("north", &shop.name)).unwrap();
+    targets
+        .delete("north", &DeleteParams::default())
+        .await
+        .unwrap();
+    let torn = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+    targets
+        .patch("north", &PatchParams::default(), &torn)
+        .await
+        .unwrap();
+    targets
+        .create(&PostParams::default(), &object)
+        .await
+        .unwrap();
+
+    let node = build::node(&format!("{}-late", shop.name)).label("pool", &shop.name);
+    let node = node.cpu("4").memory("16Gi").pods(110).build();
+    north.plane.add_nodes([node]).await.unwrap();
+    shop.fleet.add_target(north, &shop.name).await.unwrap();
+    shop.running("web").await;
 }

@@ -1,8 +1,13 @@
 //! A namespace is deleted, in a target or in the source, while pods run there.
 
 use k8s_openapi::api::core::v1::{Namespace, Pod};
-use kube::{Api, api::DeleteParams};
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams},
+};
+use pilotage_api::{Target, keys};
 use pilotage_testkit::{wait_for, wait_gone};
+use serde_json::json;
 
 use super::{LIMIT, Shop, elected, is_running, node_of};
 
@@ -26,7 +31,7 @@ async fn a_namespace_that_goes_on_either_side_takes_its_pods_and_leaves_nothing(
     delete(&shop.target(target).plane, &shop.name).await;
     wait_gone(&shop.pods(), "web", LIMIT).await.unwrap();
     shop.create(&elected("again", "100m")).await;
-    let gone = shop.virtual_node(target);
+    let (gone, without_access) = (shop.virtual_node(target), target);
     let elsewhere = |pod: &Pod| is_running(pod) && node_of(pod) != Some(&gone);
     wait_for(&shop.pods(), "again", elsewhere, LIMIT)
         .await
@@ -45,7 +50,20 @@ async fn a_namespace_that_goes_on_either_side_takes_its_pods_and_leaves_nothing(
         (target.unwrap(), name)
     };
 
-    // In the source: nothing holds it up, and the delegate goes.
+    // The other one's namespace took our account there along: nobody can ask any more what is left, so somebody has to say
+    // that nothing is waited for.
+    let targets: Api<Target> = Api::namespaced(shop.fleet.source.plane.admin(), &shop.name);
+    let forget = json!({ "metadata": { "annotations": { keys::FORGET: keys::TRUE } } });
+    targets
+        .patch(
+            without_access,
+            &PatchParams::default(),
+            &Patch::Merge(&forget),
+        )
+        .await
+        .unwrap();
+
+    // In the source: nothing else holds it up, and the delegate goes.
     delete(&shop.fleet.source.plane, &shop.name).await;
     wait_gone(&shop.pods_in(target), &delegate, LIMIT)
         .await

@@ -12,8 +12,9 @@ fn object(name: &str, uid: &str, version: u64) -> ConfigMap {
     object
 }
 
-fn ending(name: &str, uid: &str, version: u64) -> ConfigMap {
+fn ending(name: &str, uid: &str, version: u64, grace: i64) -> ConfigMap {
     let mut object = object(name, uid, version);
+    object.metadata.deletion_grace_period_seconds = Some(grace);
     object.metadata.deletion_timestamp = Some(Time(k8s_openapi::jiff::Timestamp::UNIX_EPOCH));
     object
 }
@@ -90,9 +91,13 @@ fn leaving_a_selector_is_no_evidence_but_being_deleted_is() {
     let mut feed = store.subscribe();
     told(&mut feed);
     store.delete(object("a", "1", 11));
-    store.delete(ending("b", "2", 12));
+    store.delete(ending("b", "2", 12, 0));
     assert_eq!(told(&mut feed), ["D2@12", "G1@11"]);
     assert!(store.is_empty());
+    // Its grace hasn't ended: somebody took the label off.
+    store.apply(ending("c", "3", 13, 30));
+    store.delete(ending("c", "3", 14, 30));
+    assert_eq!(told(&mut feed), ["A3@13", "G3@14"]);
 }
 
 #[test]

@@ -102,7 +102,7 @@ impl Edge {
     }
 
     pub(super) fn take_fleet(&mut self, event: FleetEvent) {
-        let now = self.started.elapsed();
+        let now = self.clock.now();
         match event {
             FleetEvent::Reach(node, reach) => {
                 if reach == Reach::Reachable {
@@ -113,7 +113,7 @@ impl Edge {
                 self.mark_all();
             }
             FleetEvent::Terms(node, terms) => {
-                self.book.set_terms(&node, terms, now);
+                self.book.set_terms(&node, terms);
                 self.mark_all();
             }
             FleetEvent::Words(node, words) => {
@@ -169,7 +169,7 @@ impl Edge {
             let policy = self.ranker.policy_of(pod);
             proxy.set_pod(Arc::clone(pod), policy);
         }
-        let now = self.started.elapsed();
+        let now = self.clock.now();
         let policy = self.proxies.get(&uid).map(|proxy| proxy.policy);
         let policy = self.ranker.policy(policy.unwrap_or_default());
         self.book

@@ -8,7 +8,7 @@ use crate::{settings::LONGEST_BUSY, targets::Terms};
 const AFTER: Duration = Duration::from_mins(1);
 
 fn terms(scene: &mut Scene, node: &str, terms: Terms) {
-    scene.targets.set_terms(node, terms, scene.now);
+    scene.targets.set_terms(node, terms);
 }
 
 /// Recorded at a, which is lost from now on.

@@ -52,7 +52,7 @@ fn a_forgotten_target_holds_nobody_as_long_as_it_is_away() {
         ..Terms::default()
     };
     let mut placed = Scene::placed("a/ua/1").with(chaperon("a", "ua").granted(1).bound());
-    placed.targets.set_terms("a", terms, NOW);
+    placed.targets.set_terms("a", terms);
     let plan = placed.step();
     assert!(!plan.actions.contains(&Action::DeleteProxy), "it answers");
     placed.targets.set_reach("a", Reach::Lost, NOW);

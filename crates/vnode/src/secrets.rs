@@ -1,0 +1,342 @@
+//! Our finalizer on the Secrets that Targets use.
+//!
+//! A namespace that is deleted takes a Target and its Secret along, in any order; without the kubeconfig nobody could clean
+//! up in the target, and the Target, with its namespace, would stay for ever. A Secret that somebody deletes by itself, to
+//! put another one in its place, is let go at once. Must not know what is in a Secret.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use pilotage_api::keys;
+use pilotage_clusters::spec::Access;
+use pilotage_clusters::{LostReason, Registry, Target, Watch, WatchConfig};
+use pilotage_runtime::call::{self, CALL_LIMIT, CallError, Failure};
+use pilotage_runtime::lease::Leadership;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::act::FIELD_MANAGER;
+
+/// How soon a Secret that came without an event of ours is noticed, and what failed is tried again.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// Which Secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Name {
+    namespace: String,
+    name: String,
+}
+
+/// A Target's use of a Secret.
+#[derive(Clone, Debug)]
+struct Use {
+    secret: Name,
+    /// The Target is being deleted.
+    deleting: bool,
+    /// The Target is in the Secret's namespace and goes with it.
+    housemate: bool,
+    /// The Secret isn't known to be missing.
+    there: bool,
+}
+
+/// A Secret that has our finalizer.
+#[derive(Clone, Debug)]
+struct Held {
+    secret: Name,
+    uid: String,
+    /// It is being deleted.
+    ending: bool,
+    /// So is its namespace; `None`: not known, since nothing depends on it or it can't be read.
+    home_ending: Option<bool>,
+}
+
+/// One thing to do.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    /// Put our finalizer on.
+    Hold(Name),
+    /// Take it off the Secret with this UID.
+    LetGo(Name, String),
+}
+
+/// Whether only the state of its namespace can say if the Secret is still needed.
+fn depends_on_home(held: &Held, uses: &[Use]) -> bool {
+    let mut users = uses.iter().filter(|it| it.secret == held.secret);
+    held.ending && users.clone().any(|it| it.housemate) && !users.any(|it| it.deleting)
+}
+
+fn is_free(held: &Held, uses: &[Use]) -> bool {
+    let mut users = uses.iter().filter(|it| it.secret == held.secret);
+    if users.clone().next().is_none() {
+        return true;
+    }
+    if depends_on_home(held, uses) {
+        // Somebody deletes it by itself; otherwise the Target's own deletion follows.
+        return held.home_ending == Some(false);
+    }
+    held.ending && !users.any(|it| it.deleting)
+}
+
+fn decide(uses: &[Use], held: &[Held]) -> Vec<Step> {
+    let free = held.iter().filter(|it| is_free(it, uses));
+    let mut steps: Vec<Step> = free
+        .map(|it| Step::LetGo(it.secret.clone(), it.uid.clone()))
+        .collect();
+    for it in uses.iter().filter(|it| it.there) {
+        let step = Step::Hold(it.secret.clone());
+        if !held.iter().any(|held| held.secret == it.secret) && !steps.contains(&step) {
+            steps.push(step);
+        }
+    }
+    steps
+}
+
+/// Keeps our finalizer on the Secrets of `registry`'s Targets and on no others, until `shutdown`.
+pub(crate) async fn run(
+    client: Client,
+    leadership: Leadership,
+    registry: Registry,
+    shutdown: CancellationToken,
+) {
+    let selector = format!("{}={}", keys::HAS_FINALIZER, keys::TRUE);
+    let config = WatchConfig::all()
+        .labels(selector)
+        .trim(|secret: &mut Secret| secret.data = None);
+    let watch = Watch::of_client(client.clone(), config, &shutdown);
+    let work = async {
+        // Whose Target isn't known yet isn't nobody's.
+        registry.synced().await;
+        watch.synced().await;
+        let (mut events, mut targets) = (watch.subscribe(), registry.subscribe());
+        loop {
+            leadership.acquired().await;
+            look(&client, &leadership, &registry, &watch).await;
+            tokio::select! {
+                Some(_) = events.recv() => while events.try_recv().is_ok() {},
+                Some(_) = targets.recv() => while targets.try_recv().is_ok() {},
+                () = sleep(LOOK_AGAIN) => {}
+            }
+        }
+    };
+    shutdown.run_until_cancelled(Box::pin(work)).await;
+}
+
+async fn look(
+    client: &Client,
+    leadership: &Leadership,
+    registry: &Registry,
+    watch: &Watch<Secret>,
+) {
+    let targets = registry.targets();
+    let uses: Vec<Use> = targets.iter().filter_map(|target| use_of(target)).collect();
+    let mut held: Vec<Held> = watch
+        .list()
+        .iter()
+        .filter_map(|secret| held_by_us(secret))
+        .collect();
+    for secret in &mut held {
+        if depends_on_home(secret, &uses) {
+            secret.home_ending = is_ending(client, &secret.secret.namespace).await;
+        }
+    }
+    for step in decide(&uses, &held) {
+        if !leadership.is_leader() {
+            return;
+        }
+        match act(client, &step).await {
+            Ok(secret) => watch.fold(secret),
+            // It went, it is going already, or it is another one: the next look tells.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    Failure::NotFound | Failure::Conflict | Failure::Invalid
+                ) =>
+            {
+                tracing::debug!(?step, %error, "a Secret isn't there to be held or let go");
+            }
+            Err(error) => tracing::warn!(?step, %error, "failed to write a Secret's finalizer"),
+        }
+    }
+}
+
+fn use_of(target: &Target) -> Option<Use> {
+    let object = target.object();
+    let Ok(Access::Secret(secret)) = &object.access else {
+        return None;
+    };
+    let connection = target.connection();
+    Some(Use {
+        secret: Name {
+            namespace: secret.namespace.clone(),
+            name: secret.name.clone(),
+        },
+        deleting: object.is_deleting(),
+        housemate: object.key.namespace.as_ref() == Some(&secret.namespace),
+        there: !matches!(connection.lost(), Some(LostReason::SecretMissing(_))),
+    })
+}
+
+fn held_by_us(secret: &Secret) -> Option<Held> {
+    let meta = &secret.metadata;
+    let finalizers = meta.finalizers.as_deref().unwrap_or_default();
+    let ours = finalizers.iter().any(|name| name == keys::TARGET_GONE);
+    let found = Held {
+        secret: Name {
+            namespace: meta.namespace.clone()?,
+            name: meta.name.clone()?,
+        },
+        uid: meta.uid.clone()?,
+        ending: meta.deletion_timestamp.is_some(),
+        home_ending: None,
+    };
+    ours.then_some(found)
+}
+
+/// Live read: is this namespace being deleted? `None`: nobody knows.
+async fn is_ending(client: &Client, namespace: &str) -> Option<bool> {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    match call::find(
+        CALL_LIMIT,
+        namespaces.get(namespace),
+        "namespaces",
+        namespace,
+    )
+    .await
+    {
+        Ok(found) => Some(found.is_none_or(|it| it.metadata.deletion_timestamp.is_some())),
+        Err(error) => {
+            tracing::warn!(namespace, %error, "failed to read a namespace whose Secret is deleted");
+            None
+        }
+    }
+}
+
+async fn act(client: &Client, step: &Step) -> Result<Secret, CallError> {
+    let (name, patch) = match step {
+        Step::Hold(name) => (name, hold()),
+        Step::LetGo(name, uid) => (name, let_go(uid)),
+    };
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), &name.namespace);
+    let params = PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    // Strategic: others' finalizers stay, whatever version the Secret has.
+    let patch = Patch::Strategic(patch);
+    call::within(CALL_LIMIT, secrets.patch(&name.name, &params, &patch)).await
+}
+
+fn hold() -> Value {
+    json!({ "metadata": {
+        "finalizers": [keys::TARGET_GONE],
+        "labels": { keys::HAS_FINALIZER: keys::TRUE },
+    } })
+}
+
+fn let_go(uid: &str) -> Value {
+    json!({ "metadata": {
+        "uid": uid,
+        "$deleteFromPrimitiveList/finalizers": [keys::TARGET_GONE],
+        "labels": { keys::HAS_FINALIZER: null },
+    } })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name() -> Name {
+        Name {
+            namespace: "shop".into(),
+            name: "paris".into(),
+        }
+    }
+
+    fn used(deleting: bool, housemate: bool) -> Use {
+        Use {
+            secret: name(),
+            deleting,
+            housemate,
+            there: true,
+        }
+    }
+
+    fn held(ending: bool, home_ending: Option<bool>) -> Held {
+        Held {
+            secret: name(),
+            uid: "u".into(),
+            ending,
+            home_ending,
+        }
+    }
+
+    #[test]
+    fn a_secret_is_held_as_long_as_a_target_needs_it_to_clean_up() {
+        let (target, ending_target) = (used(false, true), used(true, true));
+        let abroad = used(false, false);
+        let let_go = || vec![Step::LetGo(name(), "u".into())];
+        let table = [
+            ("nobody uses it", vec![], held(false, None), let_go()),
+            ("in use", vec![target.clone()], held(false, None), vec![]),
+            (
+                "its Target goes",
+                vec![ending_target.clone()],
+                held(false, None),
+                vec![],
+            ),
+            (
+                "both go",
+                vec![ending_target.clone()],
+                held(true, None),
+                vec![],
+            ),
+            (
+                "the namespace goes, the Target's turn comes",
+                vec![target.clone()],
+                held(true, Some(true)),
+                vec![],
+            ),
+            (
+                "deleted by itself",
+                vec![target.clone()],
+                held(true, Some(false)),
+                let_go(),
+            ),
+            (
+                "nobody knows why it goes",
+                vec![target.clone()],
+                held(true, None),
+                vec![],
+            ),
+            (
+                "its ClusterTarget stays, whatever becomes of the namespace",
+                vec![abroad.clone()],
+                held(true, None),
+                let_go(),
+            ),
+            (
+                "one of two users goes",
+                vec![abroad, ending_target],
+                held(true, None),
+                vec![],
+            ),
+        ];
+        for (case, uses, secret, want) in table {
+            assert_eq!(decide(&uses, &[secret]), want, "{case}");
+        }
+    }
+
+    #[test]
+    fn a_secret_that_is_there_is_held_once() {
+        let missing = Use {
+            there: false,
+            ..used(false, true)
+        };
+        assert_eq!(decide(&[missing], &[]), []);
+        let both = [used(false, true), used(false, false)];
+        assert_eq!(decide(&both, &[]), [Step::Hold(name())]);
+    }
+}
