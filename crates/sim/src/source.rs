@@ -135,7 +135,7 @@ impl Source {
             let reach = match (known, fresh) {
                 (false, _) => Reach::NoSuchTarget,
                 (true, true) => Reach::Reachable,
-                (true, false) => Reach::Lost,
+                (true, false) => Reach::Unknown,
             };
             source.links.push(Link {
                 reach,

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{
     DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
 };
+use kube::core::ObjectMeta;
 use kube::{Api, Client};
 use pilotage_api::parent::{ClusterUid, selector_of_source};
 use pilotage_api::record::Record;
@@ -285,7 +286,12 @@ impl Actor {
             .filter(|record| record.node != self.node)
             .map(|record| record.chaperon_uid)
             .collect();
-        let uids = left.items.iter().filter_map(|c| c.metadata.uid.as_ref());
+        // What is ending needs only the target's own Pilotage, which may be down.
+        let waits = |meta: &ObjectMeta| !forgotten || meta.deletion_timestamp.is_none();
+        let left = left.items.iter().map(|chaperon| &chaperon.metadata);
+        let uids = left
+            .filter(|meta| waits(meta))
+            .filter_map(|meta| meta.uid.as_ref());
         match uids.filter(|uid| !elsewhere.contains(*uid)).count() {
             0 => Ok(()),
             count => Err(ActError::Occupied(count)),

@@ -74,7 +74,7 @@ impl Server {
         }
         let mut pod = (*known).clone();
         let spec = pod.spec.get_or_insert_with(PodSpec::default);
-        spec.node_name = binding.target.name.clone();
+        spec.node_name.clone_from(&binding.target.name);
         let status = pod.status.get_or_insert_with(PodStatus::default);
         status.conditions = Some(vec![PodCondition {
             type_: "PodScheduled".to_owned(),
