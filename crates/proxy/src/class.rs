@@ -96,9 +96,6 @@ impl Marks {
     }
 }
 
-/// Reason of a condition `PodScheduled` that is false because no node suits.
-const UNSCHEDULABLE: &str = "Unschedulable";
-
 fn scheduled(status: Option<&PodStatus>) -> Option<&PodCondition> {
     let conditions = status?.conditions.as_ref()?;
     conditions.iter().find(|c| c.type_ == "PodScheduled")
@@ -143,17 +140,11 @@ pub fn classify(marks: &Marks, ending: bool, status: Option<&PodStatus>) -> Clas
         (n, _, false) if n > 0 => return Class::Refused(refusal()),
         _ => {}
     }
-    // A target that numbers nothing says it in this way. Whose pod was granted has a scheduler that takes its time.
-    let says_so = attempt == 0 && allowed == 0 && !reserved && !marks.is_allowed;
-    let condition = scheduled(status).filter(|condition| condition.status == "False");
-    match condition.and_then(|condition| Some((condition.reason.as_deref()?, condition))) {
-        Some((reason, condition))
-            if reason == keys::CANDIDATE_REFUSED || reason == UNSCHEDULABLE && says_so =>
-        {
-            let message = condition.message.clone().unwrap_or_default();
-            return Class::Refused(format!("{reason}: {message}"));
-        }
-        _ => {}
+    if let Some(condition) = scheduled(status).filter(|condition| {
+        condition.status == "False" && condition.reason.as_deref() == Some(keys::CANDIDATE_REFUSED)
+    }) {
+        let message = condition.message.clone().unwrap_or_default();
+        return Class::Refused(format!("{}: {message}", keys::CANDIDATE_REFUSED));
     }
     match (attempt, reserved, marks.is_allowed) {
         (0, true, false) => Class::PlainReserved,
@@ -249,6 +240,13 @@ mod tests {
                 Class::Refused("CandidateRefused: exceeded quota".into()),
             ),
             (
+                "an ordinary PodScheduled=False is no answer",
+                marks(0, 0, false),
+                false,
+                Some(scheduled("False", "Unschedulable")),
+                Class::Asked,
+            ),
+            (
                 "plain",
                 marks(0, 0, true),
                 false,
@@ -264,23 +262,6 @@ mod tests {
                 false,
                 None,
                 Class::PlainGranted,
-            ),
-            (
-                "a target that numbers nothing has no node",
-                marks(0, 0, false),
-                false,
-                Some(scheduled("False", "Unschedulable")),
-                Class::Refused("Unschedulable: exceeded quota".into()),
-            ),
-            (
-                "a scheduler that takes its time",
-                Marks {
-                    is_allowed: true,
-                    ..marks(0, 1, false)
-                },
-                false,
-                Some(scheduled("False", "Unschedulable")),
-                Class::Asked,
             ),
         ];
         for (name, marks, ending, status, want) in table {

@@ -15,12 +15,9 @@ use pilotage_e2e::fleet::{SOURCE_ACCOUNT, secret, target_object};
 use pilotage_testkit::{ControlPlane, build, wait_for, wait_gone};
 use serde_json::{Value, json};
 
-use super::{LIMIT, Shop, elected, is_running, scheduled, shared_fleet};
+use super::{LIMIT, Shop, elected, is_running, shared_fleet};
 
 const NODE: &str = "plain-node";
-/// No node there takes this one.
-const GIANT: &str = "giant";
-const TOO_BIG: &str = "0/1 nodes are available: 1 Insufficient cpu.";
 
 /// What Admiralty gives a source in a target.
 fn role(namespace: &str) -> [Value; 2] {
@@ -70,15 +67,6 @@ async fn serve(client: &Client, chaperon: &PodChaperon) -> Result<(), kube::Erro
         });
         let pod: Pod = serde_json::from_value(pod).map_err(kube::Error::SerdeError)?;
         pods.create(&PostParams::default(), &pod).await?;
-        if name.starts_with(GIANT) {
-            let unschedulable = json!({ "status": { "conditions": [{
-                "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": TOO_BIG,
-            }] } });
-            let patch = Patch::Strategic(unschedulable);
-            pods.patch_status(&name, &PatchParams::default(), &patch)
-                .await?;
-            return Ok(());
-        }
         // PreFilter, then Reserve.
         for reserved in [Value::Null, keys::TRUE.into()] {
             let patch = json!({ "metadata": { "annotations": { keys::IS_RESERVED: reserved } } });
@@ -200,12 +188,6 @@ async fn a_target_that_runs_plain_admiralty_takes_pods_and_gives_them_back() {
         chaperon.finalizers().is_empty(),
         "nobody there would take it off"
     );
-
-    shop.create(&elected(GIANT, "640")).await;
-    let is_told =
-        |pod: &Pod| scheduled(pod).is_some_and(|(_, _, message)| message.contains(TOO_BIG));
-    wait_for(&shop.pods(), GIANT, is_told, LIMIT).await.unwrap();
-    shop.delete(GIANT).await;
 
     // The proxy's end waits for its delegate's, which only a list of pods proves there.
     shop.delete("web").await;
