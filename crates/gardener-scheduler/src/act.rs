@@ -17,7 +17,8 @@ pub(crate) async fn bind(
     key: &ShootKey,
     bind: &Bind,
 ) -> Result<ShootObject, CallError> {
-    let (api, body) = (shoots(parts, key), bind.body());
+    let body = bind.body().map_err(kube::Error::SerdeError)?;
+    let api = shoots(parts, key);
     let params = PostParams::default();
     parts.throttle().await;
     let call = api.replace_subresource("binding", &key.name, &params, &body);
@@ -25,11 +26,24 @@ pub(crate) async fn bind(
 }
 
 /// What a failed binding means.
-pub(crate) fn meaning(error: &CallError) -> NotBound {
+pub(crate) fn meaning(error: &CallError, key: &ShootKey) -> NotBound {
     match error.kind() {
-        Failure::Conflict | Failure::NotFound => NotBound::Conflict,
+        Failure::Conflict => NotBound::Conflict,
+        // The Shoot is gone. Of any other 404 somebody has to hear.
+        Failure::NotFound if error.says_absent("shoots", &key.name) => NotBound::Conflict,
         Failure::Server | Failure::Unknown => NotBound::Open,
         _ => NotBound::Refused,
+    }
+}
+
+/// Why it failed, for the Shoot's author.
+pub(crate) fn why(error: &CallError, key: &ShootKey) -> String {
+    let message = error.message();
+    match error.kind() {
+        Failure::NotFound if !error.says_absent("shoots", &key.name) => {
+            format!("the API server has no subresource shoots/binding: {message}")
+        }
+        _ => message,
     }
 }
 

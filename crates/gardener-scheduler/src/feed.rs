@@ -63,9 +63,12 @@ pub(crate) async fn feed(parts: &Parts, waker: &Waker<ShootKey>, known: &cell::S
             }
         ),
         feed.follow("seeds", watches.seeds.subscribe(), |world, seed, gone| {
-            if let (Err(error), false) = (&seed.content, gone) {
-                let note = format!("The Seed can't be read, so it gets no Shoots: {error}");
-                parts.warn(regarding(seed), "UnreadableSeed", note);
+            match &seed.content {
+                Err(error) if !gone => {
+                    let note = format!("The Seed can't be read, so it gets no Shoots: {error}");
+                    parts.warn(regarding(seed), "UnreadableSeed", note);
+                }
+                _ => parts.mended(|| regarding(seed)),
             }
             world.seed(name(seed), (!gone).then_some(&seed.content))
         }),
@@ -111,7 +114,9 @@ pub(crate) async fn feed(parts: &Parts, waker: &Waker<ShootKey>, known: &cell::S
                     Some(error) => error.to_string(),
                     None => wrong.join("; "),
                 };
-                if !wrong.is_empty() {
+                if wrong.is_empty() {
+                    parts.mended(|| regarding(config));
+                } else {
                     let note = format!(
                         "Distances can't be read, which fails the Shoots that need them: {wrong}"
                     );

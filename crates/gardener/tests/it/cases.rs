@@ -122,7 +122,7 @@ fn run(case: &Case, base: &Base) -> Result<(Selection, Option<String>), String> 
         .collect();
     let mut usage = Usage::of(&others);
     for (seed, count) in &case.shoots {
-        (0..*count).for_each(|_| usage.count(Some(seed), None));
+        (0..*count).for_each(|_| usage.count("others", Some(seed), None));
     }
     for seed in &mut seeds {
         usage.fill(seed);
