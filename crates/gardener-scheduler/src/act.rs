@@ -26,21 +26,20 @@ pub(crate) async fn bind(
 }
 
 /// What a failed binding means.
-pub(crate) fn meaning(error: &CallError, key: &ShootKey) -> NotBound {
+pub(crate) fn meaning(error: &CallError) -> NotBound {
     match error.kind() {
         Failure::Conflict => NotBound::Conflict,
-        // The Shoot is gone. Of any other 404 somebody has to hear.
-        Failure::NotFound if error.says_absent("shoots", &key.name) => NotBound::Conflict,
         Failure::Server | Failure::Unknown => NotBound::Open,
         _ => NotBound::Refused,
     }
 }
 
 /// Why it failed, for the Shoot's author.
-pub(crate) fn why(error: &CallError, key: &ShootKey) -> String {
+pub(crate) fn why(error: &CallError) -> String {
     let message = error.message();
     match error.kind() {
-        Failure::NotFound if !error.says_absent("shoots", &key.name) => {
+        // Or the Shoot is gone, which nobody will read then.
+        Failure::NotFound => {
             format!("the API server has no subresource shoots/binding: {message}")
         }
         _ => message,
@@ -49,6 +48,9 @@ pub(crate) fn why(error: &CallError, key: &ShootKey) -> String {
 
 /// Tells a Shoot's author why it has no Seed: in its last operation, unless that says so already, and by an event.
 pub(crate) async fn report(parts: &Parts, key: &ShootKey, report: &Report) {
+    if !report.told && !last_operation(parts, key, report).await {
+        return;
+    }
     event(
         parts,
         key,
@@ -57,9 +59,10 @@ pub(crate) async fn report(parts: &Parts, key: &ShootKey, report: &Report) {
         "SchedulingFailed",
         report.note.clone(),
     );
-    if report.told {
-        return;
-    }
+}
+
+/// Writes the last operation; whether there may still be somebody to be told.
+async fn last_operation(parts: &Parts, key: &ShootKey, report: &Report) -> bool {
     let patch = json!({
         // About a newer Shoot it might not be true any more, least of all if that has a Seed.
         "metadata": {"uid": report.uid, "resourceVersion": report.version},
@@ -76,16 +79,21 @@ pub(crate) async fn report(parts: &Parts, key: &ShootKey, report: &Report) {
         PatchParams::default(),
         Patch::Merge(patch),
     );
-    match within(CALL_LIMIT, api.patch_status(&key.name, &params, &patch)).await {
-        // The next attempt is for this version.
-        Ok(shoot) => parts.watches.shoots.fold(shoot),
-        Err(error) => match error.kind() {
-            Failure::Conflict | Failure::NotFound => {
-                tracing::debug!(shoot = %key, %error, "the Shoot has changed");
-            }
-            _ => tracing::warn!(shoot = %key, %error, "failed to write the last operation"),
-        },
+    let error = match within(CALL_LIMIT, api.patch_status(&key.name, &params, &patch)).await {
+        Ok(shoot) => {
+            // The next attempt is for this version.
+            parts.watches.shoots.fold(shoot);
+            return true;
+        }
+        Err(error) => error,
+    };
+    let gone = error.says_absent("shoots", &key.name);
+    if gone || error.kind() == Failure::Conflict {
+        tracing::debug!(shoot = %key, %error, "the Shoot has changed");
+    } else {
+        tracing::warn!(shoot = %key, %error, "failed to write the last operation");
     }
+    !gone
 }
 
 /// Tells that a Shoot has a Seed.

@@ -211,11 +211,11 @@ impl Parts {
             }
             Err(error) => error,
         };
-        let how = act::meaning(&error, key);
+        let how = act::meaning(&error);
         tracing::info!(shoot = %key, seed = &*bind.seed, ?how, %error, "not bound");
         let (report, woken) = self
             .world()
-            .not_bound(key, bind, how, &act::why(&error, key));
+            .not_bound(key, bind, how, &act::why(&error));
         for other in woken {
             waker.wake(other);
         }

@@ -134,7 +134,7 @@ impl Edge {
         };
         Self {
             acting: Arc::new(acting),
-            ranker: Ranker::new(parts.configuration.clone()),
+            ranker: Ranker::new(parts.configuration.clone(), parts.namespace.clone()),
             parts,
             clock: Clock::start(),
             book: Book::default(),

@@ -40,7 +40,7 @@ impl Bind {
 /// How a binding failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotBound {
-    /// The Shoot has changed meanwhile, or is gone.
+    /// The Shoot has changed meanwhile.
     Conflict,
     /// The API server refused it: it isn't written.
     Refused,

@@ -288,13 +288,13 @@ fn reference(args: &Args, shoot: &Shoot, error: &RequestError) -> FileError {
     };
     let (field, what) = match error {
         RequestError::NoProfile { .. } => (
-            "spec.cloudProfile",
+            "spec.cloudProfile or spec.cloudProfileName",
             "expected the name of a CloudProfile, found nothing".to_owned(),
         ),
         RequestError::ProfileNotFound { kind, name, .. } => {
             let files = files(&args.cloudprofile);
             let what = format!("the {kind} {name:?} isn't in {files}");
-            ("spec.cloudProfile.name", what)
+            ("spec.cloudProfile or spec.cloudProfileName", what)
         }
         RequestError::NoProject { namespace } => {
             let files = files(&args.project);

@@ -179,7 +179,8 @@ fn a_region_that_is_demanded_rules_out_and_one_that_is_wished_for_only_orders() 
         json!({ "spec": { "nodeSelector": { "topology.kubernetes.io/region": "eu-west-1" } } });
     assert_eq!(
         world.text(&through(&constrained), &NEAREST),
-        "iad=0 dub falls out"
+        "dub=0 fra its labels don't match the selector of the request itself \
+         iad its labels don't match the selector of the request itself"
     );
     assert_eq!(Wishes::of_manifest("a: ["), Wishes::default());
     // Nobody asks for anything: where the source is counts.
@@ -258,7 +259,7 @@ spec:
 ",
     );
     let want = Want::of(&pod(&json!({})), &author);
-    assert_eq!(world.text(&want, &NEAREST), "b=0 c=0 far=0 a=1");
+    assert_eq!(world.text(&want, &NEAREST), "b=0 c=0 a=1 far=1");
 }
 
 #[test]
@@ -402,9 +403,7 @@ fn rules_weigh_use_room_and_cost() {
     world.placing.apply_node(&node("a", "eu", &shapes("0")));
     let mut sum = shapes("0");
     sum["metadata"]["annotations"]["multicluster.admiralty.io/free"] =
-        json!({ "cpu": "7800m", "memory": "16Gi" })
-            .to_string()
-            .into();
+        json!({ "cpu": "8", "memory": "16Gi" }).to_string().into();
     world.placing.apply_node(&node("a", "eu", &sum));
     let rules = |text: &str| -> Ranking {
         let rules = serde_saphyr::from_str(text).unwrap();

@@ -6,7 +6,10 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use k8s_openapi::{
+    api::core::v1::{Pod, PodSpec},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use pilotage_api::keys;
 use pilotage_model::manifest::SourcePod;
 use pilotage_placement::{
@@ -64,6 +67,12 @@ impl Wishes {
         let spec = &source.value()["spec"];
         let read = |field: &str| spec.get(field).cloned().unwrap_or_default();
         let pod = Pod {
+            // A pod that isn't created yet has neither, and nothing here depends on them.
+            metadata: ObjectMeta {
+                name: Some("author".to_owned()),
+                uid: Some("author".to_owned()),
+                ..ObjectMeta::default()
+            },
             spec: Some(PodSpec {
                 node_selector: serde_json::from_value(read("nodeSelector")).unwrap_or_default(),
                 affinity: serde_json::from_value(read("affinity")).unwrap_or_default(),

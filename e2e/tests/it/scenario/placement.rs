@@ -148,6 +148,14 @@ async fn write_table(shop: &Shop, bad: &str, rows: Value) {
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_go_to_the_nearest_target_by_weights_and_by_a_table_that_changes_live() {
     let shop = open("nearest").await;
+    event(
+        &shop,
+        HOME,
+        "latencies",
+        "MissingRegionTable",
+        "no ConfigMap",
+    )
+    .await;
     // By name: eu-central-1 is 2 away from eu-west-1, us-east-1 is 6 away.
     for (name, region, nearest) in [
         ("eu", Some("eu-west-1"), "dublin"),
