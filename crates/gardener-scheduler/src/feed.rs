@@ -18,6 +18,9 @@ use crate::scheduler::Parts;
 /// Label of region `ConfigMap`s.
 pub(crate) const REGION_CONFIGS: &str = "scheduling.gardener.cloud/purpose=region-config";
 
+/// Gardener's objects are large, and hardly anything of them is kept.
+const PAGE_SIZE: u32 = 100;
+
 /// All watches.
 pub(crate) struct Watches {
     pub(crate) shoots: Watch<ShootObject>,
@@ -31,9 +34,12 @@ pub(crate) struct Watches {
 impl Watches {
     pub(crate) fn new(client: &Client, stop: &CancellationToken) -> Self {
         fn all<K: Watchable>(client: &Client, stop: &CancellationToken) -> Watch<K> {
-            Watch::of_client(client.clone(), WatchConfig::all(), stop)
+            let config = WatchConfig::all().pages_of(PAGE_SIZE);
+            Watch::of_client(client.clone(), config, stop)
         }
-        let configs = WatchConfig::all().labels(REGION_CONFIGS);
+        let configs = WatchConfig::all()
+            .labels(REGION_CONFIGS)
+            .pages_of(PAGE_SIZE);
         Self {
             shoots: all(client, stop),
             seeds: all(client, stop),
