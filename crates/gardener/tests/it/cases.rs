@@ -311,7 +311,7 @@ fn configurations() {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Attempt {
+struct Sighting {
     id: String,
     before: Option<Value>,
     after: Option<Value>,
@@ -324,7 +324,7 @@ struct Attempt {
 #[test]
 fn changes_that_deserve_an_attempt() {
     let base = base();
-    let cases: Vec<Attempt> =
+    let cases: Vec<Sighting> =
         serde_saphyr::from_str(include_str!("../cases/attempts.yaml")).unwrap();
     assert_eq!(cases.len(), 6);
     let key = ShootKey::new("my-namespace", "shoot");

@@ -318,23 +318,20 @@ async fn ask(args: &Args, kubeconfig: &Path) -> Result<Input, Error> {
         context: args.context.clone(),
     };
     let client = client::connect(&client, "select-seed").await?;
-    let shoot = match &args.shoot_name {
-        Some((namespace, name)) => {
-            let Some(value) = live::shoot(&client, namespace, name).await? else {
-                return Err(Error::NoShoot(format!("{namespace}/{name}")));
-            };
-            Shoot::read(&value).map_err(|error| FileError::Live {
-                object: format!("Shoot {namespace}/{name}"),
-                error: Box::new(error),
-            })?
-        }
-        None => {
-            eprintln!(
-                "note: the Shoot is taken as it stands: what Gardener's admission adds when one is created isn't there \
-                 (tolerations by its project, selector and tolerations of its exposure class)"
-            );
-            one_shoot(args.shoot.as_deref().unwrap_or(Path::new("")))?
-        }
+    let shoot = if let Some((namespace, name)) = &args.shoot_name {
+        let Some(value) = live::shoot(&client, namespace, name).await? else {
+            return Err(Error::NoShoot(format!("{namespace}/{name}")));
+        };
+        Shoot::read(&value).map_err(|error| FileError::Live {
+            object: format!("Shoot {namespace}/{name}"),
+            error: Box::new(error),
+        })?
+    } else {
+        eprintln!(
+            "note: the Shoot is taken as it stands: what Gardener's admission adds when one is created isn't there \
+             (tolerations by its project, selector and tolerations of its exposure class)"
+        );
+        one_shoot(args.shoot.as_deref().unwrap_or(Path::new("")))?
     };
     let live::Snapshot {
         seeds,
