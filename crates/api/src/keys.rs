@@ -118,6 +118,8 @@ key!(/// Label of a virtual node: name of its `ClusterTarget`.
     CLUSTER_TARGET_NAME = "cluster-target-name");
 key!(/// Annotation of a virtual node, JSON: free room of the target's roomiest nodes ([`crate::summary::FreeShape`]).
     FREE_SHAPES = "free-shapes");
+key!(/// Annotation of a virtual node, JSON: what is free in the target, summed over its nodes ([`crate::ClusterSummary::free`]).
+    FREE = "free");
 
 key!(/// Finalizer of Targets and `ClusterTarget`s: their virtual node goes first, and its proxies before it.
     VIRTUAL_NODE_GONE = "virtual_node_gone");

@@ -41,6 +41,10 @@ pub struct ClusterSummary {
     /// Sum of the nodes' allocatable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocatable: Option<ResourceList>,
+    /// Sum of what is free on the nodes that take pods. It may lag behind by a thirty-second of what they have: how
+    /// full the cluster is, not what fits. `None`: not told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub free: Option<ResourceList>,
     /// Free room of the roomiest nodes, so that a source can tell what surely fits. `None`: not told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free_shapes: Option<Vec<FreeShape>>,
@@ -130,6 +134,7 @@ pub(crate) fn definition() -> Result<CustomResourceDefinition, serde_json::Error
                         },
                         "capacity": quantities("Sum of the nodes' capacity."),
                         "allocatable": quantities("Sum of the nodes' allocatable."),
+                        "free": quantities("Sum of what is free on the nodes that take pods."),
                         "freeShapes": {
                             "description": "Free room of the roomiest nodes.",
                             "type": "array",

@@ -17,7 +17,8 @@ pub(crate) async fn bind(
     key: &ShootKey,
     bind: &Bind,
 ) -> Result<ShootObject, CallError> {
-    let (api, body) = (shoots(parts, key), bind.body());
+    let body = bind.body().map_err(kube::Error::SerdeError)?;
+    let api = shoots(parts, key);
     let params = PostParams::default();
     parts.throttle().await;
     let call = api.replace_subresource("binding", &key.name, &params, &body);
@@ -27,14 +28,29 @@ pub(crate) async fn bind(
 /// What a failed binding means.
 pub(crate) fn meaning(error: &CallError) -> NotBound {
     match error.kind() {
-        Failure::Conflict | Failure::NotFound => NotBound::Conflict,
+        Failure::Conflict => NotBound::Conflict,
         Failure::Server | Failure::Unknown => NotBound::Open,
         _ => NotBound::Refused,
     }
 }
 
+/// Why it failed, for the Shoot's author.
+pub(crate) fn why(error: &CallError) -> String {
+    let message = error.message();
+    match error.kind() {
+        // Or the Shoot is gone, which nobody will read then.
+        Failure::NotFound => {
+            format!("the API server has no subresource shoots/binding: {message}")
+        }
+        _ => message,
+    }
+}
+
 /// Tells a Shoot's author why it has no Seed: in its last operation, unless that says so already, and by an event.
 pub(crate) async fn report(parts: &Parts, key: &ShootKey, report: &Report) {
+    if !report.told && !last_operation(parts, key, report).await {
+        return;
+    }
     event(
         parts,
         key,
@@ -43,9 +59,10 @@ pub(crate) async fn report(parts: &Parts, key: &ShootKey, report: &Report) {
         "SchedulingFailed",
         report.note.clone(),
     );
-    if report.told {
-        return;
-    }
+}
+
+/// Writes the last operation; whether there may still be somebody to be told.
+async fn last_operation(parts: &Parts, key: &ShootKey, report: &Report) -> bool {
     let patch = json!({
         // About a newer Shoot it might not be true any more, least of all if that has a Seed.
         "metadata": {"uid": report.uid, "resourceVersion": report.version},
@@ -62,16 +79,21 @@ pub(crate) async fn report(parts: &Parts, key: &ShootKey, report: &Report) {
         PatchParams::default(),
         Patch::Merge(patch),
     );
-    match within(CALL_LIMIT, api.patch_status(&key.name, &params, &patch)).await {
-        // The next attempt is for this version.
-        Ok(shoot) => parts.watches.shoots.fold(shoot),
-        Err(error) => match error.kind() {
-            Failure::Conflict | Failure::NotFound => {
-                tracing::debug!(shoot = %key, %error, "the Shoot has changed");
-            }
-            _ => tracing::warn!(shoot = %key, %error, "failed to write the last operation"),
-        },
+    let error = match within(CALL_LIMIT, api.patch_status(&key.name, &params, &patch)).await {
+        Ok(shoot) => {
+            // The next attempt is for this version.
+            parts.watches.shoots.fold(shoot);
+            return true;
+        }
+        Err(error) => error,
+    };
+    let gone = error.says_absent("shoots", &key.name);
+    if gone || error.kind() == Failure::Conflict {
+        tracing::debug!(shoot = %key, %error, "the Shoot has changed");
+    } else {
+        tracing::warn!(shoot = %key, %error, "failed to write the last operation");
     }
+    !gone
 }
 
 /// Tells that a Shoot has a Seed.

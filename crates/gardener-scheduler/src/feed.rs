@@ -18,6 +18,9 @@ use crate::scheduler::Parts;
 /// Label of region `ConfigMap`s.
 pub(crate) const REGION_CONFIGS: &str = "scheduling.gardener.cloud/purpose=region-config";
 
+/// Gardener's objects are large, and hardly anything of them is kept.
+const PAGE_SIZE: u32 = 100;
+
 /// All watches.
 pub(crate) struct Watches {
     pub(crate) shoots: Watch<ShootObject>,
@@ -31,9 +34,12 @@ pub(crate) struct Watches {
 impl Watches {
     pub(crate) fn new(client: &Client, stop: &CancellationToken) -> Self {
         fn all<K: Watchable>(client: &Client, stop: &CancellationToken) -> Watch<K> {
-            Watch::of_client(client.clone(), WatchConfig::all(), stop)
+            let config = WatchConfig::all().pages_of(PAGE_SIZE);
+            Watch::of_client(client.clone(), config, stop)
         }
-        let configs = WatchConfig::all().labels(REGION_CONFIGS);
+        let configs = WatchConfig::all()
+            .labels(REGION_CONFIGS)
+            .pages_of(PAGE_SIZE);
         Self {
             shoots: all(client, stop),
             seeds: all(client, stop),
@@ -63,9 +69,12 @@ pub(crate) async fn feed(parts: &Parts, waker: &Waker<ShootKey>, known: &cell::S
             }
         ),
         feed.follow("seeds", watches.seeds.subscribe(), |world, seed, gone| {
-            if let (Err(error), false) = (&seed.content, gone) {
-                let note = format!("The Seed can't be read, so it gets no Shoots: {error}");
-                parts.warn(regarding(seed), "UnreadableSeed", note);
+            match &seed.content {
+                Err(error) if !gone => {
+                    let note = format!("The Seed can't be read, so it gets no Shoots: {error}");
+                    parts.warn(regarding(seed), "UnreadableSeed", note);
+                }
+                _ => parts.mended(|| regarding(seed)),
             }
             world.seed(name(seed), (!gone).then_some(&seed.content))
         }),
@@ -111,7 +120,9 @@ pub(crate) async fn feed(parts: &Parts, waker: &Waker<ShootKey>, known: &cell::S
                     Some(error) => error.to_string(),
                     None => wrong.join("; "),
                 };
-                if !wrong.is_empty() {
+                if wrong.is_empty() {
+                    parts.mended(|| regarding(config));
+                } else {
                     let note = format!(
                         "Distances can't be read, which fails the Shoots that need them: {wrong}"
                     );

@@ -19,6 +19,7 @@ mod options;
 pub mod rbac;
 mod scheduler;
 mod throttle;
+mod untold;
 
 pub use options::{DEFAULT_SCHEDULER, Options, OptionsError, lease};
 pub use scheduler::{Shoots, start};

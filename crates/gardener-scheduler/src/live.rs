@@ -4,9 +4,8 @@ use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Api, Client};
 use pilotage_clusters::Watchable;
 use pilotage_gardener::Usage;
-use pilotage_gardener::kinds::{
-    CloudProfile, GARDEN, GROUP, ProfileKind, Project, RegionConfig, Shoot,
-};
+use pilotage_gardener::kinds::{GARDEN, GROUP, ProfileKind, Project, RegionConfig, Shoot};
+use pilotage_gardener::scheduler::Profile;
 use pilotage_placement::Candidate;
 use pilotage_runtime::call::{CallError, find, within};
 use pilotage_runtime::guarded::Guarded;
@@ -31,7 +30,7 @@ pub struct Snapshot {
     /// How many Shoots they have.
     pub usage: Usage,
     /// The Shoot's profile, if it is there.
-    pub profiles: Vec<CloudProfile>,
+    pub profile: Option<Profile>,
     /// All projects.
     pub projects: Vec<Project>,
     /// All tables of distances.
@@ -83,7 +82,7 @@ pub async fn snapshot(client: &Client, shoot: &Shoot) -> Result<Snapshot, ReadEr
             && meta.name.as_deref() == Some(&shoot.name);
         if !same {
             let (spec, status) = (&other.content.seed, &other.content.status_seed);
-            usage.count_in(
+            usage.count(
                 meta.namespace.as_deref().unwrap_or_default(),
                 spec.as_deref(),
                 status.as_deref(),
@@ -110,7 +109,7 @@ pub async fn snapshot(client: &Client, shoot: &Shoot) -> Result<Snapshot, ReadEr
         }
     }
     Ok(Snapshot {
-        profiles: profile(client, shoot, &mut unread).await?,
+        profile: profile(client, shoot).await?,
         seeds,
         usage,
         projects: projects.into_iter().map(|one| one.content).collect(),
@@ -120,13 +119,9 @@ pub async fn snapshot(client: &Client, shoot: &Shoot) -> Result<Snapshot, ReadEr
 }
 
 /// The profile that a Shoot names.
-async fn profile(
-    client: &Client,
-    shoot: &Shoot,
-    unread: &mut Vec<String>,
-) -> Result<Vec<CloudProfile>, ReadError> {
+async fn profile(client: &Client, shoot: &Shoot) -> Result<Option<Profile>, ReadError> {
     let Some(reference) = &shoot.profile else {
-        return Ok(Vec::new());
+        return Ok(None);
     };
     let (kind, name) = (reference.kind.name(), &reference.name);
     let profile = match reference.kind {
@@ -142,17 +137,9 @@ async fn profile(
             found.map(|found| found.map(|found| found.content))
         }
     };
-    let profile = profile.map_err(|source| ReadError {
+    profile.map_err(|source| ReadError {
         what: format!("the {kind} {name}"),
         source,
-    })?;
-    Ok(match profile {
-        Some(Ok(profile)) => vec![profile],
-        Some(Err(error)) => {
-            unread.push(format!("{kind} {name}: {error}"));
-            Vec::new()
-        }
-        None => Vec::new(),
     })
 }
 

@@ -161,8 +161,9 @@ mod tests {
             (a.content.uid.as_str(), a.content.version.as_str()),
             ("u", "8")
         );
-        let object = a.content.unassigned.unwrap();
+        let object = a.content.unassigned.unwrap().with_seed("s").unwrap();
         assert_eq!(object["kind"], "Shoot");
+        assert_eq!(object["spec"]["seedName"], "s");
         assert_eq!(object["apiVersion"], "core.gardener.cloud/v1beta1");
         assert_eq!(
             (

@@ -21,6 +21,7 @@ use crate::feed::{self, KINDS, Watches};
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::throttle::Throttle;
+use crate::untold::Untold;
 
 /// Who says so in events, as in Gardener.
 const COMPONENT: &str = "shoot-scheduler";
@@ -49,6 +50,7 @@ pub(crate) struct Parts {
     leadership: Leadership,
     world: Mutex<World>,
     throttle: Mutex<Throttle>,
+    untold: Mutex<Untold>,
     /// Failed attempts in a row.
     failures: Mutex<HashMap<ShootKey, u32>>,
     started: Instant,
@@ -75,6 +77,7 @@ pub fn start(
         metrics: Metrics::register(registry),
         component: Arc::from(COMPONENT),
         failures: Mutex::default(),
+        untold: Mutex::default(),
         started: Instant::now(),
         client,
         options,
@@ -104,6 +107,7 @@ async fn run(parts: Arc<Parts>, gate: Gate, shutdown: CancellationToken) {
             let _ = all.wait_for(|known| *known >= KINDS).await;
             gate.release();
             parts.leadership.acquired().await;
+            parts.tell();
         };
         if shutdown.run_until_cancelled(begun).await.is_some() {
             tracing::info!(
@@ -134,7 +138,7 @@ impl Parts {
         }
     }
 
-    /// Tells an object's author what is wrong with it.
+    /// Tells an object's author what is wrong with it, as soon as this process leads.
     pub(crate) fn warn(&self, regarding: Regarding, reason: &'static str, note: String) {
         tracing::warn!(
             kind = regarding.kind,
@@ -142,16 +146,32 @@ impl Parts {
             reason,
             "{note}"
         );
+        self.untold().add(Occurrence {
+            regarding,
+            type_: EventType::Warning,
+            reason,
+            action: "Reconcile",
+            note,
+            controller: self.component.clone(),
+        });
+        self.tell();
+    }
+
+    /// Nothing is wrong with an object, or not any more.
+    pub(crate) fn mended(&self, object: impl FnOnce() -> Regarding) {
+        self.untold().mended(object);
+    }
+
+    fn tell(&self) {
         if self.leadership.is_leader() {
-            self.events.record(Occurrence {
-                regarding,
-                type_: EventType::Warning,
-                reason,
-                action: "Reconcile",
-                note,
-                controller: self.component.clone(),
-            });
+            for warning in self.untold().take() {
+                self.events.record(warning);
+            }
         }
+    }
+
+    fn untold(&self) -> MutexGuard<'_, Untold> {
+        self.untold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One attempt.
@@ -193,7 +213,9 @@ impl Parts {
         };
         let how = act::meaning(&error);
         tracing::info!(shoot = %key, seed = &*bind.seed, ?how, %error, "not bound");
-        let (report, woken) = self.world().not_bound(key, bind, how, &error.message());
+        let (report, woken) = self
+            .world()
+            .not_bound(key, bind, how, &act::why(&error));
         for other in woken {
             waker.wake(other);
         }

@@ -1,8 +1,9 @@
 //! The Gardener side: its objects as far as seed selection reads them, the way from them to a selection of
 //! `pilotage-placement`, the configuration file of its scheduler, and the texts that its users know.
 //!
-//! Objects are read field by field from JSON into small types of our own; nothing here is ever written back. What is
-//! malformed is told with its path. There is no client and no clock here; who watches and binds is elsewhere.
+//! Objects are read field by field from JSON into small types of our own, and what is malformed is told with its path. Of a
+//! Shoot that waits all of its text is kept, since it is written back with a Seed. There is no client and no clock here; who
+//! watches and binds is elsewhere.
 
 pub mod config;
 mod documents;
@@ -17,7 +18,7 @@ mod usage;
 
 pub use documents::{YamlError, documents};
 pub use eligible::{NotEligible, eligible};
-pub use message::Texts;
+pub use message::{Texts, unasked};
 pub use report::Report;
-pub use request::{RequestError, profile_of, request};
+pub use request::{RequestError, profile_id, profile_of, request};
 pub use usage::{SHOOTS, Usage};

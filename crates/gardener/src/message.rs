@@ -1,11 +1,14 @@
 //! Owns the texts in which Gardener's users read why a Shoot has no Seed. Whoever parses them finds the same shapes
-//! here: the first step that left nothing decides, and only the last three tell each Seed's reason.
+//! here: the first step that left nothing decides, and only those of F10 tell each Seed's reason.
 
-use pilotage_placement::reasons::{NetworkError, Networks, Zones};
+use pilotage_placement::reasons::{NetworkError, Networks, Range, Zones};
 use pilotage_placement::{
-    Failure, InputError, Ranking, Reason, Request, Selection, Selector, SelectorError, Settings,
-    Step, ZoneHints,
+    Failure, InputError, Ranking, Reason, Request, Selection, Selector, SelectorError,
+    SelectorFault, Settings, Step, ZoneHints,
 };
+
+use crate::kinds::GROUP;
+use crate::request::RequestError;
 
 /// What the texts are about.
 #[derive(Clone, Copy, Debug)]
@@ -23,9 +26,7 @@ impl Texts<'_> {
     pub fn failure(&self, selection: &Selection) -> Option<String> {
         Some(match selection.failure.as_ref()? {
             Failure::Empty { step, received } => self.empty(selection, *step, *received),
-            Failure::Input(InputError::Selector { error, .. }) => {
-                format!("label selector conversion failed: {error}")
-            }
+            Failure::Input(InputError::Selector { error, .. }) => conversion(error),
             Failure::Input(InputError::Row {
                 table,
                 region,
@@ -50,31 +51,33 @@ impl Texts<'_> {
                 request.provider.as_deref().unwrap_or_default()
             ),
             Step::Zonal => format!(
-                "none of the {n} seeds has at least 3 zones for a control plane with failure tolerance type 'zone'"
+                "none of the {n} seeds has at least 3 zones for hosting a shoot control plane with failure tolerance type 'zone'"
             ),
             Step::Zones => self.zones(selection, n),
             Step::AccessRestrictions => format!(
                 "none of the {n} seeds supports the access restrictions configured in the shoot specification"
             ),
             Step::Domain => format!(
-                "none of the {n} seeds support the domain {:?} of the shoot",
+                "none of the {n} seeds support the domain {:?} configured in the shoot specification",
                 request.domain.as_ref().map_or("", |domain| &domain.domain)
             ),
             Step::EmergencyStop => {
                 format!("none of the {n} seeds have enabled shoot reconciliations currently")
             }
             Step::Networks | Step::Taints | Step::Capacity => each(selection),
-            _ => {
+            Step::Strategy => {
                 let strategy = match &self.settings.ranking {
                     Ranking::Strategy(strategy) => strategy.name(),
                     Ranking::Weighted(_) => "Weighted",
                 };
                 format!(
-                    "no matching seed candidate found for the shoot (Cloud Profile '{}', Region '{}', SeedDeterminationStrategy '{strategy}')",
+                    "no matching seed candidate found for Configuration (Cloud Profile '{}', Region '{}', SeedDeterminationStrategy '{strategy}')",
                     self.profile,
                     request.region.as_ref().map_or("", |region| region.name()),
                 )
             }
+            // Steps that the original doesn't have.
+            step => format!("none of the {n} seeds has passed the step {step}"),
         }
     }
 
@@ -98,6 +101,19 @@ impl Texts<'_> {
     }
 }
 
+/// Why it doesn't come to a selection, in Gardener's words; what is missing, as its client says it.
+pub fn unasked(error: &RequestError) -> String {
+    match error {
+        RequestError::NoProfile { .. } => "could not determine cloudprofile from shoot".to_owned(),
+        RequestError::ProfileNotFound { kind, name, .. } => {
+            format!("{kind}.{GROUP} {name:?} not found")
+        }
+        // It has no words for this.
+        RequestError::ProfileUnreadable { .. } => error.to_string(),
+        RequestError::NoProject { .. } => format!("projects.{GROUP} \"<unknown>\" not found"),
+    }
+}
+
 fn labels(n: usize, kind: &str, selector: Option<&Result<Selector, SelectorError>>) -> String {
     let selector = match selector {
         Some(Ok(selector)) => selector.to_string(),
@@ -108,12 +124,47 @@ fn labels(n: usize, kind: &str, selector: Option<&Result<Selector, SelectorError
     )
 }
 
-/// The reasons of the last three steps, by name of the Seed.
+/// As the original prints a selector that isn't one, which is Go's way to print what a selector is made of.
+fn conversion(error: &SelectorError) -> String {
+    let labels: Vec<_> = error
+        .labels
+        .iter()
+        .map(|(key, value)| format!("{key}:{value}"))
+        .collect();
+    let expressions: Vec<_> = error
+        .expressions
+        .iter()
+        .map(|one| {
+            format!(
+                "{{{} {} [{}]}}",
+                one.key,
+                one.operator,
+                one.values.join(" ")
+            )
+        })
+        .collect();
+    let why = match &error.fault {
+        SelectorFault::Operator { operator, .. } => {
+            format!("{operator:?} is not a valid label selector operator")
+        }
+        other => other.to_string(),
+    };
+    format!(
+        "label selector conversion failed: {{map[{}] [{}]}} for seedSelector: {why}",
+        labels.join(" "),
+        expressions.join(" ")
+    )
+}
+
+/// Steps whose reasons are told for each Seed.
+const TOLD_EACH: [Step; 3] = [Step::Networks, Step::Taints, Step::Capacity];
+
+/// The reasons of these steps, by name of the Seed.
 fn each(selection: &Selection) -> String {
     let mut reasons: Vec<_> = selection
         .rejected
         .iter()
-        .filter(|rejection| rejection.step() >= Step::Networks)
+        .filter(|rejection| TOLD_EACH.contains(&rejection.step()))
         .map(|rejection| (&rejection.name, rejection.index, reason(&rejection.reason)))
         .collect();
     reasons.sort();
@@ -160,9 +211,14 @@ fn network(error: &NetworkError) -> String {
             cidr,
             range,
         } => {
-            let (purpose, reserved) = (range.purpose(), range.cidr());
-            let detail =
-                format!("shoot {network} network intersects with reserved {purpose} ({reserved})");
+            let (purpose, reserved_cidr) = (range.purpose(), range.cidr());
+            let reserved = match range {
+                Range::Vpn => "",
+                _ => "reserved ",
+            };
+            let detail = format!(
+                "shoot {network} network intersects with {reserved}{purpose} ({reserved_cidr})"
+            );
             invalid(cidr, detail)
         }
         NetworkError::Required(network) => {

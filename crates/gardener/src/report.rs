@@ -254,7 +254,7 @@ fn align(lines: &[Vec<String>], text: &mut String) {
 #[cfg(test)]
 mod tests {
     use pilotage_placement::{
-        Ranking, Region, Request, Resource, Rule, Settings, Strategy, Weight, select,
+        Ranking, Region, Request, Resource, Rule, Selector, Settings, Strategy, Weight, select,
     };
 
     use super::*;
@@ -335,7 +335,7 @@ a      aws        eu       10/10   -       -                    -               
         let seeds = [seed("a", "eu", 10)];
         let request = Request {
             demand: vec![(SHOOTS.into(), 1)],
-            own_selector: Some(Err(pilotage_placement::SelectorError::Key(String::new()))),
+            own_selector: Some(Selector::new(&[(String::new(), String::new())].into(), &[])),
             ..Request::default()
         };
         let selection = select(&request, &seeds, &Settings::default());

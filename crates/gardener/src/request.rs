@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use pilotage_placement::{Domain, Region, RegionTable, Request, RequestNetworks, ZoneHints};
 
-use crate::kinds::{CloudProfile, Project, Shoot};
+use crate::fields::FieldError;
+use crate::kinds::{CloudProfile, ProfileId, Project, Shoot};
 use crate::usage::shoots;
 
 /// Something that a Shoot needs is missing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum RequestError {
     /// It names no profile.
     #[error(
@@ -29,12 +29,43 @@ pub enum RequestError {
         /// Name of the profile.
         name: String,
     },
+    /// Its profile can't be read.
+    #[error("the {kind} {name:?} can't be read: {error}")]
+    ProfileUnreadable {
+        /// Kind of the profile.
+        kind: &'static str,
+        /// Name of the profile.
+        name: String,
+        /// Why not.
+        #[source]
+        error: Box<FieldError>,
+    },
     /// Its namespace belongs to no project.
     #[error("no project with the namespace {namespace:?} was found")]
     NoProject {
         /// Namespace of the Shoot.
         namespace: String,
     },
+}
+
+impl RequestError {
+    /// There is no such profile.
+    pub fn not_found(shoot: &Shoot, id: &ProfileId) -> Self {
+        Self::ProfileNotFound {
+            shoot: shoot.full_name(),
+            kind: id.kind.name(),
+            name: id.name.clone(),
+        }
+    }
+
+    /// A profile can't be read.
+    pub fn unreadable(id: &ProfileId, error: FieldError) -> Self {
+        Self::ProfileUnreadable {
+            kind: id.kind.name(),
+            name: id.name.clone(),
+            error: Box::new(error),
+        }
+    }
 }
 
 /// What a Shoot asks for: with its profile out of `profiles`, its project out of `projects`, and the table of
@@ -87,21 +118,24 @@ pub fn request<'a>(
     })
 }
 
+/// Where the profile of a Shoot is looked for.
+pub fn profile_id(shoot: &Shoot) -> Result<ProfileId, RequestError> {
+    match &shoot.profile {
+        Some(reference) => Ok(reference.id(&shoot.namespace)),
+        None => Err(RequestError::NoProfile {
+            shoot: shoot.full_name(),
+        }),
+    }
+}
+
 /// The profile that a Shoot names, out of these.
 pub fn profile_of<'a>(
     shoot: &Shoot,
     profiles: impl IntoIterator<Item = &'a CloudProfile>,
 ) -> Result<&'a CloudProfile, RequestError> {
-    let name = || format!("{}/{}", shoot.namespace, shoot.name);
-    let Some(reference) = &shoot.profile else {
-        return Err(RequestError::NoProfile { shoot: name() });
-    };
+    let id = profile_id(shoot)?;
     let mut profiles = profiles.into_iter();
     profiles
-        .find(|profile| profile.is(reference, &shoot.namespace))
-        .ok_or_else(|| RequestError::ProfileNotFound {
-            shoot: name(),
-            kind: reference.kind.name(),
-            name: reference.name.clone(),
-        })
+        .find(|profile| profile.is(&id))
+        .ok_or_else(|| RequestError::not_found(shoot, &id))
 }

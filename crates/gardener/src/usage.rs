@@ -20,7 +20,7 @@ pub(crate) fn shoots() -> Arc<str> {
 /// although it is to be elsewhere. Deleting, hibernated and workerless ones count like others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    all: HashMap<String, u64>,
+    all: HashMap<Arc<str>, u64>,
     /// By namespace, which is a project's own.
     by_namespace: HashMap<String, Arc<Peers>>,
 }
@@ -31,28 +31,52 @@ impl Usage {
         let mut usage = Self::default();
         for shoot in shoots {
             let (spec, status) = (shoot.seed.as_deref(), shoot.status_seed.as_deref());
-            usage.count_in(&shoot.namespace, spec, status);
+            usage.count(&shoot.namespace, spec, status);
         }
         usage
     }
 
     /// Counts one Shoot of a namespace by the Seed in its spec and the one in its status.
-    pub fn count_in(&mut self, namespace: &str, spec: Option<&str>, status: Option<&str>) {
-        self.count(spec, status);
-        if spec.is_none() && status.is_none() {
-            return;
-        }
-        let peers = self.by_namespace.entry(namespace.to_owned());
-        let peers = Arc::make_mut(peers.or_default());
+    pub fn count(&mut self, namespace: &str, spec: Option<&str>, status: Option<&str>) {
         for seed in seeds(spec, status) {
-            *peers.entry(seed.into()).or_default() += 1;
+            self.add(namespace, seed);
         }
     }
 
-    /// Counts one Shoot by the Seed in its spec and the one in its status.
-    pub fn count(&mut self, spec: Option<&str>, status: Option<&str>) {
-        for seed in seeds(spec, status) {
-            *self.all.entry(seed.to_owned()).or_default() += 1;
+    /// One Shoot of a namespace more at a Seed; returns the Seed's name as all share it.
+    pub fn add(&mut self, namespace: &str, seed: &str) -> Arc<str> {
+        let shared = match self.all.get_key_value(seed) {
+            Some((shared, _)) => shared.clone(),
+            None => Arc::from(seed),
+        };
+        *self.all.entry(shared.clone()).or_default() += 1;
+        if !self.by_namespace.contains_key(namespace) {
+            self.by_namespace
+                .insert(namespace.to_owned(), Arc::default());
+        }
+        if let Some(peers) = self.by_namespace.get_mut(namespace) {
+            *Arc::make_mut(peers).entry(shared.clone()).or_default() += 1;
+        }
+        shared
+    }
+
+    /// One Shoot of a namespace less at a Seed.
+    pub fn sub(&mut self, namespace: &str, seed: &str) {
+        if let Some(peers) = self.by_namespace.get_mut(namespace) {
+            let own = Arc::make_mut(peers);
+            if let Some(count) = own.get_mut(seed) {
+                *count = count.saturating_sub(1);
+            }
+            own.retain(|_, count| *count > 0);
+            if own.is_empty() {
+                self.by_namespace.remove(namespace);
+            }
+        }
+        if let Some(count) = self.all.get_mut(seed) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.all.remove(seed);
+            }
         }
     }
 
@@ -71,17 +95,25 @@ impl Usage {
 
     /// Writes a Seed's count into its candidate.
     pub fn fill(&self, candidate: &mut Candidate) {
-        candidate.used = self.at(&candidate.name);
-        for resource in &mut candidate.resources {
-            if &*resource.name == SHOOTS {
-                resource.used = i64::try_from(candidate.used).unwrap_or(i64::MAX);
-            }
+        fill(candidate, self.at(&candidate.name));
+    }
+}
+
+/// Writes a count into a candidate.
+pub(crate) fn fill(candidate: &mut Candidate, count: u64) {
+    candidate.used = count;
+    for resource in &mut candidate.resources {
+        if &*resource.name == SHOOTS {
+            resource.used = i64::try_from(count).unwrap_or(i64::MAX);
         }
     }
 }
 
 /// Where a Shoot counts.
-fn seeds<'a>(spec: Option<&'a str>, status: Option<&'a str>) -> impl Iterator<Item = &'a str> {
+pub(crate) fn seeds<'a>(
+    spec: Option<&'a str>,
+    status: Option<&'a str>,
+) -> impl Iterator<Item = &'a str> {
     let left = status.filter(|status| Some(*status) != spec);
     spec.into_iter().chain(left)
 }
@@ -102,10 +134,14 @@ mod tests {
             (Some("s3"), Some("s2")),
             (Some("s3"), Some("s4")),
         ] {
-            usage.count(spec, status);
+            usage.count("one", spec, status);
         }
         let counts = ["s1", "s2", "s3", "s4", "s5"].map(|seed| usage.at(seed));
         assert_eq!(counts, [1, 3, 2, 1, 0]);
+        usage.sub("one", "s4");
+        usage.sub("one", "s5");
+        assert_eq!((usage.at("s4"), usage.at("s5")), (0, 0));
+        assert!(!usage.peers("one").contains_key("s4"));
     }
 
     #[test]

@@ -209,6 +209,8 @@ pub fn create(target: TargetName<'_>) -> Value {
 /// What a target publishes of itself beside its labels and its size.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Published<'a> {
+    /// What is free, summed over its nodes.
+    pub free: Option<&'a ResourceList>,
     /// Free room of its roomiest nodes.
     pub free_shapes: Option<&'a [FreeShape]>,
     /// Zones of its nodes, separated by commas.
@@ -232,7 +234,14 @@ pub fn apply(
         "kind": "Node",
         "metadata": { "name": target.node(), "labels": all },
     });
-    let Published { free_shapes, zones } = published;
+    let Published {
+        free,
+        free_shapes,
+        zones,
+    } = published;
+    if let Some(free) = free {
+        node["metadata"]["annotations"][keys::FREE] = json!(free).to_string().into();
+    }
     if let Some(shapes) = free_shapes {
         node["metadata"]["annotations"][keys::FREE_SHAPES] = json!(shapes).to_string().into();
     }
@@ -469,7 +478,9 @@ mod tests {
             nodes: 2,
             free: resources(&[("cpu", "4")]),
         }];
+        let free = resources(&[("cpu", "9")]);
         let published = Published {
+            free: Some(&free),
             free_shapes: Some(&shapes),
             zones: Some("a,b"),
         };
@@ -477,7 +488,11 @@ mod tests {
         assert_eq!(node.get("spec"), None);
         assert_eq!(
             node["metadata"]["annotations"],
-            json!({ keys::FREE_SHAPES: r#"[{"free":{"cpu":"4"},"nodes":2}]"#, keys::ZONES: "a,b" })
+            json!({
+                keys::FREE: r#"{"cpu":"9"}"#,
+                keys::FREE_SHAPES: r#"[{"free":{"cpu":"4"},"nodes":2}]"#,
+                keys::ZONES: "a,b",
+            })
         );
         assert_eq!(
             apply(TARGET, &BTreeMap::new(), Published::default(), true)["spec"],

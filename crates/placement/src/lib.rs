@@ -40,7 +40,7 @@ pub use request::{
 };
 pub use rules::{Cost, Measure, Over, Rule, Weight};
 pub use selection::{Failure, InputError, Loss, Ranked, Rejection, RuleScore, Scores, Selection};
-pub use selector::{Expression, Labels, Selector, SelectorError};
+pub use selector::{Expression, Labels, Selector, SelectorError, SelectorFault};
 pub use settings::{Ranking, Settings, SettingsError, Strategy};
 pub use steps::{Reason, Step};
 pub use strategy::Distance;

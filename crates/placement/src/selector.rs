@@ -22,10 +22,23 @@ pub struct Expression {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector(Vec<Requirement>);
 
+/// Something that isn't a label selector.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{fault}")]
+pub struct SelectorError {
+    /// What was to be selected by value.
+    pub labels: Labels,
+    /// The other requirements.
+    pub expressions: Vec<Expression>,
+    /// What is wrong.
+    #[source]
+    pub fault: SelectorFault,
+}
+
 /// Why something isn't a label selector.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum SelectorError {
+pub enum SelectorFault {
     /// The operator isn't one of the four.
     #[error("{operator:?} is no operator of a label selector (key {key:?})")]
     Operator {
@@ -73,6 +86,14 @@ enum Test {
 impl Selector {
     /// Reads a selector as the API server's own conversion does, which checks keys and values as well.
     pub fn new(labels: &Labels, expressions: &[Expression]) -> Result<Self, SelectorError> {
+        Self::read(labels, expressions).map_err(|fault| SelectorError {
+            labels: labels.clone(),
+            expressions: expressions.to_vec(),
+            fault,
+        })
+    }
+
+    fn read(labels: &Labels, expressions: &[Expression]) -> Result<Self, SelectorFault> {
         let mut requirements = Vec::with_capacity(labels.len() + expressions.len());
         for (key, value) in labels {
             let test = Test::Equals(value.clone());
@@ -91,13 +112,13 @@ impl Selector {
                 ("Exists", true) => Test::Exists,
                 ("DoesNotExist", true) => Test::DoesNotExist,
                 ("In" | "NotIn" | "Exists" | "DoesNotExist", _) => {
-                    return Err(SelectorError::Values {
+                    return Err(SelectorFault::Values {
                         key: key.clone(),
                         operator: operator.clone(),
                     });
                 }
                 _ => {
-                    return Err(SelectorError::Operator {
+                    return Err(SelectorFault::Operator {
                         key: key.clone(),
                         operator: operator.clone(),
                     });
@@ -125,9 +146,9 @@ impl Selector {
 }
 
 impl Requirement {
-    fn new(key: &str, test: Test) -> Result<Self, SelectorError> {
+    fn new(key: &str, test: Test) -> Result<Self, SelectorFault> {
         if !is_key(key) {
-            return Err(SelectorError::Key(key.to_owned()));
+            return Err(SelectorFault::Key(key.to_owned()));
         }
         let wrong = match &test {
             Test::Equals(value) => Some(value).filter(|value| !is_value(value)),
@@ -135,7 +156,7 @@ impl Requirement {
             Test::Exists | Test::DoesNotExist => None,
         };
         if let Some(value) = wrong {
-            return Err(SelectorError::Value {
+            return Err(SelectorFault::Value {
                 key: key.to_owned(),
                 value: value.clone(),
             });

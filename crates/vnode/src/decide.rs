@@ -136,6 +136,7 @@ fn keep(observed: &Observed<'_>, target: &TargetObject, memory: &Memory) -> Vec<
     if let Some(summary) = observed.summary {
         let zones = zones(summary, target);
         let published = Published {
+            free: summary.free.as_ref(),
             free_shapes: summary.free_shapes.as_deref(),
             zones: zones.as_deref(),
         };

@@ -98,6 +98,17 @@ async fn a_configuration_file_is_all_that_it_takes() {
     let outcome: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(outcome["winner"], "aws-0000");
     assert_eq!(outcome["seeds"][0]["used"], 1);
+    assert!(
+        errors.starts_with("note: the Shoot is taken as it stands"),
+        "{errors}"
+    );
+    // What the garden lacks is told as its scheduler would.
+    shoot["spec"]["cloudProfile"]["name"] = "lost".into();
+    std::fs::write(directory.join("lost.json"), shoot.to_string()).unwrap();
+    let (code, text, errors) = select_seed(&directory, &["--shoot", "lost.json"]);
+    assert_eq!(code, Some(3), "{errors}");
+    let want = "garden-dev/new gets no seed: CloudProfile.core.gardener.cloud \"lost\" not found";
+    assert!(text.starts_with(want), "{text}");
     let (code, _, errors) = select_seed(&directory, &["--shoot-name", "garden-dev/nobody"]);
     assert_eq!(
         (code, errors.trim()),

@@ -41,7 +41,12 @@ pub struct WatchConfig<K> {
     pub fields: Option<String>,
     /// Drops what the consumer doesn't need before it is stored. It must leave the metadata's identity alone.
     pub trim: Option<fn(&mut K)>,
+    /// Objects in a page of a list. A page is in memory as a whole, before anything is trimmed.
+    pub page: u32,
 }
+
+/// Objects in a page, as client-go's.
+const PAGE_SIZE: u32 = 500;
 
 impl<K> Default for WatchConfig<K> {
     fn default() -> Self {
@@ -49,6 +54,7 @@ impl<K> Default for WatchConfig<K> {
             labels: None,
             fields: None,
             trim: None,
+            page: PAGE_SIZE,
         }
     }
 }
@@ -59,6 +65,7 @@ impl<K> Clone for WatchConfig<K> {
             labels: self.labels.clone(),
             fields: self.fields.clone(),
             trim: self.trim,
+            page: self.page,
         }
     }
 }
@@ -69,6 +76,7 @@ impl<K> fmt::Debug for WatchConfig<K> {
             .field("labels", &self.labels)
             .field("fields", &self.fields)
             .field("trim", &self.trim.is_some())
+            .field("page", &self.page)
             .finish()
     }
 }
@@ -102,6 +110,15 @@ impl<K> WatchConfig<K> {
     pub fn trim(self, trim: fn(&mut K)) -> Self {
         Self {
             trim: Some(trim),
+            ..self
+        }
+    }
+
+    /// The same, listing so many objects at once: fewer for large ones, of which little is kept.
+    #[must_use]
+    pub fn pages_of(self, objects: u32) -> Self {
+        Self {
+            page: objects,
             ..self
         }
     }

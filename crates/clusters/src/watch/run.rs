@@ -22,8 +22,6 @@ use crate::session::Session;
 
 /// Limit for one page of a list.
 const PAGE_LIMIT: Duration = Duration::from_secs(30);
-/// Objects in a page, as client-go's.
-const PAGE_SIZE: u32 = 500;
 /// Limit for the beginning of the answer to a watch request.
 const OPEN_LIMIT: Duration = Duration::from_secs(15);
 /// How long the API server keeps a watch open, in seconds; below the usual 5 minutes of load balancers.
@@ -275,7 +273,7 @@ impl<K: Watchable> Follower<K> {
         let mut params = ListParams {
             label_selector: self.config.labels.clone(),
             field_selector: self.config.fields.clone(),
-            limit: Some(PAGE_SIZE),
+            limit: Some(self.config.page),
             ..ListParams::default()
         };
         let (mut objects, mut unread) = (Vec::new(), Vec::new());

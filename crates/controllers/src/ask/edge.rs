@@ -9,13 +9,14 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use pilotage_api::keys;
 use pilotage_clusters::Watch;
 use pilotage_proxy::{
     Action, Answer, Book, ChoiceFate, Gate, Note, Plan, Ranked, Reach, Reply,
     board::Posting,
     book::Turn,
     config::PolicyId,
-    placing::{Order, Want},
+    placing::{Order, Want, Wishes},
     plugins::GrantFailure,
     profile::RANKING,
     rank::rank,
@@ -66,6 +67,8 @@ struct Proxy {
     pod: Arc<Pod>,
     info: Option<PodInfo>,
     want: Want,
+    /// Those of its saved manifest, once they are read.
+    wishes: Option<Wishes>,
     policy: PolicyId,
     choice: Option<(String, oneshot::Sender<Result<(), GrantFailure>>)>,
     /// Why not the other targets, when the choice was made.
@@ -79,7 +82,16 @@ impl Proxy {
     fn set_pod(&mut self, pod: Arc<Pod>, policy: PolicyId) {
         // What can't be read of it is told by the scheduler's own report.
         self.info = PodInfo::parse(Arc::clone(&pod)).ok();
-        let want = self.info.as_ref().map(Want::of).unwrap_or_default();
+        // The edge is told of a pod many times, and its manifest hardly ever changes.
+        if manifest_of(&pod) != manifest_of(&self.pod) {
+            self.wishes = None;
+        }
+        let wishes = self.wishes.get_or_insert_with(|| {
+            let manifest = manifest_of(&pod);
+            manifest.map(Wishes::of_manifest).unwrap_or_default()
+        });
+        let want = self.info.as_ref().map(|info| Want::of(info, wishes));
+        let want = want.unwrap_or_default();
         if (&want, policy) != (&self.want, self.policy) {
             // It asks for something else.
             self.ranked_at = None;
@@ -87,6 +99,13 @@ impl Proxy {
         self.want = want;
         (self.pod, self.policy) = (pod, policy);
     }
+}
+
+fn manifest_of(pod: &Pod) -> Option<&str> {
+    let annotations = pod.metadata.annotations.as_ref()?;
+    annotations
+        .get(keys::SOURCE_POD_MANIFEST)
+        .map(|text| &**text)
 }
 
 pub(super) struct Edge {
@@ -115,7 +134,7 @@ impl Edge {
         };
         Self {
             acting: Arc::new(acting),
-            ranker: Ranker::new(parts.configuration.clone()),
+            ranker: Ranker::new(parts.configuration.clone(), parts.namespace.clone()),
             parts,
             clock: Clock::start(),
             book: Book::default(),

@@ -19,6 +19,8 @@ use super::places::Places;
 
 /// Reason of the event about a table of regions that can't be read.
 const MALFORMED: &str = "MalformedRegionTable";
+/// Reason of the event about a table of regions that the configuration names and that isn't there.
+const MISSING: &str = "MissingRegionTable";
 
 /// Watches the tables of regions of one namespace.
 pub(super) fn watch_tables(
@@ -35,6 +37,13 @@ pub(super) fn watch_tables(
     Watch::of_namespace(client.clone(), namespace, config, stop)
 }
 
+/// What is wrong with a table: the reason of an event, and its note.
+struct Complaint {
+    table: Arc<ConfigMap>,
+    reason: &'static str,
+    note: String,
+}
+
 /// What ranks.
 pub(super) struct Ranker {
     configuration: Configuration,
@@ -42,16 +51,20 @@ pub(super) struct Ranker {
     tables: Tables,
     /// Where the source is: what the configuration says, else what its nodes say.
     home: Home,
-    /// Tables that can't be read, which nobody has been told of.
-    untold: Vec<(Arc<ConfigMap>, String)>,
+    /// Where tables are.
+    namespace: String,
+    /// What is wrong with tables, which nobody has been told of.
+    untold: Vec<Complaint>,
 }
 
 impl Ranker {
-    pub(super) fn new(configuration: Configuration) -> Self {
+    /// `namespace` is where tables are.
+    pub(super) fn new(configuration: Configuration, namespace: String) -> Self {
         Self {
             placing: Placing::default(),
             tables: Tables::new(configuration.region_tables.clone()),
             home: configuration.home.clone(),
+            namespace,
             untold: Vec::new(),
             configuration,
         }
@@ -91,7 +104,7 @@ impl Ranker {
             Event::Applied(object) => {
                 let reading = self.tables.apply(&object);
                 self.untold
-                    .retain(|(other, _)| other.metadata.name != object.metadata.name);
+                    .retain(|other| other.table.metadata.name != object.metadata.name);
                 if !reading.malformed.is_empty() {
                     let rows = reading.malformed.iter();
                     let rows: Vec<_> = rows
@@ -104,30 +117,61 @@ impl Ranker {
                         rows.join("; ")
                     );
                     tracing::warn!(config_map = ?object.metadata.name, %note, "region table");
-                    self.untold.push((object, note));
+                    self.untold.push(Complaint {
+                        table: object,
+                        reason: MALFORMED,
+                        note,
+                    });
                 }
                 reading.changed
             }
-            Event::Deleted(object) | Event::Gone(object) => self
-                .tables
-                .remove(object.metadata.name.as_deref().unwrap_or_default()),
-            Event::Synced => {
-                for name in self.tables.missing() {
-                    tracing::warn!(
-                        config_map = name,
-                        label = keys::REGION_TABLE_LABEL,
-                        "a region table that the configuration names isn't there, or lacks its label"
-                    );
+            Event::Deleted(object) | Event::Gone(object) => {
+                let name = object.metadata.name.as_deref().unwrap_or_default();
+                self.untold
+                    .retain(|other| other.table.metadata.name.as_deref() != Some(name));
+                let changed = self.tables.remove(name);
+                if changed {
+                    self.complain_of_missing(|missing| missing == name);
                 }
+                changed
+            }
+            Event::Synced => {
+                self.complain_of_missing(|_| true);
                 false
             }
         }
     }
 
+    /// Tables of these names that the configuration names and that aren't there.
+    fn complain_of_missing(&mut self, of: impl Fn(&str) -> bool) {
+        for name in self.tables.missing().filter(|name| of(name)) {
+            let note = format!(
+                "the configuration names this table of regions, but there is no ConfigMap of this name with the label {}={}; \
+                 without it, other tables or the names of regions decide",
+                keys::REGION_TABLE_LABEL,
+                keys::REGION_TABLE_LABEL_VALUE
+            );
+            tracing::warn!(config_map = name, %note, "region table");
+            let mut table = ConfigMap::default();
+            table.metadata.name = Some(name.to_owned());
+            table.metadata.namespace = Some(self.namespace.clone());
+            self.untold.push(Complaint {
+                table: Arc::new(table),
+                reason: MISSING,
+                note,
+            });
+        }
+    }
+
     /// Tells the authors of tables what is wrong with them.
     pub(super) fn tell(&mut self, events: &Recorder) {
-        for (object, note) in self.untold.drain(..) {
-            let meta = &object.metadata;
+        for complaint in self.untold.drain(..) {
+            let Complaint {
+                table,
+                reason,
+                note,
+            } = complaint;
+            let meta = &table.metadata;
             events.record(Occurrence {
                 regarding: Regarding {
                     api_version: "v1".to_owned(),
@@ -137,7 +181,7 @@ impl Ranker {
                     uid: meta.uid.clone().unwrap_or_default(),
                 },
                 type_: EventType::Warning,
-                reason: MALFORMED,
+                reason,
                 action: "Reading",
                 note,
                 controller: keys::PROXY_SCHEDULER.into(),

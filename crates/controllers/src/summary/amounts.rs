@@ -32,6 +32,14 @@ pub(crate) fn list(resources: &Resources) -> ResourceList {
     list
 }
 
+/// These amounts.
+pub(crate) fn of(amounts: impl IntoIterator<Item = (ResourceName, i64)>) -> ResourceList {
+    amounts
+        .into_iter()
+        .map(|(name, amount)| (name.as_str().to_owned(), quantity(&name, amount)))
+        .collect()
+}
+
 /// One amount, in thousandths for CPU.
 fn quantity(name: &ResourceName, amount: i64) -> Quantity {
     Quantity(match name {

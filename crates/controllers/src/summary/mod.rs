@@ -187,7 +187,11 @@ impl Controller {
         let labels = summary.metadata.labels.clone().unwrap_or_default();
         let annotations = summary.metadata.annotations.as_ref();
         let zones = annotations.and_then(|annotations| annotations.get(keys::ZONES));
-        self.written.as_ref() == Some(facts)
+        let Some(written) = &self.written else {
+            return false;
+        };
+        facts.is_told_by(written)
+            && summary.free.as_ref() == Some(&written.free.list())
             && summary.cluster_uid.as_ref() == Some(&self.cluster)
             && zones.map_or("", |zones| &**zones) == facts.zones
             && summary.capacity.as_ref() == Some(&facts.capacity)
@@ -217,6 +221,7 @@ fn render(cluster: &ClusterUid, facts: &Facts) -> Value {
         zones,
         capacity,
         allocatable,
+        free,
         free_shapes,
     } = facts;
     let mut metadata = json!({ "name": keys::CLUSTER_SUMMARY_NAME, "labels": labels });
@@ -230,6 +235,7 @@ fn render(cluster: &ClusterUid, facts: &Facts) -> Value {
         "clusterUid": cluster,
         "capacity": capacity,
         "allocatable": allocatable,
+        "free": free.list(),
         "freeShapes": free_shapes,
     })
 }

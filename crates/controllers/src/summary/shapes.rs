@@ -51,6 +51,16 @@ impl Room {
         (room.pods > 0).then_some(room)
     }
 
+    /// In thousandths.
+    pub(super) fn milli_cpu(&self) -> i64 {
+        self.milli_cpu
+    }
+
+    /// In bytes.
+    pub(super) fn memory(&self) -> i64 {
+        self.memory
+    }
+
     fn rounded(&self, (milli_cpu, bytes, pods): (i64, i64, i64)) -> Self {
         // A node with room for a few pods only has just that.
         let pods = if self.pods < pods {

@@ -10,7 +10,7 @@ use pilotage_api::keys;
 use pilotage_api::summary::ResourceList;
 use pilotage_model::virtual_node;
 use pilotage_sched::PodInfo;
-use pilotage_sched::resources::Resources;
+use pilotage_sched::resources::{ResourceName, Resources};
 
 use super::amounts;
 use super::shapes::{self, Room};
@@ -26,8 +26,59 @@ pub(crate) struct Facts {
     pub(crate) capacity: ResourceList,
     /// Sum of what they let pods use.
     pub(crate) allocatable: ResourceList,
+    /// What is free on nodes that take pods.
+    pub(crate) free: Free,
     /// Free room of the roomiest nodes.
     pub(crate) free_shapes: Vec<pilotage_api::summary::FreeShape>,
+}
+
+/// Free CPU (in thousandths) and memory (in bytes), and how much of them all nodes have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Free {
+    milli_cpu: (i64, i64),
+    memory: (i64, i64),
+}
+
+impl Free {
+    /// Parts of the whole that a sum may move by before that alone is worth a write: it changes with every pod.
+    const PARTS: i64 = 32;
+
+    /// Whether who knows `other` knows this well enough.
+    fn is_near(&self, other: &Self) -> bool {
+        let near = |(one, all): (i64, i64), (two, then): (i64, i64)| {
+            all == then && (one == two || one.abs_diff(two) < (all / Self::PARTS).unsigned_abs())
+        };
+        near(self.milli_cpu, other.milli_cpu) && near(self.memory, other.memory)
+    }
+
+    /// The amounts.
+    pub(crate) fn list(&self) -> ResourceList {
+        let amounts = [
+            (ResourceName::Cpu, self.milli_cpu.0),
+            (ResourceName::Memory, self.memory.0),
+        ];
+        amounts::of(amounts)
+    }
+}
+
+impl Facts {
+    /// Whether a summary that says `written` needn't be written again.
+    pub(crate) fn is_told_by(&self, written: &Self) -> bool {
+        let Self {
+            labels,
+            zones,
+            capacity,
+            allocatable,
+            free,
+            free_shapes,
+        } = self;
+        free.is_near(&written.free)
+            && *labels == written.labels
+            && *zones == written.zones
+            && *capacity == written.capacity
+            && *allocatable == written.allocatable
+            && *free_shapes == written.free_shapes
+    }
 }
 
 /// All nodes and the pods on them.
@@ -118,7 +169,7 @@ impl Tally {
             capacity.add(&node.capacity);
             allocatable.add(&node.allocatable);
         }
-        let rooms = self
+        let rooms: Vec<_> = self
             .nodes
             .iter()
             .filter(|(_, node)| node.open)
@@ -128,13 +179,22 @@ impl Tally {
                     free.subtract(used);
                 }
                 Room::of(&free)
-            });
+            })
+            .collect();
+        let sum = |amount: fn(&Room) -> i64| {
+            let all = rooms.iter().map(amount);
+            all.fold(0, i64::saturating_add)
+        };
         Facts {
             labels: self.shared_labels(),
             zones: self.zones(),
             capacity: amounts::list(&capacity),
             allocatable: amounts::list(&allocatable),
-            free_shapes: shapes::of(&rooms.collect::<Vec<_>>()),
+            free: Free {
+                milli_cpu: (sum(Room::milli_cpu), allocatable.milli_cpu),
+                memory: (sum(Room::memory), allocatable.memory),
+            },
+            free_shapes: shapes::of(&rooms),
         }
     }
 

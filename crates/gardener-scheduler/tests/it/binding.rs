@@ -7,7 +7,7 @@ use pilotage_testkit::gardener::Counts;
 use pilotage_testkit::wait_for;
 use serde_json::{Value, json};
 
-use crate::stage::{LIMIT, NAMESPACE, SOON, Stage, description, seed_of};
+use crate::stage::{LIMIT, NAMESPACE, SOON, Stage, Way, description, seed_of};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn conflicts_are_silent_and_lost_replies_harmless() {
@@ -146,6 +146,24 @@ async fn what_admission_refuses_is_told_and_tried_again() {
     assert_eq!(
         (seed_of(&hosts), hosts.data["status"].is_null()),
         (None, true)
+    );
+    running.stop().await;
+    stage.plane.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_serves_no_bindings_is_told_of() {
+    let stage = Stage::new("unserved").await;
+    stage.put([stage.base.seed("seed-1", &Value::Null)]).await;
+    let running = stage.scheduler_by(Way::WithoutBindings, |_| {}).await;
+    stage.put([stage.base.shoot("a", &Value::Null)]).await;
+    let text = "Failed to schedule Shoot: the API server has no subresource shoots/binding: ";
+    stage.told("a", text).await;
+    let note = stage.event("a", "SchedulingFailed").await.note.unwrap();
+    assert!(note.starts_with(text), "{note}");
+    assert_eq!(
+        running.metric("pilotage_shoots_attempts_total{result=\"error\"}"),
+        1
     );
     running.stop().await;
     stage.plane.stop().await;

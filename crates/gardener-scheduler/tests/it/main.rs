@@ -9,6 +9,7 @@
 
 mod binding;
 mod capacity;
+mod election;
 mod messages;
 mod stage;
 mod wake;

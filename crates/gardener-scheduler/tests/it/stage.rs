@@ -109,12 +109,22 @@ impl Running {
     }
 }
 
+/// How a scheduler is started.
+pub(crate) enum Way {
+    /// Through the proxy, always leading.
+    Usual,
+    /// Leading only when this says so.
+    Elected(Leadership),
+    /// Past the proxy, to an API server that knows no bindings.
+    WithoutBindings,
+}
+
 /// A garden.
 pub(crate) struct Stage {
     pub(crate) plane: ControlPlane,
     pub(crate) garden: Garden,
     pub(crate) base: Base,
-    admin: Client,
+    pub(crate) admin: Client,
 }
 
 impl Stage {
@@ -145,6 +155,15 @@ impl Stage {
 
     /// Starts a scheduler with leave to do what its role says, through the proxy, and waits until it is ready.
     pub(crate) async fn scheduler(&self, adjust: impl FnOnce(&mut Options)) -> Running {
+        self.scheduler_by(Way::Usual, adjust).await
+    }
+
+    /// Starts a scheduler in another way.
+    pub(crate) async fn scheduler_by(
+        &self,
+        way: Way,
+        adjust: impl FnOnce(&mut Options),
+    ) -> Running {
         let mut options = Options {
             scheduler: DEFAULT_SCHEDULER.to_owned(),
             settings: Settings::default(),
@@ -169,14 +188,21 @@ impl Stage {
             .service_account_access("garden", &name)
             .await
             .unwrap();
-        let client = self.garden.proxy.access(&access).unwrap().client().unwrap();
+        let access = match way {
+            Way::WithoutBindings => access,
+            Way::Usual | Way::Elected(_) => self.garden.proxy.access(&access).unwrap(),
+        };
+        let client = access.client().unwrap();
         let (token, health, mut registry) =
             (CancellationToken::new(), Health::new(), Registry::default());
         let (events, writer) = Recorder::new(client.clone(), "test".to_owned());
         let with = Shoots {
             client,
             options,
-            leadership: Leadership::always(),
+            leadership: match way {
+                Way::Elected(leadership) => leadership,
+                Way::Usual | Way::WithoutBindings => Leadership::always(),
+            },
             events,
             health: health.clone(),
         };
@@ -308,6 +334,23 @@ impl Stage {
         )
         .await;
         found.unwrap().into_iter().find(is_it).unwrap()
+    }
+
+    /// Waits for an event about something that is in no namespace.
+    pub(crate) async fn reason(&self, name: &str, reason: &str) {
+        let api: Api<Event> = Api::all(self.admin.clone());
+        let is_it = |event: &Event| {
+            let about = event.regarding.as_ref();
+            let about = about.and_then(|about| about.name.as_deref());
+            about == Some(name) && event.reason.as_deref() == Some(reason)
+        };
+        let found = list_until(
+            &api,
+            watcher::Config::default(),
+            |all| all.values().any(is_it),
+            LIMIT,
+        );
+        found.await.unwrap();
     }
 
     /// Note of the first event of this reason about anything in the namespace `garden`.

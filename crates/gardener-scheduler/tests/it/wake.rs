@@ -1,6 +1,6 @@
 //! What wakes a waiting Shoot. The back-off is longer than the test, so whoever isn't woken fails it.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -31,13 +31,19 @@ async fn a_seed_that_becomes_ready_is_used_at_once() {
         "once each"
     );
     let ready = json!({"status": {"conditions": [{"type": "GardenletReady", "status": "True"}]}});
-    let began = Instant::now();
-    stage.patch("Seed", "", "seed-1", &ready).await;
-    stage.all_bound(30).await;
-    eprintln!(
-        "30 Shoots were bound {:?} after their Seed became ready",
-        began.elapsed()
-    );
+    let count = async |count: usize| {
+        stage.all_bound(count).await;
+        Instant::now()
+    };
+    let write = async {
+        stage.patch("Seed", "", "seed-1", &ready).await;
+        Instant::now()
+    };
+    let (written, first, last) = tokio::join!(write, count(1), count(30));
+    let woken = first.saturating_duration_since(written);
+    assert!(woken <= Duration::from_secs(1), "woken after {woken:?}");
+    let bound = last.saturating_duration_since(written);
+    assert!(bound <= Duration::from_secs(5), "bound after {bound:?}");
     assert_eq!(
         running.metric("pilotage_shoots_woken_total{by=\"seeds\"}"),
         30

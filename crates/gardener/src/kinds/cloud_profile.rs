@@ -43,6 +43,31 @@ pub struct ProfileRef {
     pub name: String,
 }
 
+impl ProfileRef {
+    /// Where it is looked for, named by a Shoot in this namespace.
+    pub fn id(&self, namespace: &str) -> ProfileId {
+        ProfileId {
+            kind: self.kind,
+            namespace: match self.kind {
+                ProfileKind::CloudProfile => String::new(),
+                ProfileKind::NamespacedCloudProfile => namespace.to_owned(),
+            },
+            name: self.name.clone(),
+        }
+    }
+}
+
+/// Where a profile is looked for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProfileId {
+    /// Its kind.
+    pub kind: ProfileKind,
+    /// Its namespace; empty for the cluster-wide kind.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
 /// A profile of either kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloudProfile {
@@ -86,11 +111,14 @@ impl CloudProfile {
         })
     }
 
-    /// Whether it is the one that a Shoot in this namespace names.
-    pub fn is(&self, reference: &ProfileRef, namespace: &str) -> bool {
-        self.kind == reference.kind
-            && self.name == reference.name
+    /// Whether it is the one that is looked for. One that doesn't say its namespace may be in any.
+    pub fn is(&self, id: &ProfileId) -> bool {
+        self.kind == id.kind
+            && self.name == id.name
             && (self.kind == ProfileKind::CloudProfile
-                || self.namespace.as_deref().is_none_or(|own| own == namespace))
+                || self
+                    .namespace
+                    .as_ref()
+                    .is_none_or(|own| *own == id.namespace))
     }
 }

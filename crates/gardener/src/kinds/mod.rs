@@ -7,7 +7,7 @@ mod seed;
 mod selector;
 mod shoot;
 
-pub use cloud_profile::{CloudProfile, ProfileKind, ProfileRef};
+pub use cloud_profile::{CloudProfile, ProfileId, ProfileKind, ProfileRef};
 pub use project::Project;
 pub use region_config::{RegionConfig, choose};
 pub use seed::seed;

@@ -14,13 +14,18 @@ use crate::usage::{SHOOTS, shoots};
 /// Annotation by which an operator stops all reconciliations of Shoots.
 const EMERGENCY_STOP: &str = "shoot.gardener.cloud/emergency-stop-reconciliations";
 
+/// Annotation in which kubectl keeps what was applied.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// Reads a Seed. Nothing is placed there yet: [`crate::Usage`] counts that.
 pub fn seed(value: &Value) -> Result<Candidate, FieldError> {
     let root = Field::root(value);
     let metadata = root.get("metadata")?;
     let spec = root.get("spec")?;
     let provider = spec.get("provider")?;
-    let annotations = metadata.get("annotations")?.string_map()?;
+    let mut annotations = metadata.get("annotations")?.string_map()?;
+    // The whole object once more.
+    annotations.remove(LAST_APPLIED);
     let restrictions = spec.get("accessRestrictions")?.list()?;
     let restrictions = restrictions
         .iter()

@@ -130,6 +130,11 @@ impl Shoot {
         })
     }
 
+    /// Its namespace and name.
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
     /// It has no workers.
     pub const fn workerless(&self) -> bool {
         self.workers.is_empty()

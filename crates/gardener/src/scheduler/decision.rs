@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::seen::Unassigned;
+
 /// What to do about a Shoot now.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
@@ -25,24 +27,20 @@ pub struct Bind {
     /// The version that was judged; the binding is good for no other.
     pub version: String,
     /// The Shoot as it was read.
-    pub object: Arc<Value>,
+    pub object: Arc<Unassigned>,
 }
 
 impl Bind {
     /// The object to write: the one that was read, with its Seed.
-    pub fn body(&self) -> Value {
-        let mut body = Value::clone(&self.object);
-        if let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut) {
-            spec.insert("seedName".to_owned(), (*self.seed).into());
-        }
-        body
+    pub fn body(&self) -> Result<Value, serde_json::Error> {
+        self.object.with_seed(&self.seed)
     }
 }
 
 /// How a binding failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotBound {
-    /// The Shoot has changed meanwhile, or is gone.
+    /// The Shoot has changed meanwhile.
     Conflict,
     /// The API server refused it: it isn't written.
     Refused,

@@ -5,16 +5,19 @@
 //! works asks it to [`World::decide`] on a key, acts, and tells what came of it.
 
 mod decision;
+mod inputs;
+mod judge;
 mod note;
 mod places;
 mod seen;
+mod waiting;
 mod wake;
 mod world;
 
 use std::fmt;
 
 pub use decision::{Bind, Decision, NotBound, Report};
-pub use seen::{Place, Profile, SeenShoot};
+pub use seen::{Place, Profile, SeenShoot, Unassigned};
 pub use world::World;
 
 /// Namespace and name of a Shoot.

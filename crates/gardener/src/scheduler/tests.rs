@@ -281,7 +281,7 @@ fn what_is_missing_is_told_and_wakes_when_it_comes() {
 
     let none_named = json!({"spec": {"cloudProfileName": NONE}});
     world.shoot(&key("b"), Some(&shoot("b", 1, &none_named)));
-    assert!(tell(&mut world, "b").contains("could not determine cloud profile"));
+    assert!(tell(&mut world, "b").contains("could not determine cloudprofile from shoot"));
     let namespaced =
         json!({"spec": {"cloudProfile": {"kind": "NamespacedCloudProfile", "name": "own"}}});
     world.shoot(&key("c"), Some(&shoot("c", 1, &namespaced)));
@@ -446,12 +446,20 @@ fn a_table_that_is_mended_wakes_those_whom_it_failed() {
 fn what_is_written_is_what_was_read_with_a_seed() {
     let mut world = world();
     world.seed("s", Some(&place("s", 2, &none())));
-    let seen = shoot("a", 7, &none());
+    let more =
+        json!({"metadata": {"labels": {"a": "b"}, "managedFields": [{"manager": "kubectl"}]}});
+    let seen = shoot("a", 7, &more);
     world.shoot(&key("a"), Some(&seen));
     let bind = bind(world.decide(&key("a")));
-    let mut want = (*seen.unassigned.unwrap()).clone();
-    want["spec"]["seedName"] = json!("s");
-    assert_eq!(bind.body(), want);
+    let body = bind.body().unwrap();
+    assert_eq!(body, seen.unassigned.unwrap().with_seed("s").unwrap());
+    assert_eq!(
+        (&body["spec"]["seedName"], &body["ours"]["unknown"]),
+        (&json!("s"), &json!([1.5, "kept"]))
+    );
+    assert_eq!(body["metadata"]["labels"]["a"], "b");
+    // The API server keeps its own when they aren't sent.
+    assert_eq!(body["metadata"]["managedFields"], Value::Null);
     assert_eq!((bind.uid.as_str(), bind.version.as_str()), ("uid-a", "7"));
 }
 

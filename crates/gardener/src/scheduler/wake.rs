@@ -51,6 +51,6 @@ fn stands_back(candidate: &Candidate, zones: &BTreeSet<String>) -> bool {
 /// Whether a Seed is another than it was, but for how many Shoots it has.
 pub(super) fn differs(old: &Candidate, new: &Candidate) -> bool {
     let mut old = old.clone();
-    super::places::fill(&mut old, new.used);
+    crate::usage::fill(&mut old, new.used);
     old != *new
 }

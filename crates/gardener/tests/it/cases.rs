@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use pilotage_gardener::kinds::{CloudProfile, Project, RegionConfig, Shoot, choose, seed};
+use pilotage_gardener::config::SchedulerConfiguration;
+use pilotage_gardener::kinds::{
+    CloudProfile, ProfileKind, Project, RegionConfig, Shoot, choose, seed,
+};
+use pilotage_gardener::scheduler::{Decision, SeenShoot, ShootKey, World};
 use pilotage_gardener::{Texts, Usage, documents, eligible, profile_of, request};
 use pilotage_placement::{Candidate, Failure, Ranking, Selection, Settings, Strategy, select};
 use serde::Deserialize;
@@ -122,7 +126,7 @@ fn run(case: &Case, base: &Base) -> Result<(Selection, Option<String>), String> 
         .collect();
     let mut usage = Usage::of(&others);
     for (seed, count) in &case.shoots {
-        (0..*count).for_each(|_| usage.count(Some(seed), None));
+        (0..*count).for_each(|_| usage.count("others", Some(seed), None));
     }
     for seed in &mut seeds {
         usage.fill(seed);
@@ -265,5 +269,100 @@ fn shoots_that_are_placed_at_all() {
             .err()
             .map(|reason| reason.to_string());
         assert_eq!(text, case.text, "{}", case.id);
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Config {
+    id: String,
+    file: Value,
+    #[serde(default)]
+    empty_lock_namespace: bool,
+    problems: Vec<String>,
+}
+
+#[test]
+fn configurations() {
+    let yaml = include_str!("../cases/config.yaml");
+    let cases: Vec<Config> = serde_saphyr::from_str(yaml).unwrap();
+    assert_eq!(cases.len(), 4);
+    for case in cases {
+        let mut file = serde_json::json!({
+            "apiVersion": "scheduler.config.gardener.cloud/v1alpha1", "kind": "SchedulerConfiguration",
+        });
+        merge(&mut file, &case.file);
+        let told = match SchedulerConfiguration::parse(&file.to_string()) {
+            Err(error) => error.to_string(),
+            Ok(mut config) => {
+                if case.empty_lock_namespace {
+                    config.leader_election.resource_namespace = String::new();
+                }
+                let problems = config.validate();
+                let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+                problems.join("; ")
+            }
+        };
+        for problem in &case.problems {
+            assert!(told.contains(problem), "{}: {told}", case.id);
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sighting {
+    id: String,
+    before: Option<Value>,
+    after: Option<Value>,
+    /// Whether the second sight deserves an attempt.
+    attempt: bool,
+    /// What that attempt comes to.
+    then: Option<String>,
+}
+
+#[test]
+fn changes_that_deserve_an_attempt() {
+    let base = base();
+    let cases: Vec<Sighting> =
+        serde_saphyr::from_str(include_str!("../cases/attempts.yaml")).unwrap();
+    assert_eq!(cases.len(), 6);
+    let key = ShootKey::new("my-namespace", "shoot");
+    for case in cases {
+        let seen = |patch: &Value, version: &str| {
+            let mut shoot = patched(&base.shoot, patch);
+            merge(
+                &mut shoot,
+                &serde_json::json!({"metadata": {"uid": "u", "resourceVersion": version}}),
+            );
+            SeenShoot::read(shoot).unwrap()
+        };
+        let mut world = World::new("default-scheduler", Settings::default());
+        let profile = CloudProfile::read(&base.profile);
+        world.profile(
+            ProfileKind::CloudProfile,
+            "",
+            "cloudprofile-1",
+            Some(&profile),
+        );
+        world.project("project-1", Some(&Project::read(&base.project).unwrap()));
+        world.seed("seed-1", Some(&seed(&base.seed)));
+        if let Some(before) = &case.before {
+            world.shoot(&key, Some(&seen(before, "1")));
+            if let Decision::Bind(bind) = world.decide(&key) {
+                world.bound(&key, &bind, "2");
+            }
+        }
+        let after = case.after.as_ref().map(|after| seen(after, "2"));
+        let woken = world.shoot(&key, after.as_ref());
+        assert_eq!(woken.contains(&key), case.attempt, "{}", case.id);
+        if let Some(then) = &case.then {
+            let decision = match world.decide(&key) {
+                Decision::Bind(_) => "bind",
+                Decision::Report(_) => "report",
+                Decision::Nothing => "nothing",
+            };
+            assert_eq!(decision, then, "{}", case.id);
+        }
     }
 }

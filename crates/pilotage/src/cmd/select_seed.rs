@@ -8,10 +8,11 @@ use pilotage_gardener::config::{ConfigError, SchedulerConfiguration};
 use pilotage_gardener::fields::{Field, FieldError};
 use pilotage_gardener::kinds::{CloudProfile, Project, RegionConfig, Shoot, choose, seed};
 use pilotage_gardener::{
-    Report, RequestError, Texts, Usage, YamlError, documents, eligible, profile_of, request,
+    Report, RequestError, Texts, Usage, YamlError, documents, eligible, profile_id, profile_of,
+    request, unasked,
 };
 use pilotage_gardener_scheduler::live;
-use pilotage_placement::{Candidate, Ranking, Settings, select};
+use pilotage_placement::{Candidate, Ranking, Request, Selection, Settings, select};
 use pilotage_runtime::args::ClientArgs;
 use pilotage_runtime::client;
 use serde_json::Value;
@@ -158,9 +159,24 @@ pub enum FileError {
         /// What is wrong.
         error: Box<FieldError>,
     },
-    /// Files don't belong together.
-    #[error(transparent)]
-    Request(#[from] RequestError),
+    /// What a field of the Shoot refers to is in none of the files.
+    #[error("{path}, {shoot}: {field}: {what}", path = .path.display())]
+    Reference {
+        /// The Shoot's file.
+        path: PathBuf,
+        /// The Shoot.
+        shoot: String,
+        /// The field.
+        field: &'static str,
+        /// What is missing where.
+        what: String,
+    },
+    /// A file of Seeds has none.
+    #[error("{path}: expected one Seed or more, found none", path = .path.display())]
+    NoSeeds {
+        /// The file.
+        path: PathBuf,
+    },
     /// A Shoot with a domain needs its project.
     #[error("{path}, {shoot}: has the domain {domain:?}, so its project is needed: --project FILE", path = .path.display())]
     NeedsProject {
@@ -186,7 +202,7 @@ fn namespaced(text: &str) -> Result<(String, String), String> {
 struct Input {
     shoot: Shoot,
     seeds: Vec<Candidate>,
-    profiles: Vec<CloudProfile>,
+    profile: Result<CloudProfile, RequestError>,
     projects: Vec<Project>,
     configs: Vec<RegionConfig>,
     settings: Settings,
@@ -203,25 +219,30 @@ pub(crate) async fn run(args: &Args) -> Result<(), Error> {
     if let Err(why) = eligible(shoot, shoot.scheduler.as_deref()) {
         eprintln!("note: no scheduler would touch {name}: {why}");
     }
-    let profile = profile_of(shoot, &input.profiles).map_err(FileError::from)?;
-    let config = choose(&input.configs, &profile.name);
-    for other in &input.configs {
-        if config.is_none_or(|config| config.name != other.name) {
-            let (other, profile) = (other.table.name(), &profile.name);
-            eprintln!("note: the region ConfigMap {other} isn't used for cloud profile {profile}");
+    let message;
+    let report = match asked(&input) {
+        Ok((request, profile)) => {
+            let selection = select(&request, &input.seeds, &input.settings);
+            let texts = Texts {
+                request: &request,
+                settings: &input.settings,
+                profile: &profile.name,
+            };
+            message = texts.failure(&selection);
+            Report::new(&name, &input.seeds, &selection, message.clone())
         }
-    }
-    let table = config.map(|config| config.table.clone());
-    let mut request = request(shoot, profile, &input.projects, table).map_err(FileError::from)?;
-    request.peers = Some(input.usage.peers(&shoot.namespace));
-    let selection = select(&request, &input.seeds, &input.settings);
-    let texts = Texts {
-        request: &request,
-        settings: &input.settings,
-        profile: &profile.name,
+        // What a garden lacks is what its scheduler would say.
+        Err(error) if args.kubeconfig.is_some() => {
+            message = Some(unasked(&error));
+            let nothing = Selection {
+                ranking: Vec::new(),
+                rejected: Vec::new(),
+                failure: None,
+            };
+            Report::new(&name, &input.seeds, &nothing, message.clone())
+        }
+        Err(error) => return Err(reference(args, shoot, &error).into()),
     };
-    let message = texts.failure(&selection);
-    let report = Report::new(&name, &input.seeds, &selection, message.clone());
     print(&match args.output {
         Output::Table => report.table(),
         Output::Yaml => yaml("the outcome", &report)?,
@@ -239,6 +260,57 @@ pub(crate) async fn run(args: &Args) -> Result<(), Error> {
     }
 }
 
+/// What the Shoot asks for, and by which profile.
+fn asked(input: &Input) -> Result<(Request, &CloudProfile), RequestError> {
+    let shoot = &input.shoot;
+    let profile = input.profile.as_ref().map_err(Clone::clone)?;
+    let config = choose(&input.configs, &profile.name);
+    for other in &input.configs {
+        if config.is_none_or(|config| config.name != other.name) {
+            let (other, profile) = (other.table.name(), &profile.name);
+            eprintln!("note: the region ConfigMap {other} isn't used for cloud profile {profile}");
+        }
+    }
+    let table = config.map(|config| config.table.clone());
+    let mut request = request(shoot, profile, &input.projects, table)?;
+    request.peers = Some(input.usage.peers(&shoot.namespace));
+    Ok((request, profile))
+}
+
+/// Which file and field of it refers to what isn't there.
+fn reference(args: &Args, shoot: &Shoot, error: &RequestError) -> FileError {
+    let files = |paths: &[PathBuf]| {
+        let names: Vec<_> = paths
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        names.join(", ")
+    };
+    let (field, what) = match error {
+        RequestError::NoProfile { .. } => (
+            "spec.cloudProfile or spec.cloudProfileName",
+            "expected the name of a CloudProfile, found nothing".to_owned(),
+        ),
+        RequestError::ProfileNotFound { kind, name, .. } => {
+            let files = files(&args.cloudprofile);
+            let what = format!("the {kind} {name:?} isn't in {files}");
+            ("spec.cloudProfile or spec.cloudProfileName", what)
+        }
+        RequestError::NoProject { namespace } => {
+            let files = files(&args.project);
+            let what = format!("no Project in {files} has the spec.namespace {namespace:?}");
+            ("metadata.namespace", what)
+        }
+        other @ RequestError::ProfileUnreadable { .. } => ("spec.cloudProfile", other.to_string()),
+    };
+    FileError::Reference {
+        path: args.shoot.clone().unwrap_or_default(),
+        shoot: format!("Shoot {}", shoot.name),
+        field,
+        what,
+    }
+}
+
 /// Reads a garden as it is now.
 async fn ask(args: &Args, kubeconfig: &Path) -> Result<Input, Error> {
     let client = ClientArgs {
@@ -246,22 +318,25 @@ async fn ask(args: &Args, kubeconfig: &Path) -> Result<Input, Error> {
         context: args.context.clone(),
     };
     let client = client::connect(&client, "select-seed").await?;
-    let shoot = match &args.shoot_name {
-        Some((namespace, name)) => {
-            let Some(value) = live::shoot(&client, namespace, name).await? else {
-                return Err(Error::NoShoot(format!("{namespace}/{name}")));
-            };
-            Shoot::read(&value).map_err(|error| FileError::Live {
-                object: format!("Shoot {namespace}/{name}"),
-                error: Box::new(error),
-            })?
-        }
-        None => one_shoot(args.shoot.as_deref().unwrap_or(Path::new("")))?,
+    let shoot = if let Some((namespace, name)) = &args.shoot_name {
+        let Some(value) = live::shoot(&client, namespace, name).await? else {
+            return Err(Error::NoShoot(format!("{namespace}/{name}")));
+        };
+        Shoot::read(&value).map_err(|error| FileError::Live {
+            object: format!("Shoot {namespace}/{name}"),
+            error: Box::new(error),
+        })?
+    } else {
+        eprintln!(
+            "note: the Shoot is taken as it stands: what Gardener's admission adds when one is created isn't there \
+             (tolerations by its project, selector and tolerations of its exposure class)"
+        );
+        one_shoot(args.shoot.as_deref().unwrap_or(Path::new("")))?
     };
     let live::Snapshot {
         seeds,
         usage,
-        profiles,
+        profile,
         projects,
         configs,
         unread,
@@ -269,11 +344,16 @@ async fn ask(args: &Args, kubeconfig: &Path) -> Result<Input, Error> {
     for what in unread {
         eprintln!("note: passed over, since it can't be read: {what}");
     }
+    let profile = profile_id(&shoot).and_then(|id| match profile {
+        Some(Ok(profile)) => Ok(profile),
+        Some(Err(error)) => Err(RequestError::unreadable(&id, error)),
+        None => Err(RequestError::not_found(&shoot, &id)),
+    });
     Ok(Input {
         shoot,
         seeds,
         usage,
-        profiles,
+        profile,
         projects,
         configs,
         settings: settings(args)?,
@@ -312,7 +392,14 @@ fn read(args: &Args) -> Result<Input, FileError> {
             namespace: Some(shoot.namespace.clone()),
         });
     }
-    let mut seeds = all(&args.seeds, &["Seed"], seed)?;
+    let mut seeds = Vec::new();
+    for path in &args.seeds {
+        let found = objects(path, &["Seed"], seed)?;
+        if found.is_empty() {
+            return Err(FileError::NoSeeds { path: path.clone() });
+        }
+        seeds.extend(found);
+    }
     let mut others = all(&args.shoots, &["Shoot"], Shoot::read)?;
     // The Shoot itself, which may be among those that are there, doesn't stand in its own way.
     others.retain(|other| (&other.namespace, &other.name) != (&shoot.namespace, &shoot.name));
@@ -320,14 +407,15 @@ fn read(args: &Args) -> Result<Input, FileError> {
     for seed in &mut seeds {
         usage.fill(seed);
     }
+    let profiles = all(
+        &args.cloudprofile,
+        &["CloudProfile", "NamespacedCloudProfile"],
+        CloudProfile::read,
+    )?;
     Ok(Input {
+        profile: profile_of(&shoot, &profiles).cloned(),
         shoot,
         seeds,
-        profiles: all(
-            &args.cloudprofile,
-            &["CloudProfile", "NamespacedCloudProfile"],
-            CloudProfile::read,
-        )?,
         projects,
         configs: all(&args.region_config, &["ConfigMap"], RegionConfig::read)?,
         settings: settings(args)?,

@@ -45,6 +45,50 @@ fn a_bad_file_is_told_with_its_path_and_the_place_of_the_mistake() {
 }
 
 #[test]
+fn the_example_for_a_garden_holds_a_configuration_that_is_read() {
+    let example = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/placement/gardener-scheduler.yaml"
+    );
+    let text = fs::read_to_string(example).unwrap();
+    let objects = text.split("\n---\n").map(|text| {
+        let object: serde_json::Value = serde_saphyr::from_str(text).unwrap();
+        object
+    });
+    let mut of_kind: std::collections::BTreeMap<_, _> = objects
+        .map(|object| (object["kind"].as_str().unwrap().to_owned(), object))
+        .collect();
+    let config = of_kind.remove("ConfigMap").unwrap();
+    let (file, text) = config["data"].as_object().unwrap().iter().next().unwrap();
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let path = directory.join("of-the-example.yaml");
+    fs::write(&path, text.as_str().unwrap()).unwrap();
+    // It comes as far as to look for a cluster.
+    let (code, error) = run(&["gardener-scheduler", "--config", path.to_str().unwrap()]);
+    assert_eq!(code, 1, "{error}");
+    let deployment = of_kind.remove("Deployment").unwrap();
+    let pod = &deployment["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    let path = format!(
+        "{}/{file}",
+        container["volumeMounts"][0]["mountPath"].as_str().unwrap()
+    );
+    let command = container["command"].as_array().unwrap();
+    assert_eq!(
+        command.last().unwrap().as_str(),
+        Some(&*format!("--config={path}"))
+    );
+    assert_eq!(
+        pod["serviceAccountName"],
+        of_kind["ServiceAccount"]["metadata"]["name"]
+    );
+    assert_eq!(
+        of_kind["Service"]["spec"]["selector"],
+        deployment["spec"]["template"]["metadata"]["labels"]
+    );
+}
+
+#[test]
 fn the_example_of_the_page_is_read() {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),

@@ -123,15 +123,15 @@ impl Range {
         }
     }
 
-    /// What it is for.
+    /// What it is for, in Gardener's words.
     pub const fn purpose(self) -> &'static str {
         match self {
-            Self::Vpn => "default VPN range",
+            Self::Vpn => "default vpn network",
             Self::ApiServer => "kube-apiserver mapping range",
-            Self::SeedPods => "seed pod mapping range",
-            Self::ShootNodes => "shoot node mapping range",
-            Self::ShootServices => "shoot service mapping range",
-            Self::ShootPods => "shoot pod mapping range",
+            Self::SeedPods => "seed pod network mapping range",
+            Self::ShootNodes => "shoot node network mapping range",
+            Self::ShootServices => "shoot service network mapping range",
+            Self::ShootPods => "shoot pod network mapping range",
         }
     }
 }
@@ -278,6 +278,23 @@ fn check_candidate(
     }
 }
 
+/// An IPv4 request needs ranges for services and, if it has nodes of its own, for pods. Gardener selects without them, and its API
+/// server then refuses the binding, again and again.
+fn missing(
+    network: Network,
+    networks: &RequestNetworks,
+    gardener_compatible: bool,
+) -> Option<NetworkError> {
+    let observed = networks.observed.as_ref();
+    let needs = match network {
+        Network::Node => false,
+        Network::Service => observed.is_none_or(|known| known.services.is_empty()),
+        Network::Pod => !networks.workerless && observed.is_none_or(|known| known.pods.is_empty()),
+    };
+    (needs && networks.families.v4 && !gardener_compatible)
+        .then_some(NetworkError::Required(network))
+}
+
 fn check(
     networks: &RequestNetworks,
     candidate: &CandidateNetworks,
@@ -308,7 +325,7 @@ fn check(
                 check_candidate(network, default, candidate, &mut errors);
                 errors.extend(check_reserved(network, default, gardener_compatible));
             }
-            (None, None) => {}
+            (None, None) => errors.extend(missing(network, networks, gardener_compatible)),
         }
     }
     for ((network, cidr), reserved) in observed(networks).zip(&common.observed) {

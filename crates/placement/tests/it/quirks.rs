@@ -1,11 +1,12 @@
 //! Quirks of Gardener's scheduler: each with the switch on, where it is replicated, and off, where it is mended.
 
 use pilotage_placement::{
-    Candidate, ObservedNetworks, Request, RequestNetworks, Selection, Settings, ZoneMode, select,
+    Candidate, CandidateNetworks, Cidr, Families, ObservedNetworks, Request, RequestNetworks,
+    Selection, Settings, ZoneMode, select,
 };
 
 use crate::world::{
-    all, candidate, mended, near, ranking, rejections, request, restrictions, strings, taint,
+    all, candidate, cidr, mended, near, ranking, rejections, request, restrictions, strings, taint,
     toleration, zoned,
 };
 
@@ -121,4 +122,49 @@ fn q19_taints_that_are_there_twice() {
         ["s: Taints: has 2 taints, more than the 1 tolerations"]
     );
     assert_eq!(ranking(&mended), ["s"]);
+}
+
+#[test]
+fn q20_ipv4_without_ranges_and_without_defaults() {
+    let families = Families {
+        v4: true,
+        v6: false,
+    };
+    let networks = |workerless: bool, observed: Option<ObservedNetworks>| Request {
+        networks: Some(RequestNetworks {
+            families,
+            workerless,
+            observed,
+            ..RequestNetworks::default()
+        }),
+        ..request("foo", "europe")
+    };
+    let with_defaults = Candidate {
+        networks: CandidateNetworks {
+            default_pods: cidr("100.96.0.0/11"),
+            default_services: cidr("100.64.0.0/13"),
+            ..CandidateNetworks::default()
+        },
+        ..candidate("with", "foo", "europe")
+    };
+    let seeds = [candidate("without", "foo", "europe"), with_defaults];
+    let (compatible, mended) = both(&networks(false, None), &seeds);
+    assert_eq!(ranking(&compatible), ["with", "without"]);
+    assert_eq!(ranking(&mended), ["with"]);
+    assert_eq!(
+        rejections(&mended),
+        ["without: Networks: service network is not known, pod network is not known"]
+    );
+    let (_, mended) = both(&networks(true, None), &seeds);
+    assert_eq!(
+        rejections(&mended),
+        ["without: Networks: service network is not known"]
+    );
+    let known = ObservedNetworks {
+        services: vec![Cidr::new("10.1.0.0/16")],
+        pods: vec![Cidr::new("10.2.0.0/16")],
+        ..ObservedNetworks::default()
+    };
+    let (_, mended) = both(&networks(false, Some(known)), &seeds);
+    assert_eq!(ranking(&mended), ["with", "without"]);
 }

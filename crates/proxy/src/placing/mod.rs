@@ -16,7 +16,7 @@ pub use home::{Home, OwnNodes};
 pub use order::{Order, Standing, Why};
 pub use place::Words;
 pub use tables::{Reading, Tables};
-pub use want::Want;
+pub use want::{Want, Wishes};
 
 use std::{borrow::Borrow, collections::HashMap, hash::Hash, sync::Arc};
 

@@ -187,8 +187,12 @@ pub(super) const fn verdict(reason: &Reason, demands_region: bool) -> Verdict {
         // Whether it answers is known better by asking.
         Reason::Usable(_) | Reason::Strategy(reasons::Strategy::TooFar) => Verdict::Last,
         Reason::Strategy(reasons::Strategy::OtherRegion(_)) if demands_region => Verdict::Never,
-        // A demanded provider has its own step.
-        Reason::Zones(_) | Reason::Strategy(_) => Verdict::Later,
-        _ => Verdict::Never,
+        // The first two are annotations' demands, the others filters of the scheduler's own.
+        Reason::Provider(_)
+        | Reason::AccessRestrictions(_)
+        | Reason::OwnSelector(_)
+        | Reason::Taints(_) => Verdict::Never,
+        // A wish. Besides zones and the strategy, no other step has anything to say of pods.
+        _ => Verdict::Later,
     }
 }

@@ -6,7 +6,10 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::api::core::v1::{Node, Taint};
-use pilotage_api::{keys, summary::FreeShape};
+use pilotage_api::{
+    keys,
+    summary::{FreeShape, ResourceList},
+};
 use pilotage_placement::{
     Candidate, Labels, Readiness, Region, Resource, Taint as Marked, ZoneMode,
 };
@@ -143,7 +146,7 @@ pub(super) fn candidate(node: &Node, words: &Words) -> Candidate {
     let mut annotations = words.annotations.clone();
     let own = meta.annotations.iter().flatten();
     annotations.extend(
-        own.filter(|(key, _)| *key != keys::FREE_SHAPES)
+        own.filter(|(key, _)| ![keys::FREE, keys::FREE_SHAPES].contains(&key.as_str()))
             .map(|(key, value)| (key.clone(), value.clone())),
     );
     let supported = labels
@@ -197,23 +200,14 @@ fn readiness(node: &Node) -> Readiness {
 /// CPU and memory of the whole target, and how much of them isn't published as free. A target that publishes no
 /// free room has none of both: nobody knows how full it is.
 fn resources(node: &Node) -> Vec<Resource> {
-    let annotations = node.metadata.annotations.as_ref();
-    let shapes = annotations
-        .and_then(|all| all.get(keys::FREE_SHAPES))
-        .and_then(|text| serde_json::from_str::<Vec<FreeShape>>(text).ok());
     let allocatable = node
         .status
         .as_ref()
         .and_then(|status| status.allocatable.as_ref());
-    let (Some(shapes), Some(allocatable)) = (shapes, allocatable) else {
+    let (Some((cpu, memory)), Some(allocatable)) = (free(node), allocatable) else {
         return Vec::new();
     };
     let allocatable = Resources::parse(allocatable, |_, _| {});
-    let (mut cpu, mut memory) = (0_i64, 0_i64);
-    for (nodes, free) in Room::shapes_of(&shapes) {
-        cpu = cpu.saturating_add(nodes.saturating_mul(free.milli_cpu));
-        memory = memory.saturating_add(nodes.saturating_mul(free.memory));
-    }
     [
         ("cpu", allocatable.milli_cpu, cpu),
         ("memory", allocatable.memory, memory),
@@ -224,6 +218,28 @@ fn resources(node: &Node) -> Vec<Resource> {
         used: allocatable.saturating_sub(free).max(0),
     })
     .into()
+}
+
+/// CPU and memory that a target publishes as free: their sum, or else what the shapes of its roomiest nodes come to, which
+/// is less.
+fn free(node: &Node) -> Option<(i64, i64)> {
+    let annotations = node.metadata.annotations.as_ref()?;
+    let sum = annotations
+        .get(keys::FREE)
+        .and_then(|text| serde_json::from_str::<ResourceList>(text).ok());
+    if let Some(sum) = sum {
+        let sum = Resources::parse(&sum, |_, _| {});
+        return Some((sum.milli_cpu, sum.memory));
+    }
+    let shapes = annotations
+        .get(keys::FREE_SHAPES)
+        .and_then(|text| serde_json::from_str::<Vec<FreeShape>>(text).ok())?;
+    let (mut cpu, mut memory) = (0_i64, 0_i64);
+    for (nodes, free) in Room::shapes_of(&shapes) {
+        cpu = cpu.saturating_add(nodes.saturating_mul(free.milli_cpu));
+        memory = memory.saturating_add(nodes.saturating_mul(free.memory));
+    }
+    Some((cpu, memory))
 }
 
 /// Every taint of these nodes that keeps pods away, once.

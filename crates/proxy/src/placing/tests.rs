@@ -38,7 +38,11 @@ fn pod(more: &Value) -> PodInfo {
 }
 
 fn annotated(annotations: &Value) -> Want {
-    Want::of(&pod(&json!({ "metadata": { "annotations": annotations } })))
+    read(&json!({ "metadata": { "annotations": annotations } }))
+}
+
+fn read(more: &Value) -> Want {
+    Want::of(&pod(more), &Wishes::default())
 }
 
 fn region(name: &str) -> Want {
@@ -154,16 +158,31 @@ fn a_region_that_is_demanded_rules_out_and_one_that_is_wished_for_only_orders() 
     let mut world = World::three();
     let demanded = "dub=0 fra is in region \"eu-central-1\" iad is in region \"us-east-1\"";
     assert_eq!(world.text(&region("eu-west-1"), &SAME), demanded);
-    let wished = Want::of(&pod(&json!({ "spec": { "affinity": { "nodeAffinity": {
+    let wished = read(&json!({ "spec": { "affinity": { "nodeAffinity": {
         "preferredDuringSchedulingIgnoredDuringExecution": [
             { "weight": 1, "preference": { "matchExpressions": [
                 { "key": "topology.kubernetes.io/region", "operator": "In", "values": ["us-east-1"] }] } },
             { "weight": 9, "preference": { "matchExpressions": [
                 { "key": "topology.kubernetes.io/region", "operator": "In", "values": ["eu-central-1"] }] } },
             { "weight": 99, "preference": { "matchExpressions": [{ "key": "gpu", "operator": "Exists" }] } },
-        ] } } } })));
+        ] } } } }));
     assert!(!wished.asks());
     assert_eq!(world.text(&wished, &SAME), "fra=0 dub=1 iad=1");
+    // A proxy's author speaks through the saved manifest.
+    let author = Wishes::of_manifest(
+        "{metadata: {}, spec: {containers: [], nodeSelector: {topology.kubernetes.io/region: us-east-1}}}",
+    );
+    let through = |more: &Value| Want::of(&pod(more), &author);
+    assert_eq!(world.text(&through(&json!({})), &SAME), "iad=0 dub=1 fra=1");
+    // The proxy's own selector filters virtual nodes; where the pod is to run is its author's word.
+    let constrained =
+        json!({ "spec": { "nodeSelector": { "topology.kubernetes.io/region": "eu-west-1" } } });
+    assert_eq!(
+        world.text(&through(&constrained), &NEAREST),
+        "dub=0 fra its labels don't match the selector of the request itself \
+         iad its labels don't match the selector of the request itself"
+    );
+    assert_eq!(Wishes::of_manifest("a: ["), Wishes::default());
     // Nobody asks for anything: where the source is counts.
     world.home = Home::new(Some("us-east-1"), Some("aws"));
     assert_eq!(world.text(&Want::default(), &SAME), "dub=0 fra=0 iad=0");
@@ -225,11 +244,22 @@ fn zones_are_a_wish() {
     );
     let nowhere = annotated(&json!({ "multicluster.admiralty.io/zones": "x" }));
     assert_eq!(world.text(&nowhere, &SAME), "a=0 b=0 c=0 far=0");
-    let selecting = Want::of(&pod(
+    let selecting = read(
         &json!({ "spec": { "nodeSelector": { "topology.kubernetes.io/zone": "eu-west-1a" } } }),
-    ));
+    );
     let order = world.order_of(&selecting, &NEAREST, [("a", 0)]);
     assert_eq!(show(&order), "a=0");
+    let author = Wishes::of_manifest(
+        "
+metadata: {}
+spec:
+  containers: []
+  affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [
+    {key: topology.kubernetes.io/zone, operator: In, values: [eu-west-1b, eu-west-1d]}]}]}}}
+",
+    );
+    let want = Want::of(&pod(&json!({})), &author);
+    assert_eq!(world.text(&want, &NEAREST), "b=0 c=0 a=1 far=1");
 }
 
 #[test]
@@ -298,8 +328,7 @@ fn taints_are_tolerated_as_the_scheduler_does_it() {
             &tainted(json!([{ "key": "x", "effect": "PreferNoSchedule" }])),
         ),
     ]);
-    let want =
-        |tolerations: Value| Want::of(&pod(&json!({ "spec": { "tolerations": tolerations } })));
+    let want = |tolerations: Value| read(&json!({ "spec": { "tolerations": tolerations } }));
     let all = want(json!([{ "operator": "Exists" }]));
     assert_eq!(world.text(&all, &SAME), "a=0 b=0 soft=0");
     let key = want(json!([{ "key": "k", "operator": "Exists", "effect": "NoExecute" }]));
@@ -370,6 +399,12 @@ fn rules_weigh_use_room_and_cost() {
         node("b", "eu", &shapes("1")),
         node("silent", "us", &json!({})),
     ]);
+    // Shapes are rounded and there are few of them; a sum that is told counts before them.
+    world.placing.apply_node(&node("a", "eu", &shapes("0")));
+    let mut sum = shapes("0");
+    sum["metadata"]["annotations"]["multicluster.admiralty.io/free"] =
+        json!({ "cpu": "8", "memory": "16Gi" }).to_string().into();
+    world.placing.apply_node(&node("a", "eu", &sum));
     let rules = |text: &str| -> Ranking {
         let rules = serde_saphyr::from_str(text).unwrap();
         Ranking::new(None, Some(rules)).unwrap()
@@ -406,7 +441,7 @@ fn rules_weigh_use_room_and_cost() {
 fn pods_of_one_application_are_spread() {
     let owned = |owner: &str| {
         let owner = json!({ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": true });
-        Want::of(&pod(&json!({ "metadata": { "ownerReferences": [owner] } })))
+        read(&json!({ "metadata": { "ownerReferences": [owner] } }))
     };
     let (web, api) = (owned("web"), owned("api"));
     let spread = serde_saphyr::from_str("[Spread: {over: Region}]").unwrap();

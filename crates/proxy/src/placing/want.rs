@@ -1,12 +1,17 @@
 //! A pod as a request of seed selection: what its annotations, selector, tolerations and node affinity ask for.
 //!
 //! Read when the pod changes. What its annotations demand filters; all else only orders, since whether a pod may be somewhere is
-//! for the scheduler's own plugins and for the target to say. It knows no target.
+//! for the scheduler's own plugins and for the target to say. A proxy's own selector speaks of virtual nodes, so where its author
+//! wants the pod is read from the saved manifest. It knows no target.
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::{
+    api::core::v1::{Pod, PodSpec},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use pilotage_api::keys;
+use pilotage_model::manifest::SourcePod;
 use pilotage_placement::{
     Peers, Providers, Region, RegionTable, Request, Selector, Toleration as Tolerated, ZoneHints,
 };
@@ -36,6 +41,49 @@ pub struct Want {
     application: Option<Arc<str>>,
 }
 
+/// Where node selector and affinity want a pod to be.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Wishes {
+    region: Option<Region>,
+    zones: BTreeSet<String>,
+}
+
+impl Wishes {
+    fn of(info: &PodInfo) -> Self {
+        Self {
+            region: wished(info, keys::REGION_LABELS)
+                .first()
+                .map(|region| Region::new(region)),
+            zones: wished(info, keys::ZONE_LABELS),
+        }
+    }
+
+    /// What the author of a proxy's pod wishes, whose saved manifest this is. One that can't be read wishes nothing; whoever
+    /// asks a target on its behalf tells so.
+    pub fn of_manifest(manifest: &str) -> Self {
+        let Ok(source) = SourcePod::parse(manifest) else {
+            return Self::default();
+        };
+        let spec = &source.value()["spec"];
+        let read = |field: &str| spec.get(field).cloned().unwrap_or_default();
+        let pod = Pod {
+            // A pod that isn't created yet has neither, and nothing here depends on them.
+            metadata: ObjectMeta {
+                name: Some("author".to_owned()),
+                uid: Some("author".to_owned()),
+                ..ObjectMeta::default()
+            },
+            spec: Some(PodSpec {
+                node_selector: serde_json::from_value(read("nodeSelector")).unwrap_or_default(),
+                affinity: serde_json::from_value(read("affinity")).unwrap_or_default(),
+                ..PodSpec::default()
+            }),
+            ..Pod::default()
+        };
+        PodInfo::parse(Arc::new(pod)).map_or_else(|_| Self::default(), |info| Self::of(&info))
+    }
+}
+
 /// What holds for a pod beside its own words.
 pub(super) struct Surroundings<'a> {
     /// Region and provider of the source.
@@ -50,25 +98,25 @@ pub(super) struct Surroundings<'a> {
 }
 
 impl Want {
-    /// Reads a pod.
-    pub fn of(info: &PodInfo) -> Self {
+    /// Reads a proxy pod; `author` is what its saved manifest wishes, which counts before what the proxy's own selector says.
+    pub fn of(info: &PodInfo, author: &Wishes) -> Self {
         let pod = info.pod();
         let (region, provider) = (said(pod, keys::REGION), said(pod, keys::CLOUD_PROVIDER));
         let (zones, access) = (said(pod, keys::ZONES), said(pod, keys::ACCESS_RESTRICTIONS));
         let asks = [region, provider, zones, access]
             .iter()
             .any(Option::is_some);
+        let own = Wishes::of(info);
         let selected = &info.node_affinity.selector;
         Self {
             asks,
             demanded_region: region.map(Region::new),
-            wished_region: wished(info, keys::REGION_LABELS)
-                .first()
-                .map(|region| Region::new(region)),
+            wished_region: author.region.clone().or(own.region),
             demanded_provider: provider.map(Arc::from),
             zones: match zones {
                 Some(zones) => named(zones),
-                None => wished(info, keys::ZONE_LABELS),
+                None if author.zones.is_empty() => own.zones,
+                None => author.zones.clone(),
             },
             // One that is listed twice is one.
             access_restrictions: access.map(named).into_iter().flatten().collect(),

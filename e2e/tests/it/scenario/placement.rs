@@ -148,6 +148,14 @@ async fn write_table(shop: &Shop, bad: &str, rows: Value) {
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_go_to_the_nearest_target_by_weights_and_by_a_table_that_changes_live() {
     let shop = open("nearest").await;
+    event(
+        &shop,
+        HOME,
+        "latencies",
+        "MissingRegionTable",
+        "no ConfigMap",
+    )
+    .await;
     // By name: eu-central-1 is 2 away from eu-west-1, us-east-1 is 6 away.
     for (name, region, nearest) in [
         ("eu", Some("eu-west-1"), "dublin"),
@@ -162,6 +170,18 @@ async fn pods_go_to_the_nearest_target_by_weights_and_by_a_table_that_changes_li
             "{name}"
         );
     }
+    // What its own selector wants of real nodes says where it belongs, too. Dublin could only refuse it, but isn't even asked first.
+    let selects = build::pod("by-selector")
+        .elect()
+        .request("cpu", "100m")
+        .label("tier", "any")
+        .node_selector("topology.kubernetes.io/region", "us-east-1")
+        .build();
+    assert_eq!(lands(&shop, &selects).await, "virginia");
+    let dublin = shop.virtual_node("dublin");
+    let farther = format!("{dublin} is farther: 6 by name against 0 by name");
+    event(&shop, &shop.name, "by-selector", "PassedOver", &farther).await;
+
     let told = event(&shop, &shop.name, "eu", "PassedOver", "")
         .await
         .note
@@ -190,7 +210,6 @@ async fn pods_go_to_the_nearest_target_by_weights_and_by_a_table_that_changes_li
         .await
         .note
         .unwrap();
-    let dublin = shop.virtual_node("dublin");
     assert!(
         told.contains(&format!("{dublin} scored 100 against 300")),
         "{told}"

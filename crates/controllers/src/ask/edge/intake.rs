@@ -38,6 +38,7 @@ impl Edge {
             pod: Arc::clone(&pod),
             info: None,
             want: Want::default(),
+            wishes: None,
             policy,
             choice: None,
             passed_over: None,

@@ -102,6 +102,39 @@ fn pods_take_room_while_they_live() {
 }
 
 #[test]
+fn the_sum_of_what_is_free_is_exact_and_no_reason_to_write() {
+    let mut tally = Tally::default();
+    // More kinds of nodes than shapes are told, none of a round size.
+    for number in 1..=40 {
+        let cpu = format!("{}m", number * 8000 + 99);
+        tally.node(&node(&format!("n{number}"), &json!({}), &cpu, &json!({})));
+    }
+    let told = |tally: &Tally| amount(&tally.facts().free.list(), "cpu").to_owned();
+    let empty = tally.facts();
+    assert_eq!(told(&tally), amount(&empty.allocatable, "cpu"));
+    assert_eq!(told(&tally), "6563960m");
+    tally.pod(&pod("p", "n1", "90m", "Running"));
+    assert_eq!(told(&tally), "6563870m");
+    assert!(tally.facts().is_told_by(&empty), "it is a little less");
+    // Somewhere that no shape tells of, a good part goes.
+    for number in 2..=6 {
+        let name = format!("n{number}");
+        tally.pod(&pod(&name, &name, &(8 * number).to_string(), "Running"));
+    }
+    let fuller = tally.facts();
+    assert_eq!(fuller.free_shapes, empty.free_shapes);
+    assert!(
+        fuller.is_told_by(&empty),
+        "160 of 6,563 are less than a thirty-second"
+    );
+    tally.pod(&pod("last", "n9", "72", "Running"));
+    assert!(!tally.facts().is_told_by(&empty));
+    // Another size is news at once.
+    tally.no_node("n1");
+    assert!(!tally.facts().is_told_by(&fuller));
+}
+
+#[test]
 fn closed_nodes_count_but_have_no_shape() {
     let taint = |effect: &str| json!({ "taints": [{ "key": "k", "effect": effect }] });
     for (spec, open) in [
