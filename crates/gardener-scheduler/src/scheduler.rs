@@ -213,9 +213,7 @@ impl Parts {
         };
         let how = act::meaning(&error);
         tracing::info!(shoot = %key, seed = &*bind.seed, ?how, %error, "not bound");
-        let (report, woken) = self
-            .world()
-            .not_bound(key, bind, how, &act::why(&error));
+        let (report, woken) = self.world().not_bound(key, bind, how, &act::why(&error));
         for other in woken {
             waker.wake(other);
         }
