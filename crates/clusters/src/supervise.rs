@@ -28,6 +28,8 @@ use crate::watch::{Watch, WatchConfig, WatchHealth};
 
 /// Pause before permissions are asked for again when the target couldn't say.
 const REVIEW_UNANSWERED: Duration = Duration::from_secs(5);
+/// So often the question who it is may stay open before a target isn't believed any more.
+const UNANSWERED: u32 = 3;
 /// Time between a doubt and the probe that settles it.
 const DOUBT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -48,6 +50,7 @@ async fn supervise(target: Arc<Target>, local: Client, options: Options) {
         place: None,
         unproved: false,
         identified: None,
+        unanswered: 0,
     }
     .run();
     let permissions = review(target, options);
@@ -81,6 +84,8 @@ struct Supervisor {
     unproved: bool,
     /// When the target last said who it is.
     identified: Option<Instant>,
+    /// How often it has been asked since, and had no time.
+    unanswered: u32,
 }
 
 impl Supervisor {
@@ -213,7 +218,9 @@ impl Supervisor {
 
     /// Asks the cluster behind `client` who it is, if it didn't say so lately. Who has never said so is asked with each
     /// probe, since what is put there before can't be told from what is put elsewhere later.
-    async fn identify(&mut self, client: &Client) -> Result<(), LostReason> {
+    ///
+    /// A client that nobody has yet (`fresh`) is given to nobody without an answer.
+    async fn identify(&mut self, client: &Client, fresh: bool) -> Result<(), LostReason> {
         let period = self.options.identify;
         if self.identified.is_some_and(|at| at.elapsed() < period) {
             return Ok(());
@@ -221,10 +228,18 @@ impl Supervisor {
         let asked = Instant::now();
         let told = match identity::told(client, self.options.probe.timeout).await {
             Ok(told) => told,
-            // Whoever was recognized and has no time now is asked with the next probe.
-            Err(error) if error.kind() == Failure::Throttled && !self.unproved => return Ok(()),
+            // It has just answered the probe: whoever was recognized and has no time now is asked with the next one.
+            Err(error) if error.kind() == Failure::Throttled || error.is_open() => {
+                self.unanswered = self.unanswered.saturating_add(1);
+                return match self.target.known_identity() {
+                    _ if !fresh && self.unanswered < UNANSWERED => Ok(()),
+                    Some(known) => Err(LostReason::Unidentified { known }),
+                    None => Err(LostReason::Unreachable(error.message())),
+                };
+            }
             Err(error) => return Err(LostReason::Unreachable(error.message())),
         };
+        self.unanswered = 0;
         let said = told.is_some();
         if let Some(news) = identity::recognize(self.target.known_identity(), told)? {
             self.target.set_identity(news);
@@ -275,9 +290,9 @@ impl Supervisor {
             () = sleep_until(at) => {}
             // Not at once: one broken connection breaks many calls, which are one reason.
             () = self.target.doubt.notified() => {
-                sleep(DOUBT_PAUSE).await;
                 // What broke may have been the connection to a cluster that gave its address to another one.
                 self.identified = None;
+                sleep(DOUBT_PAUSE).await;
             }
         }
         let state = self.target.connection();
@@ -300,7 +315,7 @@ impl Supervisor {
         }
         let mut outcome = probe::ask(&client, self.options.probe.timeout).await;
         if outcome.is_ok() {
-            outcome = self.identify(&client).await;
+            outcome = self.identify(&client, fresh).await;
         }
         if matches!(&outcome, Err(reason) if reason.is_strange()) {
             self.withdraw();

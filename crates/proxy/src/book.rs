@@ -159,7 +159,7 @@ impl Book {
     pub fn plan(&mut self, uid: &str, turn: Turn<'_>) -> Option<Plan> {
         let Entry { view, memory } = self.proxies.get_mut(uid)?;
         let chaperons = self.world.of(uid);
-        see(memory, view, chaperons, turn.now);
+        see(memory, view, chaperons, &self.targets, turn.now);
         let plan = decide(&Observed {
             proxy: view,
             chaperons,

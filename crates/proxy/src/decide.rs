@@ -44,7 +44,13 @@ pub struct Observed<'a> {
 }
 
 /// Starts and stops the clocks of `memory` by what is seen; to be called before each [`decide`].
-pub fn see(memory: &mut Memory, proxy: &ProxyView, chaperons: &[ChaperonView], now: Monotonic) {
+pub fn see(
+    memory: &mut Memory,
+    proxy: &ProxyView,
+    chaperons: &[ChaperonView],
+    targets: &Targets,
+    now: Monotonic,
+) {
     let asked: Vec<&str> = chaperons.iter().map(|c| c.node.as_str()).collect();
     let reserved = chaperons
         .iter()
@@ -52,6 +58,8 @@ pub fn see(memory: &mut Memory, proxy: &ProxyView, chaperons: &[ChaperonView], n
     memory.see(proxy.record.record(), &asked, reserved, now);
     let unplaced = proxy.record.record().filter(|_| proxy.node_name.is_none());
     let recorded = unplaced.and_then(|it| chaperons.iter().find(|c| c.uid == it.chaperon_uid));
+    // While it can't be reached, its Pilotage couldn't have answered either.
+    let recorded = recorded.filter(|c| targets.is_reachable(&c.node));
     memory.see_recorded(recorded, now);
     if let Some(record) = proxy.record.record()
         && memory.is_over(record)

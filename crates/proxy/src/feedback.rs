@@ -151,9 +151,17 @@ pub struct Memory {
 
 impl Memory {
     /// Takes in what is seen now, before a decision: starts and stops the clocks.
-    pub fn see(&mut self, proxy: Option<&ProxyView>, chaperons: &[ChaperonView], now: Monotonic) {
+    pub fn see(
+        &mut self,
+        proxy: Option<&ProxyView>,
+        chaperons: &[ChaperonView],
+        targets: &Targets,
+        now: Monotonic,
+    ) {
         let record = proxy.and_then(|proxy| proxy.record.record());
         let recorded = record.and_then(|it| chaperons.iter().find(|c| c.uid == it.chaperon_uid));
+        // While it can't be reached, its Pilotage couldn't have answered either.
+        let recorded = recorded.filter(|c| targets.is_reachable(&c.node));
         self.stuck.see(recorded, now);
     }
 

@@ -271,6 +271,10 @@ impl Actor {
         let left = match left {
             Ok(left) => left,
             Err(_) if forgotten => return Ok(()),
+            Err(source) if !matches!(source.kind(), Failure::Forbidden | Failure::NotFound) => {
+                let what = "list our PodChaperons in the target";
+                return Err(ActError::Call { what, source });
+            }
             Err(error) => {
                 let why = format!("doesn't list our PodChaperons ({error})");
                 return Err(ActError::Away { why });

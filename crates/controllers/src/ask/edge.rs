@@ -187,6 +187,8 @@ impl Edge {
         let mut ready = Some(ready);
         let leadership = self.parts.leadership.clone();
         let mut leads = leadership.is_leader();
+        // What was waited for above isn't a time in which nobody ran.
+        self.clock = Clock::start();
         loop {
             let wake_at = self.clock.wake_at(self.timers.next());
             tokio::select! {

@@ -90,6 +90,8 @@ impl Edge {
         // Everything is seen again on becoming the leader, so nothing is lost by staying quiet before.
         let leadership = self.parts.leadership.clone();
         let mut leads = leadership.is_leader();
+        // What was waited for above isn't a time in which nobody ran.
+        self.clock = Clock::start();
         loop {
             let wake_at = self.clock.wake_at(self.timers.next());
             tokio::select! {

@@ -74,7 +74,13 @@ impl Scene {
 
     /// Decides, and takes the plan as begun.
     fn step(&mut self) -> Plan {
-        see(&mut self.memory, &self.proxy, &self.chaperons, self.now);
+        see(
+            &mut self.memory,
+            &self.proxy,
+            &self.chaperons,
+            &self.targets,
+            self.now,
+        );
         let plan = decide(&Observed {
             proxy: &self.proxy,
             chaperons: &self.chaperons,

@@ -148,7 +148,7 @@ impl Book {
             return None;
         }
         let proxy = parent.pod.as_ref().map(|(view, _)| view);
-        parent.memory.see(proxy, chaperons, now);
+        parent.memory.see(proxy, chaperons, &self.targets, now);
         let plan = decide(&Observed {
             proxy: parent.pod.as_ref().map(|(view, pod)| (view, pod)),
             chaperons,

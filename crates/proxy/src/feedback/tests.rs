@@ -66,7 +66,12 @@ impl Scene {
     fn step(&mut self) -> Plan {
         let pod = Arc::new(Pod::default());
         let cluster = ClusterUid("s1".into());
-        (self.memory).see(self.proxy.as_ref(), &self.chaperons, self.now);
+        (self.memory).see(
+            self.proxy.as_ref(),
+            &self.chaperons,
+            &self.targets,
+            self.now,
+        );
         let plan = decide(&Observed {
             proxy: self.proxy.as_ref().map(|proxy| (proxy, &pod)),
             chaperons: &self.chaperons,

@@ -166,3 +166,17 @@ fn the_time_to_give_up_begins_anew_when_a_lost_target_answers_again() {
     scene.later(scene.settings.give_up);
     assert!(is_give_up(&scene.step(), "ua"));
 }
+
+#[test]
+fn time_in_which_a_target_could_not_be_seen_is_not_its_pilotages() {
+    let mut scene = Scene::new()
+        .recorded("a/ua/1")
+        .with(chaperon("a", "ua").granted(1).gives_up());
+    scene.proxy.lost_policy = Some(LostPolicy::ReplaceAfter(AFTER));
+    scene.step();
+    scene.targets.set_reach("a", Reach::Unseen, scene.now);
+    assert!(asked(&scene.later(AFTER).step()).is_empty());
+    scene.targets.set_reach("a", Reach::Reachable, scene.now);
+    assert!(asked(&scene.step()).is_empty(), "it has just come back");
+    assert_eq!(asked(&scene.later(AFTER).step()), ["b", "c", "d"]);
+}
