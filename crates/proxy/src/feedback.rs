@@ -1,16 +1,15 @@
 //! The feedback controller's state machine: a proxy that is *placed*, *ending*, or *no such pod*.
 
+mod action;
 pub mod book;
 
+pub use action::{Action, Key};
 pub use book::Book;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Pod;
-use pilotage_api::{
-    parent::{ClusterUid, ParentLink},
-    record::Record,
-};
+use pilotage_api::{parent::ClusterUid, record::Record};
 use serde_json::Value;
 
 use crate::{
@@ -28,115 +27,6 @@ use crate::{
 const LEFTOVER_AFTER: Duration = Duration::from_secs(2);
 /// Between two copies of one pod's status, so that a burst of changes is one write.
 const COPY_EVERY: Duration = Duration::from_millis(150);
-
-/// One request to an API server. Each may be repeated.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Action {
-    /// DELETE a chaperon with a UID precondition, in the background; of a plain target in the foreground.
-    DeleteChaperon {
-        /// The virtual node.
-        node: String,
-        /// Name of the chaperon.
-        name: String,
-        /// UID of the chaperon.
-        uid: String,
-        /// Granted by a target that numbers no attempts: no finalizer of ours waits for its pod.
-        plain: bool,
-        /// Version at which it was judged to be of no use any more: if it moved on, it isn't deleted.
-        resource_version: Option<String>,
-    },
-    /// Live GET of a chaperon: is this UID gone? For a plain target also a live LIST of the pods of that name.
-    ConfirmGone {
-        /// The virtual node.
-        node: String,
-        /// Name of the chaperon.
-        name: String,
-        /// UID of the chaperon.
-        uid: String,
-        /// The target numbers no attempts.
-        plain: bool,
-    },
-    /// DELETE the proxy pod with a UID precondition.
-    DeleteProxy,
-    /// DELETE the ending proxy pod without grace: no kubelet would ever end its grace period.
-    EndGrace,
-    /// PATCH our finalizer off the proxy pod, by the version that rule F was judged on.
-    RemoveFinalizer {
-        /// The finalizers that stay.
-        remaining: Vec<String>,
-        /// Version of the proxy pod.
-        resource_version: String,
-    },
-    /// PATCH the proxy pod's status.
-    CopyStatus {
-        /// A merge patch.
-        patch: Value,
-    },
-    /// PATCH the proxy pod's annotations.
-    CopyAnnotations {
-        /// A merge patch.
-        patch: Value,
-    },
-    /// Live GET of the parent; if it is gone, or another pod by now, DELETE the chaperon.
-    DeleteIfOrphan {
-        /// The virtual node.
-        node: String,
-        /// Name of the chaperon.
-        name: String,
-        /// UID of the chaperon.
-        uid: String,
-        /// The parent that our store doesn't have.
-        parent: ParentLink,
-    },
-}
-
-/// What an action is about; no two with one key are under way at a time.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Key {
-    /// The proxy pod's life and finalizers.
-    Proxy,
-    /// The proxy pod's status.
-    Status,
-    /// The proxy pod's annotations.
-    Annotations,
-    /// The chaperon with this UID.
-    Chaperon(String),
-}
-
-impl Key {
-    /// Whether it is about the proxy pod, whose version tells what became of a request.
-    fn is_the_pods(&self) -> bool {
-        !matches!(self, Key::Chaperon(_))
-    }
-}
-
-impl Action {
-    /// The virtual node of the target that it is sent to, if it is one.
-    pub fn node(&self) -> Option<&str> {
-        match self {
-            Action::DeleteChaperon { node, .. }
-            | Action::ConfirmGone { node, .. }
-            | Action::DeleteIfOrphan { node, .. } => Some(node),
-            Action::DeleteProxy
-            | Action::EndGrace
-            | Action::RemoveFinalizer { .. }
-            | Action::CopyStatus { .. }
-            | Action::CopyAnnotations { .. } => None,
-        }
-    }
-
-    /// What the action is about.
-    pub fn key(&self) -> Key {
-        match self {
-            Action::DeleteProxy | Action::EndGrace | Action::RemoveFinalizer { .. } => Key::Proxy,
-            Action::CopyStatus { .. } => Key::Status,
-            Action::CopyAnnotations { .. } => Key::Annotations,
-            Action::DeleteChaperon { uid, .. }
-            | Action::ConfirmGone { uid, .. }
-            | Action::DeleteIfOrphan { uid, .. } => Key::Chaperon(uid.clone()),
-        }
-    }
-}
 
 /// What is remembered of one parent UID between two decisions. A restart may lose all of it.
 #[derive(Clone, Debug, Default)]

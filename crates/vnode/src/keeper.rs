@@ -160,10 +160,10 @@ impl Keeper {
                 () = sleep(pause) => {}
                 () = changed(&mut objects) => continue,
                 () = changed(&mut states) => {
-                // What failed because of the target is worth another try soon.
-                failures = 0;
-                continue;
-            }
+                    // What failed because of the target is worth another try soon.
+                    failures = 0;
+                    continue;
+                }
             }
             if failures > 0 {
                 continue;

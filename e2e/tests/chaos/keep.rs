@@ -47,7 +47,7 @@ impl Kept {
         let lines = places
             .filter(|(_, place)| (*place == Place::Source) == of_source)
             .flat_map(|(cluster, _)| &cluster.lines)
-            .filter(|(host, _)| host.trim_end_matches(['-', '1', '2']) == part);
+            .filter(|(host, _)| host.rsplit_once('-').is_some_and(|(name, _)| name == part));
         Self(lines.map(|(_, line)| line.hold(write.clone())).collect())
     }
 

@@ -43,7 +43,6 @@ pub(super) struct Edge {
     told: HashMap<String, String>,
     timers: Timers<String>,
     dirty: BTreeSet<String>,
-    proxies_known: bool,
     finished: mpsc::UnboundedSender<Finished>,
     answers: mpsc::UnboundedReceiver<Finished>,
 }
@@ -59,7 +58,6 @@ impl Edge {
             told: HashMap::new(),
             timers: Timers::default(),
             dirty: BTreeSet::new(),
-            proxies_known: false,
             finished,
             answers,
         }
@@ -107,7 +105,7 @@ impl Edge {
                 }
             }
             self.drain(&mut pods, &mut fleet);
-            if self.proxies_known
+            if self.book.knows_proxies()
                 && let Some(gate) = ready.take()
             {
                 gate.release();
@@ -165,7 +163,6 @@ impl Edge {
                 self.dirty.insert(uid);
             }
             Event::Synced => {
-                self.proxies_known = true;
                 if self.book.proxies_listed() {
                     self.mark_all();
                 }

@@ -171,6 +171,11 @@ impl Book {
 
     // ---- what is known ------------------------------------------------------------------------------------------
 
+    /// Whether all proxy pods have been told.
+    pub fn knows_proxies(&self) -> bool {
+        self.proxies_known
+    }
+
     /// UIDs of all pods, and of all parents of chaperons.
     pub fn uids(&self) -> impl Iterator<Item = &str> {
         let parents = self.parents.keys().map(String::as_str);
