@@ -36,6 +36,7 @@ mod surroundings;
 mod traces;
 mod walk;
 mod watch;
+mod watches;
 mod world;
 
 pub use check::Violation;

@@ -1,18 +1,22 @@
 //! The two processes of a source: a proxy scheduler and a feedback controller, each around its real book, fed as its edge
 //! feeds it.
 
+mod decide;
+mod link;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
 use k8s_openapi::api::core::v1::Pod;
-use pilotage_api::{PodChaperon, lost::LostPolicy, parent::ClusterUid, record::Record};
+use pilotage_api::{PodChaperon, parent::ClusterUid};
 use pilotage_proxy::{
-    Action, Answer, Book, ChaperonNews, ChoiceFate, Gate, Monotonic, Note, ProxyView, Ranked,
-    Reach, Reply as Replied, Settings, Terms, book::Turn, feedback,
+    Answer, Book, ChaperonNews, Gate, Monotonic, Ranked, Reach, Reply as Replied, Settings, Terms,
+    feedback,
 };
 
+pub(crate) use self::link::Link;
 use crate::{
     request::{Reply, Request},
     server::{Object, has_label},
@@ -21,8 +25,6 @@ use crate::{
 
 /// A pod that a cycle couldn't place is tried again after this, whatever happens.
 const FLUSH: Monotonic = Monotonic::from_mins(5);
-/// Back-off of a pod whose choice failed.
-const BACKOFF: Monotonic = Monotonic::from_secs(1);
 /// How long to wait before looking again for a target that a record names and nobody knows.
 const LOOK_AGAIN: Monotonic = Monotonic::from_secs(30);
 
@@ -40,16 +42,6 @@ pub(crate) struct Cx<'a> {
     pub(crate) words: &'a mut BTreeSet<String>,
     /// Requests that it sends.
     pub(crate) sent: &'a mut Vec<Request>,
-}
-
-/// What a process knows of the way to one target.
-#[derive(Debug)]
-pub(crate) struct Link {
-    pub(crate) reach: Reach,
-    /// Since when it is lost.
-    lost_since: Monotonic,
-    pub(crate) terms: Terms,
-    pub(crate) chaperons: Watch<PodChaperon>,
 }
 
 /// One proxy pod of a proxy scheduler.
@@ -84,24 +76,6 @@ pub(crate) struct Source {
     settings: Settings,
     /// Nodes that are looked for, and when to ask again.
     looking: Vec<(String, Option<Monotonic>)>,
-}
-
-impl Link {
-    /// Whether what the process knows lets it give up the pods there: the Target is gone, or lost and forgotten, or lost for
-    /// as long as was said.
-    fn has_word(&self, own: Option<Monotonic>, now: Monotonic) -> bool {
-        let theirs = match self.terms.lost_policy {
-            Some(LostPolicy::ReplaceAfter(after)) => Some(after),
-            Some(LostPolicy::Hold) | None => None,
-        };
-        let is_over = |after: Monotonic| now >= self.lost_since + after;
-        match self.reach {
-            Reach::NoSuchTarget => true,
-            Reach::Lost => self.terms.forgotten || own.or(theirs).is_some_and(is_over),
-            Reach::Unseen => self.terms.forgotten,
-            Reach::Reachable | Reach::Unknown => false,
-        }
-    }
 }
 
 impl Source {
@@ -399,140 +373,4 @@ impl Source {
         self.decide(&uid, cx);
         Some(format!("{uid}: {node}"))
     }
-
-    // ---- decisions --------------------------------------------------------------------------------------------------
-
-    fn decide_all(&mut self, cx: &mut Cx<'_>) {
-        let mut uids: Vec<String> = match &self.part {
-            Part::Ask { entries, .. } => entries.keys().cloned().collect(),
-            Part::Feedback { book, .. } => book.uids().map(str::to_owned).collect(),
-        };
-        uids.sort();
-        uids.dedup();
-        for uid in uids {
-            self.decide(&uid, cx);
-        }
-    }
-
-    /// Somebody's word, if there is one, for leaving what `record` names.
-    fn note_word(links: &[Link], record: Option<&Record>, cx: &mut Cx<'_>) {
-        let Some(record) = record else { return };
-        let target = cx.nodes.iter().position(|node| *node == record.node);
-        if target.is_none_or(|target| links[target].has_word(cx.own_policy, cx.now)) {
-            cx.words.insert(record.chaperon_uid.clone());
-        }
-    }
-
-    fn decide(&mut self, uid: &str, cx: &mut Cx<'_>) {
-        let unknown = match &self.part {
-            Part::Ask { book, .. } => book.unknown_target(uid),
-            Part::Feedback { book, .. } => book.unknown_target(uid),
-        };
-        if let Some(node) = unknown
-            && !self.looking.iter().any(|(known, _)| known == node)
-        {
-            self.looking.push((node.to_owned(), None));
-            cx.sent.push(Request::Look {
-                node: node.to_owned(),
-            });
-        }
-        match &mut self.part {
-            Part::Ask { book, entries } => {
-                // A choice that failed is decided on again without it.
-                while decide_ask(book, entries, uid, &self.settings, &self.links, cx) {}
-            }
-            Part::Feedback { book, wakes } => {
-                wakes.remove(uid);
-                let Some(plan) = book.plan(uid, cx.now) else {
-                    return;
-                };
-                if let Some(at) = plan.wake_at {
-                    wakes.insert(uid.to_owned(), at);
-                }
-                let leaves = |action: &feedback::Action| {
-                    use feedback::Action::{DeleteProxy, EndGrace, RemoveFinalizer};
-                    matches!(action, DeleteProxy | EndGrace | RemoveFinalizer { .. })
-                };
-                if plan.actions.iter().any(leaves) {
-                    let record = book.pod(uid).and_then(|(view, _)| view.record.record());
-                    Self::note_word(&self.links, record, cx);
-                }
-                for action in plan.actions {
-                    let name = match (book.pod(uid), &action) {
-                        (Some((view, _)), _) => view.name.clone(),
-                        (None, feedback::Action::DeleteIfOrphan { parent, .. }) => {
-                            parent.name.clone()
-                        }
-                        (None, _) => continue,
-                    };
-                    cx.sent.push(Request::Feedback {
-                        uid: uid.to_owned(),
-                        name,
-                        action,
-                    });
-                }
-            }
-        }
-    }
-}
-
-/// One decision; whether another one has to follow.
-fn decide_ask(
-    book: &mut Book,
-    entries: &mut BTreeMap<String, Entry>,
-    uid: &str,
-    settings: &Settings,
-    links: &[Link],
-    cx: &mut Cx<'_>,
-) -> bool {
-    let Some(entry) = entries.get_mut(uid) else {
-        return false;
-    };
-    let turn = Turn {
-        ranking: cx.ranking,
-        choice: entry.choice.as_deref(),
-        settings,
-        now: cx.now,
-    };
-    let Some(plan) = book.plan(uid, turn) else {
-        return false;
-    };
-    entry.wake = plan.wake_at;
-    let mut again = false;
-    match plan.choice {
-        ChoiceFate::Undecided => {}
-        ChoiceFate::Done => entry.choice = None,
-        ChoiceFate::Failed(_) => {
-            again = entry.choice.take().is_some();
-            if again {
-                entry.cycle = Some(cx.now + BACKOFF);
-            }
-        }
-    }
-    let settled = plan.gate == Gate::Closed(Note::Settled);
-    let posting = (plan.gate, plan.answers);
-    let worth_a_cycle = posting.0 == Gate::Open && entry.posting.as_ref() != Some(&posting);
-    entry.posting = Some(posting);
-    if worth_a_cycle && !settled && entry.choice.is_none() {
-        entry.cycle = Some(cx.now);
-    }
-    if settled {
-        entry.cycle = None;
-    }
-    let Some(proxy) = book.proxy(uid) else {
-        return false;
-    };
-    let proxy: &ProxyView = proxy;
-    let leaves = |action: &Action| matches!(action, Action::Record { .. });
-    if plan.actions.iter().any(leaves) {
-        Source::note_word(links, proxy.record.record(), cx);
-    }
-    for action in plan.actions {
-        cx.sent.push(Request::Ask {
-            proxy: proxy.clone(),
-            pod: Arc::clone(&entry.pod),
-            action,
-        });
-    }
-    again
 }

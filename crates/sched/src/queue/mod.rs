@@ -8,20 +8,23 @@
 
 mod arrivals;
 mod backoff;
+mod flush;
 mod heap;
 mod hints;
 mod in_flight;
+mod place;
 mod queued;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 pub use self::arrivals::Arrivals;
 pub use self::backoff::QueueConfig;
+use self::flush::UNSCHEDULABLE_FLUSH;
 use self::heap::Heap;
 use self::hints::{Hints, Worth};
 use self::in_flight::{Happened, InFlight};
+pub use self::place::{Outcome, Place, QueueSize};
 pub use self::queued::{Gate, QueuedPod};
 use crate::event::Event;
 use crate::moment::Moment;
@@ -29,54 +32,6 @@ use crate::names::PodUid;
 use crate::plugin::{PreEnqueue, QueueSort};
 use crate::pod_info::PodInfo;
 use crate::profile::{ProfileError, Profiles};
-use crate::status::PluginName;
-
-/// How often pods that waited too long are looked for.
-const UNSCHEDULABLE_FLUSH: Duration = Duration::from_secs(30);
-
-/// Where a pod is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Place {
-    /// Next to be tried.
-    Active,
-    /// Staying back after a failure.
-    Backoff,
-    /// Waiting for an event.
-    Unschedulable,
-    /// Kept from being tried by a `PreEnqueue` plugin.
-    Gated,
-    /// Being tried.
-    InFlight,
-}
-
-/// How a try ended, for a pod that comes back.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Plugins rejected it. Counts as an error if no plugin is named, or if the pod was done already.
-    Rejected {
-        /// Whose events bring it back.
-        by: BTreeSet<PluginName>,
-        /// Whose events bring it back without backoff.
-        pending: BTreeSet<PluginName>,
-    },
-    /// Something broke: it is tried again after its backoff, without waiting for an event.
-    Failed,
-}
-
-/// How many pods are where, for metrics.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QueueSize {
-    /// Next to be tried.
-    pub active: usize,
-    /// Staying back.
-    pub backoff: usize,
-    /// Waiting for an event.
-    pub unschedulable: usize,
-    /// Kept from being tried.
-    pub gated: usize,
-    /// Events kept for pods being tried.
-    pub in_flight_events: usize,
-}
 
 /// The scheduling queue.
 pub struct Queue {
@@ -330,66 +285,6 @@ impl Queue {
             .or_else(|| self.failed_backoff.remove(uid))
             .or_else(|| self.take_waiting(uid))?;
         Some(self.activate_or_gate(queued, arrivals::ACTIVATED))
-    }
-
-    /// Moves the pods whose time has come; how many.
-    pub fn flush(&mut self, now: Moment) -> usize {
-        let mut moved = 0;
-        for rejected in [true, false] {
-            loop {
-                let heap = if rejected {
-                    &mut self.rejected_backoff
-                } else {
-                    &mut self.failed_backoff
-                };
-                match heap.peek() {
-                    Some(first) if !self.config.is_backing_off(first, now) => {}
-                    _ => break,
-                }
-                // PreEnqueue ran when the pod entered the backoff queue.
-                if let Some(queued) = heap.pop() {
-                    self.arrivals.count(Place::Active, arrivals::BACKOFF_OVER);
-                    self.active.push(queued);
-                    moved += 1;
-                }
-            }
-        }
-        if now >= self.next_unschedulable_flush {
-            self.next_unschedulable_flush = now + UNSCHEDULABLE_FLUSH;
-            moved += self.flush_unschedulable(now);
-        }
-        moved
-    }
-
-    fn flush_unschedulable(&mut self, now: Moment) -> usize {
-        let tired = self
-            .unschedulable
-            .values()
-            .chain(self.gated.values())
-            .filter(|queued| now.since(queued.queued_at) > self.config.max_unschedulable)
-            .map(|queued| queued.pod.uid.clone())
-            .collect::<Vec<_>>();
-        let mut moved = 0;
-        for uid in tired {
-            let Some(queued) = self.take_waiting(&uid) else {
-                continue;
-            };
-            let why = arrivals::WAITED_TOO_LONG;
-            let place = self.bring_back(queued, Worth::AfterBackoff, why, now);
-            moved += usize::from(place != Place::Gated);
-        }
-        moved
-    }
-
-    /// When [`Queue::flush`] has something to do next.
-    pub fn next_deadline(&self) -> Option<Moment> {
-        let backoff = [&self.rejected_backoff, &self.failed_backoff]
-            .into_iter()
-            .filter_map(|heap| heap.peek().map(|first| self.config.backoff_end(first)))
-            .min();
-        let waiting = !self.unschedulable.is_empty() || !self.gated.is_empty();
-        let unschedulable = waiting.then_some(self.next_unschedulable_flush);
-        backoff.into_iter().chain(unschedulable).min()
     }
 
     /// Where a pod is; `None` if it isn't here.

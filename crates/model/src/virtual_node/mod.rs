@@ -4,29 +4,26 @@
 //! spec by server-side apply (labels, taints and annotations that others put there stay), and what we own of the
 //! status. Must not know how a target is reached or when anything is written.
 
+mod readiness;
+mod shown;
+
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSystemInfo, Taint};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pilotage_api::keys;
 use pilotage_api::summary::{FreeShape, ResourceList};
-use regex::Regex;
 use serde_json::{Value, json};
-use thiserror::Error;
 
-/// Label that tells nodes of one cluster apart; never shared, even if a cluster has just one node.
-const HOSTNAME: &str = "kubernetes.io/hostname";
+pub use self::readiness::{REACHED, READY, Readiness, condition, reached, was_reached};
+pub use self::shown::{
+    ExcludedLabels, ExcludedLabelsError, has_several_huge_page_sizes, shown_labels,
+    shown_resources, shown_zones,
+};
+
 /// Label with a node's operating system.
 const OS: &str = "kubernetes.io/os";
 /// Label with a node's processor architecture.
 const ARCH: &str = "kubernetes.io/arch";
-/// Prefix of the names of huge-page resources.
-const HUGE_PAGES: &str = "hugepages-";
-/// Type of the condition that says whether a node takes pods.
-pub const READY: &str = "Ready";
-/// Condition that stands since the target answered for the first time.
-pub const REACHED: &str = "TargetReached";
 
 /// Which target a virtual node stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,92 +99,6 @@ fn provider_id(node: &str) -> String {
     format!("{}://{node}", keys::PROVIDER_VALUE)
 }
 
-/// Labels of a target that must not be shown, by `key=value`.
-#[derive(Clone, Debug, Default)]
-pub enum ExcludedLabels {
-    /// All are shown.
-    #[default]
-    None,
-    /// Those that match are not; the expression may match anywhere in `key=value`.
-    Matching(Regex),
-    /// None is shown, since nobody knows which ones the unreadable expression was to hide.
-    All,
-}
-
-/// An `excludedLabelsRegexp` that is no regular expression.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("spec.excludedLabelsRegexp is no regular expression: {0}")]
-pub struct ExcludedLabelsError(String);
-
-impl ExcludedLabels {
-    /// Reads the expression; see [`ExcludedLabels::All`] for what to do with an error.
-    pub fn parse(text: Option<&str>) -> Result<Self, ExcludedLabelsError> {
-        match text.filter(|text| !text.is_empty()) {
-            None => Ok(Self::None),
-            Some(text) => Regex::new(text).map(Self::Matching).map_err(|error| {
-                // The parser draws the expression over several lines; its last line says what is wrong.
-                let text = error.to_string();
-                let reason = text.lines().last().unwrap_or_default().trim();
-                ExcludedLabelsError(reason.trim_start_matches("error: ").to_owned())
-            }),
-        }
-    }
-
-    fn excludes(&self, key: &str, value: &str) -> bool {
-        match self {
-            Self::None => false,
-            Self::Matching(regex) => regex.is_match(&format!("{key}={value}")),
-            Self::All => true,
-        }
-    }
-}
-
-/// Labels of a summary that may stand on the virtual node.
-pub fn shown_labels(
-    shared: &BTreeMap<String, String>,
-    excluded: &ExcludedLabels,
-) -> BTreeMap<String, String> {
-    shared
-        .iter()
-        .filter(|(key, value)| {
-            // Where a cluster is, only it knows for sure.
-            let is_told = !keys::is_ours(key) || *key == keys::CLOUD_PROVIDER;
-            *key != HOSTNAME && is_told && !excluded.excludes(key, value)
-        })
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect()
-}
-
-/// Zones of a summary that may be told, separated by commas: those whose label may be shown.
-pub fn shown_zones(zones: &str, excluded: &ExcludedLabels) -> Option<String> {
-    let told = zones.split(',').filter(|zone| {
-        let mut labels = keys::ZONE_LABELS.iter();
-        !zone.is_empty() && !labels.any(|label| excluded.excludes(label, zone))
-    });
-    let told: Vec<_> = told.collect();
-    (!told.is_empty()).then(|| told.join(","))
-}
-
-/// Leaves huge pages out if there are several sizes and the cluster's own nodes never have more than one: then its API
-/// server or its tools may not expect that.
-pub fn shown_resources(resources: &ResourceList, several_huge_page_sizes: bool) -> ResourceList {
-    let drop = has_several_huge_page_sizes(resources) && !several_huge_page_sizes;
-    resources
-        .iter()
-        .filter(|(name, _)| !(drop && name.starts_with(HUGE_PAGES)))
-        .map(|(name, quantity)| (name.clone(), quantity.clone()))
-        .collect()
-}
-
-/// Whether a node or cluster has huge pages of more than one size.
-pub fn has_several_huge_page_sizes(resources: &ResourceList) -> bool {
-    resources
-        .keys()
-        .filter(|name| name.starts_with(HUGE_PAGES))
-        .count()
-        > 1
-}
-
 /// The Node to create.
 ///
 /// It has the labels that stay for life and no others: what is created isn't owned by way of apply, so that a later apply
@@ -252,69 +163,6 @@ pub fn apply(
         node["spec"] = json!({ "unschedulable": true });
     }
     node
-}
-
-/// Whether a virtual node takes pods, and why not.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Readiness {
-    /// Whether it does.
-    pub ready: bool,
-    /// One word in camel case.
-    pub reason: String,
-    /// One sentence.
-    pub message: String,
-}
-
-impl Readiness {
-    /// The condition that says so, given the one that stands: its transition time moves only with the status.
-    pub fn condition(&self, current: Option<&NodeCondition>, now: Timestamp) -> NodeCondition {
-        let status = if self.ready { "True" } else { "False" };
-        let transition = current
-            .filter(|current| current.status == status)
-            .and_then(|current| current.last_transition_time.clone())
-            .unwrap_or(Time(now));
-        NodeCondition {
-            type_: READY.to_owned(),
-            status: status.to_owned(),
-            reason: Some(self.reason.clone()),
-            message: Some(self.message.clone()),
-            last_heartbeat_time: Some(Time(now)),
-            last_transition_time: Some(transition),
-        }
-    }
-
-    /// Whether `condition` says the same, whenever it was written.
-    pub fn is_told_by(&self, condition: &NodeCondition) -> bool {
-        (condition.status == "True") == self.ready
-            && condition.status != "Unknown"
-            && condition.reason.as_deref() == Some(&self.reason)
-            && condition.message.as_deref() == Some(&self.message)
-    }
-}
-
-/// The condition that says that the target answered at least once; the one that stands is kept as it is.
-pub fn reached(current: Option<&NodeCondition>, now: Timestamp) -> NodeCondition {
-    current.cloned().unwrap_or_else(|| NodeCondition {
-        type_: REACHED.to_owned(),
-        status: "True".to_owned(),
-        reason: Some("Answered".to_owned()),
-        message: Some(
-            "the target answered at least once, so pods may have been sent there".to_owned(),
-        ),
-        last_heartbeat_time: Some(Time(now)),
-        last_transition_time: Some(Time(now)),
-    })
-}
-
-/// Whether the target behind `node` answered at least once: before that, nothing can have been asked there.
-pub fn was_reached(node: &Node) -> bool {
-    condition(node, REACHED).is_some()
-}
-
-/// The condition of this type.
-pub fn condition<'n>(node: &'n Node, type_: &str) -> Option<&'n NodeCondition> {
-    let conditions = node.status.as_ref()?.conditions.as_ref()?;
-    conditions.iter().find(|condition| condition.type_ == type_)
 }
 
 /// What we own of the node's status, for server-side apply.
@@ -501,100 +349,6 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_shown_unless_they_are_excluded_or_a_machines_own() {
-        let shared = map(&[
-            ("kubernetes.io/hostname", "n1"),
-            ("multicluster.admiralty.io/x", "y"),
-            ("multicluster.admiralty.io/cloud-provider", "aws"),
-            ("secret/owner", "bank"),
-            ("topology.kubernetes.io/region", "eu"),
-        ]);
-        let provider = "multicluster.admiralty.io/cloud-provider";
-        let region = "topology.kubernetes.io/region";
-        for (expression, want) in [
-            (None, &[provider, "secret/owner", region][..]),
-            (Some(""), &[provider, "secret/owner", region]),
-            (Some("^secret/"), &[provider, region]),
-            (Some("=bank$"), &[provider, region]),
-            (Some("."), &[]),
-        ] {
-            let excluded = ExcludedLabels::parse(expression).unwrap();
-            let shown: Vec<_> = shown_labels(&shared, &excluded).into_keys().collect();
-            assert_eq!(shown, want, "{expression:?}");
-        }
-        assert!(shown_labels(&shared, &ExcludedLabels::All).is_empty());
-        let error = ExcludedLabels::parse(Some("a(b")).unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "spec.excludedLabelsRegexp is no regular expression: unclosed group"
-        );
-    }
-
-    #[test]
-    fn zones_are_told_unless_their_labels_are_excluded() {
-        for (expression, want) in [
-            (None, Some("a,b")),
-            (Some("zone=a$"), Some("b")),
-            (Some("^topology"), None),
-            (Some("zone"), None),
-        ] {
-            let excluded = ExcludedLabels::parse(expression).unwrap();
-            assert_eq!(
-                shown_zones("a,b", &excluded).as_deref(),
-                want,
-                "{expression:?}"
-            );
-        }
-        assert_eq!(shown_zones("", &ExcludedLabels::None), None);
-        assert_eq!(shown_zones("a", &ExcludedLabels::All), None);
-    }
-
-    #[test]
-    fn several_sizes_of_huge_pages_need_a_cluster_that_knows_them() {
-        let one = resources(&[("cpu", "4"), ("hugepages-2Mi", "0")]);
-        let two = resources(&[
-            ("cpu", "4"),
-            ("hugepages-1Gi", "0"),
-            ("hugepages-2Mi", "1Gi"),
-        ]);
-        assert_eq!(shown_resources(&one, false), one);
-        assert_eq!(shown_resources(&two, true), two);
-        assert_eq!(shown_resources(&two, false), resources(&[("cpu", "4")]));
-    }
-
-    #[test]
-    fn the_transition_time_moves_only_with_the_status() {
-        let at = |second| Timestamp::from_second(second).unwrap();
-        let lost = |message: &str| Readiness {
-            ready: false,
-            reason: "Unreachable".into(),
-            message: message.into(),
-        };
-        let first = lost("a").condition(None, at(1));
-        assert!(lost("a").is_told_by(&first) && !lost("b").is_told_by(&first));
-        let second = lost("b").condition(Some(&first), at(2));
-        assert_eq!(second.last_transition_time, Some(Time(at(1))));
-        assert_eq!(second.last_heartbeat_time, Some(Time(at(2))));
-        let ready = Readiness {
-            ready: true,
-            ..lost("")
-        };
-        let third = ready.condition(Some(&second), at(3));
-        assert_eq!(
-            (third.status.as_str(), third.last_transition_time),
-            ("True", Some(Time(at(3))))
-        );
-        let unknown = NodeCondition {
-            status: "Unknown".into(),
-            ..first
-        };
-        assert!(
-            !lost("a").is_told_by(&unknown),
-            "node lifecycle doubted it: say it again"
-        );
-    }
-
-    #[test]
     fn the_status_tells_room_and_kind_of_machine() {
         let (capacity, labels) = (resources(&[("cpu", "4")]), map(&[(ARCH, "arm64")]));
         let status = Status {
@@ -608,7 +362,7 @@ mod tests {
             reason: "r".into(),
             message: "m".into(),
         };
-        let ready = readiness.condition(None, Timestamp::UNIX_EPOCH);
+        let ready = readiness.condition(None, jiff::Timestamp::UNIX_EPOCH);
         let value = status.apply("n", &[ready]);
         assert_eq!(value["status"]["allocatable"], json!({ "cpu": "4" }));
         assert_eq!(value["status"]["nodeInfo"]["architecture"], "arm64");

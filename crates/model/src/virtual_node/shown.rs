@@ -1,0 +1,182 @@
+//! What of a target's summary may stand on its virtual node. Knows no node.
+
+use std::collections::BTreeMap;
+
+use pilotage_api::keys;
+use pilotage_api::summary::ResourceList;
+use regex::Regex;
+use thiserror::Error;
+
+/// Label that tells nodes of one cluster apart; never shared, even if a cluster has just one node.
+const HOSTNAME: &str = "kubernetes.io/hostname";
+/// Prefix of the names of huge-page resources.
+const HUGE_PAGES: &str = "hugepages-";
+
+/// Labels of a target that must not be shown, by `key=value`.
+#[derive(Clone, Debug, Default)]
+pub enum ExcludedLabels {
+    /// All are shown.
+    #[default]
+    None,
+    /// Those that match are not; the expression may match anywhere in `key=value`.
+    Matching(Regex),
+    /// None is shown, since nobody knows which ones the unreadable expression was to hide.
+    All,
+}
+
+/// An `excludedLabelsRegexp` that is no regular expression.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("spec.excludedLabelsRegexp is no regular expression: {0}")]
+pub struct ExcludedLabelsError(String);
+
+impl ExcludedLabels {
+    /// Reads the expression; see [`ExcludedLabels::All`] for what to do with an error.
+    pub fn parse(text: Option<&str>) -> Result<Self, ExcludedLabelsError> {
+        match text.filter(|text| !text.is_empty()) {
+            None => Ok(Self::None),
+            Some(text) => Regex::new(text).map(Self::Matching).map_err(|error| {
+                // The parser draws the expression over several lines; its last line says what is wrong.
+                let text = error.to_string();
+                let reason = text.lines().last().unwrap_or_default().trim();
+                ExcludedLabelsError(reason.trim_start_matches("error: ").to_owned())
+            }),
+        }
+    }
+
+    fn excludes(&self, key: &str, value: &str) -> bool {
+        match self {
+            Self::None => false,
+            Self::Matching(regex) => regex.is_match(&format!("{key}={value}")),
+            Self::All => true,
+        }
+    }
+}
+
+/// Labels of a summary that may stand on the virtual node.
+pub fn shown_labels(
+    shared: &BTreeMap<String, String>,
+    excluded: &ExcludedLabels,
+) -> BTreeMap<String, String> {
+    shared
+        .iter()
+        .filter(|(key, value)| {
+            // Where a cluster is, only it knows for sure.
+            let is_told = !keys::is_ours(key) || *key == keys::CLOUD_PROVIDER;
+            *key != HOSTNAME && is_told && !excluded.excludes(key, value)
+        })
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
+}
+
+/// Zones of a summary that may be told, separated by commas: those whose label may be shown.
+pub fn shown_zones(zones: &str, excluded: &ExcludedLabels) -> Option<String> {
+    let told = zones.split(',').filter(|zone| {
+        let mut labels = keys::ZONE_LABELS.iter();
+        !zone.is_empty() && !labels.any(|label| excluded.excludes(label, zone))
+    });
+    let told: Vec<_> = told.collect();
+    (!told.is_empty()).then(|| told.join(","))
+}
+
+/// Leaves huge pages out if there are several sizes and the cluster's own nodes never have more than one: then its API
+/// server or its tools may not expect that.
+pub fn shown_resources(resources: &ResourceList, several_huge_page_sizes: bool) -> ResourceList {
+    let drop = has_several_huge_page_sizes(resources) && !several_huge_page_sizes;
+    resources
+        .iter()
+        .filter(|(name, _)| !(drop && name.starts_with(HUGE_PAGES)))
+        .map(|(name, quantity)| (name.clone(), quantity.clone()))
+        .collect()
+}
+
+/// Whether a node or cluster has huge pages of more than one size.
+pub fn has_several_huge_page_sizes(resources: &ResourceList) -> bool {
+    resources
+        .keys()
+        .filter(|name| name.starts_with(HUGE_PAGES))
+        .count()
+        > 1
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+    use super::*;
+
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs
+            .iter()
+            .map(|(key, value)| ((*key).into(), (*value).into()))
+            .collect()
+    }
+
+    fn resources(pairs: &[(&str, &str)]) -> ResourceList {
+        pairs
+            .iter()
+            .map(|(key, value)| ((*key).into(), Quantity((*value).into())))
+            .collect()
+    }
+
+    #[test]
+    fn labels_are_shown_unless_they_are_excluded_or_a_machines_own() {
+        let shared = map(&[
+            ("kubernetes.io/hostname", "n1"),
+            ("multicluster.admiralty.io/x", "y"),
+            ("multicluster.admiralty.io/cloud-provider", "aws"),
+            ("secret/owner", "bank"),
+            ("topology.kubernetes.io/region", "eu"),
+        ]);
+        let provider = "multicluster.admiralty.io/cloud-provider";
+        let region = "topology.kubernetes.io/region";
+        for (expression, want) in [
+            (None, &[provider, "secret/owner", region][..]),
+            (Some(""), &[provider, "secret/owner", region]),
+            (Some("^secret/"), &[provider, region]),
+            (Some("=bank$"), &[provider, region]),
+            (Some("."), &[]),
+        ] {
+            let excluded = ExcludedLabels::parse(expression).unwrap();
+            let shown: Vec<_> = shown_labels(&shared, &excluded).into_keys().collect();
+            assert_eq!(shown, want, "{expression:?}");
+        }
+        assert!(shown_labels(&shared, &ExcludedLabels::All).is_empty());
+        let error = ExcludedLabels::parse(Some("a(b")).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "spec.excludedLabelsRegexp is no regular expression: unclosed group"
+        );
+    }
+
+    #[test]
+    fn zones_are_told_unless_their_labels_are_excluded() {
+        for (expression, want) in [
+            (None, Some("a,b")),
+            (Some("zone=a$"), Some("b")),
+            (Some("^topology"), None),
+            (Some("zone"), None),
+        ] {
+            let excluded = ExcludedLabels::parse(expression).unwrap();
+            assert_eq!(
+                shown_zones("a,b", &excluded).as_deref(),
+                want,
+                "{expression:?}"
+            );
+        }
+        assert_eq!(shown_zones("", &ExcludedLabels::None), None);
+        assert_eq!(shown_zones("a", &ExcludedLabels::All), None);
+    }
+
+    #[test]
+    fn several_sizes_of_huge_pages_need_a_cluster_that_knows_them() {
+        let one = resources(&[("cpu", "4"), ("hugepages-2Mi", "0")]);
+        let two = resources(&[
+            ("cpu", "4"),
+            ("hugepages-1Gi", "0"),
+            ("hugepages-2Mi", "1Gi"),
+        ]);
+        assert_eq!(shown_resources(&one, false), one);
+        assert_eq!(shown_resources(&two, true), two);
+        assert_eq!(shown_resources(&two, false), resources(&[("cpu", "4")]));
+    }
+}

@@ -1,0 +1,150 @@
+//! When a process of the source decides, and the requests that follow.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use pilotage_api::record::Record;
+use pilotage_proxy::{
+    Action, Book, ChoiceFate, Gate, Monotonic, Note, ProxyView, Settings, book::Turn, feedback,
+};
+
+use super::{Cx, Entry, Link, Part, Source};
+use crate::request::Request;
+
+/// Back-off of a pod whose choice failed.
+const BACKOFF: Monotonic = Monotonic::from_secs(1);
+
+impl Source {
+    pub(super) fn decide_all(&mut self, cx: &mut Cx<'_>) {
+        let mut uids: Vec<String> = match &self.part {
+            Part::Ask { entries, .. } => entries.keys().cloned().collect(),
+            Part::Feedback { book, .. } => book.uids().map(str::to_owned).collect(),
+        };
+        uids.sort();
+        uids.dedup();
+        for uid in uids {
+            self.decide(&uid, cx);
+        }
+    }
+
+    /// Somebody's word, if there is one, for leaving what `record` names.
+    fn note_word(links: &[Link], record: Option<&Record>, cx: &mut Cx<'_>) {
+        let Some(record) = record else { return };
+        let target = cx.nodes.iter().position(|node| *node == record.node);
+        if target.is_none_or(|target| links[target].has_word(cx.own_policy, cx.now)) {
+            cx.words.insert(record.chaperon_uid.clone());
+        }
+    }
+
+    pub(super) fn decide(&mut self, uid: &str, cx: &mut Cx<'_>) {
+        let unknown = match &self.part {
+            Part::Ask { book, .. } => book.unknown_target(uid),
+            Part::Feedback { book, .. } => book.unknown_target(uid),
+        };
+        if let Some(node) = unknown
+            && !self.looking.iter().any(|(known, _)| known == node)
+        {
+            self.looking.push((node.to_owned(), None));
+            cx.sent.push(Request::Look {
+                node: node.to_owned(),
+            });
+        }
+        match &mut self.part {
+            Part::Ask { book, entries } => {
+                // A choice that failed is decided on again without it.
+                while decide_ask(book, entries, uid, &self.settings, &self.links, cx) {}
+            }
+            Part::Feedback { book, wakes } => {
+                wakes.remove(uid);
+                let Some(plan) = book.plan(uid, cx.now) else {
+                    return;
+                };
+                if let Some(at) = plan.wake_at {
+                    wakes.insert(uid.to_owned(), at);
+                }
+                let leaves = |action: &feedback::Action| {
+                    use feedback::Action::{DeleteProxy, EndGrace, RemoveFinalizer};
+                    matches!(action, DeleteProxy | EndGrace | RemoveFinalizer { .. })
+                };
+                if plan.actions.iter().any(leaves) {
+                    let record = book.pod(uid).and_then(|(view, _)| view.record.record());
+                    Self::note_word(&self.links, record, cx);
+                }
+                for action in plan.actions {
+                    let name = match (book.pod(uid), &action) {
+                        (Some((view, _)), _) => view.name.clone(),
+                        (None, feedback::Action::DeleteIfOrphan { parent, .. }) => {
+                            parent.name.clone()
+                        }
+                        (None, _) => continue,
+                    };
+                    cx.sent.push(Request::Feedback {
+                        uid: uid.to_owned(),
+                        name,
+                        action,
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// One decision; whether another one has to follow.
+fn decide_ask(
+    book: &mut Book,
+    entries: &mut BTreeMap<String, Entry>,
+    uid: &str,
+    settings: &Settings,
+    links: &[Link],
+    cx: &mut Cx<'_>,
+) -> bool {
+    let Some(entry) = entries.get_mut(uid) else {
+        return false;
+    };
+    let turn = Turn {
+        ranking: cx.ranking,
+        choice: entry.choice.as_deref(),
+        settings,
+        now: cx.now,
+    };
+    let Some(plan) = book.plan(uid, turn) else {
+        return false;
+    };
+    entry.wake = plan.wake_at;
+    let mut again = false;
+    match plan.choice {
+        ChoiceFate::Undecided => {}
+        ChoiceFate::Done => entry.choice = None,
+        ChoiceFate::Failed(_) => {
+            again = entry.choice.take().is_some();
+            if again {
+                entry.cycle = Some(cx.now + BACKOFF);
+            }
+        }
+    }
+    let settled = plan.gate == Gate::Closed(Note::Settled);
+    let posting = (plan.gate, plan.answers);
+    let worth_a_cycle = posting.0 == Gate::Open && entry.posting.as_ref() != Some(&posting);
+    entry.posting = Some(posting);
+    if worth_a_cycle && !settled && entry.choice.is_none() {
+        entry.cycle = Some(cx.now);
+    }
+    if settled {
+        entry.cycle = None;
+    }
+    let Some(proxy) = book.proxy(uid) else {
+        return false;
+    };
+    let proxy: &ProxyView = proxy;
+    let leaves = |action: &Action| matches!(action, Action::Record { .. });
+    if plan.actions.iter().any(leaves) {
+        Source::note_word(links, proxy.record.record(), cx);
+    }
+    for action in plan.actions {
+        cx.sent.push(Request::Ask {
+            proxy: proxy.clone(),
+            pod: Arc::clone(&entry.pod),
+            action,
+        });
+    }
+    again
+}
