@@ -129,13 +129,12 @@ impl Fleet {
             .cloned()
     }
 
-    /// Takes the chaperon out of a reply of the target behind `node` if the watch is past it: what it was is told already,
-    /// and its end maybe, too, which an old version must not undo.
+    /// [`Reply::drop_old`] by the watch of the target behind `node` that brings such chaperons.
     pub(crate) fn drop_old(&self, node: Option<&str>, reply: &mut Reply) {
         let Some(member) = node.and_then(|node| self.member(node)) else {
             return;
         };
-        let is_past = |chaperon: &Arc<PodChaperon>| {
+        reply.drop_old(|chaperon| {
             let labels = chaperon.metadata.labels.as_ref();
             let named = labels.is_some_and(|labels| labels.contains_key(keys::PARENT_CLUSTER_UID));
             let watch = if named {
@@ -144,10 +143,7 @@ impl Fleet {
                 &member.plain
             };
             watch.is_past(chaperon)
-        };
-        if reply.chaperon.as_ref().is_some_and(is_past) {
-            reply.chaperon = None;
-        }
+        });
     }
 
     /// Follows the registry's targets and tells what happens there, until `shutdown`.

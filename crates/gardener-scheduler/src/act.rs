@@ -61,7 +61,7 @@ pub(crate) async fn report(parts: &Parts, key: &ShootKey, report: &Report) {
     );
 }
 
-/// Writes the last operation; whether there may still be somebody to be told.
+/// Writes the last operation; whether it may still be true, and somebody there to be told.
 async fn last_operation(parts: &Parts, key: &ShootKey, report: &Report) -> bool {
     let patch = json!({
         // About a newer Shoot it might not be true any more, least of all if that has a Seed.
@@ -87,13 +87,13 @@ async fn last_operation(parts: &Parts, key: &ShootKey, report: &Report) -> bool 
         }
         Err(error) => error,
     };
-    let gone = error.says_absent("shoots", &key.name);
-    if gone || error.kind() == Failure::Conflict {
+    let outdated = error.kind() == Failure::Conflict || error.says_absent("shoots", &key.name);
+    if outdated {
         tracing::debug!(shoot = %key, %error, "the Shoot has changed");
     } else {
         tracing::warn!(shoot = %key, %error, "failed to write the last operation");
     }
-    !gone
+    !outdated
 }
 
 /// Tells that a Shoot has a Seed.

@@ -2,7 +2,7 @@
 
 use kube::{Client, Resource};
 use pilotage_clusters::{Event, Watch, WatchConfig, Watchable};
-use pilotage_gardener::kinds::{GARDEN, ProfileKind};
+use pilotage_gardener::kinds::{GARDEN, ProfileKind, REGION_CONFIG_LABEL};
 use pilotage_gardener::scheduler::{ShootKey, World};
 use pilotage_runtime::turns::Waker;
 use pilotage_sched_driver::publish::Regarding;
@@ -15,8 +15,11 @@ use crate::objects::{
 };
 use crate::scheduler::Parts;
 
-/// Label of region `ConfigMap`s.
-pub(crate) const REGION_CONFIGS: &str = "scheduling.gardener.cloud/purpose=region-config";
+/// Selects region `ConfigMap`s.
+pub(crate) fn region_configs() -> String {
+    let (label, value) = REGION_CONFIG_LABEL;
+    format!("{label}={value}")
+}
 
 /// Gardener's objects are large, and hardly anything of them is kept.
 const PAGE_SIZE: u32 = 100;
@@ -38,7 +41,7 @@ impl Watches {
             Watch::of_client(client.clone(), config, stop)
         }
         let configs = WatchConfig::all()
-            .labels(REGION_CONFIGS)
+            .labels(region_configs())
             .pages_of(PAGE_SIZE);
         Self {
             shoots: all(client, stop),
@@ -166,8 +169,11 @@ impl Feed<'_> {
                 woken
             };
             self.parts.metrics.woke(kind, woken.len());
-            for key in woken {
-                self.waker.wake(key);
+            // Whoever comes to lead wakes everybody: until then, nobody would take the turns.
+            if self.parts.leads() {
+                for key in woken {
+                    self.waker.wake(key);
+                }
             }
         }
     }

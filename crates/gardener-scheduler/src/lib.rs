@@ -21,5 +21,5 @@ mod scheduler;
 mod throttle;
 mod untold;
 
-pub use options::{DEFAULT_SCHEDULER, Options, OptionsError, lease};
+pub use options::{Options, OptionsError, lease};
 pub use scheduler::{Shoots, start};

@@ -11,7 +11,7 @@ use pilotage_runtime::call::{CallError, find, within};
 use pilotage_runtime::guarded::Guarded;
 use serde_json::Value;
 
-use crate::feed::REGION_CONFIGS;
+use crate::feed::region_configs;
 use crate::objects::{
     CloudProfileObject, NamespacedCloudProfileObject, ProjectObject, RegionConfigObject,
     SeedObject, ShootObject, VERSION,
@@ -102,7 +102,7 @@ pub async fn snapshot(client: &Client, shoot: &Shoot) -> Result<Snapshot, ReadEr
     let projects = list::<ProjectObject>(Api::all(client.clone()), None, &mut unread).await?;
     let found = Api::namespaced(client.clone(), GARDEN);
     let mut configs = Vec::new();
-    for config in list::<RegionConfigObject>(found, Some(REGION_CONFIGS), &mut unread).await? {
+    for config in list::<RegionConfigObject>(found, Some(&region_configs()), &mut unread).await? {
         match config.content {
             Ok(content) => configs.push(content),
             Err(error) => unread.push(told(&config.metadata, "ConfigMap", &error)),

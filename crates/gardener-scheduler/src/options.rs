@@ -7,8 +7,6 @@ use pilotage_placement::{Ranking, Settings};
 use pilotage_runtime::backoff::Backoff;
 use pilotage_runtime::lease::{ConfigError, LeaseConfig};
 
-/// The name that Shoots ask for if they don't say.
-pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
 /// The only kind of lock that there is.
 const LEASES: &str = "leases";
 
@@ -93,6 +91,8 @@ pub fn lease(config: &SchedulerConfiguration) -> Result<Option<LeaseConfig>, Opt
 #[cfg(test)]
 mod tests {
     use pilotage_placement::Strategy;
+
+    use pilotage_gardener::DEFAULT_SCHEDULER;
 
     use super::*;
 

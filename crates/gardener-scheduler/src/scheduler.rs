@@ -108,6 +108,10 @@ async fn run(parts: Arc<Parts>, gate: Gate, shutdown: CancellationToken) {
             gate.release();
             parts.leadership.acquired().await;
             parts.tell();
+            // Nobody was woken before.
+            for key in parts.world().keys() {
+                waker.wake(key);
+            }
         };
         if shutdown.run_until_cancelled(begun).await.is_some() {
             tracing::info!(
@@ -138,6 +142,10 @@ impl Parts {
         }
     }
 
+    pub(crate) fn leads(&self) -> bool {
+        self.leadership.is_leader()
+    }
+
     /// Tells an object's author what is wrong with it, as soon as this process leads.
     pub(crate) fn warn(&self, regarding: Regarding, reason: &'static str, note: String) {
         tracing::warn!(
@@ -163,7 +171,7 @@ impl Parts {
     }
 
     fn tell(&self) {
-        if self.leadership.is_leader() {
+        if self.leads() {
             for warning in self.untold().take() {
                 self.events.record(warning);
             }
@@ -176,7 +184,7 @@ impl Parts {
 
     /// One attempt.
     async fn turn(&self, key: &ShootKey, waker: &Waker<ShootKey>) -> Next {
-        if !self.leadership.is_leader() {
+        if !self.leads() {
             // A lost lease ends the process.
             return Next::Rest;
         }

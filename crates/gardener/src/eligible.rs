@@ -3,7 +3,7 @@
 use crate::kinds::Shoot;
 
 /// Name of Gardener's own scheduler.
-pub(crate) const DEFAULT_SCHEDULER: &str = "default-scheduler";
+pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
 /// Why a scheduler leaves a Shoot alone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

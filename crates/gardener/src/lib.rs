@@ -17,7 +17,7 @@ pub mod scheduler;
 mod usage;
 
 pub use documents::{YamlError, documents};
-pub use eligible::{NotEligible, eligible};
+pub use eligible::{DEFAULT_SCHEDULER, NotEligible, eligible};
 pub use message::{Texts, unasked};
 pub use report::Report;
 pub use request::{RequestError, profile_id, profile_of, request};

@@ -11,7 +11,7 @@ use pilotage_runtime::logs::LogError;
 use pilotage_runtime::shutdown::Unfinished;
 use pilotage_runtime::tasks::TaskError;
 
-use crate::cmd::select_seed::FileError;
+use crate::cmd::files::FileError;
 use crate::part::Part;
 
 /// Why a command failed.

@@ -9,7 +9,7 @@ mod part;
 mod process;
 
 pub use cli::{Cli, Command};
-pub use cmd::select_seed::FileError;
+pub use cmd::files::FileError;
 pub use error::{Error, explain};
 
 /// Runs one command to its end.

@@ -58,6 +58,14 @@ impl Ranking {
         }
         Ok(Self::Weighted(rules))
     }
+
+    /// Whether a rule asks how many of the request's peers are where; if none does, nobody has to count them.
+    pub fn counts_peers(&self) -> bool {
+        match self {
+            Self::Weighted(rules) => rules.iter().any(|rule| matches!(rule, Rule::Spread(_))),
+            Self::Strategy(_) => false,
+        }
+    }
 }
 
 /// The strategies of Gardener's scheduler.

@@ -316,9 +316,9 @@ fn recorded(observed: &Observed<'_>, record: &Record) -> Plan {
 
 /// What the record is worth while its target doesn't answer.
 fn record_worth(observed: &Observed<'_>, record: &Record) -> Worth {
-    let stuck_since = observed.memory.stuck_since(&record.chaperon_uid);
+    let stuck = observed.memory.stuck(&record.chaperon_uid);
     let (proxy, targets) = (observed.proxy, observed.targets);
-    worth(proxy, &record.node, targets, stuck_since, observed.now)
+    worth(proxy, &record.node, targets, stuck, observed.now)
 }
 
 fn evidence<'a>(observed: &Observed<'a>, record: &Record) -> Evidence<'a> {

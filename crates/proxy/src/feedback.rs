@@ -17,7 +17,7 @@ use crate::{
     gone::Gone,
     lost::{Stuck, Worth, worth},
     requests::{Outcome, Readiness, Requests},
-    settings::{LONGEST_BUSY, Settings},
+    settings::Settings,
     status::{annotations_patch, status_patch},
     targets::Targets,
     view::{ChaperonView, Monotonic, ProxyView, RecordState},
@@ -356,15 +356,17 @@ fn confirm_if_absent(observed: &Observed<'_>, proxy: &ProxyView, record: &Record
 
 /// Whose Pilotage is down may keep a pod for long.
 fn tell_if_stuck(observed: &Observed<'_>, record: &Record, plan: &mut Plan) {
-    let Some(since) = observed.memory.stuck.since(&record.chaperon_uid) else {
+    let Some(wait) = observed.memory.stuck.of(&record.chaperon_uid) else {
         return;
     };
-    if observed.now < since + LONGEST_BUSY {
-        return wake(plan, since + LONGEST_BUSY);
+    if observed.now < wait.over_at() {
+        return wake(plan, wait.over_at());
     }
     plan.tell = Some(format!(
-        "{} answers, but its Pilotage doesn't: the pod goes when that says that its delegate there is gone",
-        record.node
+        "{} answers, but nobody there says that the delegate is gone: it doesn't end, or Pilotage doesn't run there; \
+         the pod goes when that is said, or when its Target has the annotation {}=true",
+        record.node,
+        pilotage_api::keys::FORGET
     ));
 }
 
@@ -378,8 +380,8 @@ fn reachable<'a>(observed: &'a Observed<'_>) -> impl Iterator<Item = &'a Chapero
 /// Whether nobody is to wait any more for what may run behind `node`.
 fn is_given_up(observed: &Observed<'_>, proxy: &ProxyView, node: &str, plan: &mut Plan) -> bool {
     let record = proxy.record.record().filter(|record| record.node == node);
-    let stuck_since = record.and_then(|it| observed.memory.stuck.since(&it.chaperon_uid));
-    match worth(proxy, node, observed.targets, stuck_since, observed.now) {
+    let stuck = record.and_then(|it| observed.memory.stuck.of(&it.chaperon_uid));
+    match worth(proxy, node, observed.targets, stuck, observed.now) {
         Worth::Stands => false,
         Worth::Until(at) => {
             wake(plan, at);

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use pilotage_api::lost::LostPolicy;
+use serde_json::Value;
 
 use crate::{
     class::Class,
@@ -26,52 +27,84 @@ pub(crate) enum Worth {
 }
 
 /// Since when a recorded chaperon has been waiting for its target's Pilotage: it was told to end, or asked to give the grant
-/// up, no delegate is known to run, and nothing happens. The target's API server answers; that is as good as lost.
+/// up, and nothing happens. The target's API server answers; that is as good as lost.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stuck(Option<(String, Monotonic)>);
+pub(crate) struct Stuck(Option<(String, Wait)>);
+
+/// Such a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wait {
+    since: Monotonic,
+    /// A delegate is known to be bound, which may take this long to end.
+    grace: Option<Duration>,
+}
 
 impl Stuck {
     /// Takes in the recorded chaperon as it is seen now; `None`: it isn't seen.
     pub(crate) fn see(&mut self, recorded: Option<&ChaperonView>, now: Monotonic) {
-        // That it is missing is an answer, and so is a binding.
-        let waits = |c: &&ChaperonView| {
-            let asked = c.class == Class::Ending || c.marks.gives_up && c.class != Class::Missing;
-            asked && !c.says_bound
+        // That it is missing is an answer, and so is a binding to who was asked to give up.
+        let waits = |c: &&ChaperonView| match c.class {
+            Class::Ending => true,
+            Class::Missing => false,
+            _ => c.marks.gives_up && !c.says_bound,
         };
-        match (recorded.filter(waits), &self.0) {
-            (Some(seen), Some((known, _))) if seen.uid == *known => {}
-            (seen, _) => self.0 = seen.map(|chaperon| (chaperon.uid.clone(), now)),
+        let seen = recorded.filter(waits);
+        let grace = seen.filter(|c| c.says_bound).map(grace);
+        match (seen, &self.0) {
+            (Some(seen), Some((known, wait))) if seen.uid == *known && grace == wait.grace => {}
+            (seen, _) => self.0 = seen.map(|c| (c.uid.clone(), Wait { since: now, grace })),
         }
     }
 
-    /// Since when this recorded chaperon has been waiting.
-    pub(crate) fn since(&self, uid: &str) -> Option<Monotonic> {
-        let (known, since) = self.0.as_ref()?;
-        (known == uid).then_some(*since)
+    /// The wait of this recorded chaperon.
+    pub(crate) fn of(&self, uid: &str) -> Option<Wait> {
+        let (known, wait) = self.0.as_ref()?;
+        (known == uid).then_some(*wait)
     }
 }
 
-/// What the record of `proxy` at `node` is worth; `stuck_since`: see [`Stuck`].
+impl Wait {
+    /// Before this, whoever is waited for may merely be busy.
+    pub(crate) fn over_at(&self) -> Monotonic {
+        self.since + self.least()
+    }
+
+    fn least(&self) -> Duration {
+        LONGEST_BUSY.saturating_add(self.grace.unwrap_or_default())
+    }
+}
+
+/// How long the pod of a chaperon may take to end, as its author said; Kubernetes gives it 30 s if he didn't.
+fn grace(chaperon: &ChaperonView) -> Duration {
+    let said = chaperon.object.spec.0.get("terminationGracePeriodSeconds");
+    Duration::from_secs(said.and_then(Value::as_u64).unwrap_or(30))
+}
+
+/// What the record of `proxy` at `node` is worth; `stuck`: see [`Stuck`].
 pub(crate) fn worth(
     proxy: &ProxyView,
     node: &str,
     targets: &Targets,
-    stuck_since: Option<Monotonic>,
+    stuck: Option<Wait>,
     now: Monotonic,
 ) -> Worth {
     let Some(target) = targets.get(node) else {
         return Worth::Stands;
     };
-    // A target that answers may merely be busy.
-    let (since, least) = match target.reach {
+    let (since, least, runs) = match target.reach {
         Reach::NoSuchTarget => return Worth::GivenUp,
         Reach::Unseen if target.terms.forgotten => return Worth::GivenUp,
         Reach::Unseen | Reach::Unknown => return Worth::Stands,
-        Reach::Lost => (target.lost_since, Duration::ZERO),
-        Reach::Reachable => (stuck_since, LONGEST_BUSY),
+        Reach::Lost => (target.lost_since, Duration::ZERO, false),
+        Reach::Reachable => match stuck {
+            None => return Worth::Stands,
+            Some(wait) => (Some(wait.since), wait.least(), wait.grace.is_some()),
+        },
     };
     let after = match proxy.lost_policy.or(target.terms.lost_policy) {
         _ if target.terms.forgotten => least,
+        // It may have its reasons: who is asked answers, and only *forget* says that nobody waits.
+        _ if runs => return Worth::Stands,
         Some(LostPolicy::ReplaceAfter(after)) => after.max(least),
         Some(LostPolicy::Hold) | None => return Worth::Stands,
     };
@@ -101,6 +134,12 @@ mod tests {
             lost_policy,
         };
         let until = |seconds| Worth::Until(Duration::from_secs(seconds));
+        let waits = |since, grace: Option<u64>| {
+            Some(Wait {
+                since: Duration::from_secs(since),
+                grace: grace.map(Duration::from_secs),
+            })
+        };
         // The target is lost since second 90.
         let table = [
             (
@@ -172,7 +211,7 @@ mod tests {
                 Reach::Reachable,
                 terms(false, after(40)),
                 None,
-                Some(Duration::from_secs(97)),
+                waits(97, None),
                 until(137),
             ),
             (
@@ -180,15 +219,39 @@ mod tests {
                 Reach::Reachable,
                 terms(false, after(5)),
                 None,
-                Some(Duration::from_secs(97)),
+                waits(97, None),
                 until(127),
+            ),
+            (
+                "a delegate runs",
+                Reach::Reachable,
+                terms(false, after(5)),
+                None,
+                waits(1, Some(10)),
+                Worth::Stands,
+            ),
+            (
+                "forgotten, but a delegate may take its time to end",
+                Reach::Reachable,
+                terms(true, None),
+                None,
+                waits(65, Some(10)),
+                until(105),
+            ),
+            (
+                "forgotten, and the delegate doesn't end",
+                Reach::Reachable,
+                terms(true, None),
+                None,
+                waits(60, Some(10)),
+                Worth::GivenUp,
             ),
             (
                 "forgotten, and its Pilotage doesn't answer",
                 Reach::Reachable,
                 terms(true, None),
                 None,
-                Some(Duration::from_secs(70)),
+                waits(70, None),
                 Worth::GivenUp,
             ),
         ];

@@ -9,7 +9,7 @@ use pilotage_api::record::Record;
 
 use crate::{
     gone::Gone,
-    lost::Stuck,
+    lost::{Stuck, Wait},
     plan::{Action, ActionKey, ChoiceFate, Gate, Note, Plan},
     requests::{Outcome, Readiness, Requests},
     settings::Settings,
@@ -211,8 +211,8 @@ impl Memory {
     }
 
     /// See [`Stuck`].
-    pub(crate) fn stuck_since(&self, uid: &str) -> Option<Monotonic> {
-        self.stuck.since(uid)
+    pub(crate) fn stuck(&self, uid: &str) -> Option<Wait> {
+        self.stuck.of(uid)
     }
 
     /// Since when the pod has waited for `note`; `now` if only from now on.

@@ -37,6 +37,16 @@ pub struct Reply {
     pub proxy: Option<Arc<Pod>>,
 }
 
+impl Reply {
+    /// Takes the chaperon out if the watch is past it: what it was is told already, and its end maybe, too, which an old
+    /// version must not undo.
+    pub fn drop_old(&mut self, is_past: impl FnOnce(&PodChaperon) -> bool) {
+        if self.chaperon.as_deref().is_some_and(is_past) {
+            self.chaperon = None;
+        }
+    }
+}
+
 impl From<Outcome> for Reply {
     fn from(outcome: Outcome) -> Self {
         Self {

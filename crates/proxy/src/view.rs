@@ -175,6 +175,12 @@ impl ChaperonView {
         })
     }
 
+    /// The target's Pilotage has said which pod is the chaperon's: before that, none can be bound.
+    pub fn names_its_pod(&self) -> bool {
+        let annotations = self.object.metadata.annotations.as_ref();
+        annotations.is_some_and(|all| all.contains_key(keys::RESERVED_POD_UID))
+    }
+
     /// The chaperon's parent.
     pub fn parent(&self) -> Option<ParentLink> {
         ParentLink::of(&self.object.metadata)

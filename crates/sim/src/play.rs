@@ -7,6 +7,7 @@ use pilotage_api::{PodChaperon, keys, record::Record};
 use pilotage_proxy::{ProxyView, class::Marks};
 
 use crate::{
+    check::Violation,
     config::Config,
     request::Request,
     server::Delegate,
@@ -96,7 +97,9 @@ impl Play {
             };
             self.step(step.word, usize::from(step.a), pick, usize::from(step.c));
         }
-        self.world.tell("?? it doesn't settle".to_owned());
+        // Told as a broken rule, so that nobody waits on.
+        let what = "it doesn't come to rest".to_owned();
+        self.world.broke(Violation::new("I3", what));
     }
 
     pub(crate) fn settle(&mut self) {

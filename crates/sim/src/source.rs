@@ -259,7 +259,7 @@ impl Source {
         }
     }
 
-    /// A chaperon that the watch is past is old news.
+    /// [`Replied::drop_old`] by the watch of the target that was asked.
     fn drop_old(&self, request: &Request, reply: &mut Reply, cx: &Cx<'_>) {
         let node = match request {
             Request::Ask { action, .. } => action.node(),
@@ -267,11 +267,8 @@ impl Source {
             _ => None,
         };
         let target = node.and_then(|node| cx.nodes.iter().position(|known| known == node));
-        if let (Some(target), Reply::Source(reply)) = (target, reply)
-            && let Some(chaperon) = &reply.chaperon
-            && self.links[target].chaperons.is_past(chaperon)
-        {
-            reply.chaperon = None;
+        if let (Some(target), Reply::Source(reply)) = (target, reply) {
+            reply.drop_old(|chaperon| self.links[target].chaperons.is_past(chaperon));
         }
     }
 

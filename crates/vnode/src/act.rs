@@ -290,8 +290,13 @@ impl Actor {
             .filter(|record| record.node != self.node)
             .map(|record| record.chaperon_uid)
             .collect();
-        // What is ending needs only the target's own Pilotage, which may be down.
-        let waits = |meta: &ObjectMeta| !forgotten || meta.deletion_timestamp.is_none();
+        // What is ending, or was asked to give up, needs only the target's own Pilotage, which may be down.
+        let told = |meta: &ObjectMeta| {
+            let annotations = meta.annotations.as_ref();
+            let gives_up = annotations.and_then(|all| all.get(keys::GIVE_UP));
+            meta.deletion_timestamp.is_some() || gives_up.is_some_and(|text| text == keys::TRUE)
+        };
+        let waits = |meta: &ObjectMeta| !(forgotten && told(meta));
         let left = left.items.iter().map(|chaperon| &chaperon.metadata);
         let uids = left
             .filter(|meta| waits(meta))

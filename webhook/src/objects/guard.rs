@@ -102,6 +102,14 @@ pub(super) fn policy() -> Value {
                     "reason": "Forbidden",
                 },
                 {
+                    "expression": format!("{is_create} || !({}) || '{record}' in variables.annotations", has("oldObject", record)),
+                    "message": format!(
+                        "annotation {record} says where the pod may run; without it a second one could be started. \
+                         Delete the pod and create it anew."
+                    ),
+                    "reason": "Forbidden",
+                },
+                {
                     "expression": format!("{proxy} || '{manifest}' in variables.annotations"),
                     "message": format!(
                         "{elected}, but Pilotage's webhook was not called for it, or its work was removed. If another \

@@ -452,6 +452,12 @@ async fn an_update_may_not_change_the_manifest_and_may_change_the_rest() {
             .await
             .unwrap_or_else(|error| panic!("{case}: {error}"));
     }
+    refused(
+        "the record's removal",
+        pods.patch("proxy", &annotate(keys::GRANTED_TO, Value::Null))
+            .await,
+        &[POLICY, keys::GRANTED_TO],
+    );
     // A binding is no update by a user: it must get through, and sets the node of an elected pod.
     pods.bind("pods/proxy/binding", &binding("proxy"))
         .await

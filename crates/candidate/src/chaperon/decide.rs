@@ -178,7 +178,13 @@ fn ending(seen: &Observed<'_>, chaperon: Chaperon<'_>) -> Plan {
         None => own.is_some(),
     };
     if shown {
-        return Plan::default();
+        // Nobody waits long for the end of what isn't known to be bound.
+        return match own {
+            Some(pod) if is_bound(Some(&pod.status)) && !is_bound(chaperon.status()) => {
+                copied(seen, chaperon, pod)
+            }
+            _ => Plan::default(),
+        };
     }
     act(
         seen,

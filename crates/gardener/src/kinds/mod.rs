@@ -9,7 +9,7 @@ mod shoot;
 
 pub use cloud_profile::{CloudProfile, ProfileId, ProfileKind, ProfileRef};
 pub use project::Project;
-pub use region_config::{RegionConfig, choose};
+pub use region_config::{REGION_CONFIG_LABEL, RegionConfig, choose};
 pub use seed::seed;
 pub use shoot::{Networking, Shoot, Worker};
 

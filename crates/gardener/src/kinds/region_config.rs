@@ -9,7 +9,8 @@ use super::GARDEN;
 use crate::fields::{Field, FieldError};
 
 /// Label of region `ConfigMap`s, and its value.
-const PURPOSE: (&str, &str) = ("scheduling.gardener.cloud/purpose", "region-config");
+pub const REGION_CONFIG_LABEL: (&str, &str) =
+    ("scheduling.gardener.cloud/purpose", "region-config");
 /// Annotation with the names of the profiles, separated by commas.
 const PROFILES: &str = "scheduling.gardener.cloud/cloudprofiles";
 
@@ -51,8 +52,8 @@ impl RegionConfig {
             table: Arc::new(RegionTable::new(&format!("{namespace}/{name}"), rows)),
             labelled: namespace == GARDEN
                 && labels
-                    .get(PURPOSE.0)
-                    .is_some_and(|purpose| purpose == PURPOSE.1),
+                    .get(REGION_CONFIG_LABEL.0)
+                    .is_some_and(|purpose| purpose == REGION_CONFIG_LABEL.1),
         })
     }
 

@@ -7,7 +7,7 @@ use pilotage_placement::Request;
 
 use super::ShootKey;
 use super::seen::{Place, Profile};
-use super::waiting::Waiting;
+use super::waiting::{Last, Waiting};
 use super::wake::{Change, differs};
 use super::world::World;
 use crate::kinds::{ProfileId, ProfileKind, Project, RegionConfig, Shoot};
@@ -31,10 +31,8 @@ impl World {
             new,
         };
         let (places, settings) = (&self.places, &self.settings);
-        unmet(&self.waiting, |request| {
-            change.helps(request, places, settings)
-        })
-        .collect()
+        let helps = |request: &Request| change.helps(request, places, settings);
+        unmet(&mut self.waiting, [Last::Failed, Last::Refused], helps)
     }
 
     /// Takes a profile in as it was seen last, or that it is gone; `namespace` is empty for the cluster-wide kind.
@@ -119,16 +117,22 @@ impl World {
     }
 }
 
-/// The Shoots that got no Seed and could have one now.
-pub(super) fn unmet<'a>(
-    waiting: &'a HashMap<ShootKey, Waiting>,
-    helped: impl Fn(&Request) -> bool + 'a,
-) -> impl Iterator<Item = ShootKey> + 'a {
-    waiting
-        .iter()
-        .filter(move |(_, waiting)| {
-            let asked = waiting.asked.as_deref();
-            waiting.failed && asked.is_some_and(&helped)
-        })
-        .map(|(key, _)| key.clone())
+/// The Shoots whose last attempt ended in one of these ways and that could have a Seed now. Those that are being bound
+/// remember it, in case that comes to nothing.
+pub(super) fn unmet<const N: usize>(
+    waiting: &mut HashMap<ShootKey, Waiting>,
+    ends: [Last; N],
+    helps: impl Fn(&Request) -> bool,
+) -> Vec<ShootKey> {
+    let mut woken = Vec::new();
+    for (key, waiting) in waiting {
+        let helped = || waiting.asked.as_deref().is_some_and(&helps);
+        match waiting.last {
+            Last::Open { missed: false } if helped() => waiting.last = Last::Open { missed: true },
+            Last::Open { .. } => {}
+            end if ends.contains(&end) && helped() => woken.push(key.clone()),
+            Last::Failed | Last::Refused => {}
+        }
+    }
+    woken
 }

@@ -21,6 +21,8 @@ enum Step {
     Attempt(usize),
     /// A request arrives, and its reply.
     Answer(usize),
+    /// A request is refused.
+    Refuse(usize),
     /// A request arrives, its reply doesn't.
     Arrive(usize),
     /// A request seems lost; it may arrive later.
@@ -38,6 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (1..4_usize).prop_map(Step::Deliver),
         6 => n.clone().prop_map(Step::Attempt),
         4 => n.clone().prop_map(Step::Answer),
+        1 => n.clone().prop_map(Step::Refuse),
         1 => n.clone().prop_map(Step::Arrive),
         1 => n.clone().prop_map(Step::Lose),
         1 => n.prop_map(Step::Late),
@@ -133,6 +136,11 @@ fn play(steps: &[Step]) -> Result<(), TestCaseError> {
                     under_way.push((number, bind));
                 }
             }
+            Step::Refuse(at) if at < under_way.len() => {
+                let (number, bind) = under_way.remove(at);
+                let key = key(&number.to_string());
+                world.not_bound(&key, &bind, NotBound::Refused, "no");
+            }
             Step::Answer(at) | Step::Arrive(at) | Step::Lose(at) if at < under_way.len() => {
                 let (number, bind) = under_way.remove(at);
                 let key = key(&number.to_string());
@@ -159,8 +167,12 @@ fn play(steps: &[Step]) -> Result<(), TestCaseError> {
                 let (number, bind) = lost.remove(at);
                 server.bind(number, &bind);
             }
-            Step::Create(_) | Step::Answer(_) | Step::Arrive(_) | Step::Lose(_) | Step::Late(_) => {
-            }
+            Step::Create(_)
+            | Step::Answer(_)
+            | Step::Refuse(_)
+            | Step::Arrive(_)
+            | Step::Lose(_)
+            | Step::Late(_) => {}
         }
         for (name, room) in ROOM {
             prop_assert!(server.at(name) <= room, "{name} is overfilled by {step:?}");

@@ -147,6 +147,56 @@ fn whoever_was_bound_a_moment_ago_counts() {
 }
 
 #[test]
+fn those_who_are_refused_do_not_wake_each_other() {
+    let mut world = world();
+    world.seed("s", Some(&place("s", 1, &none())));
+    let names = ["a", "b", "c"];
+    for name in names {
+        world.shoot(&key(name), Some(&shoot(name, 1, &none())));
+    }
+    let mut turns: std::collections::VecDeque<_> = names.map(key).into();
+    let mut refused = Vec::new();
+    while let Some(next) = turns.pop_front() {
+        assert!(refused.len() < 10, "it goes round and round");
+        // All others look meanwhile, and find the Seed full.
+        if let Decision::Bind(bind) = world.decide(&next) {
+            for other in names.map(key).iter().filter(|other| **other != next) {
+                if !refused.contains(other) {
+                    report(world.decide(other));
+                }
+            }
+            let (_, woken) = world.not_bound(&next, &bind, NotBound::Refused, "no");
+            refused.push(next);
+            turns.extend(woken);
+        }
+    }
+    refused.sort();
+    refused.dedup();
+    assert_eq!(refused, names.map(key));
+    // Whoever leaves for good is news for all of them; and so is another Seed.
+    let seed = world.seed("t", Some(&place("t", 1, &none())));
+    assert_eq!(seed.len(), 3);
+}
+
+#[test]
+fn what_changes_while_a_binding_is_under_way_is_not_missed() {
+    let mut world = world();
+    world.seed("s", Some(&place("s", 1, &none())));
+    world.shoot(&key("a"), Some(&shoot("a", 1, &none())));
+    let first = bind(world.decide(&key("a")));
+    let unhelped = world
+        .not_bound(&key("a"), &first, NotBound::Refused, "no")
+        .1;
+    assert_eq!(unhelped, []);
+    let again = bind(world.decide(&key("a")));
+    let woken = world.seed("t", Some(&place("t", 1, &none())));
+    assert_eq!(woken, [], "it is on its way to another Seed");
+    let (_, woken) = world.not_bound(&key("a"), &again, NotBound::Refused, "no");
+    assert_eq!(woken, [key("a")]);
+    assert_eq!(&*bind(world.decide(&key("a"))).seed, "s");
+}
+
+#[test]
 fn an_assumption_lasts_until_the_cache_disproves_it() {
     let mut world = world();
     world.seed("s", Some(&place("s", 5, &none())));

@@ -16,10 +16,24 @@ pub(super) struct Waiting {
     pub(super) object: Arc<Unassigned>,
     /// What the last attempt asked for, if it came to a selection.
     pub(super) asked: Option<Arc<Request>>,
-    /// It came to nothing.
-    pub(super) failed: bool,
+    /// How the last attempt ended.
+    pub(super) last: Last,
     /// Seeds where it is assumed to be. There is more than one only while the outcome of bindings isn't known.
     pub(super) holds: Vec<Hold>,
+}
+
+/// How the last attempt of a Shoot ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Last {
+    /// It hasn't ended, or there was none.
+    Open {
+        /// Something has changed meanwhile that could have helped.
+        missed: bool,
+    },
+    /// It came to nothing.
+    Failed,
+    /// The Seed that was chosen wouldn't have it: room there is no news for it.
+    Refused,
 }
 
 /// A binding that may land, or has landed, and that the cache doesn't show yet.
@@ -41,7 +55,7 @@ impl Waiting {
             version: seen.version.clone(),
             object,
             asked: None,
-            failed: false,
+            last: Last::Open { missed: false },
             holds: Vec::new(),
         })
     }

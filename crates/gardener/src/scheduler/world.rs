@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use pilotage_placement::{Candidate, Ranking, Settings};
+use pilotage_placement::{Candidate, Request, Settings};
 
 use super::ShootKey;
 use super::decision::{Bind, Decision, NotBound, Report};
@@ -13,7 +13,7 @@ use super::judge::Verdict;
 use super::note::note;
 use super::places::Places;
 use super::seen::{Profile, SeenShoot};
-use super::waiting::{Hold, Waiting, number};
+use super::waiting::{Hold, Last, Waiting, number};
 use super::wake::takes;
 use crate::kinds::{ProfileId, Project, RegionConfig};
 use crate::usage::seeds;
@@ -43,10 +43,7 @@ impl World {
     pub fn new(scheduler: &str, settings: Settings) -> Self {
         Self {
             scheduler: scheduler.to_owned(),
-            spreads: match &settings.ranking {
-                Ranking::Weighted(rules) => rules.iter().any(|rule| rule.name() == "Spread"),
-                Ranking::Strategy(_) => false,
-            },
+            spreads: settings.ranking.counts_peers(),
             settings,
             places: Places::default(),
             counted: HashMap::new(),
@@ -60,6 +57,11 @@ impl World {
     /// How many Shoots wait for a Seed.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
+    }
+
+    /// The Shoots that wait for a Seed.
+    pub fn keys(&self) -> Vec<ShootKey> {
+        self.waiting.keys().cloned().collect()
     }
 
     /// How many Seeds there are.
@@ -98,7 +100,7 @@ impl World {
                 });
                 left.extend(gone.into_iter().map(|hold| hold.seed));
                 new.holds = kept;
-                (new.asked, new.failed) = (old.asked, old.failed);
+                (new.asked, new.last) = (old.asked, old.last);
                 if !old.object.same_spec(&new.object) {
                     woken.push(key.clone());
                 }
@@ -110,7 +112,12 @@ impl World {
                 woken.push(key.clone());
             }
         }
-        self.leave(&key.namespace, left, &mut woken);
+        self.leave(
+            &key.namespace,
+            left,
+            [Last::Failed, Last::Refused],
+            &mut woken,
+        );
         woken
     }
 
@@ -129,8 +136,14 @@ impl World {
         old.unwrap_or_default()
     }
 
-    /// A Shoot less at each of these Seeds, and a hope for others where that made room.
-    fn leave(&mut self, namespace: &str, seeds: Vec<Arc<str>>, woken: &mut Vec<ShootKey>) {
+    /// A Shoot less at each of these Seeds, and a hope for others, whose last attempts ended like this, where that made room.
+    fn leave<const N: usize>(
+        &mut self,
+        namespace: &str,
+        seeds: Vec<Arc<str>>,
+        ends: [Last; N],
+        woken: &mut Vec<ShootKey>,
+    ) {
         for seed in seeds {
             let was_full = self.places.is_full(&seed);
             self.places.sub(namespace, &seed);
@@ -139,9 +152,8 @@ impl World {
                 && let Some(candidate) = self.places.get(&seed)
             {
                 let settings = &self.settings;
-                woken.extend(unmet(&self.waiting, |request| {
-                    takes(request, candidate, settings)
-                }));
+                let helps = |request: &Request| takes(request, candidate, settings);
+                woken.extend(unmet(&mut self.waiting, ends, helps));
             }
         }
     }
@@ -181,7 +193,7 @@ impl World {
                     });
                     seed
                 });
-                (waiting.asked, waiting.failed) = (Some(request), false);
+                (waiting.asked, waiting.last) = (Some(request), Last::Open { missed: false });
                 Decision::Bind(Bind {
                     seed,
                     uid: waiting.uid.clone(),
@@ -194,7 +206,7 @@ impl World {
                 note,
                 request,
             } => {
-                (waiting.asked, waiting.failed) = (request, true);
+                (waiting.asked, waiting.last) = (request, Last::Failed);
                 Decision::Report(waiting.report(&message, note))
             }
         }
@@ -208,7 +220,9 @@ impl World {
     }
 
     /// A binding has failed. Returns what its author is told, but nothing of mere conflicts, and the Shoots that it made
-    /// room for.
+    /// room for; the Shoot itself is one of them if something has changed meanwhile that could help it.
+    ///
+    /// Who was refused isn't woken by the room that others leave who were refused, too: they would wake each other for ever.
     pub fn not_bound(
         &mut self,
         key: &ShootKey,
@@ -220,7 +234,11 @@ impl World {
         let Some(waiting) = self.waiting.get_mut(key).filter(|one| one.uid == bind.uid) else {
             return (None, woken);
         };
-        waiting.failed = true;
+        let missed = waiting.last == Last::Open { missed: true };
+        waiting.last = match how {
+            NotBound::Refused => Last::Refused,
+            NotBound::Conflict | NotBound::Open => Last::Failed,
+        };
         let is_it = |hold: &Hold| hold.seed == bind.seed && hold.version == bind.version;
         // Until the cache shows what has changed, a conflict may be with a binding of ours whose reply was lost.
         let stands = match how {
@@ -230,9 +248,12 @@ impl World {
         };
         if !stands && let Some(at) = waiting.holds.iter().position(is_it) {
             let hold = waiting.holds.swap_remove(at);
-            self.leave(&key.namespace, vec![hold.seed], &mut woken);
+            self.leave(&key.namespace, vec![hold.seed], [Last::Failed], &mut woken);
         }
         woken.retain(|other| other != key);
+        if missed {
+            woken.push(key.clone());
+        }
         let Some(waiting) = self.waiting.get(key).filter(|_| how != NotBound::Conflict) else {
             return (None, woken);
         };

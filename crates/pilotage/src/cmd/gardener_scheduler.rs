@@ -4,13 +4,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
 use futures::FutureExt;
+use pilotage_gardener::DEFAULT_SCHEDULER;
 use pilotage_gardener::config::{SchedulerConfiguration, Server};
-use pilotage_gardener_scheduler::{self as scheduler, DEFAULT_SCHEDULER, Options, Shoots};
+use pilotage_gardener_scheduler::{self as scheduler, Options, Shoots};
 use pilotage_runtime::args::{AdminArgs, ClientArgs, LogArgs, LogFormat};
 use pilotage_runtime::lease;
 use pilotage_runtime::rbac::Rule;
 
-use super::select_seed::{FileError, scheduler_config, settings_file};
+use super::files::{FileError, scheduler_config, settings_file};
 use crate::error::Error;
 use crate::part::Part;
 use crate::process::{Process, ProcessArgs};
@@ -124,10 +125,9 @@ fn address(path: &Path, field: &str, server: &Server) -> Result<SocketAddr, Erro
 }
 
 fn wrong(path: &Path, error: impl std::fmt::Display) -> Error {
-    let error = error.to_string();
-    FileError::Settings {
+    FileError::Unfollowed {
         path: path.to_owned(),
-        error,
+        error: error.to_string(),
     }
     .into()
 }

@@ -1,9 +1,10 @@
-//! The commands, one file each. A part's file holds its flags and its wiring.
+//! The commands, one file each, and the files that they read. A part's file holds its flags and its wiring.
 
 pub(crate) mod all;
 pub(crate) mod candidate_scheduler;
 pub(crate) mod controllers;
 pub(crate) mod crds;
+pub(crate) mod files;
 pub(crate) mod gardener_scheduler;
 pub(crate) mod proxy_scheduler;
 pub(crate) mod rbac;

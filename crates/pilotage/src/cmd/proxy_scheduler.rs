@@ -1,6 +1,5 @@
 //! `pilotage proxy-scheduler`: wiring of the scheduler of proxy pods and of the edge that asks targets.
 
-use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use pilotage_runtime::lease::{self, unique_identity};
 use pilotage_runtime::rbac::Rule;
 use pilotage_sched_driver::{Driver, DriverOptions};
 
-use super::select_seed::FileError;
+use super::files::{FileError, text};
 use crate::error::Error;
 use crate::part::Part;
 use crate::process::{Process, ProcessArgs};
@@ -60,11 +59,7 @@ impl ProxySchedulerArgs {
         let Some(path) = &self.config else {
             return Ok(Configuration::without_file(asking));
         };
-        let text = fs::read_to_string(path).map_err(|source| FileError::Read {
-            path: path.clone(),
-            source,
-        })?;
-        Configuration::parse(&text, &asking).map_err(|error| FileError::ProxyScheduler {
+        Configuration::parse(&text(path)?, &asking).map_err(|error| FileError::ProxyScheduler {
             path: path.clone(),
             error,
         })

@@ -19,6 +19,7 @@ use std::fmt;
 
 use crate::pipeline::{Context, Pass};
 use crate::selection::InputError;
+use crate::selector::{Selector, SelectorError};
 
 macro_rules! steps {
     ($($(#[$doc:meta])* $step:ident => $module:ident,)*) => {
@@ -117,4 +118,27 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// A step that rejects, for one reason, each candidate whose labels its selector doesn't match; without one, nobody.
+fn selected<'a, R: Into<Reason> + Copy + 'a>(
+    step: Step,
+    selector: Option<&'a Result<Selector, SelectorError>>,
+    reason: R,
+) -> Result<Pass<'a>, InputError> {
+    let selector = match selector {
+        None => return Ok(Pass::All),
+        Some(Ok(selector)) => selector,
+        Some(Err(error)) => {
+            let error = error.clone();
+            return Err(InputError::Selector { step, error });
+        }
+    };
+    Ok(Pass::each(move |candidate| {
+        if selector.matches(&candidate.labels) {
+            Ok(())
+        } else {
+            Err(reason)
+        }
+    }))
 }

@@ -1,6 +1,6 @@
 //! Step `ProfileSelector`: candidates whose labels the request's cloud profile doesn't select fall out.
 
-use super::Step;
+use super::{Step, selected};
 use crate::pipeline::{Context, Pass};
 use crate::selection::InputError;
 
@@ -10,21 +10,9 @@ use crate::selection::InputError;
 pub struct Reason;
 
 pub(super) fn prepare(context: Context<'_>) -> Result<Pass<'_>, InputError> {
-    let selector = match &context.request.profile_selector {
-        None => return Ok(Pass::All),
-        Some(Ok(selector)) => selector,
-        Some(Err(error)) => {
-            return Err(InputError::Selector {
-                step: Step::ProfileSelector,
-                error: error.clone(),
-            });
-        }
-    };
-    Ok(Pass::each(|candidate| {
-        if selector.matches(&candidate.labels) {
-            Ok(())
-        } else {
-            Err(Reason)
-        }
-    }))
+    selected(
+        Step::ProfileSelector,
+        context.request.profile_selector.as_ref(),
+        Reason,
+    )
 }

@@ -81,8 +81,10 @@ pub(super) fn standing(
             if chaperon.marks.allowed == 0 {
                 plan.actions.push(grant(chaperon, GrantForm::Unreserved));
             }
-            // The pod's own scheduler takes as long as it takes.
-            return plan;
+            if chaperon.names_its_pod() {
+                // The pod's own scheduler takes as long as it takes.
+                return plan;
+            }
         }
         Class::Refused(_) if observed.proxy.no_reservation => {
             plan.actions.extend(give_up(record, chaperon));

@@ -466,6 +466,28 @@ fn a_pod_without_reservation_is_chosen_unasked_then_asked_recorded_granted() {
 }
 
 #[test]
+fn a_pod_without_reservation_waits_long_only_for_a_target_that_has_made_its_delegate() {
+    let mut scene = Scene::new()
+        .recorded("a/ua/1")
+        .with(chaperon("a", "ua").marks(0, 1, false));
+    scene.proxy.no_reservation = true;
+    assert!(scene.step().actions.is_empty());
+    assert!(matches!(
+        scene
+            .later(Duration::from_mins(1))
+            .step()
+            .actions
+            .as_slice(),
+        [Action::GiveUp { .. }]
+    ));
+    let mut named = pilotage_api::PodChaperon::default();
+    named.metadata.annotations =
+        Some([(pilotage_api::keys::RESERVED_POD_UID.into(), "p".into())].into());
+    scene.chaperons[0].object = std::sync::Arc::new(named);
+    assert!(scene.step().actions.is_empty());
+}
+
+#[test]
 fn a_plain_target_is_granted_by_version_and_left_only_with_a_list_of_its_pods() {
     let mut plain = chaperon("a", "ua").build();
     plain.class = Class::PlainReserved;

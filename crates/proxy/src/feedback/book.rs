@@ -92,9 +92,15 @@ impl Book {
     /// A watch tells something of a chaperon; the UID of its parent, if that is news.
     pub fn chaperon(&mut self, node: &str, news: ChaperonNews) -> Option<String> {
         let change = self.world.take_in(node, news)?;
-        if let Some(gone) = &change.gone {
-            let parent = self.parents.entry(change.parent.clone()).or_default();
-            parent.memory.confirm_gone(gone);
+        let nothing_left = self.world.of(&change.parent).is_empty();
+        if let Some(parent) = self.parents.get_mut(&change.parent) {
+            if let Some(gone) = &change.gone {
+                parent.memory.confirm_gone(gone);
+            }
+            // Only who leads plans, and would see to that.
+            if parent.pod.is_none() && nothing_left {
+                self.parents.remove(&change.parent);
+            }
         }
         Some(change.parent)
     }

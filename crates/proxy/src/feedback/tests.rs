@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{
+    ChaperonNews,
     testing::{ChaperonBuilder, chaperon, proxy, reachable},
     view::Reach,
 };
@@ -277,5 +278,33 @@ fn an_orphan_is_judged_on_a_live_read_and_other_sources_are_left_alone() {
                 .iter()
                 .all(|a| matches!(a, Action::DeleteIfOrphan { .. }))
         );
+    }
+}
+
+#[test]
+fn who_does_not_lead_keeps_nothing_of_parents_that_are_gone() {
+    let mut book = Book::new(ClusterUid("home".into()));
+    let chaperon = |version: &str| {
+        let object = json!({
+            "apiVersion": "multicluster.admiralty.io/v1alpha1",
+            "kind": "PodChaperon",
+            "metadata": {
+                "name": "web-x", "namespace": "shop", "uid": "ua", "resourceVersion": version,
+                "labels": { keys::PARENT_UID: "u1", keys::PARENT_NAME: "web", keys::PARENT_CLUSTER_UID: "home" },
+            },
+            "spec": {},
+        });
+        Arc::new(serde_json::from_value(object).unwrap())
+    };
+    // Its pod was told, or wasn't, and its end twice: as it comes from two watches.
+    assert_eq!(
+        book.chaperon("a", ChaperonNews::Applied(chaperon("1")))
+            .as_deref(),
+        Some("u1")
+    );
+    assert_eq!(book.uids().count(), 1);
+    for version in ["2", "3"] {
+        book.chaperon("a", ChaperonNews::Deleted(chaperon(version)));
+        assert_eq!(book.uids().count(), 0);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The pipeline is Gardener's (`pilotage_placement`). It runs over the nodes that the scheduler's own filters have left, and puts
 //! them into classes; within a class they are ordered as without it (`crate::rank`). Candidates are kept ready: they change
-//! with a node, a Target or a placement, and nothing is copied for a pod. `docs/placement.md` says what is read where.
+//! with a node, a Target or a placement, and none is copied for a pod. `docs/placement.md` says what is read where.
 
 mod home;
 mod order;
@@ -205,7 +205,10 @@ impl Placing {
             provider: home.provider.as_ref(),
             table: tables.of(want.provider(home.provider.as_ref())),
             taints: &self.taints,
-            peers: want.application().map(|own| self.peers_of(own)),
+            peers: want
+                .application()
+                .filter(|_| ranking.counts_peers())
+                .map(|own| self.peers_of(own)),
         });
         let mut order = Order::default();
         let mut class = 0;

@@ -51,25 +51,48 @@ impl<'a> Said<'a> {
             .map(|text| &**text)
     }
 
-    /// Said under our prefix: by the Target, or else by the node; as a label or an annotation.
+    /// Said by the Target under our prefix, as a label or an annotation.
+    fn by_target(&self, key: &str) -> Option<&'a str> {
+        let words = self.words;
+        let said = words.labels.get(key).or(words.annotations.get(key));
+        said.map(|text| text.trim())
+    }
+
+    /// The same of its node.
+    fn by_node(&self, key: &str) -> Option<&'a str> {
+        let annotations = self.node.metadata.annotations.as_ref();
+        let annotation = annotations.and_then(|all| all.get(key)).map(|text| &**text);
+        self.label(key).or(annotation).map(str::trim)
+    }
+
+    /// Said under our prefix: by the Target, or else by the node.
     fn of(&self, key: &str) -> Option<&'a str> {
-        let own = || {
-            let annotations = self.node.metadata.annotations.as_ref();
-            let annotation = annotations.and_then(|all| all.get(key)).map(|text| &**text);
-            self.label(key).or(annotation)
-        };
-        let target = self
-            .words
-            .labels
-            .get(key)
-            .or(self.words.annotations.get(key));
-        let said = target.map(|text| &**text).or_else(own)?.trim();
+        let said = self.by_target(key).or_else(|| self.by_node(key))?;
         (!said.is_empty()).then_some(said)
     }
 
-    fn well_known(&self, labels: [&str; 2]) -> Option<&'a str> {
-        let mut values = labels.into_iter().filter_map(|key| self.label(key));
-        values.find(|value| !value.is_empty())
+    /// Said under our prefix or by one of these labels: by the Target, or else by the node.
+    fn of_or_labelled(&self, key: &str, labels: [&str; 2]) -> Option<&'a str> {
+        let target = labels.map(|label| self.words.labels.get(label).map(|text| &**text));
+        let node = labels.map(|label| self.label(label));
+        let mut said = [self.by_target(key)]
+            .into_iter()
+            .chain(target)
+            .chain([self.by_node(key)])
+            .chain(node);
+        said.find_map(|said| said.filter(|text| !text.is_empty()))
+    }
+
+    /// Access restrictions that are supported: those of which the Target says so, or the node where the Target says nothing.
+    fn supported(&self) -> impl Iterator<Item = &'a str> {
+        let node = self.node.metadata.labels.iter().flatten();
+        let silent = node.filter(|(key, _)| !self.words.labels.contains_key(*key));
+        self.words
+            .labels
+            .iter()
+            .chain(silent)
+            .filter(|(_, value)| *value == keys::TRUE)
+            .filter_map(|(key, _)| key.strip_prefix(keys::ACCESS_PREFIX))
     }
 
     /// `aws` of `aws:///eu-west-1a/i-1`; our own scheme says nothing.
@@ -87,8 +110,7 @@ pub(super) fn location(node: &Node) -> (Option<&str>, Option<&str>) {
         words: &NO_WORDS,
     };
     (
-        said.of(keys::REGION)
-            .or_else(|| said.well_known(keys::REGION_LABELS)),
+        said.of_or_labelled(keys::REGION, keys::REGION_LABELS),
         said.of(keys::CLOUD_PROVIDER).or_else(|| said.scheme()),
     )
 }
@@ -129,32 +151,18 @@ pub(super) fn hard_taints(node: &Node) -> impl Iterator<Item = HardTaint> {
 pub(super) fn candidate(node: &Node, words: &Words) -> Candidate {
     let said = Said { node, words };
     let meta = &node.metadata;
-    let region = said
-        .of(keys::REGION)
-        .or_else(|| said.well_known(keys::REGION_LABELS));
-    let zones = match said.of(keys::ZONES) {
-        Some(zones) => list(zones).map(str::to_owned).collect(),
-        None => said
-            .well_known(keys::ZONE_LABELS)
-            .map(str::to_owned)
-            .into_iter()
-            .collect(),
-    };
+    let region = said.of_or_labelled(keys::REGION, keys::REGION_LABELS);
+    let zones = said.of_or_labelled(keys::ZONES, keys::ZONE_LABELS);
+    let zones = zones.map(|zones| list(zones).map(str::to_owned).collect());
     let mut labels = words.labels.clone();
     // What a pod selects are the labels of the node, so these stay as they are.
     labels.extend(meta.labels.clone().unwrap_or_default());
-    let mut annotations = words.annotations.clone();
     let own = meta.annotations.iter().flatten();
-    annotations.extend(
-        own.filter(|(key, _)| ![keys::FREE, keys::FREE_SHAPES].contains(&key.as_str()))
-            .map(|(key, value)| (key.clone(), value.clone())),
-    );
-    let supported = labels
-        .iter()
-        .filter(|(_, value)| *value == keys::TRUE)
-        .filter_map(|(key, _)| key.strip_prefix(keys::ACCESS_PREFIX))
-        .map(str::to_owned)
+    let mut annotations: Labels = own
+        .filter(|(key, _)| ![keys::FREE, keys::FREE_SHAPES].contains(&key.as_str()))
+        .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
+    annotations.extend(words.annotations.clone());
     Candidate {
         name: meta.name.as_deref().unwrap_or_default().into(),
         deleting: meta.deletion_timestamp.is_some(),
@@ -165,9 +173,9 @@ pub(super) fn candidate(node: &Node, words: &Words) -> Candidate {
             .unwrap_or_default()
             .into(),
         region: Region::new(region.unwrap_or_default()),
-        zones,
+        zones: zones.unwrap_or_default(),
         zone_mode: ZoneMode::Prefer,
-        access_restrictions: supported,
+        access_restrictions: said.supported().map(str::to_owned).collect(),
         taints: hard_taints(node)
             .map(|taint| Marked {
                 key: taint_name(&taint),

@@ -530,6 +530,47 @@ fn the_word_of_a_target_counts_before_that_of_its_node() {
     );
 }
 
+#[test]
+fn labels_of_a_target_say_where_it_is_and_what_it_supports() {
+    let mut world = World::new(&[
+        node("dub", "eu-west-1", &json!({})),
+        node(
+            "lies",
+            "eu-west-1",
+            &json!({ "metadata": { "labels": { "access.multicluster.admiralty.io/eu-only": "true" } } }),
+        ),
+        node("iad", "", &json!({})),
+    ]);
+    let words = |labels: &[(&str, &str)]| Words {
+        labels: labels
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect(),
+        ..Words::default()
+    };
+    let american = words(&[
+        ("topology.kubernetes.io/region", "us-east-1"),
+        ("access.multicluster.admiralty.io/eu-only", "true"),
+    ]);
+    assert!(world.placing.set_words("iad", american));
+    let doubted = words(&[("access.multicluster.admiralty.io/eu-only", "false")]);
+    assert!(world.placing.set_words("lies", doubted));
+    assert_eq!(
+        world.text(&region("us-east-1"), &NEAREST),
+        "iad=0 dub=1 lies=1"
+    );
+    let restricted =
+        annotated(&json!({ "multicluster.admiralty.io/access-restrictions": "eu-only" }));
+    assert!(
+        world
+            .text(&restricted, &NEAREST)
+            .starts_with("iad=0 dub doesn't support"),
+        "and what the nodes say of it doesn't count against its Target"
+    );
+    let order = world.order(&restricted, &NEAREST);
+    assert_eq!(order.standings().count(), 1);
+}
+
 proptest::proptest! {
     /// No pod that asks for nothing becomes impossible, whatever targets say of themselves.
     #[test]

@@ -141,6 +141,25 @@ fn the_gate_of_a_pod_goes_once_the_living_chaperon_names_it() {
 }
 
 #[test]
+fn an_ending_chaperon_still_says_that_its_pod_is_bound() {
+    let mut ending = numbered();
+    ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    ending["metadata"]["finalizers"] = json!([keys::DELEGATE_GONE]);
+    ending["metadata"]["annotations"][keys::RESERVED_POD_UID] = "p1".into();
+    let mut leaving = pod();
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    let mut unbound = Case::new(Some(ending.clone()), Some(leaving.clone()));
+    assert_eq!(unbound.plan(), Plan::default());
+    leaving["spec"]["nodeName"] = "n1".into();
+    leaving["status"]["conditions"] = json!([{ "type": "PodScheduled", "status": "True" }]);
+    let mut bound = Case::new(Some(ending.clone()), Some(leaving.clone()));
+    assert!(matches!(bound.action(), Some(Action::CopyStatus(_))));
+    ending["status"] = leaving["status"].clone();
+    let mut told = Case::new(Some(ending), Some(leaving));
+    assert_eq!(told.plan(), Plan::default());
+}
+
+#[test]
 fn a_chaperon_that_is_given_up_loses_its_pod_unless_it_is_bound_and_gets_no_other() {
     let mut given_up = numbered();
     given_up["metadata"]["annotations"][keys::ALLOWED_ATTEMPT] = "1".into();

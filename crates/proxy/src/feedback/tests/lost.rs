@@ -5,7 +5,7 @@ use std::time::Duration;
 use pilotage_api::lost::LostPolicy;
 
 use super::*;
-use crate::targets::Terms;
+use crate::{settings::LONGEST_BUSY, targets::Terms};
 
 const AFTER: Duration = Duration::from_mins(1);
 
@@ -87,8 +87,21 @@ fn an_ending_pod_does_not_wait_for_a_pilotage_that_is_down() {
     }
     bound.step();
     bound.now += AFTER * 100;
+    let plan = bound.step();
     assert!(
-        bound.step().actions.is_empty(),
+        plan.actions.is_empty(),
         "a delegate may take its time to end"
     );
+    assert!(plan.tell.is_some_and(|text| text.contains("forget=true")));
+
+    // Until nobody is to wait for it any more.
+    let forgotten = Terms {
+        forgotten: true,
+        ..Terms::default()
+    };
+    bound.targets.set_terms("a", forgotten);
+    assert!(matches!(
+        bound.step().actions.as_slice(),
+        [Action::RemoveFinalizer { .. }]
+    ));
 }

@@ -1,4 +1,4 @@
-//! The files of `pilotage select-seed`: reads them, and says which file, which object and which field of it is wrong.
+//! The files that commands are given: reads them, and says which file, which object and which field of it is wrong.
 
 use std::path::{Path, PathBuf};
 
@@ -66,6 +66,14 @@ pub enum FileError {
         /// What is wrong, and where.
         error: pilotage_proxy::config::ConfigError,
     },
+    /// It asks for what can't be had.
+    #[error("{path}: {error}", path = .path.display())]
+    Unfollowed {
+        /// The file.
+        path: PathBuf,
+        /// What, and why not.
+        error: String,
+    },
     /// It isn't a file of settings.
     #[error("{path}: {error}", path = .path.display())]
     Settings {
@@ -125,7 +133,8 @@ pub(super) fn one_shoot(path: &Path) -> Result<Shoot, FileError> {
     }
 }
 
-fn text(path: &Path) -> Result<String, FileError> {
+/// What is in a file.
+pub(super) fn text(path: &Path) -> Result<String, FileError> {
     std::fs::read_to_string(path).map_err(|source| FileError::Read {
         path: path.to_owned(),
         source,
@@ -179,7 +188,7 @@ pub(super) fn all<T>(
 }
 
 /// A file of settings.
-pub(in crate::cmd) fn settings_file(path: &Path) -> Result<Settings, FileError> {
+pub(super) fn settings_file(path: &Path) -> Result<Settings, FileError> {
     serde_saphyr::from_str(&text(path)?).map_err(|error| FileError::Settings {
         path: path.to_owned(),
         error: error.without_snippet().to_string(),
@@ -187,7 +196,7 @@ pub(in crate::cmd) fn settings_file(path: &Path) -> Result<Settings, FileError> 
 }
 
 /// A configuration file of Gardener's scheduler.
-pub(in crate::cmd) fn scheduler_config(path: &Path) -> Result<SchedulerConfiguration, FileError> {
+pub(super) fn scheduler_config(path: &Path) -> Result<SchedulerConfiguration, FileError> {
     SchedulerConfiguration::parse(&text(path)?).map_err(|error| FileError::Config {
         path: path.to_owned(),
         error,

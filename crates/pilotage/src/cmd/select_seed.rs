@@ -1,8 +1,6 @@
 //! `pilotage select-seed`: which Seed a Shoot gets, on files or in a garden as it is, and why the others lose. It reads, asks, and
 //! prints; nothing is written.
 
-mod files;
-
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -15,9 +13,7 @@ use pilotage_placement::{Candidate, Ranking, Request, Selection, Settings, selec
 use pilotage_runtime::args::ClientArgs;
 use pilotage_runtime::client;
 
-pub use self::files::FileError;
-use self::files::{all, objects, one_shoot};
-pub(super) use self::files::{scheduler_config, settings_file};
+use super::files::{FileError, all, objects, one_shoot, scheduler_config, settings_file};
 use super::{print, yaml};
 use crate::error::Error;
 
