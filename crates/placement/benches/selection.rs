@@ -24,41 +24,48 @@ const PIECE: Duration = Duration::from_millis(10);
 fn main() {
     println!("Selections on one core; the quickest of {PIECES} rounds.\n");
     println!(
-        "{:44} {:>10} {:>14} {:>14} {:>8} {:>7}",
-        "", "candidates", "a selection", "a second", "a piece", "growth"
+        "{:44} {:>10} {:>14} {:>14} {:>8} {:>7} {:>7}",
+        "", "candidates", "a selection", "a second", "a piece", "growth", "looks"
     );
-    grow("nothing but a look at each", mixed, read_all);
+    let looks = grow("nothing but a look at each", mixed, read_all, None);
     for case in chosen() {
-        grow(case.name, case.population, |candidates| {
-            select(&case.request, candidates, &case.settings)
-        });
+        let run = |candidates: &[Candidate]| select(&case.request, candidates, &case.settings);
+        grow(case.name, case.population, run, Some(&looks));
     }
     for size in SHARES {
         shares(size);
     }
 }
 
-/// Measures one thing at all sizes.
+/// Measures one thing at all sizes, in ns. Beside each stands how many times of `looks` it takes: what is many looks at any
+/// size grows as memory does.
 fn grow<T>(
     name: &str,
     population: fn(usize) -> Vec<Candidate>,
     mut run: impl FnMut(&[Candidate]) -> T,
-) {
+    looks: Option<&[f64; SIZES.len()]>,
+) -> [f64; SIZES.len()] {
     let mut before = None;
-    for size in SIZES {
+    let mut all = [0.0; SIZES.len()];
+    for (number, size) in SIZES.into_iter().enumerate() {
         let candidates = shared(population(size));
         let once = measure(|| run(&candidates));
         let growth = before.map_or(String::new(), |before: f64| {
             format!("{:.1}x", once / before)
         });
+        let looks = looks.map_or(String::new(), |looks| {
+            format!("{:.1}x", once / looks[number])
+        });
         println!(
-            "{name:44} {size:>10} {:>11.2} us {:>14.0} {:>5.0} ns {growth:>7}",
+            "{name:44} {size:>10} {:>11.2} us {:>14.0} {:>5.0} ns {growth:>7} {looks:>7}",
             once / 1e3,
             1e9 / once,
             once / size as f64,
         );
         before = Some(once);
+        all[number] = once;
     }
+    all
 }
 
 /// Reads what a selection reads, copies each name, and decides nothing: what memory alone takes.
