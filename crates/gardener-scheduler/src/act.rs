@@ -46,10 +46,11 @@ pub(crate) fn why(error: &CallError) -> String {
     }
 }
 
-/// Tells a Shoot's author why it has no Seed: in its last operation, unless that says so already, and by an event.
-pub(crate) async fn report(parts: &Parts, key: &ShootKey, report: &Report) {
+/// Tells a Shoot's author why it has no Seed: in its last operation, unless that says so already, and by an event. `false`:
+/// the Shoot has changed or gone meanwhile, and nobody was told.
+pub(crate) async fn report(parts: &Parts, key: &ShootKey, report: &Report) -> bool {
     if !report.told && !last_operation(parts, key, report).await {
-        return;
+        return false;
     }
     event(
         parts,
@@ -59,6 +60,7 @@ pub(crate) async fn report(parts: &Parts, key: &ShootKey, report: &Report) {
         "SchedulingFailed",
         report.note.clone(),
     );
+    true
 }
 
 /// Writes the last operation; whether it may still be true, and somebody there to be told.

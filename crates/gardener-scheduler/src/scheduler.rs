@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures::FutureExt;
 use kube::Client;
-use pilotage_gardener::scheduler::{Bind, Decision, ShootKey, World};
+use pilotage_gardener::scheduler::{Bind, Decision, Report, ShootKey, World};
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::ready::{Gate, Health};
 use pilotage_runtime::turns::{Next, Turns, Waker};
@@ -25,6 +26,9 @@ use crate::untold::Untold;
 
 /// Who says so in events, as in Gardener.
 const COMPONENT: &str = "shoot-scheduler";
+
+/// When a Shoot that has changed under a report is looked at again, by when the cache should show the change.
+const CHANGED: Duration = Duration::from_secs(1);
 
 /// What the scheduler works with.
 pub struct Shoots {
@@ -199,8 +203,7 @@ impl Parts {
             Decision::Report(report) => {
                 tracing::info!(shoot = %key, why = report.operation, "no Seed");
                 self.metrics.attempted("unschedulable");
-                act::report(self, key, &report).await;
-                self.later(key)
+                self.told(key, &report).await
             }
             Decision::Bind(bind) => self.bind(key, &bind, waker).await,
         }
@@ -225,14 +228,21 @@ impl Parts {
         for other in woken {
             waker.wake(other);
         }
-        match report {
-            Some(report) => {
-                self.metrics.attempted("error");
-                act::report(self, key, &report).await;
-            }
-            None => self.metrics.attempted("conflict"),
+        let Some(report) = report else {
+            self.metrics.attempted("conflict");
+            return self.later(key);
+        };
+        self.metrics.attempted("error");
+        self.told(key, &report).await
+    }
+
+    /// Tells why an attempt came to nothing.
+    async fn told(&self, key: &ShootKey, report: &Report) -> Next {
+        if act::report(self, key, report).await {
+            self.later(key)
+        } else {
+            Next::At(Instant::now() + CHANGED)
         }
-        self.later(key)
     }
 
     /// The next attempt, unless something wakes the Shoot before.

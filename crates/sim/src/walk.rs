@@ -19,6 +19,8 @@ use crate::{
 const QUIET_WITHIN: Time = Time::from_mins(30);
 /// As many fair steps must be enough.
 const MOST_STEPS: usize = 20_000;
+/// As often may time stand still although a timer is due.
+const MOST_STALLS: u32 = 1_000;
 
 /// A schedule, written down.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,6 +163,7 @@ impl World {
         self.end_faults(&mut rng);
         let mut steps = Vec::new();
         let until = self.now + QUIET_WITHIN;
+        let mut stalls = 0;
         for _ in 0..MOST_STEPS {
             if self.violation.is_some() {
                 return;
@@ -187,7 +190,13 @@ impl World {
                 self.broke(unrest);
                 return;
             }
+            let before = self.now;
             self.step(Step::new(Word::Advance, 60_000, 0, 0));
+            stalls += u32::from(self.now == before);
+            // A timer is due, and nobody acts on it.
+            if stalls > MOST_STALLS {
+                break;
+            }
         }
         let unrest = self
             .unrest()
