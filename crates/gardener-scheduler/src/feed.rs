@@ -169,8 +169,7 @@ impl Feed<'_> {
                 woken
             };
             self.parts.metrics.woke(kind, woken.len());
-            // Whoever comes to lead wakes everybody: until then, nobody would take the turns.
-            if self.parts.leads() {
+            if self.parts.has_begun() {
                 for key in woken {
                     self.waker.wake(key);
                 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -55,6 +56,8 @@ pub(crate) struct Parts {
     world: Mutex<World>,
     throttle: Mutex<Throttle>,
     untold: Mutex<Untold>,
+    /// It leads, and turns are taken: before that nobody is woken, since the queue of a standby would grow for ever.
+    begun: AtomicBool,
     /// Failed attempts in a row.
     failures: Mutex<HashMap<ShootKey, u32>>,
     started: Instant,
@@ -80,6 +83,7 @@ pub fn start(
         throttle: Mutex::new(Throttle::new(options.qps, options.burst)),
         metrics: Metrics::register(registry),
         component: Arc::from(COMPONENT),
+        begun: AtomicBool::new(false),
         failures: Mutex::default(),
         untold: Mutex::default(),
         started: Instant::now(),
@@ -112,7 +116,7 @@ async fn run(parts: Arc<Parts>, gate: Gate, shutdown: CancellationToken) {
             gate.release();
             parts.leadership.acquired().await;
             parts.tell();
-            // Nobody was woken before.
+            parts.begun.store(true, Ordering::SeqCst);
             for key in parts.world().keys() {
                 waker.wake(key);
             }
@@ -146,8 +150,8 @@ impl Parts {
         }
     }
 
-    pub(crate) fn leads(&self) -> bool {
-        self.leadership.is_leader()
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::SeqCst)
     }
 
     /// Tells an object's author what is wrong with it, as soon as this process leads.
@@ -175,7 +179,7 @@ impl Parts {
     }
 
     fn tell(&self) {
-        if self.leads() {
+        if self.leadership.is_leader() {
             for warning in self.untold().take() {
                 self.events.record(warning);
             }
@@ -188,7 +192,7 @@ impl Parts {
 
     /// One attempt.
     async fn turn(&self, key: &ShootKey, waker: &Waker<ShootKey>) -> Next {
-        if !self.leads() {
+        if !self.leadership.is_leader() {
             // A lost lease ends the process.
             return Next::Rest;
         }

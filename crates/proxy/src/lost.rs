@@ -103,7 +103,7 @@ pub(crate) fn worth(
     };
     let after = match proxy.lost_policy.or(target.terms.lost_policy) {
         _ if target.terms.forgotten => least,
-        // It may have its reasons: who is asked answers, and only *forget* says that nobody waits.
+        // A delegate may take its time to end; only *forget* says that nobody waits for it.
         _ if runs => return Worth::Stands,
         Some(LostPolicy::ReplaceAfter(after)) => after.max(least),
         Some(LostPolicy::Hold) | None => return Worth::Stands,
