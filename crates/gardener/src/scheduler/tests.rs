@@ -179,6 +179,23 @@ fn those_who_are_refused_do_not_wake_each_other() {
 }
 
 #[test]
+fn a_refusal_says_nothing_of_an_earlier_request() {
+    let mut world = world();
+    world.seed("s", Some(&place("s", 1, &none())));
+    world.shoot(&key("a"), Some(&shoot("a", 1, &none())));
+    let first = bind(world.decide(&key("a")));
+    let _ = world.not_bound(&key("a"), &first, NotBound::Open, "no answer");
+    let again = bind(world.decide(&key("a")));
+    let _ = world.not_bound(&key("a"), &again, NotBound::Refused, "too many requests");
+    assert_eq!(world.used("s"), 1, "the first one may have landed");
+    world.shoot(
+        &key("a"),
+        Some(&shoot("a", 2, &json!({"status": {"x": 1}}))),
+    );
+    assert_eq!(world.used("s"), 0, "it hasn't");
+}
+
+#[test]
 fn what_changes_while_a_binding_is_under_way_is_not_missed() {
     let mut world = world();
     world.seed("s", Some(&place("s", 1, &none())));

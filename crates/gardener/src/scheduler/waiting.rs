@@ -44,6 +44,8 @@ pub(super) struct Hold {
     pub(super) version: String,
     /// The version that came of it.
     pub(super) landed: Option<u64>,
+    /// A request had no answer: what a later one is told says nothing of that one.
+    pub(super) unclear: bool,
 }
 
 impl Waiting {

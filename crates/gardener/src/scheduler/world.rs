@@ -190,6 +190,7 @@ impl World {
                         seed: seed.clone(),
                         version: waiting.version.clone(),
                         landed: None,
+                        unclear: false,
                     });
                     seed
                 });
@@ -240,12 +241,17 @@ impl World {
             NotBound::Conflict | NotBound::Open => Last::Failed,
         };
         let is_it = |hold: &Hold| hold.seed == bind.seed && hold.version == bind.version;
-        // Until the cache shows what has changed, a conflict may be with a binding of ours whose reply was lost.
-        let stands = match how {
-            NotBound::Refused => false,
-            NotBound::Conflict => waiting.version == bind.version,
-            NotBound::Open => true,
-        };
+        let hold = waiting.holds.iter_mut().find(|hold| is_it(hold));
+        // Until the cache shows what has changed, an earlier request whose reply was lost may have bound it.
+        let is_newest = waiting.version == bind.version;
+        let stands = hold.is_some_and(|hold| match how {
+            NotBound::Refused => hold.unclear && is_newest,
+            NotBound::Conflict => is_newest,
+            NotBound::Open => {
+                hold.unclear = true;
+                true
+            }
+        });
         if !stands && let Some(at) = waiting.holds.iter().position(is_it) {
             let hold = waiting.holds.swap_remove(at);
             self.leave(&key.namespace, vec![hold.seed], [Last::Failed], &mut woken);
