@@ -29,4 +29,6 @@ pub const REGRESSIONS: &[Regression] = &[
     regression!("a-late-pod-without-reservation-is-bound-by-nobody"),
     // The delegate was evicted and made again behind a partition, and found no node there: the proxy waited for ever.
     regression!("a-placed-pod-whose-new-delegate-finds-no-node-goes"),
+    // A user took a label off a chaperon before its pod was made: the refusal stayed when the label was back.
+    regression!("a-refusal-that-is-over-is-taken-back"),
 ];

@@ -104,6 +104,13 @@ pub(super) fn merge(known: &Map<String, Value>, wanted: &Map<String, Value>) -> 
     (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
+/// Merge patch of the status of a chaperon that was refused and isn't any more, and has no pod whose status it could show.
+pub(super) fn unrefused(chaperon: Chaperon<'_>) -> Option<Value> {
+    let known = chaperon.status()?;
+    let refused = scheduled(known).is_some_and(|c| c["reason"] == keys::CANDIDATE_REFUSED);
+    refused.then(|| merge(known, &Map::new())).flatten()
+}
+
 /// Merge patch of the status that says: the API server refuses the pod.
 pub(super) fn refusal(
     chaperon: Chaperon<'_>,

@@ -218,7 +218,10 @@ fn podless(seen: &Observed<'_>, chaperon: Chaperon<'_>) -> Plan {
     }
     let given_up = chaperon.is_given_up();
     if chaperon.waits_for_choice() && !given_up {
-        return Plan::default();
+        // What it was refused for, a label that was gone or a name that was taken, is over.
+        return copy::unrefused(chaperon).map_or_else(Plan::default, |status| {
+            act(seen, Action::CopyStatus(status_patch(chaperon, &status)))
+        });
     }
     if let Some(since) = chaperon.missing_since() {
         if !chaperon.restarts() || given_up {

@@ -94,6 +94,15 @@ fn a_pod_that_is_made_only_after_the_choice_waits_for_it() {
     let mut own = numbered();
     own["spec"]["schedulerName"] = "default-scheduler".into();
     assert_eq!(Case::new(Some(own.clone()), None).plan(), Plan::default());
+    let mut refused = own.clone();
+    refused["status"] = json!({ "conditions": [{ "type": "PodScheduled", "status": "False", "reason": "CandidateRefused" }] });
+    assert_eq!(
+        Case::new(Some(refused), None).action(),
+        Some(Action::CopyStatus(
+            json!({ "metadata": { "uid": "c1" }, "status": { "conditions": null } })
+        )),
+        "the reason is over"
+    );
     own["metadata"]["annotations"][keys::ALLOWED_ATTEMPT] = "1".into();
     assert_eq!(Case::new(Some(own), None).action(), Some(Action::CreatePod));
     // A source without numbers grants by creating.
