@@ -90,9 +90,8 @@ pub fn lease(config: &SchedulerConfiguration) -> Result<Option<LeaseConfig>, Opt
 
 #[cfg(test)]
 mod tests {
-    use pilotage_placement::Strategy;
-
     use pilotage_gardener::DEFAULT_SCHEDULER;
+    use pilotage_placement::Strategy;
 
     use super::*;
 

@@ -25,7 +25,7 @@ pub(super) struct Difference {
 pub(super) fn difference(chaperon: Chaperon<'_>, pod: &RawPod) -> Difference {
     let empty = Map::new();
     let known = chaperon.status().unwrap_or(&empty);
-    let refused = scheduled(known).is_some_and(|c| c["reason"] == keys::CANDIDATE_REFUSED);
+    let refused = is_refused(known);
     let was_bound = is_bound(Some(known));
     let becomes_bound = is_bound(Some(&pod.status)) && !was_bound;
     let wanted = wanted_status(chaperon, pod);
@@ -106,9 +106,12 @@ pub(super) fn merge(known: &Map<String, Value>, wanted: &Map<String, Value>) -> 
 
 /// Merge patch of the status of a chaperon that was refused and isn't any more, and has no pod whose status it could show.
 pub(super) fn unrefused(chaperon: Chaperon<'_>) -> Option<Value> {
-    let known = chaperon.status()?;
-    let refused = scheduled(known).is_some_and(|c| c["reason"] == keys::CANDIDATE_REFUSED);
-    refused.then(|| merge(known, &Map::new())).flatten()
+    let known = chaperon.status().filter(|known| is_refused(known))?;
+    merge(known, &Map::new())
+}
+
+fn is_refused(status: &Map<String, Value>) -> bool {
+    scheduled(status).is_some_and(|c| c["reason"] == keys::CANDIDATE_REFUSED)
 }
 
 /// Merge patch of the status that says: the API server refuses the pod.

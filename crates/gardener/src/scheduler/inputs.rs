@@ -32,7 +32,7 @@ impl World {
         };
         let (places, settings) = (&self.places, &self.settings);
         let helps = |request: &Request| change.helps(request, places, settings);
-        unmet(&mut self.waiting, [Last::Failed, Last::Refused], helps)
+        unmet(&mut self.waiting, &[Last::Failed, Last::Refused], helps)
     }
 
     /// Takes a profile in as it was seen last, or that it is gone; `namespace` is empty for the cluster-wide kind.
@@ -119,9 +119,9 @@ impl World {
 
 /// The Shoots whose last attempt ended in one of these ways and that could have a Seed now. Those that are being bound
 /// remember it, in case that comes to nothing.
-pub(super) fn unmet<const N: usize>(
+pub(super) fn unmet(
     waiting: &mut HashMap<ShootKey, Waiting>,
-    ends: [Last; N],
+    ends: &[Last],
     helps: impl Fn(&Request) -> bool,
 ) -> Vec<ShootKey> {
     let mut woken = Vec::new();

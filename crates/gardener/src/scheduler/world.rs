@@ -115,7 +115,7 @@ impl World {
         self.leave(
             &key.namespace,
             left,
-            [Last::Failed, Last::Refused],
+            &[Last::Failed, Last::Refused],
             &mut woken,
         );
         woken
@@ -137,11 +137,11 @@ impl World {
     }
 
     /// A Shoot less at each of these Seeds, and a hope for others, whose last attempts ended like this, where that made room.
-    fn leave<const N: usize>(
+    fn leave(
         &mut self,
         namespace: &str,
         seeds: Vec<Arc<str>>,
-        ends: [Last; N],
+        ends: &[Last],
         woken: &mut Vec<ShootKey>,
     ) {
         for seed in seeds {
@@ -241,20 +241,20 @@ impl World {
             NotBound::Conflict | NotBound::Open => Last::Failed,
         };
         let is_it = |hold: &Hold| hold.seed == bind.seed && hold.version == bind.version;
-        let hold = waiting.holds.iter_mut().find(|hold| is_it(hold));
-        // Until the cache shows what has changed, an earlier request whose reply was lost may have bound it.
-        let is_newest = waiting.version == bind.version;
-        let stands = hold.is_some_and(|hold| match how {
-            NotBound::Refused => hold.unclear && is_newest,
-            NotBound::Conflict => is_newest,
-            NotBound::Open => {
-                hold.unclear = true;
-                true
+        if let Some(at) = waiting.holds.iter().position(is_it) {
+            let hold = &mut waiting.holds[at];
+            hold.unclear |= how == NotBound::Open;
+            // Until the cache shows what has changed, an earlier request whose reply was lost may have bound it.
+            let is_newest = waiting.version == bind.version;
+            let stands = match how {
+                NotBound::Refused => hold.unclear && is_newest,
+                NotBound::Conflict => is_newest,
+                NotBound::Open => true,
+            };
+            if !stands {
+                let hold = waiting.holds.swap_remove(at);
+                self.leave(&key.namespace, vec![hold.seed], &[Last::Failed], &mut woken);
             }
-        });
-        if !stands && let Some(at) = waiting.holds.iter().position(is_it) {
-            let hold = waiting.holds.swap_remove(at);
-            self.leave(&key.namespace, vec![hold.seed], [Last::Failed], &mut woken);
         }
         woken.retain(|other| other != key);
         if missed {

@@ -222,14 +222,14 @@ mod tests {
         name: "c2",
     };
 
-    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pub(super) fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         pairs
             .iter()
             .map(|(key, value)| ((*key).into(), (*value).into()))
             .collect()
     }
 
-    fn resources(pairs: &[(&str, &str)]) -> ResourceList {
+    pub(super) fn resources(pairs: &[(&str, &str)]) -> ResourceList {
         pairs
             .iter()
             .map(|(key, value)| ((*key).into(), Quantity((*value).into())))

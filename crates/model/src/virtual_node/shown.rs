@@ -100,23 +100,8 @@ pub fn has_several_huge_page_sizes(resources: &ResourceList) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-
+    use super::super::tests::{map, resources};
     use super::*;
-
-    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-        pairs
-            .iter()
-            .map(|(key, value)| ((*key).into(), (*value).into()))
-            .collect()
-    }
-
-    fn resources(pairs: &[(&str, &str)]) -> ResourceList {
-        pairs
-            .iter()
-            .map(|(key, value)| ((*key).into(), Quantity((*value).into())))
-            .collect()
-    }
 
     #[test]
     fn labels_are_shown_unless_they_are_excluded_or_a_machines_own() {
