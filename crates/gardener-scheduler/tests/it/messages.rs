@@ -34,12 +34,15 @@ async fn every_shape_is_seen() {
         description(&stage.told("no-seeds", "of the 0 seeds").await),
         Some(nobody)
     );
+    running.stop().await;
+    // One that starts has seen all Seeds before it looks at a Shoot.
     stage
         .put([stage.base.seed(
             "hidden",
             &json!({"spec": {"settings": {"scheduling": {"visible": false}}}}),
         )])
         .await;
+    let running = stage.scheduler(|_| {}).await;
     stage
         .put([stage.base.shoot("unusable", &Value::Null)])
         .await;

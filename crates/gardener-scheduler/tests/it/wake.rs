@@ -56,8 +56,27 @@ async fn a_seed_that_becomes_ready_is_used_at_once() {
 async fn whatever_could_help_wakes_and_nothing_else() {
     let stage = Stage::new("wakes").await;
     stage.put([stage.base.seed("seed-1", &Value::Null)]).await;
+
+    // A project whose namespace is another one now; moved before the scheduler starts, which has seen that, then.
+    let in_namespace = |namespace: &str| json!({"spec": {"namespace": namespace}});
+    stage
+        .patch("Project", "", "project-1", &in_namespace("elsewhere"))
+        .await;
     let running = stage.scheduler(minimal_distance).await;
     let attempts = || running.metric("pilotage_shoots_attempts_total{result=\"unschedulable\"}");
+    stage
+        .put([stage.base.shoot("by-project", &Value::Null)])
+        .await;
+    stage
+        .told(
+            "by-project",
+            "projects.core.gardener.cloud \"<unknown>\" not found",
+        )
+        .await;
+    stage
+        .patch("Project", "", "project-1", &in_namespace(NAMESPACE))
+        .await;
+    stage.bound("by-project").await;
 
     // A profile that comes.
     stage
@@ -96,28 +115,6 @@ async fn whatever_could_help_wakes_and_nothing_else() {
         .patch("NamespacedCloudProfile", NAMESPACE, "own", &any)
         .await;
     stage.bound("by-own").await;
-
-    // A project whose namespace is another one now.
-    let moved = json!({"spec": {"namespace": "elsewhere"}});
-    stage.patch("Project", "", "project-1", &moved).await;
-    stage
-        .put([stage.base.shoot("by-project", &Value::Null)])
-        .await;
-    stage
-        .told(
-            "by-project",
-            "projects.core.gardener.cloud \"<unknown>\" not found",
-        )
-        .await;
-    stage
-        .patch(
-            "Project",
-            "",
-            "project-1",
-            &json!({"spec": {"namespace": NAMESPACE}}),
-        )
-        .await;
-    stage.bound("by-project").await;
 
     // A table of distances that is mended (C6).
     let mut config = stage.base.config.clone();
