@@ -316,7 +316,7 @@ mod tests {
     async fn a_client_that_does_not_shake_hands_is_dropped_and_blocks_nobody() {
         let router = Router::new().route("/", get(async || "hello"));
         let limits = ServeLimits {
-            handshake: Duration::from_millis(50),
+            handshake: Duration::from_secs(1),
             connections: 1,
             ..ServeLimits::default()
         };

@@ -88,18 +88,19 @@ fn prune(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else {
         return;
     };
-    let mut dead: Vec<(SystemTime, PathBuf)> = entries
+    let mut dead: Vec<(SystemTime, PathBuf, File)> = entries
         .flatten()
         .filter_map(|entry| {
             let path = entry.path();
             // A directory that is being made has no locked file yet; it has no data either.
             let owner = File::open(path.join(OWNER_FILE)).ok()?;
             owner.try_lock().ok()?;
-            Some((entry.metadata().ok()?.modified().ok()?, path))
+            // Locked until it is removed: one that is being made may have its file already, and lock it only now.
+            Some((entry.metadata().ok()?.modified().ok()?, path, owner))
         })
         .collect();
-    dead.sort_by(|a, b| b.cmp(a));
-    for (rank, (_, path)) in dead.into_iter().enumerate() {
+    dead.sort_by(|(a, a_path, _), (b, b_path, _)| (b, b_path).cmp(&(a, a_path)));
+    for (rank, (_, path, _owner)) in dead.into_iter().enumerate() {
         let _ = fs::remove_dir_all(if rank < KEPT_RUNS {
             path.join(DATA)
         } else {

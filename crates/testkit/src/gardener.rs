@@ -5,7 +5,7 @@
 //! binding to the Seed that a Shoot has already 403, and one that carries another change of the spec 422. A landed one
 //! clears a last operation `Create`/`Pending`, ignores the status that it brings, and counts the generation up.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -103,7 +103,7 @@ struct Bindings {
     admin: Client,
     access: Access,
     /// Who may bind, by bearer token.
-    may: Mutex<HashMap<String, bool>>,
+    may: Mutex<HashSet<String>>,
     deny: Mutex<Option<String>>,
     landed: AtomicU64,
     conflicts: AtomicU64,
@@ -298,10 +298,9 @@ impl Bindings {
             .may
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .get(token)
-            .copied();
-        if let Some(known) = known {
-            return known;
+            .contains(token);
+        if known {
+            return true;
         }
         let review = json!({
             "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
@@ -322,8 +321,10 @@ impl Bindings {
         let api = Api::<SelfSubjectAccessReview>::all(user);
         let answer = api.create(&PostParams::default(), &review).await;
         let may = answer.is_ok_and(|review| review.status.is_some_and(|status| status.allowed));
-        let mut all = self.may.lock().unwrap_or_else(PoisonError::into_inner);
-        all.insert(token.to_owned(), may);
+        if may {
+            let mut all = self.may.lock().unwrap_or_else(PoisonError::into_inner);
+            all.insert(token.to_owned());
+        }
         may
     }
 }

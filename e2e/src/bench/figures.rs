@@ -58,6 +58,9 @@ pub struct Figures {
     pub delegate_bound: Option<Quantiles>,
     /// From POST until the pod is bound where it was created (a proxy: to its virtual node).
     pub bound: Quantiles,
+    /// The same, each pod's.
+    #[serde(skip)]
+    pub times: Vec<Duration>,
     /// From POST until the pod says Running where it was created.
     pub running: Quantiles,
     /// CPU.
@@ -133,6 +136,9 @@ pub struct Frozen {
     pub held: usize,
     /// The others that weren't bound yet when it froze, from POST to bound.
     pub elsewhere: Option<Quantiles>,
+    /// The same, each pod's.
+    #[serde(skip)]
+    pub times: Vec<Duration>,
     /// Seconds that it was frozen.
     pub seconds: f64,
     /// Pods of which more than one delegate was ever bound, as recorded watches of all targets show.

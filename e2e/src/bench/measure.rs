@@ -186,10 +186,11 @@ impl<'a> Bench<'a> {
         let last = |moment: &dyn Fn(&Moments) -> Option<Instant>| {
             since(counted.iter().filter_map(|pod| moment(pod)).max())
         };
-        let quantiles = |moment: &dyn Fn(&Moments) -> Option<Instant>| {
+        let times = |moment: &dyn Fn(&Moments) -> Option<Instant>| -> Vec<Duration> {
             let times = counted.iter().map(|pod| pod.since_sent(moment(pod)));
-            Quantiles::of(times.flatten())
+            times.flatten().collect()
         };
+        let quantiles = |moment: &dyn Fn(&Moments) -> Option<Instant>| Quantiles::of(times(moment));
         let delegate = |pod: &Moments| timeline.delegate_bound(pod);
         let none = || Error::Empty("no pod was bound");
         let bound_s = last(&|pod| pod.bound).ok_or_else(none)?;
@@ -215,12 +216,16 @@ impl<'a> Bench<'a> {
             .iter()
             .filter(|(program, _)| program.group == PILOTAGE);
         let elsewhere = counted.iter().filter(|pod| pod.bound > frozen_at);
+        let elsewhere: Vec<_> = elsewhere
+            .filter_map(|pod| pod.since_sent(pod.bound))
+            .collect();
         Ok(Figures {
             load: load.pace.to_string(),
             frozen: victim.map(|target| Frozen {
                 target: target.name().to_owned(),
                 held,
-                elsewhere: Quantiles::of(elsewhere.filter_map(|pod| pod.since_sent(pod.bound))),
+                elsewhere: Quantiles::of(elsewhere.iter().copied()),
+                times: elsewhere,
                 seconds: frozen_for.as_secs_f64(),
                 bound_twice: timeline.bound_twice(),
             }),
@@ -234,6 +239,7 @@ impl<'a> Bench<'a> {
             pods_per_second: counted.len() as f64 / bound_s.max(f64::EPSILON),
             delegate_bound: quantiles(&delegate),
             bound: quantiles(&|pod| pod.bound).ok_or_else(none)?,
+            times: times(&|pod| pod.bound),
             running: quantiles(&|pod| pod.running).ok_or_else(none)?,
             bound_by_cpu: figures::bound(cores(), self.idle.total(), cpu.all_ms, achieved),
             cpu,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::comparison::Comparison;
 use super::figures::{Figures, Report, RunReport};
 use super::quantiles::Quantiles;
 use super::requests::is_about_pods;
@@ -27,7 +28,9 @@ pub fn text(report: &Report) -> String {
     ];
     let frozen = frozen(report);
     if !frozen.is_empty() {
-        parts.push(format!("one target frozen\n{frozen}"));
+        parts.push(format!(
+            "one target frozen (all loads of one pace together)\n{frozen}"
+        ));
     }
     for run in &report.runs {
         for figures in &run.loads {
@@ -199,26 +202,27 @@ fn costs(report: &Report) -> String {
     )
 }
 
+/// Of all runs whose times mean something.
+fn comparisons(report: &Report) -> impl Iterator<Item = Comparison> {
+    let runs = report.runs.iter().filter(|run| !run.audited);
+    runs.flat_map(Comparison::all)
+}
+
 fn frozen(report: &Report) -> String {
-    let row = |(run, figures): (&RunReport, &Figures)| {
-        let frozen = figures.frozen.as_ref()?;
-        let healthy = healthy(report, run.name, &figures.load)?;
-        let ratio_of = |of: fn(&Quantiles) -> f64| {
-            let elsewhere = frozen.elsewhere.as_ref().map(of);
-            ratio(elsewhere.map(|ms| ms / of(&healthy.bound)))
-        };
-        Some(vec![
-            format!("{}, {}", run.name, figures.load),
-            frozen.held.to_string(),
-            number(frozen.seconds),
-            pair(Some(&healthy.bound)),
-            pair(frozen.elsewhere.as_ref()),
-            ratio_of(|q| q.p50_ms),
-            ratio_of(|q| q.p99_ms),
-            frozen.bound_twice.to_string(),
-        ])
+    let row = |one: Comparison| {
+        let times = |of: fn(&Quantiles) -> f64| ratio(Some(of(&one.elsewhere) / of(&one.healthy)));
+        vec![
+            format!("{}, {}", one.run, one.load),
+            one.held.to_string(),
+            number(one.seconds),
+            pair(Some(&one.healthy)),
+            pair(Some(&one.elsewhere)),
+            times(|q| q.p50_ms),
+            times(|q| q.p99_ms),
+            one.bound_twice.to_string(),
+        ]
     };
-    let rows: Vec<_> = timed(report).filter_map(row).collect();
+    let rows: Vec<_> = comparisons(report).map(row).collect();
     if rows.is_empty() {
         return String::new();
     }
@@ -352,21 +356,12 @@ fn aims(report: &Report) -> String {
         true,
         steady.map(|figures| figures.bound.p50_ms),
     );
-    for (run, figures) in timed(report) {
-        let Some(frozen) = &figures.frozen else {
-            continue;
-        };
-        let healthy = healthy(report, run.name, &figures.load);
-        let both = frozen.elsewhere.as_ref().zip(healthy);
-        let what = format!("p99 elsewhere, frozen ÷ healthy, {}", figures.load);
-        aim(
-            &what,
-            1.2,
-            true,
-            both.map(|(frozen, healthy)| frozen.p99_ms / healthy.bound.p99_ms),
-        );
-        let what = format!("pods that ran twice, {}", figures.load);
-        aim(&what, 0.0, true, Some(frozen.bound_twice as f64));
+    for one in comparisons(report) {
+        let what = format!("p99 elsewhere, frozen ÷ healthy, {}", one.load);
+        let times = one.elsewhere.p99_ms / one.healthy.p99_ms;
+        aim(&what, 1.2, true, Some(times));
+        let what = format!("pods that ran twice, {}", one.load);
+        aim(&what, 0.0, true, Some(one.bound_twice as f64));
     }
     if rows.is_empty() {
         return String::new();

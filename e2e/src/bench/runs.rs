@@ -146,7 +146,17 @@ pub const RUNS: &[Run] = &[
         what: "four targets, healthy and with one frozen",
         kind: pilotage(4),
         audited: false,
-        loads: &[STEADY, FROZEN_STEADY, BURST, FROZEN_BURST],
+        // In turns, since the machine is not the same from one minute to the next.
+        loads: &[
+            STEADY,
+            FROZEN_STEADY,
+            STEADY,
+            FROZEN_STEADY,
+            STEADY,
+            FROZEN_STEADY,
+            BURST,
+            FROZEN_BURST,
+        ],
     },
     Run {
         name: "audited",

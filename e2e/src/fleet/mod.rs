@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{join_all, select_all, try_join_all};
-use k8s_openapi::api::core::v1::{Namespace, Node, ServiceAccount};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ServiceAccount};
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use pilotage_api::keys;
-use pilotage_testkit::{ControlPlane, plane, wait_for, workspace_root};
+use pilotage_testkit::{ControlPlane, build, plane, wait_for, workspace_root};
 use serde_json::{Value, json};
 
 pub use self::cluster::{Cluster, Side};
@@ -174,7 +174,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Has elected pods of the source's namespace delegated.
+    /// Has elected pods of the source's namespace delegated; waits until its API server does so, which knows labels of
+    /// namespaces by a watch.
     pub async fn elect(&self, namespace: &str) -> Result<(), Error> {
         let labels = json!({ keys::NAMESPACE_LABEL: keys::NAMESPACE_LABEL_VALUE });
         let label = json!({ "metadata": { "labels": labels } });
@@ -182,8 +183,30 @@ impl Fleet {
         namespaces
             .patch(namespace, &PatchParams::default(), &Patch::Merge(label))
             .await
-            .map(drop)
-            .map_err(Error::request("can't label the namespace"))
+            .map_err(Error::request("can't label the namespace"))?;
+        let pods: Api<Pod> = Api::namespaced(self.source.plane.admin(), namespace);
+        let pod = build::pod("probe").elect().build();
+        let dry = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        let becomes_proxy = async {
+            let mut ticks = tokio::time::interval(Duration::from_millis(50));
+            loop {
+                ticks.tick().await;
+                // An error is no news: neither the webhook nor the namespace's service account need be there yet.
+                let scheduler = pods.create(&dry, &pod).await.ok();
+                let scheduler = scheduler.and_then(|pod| pod.spec?.scheduler_name);
+                if scheduler.as_deref() == Some(keys::PROXY_SCHEDULER) {
+                    return;
+                }
+            }
+        };
+        let in_time = tokio::time::timeout(LIMIT, becomes_proxy).await;
+        in_time.map_err(|_| Error::Late {
+            what: "an elected pod becomes a proxy",
+            limit: LIMIT,
+        })
     }
 
     /// [`Self::connect`] of one target.

@@ -37,7 +37,7 @@ async fn a_configuration_file_is_all_that_it_takes() {
     seeds[9]["spec"]["taints"] = json!([{"key": "seed.gardener.cloud/protected"}]);
     place.create(seeds).await.unwrap();
     let scheduler = place
-        .scheduler("logFormat: text\nleaderElection: {leaseDuration: 4s, renewDeadline: 2s, retryPeriod: 500ms}\nclientConnection: {acceptContentTypes: application/vnd.kubernetes.protobuf}")
+        .scheduler("logFormat: text\nleaderElection: {leaseDuration: 90s, renewDeadline: 80s, retryPeriod: 2s}\nclientConnection: {acceptContentTypes: application/vnd.kubernetes.protobuf}")
         .await
         .unwrap();
     place.create((0..10).map(objects::shoot)).await.unwrap();
@@ -60,7 +60,7 @@ async fn a_configuration_file_is_all_that_it_takes() {
         .await
         .unwrap();
     let spec = lease.spec.unwrap();
-    assert_eq!(spec.lease_duration_seconds, Some(4));
+    assert_eq!(spec.lease_duration_seconds, Some(90));
     assert!(
         spec.holder_identity
             .is_some_and(|holder| !holder.is_empty())

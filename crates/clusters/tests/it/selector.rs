@@ -17,6 +17,8 @@ async fn a_pod_that_is_relabelled_while_it_ends_is_not_gone() {
     let admin = bench.plane.admin();
     let watch: Watch<Pod> = Watch::of_namespace(admin, bench.name(), selector, &bench.stop);
     let mut feed = watch.subscribe();
+    // What it lists only then it wouldn't be told of.
+    watch.synced().await;
     let pods: Api<Pod> = bench.admin();
     for name in ["relabelled", "ended"] {
         let pod = build::pod(name).label("tier", "gold").node_name("nowhere");

@@ -177,7 +177,7 @@ impl Bench {
         }
     }
 
-    /// Nodes that only pods of this test go to.
+    /// Nodes that only pods of this test go to, known to the candidate scheduler: its watches of nodes and of pods are two.
     pub(crate) async fn nodes(&self, shapes: &[(&str, &str)]) {
         let pool = self.namespace.name();
         let nodes: Vec<Node> = shapes
@@ -191,6 +191,13 @@ impl Bench {
             })
             .collect();
         self.plane.add_nodes(nodes).await.unwrap();
+        let probe = Self::at(self.plane.clone(), "probe").await;
+        for (name, _) in shapes {
+            let pod = build::pod(name).node_selector("kubernetes.io/hostname", &self.node(name));
+            let chaperon = probe.ask(&pod.build()).await;
+            probe.until(&chaperon, is_reserved).await;
+            probe.delete(&chaperon).await;
+        }
     }
 
     pub(crate) fn node(&self, name: &str) -> String {

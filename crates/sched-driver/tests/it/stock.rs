@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::runtime::watcher;
 use pilotage_runtime::lease::{Elector, LeaseConfig};
 use pilotage_sched::Place;
@@ -31,16 +31,17 @@ fn is_bound(pod: &Pod) -> bool {
     node_of(pod).is_some()
 }
 
+/// Those of this reason, once there are any.
 async fn events(namespace: &TestNamespace, reason: &str) -> Vec<Event> {
-    let list = namespace
-        .api::<Event>()
-        .list(&ListParams::default())
-        .await
-        .unwrap();
-    list.items
-        .into_iter()
-        .filter(|event| event.reason.as_deref() == Some(reason))
-        .collect()
+    let is_it = |event: &Event| event.reason.as_deref() == Some(reason);
+    let events = namespace.api::<Event>();
+    let all = list_until(
+        &events,
+        watcher::Config::default(),
+        |all| all.values().any(is_it),
+        LIMIT,
+    );
+    all.await.unwrap().into_iter().filter(is_it).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

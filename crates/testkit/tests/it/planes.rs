@@ -141,7 +141,9 @@ async fn nodes_have_their_shape_and_only_ours_are_kept() {
         large.spec.as_ref().unwrap().taints.as_ref().unwrap()[0].key,
         "k"
     );
-    plane.add_nodes([node("late").build()]).await.unwrap();
+    // Closed to the pods of other tests.
+    let late = node("late").taint("own", "", "NoSchedule");
+    plane.add_nodes([late.build()]).await.unwrap();
 
     // A node without kwok's annotation is none of its business, and neither are the pods on it.
     nodes

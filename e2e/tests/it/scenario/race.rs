@@ -16,20 +16,21 @@ fn annotation<'a>(chaperon: &'a PodChaperon, key: &str) -> &'a str {
 }
 
 /// The chaperon that a source would create, which is played here: so it can take its time with the grant.
-fn chaperon(name: &str) -> Value {
+fn chaperon(name: &str, cpu: &str) -> PodChaperon {
     let annotations =
         json!({ keys::ATTEMPT: "0", keys::ALLOWED_ATTEMPT: "0", keys::PARENT_NAME: "parent" });
     let labels = json!({ keys::PARENT_UID: unique(), keys::PARENT_CLUSTER_UID: unique() });
     let mut spec = pod(name)
-        .request("cpu", "700m")
+        .request("cpu", cpu)
         .scheduler(keys::CANDIDATE_SCHEDULER)
         .value();
-    json!({
+    let chaperon = json!({
         "apiVersion": format!("{}/{}", pilotage_api::GROUP, pilotage_api::VERSION),
         "kind": "PodChaperon",
         "metadata": { "name": name, "annotations": annotations, "labels": labels },
         "spec": spec["spec"].take(),
-    })
+    });
+    serde_json::from_value(chaperon).unwrap()
 }
 
 /// As the source grants: only the attempt that it saw, and only while that holds a node.
@@ -59,11 +60,11 @@ async fn a_reserved_node_that_somebody_else_filled_is_taken_back() {
     let client = target.plane.admin();
     let chaperons: Api<PodChaperon> = Api::namespaced(client.clone(), "default");
     let delegates: Api<Pod> = Api::namespaced(client, "default");
-    let object = serde_json::from_value(chaperon("slow")).unwrap();
-    chaperons
-        .create(&PostParams::default(), &object)
-        .await
-        .unwrap();
+    let create = async |object: PodChaperon| {
+        let params = PostParams::default();
+        chaperons.create(&params, &object).await.unwrap();
+    };
+    create(chaperon("slow", "700m")).await;
     let is_reserved =
         |chaperon: &PodChaperon| annotation(chaperon, keys::IS_RESERVED) == keys::TRUE;
     wait_for(&chaperons, "slow", is_reserved, LIMIT)
@@ -79,6 +80,10 @@ async fn a_reserved_node_that_somebody_else_filled_is_taken_back() {
     wait_for(&delegates, "rival", |pod| node_of(pod).is_some(), LIMIT)
         .await
         .unwrap();
+    // Its answer about a later pod shows that the candidate scheduler has seen the rival.
+    create(chaperon("later", "9")).await;
+    let refusal = |chaperon: &PodChaperon| !annotation(chaperon, keys::REFUSAL).is_empty();
+    wait_for(&chaperons, "later", refusal, LIMIT).await.unwrap();
 
     // Either the grant meets the hold and the re-check refuses, or the candidate has seen it by itself before.
     let now = chaperons.get("slow").await.unwrap();
