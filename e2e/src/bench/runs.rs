@@ -156,6 +156,10 @@ pub const RUNS: &[Run] = &[
             FROZEN_STEADY,
             BURST,
             FROZEN_BURST,
+            BURST,
+            FROZEN_BURST,
+            BURST,
+            FROZEN_BURST,
         ],
     },
     Run {
