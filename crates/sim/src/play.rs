@@ -27,6 +27,9 @@ pub(crate) fn candidate(target: usize) -> usize {
     4 + 4 * target
 }
 
+/// So often may time stop at a timer while one waits; no wait is nearly so long.
+const MOST_TIMERS: usize = 5_000;
+
 /// What is held back.
 type Held = Box<dyn Fn(&World, Step) -> bool>;
 
@@ -97,7 +100,11 @@ impl Play {
             };
             self.step(step.word, usize::from(step.a), pick, usize::from(step.c));
         }
-        // Told as a broken rule, so that nobody waits on.
+        self.restless();
+    }
+
+    /// Tells of a broken rule, so that nobody waits on.
+    fn restless(&mut self) {
         let what = "it doesn't come to rest".to_owned();
         self.world.broke(Violation::new("I3", what));
     }
@@ -110,13 +117,17 @@ impl Play {
     pub(crate) fn wait(&mut self, seconds: u64) {
         let until = self.world.now + Duration::from_secs(seconds);
         self.settle();
-        // Who doesn't act on a timer that is due makes time crawl.
-        while self.world.now < until && self.world.violation().is_none() {
+        for _ in 0..MOST_TIMERS {
+            if self.world.now >= until || self.world.violation().is_some() {
+                return;
+            }
             let left = until.saturating_sub(self.world.now);
             let millis = usize::try_from(left.as_millis().min(1000)).unwrap_or(1000);
             self.step(Word::Advance, millis.max(1), 0, 0);
             self.settle();
         }
+        // Whoever doesn't act on a timer that is due makes time stand still.
+        self.restless();
     }
 
     /// Number of the first request like this.
