@@ -43,6 +43,7 @@ pub mod apply;
 pub mod build;
 pub mod cli;
 mod dirs;
+mod dry_run;
 pub mod fault;
 pub mod gardener;
 pub mod history;
@@ -63,6 +64,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use access::Access;
 pub use dirs::{RunDir, runs, workspace_root};
+pub use dry_run::wait_admission;
 pub use fault::FaultProxy;
 pub use history::History;
 pub use namespace::TestNamespace;

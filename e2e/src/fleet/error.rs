@@ -1,7 +1,6 @@
 //! Why clusters can't be started or connected.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use pilotage_testkit::{WaitError, access, apply, fault, pilotage, plane};
 
@@ -31,14 +30,6 @@ pub enum Error {
         /// What was seen.
         #[source]
         source: WaitError,
-    },
-    /// Something that can't be watched did not happen.
-    #[error("not within {limit:?}: {what}")]
-    Late {
-        /// What should have happened.
-        what: &'static str,
-        /// How long that was waited for.
-        limit: Duration,
     },
     /// A process ended on its own.
     #[error("{process} ended by itself; its log ends with:\n{tail}")]

@@ -14,9 +14,9 @@ use futures::FutureExt;
 use futures::future::{join_all, select_all, try_join_all};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ServiceAccount};
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams};
 use pilotage_api::keys;
-use pilotage_testkit::{ControlPlane, build, plane, wait_for, workspace_root};
+use pilotage_testkit::{ControlPlane, build, plane, wait_admission, wait_for, workspace_root};
 use serde_json::{Value, json};
 
 pub use self::cluster::{Cluster, Side};
@@ -186,27 +186,14 @@ impl Fleet {
             .map_err(Error::request("can't label the namespace"))?;
         let pods: Api<Pod> = Api::namespaced(self.source.plane.admin(), namespace);
         let pod = build::pod("probe").elect().build();
-        let dry = PostParams {
-            dry_run: true,
-            ..PostParams::default()
+        // An error is no news: neither the webhook nor the namespace's service account need be there yet.
+        let is_proxy = |answer: &kube::Result<Pod>| {
+            let spec = answer.as_ref().ok().and_then(|pod| pod.spec.as_ref());
+            spec.is_some_and(|spec| spec.scheduler_name.as_deref() == Some(keys::PROXY_SCHEDULER))
         };
-        let becomes_proxy = async {
-            let mut ticks = tokio::time::interval(Duration::from_millis(50));
-            loop {
-                ticks.tick().await;
-                // An error is no news: neither the webhook nor the namespace's service account need be there yet.
-                let scheduler = pods.create(&dry, &pod).await.ok();
-                let scheduler = scheduler.and_then(|pod| pod.spec?.scheduler_name);
-                if scheduler.as_deref() == Some(keys::PROXY_SCHEDULER) {
-                    return;
-                }
-            }
-        };
-        let in_time = tokio::time::timeout(LIMIT, becomes_proxy).await;
-        in_time.map_err(|_| Error::Late {
-            what: "an elected pod becomes a proxy",
-            limit: LIMIT,
-        })
+        wait_admission(&pods, &pod, is_proxy, LIMIT)
+            .await
+            .map_err(Error::wait("elected pods don't become proxies"))
     }
 
     /// [`Self::connect`] of one target.

@@ -114,6 +114,7 @@ async fn a_leader_that_ends_hands_over_at_once() {
     };
     wait_for(&api, "test", renewed, LIMIT).await.unwrap();
     assert!(!second.leadership.is_leader());
+    assert_eq!(second.leadership.leader().as_deref(), Some("first"));
 
     let asked = Instant::now();
     first.token.cancel();
