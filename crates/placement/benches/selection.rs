@@ -11,21 +11,30 @@ use std::time::{Duration, Instant};
 use pilotage_placement::{
     Candidate, CandidateNetworks, Cidr, Cost, Families, Labels, Names, Over, Providers, Ranking,
     Readiness, Region, RegionTable, Request, RequestNetworks, Resource, Rule, Selector, Settings,
-    Stage, Step, Strategy, Taint, Weight, ZoneMode, select, select_watched,
+    SharedLabels, Stage, Step, Strategy, Taint, Weight, ZoneMode, select, select_watched,
 };
 
 const SIZES: [usize; 4] = [10, 100, 1_000, 10_000];
 /// Sizes for which the shares of the stages are told.
 const SHARES: [usize; 2] = [1_000, 10_000];
-/// A measurement takes this long, cut into pieces of which the quickest counts: whatever else runs makes others slower.
-const PIECES: u32 = 50;
-const PIECE: Duration = Duration::from_millis(10);
+/// Each size is measured so many times, of which the quickest counts: whatever else runs makes others slower.
+const ROUNDS: u32 = 40;
+/// How long a warm one takes.
+const PIECE: Duration = Duration::from_millis(5);
+
+/// So many candidates are more than the caches of a processor hold.
+const POOL: usize = 40_000;
 
 fn main() {
-    println!("Selections on one core; the quickest of {PIECES} rounds.\n");
     println!(
-        "{:44} {:>10} {:>14} {:>14} {:>8} {:>7} {:>7}",
-        "", "candidates", "a selection", "a second", "a piece", "growth", "looks"
+        "Selections on one core, the quickest of {ROUNDS} rounds. Warm: among the same candidates again."
+    );
+    println!("Cold: among others each time, out of {POOL}: memory is equally slow at all sizes.");
+    println!("Growth: the ratio to the size before. Looks: in mere looks at each, warm.\n");
+    print!("{:32} {:>10}", "", "candidates");
+    println!(
+        " {:>13} {:>9} {:>7} {:>7} {:>7} {:>13} {:>7} {:>7}",
+        "warm", "a second", "a piece", "growth", "looks", "cold", "a piece", "growth"
     );
     let looks = grow("nothing but a look at each", mixed, read_all, None);
     for case in chosen() {
@@ -45,27 +54,77 @@ fn grow<T>(
     mut run: impl FnMut(&[Candidate]) -> T,
     looks: Option<&[f64; SIZES.len()]>,
 ) -> [f64; SIZES.len()] {
-    let mut before = None;
-    let mut all = [0.0; SIZES.len()];
-    for (number, size) in SIZES.into_iter().enumerate() {
-        let candidates = shared(population(size));
-        let once = measure(|| run(&candidates));
-        let growth = before.map_or(String::new(), |before: f64| {
-            format!("{:.1}x", once / before)
-        });
-        let looks = looks.map_or(String::new(), |looks| {
-            format!("{:.1}x", once / looks[number])
-        });
-        println!(
-            "{name:44} {size:>10} {:>11.2} us {:>14.0} {:>5.0} ns {growth:>7} {looks:>7}",
-            once / 1e3,
-            1e9 / once,
-            once / size as f64,
-        );
-        before = Some(once);
-        all[number] = once;
+    let ratio = |once: f64, other: Option<f64>| {
+        other.map_or(String::new(), |other| format!("{:.1}x", once / other))
+    };
+    let pool = shared(population(POOL));
+    let some = SIZES.map(|size| shared(population(size)));
+    let mut times = [Times::default(); SIZES.len()];
+    // All sizes in turn: whatever else runs on the machine makes all of them slower, or none.
+    for _ in 0..ROUNDS {
+        for (times, some) in times.iter_mut().zip(&some) {
+            times.warm = times.warm.min(warm(some, &mut run));
+            times.cold = times.cold.min(cold(&pool, some.len(), &mut run));
+        }
     }
-    all
+    let mut before: Option<Times> = None;
+    for (number, size) in SIZES.into_iter().enumerate() {
+        let Times { warm, cold } = times[number];
+        println!(
+            "{name:32} {size:>10} {:>10.2} us {:>9.0} {:>4.0} ns {:>7} {:>7} {:>10.2} us {:>4.0} ns {:>7}",
+            warm / 1e3,
+            1e9 / warm,
+            warm / size as f64,
+            ratio(warm, before.map(|before| before.warm)),
+            ratio(warm, looks.map(|looks| looks[number])),
+            cold / 1e3,
+            cold / size as f64,
+            ratio(cold, before.map(|before| before.cold)),
+        );
+        before = Some(times[number]);
+    }
+    times.map(|times| times.warm)
+}
+
+/// Nanoseconds of the quickest run.
+#[derive(Clone, Copy)]
+struct Times {
+    warm: f64,
+    cold: f64,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self {
+            warm: f64::MAX,
+            cold: f64::MAX,
+        }
+    }
+}
+
+/// Nanoseconds of a run among candidates that were all looked at just now.
+fn warm<T>(candidates: &[Candidate], run: &mut impl FnMut(&[Candidate]) -> T) -> f64 {
+    black_box(run(candidates));
+    let start = Instant::now();
+    black_box(run(candidates));
+    let one = start.elapsed().as_nanos().max(1);
+    let runs = (PIECE.as_nanos() / one).clamp(1, 1_000_000) as u32;
+    let start = Instant::now();
+    for _ in 0..runs {
+        black_box(run(candidates));
+    }
+    start.elapsed().as_nanos() as f64 / f64::from(runs)
+}
+
+/// Nanoseconds of a run among `size` candidates at which nobody has looked for long.
+fn cold<T>(pool: &[Candidate], size: usize, run: &mut impl FnMut(&[Candidate]) -> T) -> f64 {
+    let pieces = pool.chunks_exact(size);
+    let runs = pieces.len();
+    let start = Instant::now();
+    for piece in pieces {
+        black_box(run(piece));
+    }
+    start.elapsed().as_nanos() as f64 / runs as f64
 }
 
 /// Reads what a selection reads, copies each name, and decides nothing: what memory alone takes.
@@ -76,7 +135,7 @@ fn read_all(candidates: &[Candidate]) -> (u64, Vec<Arc<str>>) {
     for candidate in candidates {
         sum += u64::from(candidate.visible) + candidate.used + candidate.taints.len() as u64;
         sum += text(&candidate.provider) + text(candidate.region.name());
-        if let Some((key, value)) = candidate.labels.first_key_value() {
+        if let Some((key, value)) = candidate.labels.iter().next() {
             sum += text(key) + text(value);
         }
         for resource in &candidate.resources {
@@ -234,24 +293,6 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Nanoseconds that one run takes: the quickest of several rounds, each of as many runs as a round has time for.
-fn measure<T>(mut run: impl FnMut() -> T) -> f64 {
-    black_box(run());
-    let start = Instant::now();
-    black_box(run());
-    let one = start.elapsed().as_nanos().max(1);
-    let runs = (PIECE.as_nanos() / one).clamp(1, 1_000_000) as u32;
-    let mut best = f64::MAX;
-    for _ in 0..PIECES {
-        let start = Instant::now();
-        for _ in 0..runs {
-            black_box(run());
-        }
-        best = best.min(start.elapsed().as_nanos() as f64 / f64::from(runs));
-    }
-    best
-}
-
 /// The same sequence in each run (`SplitMix64`), so that all measure the same.
 struct Numbers(u64);
 
@@ -325,7 +366,7 @@ fn mixed(size: usize) -> Vec<Candidate> {
                     }],
                     _ => Vec::new(),
                 },
-                labels: labels(&[
+                labels: shared_labels(&[
                     (
                         "environment",
                         numbers.one_of(&["live", "live", "live", "test"]),
@@ -365,11 +406,15 @@ fn alike(size: usize) -> Vec<Candidate> {
         .map(|number| {
             let name = format!("seed-aws-eu-west-1-{number:05}");
             Candidate {
-                labels: labels(&[("environment", "live")]),
+                labels: shared_labels(&[("environment", "live")]),
                 ..candidate(&name, "aws", "eu-west-1", 100)
             }
         })
         .collect()
+}
+
+fn shared_labels(pairs: &[(&str, &str)]) -> SharedLabels {
+    pairs.iter().copied().collect()
 }
 
 fn labels(pairs: &[(&str, &str)]) -> Labels {

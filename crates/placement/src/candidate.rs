@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::cidr::Cidr;
 use crate::region::Region;
-use crate::selector::Labels;
+use crate::shared_labels::SharedLabels;
 
 /// A possible place. The default is usable, everywhere and unlimited.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,9 +13,9 @@ pub struct Candidate {
     /// Its name. Ties go to the lowest.
     pub name: Arc<str>,
     /// Its labels.
-    pub labels: Labels,
+    pub labels: SharedLabels,
     /// Its annotations; only the rules read them.
-    pub annotations: Labels,
+    pub annotations: SharedLabels,
     /// It is being deleted.
     pub deleting: bool,
     /// It may be chosen at all.
@@ -50,8 +50,8 @@ impl Default for Candidate {
     fn default() -> Self {
         Self {
             name: Arc::from(""),
-            labels: Labels::new(),
-            annotations: Labels::new(),
+            labels: SharedLabels::new(),
+            annotations: SharedLabels::new(),
             deleting: false,
             visible: true,
             readiness: Readiness::Ready,

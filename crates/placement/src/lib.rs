@@ -22,6 +22,7 @@ mod rules;
 mod selection;
 mod selector;
 mod settings;
+mod shared_labels;
 mod steps;
 mod strategy;
 
@@ -42,6 +43,7 @@ pub use rules::{Cost, Measure, Over, Rule, Weight};
 pub use selection::{Failure, InputError, Loss, Ranked, Rejection, RuleScore, Scores, Selection};
 pub use selector::{Expression, Labels, Selector, SelectorError, SelectorFault};
 pub use settings::{Ranking, Settings, SettingsError, Strategy};
+pub use shared_labels::{Labelled, SharedLabels};
 pub use steps::{Reason, Step};
 pub use strategy::Distance;
 

@@ -1,4 +1,4 @@
-//! Owns names that many candidates share: regions, providers, resources. Each is in memory once, so that a selection
+//! Owns names that many candidates share: regions, providers, resources, labels. Each is in memory once, so that a selection
 //! finds it at hand for all candidates but the first.
 
 use std::collections::{HashMap, HashSet};
@@ -9,6 +9,9 @@ use crate::region::Region;
 
 /// Below this many nobody looks for names that are no longer used.
 const FEW: usize = 256;
+
+/// A key of a label: a subdomain, a slash and a name.
+const LONGEST_LABEL: usize = 253 + 1 + 63;
 
 /// Shared names. Whoever keeps candidates for many selections keeps one of these beside them, and lets each candidate
 /// [share](Names::share) when it is prepared. Among thousands of candidates that makes a selection several times
@@ -33,6 +36,13 @@ impl Names {
         self.text(&mut candidate.provider);
         for resource in &mut candidate.resources {
             self.text(&mut resource.name);
+        }
+        let labels = candidate.labels.texts_mut();
+        for text in labels.chain(candidate.annotations.texts_mut()) {
+            // Longer ones are notes to somebody, and nobody else has the same.
+            if text.len() <= LONGEST_LABEL {
+                self.text(text);
+            }
         }
         if let Some(known) = self.regions.get(candidate.region.name()) {
             candidate.region = known.clone();
@@ -77,8 +87,17 @@ mod tests {
             provider: provider.into(),
             region: Region::new(region),
             resources: vec![resource],
+            labels: [("region", region)].into_iter().collect(),
+            annotations: [("note", "x".repeat(1000))].into_iter().collect(),
             ..Candidate::default()
         }
+    }
+
+    fn texts(candidate: &Candidate) -> Vec<*const u8> {
+        let (labels, annotations) = (&candidate.labels, &candidate.annotations);
+        let texts = labels.iter().chain(annotations.iter());
+        let texts = texts.flat_map(|(key, value)| [key, value]);
+        texts.map(str::as_ptr).collect()
     }
 
     #[test]
@@ -100,6 +119,9 @@ mod tests {
             &b.region.shared_name()
         ));
         assert!(Arc::ptr_eq(&b.resources[0].name, &c.resources[0].name));
+        let (a, b) = (texts(a), texts(b));
+        assert_eq!(a[..3], b[..3], "keys, and values that may be a label's");
+        assert_ne!(a[3], b[3]);
         for (before, after) in before.iter().zip(&all) {
             assert_eq!(before.provider, after.provider);
             assert_eq!(before.region, after.region);

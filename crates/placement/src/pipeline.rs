@@ -7,7 +7,7 @@
 use std::borrow::Borrow;
 
 use crate::candidate::Candidate;
-use crate::ranking;
+use crate::ranking::Standings;
 use crate::request::Request;
 use crate::selection::{Failure, InputError, Ranked, Rejection, Selection};
 use crate::settings::Settings;
@@ -111,15 +111,14 @@ impl Seat<'_> {
 /// before, so that a processor fetches it all at once; steps would wait for one after the other.
 fn warm(request: &Request, seats: &[Seat<'_>]) {
     let labels = request.profile_selector.is_some() || request.own_selector.is_some();
-    let first = |text: &str| text.as_bytes().first().copied().unwrap_or(0);
-    let mut sum = 0_u8;
+    let mut sum = 0;
     for Seat { candidate, .. } in seats {
-        sum ^= first(&candidate.name) ^ first(&candidate.provider) ^ first(candidate.region.name());
-        if labels && let Some((key, value)) = candidate.labels.first_key_value() {
-            sum ^= first(key) ^ first(value);
+        sum ^= candidate.provider.len() ^ candidate.region.name().len();
+        if labels && let Some((key, value)) = candidate.labels.iter().next() {
+            sum ^= key.len() ^ value.len();
         }
         if let Some(resource) = candidate.resources.first() {
-            sum ^= first(&resource.name);
+            sum ^= resource.name.len();
         }
     }
     std::hint::black_box(sum);
@@ -225,11 +224,13 @@ impl<'c> Course<'c> {
     }
 
     fn run(mut self, context: Context<'_>, done: &mut dyn FnMut(Stage)) -> Selection {
-        let outcome = self.steps(context, done).and_then(|()| {
+        let mut standings = Standings::new(context);
+        let steps = self.steps(context, &mut standings, done);
+        let outcome = steps.and_then(|()| {
             let Survivors {
                 seats, distances, ..
             } = &self.survivors;
-            Ok(ranking::rank(context, seats, distances)?)
+            Ok(standings?.rank(seats, distances))
         });
         let (ranking, failure): (Vec<Ranked>, _) = match outcome {
             Ok(ranking) => (ranking, None),
@@ -244,7 +245,13 @@ impl<'c> Course<'c> {
         selection
     }
 
-    fn steps(&mut self, context: Context<'_>, done: &mut dyn FnMut(Stage)) -> Result<(), Failure> {
+    /// Runs all steps, and reads `standings` of those that are left.
+    fn steps(
+        &mut self,
+        context: Context<'_>,
+        standings: &mut Result<Standings<'_>, InputError>,
+        done: &mut dyn FnMut(Stage),
+    ) -> Result<(), Failure> {
         if self.survivors.seats.is_empty() {
             return Err(Failure::Empty {
                 step: Step::ALL[0],
@@ -264,10 +271,11 @@ impl<'c> Course<'c> {
                 None
             });
             done(Stage::Preparation);
-            self.each(context.request, &alone, done)?;
             let Some((step, jury)) = together else {
-                return Ok(());
+                let standings = standings.as_mut().ok();
+                return self.each(context.request, &alone, standings, done);
             };
+            self.each(context.request, &alone, None, done)?;
             jury(&mut self.survivors);
             self.rejected
                 .push(std::mem::take(&mut self.survivors.rejected));
@@ -276,14 +284,15 @@ impl<'c> Course<'c> {
         }
     }
 
-    /// Steps that look at each candidate alone, on a block at a time.
+    /// Steps that look at each candidate alone, on a block at a time; after the last ones `standings` are read.
     fn each(
         &mut self,
         request: &Request,
         alone: &[(Step, Result<Pass<'_>, InputError>)],
+        mut standings: Option<&mut Standings<'_>>,
         done: &mut dyn FnMut(Stage),
     ) -> Result<(), Failure> {
-        if alone.is_empty() {
+        if alone.is_empty() && standings.is_none() {
             return Ok(());
         }
         let first = self.rejected.len();
@@ -314,12 +323,19 @@ impl<'c> Course<'c> {
                     break;
                 }
             }
+            if let Some(standings) = &mut standings {
+                standings.read(&block);
+                done(Stage::Ranking);
+            }
             seats[kept..kept + block.len()].copy_from_slice(&block);
             kept += block.len();
         }
         seats.truncate(kept);
         if let Some(error) = failure {
             return Err(error.clone().into());
+        }
+        if alone.is_empty() {
+            return Ok(());
         }
         let steps: Vec<_> = alone.iter().map(|(step, _)| *step).collect();
         self.somebody(&steps)

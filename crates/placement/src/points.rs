@@ -51,21 +51,35 @@ impl Points {
     pub(crate) const fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
+}
 
-    /// `100 · (max − v) / (max − min)` for each measurement, rounded down, so that only the least ones get 100; 100
-    /// for all if they are equal; 0 for what couldn't be measured.
-    pub(crate) fn less_is_better(values: &[Option<i64>]) -> Vec<Self> {
-        let known = || values.iter().flatten().copied().map(i128::from);
-        let min = known().min().unwrap_or(0);
-        let max = known().max().unwrap_or(0);
-        let score = |value: i64| match max - min {
-            0 => Self::FULL,
-            range => Self::share(max - i128::from(value), range),
-        };
-        values
-            .iter()
-            .map(|value| value.map_or(Self::ZERO, score))
-            .collect()
+/// `100 · (max − v) / (max − min)` for a measurement v among several, rounded down, so that only the least ones get 100;
+/// 100 for all if they are equal; 0 for what couldn't be measured.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LessIsBetter {
+    min: i64,
+    max: i64,
+}
+
+impl LessIsBetter {
+    /// Among these.
+    pub(crate) fn among(values: impl Iterator<Item = Option<i64>>) -> Self {
+        let ends = values.flatten().fold(None, |ends, value| match ends {
+            None => Some((value, value)),
+            Some((min, max)) => Some((value.min(min), value.max(max))),
+        });
+        let (min, max) = ends.unwrap_or_default();
+        Self { min, max }
+    }
+
+    /// What one of them gets.
+    pub(crate) fn points(self, value: Option<i64>) -> Points {
+        let (min, max) = (i128::from(self.min), i128::from(self.max));
+        match value {
+            None => Points::ZERO,
+            Some(_) if min == max => Points::FULL,
+            Some(value) => Points::share(max - i128::from(value), max - min),
+        }
     }
 }
 
@@ -87,21 +101,26 @@ mod tests {
 
     use super::*;
 
+    fn less_is_better(values: &[Option<i64>]) -> Vec<Points> {
+        let scale = LessIsBetter::among(values.iter().copied());
+        values.iter().map(|value| scale.points(*value)).collect()
+    }
+
     #[test]
     fn only_the_least_gets_everything() {
         let values = [Some(0), Some(1), None, Some(1_000_000), Some(0)];
-        let milli: Vec<_> = Points::less_is_better(&values)
+        let milli: Vec<_> = less_is_better(&values)
             .into_iter()
             .map(Points::milli)
             .collect();
         assert_eq!(milli, [100_000, 99_999, 0, 0, 100_000]);
-        let wide = Points::less_is_better(&[Some(i64::MIN), Some(i64::MAX), Some(0)]);
+        let wide = less_is_better(&[Some(i64::MIN), Some(i64::MAX), Some(0)]);
         assert_eq!(wide[..2], [Points::FULL, Points::ZERO]);
         assert_eq!(
-            Points::less_is_better(&[Some(7), None]),
+            less_is_better(&[Some(7), None]),
             [Points::FULL, Points::ZERO]
         );
-        assert_eq!(Points::less_is_better(&[]), []);
+        assert_eq!(less_is_better(&[]), []);
     }
 
     #[test]

@@ -1,64 +1,88 @@
 //! Owns the order of those that are left: it adds up scores and sorts. It knows no rule.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
-use crate::candidate::Candidate;
 use crate::pipeline::{BLOCK, Context, Seat};
 use crate::points::Points;
-use crate::rules::{self, Rule};
+use crate::rules::{Column, Gauge, Rule};
 use crate::selection::{InputError, Ranked, Scores};
 use crate::settings::Ranking;
 use crate::strategy::Distance;
 
-/// All that decides but the name. Less is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    distance: Option<Distance>,
-    total: Reverse<Points>,
-    used: u64,
+/// All that decides but the name: distance or lack of points, then how much is placed there. Less is better.
+type Key = (u64, u64);
+
+/// What the order of those that are left rests on, read off each of them while it was at hand.
+pub(crate) struct Standings<'a> {
+    used: Vec<u64>,
+    gauges: Vec<(&'a Rule, Box<dyn Gauge + 'a>)>,
 }
 
-/// Those that are left, best first.
-pub(crate) fn rank(
-    context: Context<'_>,
-    seats: &[Seat<'_>],
-    distances: &[Distance],
-) -> Result<Vec<Ranked>, InputError> {
-    let rules: &[Rule] = match &context.settings.ranking {
-        Ranking::Weighted(rules) if !context.request.testing => rules,
-        _ => &[],
-    };
-    let candidates: Vec<&Candidate> = match rules {
-        [] => Vec::new(),
-        _ => seats.iter().map(|seat| seat.candidate).collect(),
-    };
-    let mut scores = Vec::with_capacity(rules.len());
-    for rule in rules {
-        scores.push(rules::score(rule, context, &candidates)?);
-    }
-    let total = |place: usize| {
-        let weighted = scores.iter().map(|scores| scores.weighted(place));
-        weighted.fold(Points::ZERO, Points::plus)
-    };
-    // Numbers are compared first, and names only where they are equal: those are somewhere else in memory.
-    let mut order: Vec<(Key, usize)> = seats
-        .iter()
-        .enumerate()
-        .map(|(place, seat)| {
-            let key = Key {
-                distance: distances.get(place).copied(),
-                total: Reverse(total(place)),
-                used: seat.candidate.used,
-            };
-            (key, place)
+impl<'a> Standings<'a> {
+    /// Nobody's yet. Fails if a rule can't measure anybody.
+    pub(crate) fn new(context: Context<'a>) -> Result<Self, InputError> {
+        let rules: &[Rule] = match &context.settings.ranking {
+            Ranking::Weighted(rules) if !context.request.testing => rules,
+            _ => &[],
+        };
+        let gauges = rules.iter().map(|rule| Ok((rule, rule.gauge(context)?)));
+        Ok(Self {
+            used: Vec::new(),
+            gauges: gauges.collect::<Result<_, InputError>>()?,
         })
-        .collect();
-    order.sort_unstable();
-    let mut ranking = Vec::with_capacity(order.len());
+    }
+
+    /// Reads the next ones.
+    pub(crate) fn read(&mut self, seats: &[Seat<'_>]) {
+        let candidates = || seats.iter().map(|seat| seat.candidate);
+        self.used.extend(candidates().map(|one| one.used));
+        for (_, gauge) in &mut self.gauges {
+            candidates().for_each(|candidate| gauge.read(candidate));
+        }
+    }
+
+    /// Those that were read, best first. A strategy has measured all or none of them.
+    pub(crate) fn rank(self, seats: &[Seat<'_>], distances: &[Distance]) -> Vec<Ranked> {
+        let column = |(rule, gauge): (&Rule, Box<dyn Gauge + '_>)| -> Column {
+            Column::new(rule, gauge.measured())
+        };
+        let columns: Vec<_> = self.gauges.into_iter().map(column).collect();
+        let mut totals = Vec::new();
+        for column in &columns {
+            totals.resize(seats.len(), Points::ZERO);
+            for (total, points) in totals.iter_mut().zip(column.weighted()) {
+                *total = total.plus(points);
+            }
+        }
+        let columns: Option<Arc<[_]>> = (!columns.is_empty()).then(|| columns.into());
+        let key = |place: usize| {
+            let distance = distances.get(place).map(|distance| distance.as_key());
+            let points = totals
+                .get(place)
+                .map(|total: &Points| u64::MAX - total.milli());
+            (distance.or(points).unwrap_or(0), self.used[place])
+        };
+        // Numbers are compared first, and names only where they are equal: those are somewhere else in memory.
+        let mut order: Vec<_> = (0..seats.len()).map(|place| (key(place), place)).collect();
+        order.sort_unstable();
+        settle_ties(&mut order, seats);
+        let ranked = order.into_iter().map(|((_, used), place)| Ranked {
+            index: seats[place].index,
+            name: seats[place].candidate.name.clone(),
+            distance: distances.get(place).copied(),
+            scores: Scores::new(columns.clone(), place),
+            total: totals.get(place).copied().unwrap_or_default(),
+            used,
+        });
+        ranked.collect()
+    }
+}
+
+/// Brings those of the same key into the order of their names.
+fn settle_ties(order: &mut [(Key, usize)], seats: &[Seat<'_>]) {
     let mut named = Vec::new();
     let mut warm = 0;
-    let mut rest = &mut *order;
+    let mut rest = order;
     while let Some((best, _)) = rest.first() {
         let equal = rest.iter().take_while(|(key, _)| key == best).count();
         if warm < equal {
@@ -68,27 +92,8 @@ pub(crate) fn rank(
         warm -= equal;
         let (tied, others) = rest.split_at_mut(equal);
         by_name(tied, seats, &mut named);
-        ranking.extend(tied.iter().map(|(key, place)| Ranked {
-            index: seats[*place].index,
-            name: seats[*place].candidate.name.clone(),
-            distance: key.distance,
-            scores: Scores::default(),
-            total: key.total.0,
-            used: key.used,
-        }));
         rest = others;
     }
-    if !scores.is_empty() {
-        let rows = order.iter().map(|(_, place)| *place);
-        let all: Arc<[_]> = rows
-            .flat_map(|place| scores.iter().map(move |scores| scores.at(place)))
-            .collect();
-        for (number, ranked) in ranking.iter_mut().enumerate() {
-            let first = number * scores.len();
-            ranked.scores = Scores::new(all.clone(), first..first + scores.len());
-        }
-    }
-    Ok(ranking)
 }
 
 /// Reads a little of all these names. They are anywhere in memory, and a processor fetches them all at once, if
@@ -137,6 +142,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::candidate::Candidate;
 
     proptest! {
         #[test]
@@ -155,12 +161,7 @@ mod tests {
                 .enumerate()
                 .map(|(index, candidate)| Seat { index, candidate })
                 .collect();
-            let key = Key {
-                distance: None,
-                total: Reverse(Points::ZERO),
-                used: 0,
-            };
-            let mut order: Vec<_> = (0..seats.len()).map(|place| (key, place)).collect();
+            let mut order: Vec<_> = (0..seats.len()).map(|place| ((0, 0), place)).collect();
             by_name(&mut order, &seats, &mut Vec::new());
             let mut expected: Vec<_> = (0..seats.len()).collect();
             expected.sort_by_key(|place| &candidates[*place].name);

@@ -1,12 +1,11 @@
 //! Owns the outcome of a selection: who wins, in which order the others follow, and why the rest fell out.
 
 use std::fmt;
-use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use crate::points::Points;
 use crate::region_table::RowError;
-use crate::rules::Measure;
+use crate::rules::{Column, Measure};
 use crate::selector::SelectorError;
 use crate::steps::{Reason, Step};
 use crate::strategy::Distance;
@@ -78,31 +77,31 @@ impl Ranked {
     }
 }
 
-/// What each rule gave one candidate. All candidates of a selection share one list.
+/// What each rule gave one candidate. All candidates of a selection share one table, and scores are made of it when
+/// somebody looks.
 #[derive(Clone, Default)]
 pub struct Scores {
-    all: Arc<[RuleScore]>,
-    own: Range<usize>,
+    /// Nothing under a strategy.
+    columns: Option<Arc<[Column]>>,
+    place: usize,
 }
 
 impl Scores {
-    /// These of all scores.
-    pub(crate) const fn new(all: Arc<[RuleScore]>, own: Range<usize>) -> Self {
-        Self { all, own }
+    /// What stands in these columns at this place.
+    pub(crate) const fn new(columns: Option<Arc<[Column]>>, place: usize) -> Self {
+        Self { columns, place }
     }
-}
 
-impl Deref for Scores {
-    type Target = [RuleScore];
-
-    fn deref(&self) -> &[RuleScore] {
-        &self.all[self.own.clone()]
+    /// In the order of the rules.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = RuleScore> {
+        let columns = self.columns.as_deref().unwrap_or_default();
+        columns.iter().map(|column| column.at(self.place))
     }
 }
 
 impl PartialEq for Scores {
     fn eq(&self, other: &Self) -> bool {
-        **self == **other
+        self.iter().eq(other.iter())
     }
 }
 
@@ -110,16 +109,7 @@ impl Eq for Scores {}
 
 impl fmt::Debug for Scores {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<'a> IntoIterator for &'a Scores {
-    type Item = &'a RuleScore;
-    type IntoIter = std::slice::Iter<'a, RuleScore>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
+        f.debug_list().entries(self.iter()).finish()
     }
 }
 

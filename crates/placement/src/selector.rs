@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use crate::shared_labels::Labelled;
+
 /// Labels of an object.
 pub type Labels = BTreeMap<String, String>;
 
@@ -131,11 +133,11 @@ impl Selector {
     }
 
     /// Whether an object with these labels is selected. All requirements count; an absent key passes `NotIn`.
-    pub fn matches(&self, labels: &Labels) -> bool {
+    pub fn matches(&self, labels: &impl Labelled) -> bool {
         self.0.iter().all(|requirement| {
-            let value = labels.get(&requirement.key);
+            let value = labels.value(&requirement.key);
             match &requirement.test {
-                Test::Equals(wanted) => value == Some(wanted),
+                Test::Equals(wanted) => value == Some(&**wanted),
                 Test::In(set) => value.is_some_and(|value| set.contains(value)),
                 Test::NotIn(set) => value.is_none_or(|value| !set.contains(value)),
                 Test::Exists => value.is_some(),

@@ -29,6 +29,15 @@ pub enum Distance {
 }
 
 impl Distance {
+    /// A number that is less for what is nearer.
+    pub(crate) const fn as_key(self) -> u64 {
+        match self {
+            // Counted from the nearest that a table could say.
+            Self::Table(distance) => distance.abs_diff(i64::MIN),
+            Self::Name(distance) => (u64::MAX - FARTHEST_BY_NAME) + distance,
+        }
+    }
+
     /// The number alone.
     pub const fn value(self) -> i64 {
         match self {

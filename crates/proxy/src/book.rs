@@ -4,7 +4,7 @@
 //! An edge feeds it and sends what [`Book::plan`] asks for; a simulator does the same. Who ranks targets and runs
 //! scheduling cycles is not its affair.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use k8s_openapi::api::core::v1::Pod;
 
@@ -18,6 +18,7 @@ use crate::{
     targets::{Targets, Terms},
     view::{ChaperonView, Monotonic, ProxyView, Reach, version},
     wave::Ranked,
+    window::{Standing, Windows},
     world::{Change, ChaperonNews, World},
 };
 
@@ -47,9 +48,18 @@ pub struct Book {
     world: World,
     proxies: HashMap<String, Entry>,
     targets: Targets,
+    windows: Windows,
 }
 
 impl Book {
+    /// Nothing is known; `few`: see [`Windows::new`].
+    pub fn with_window(few: usize) -> Self {
+        Self {
+            windows: Windows::new(few),
+            ..Self::default()
+        }
+    }
+
     // ---- what happens -------------------------------------------------------------------------------------------
 
     /// A pod is there in this version; its UID, if that is news.
@@ -72,8 +82,10 @@ impl Book {
     }
 
     /// A pod is gone.
-    pub fn proxy_gone(&mut self, uid: &str) {
-        self.proxies.remove(uid);
+    pub fn proxy_gone(&mut self, uid: &str, now: Monotonic) {
+        if let Some(gone) = self.proxies.remove(uid) {
+            self.windows.forget(&gone.view.ticket, now);
+        }
     }
 
     /// A target can, or can't, be reached from now on.
@@ -81,6 +93,7 @@ impl Book {
         self.targets.set_reach(node, reach, now);
         if reach == Reach::NoSuchTarget {
             self.world.drop_target(node);
+            self.windows.drop_target(node);
         }
     }
 
@@ -149,6 +162,9 @@ impl Book {
             if let (Action::BindProxy { node, .. }, Outcome::Done) = (action, &outcome) {
                 known.view.node_name = Some(node.clone());
             }
+            if let (Action::Ask { node }, Outcome::Refused(_)) = (action, &outcome) {
+                self.windows.refused(node, uid, now);
+            }
             known.memory.finish(action, &outcome, settings, now);
         }
     }
@@ -160,6 +176,9 @@ impl Book {
         let Entry { view, memory } = self.proxies.get_mut(uid)?;
         let chaperons = self.world.of(uid);
         see(memory, view, chaperons, &self.targets, turn.now);
+        self.windows.tick(turn.now);
+        let standings = standings(view, chaperons, memory);
+        self.windows.see(&view.ticket, &standings, turn.now);
         let plan = decide(&Observed {
             proxy: view,
             chaperons,
@@ -167,11 +186,28 @@ impl Book {
             ranking: turn.ranking,
             choice: turn.choice,
             memory,
+            windows: &self.windows,
             settings: turn.settings,
             now: turn.now,
         });
         memory.begin(&plan, turn.now);
+        for action in &plan.actions {
+            if let (Action::Ask { node }, false) = (action, view.no_reservation) {
+                self.windows.enter(node, uid, turn.now);
+            }
+        }
+        self.windows.wait(&view.ticket, &plan.queue, turn.now);
         Some(plan)
+    }
+
+    /// Pods that waited for room at a target, and that are to decide now. They count as called until they do.
+    pub fn call(&mut self, now: Monotonic) -> Vec<String> {
+        self.windows.call(now)
+    }
+
+    /// When to [call](Self::call) again even if nothing happens.
+    pub fn wake_at(&self) -> Option<Monotonic> {
+        self.windows.wake_at()
     }
 
     /// The virtual node that a pod's record names and nobody knows, if so: a live read has to say whether its target exists.
@@ -197,4 +233,30 @@ impl Book {
     pub fn chaperons(&self, uid: &str) -> &[ChaperonView] {
         self.world.of(uid)
     }
+}
+
+/// Where a pod that reserves stands with each target that it has to do with.
+fn standings<'a>(
+    view: &ProxyView,
+    chaperons: &'a [ChaperonView],
+    memory: &'a Memory,
+) -> BTreeMap<&'a str, Standing> {
+    let waits = view.node_name.is_none() && !view.ending && !view.terminal && !view.no_reservation;
+    let under_way = memory.asks_under_way().map(|node| (node, Standing::Asked));
+    let mut all: BTreeMap<_, _> = under_way.filter(|_| waits).collect();
+    for chaperon in chaperons {
+        let standing = match chaperon.class {
+            Class::Asked if !waits => continue,
+            // Whoever says so without an attempt is plain, and won't refuse.
+            Class::Asked if chaperon.says_unschedulable => Standing::Settled,
+            Class::Asked => Standing::Asked,
+            Class::Reserved(_) | Class::VoidReserved(_) | Class::PlainReserved if waits => {
+                Standing::Answered
+            }
+            Class::Ending | Class::Missing => continue,
+            _ => Standing::Settled,
+        };
+        all.insert(&chaperon.node, standing);
+    }
+    all
 }

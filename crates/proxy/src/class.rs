@@ -106,6 +106,13 @@ pub fn is_bound(status: Option<&PodStatus>) -> bool {
     scheduled(status).is_some_and(|condition| condition.status == "True")
 }
 
+/// Whether a status says that a scheduler found no node.
+pub fn is_unschedulable(status: Option<&PodStatus>) -> bool {
+    scheduled(status).is_some_and(|condition| {
+        condition.status == "False" && condition.reason.as_deref() == Some("Unschedulable")
+    })
+}
+
 /// Classifies a chaperon by its marks, whether it is ending, and its status.
 pub fn classify(marks: &Marks, ending: bool, status: Option<&PodStatus>) -> Class {
     let refusal = || {

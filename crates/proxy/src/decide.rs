@@ -20,6 +20,7 @@ use crate::{
     targets::Targets,
     view::{ChaperonView, Monotonic, ProxyView, RecordState},
     wave::{Asking, LEAVING, Ranked},
+    window::Windows,
 };
 use standing::standing;
 
@@ -37,6 +38,8 @@ pub struct Observed<'a> {
     pub choice: Option<&'a str>,
     /// What this process remembers of the pod.
     pub memory: &'a Memory,
+    /// How many pods are on their way to each target.
+    pub windows: &'a Windows,
     /// Numbers.
     pub settings: &'a Settings,
     /// Now.
@@ -136,6 +139,8 @@ fn open(observed: &Observed<'_>, record: Option<&Record>) -> Plan {
         unreserved(observed)
     } else {
         let asking = Asking {
+            proxy: observed.proxy,
+            windows: observed.windows,
             ranking: observed.ranking,
             chaperons: observed.chaperons,
             targets: observed.targets,
@@ -149,6 +154,7 @@ fn open(observed: &Observed<'_>, record: Option<&Record>) -> Plan {
             gate: wave.gate,
             answers: wave.answers,
             choice: ChoiceFate::Undecided,
+            queue: wave.queue,
             tell: None,
             wake_at: wave.wake_at,
         }
@@ -383,7 +389,8 @@ fn tell(observed: &Observed<'_>, plan: &mut Plan) {
     let Gate::Closed(note) = plan.gate.clone() else {
         return;
     };
-    if matches!(note, Note::Settled | Note::Gated) || observed.memory.was_told(&note) {
+    if matches!(note, Note::Settled | Note::Gated | Note::Queued) || observed.memory.was_told(&note)
+    {
         return;
     }
     let at = observed.memory.waiting_since(&note, observed.now) + observed.settings.tell_after;

@@ -30,6 +30,7 @@ pub mod targets;
 pub(crate) mod testing;
 pub mod view;
 pub mod wave;
+pub mod window;
 pub mod wire;
 pub mod world;
 

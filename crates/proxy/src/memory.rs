@@ -184,6 +184,12 @@ impl Memory {
         self.requests.is_under_way(&ActionKey::Ask(node.to_owned()))
     }
 
+    /// Targets that are being asked right now.
+    pub(crate) fn asks_under_way(&self) -> impl Iterator<Item = &str> {
+        let nodes = self.asked_at.keys().map(String::as_str);
+        nodes.filter(|node| self.ask_under_way(node))
+    }
+
     pub(crate) fn asked_at(&self, node: &str) -> Option<Monotonic> {
         self.asked_at.get(node).copied()
     }

@@ -177,6 +177,8 @@ pub enum Answer {
     Waiting,
     /// Asked; no answer for longer than we are willing to wait quietly.
     Silent,
+    /// Not asked yet: it was asked for as many others as it answers in a few seconds.
+    Busy,
     /// It can't be reached.
     Unreachable,
     /// The pod's own words rule it out, so it isn't asked, for this reason.
@@ -190,6 +192,7 @@ impl Answer {
             Self::Reserved | Self::Unasked => None,
             Self::Refused(reason) => Some(format!("refused: {}", short(reason))),
             Self::Waiting | Self::Silent => Some("has not answered yet".to_owned()),
+            Self::Busy => Some("hasn't placed pods yet that came before".to_owned()),
             Self::Unreachable => Some("can't be reached".to_owned()),
             Self::PassedOver(reason) => Some(reason.clone()),
         }
@@ -218,6 +221,8 @@ pub enum Note {
     NoManifest,
     /// Its scheduling gates hold it.
     Gated,
+    /// Targets that suit are busy with pods that came before, or are more urgent.
+    Queued,
     /// These targets were asked and haven't answered.
     Asked(Vec<String>),
     /// This target was granted the pod; its delegate isn't bound yet.
@@ -246,6 +251,7 @@ impl fmt::Display for Note {
                 keys::ELECT
             ),
             Note::Gated => f.write_str("the pod's scheduling gates hold it"),
+            Note::Queued => f.write_str("waiting until pods that came before have an answer"),
             Note::Asked(nodes) => write!(f, "waiting for an answer of {}", nodes.join(", ")),
             Note::Granted(node) => {
                 write!(
@@ -302,6 +308,8 @@ pub struct Plan {
     pub answers: BTreeMap<String, Answer>,
     /// What became of the cycle's choice.
     pub choice: ChoiceFate,
+    /// Targets whose room for another question the pod waits for.
+    pub queue: Vec<String>,
     /// The pod has waited for the same thing for long: tell its author.
     pub tell: Option<Note>,
     /// Decide again then at the latest, even if nothing happens.
@@ -316,6 +324,7 @@ impl Plan {
             gate: Gate::Closed(note),
             answers: BTreeMap::new(),
             choice: ChoiceFate::Undecided,
+            queue: Vec::new(),
             tell: None,
             wake_at: None,
         }

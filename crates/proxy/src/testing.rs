@@ -8,6 +8,7 @@ use crate::{
     class::{Marks, classify},
     targets::Targets,
     view::{ChaperonView, Monotonic, ProxyView, Reach, RecordState},
+    window::Ticket,
 };
 
 /// A proxy pod that the webhook admitted, without a record.
@@ -24,6 +25,7 @@ pub(crate) fn proxy() -> ProxyView {
         gated: false,
         finalizers: vec![pilotage_api::keys::DELEGATE_GONE.into()],
         terminal: false,
+        ticket: Ticket::new(0, 0, "p".into()),
         no_reservation: false,
         lost_policy: None,
         record: RecordState::Absent,
@@ -120,6 +122,7 @@ impl ChaperonBuilder {
                 if self.marks.missing { "-missing" } else { "" }
             ),
             foreign_finalizers: false,
+            says_unschedulable: false,
             says_bound: self.bound,
             class: classify(&self.marks, self.ending, status.as_ref()),
             marks: self.marks,

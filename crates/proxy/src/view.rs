@@ -12,7 +12,8 @@ use pilotage_api::{
     record::{Record, RecordError},
 };
 
-use crate::class::{Class, Marks, classify, is_bound};
+use crate::class::{Class, Marks, classify, is_bound, is_unschedulable};
+use crate::window::Ticket;
 
 /// Time on the process's own monotonic clock, since some fixed start.
 pub type Monotonic = Duration;
@@ -72,6 +73,8 @@ pub struct ProxyView {
     pub finalizers: Vec<String>,
     /// Succeeded or Failed.
     pub terminal: bool,
+    /// When others wait as well: whose turn is first.
+    pub ticket: Ticket,
     /// One candidate, made only after the choice.
     pub no_reservation: bool,
     /// What its author wants if its target is lost; an unreadable word counts as none.
@@ -110,6 +113,13 @@ impl ProxyView {
                 .is_some_and(|gates| !gates.is_empty()),
             finalizers: meta.finalizers.clone().unwrap_or_default(),
             terminal: matches!(phase, Some("Succeeded" | "Failed")),
+            ticket: Ticket::new(
+                spec.priority.unwrap_or(0),
+                meta.creation_timestamp
+                    .as_ref()
+                    .map_or(0, |at| at.0.as_second()),
+                meta.uid.clone()?,
+            ),
             no_reservation: annotation(keys::NO_RESERVATION).is_some(),
             lost_policy: annotation(keys::REPLACE_AFTER).and_then(|text| text.parse().ok()),
             record,
@@ -146,6 +156,8 @@ pub struct ChaperonView {
     pub marks: Marks,
     /// What they and the status say.
     pub class: Class,
+    /// The status says that a scheduler found no node for the candidate.
+    pub says_unschedulable: bool,
     /// The status says that a delegate is bound, whatever the class.
     pub says_bound: bool,
     /// The object itself, for status and annotations.
@@ -168,6 +180,7 @@ impl ChaperonView {
                 .finalizers
                 .as_ref()
                 .is_some_and(|all| all.iter().any(|f| f != keys::DELEGATE_GONE)),
+            says_unschedulable: is_unschedulable(status.as_ref()),
             says_bound: is_bound(status.as_ref()),
             class: classify(&marks, meta.deletion_timestamp.is_some(), status.as_ref()),
             marks,

@@ -2,6 +2,7 @@
 //!
 //! A wave is a few targets asked at once: one while the best one's free room surely fits and it isn't known to be silent, else
 //! three. It is widened when all of it refused, or after a short silence that doubles; a target that answers others isn't silent.
+//! Nobody is asked who has too many pods on their way ([`crate::window`]).
 
 use std::collections::BTreeMap;
 
@@ -9,9 +10,11 @@ use crate::{
     class::Class,
     memory::Memory,
     plan::{Action, Answer, Gate, Note},
+    requests::Readiness,
     settings::{LONGEST_BUSY, LONGEST_SILENCE, Settings},
     targets::Targets,
-    view::{ChaperonView, Monotonic},
+    view::{ChaperonView, Monotonic, ProxyView},
+    window::Windows,
 };
 
 /// A target that the pod may be asked for, best first.
@@ -30,6 +33,8 @@ pub(crate) const LEAVING: &str = "its Target is being deleted";
 
 /// What a wave's decision reads.
 pub(crate) struct Asking<'a> {
+    pub(crate) proxy: &'a ProxyView,
+    pub(crate) windows: &'a Windows,
     pub(crate) ranking: &'a [Ranked],
     pub(crate) chaperons: &'a [ChaperonView],
     pub(crate) targets: &'a Targets,
@@ -43,6 +48,7 @@ pub(crate) struct Wave {
     pub(crate) asks: Vec<Action>,
     pub(crate) gate: Gate,
     pub(crate) answers: BTreeMap<String, Answer>,
+    pub(crate) queue: Vec<String>,
     pub(crate) wake_at: Option<Monotonic>,
 }
 
@@ -92,23 +98,33 @@ impl Asking<'_> {
         }
     }
 
-    /// Targets that can be asked next, best first; those left after a grant come last.
-    fn unasked<'b>(&'b self, answers: &BTreeMap<String, Answer>) -> Vec<&'b Ranked> {
-        let mut next: Vec<_> = self
-            .ranking
-            .iter()
-            .filter(|ranked| {
-                !answers.contains_key(&ranked.node)
-                    // A failed ask is sent again when its time has come.
-                    || (self.memory.ask_refusal(&ranked.node).is_some()
-                        && self.targets.is_reachable(&ranked.node)
-                        && !self.targets.is_leaving(&ranked.node)
-                        && !self.memory.ask_under_way(&ranked.node)
-                        && !self.chaperons.iter().any(|c| c.node == ranked.node))
-            })
-            .collect();
+    /// Targets that can be asked now, best first, and when one more can; those left after a grant come last.
+    fn unasked<'b>(
+        &'b self,
+        answers: &BTreeMap<String, Answer>,
+    ) -> (Vec<&'b Ranked>, Option<Monotonic>) {
+        let mut retry_at = None::<Monotonic>;
+        let mut next: Vec<_> = self.ranking.iter().collect();
+        next.retain(|ranked| {
+            let node = &ranked.node;
+            // A failed ask is sent again when its time has come.
+            let failed = self.memory.ask_refusal(node).is_some()
+                && self.targets.is_reachable(node)
+                && !self.targets.is_leaving(node)
+                && !self.chaperons.iter().any(|c| c.node == *node);
+            let ask = Action::Ask { node: node.clone() };
+            match self.memory.may_send(&ask, self.now) {
+                _ if answers.contains_key(node) && !failed => false,
+                Readiness::Now => true,
+                Readiness::UnderWay => false,
+                Readiness::At(at) => {
+                    retry_at = Some(retry_at.map_or(at, |other| other.min(at)));
+                    false
+                }
+            }
+        });
         next.sort_by_key(|ranked| self.memory.was_left(&ranked.node));
-        next
+        (next, retry_at)
     }
 
     fn class(&self, node: &str) -> Option<u32> {
@@ -140,9 +156,36 @@ impl Asking<'_> {
         Some(since + self.silence(earlier))
     }
 
+    /// Splits those that can be asked into those that may be asked now and those of whom too much is asked already.
+    fn by_room<'b>(&self, next: Vec<&'b Ranked>) -> (Vec<&'b Ranked>, Vec<&'b Ranked>) {
+        let has_room = |ranked: &&Ranked| self.windows.has_room(&ranked.node, &self.proxy.ticket);
+        let (mut open, mut full): (Vec<_>, Vec<_>) = next.into_iter().partition(has_room);
+        // A better one that is merely busy isn't passed over for one that isn't.
+        let standing = |ranked: &&Ranked| (self.memory.was_left(&ranked.node), ranked.class);
+        let busy = full
+            .iter()
+            .filter(|ranked| self.is_waited_for(&ranked.node));
+        if let (Some(best), false) = (busy.map(standing).min(), self.settings.ask_all) {
+            open.retain(|ranked| standing(ranked) <= best);
+            full.retain(|ranked| standing(ranked) <= best);
+        }
+        (open, full)
+    }
+
+    /// When the pod has waited long enough for targets that are merely busy.
+    fn turn_over(&self) -> Monotonic {
+        let since = self.windows.waits_since(&self.proxy.uid);
+        since.unwrap_or(self.now) + LONGEST_BUSY
+    }
+
+    /// Whether a target without room is merely busy, and worth waiting for.
+    fn is_waited_for(&self, node: &str) -> bool {
+        self.now < self.turn_over() && self.windows.is_busy(node, self.now)
+    }
+
     /// Decides the next wave and whether a scheduling cycle may run.
     pub(crate) fn decide(&self) -> Wave {
-        let answers = self.answers();
+        let mut answers = self.answers();
         let waiting: Vec<String> = answers
             .iter()
             .filter(|(_, answer)| **answer == Answer::Waiting)
@@ -157,16 +200,23 @@ impl Asking<'_> {
             waiting.retain(|node| self.class(node).is_none_or(|class| class <= best));
             return self.settle(answers, waiting);
         }
-        let next = self.unasked(&answers);
+        let (next, retry_at) = self.unasked(&answers);
+        let (open, full) = self.by_room(next);
         let silence_over = self.silence_over(&waiting);
         let widen = waiting.is_empty() || silence_over.is_none_or(|at| self.now >= at);
         let mut asks = Vec::new();
         if widen {
-            let size = self.wave_size(&next);
-            asks.extend(next.iter().take(size).map(|r| Action::Ask {
+            let size = self.wave_size(&open);
+            asks.extend(open.iter().take(size).map(|r| Action::Ask {
                 node: r.node.clone(),
             }));
         }
+        let queue: Vec<String> = if widen && asks.is_empty() {
+            full.iter().map(|ranked| ranked.node.clone()).collect()
+        } else {
+            Vec::new()
+        };
+        let turn_over = Some(self.turn_over()).filter(|at| !queue.is_empty() && *at > self.now);
         let patience_over = waiting
             .iter()
             .filter_map(|node| self.memory.asked_at(node))
@@ -178,25 +228,35 @@ impl Asking<'_> {
         } else {
             Some(self.now + self.silence(self.memory.waves()))
         };
-        let more = next.len() > asks.len();
-        let wake_at = [next_silence_over.filter(|_| more), patience_over]
-            .into_iter()
-            .flatten()
-            .min();
+        let more = open.len() + full.len() > asks.len();
+        let wake_at = [
+            next_silence_over.filter(|_| more),
+            patience_over,
+            turn_over,
+            retry_at,
+        ]
+        .into_iter()
+        .flatten()
+        .min();
         // With nobody left to wait for, the cycle runs to tell the user why nobody takes the pod.
-        let fresh_asks = asks.iter().any(|ask| match ask {
-            Action::Ask { node } => self.memory.ask_refusal(node).is_none(),
-            _ => false,
-        });
-        let gate = if waiting.is_empty() && !fresh_asks {
-            Gate::Open
-        } else {
+        let first_time = |node: &str| self.memory.ask_refusal(node).is_none();
+        let fresh_asks = asks.iter().filter_map(Action::node).any(first_time);
+        let fresh_turn = |node: &String| first_time(node) && self.is_waited_for(node);
+        let gate = if !waiting.is_empty() || fresh_asks {
             Gate::Closed(Note::Asked(waiting))
+        } else if queue.iter().any(fresh_turn) {
+            Gate::Closed(Note::Queued)
+        } else {
+            Gate::Open
         };
+        for node in &queue {
+            answers.entry(node.clone()).or_insert(Answer::Busy);
+        }
         Wave {
             asks,
             gate,
             answers,
+            queue,
             wake_at,
         }
     }
@@ -214,6 +274,7 @@ impl Asking<'_> {
             asks: Vec::new(),
             gate,
             answers,
+            queue: Vec::new(),
             wake_at: (!enough).then_some(settled_at),
         }
     }

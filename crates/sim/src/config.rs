@@ -3,6 +3,7 @@
 use std::{fmt, str::FromStr, time::Duration};
 
 use pilotage_api::lost::LostPolicy;
+use pilotage_proxy::window::FEW;
 
 use crate::rng::Rng;
 
@@ -62,6 +63,8 @@ config! {
     said_by,
     /// Delegates end by themselves.
     jobs,
+    /// Pods that may be on their way to any target at a time; 0: as many as in earnest.
+    window,
 }
 
 impl Config {
@@ -109,6 +112,7 @@ impl Config {
             surely: chance(rng, 50),
             heals: chance(rng, 75),
             seed,
+            window: u16::from(chance(rng, 40)),
         }
     }
 
@@ -117,6 +121,14 @@ impl Config {
         let rates = [1000, 1000, 950, 1050, 800, 1250];
         let mut rng = Rng::new(self.seed.wrapping_add(u64::from(number)));
         rates[rng.below(rates.len())]
+    }
+
+    /// Of [`pilotage_proxy::window`].
+    pub(crate) fn few(&self) -> usize {
+        match self.window {
+            0 => FEW,
+            few => usize::from(few),
+        }
     }
 
     /// What the Targets say.

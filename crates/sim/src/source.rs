@@ -79,9 +79,10 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// A process that starts; `known`: targets that exist, by their nodes. `fresh`: nothing has happened in the world yet.
+    /// A process that starts; `few`: see [`Book::with_window`]; `known`: targets that exist, by their nodes. `fresh`: nothing has happened in the world yet.
     pub(crate) fn new(
         feedback: bool,
+        few: usize,
         cluster: &ClusterUid,
         nodes: &[String],
         known: &[bool],
@@ -94,7 +95,7 @@ impl Source {
             }
         } else {
             Part::Ask {
-                book: Box::default(),
+                book: Box::new(Book::with_window(few)),
                 entries: BTreeMap::new(),
             }
         };
@@ -170,8 +171,9 @@ impl Source {
                 News::Applied(pod) => self.apply(pod, cx),
                 News::Deleted(pod) | News::Gone(pod) => match &mut self.part {
                     Part::Ask { book, entries } => {
-                        book.proxy_gone(pod.uid());
+                        book.proxy_gone(pod.uid(), cx.now);
                         entries.remove(pod.uid());
+                        self.call(cx);
                     }
                     Part::Feedback { book, .. } => {
                         book.proxy_gone(pod.uid());
@@ -320,13 +322,17 @@ impl Source {
         for uid in due {
             self.decide(&uid, cx);
         }
+        self.call(cx);
     }
 
     /// The next timer.
     pub(crate) fn next_wake(&self) -> Option<Monotonic> {
         let looks = self.looking.iter().filter_map(|(_, at)| *at).min();
         let wakes = match &self.part {
-            Part::Ask { entries, .. } => entries.values().filter_map(|entry| entry.wake).min(),
+            Part::Ask { book, entries } => {
+                let wakes = entries.values().filter_map(|entry| entry.wake);
+                wakes.chain(book.wake_at()).min()
+            }
             Part::Feedback { wakes, .. } => wakes.values().min().copied(),
         };
         looks.into_iter().chain(wakes).min()

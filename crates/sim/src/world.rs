@@ -200,6 +200,7 @@ impl World {
                 let known: Vec<bool> = self.sites.iter().map(|site| site.exists).collect();
                 Kind::Source(Source::new(
                     role == 1,
+                    self.config.few(),
                     &self.cluster,
                     &self.nodes,
                     &known,

@@ -190,7 +190,9 @@ impl Edge {
         // What was waited for above isn't a time in which nobody ran.
         self.clock = Clock::start();
         loop {
-            let wake_at = self.clock.wake_at(self.timers.next());
+            let turn = self.book.wake_at().filter(|_| leads);
+            let due = self.timers.next().into_iter().chain(turn).min();
+            let wake_at = self.clock.wake_at(due);
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return,
@@ -236,7 +238,12 @@ impl Edge {
             }
             if leads && leadership.is_leader() {
                 self.ranker.tell(self.parts.scheduling.recorder());
-                while let Some(uid) = self.dirty.pop_first() {
+                loop {
+                    // Each decision may make room for somebody who waits for it.
+                    self.dirty.extend(self.book.call(now));
+                    let Some(uid) = self.dirty.pop_first() else {
+                        break;
+                    };
                     self.step(&uid);
                 }
             } else {
@@ -272,6 +279,7 @@ impl Edge {
             gate,
             mut answers,
             choice,
+            queue: _,
             tell,
             wake_at,
         } = plan;

@@ -44,7 +44,7 @@ pub fn seed(value: &Value) -> Result<Candidate, FieldError> {
     }
     Ok(Candidate {
         name: metadata.get("name")?.name()?.into(),
-        labels: metadata.get("labels")?.string_map()?,
+        labels: metadata.get("labels")?.string_map()?.into_iter().collect(),
         deleting: metadata.get("deletionTimestamp")?.string()?.is_some(),
         visible: visible(&spec)?,
         readiness: readiness(&root)?,
@@ -57,7 +57,7 @@ pub fn seed(value: &Value) -> Result<Candidate, FieldError> {
         stopped: annotations
             .get(EMERGENCY_STOP)
             .is_some_and(|value| value == "true"),
-        annotations,
+        annotations: annotations.into_iter().collect(),
         networks: networks(&spec.get("networks")?)?,
         taints,
         used: 0,

@@ -3,10 +3,9 @@
 
 use serde::Deserialize;
 
-use super::{Measure, Rule, Weight};
+use super::{Gauge, Measure, Measured, Rule, Weight};
 use crate::candidate::Candidate;
 use crate::pipeline::Context;
-use crate::points::Points;
 use crate::selection::InputError;
 
 /// Costs are kept in millionths.
@@ -63,26 +62,35 @@ impl Rule {
 
 impl Args {
     #[allow(clippy::unnecessary_wraps, reason = "all rules have one signature")]
-    pub(super) fn score(
-        &self,
-        _: Context<'_>,
-        candidates: &[&Candidate],
-    ) -> Result<Vec<(Points, Measure)>, InputError> {
-        let costs: Vec<_> = candidates
-            .iter()
-            .map(|candidate| {
-                let text = match &self.from {
-                    Cost::Label(key) => candidate.labels.get(key),
-                    Cost::Annotation(key) => candidate.annotations.get(key),
-                };
-                text.and_then(|text| micro(text))
-            })
-            .collect();
-        let points = Points::less_is_better(&costs);
-        let measures = costs
-            .into_iter()
-            .map(|cost| cost.map_or(Measure::Unknown, Measure::Amount));
-        Ok(points.into_iter().zip(measures).collect())
+    pub(super) fn gauge<'a>(&'a self, _: Context<'a>) -> Result<Box<dyn Gauge + 'a>, InputError> {
+        Ok(Box::new(Costs {
+            from: &self.from,
+            costs: Vec::new(),
+        }))
+    }
+}
+
+struct Costs<'a> {
+    from: &'a Cost,
+    costs: Vec<Measure>,
+}
+
+impl Gauge for Costs<'_> {
+    fn read(&mut self, candidate: &Candidate) {
+        let text = match self.from {
+            Cost::Label(key) => candidate.labels.get(key),
+            Cost::Annotation(key) => candidate.annotations.get(key),
+        };
+        let cost = text.and_then(micro);
+        self.costs
+            .push(cost.map_or(Measure::Unknown, Measure::Amount));
+    }
+
+    fn measured(self: Box<Self>) -> Measured {
+        Measured::less_is_better(self.costs, |cost| match cost {
+            Measure::Amount(micro) => Some(micro),
+            _ => None,
+        })
     }
 }
 

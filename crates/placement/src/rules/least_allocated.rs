@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::{Measure, Rule, Weight};
+use super::{Gauge, Measure, Measured, Rule, Weight};
 use crate::candidate::{Candidate, Resource};
 use crate::pipeline::Context;
 use crate::points::Points;
@@ -29,18 +29,23 @@ impl Args {
         clippy::unnecessary_wraps,
         reason = "all rules have one signature"
     )]
-    pub(super) fn score(
-        &self,
-        _: Context<'_>,
-        candidates: &[&Candidate],
-    ) -> Result<Vec<(Points, Measure)>, InputError> {
-        Ok(candidates
-            .iter()
-            .map(|candidate| {
-                let free = free(&candidate.resources);
-                (free, Measure::Free(free))
-            })
-            .collect())
+    pub(super) fn gauge<'a>(&'a self, _: Context<'a>) -> Result<Box<dyn Gauge + 'a>, InputError> {
+        Ok(Box::new(Shares(Vec::new())))
+    }
+}
+
+struct Shares(Vec<Measure>);
+
+impl Gauge for Shares {
+    fn read(&mut self, candidate: &Candidate) {
+        self.0.push(Measure::Free(free(&candidate.resources)));
+    }
+
+    fn measured(self: Box<Self>) -> Measured {
+        Measured::new(self.0, |measure| match measure {
+            Measure::Free(free) => free,
+            _ => Points::ZERO,
+        })
     }
 }
 

@@ -2,10 +2,9 @@
 
 use serde::Deserialize;
 
-use super::{Measure, Rule, Weight};
+use super::{Gauge, Measure, Measured, Rule, Weight};
 use crate::candidate::Candidate;
 use crate::pipeline::Context;
-use crate::points::Points;
 use crate::selection::InputError;
 
 /// Arguments of the rule.
@@ -28,19 +27,19 @@ impl Args {
         clippy::unnecessary_wraps,
         reason = "all rules have one signature"
     )]
-    pub(super) fn score(
-        &self,
-        _: Context<'_>,
-        candidates: &[&Candidate],
-    ) -> Result<Vec<(Points, Measure)>, InputError> {
-        let counts = || candidates.iter().map(|candidate| candidate.used);
-        let values: Vec<_> = counts()
-            .map(|used| Some(i64::try_from(used).unwrap_or(i64::MAX)))
-            .collect();
-        let measures = counts().map(Measure::Count);
-        Ok(Points::less_is_better(&values)
-            .into_iter()
-            .zip(measures)
-            .collect())
+    pub(super) fn gauge<'a>(&'a self, _: Context<'a>) -> Result<Box<dyn Gauge + 'a>, InputError> {
+        Ok(Box::new(Counts(Vec::new())))
+    }
+}
+
+struct Counts(Vec<Measure>);
+
+impl Gauge for Counts {
+    fn read(&mut self, candidate: &Candidate) {
+        self.0.push(Measure::Count(candidate.used));
+    }
+
+    fn measured(self: Box<Self>) -> Measured {
+        Measured::less_is_better(self.0, Measure::count)
     }
 }

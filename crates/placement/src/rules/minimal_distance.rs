@@ -5,10 +5,9 @@
 
 use serde::Deserialize;
 
-use super::{Measure, Rule, Weight};
+use super::{Gauge, Measure, Measured, Rule, Weight};
 use crate::candidate::Candidate;
 use crate::pipeline::Context;
-use crate::points::Points;
 use crate::selection::InputError;
 use crate::strategy::{Distance, Ruler};
 
@@ -28,31 +27,39 @@ impl Rule {
 
 impl Args {
     #[allow(clippy::unused_self, reason = "all rules have one signature")]
-    pub(super) fn score(
-        &self,
-        context: Context<'_>,
-        candidates: &[&Candidate],
-    ) -> Result<Vec<(Points, Measure)>, InputError> {
-        let ruler = Ruler::new(context.request)?;
-        let distances: Vec<_> = candidates
-            .iter()
-            .map(|candidate| ruler.measure(candidate))
-            .collect();
-        let by_table = |distance: &Distance| matches!(distance, Distance::Table(_));
-        let any_by_table = distances.iter().flatten().any(by_table);
-        let values: Vec<_> = distances
-            .iter()
-            .map(|distance| {
-                let counts = distance.filter(|distance| !any_by_table || by_table(distance));
-                counts.map(Distance::value)
-            })
-            .collect();
-        let measures = distances
-            .iter()
-            .map(|distance| distance.map_or(Measure::Unknown, Measure::Distance));
-        Ok(Points::less_is_better(&values)
-            .into_iter()
-            .zip(measures)
-            .collect())
+    pub(super) fn gauge<'a>(
+        &'a self,
+        context: Context<'a>,
+    ) -> Result<Box<dyn Gauge + 'a>, InputError> {
+        Ok(Box::new(Distances {
+            ruler: Ruler::new(context.request)?,
+            measures: Vec::new(),
+            by_table: false,
+        }))
+    }
+}
+
+struct Distances<'a> {
+    ruler: Ruler<'a>,
+    measures: Vec<Measure>,
+    /// The table names one of them.
+    by_table: bool,
+}
+
+impl Gauge for Distances<'_> {
+    fn read(&mut self, candidate: &Candidate) {
+        let distance = self.ruler.measure(candidate);
+        self.by_table |= matches!(distance, Some(Distance::Table(_)));
+        self.measures
+            .push(distance.map_or(Measure::Unknown, Measure::Distance));
+    }
+
+    fn measured(self: Box<Self>) -> Measured {
+        let by_table = self.by_table;
+        Measured::less_is_better(self.measures, move |measure| match measure {
+            Measure::Distance(Distance::Name(_)) if by_table => None,
+            Measure::Distance(distance) => Some(distance.value()),
+            _ => None,
+        })
     }
 }

@@ -1,5 +1,5 @@
 //! The rules that give points, one file each. A new one is a file and its line in the list below; each file holds the
-//! rule's arguments and its `score`.
+//! rule's arguments and its `gauge`.
 //!
 //! They are the scoring step that Gardener's proposal GEP-13 announces and leaves open.
 
@@ -18,7 +18,7 @@ pub use self::cost::Cost;
 pub use self::spread::Over;
 use crate::candidate::Candidate;
 use crate::pipeline::Context;
-use crate::points::Points;
+use crate::points::{LessIsBetter, Points};
 use crate::selection::{InputError, RuleScore};
 use crate::strategy::Distance;
 
@@ -61,13 +61,13 @@ macro_rules! rules {
                 }
             }
 
-            fn measure(
-                &self,
-                context: Context<'_>,
-                candidates: &[&Candidate],
-            ) -> Result<Vec<(Points, Measure)>, InputError> {
+            /// What it measures for a request, once it gets candidates. Fails if that can't be told.
+            pub(crate) fn gauge<'a>(
+                &'a self,
+                context: Context<'a>,
+            ) -> Result<Box<dyn Gauge + 'a>, InputError> {
                 match self {
-                    $(Self::$rule(args) => args.score(context, candidates),)*
+                    $(Self::$rule(args) => args.gauge(context),)*
                 }
             }
         }
@@ -103,6 +103,18 @@ pub enum Measure {
     Free(Points),
     /// An amount, in millionths of its author's unit.
     Amount(i64),
+}
+
+impl Measure {
+    /// A number of requests.
+    fn count(self) -> Option<i64> {
+        match self {
+            Self::Count(count) | Self::Peers(count) => {
+                Some(i64::try_from(count).unwrap_or(i64::MAX))
+            }
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Measure {
@@ -161,40 +173,77 @@ impl<'de> Deserialize<'de> for Weight {
     }
 }
 
+/// A rule at work: it reads each candidate once, while that is at hand, and afterwards knows what each one is worth.
+pub(crate) trait Gauge {
+    /// Reads the next candidate.
+    fn read(&mut self, candidate: &Candidate);
+
+    /// What was measured, in the order in which candidates were read.
+    fn measured(self: Box<Self>) -> Measured;
+}
+
+/// How many points a measurement is worth among those of the same selection.
+type Worth = dyn Fn(Measure) -> Points + Send + Sync;
+
+/// What a rule has measured, and what that is worth.
+pub(crate) struct Measured {
+    measures: Vec<Measure>,
+    worth: Box<Worth>,
+}
+
+impl Measured {
+    /// Each measurement has its own worth.
+    fn new(
+        measures: Vec<Measure>,
+        worth: impl Fn(Measure) -> Points + Send + Sync + 'static,
+    ) -> Self {
+        let worth = Box::new(worth);
+        Self { measures, worth }
+    }
+
+    /// Points by [`LessIsBetter`] among them all.
+    fn less_is_better(
+        measures: Vec<Measure>,
+        value: impl Fn(Measure) -> Option<i64> + Send + Sync + 'static,
+    ) -> Self {
+        let scale = LessIsBetter::among(measures.iter().map(|measure| value(*measure)));
+        Self::new(measures, move |measure| scale.points(value(measure)))
+    }
+}
+
 /// What a rule gives to all candidates.
 pub(crate) struct Column {
     rule: &'static str,
     weight: u32,
-    scores: Vec<(Points, Measure)>,
+    measured: Measured,
 }
 
 impl Column {
+    /// What a rule has measured.
+    pub(crate) fn new(rule: &Rule, measured: Measured) -> Self {
+        Self {
+            rule: rule.name(),
+            weight: rule.weight().get(),
+            measured,
+        }
+    }
+
     /// What the candidate at this place gets.
     pub(crate) fn at(&self, place: usize) -> RuleScore {
-        let (points, measure) = self.scores[place];
+        let Measured { measures, worth } = &self.measured;
+        let measure = measures[place];
         RuleScore {
             rule: self.rule,
             weight: self.weight,
-            points,
+            points: worth(measure),
             measure,
         }
     }
 
-    /// How much that counts.
-    pub(crate) fn weighted(&self, place: usize) -> Points {
-        self.scores[place].0.times(self.weight)
+    /// How much each one's points count, in their order.
+    pub(crate) fn weighted(&self) -> impl Iterator<Item = Points> {
+        let Measured { measures, worth } = &self.measured;
+        let points = measures.iter().map(|measure| worth(*measure));
+        points.map(|points| points.times(self.weight))
     }
-}
-
-/// What a rule gives each candidate, in their order.
-pub(crate) fn score(
-    rule: &Rule,
-    context: Context<'_>,
-    candidates: &[&Candidate],
-) -> Result<Column, InputError> {
-    Ok(Column {
-        rule: rule.name(),
-        weight: rule.weight().get(),
-        scores: rule.measure(context, candidates)?,
-    })
 }

@@ -2,13 +2,15 @@
 //! region, or at its provider, counted over those candidates that are left. Where nobody says which ones belong to an
 //! application, all requests count.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 
-use super::{Measure, Rule, Weight};
+use super::{Gauge, Measure, Measured, Rule, Weight};
 use crate::candidate::Candidate;
 use crate::pipeline::Context;
-use crate::points::Points;
 use crate::quick::QuickMap;
+use crate::request::Peers;
 use crate::selection::InputError;
 
 /// Arguments of the rule.
@@ -38,44 +40,59 @@ impl Rule {
 
 impl Args {
     #[allow(clippy::unnecessary_wraps, reason = "all rules have one signature")]
-    pub(super) fn score(
-        &self,
-        context: Context<'_>,
-        candidates: &[&Candidate],
-    ) -> Result<Vec<(Points, Measure)>, InputError> {
-        let peers = context.request.peers.as_deref();
-        let mut sums: QuickMap<&str, u64> = QuickMap::default();
-        for candidate in candidates {
-            let sum = sums.entry(self.domain(candidate)).or_default();
-            let own = match peers {
-                Some(peers) => peers.get(&candidate.name).copied().unwrap_or(0),
-                None => candidate.used,
-            };
-            *sum = sum.saturating_add(own);
-        }
-        let counts: Vec<_> = candidates
-            .iter()
-            .map(|candidate| sums.get(self.domain(candidate)).copied().unwrap_or(0))
-            .collect();
-        let values: Vec<_> = counts
-            .iter()
-            .map(|count| Some(i64::try_from(*count).unwrap_or(i64::MAX)))
-            .collect();
-        let measure = match peers {
+    pub(super) fn gauge<'a>(
+        &'a self,
+        context: Context<'a>,
+    ) -> Result<Box<dyn Gauge + 'a>, InputError> {
+        Ok(Box::new(Domains {
+            over: self.over,
+            peers: context.request.peers.as_deref(),
+            numbers: QuickMap::default(),
+            sums: Vec::new(),
+            candidates: Vec::new(),
+        }))
+    }
+}
+
+struct Domains<'a> {
+    over: Over,
+    peers: Option<&'a Peers>,
+    /// Domains by name, as they came.
+    numbers: QuickMap<Arc<str>, usize>,
+    /// Requests in each.
+    sums: Vec<u64>,
+    /// The domain of each candidate.
+    candidates: Vec<usize>,
+}
+
+impl Gauge for Domains<'_> {
+    fn read(&mut self, candidate: &Candidate) {
+        let own = match self.peers {
+            Some(peers) => peers.get(&candidate.name).copied().unwrap_or(0),
+            None => candidate.used,
+        };
+        let name = match self.over {
+            Over::Region => candidate.region.name(),
+            Over::Provider => &candidate.provider,
+        };
+        let number = if let Some(number) = self.numbers.get(name) {
+            *number
+        } else {
+            let number = self.sums.len();
+            self.numbers.insert(name.into(), number);
+            self.sums.push(0);
+            number
+        };
+        self.sums[number] = self.sums[number].saturating_add(own);
+        self.candidates.push(number);
+    }
+
+    fn measured(self: Box<Self>) -> Measured {
+        let measure = match self.peers {
             Some(_) => Measure::Peers,
             None => Measure::Count,
         };
-        let measures = counts.into_iter().map(measure);
-        Ok(Points::less_is_better(&values)
-            .into_iter()
-            .zip(measures)
-            .collect())
-    }
-
-    fn domain<'a>(&self, candidate: &'a Candidate) -> &'a str {
-        match self.over {
-            Over::Region => candidate.region.name(),
-            Over::Provider => &candidate.provider,
-        }
+        let counts = self.candidates.iter().map(|number| self.sums[*number]);
+        Measured::less_is_better(counts.map(measure).collect(), Measure::count)
     }
 }

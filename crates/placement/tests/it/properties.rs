@@ -98,8 +98,8 @@ fn candidate() -> impl Generate<Value = Candidate> {
             (used, allocatable),
         )| Candidate {
             name: name.into(),
-            labels,
-            annotations,
+            labels: labels.into_iter().collect(),
+            annotations: annotations.into_iter().collect(),
             deleting: a && b && c,
             visible: !(b && c && d),
             readiness: out.map_or(Readiness::Ready, |why| Readiness::NotReady(why.into())),
@@ -384,7 +384,7 @@ proptest! {
             prop_assert!(key(&pair[0]) < key(&pair[1]));
             prop_assert!(pair[0].total.milli() <= 4 * 5 * 100_000);
         }
-        for score in selection.ranking.iter().flat_map(|one| &one.scores) {
+        for score in selection.ranking.iter().flat_map(|one| one.scores.iter()) {
             prop_assert!(score.points.milli() <= 100_000);
         }
     }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use pilotage_placement::{
-    Candidate, Cost, Distance, Loss, Measure, Over, Points, Request, Rule, Weight, select,
+    Candidate, Cost, Distance, Loss, Measure, Over, Points, Ranked, Request, Rule, RuleScore,
+    Weight, select,
 };
 
 use crate::world::{candidate, filled, ranking, request, table, weighted};
@@ -18,6 +19,11 @@ fn points(whole: u64) -> Points {
 
 fn distance() -> Rule {
     Rule::minimal_distance(weight(1))
+}
+
+/// What the only rule gave.
+fn score_of(ranked: &Ranked) -> RuleScore {
+    ranked.scores.iter().next().unwrap()
 }
 
 fn free() -> Rule {
@@ -105,7 +111,7 @@ fn given(rule: Rule, seeds: &[Candidate]) -> Vec<(&str, String, String)> {
         .map(|seed| {
             let mut ranking = selection.ranking.iter();
             let ranked = ranking.find(|one| one.name == seed.name).unwrap();
-            let score = &ranked.scores[0];
+            let score = score_of(ranked);
             let (points, measure) = (score.points.to_string(), score.measure.to_string());
             (&*seed.name, points, measure)
         })
@@ -166,7 +172,7 @@ fn spread_counts_regions_or_providers() {
     let free_choice = |rule| {
         let mut seeds = seeds.clone();
         for seed in &mut seeds {
-            seed.labels.insert("x".to_owned(), "y".to_owned());
+            seed.labels = [("x", "y")].into_iter().collect();
         }
         let request = Request::default();
         let selection = select(&request, &seeds, &weighted(&[rule]));
@@ -176,7 +182,7 @@ fn spread_counts_regions_or_providers() {
             .map(|one| {
                 (
                     one.name.to_string(),
-                    one.scores[0].measure.to_string(),
+                    score_of(one).measure.to_string(),
                     one.total,
                 )
             })
@@ -222,7 +228,7 @@ fn spread_keeps_those_of_one_application_apart() {
     let told = |request: &Request| -> Vec<String> {
         let selection = select(request, &seeds, &rules);
         let told = selection.ranking.iter().map(|one| {
-            let score = &one.scores[0];
+            let score = score_of(one);
             format!("{}: {} ({})", one.name, score.points, score.measure)
         });
         told.collect()
@@ -246,8 +252,8 @@ fn cost_is_read_from_where_it_is_said_to_be() {
     let key = "example.com/cost";
     let priced = |name: &str, cost: &str| {
         let mut seed = candidate(name, "foo", "a");
-        seed.labels.insert(key.to_owned(), cost.to_owned());
-        seed.annotations.insert(key.to_owned(), "1".to_owned());
+        seed.labels = [(key, cost)].into_iter().collect();
+        seed.annotations = [(key, "1")].into_iter().collect();
         seed
     };
     let seeds = [

@@ -23,6 +23,7 @@ struct Scene {
     ranking: Vec<Ranked>,
     choice: Option<String>,
     memory: Memory,
+    windows: Windows,
     settings: Settings,
     now: Monotonic,
 }
@@ -45,6 +46,7 @@ impl Scene {
                 .collect(),
             choice: None,
             memory: Memory::default(),
+            windows: Windows::default(),
             settings: Settings::default(),
             now: NOW,
         }
@@ -88,6 +90,7 @@ impl Scene {
             ranking: &self.ranking,
             choice: self.choice.as_deref(),
             memory: &self.memory,
+            windows: &self.windows,
             settings: &self.settings,
             now: self.now,
         });

@@ -154,15 +154,12 @@ pub(super) fn candidate(node: &Node, words: &Words) -> Candidate {
     let region = said.of_or_labelled(keys::REGION, keys::REGION_LABELS);
     let zones = said.of_or_labelled(keys::ZONES, keys::ZONE_LABELS);
     let zones = zones.map(|zones| list(zones).map(str::to_owned).collect());
-    let mut labels = words.labels.clone();
-    // What a pod selects are the labels of the node, so these stay as they are.
-    labels.extend(meta.labels.clone().unwrap_or_default());
-    let own = meta.annotations.iter().flatten();
-    let mut annotations: Labels = own
+    // What a pod selects are the labels of the node, so these count.
+    let labels = words.labels.iter().chain(meta.labels.iter().flatten());
+    let annotations = meta.annotations.iter().flatten();
+    let annotations = annotations
         .filter(|(key, _)| ![keys::FREE, keys::FREE_SHAPES].contains(&key.as_str()))
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect();
-    annotations.extend(words.annotations.clone());
+        .chain(&words.annotations);
     Candidate {
         name: meta.name.as_deref().unwrap_or_default().into(),
         deleting: meta.deletion_timestamp.is_some(),
@@ -183,8 +180,8 @@ pub(super) fn candidate(node: &Node, words: &Words) -> Candidate {
             })
             .collect(),
         resources: resources(node),
-        labels,
-        annotations,
+        labels: labels.collect(),
+        annotations: annotations.collect(),
         ..Candidate::default()
     }
 }

@@ -35,6 +35,15 @@ impl Source {
         }
     }
 
+    /// Lets those decide who waited for room at a target and have it now.
+    pub(super) fn call(&mut self, cx: &mut Cx<'_>) {
+        if let Part::Ask { book, .. } = &mut self.part {
+            for uid in book.call(cx.now) {
+                self.decide(&uid, cx);
+            }
+        }
+    }
+
     pub(super) fn decide(&mut self, uid: &str, cx: &mut Cx<'_>) {
         let unknown = match &self.part {
             Part::Ask { book, .. } => book.unknown_target(uid),
@@ -52,6 +61,7 @@ impl Source {
             Part::Ask { book, entries } => {
                 // A choice that failed is decided on again without it.
                 while decide_ask(book, entries, uid, &self.settings, &self.links, cx) {}
+                self.call(cx);
             }
             Part::Feedback { book, wakes } => {
                 wakes.remove(uid);

@@ -51,7 +51,7 @@ impl Edge {
     }
 
     pub(super) fn forget(&mut self, uid: &str) {
-        self.book.proxy_gone(uid);
+        self.book.proxy_gone(uid, self.clock.now());
         if let Some(Proxy {
             choice: Some((node, done)),
             ..

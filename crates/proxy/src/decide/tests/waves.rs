@@ -1,6 +1,7 @@
 //! Whom to ask next, how long to wait, and when a cycle may run.
 
 use super::*;
+use crate::window::{FEW, Standing, Ticket};
 
 #[test]
 fn the_first_wave_is_three_or_the_one_that_surely_fits() {
@@ -169,4 +170,125 @@ fn a_question_that_hangs_becomes_silence() {
         (plan.gate, &plan.answers["a"]),
         (Gate::Open, &Answer::Silent)
     );
+}
+
+/// Other pods, as many as it may have, are on their way to `node`.
+fn fill(scene: &mut Scene, node: &str) {
+    for number in 0..FEW {
+        let pod = format!("other-{number}");
+        scene.windows.enter(node, &pod, scene.now);
+    }
+}
+
+#[test]
+fn who_has_too_many_on_their_way_gives_way_to_equals_only() {
+    let mut scene = Scene::new();
+    fill(&mut scene, "a");
+    fill(&mut scene, "b");
+    assert_eq!(asked(&scene.step()), ["c", "d", "e"]);
+
+    let mut scene = Scene::new();
+    fill(&mut scene, "b");
+    for (ranked, class) in scene.ranking.iter_mut().zip(0..) {
+        ranked.class = class;
+    }
+    assert_eq!(asked(&scene.step()), ["a"], "b is busy, and better than c");
+
+    let mut scene = Scene::new();
+    scene.settings.ask_all = true;
+    fill(&mut scene, "a");
+    scene.ranking[0].class = 0;
+    scene.ranking[1].class = 1;
+    assert_eq!(asked(&scene.step()), ["b", "c", "d", "e"]);
+}
+
+/// One of the others at `node` is answered.
+fn answer(scene: &mut Scene, node: &str, number: usize) {
+    let other = Ticket::new(0, 0, format!("other-{number}"));
+    let standings = [(node, Standing::Answered)].into();
+    scene.windows.see(&other, &standings, scene.now);
+}
+
+#[test]
+fn a_pod_waits_quietly_for_its_turn() {
+    let mut scene = Scene::new();
+    scene.ranking.truncate(2);
+    scene.ranking[1].class = 1;
+    fill(&mut scene, "a");
+    let plan = scene.step();
+    assert!(asked(&plan).is_empty());
+    assert_eq!(plan.gate, Gate::Closed(Note::Queued));
+    assert_eq!(plan.queue, ["a"]);
+    assert_eq!(plan.answers["a"], Answer::Busy);
+    // As long as it answers.
+    scene.later(Duration::from_millis(1500));
+    answer(&mut scene, "a", 0);
+    let plan = scene.later(Duration::from_millis(1500)).step();
+    assert!(asked(&plan).is_empty() && plan.tell.is_none());
+    let plan = scene.later(Duration::from_millis(500)).step();
+    assert_eq!(asked(&plan), ["b"], "a owes answers and gives none");
+}
+
+#[test]
+fn nobody_waits_for_a_busy_target_for_ever() {
+    let mut scene = Scene::new();
+    scene.ranking.truncate(2);
+    scene.ranking[1].class = 1;
+    fill(&mut scene, "a");
+    for number in 0..FEW {
+        answer(&mut scene, "a", number);
+    }
+    let waits = |scene: &mut Scene| {
+        let plan = scene.step();
+        let (ticket, now) = (&scene.proxy.ticket, scene.now);
+        scene.windows.wait(ticket, &plan.queue, now);
+        plan
+    };
+    let plan = waits(&mut scene);
+    assert_eq!(plan.wake_at, Some(NOW + Duration::from_secs(30)));
+    scene.later(Duration::from_secs(29));
+    assert_eq!(waits(&mut scene).gate, Gate::Closed(Note::Queued));
+    scene.later(Duration::from_secs(1));
+    assert_eq!(asked(&waits(&mut scene)), ["b"]);
+}
+
+#[test]
+fn idle_targets_without_room_dont_hold_the_cycle_up() {
+    let mut scene = Scene::new();
+    scene.ranking.truncate(1);
+    fill(&mut scene, "a");
+    let plan = scene.later(Duration::from_secs(2)).step();
+    assert_eq!((plan.gate, &plan.answers["a"]), (Gate::Open, &Answer::Busy));
+    assert_eq!(plan.queue, ["a"]);
+    scene.later(Duration::from_secs(8));
+    scene.windows.tick(scene.now);
+    assert_eq!(asked(&scene.step()), ["a"], "the others stand still");
+}
+
+#[test]
+fn a_target_that_refuses_the_question_keeps_nobody_from_asking_others() {
+    for others_full in [false, true] {
+        let mut scene = Scene::new();
+        scene.ranking.truncate(2);
+        scene.ranking[0].surely_fits = true;
+        let plan = scene.step();
+        assert_eq!(asked(&plan), ["a"]);
+        scene.finish(&plan, &Outcome::Refused("namespace not found".into()));
+        if others_full {
+            fill(&mut scene, "b");
+        }
+        let plan = scene.step();
+        let (asks, queue): (&[&str], &[&str]) = if others_full {
+            (&[], &["b"])
+        } else {
+            (&["b"], &[])
+        };
+        assert_eq!(asked(&plan), asks);
+        assert_eq!(plan.queue, queue);
+        let retry = NOW + Duration::from_millis(250);
+        assert_eq!(plan.wake_at, Some(retry));
+        scene.now = retry;
+        let again: &[&str] = if others_full { &["a"] } else { &[] };
+        assert_eq!(asked(&scene.step()), again, "b may answer yet");
+    }
 }
