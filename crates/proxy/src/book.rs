@@ -110,6 +110,9 @@ impl Book {
     /// A watch tells something of a chaperon; the UID of its parent, if that is news.
     pub fn chaperon(&mut self, node: &str, news: ChaperonNews, now: Monotonic) -> Option<String> {
         let change = self.world.take_in(node, news)?;
+        if change.gone.is_some() {
+            self.windows.gone(node, &change.parent, now);
+        }
         let answers = |c: &ChaperonView| c.node == node && c.class != Class::Asked;
         if self.world.of(&change.parent).iter().any(answers) {
             self.targets.answered(node, now);
@@ -156,14 +159,19 @@ impl Book {
             }
             if let (Outcome::Gone, ActionKey::Chaperon(gone)) = (&outcome, action.key()) {
                 self.world.remove(uid, node, &gone);
+                self.windows.gone(node, uid, now);
             }
         }
         if let Some(known) = self.proxies.get_mut(uid) {
             if let (Action::BindProxy { node, .. }, Outcome::Done) = (action, &outcome) {
                 known.view.node_name = Some(node.clone());
             }
-            if let (Action::Ask { node }, Outcome::Refused(_)) = (action, &outcome) {
-                self.windows.refused(node, uid, now);
+            match (action, &outcome) {
+                (Action::Ask { node }, Outcome::Refused(_)) => {
+                    self.windows.refused(node, uid, now);
+                }
+                (Action::Ask { node }, Outcome::Unknown(_)) => self.windows.failed(node, uid, now),
+                _ => {}
             }
             known.memory.finish(action, &outcome, settings, now);
         }
@@ -196,7 +204,7 @@ impl Book {
                 self.windows.enter(node, uid, turn.now);
             }
         }
-        self.windows.wait(&view.ticket, &plan.queue, turn.now);
+        self.windows.wait(&view.ticket, &plan.queue);
         Some(plan)
     }
 

@@ -32,6 +32,8 @@ pub struct Memory {
     waves: u32,
     last_wave_at: Option<Monotonic>,
     first_reserved_at: Option<Monotonic>,
+    /// Since when the pod has waited for its turn, until somebody holds a node for it.
+    queued_since: Option<Monotonic>,
     /// The record, and since when its target has had the time to act on it.
     recorded: Option<(Record, Monotonic)>,
     stuck: Stuck,
@@ -66,6 +68,9 @@ impl Memory {
         for node in asked {
             self.asked_at.entry((*node).to_owned()).or_insert(now);
         }
+        if reserved || record.is_some() {
+            self.queued_since = None;
+        }
         if reserved {
             self.first_reserved_at.get_or_insert(now);
         } else {
@@ -93,6 +98,9 @@ impl Memory {
                 Some((known, _)) if known == note => {}
                 _ => self.waiting_for = Some((note.clone(), now)),
             },
+        }
+        if !plan.queue.is_empty() {
+            self.queued_since.get_or_insert(now);
         }
         if let Some(note) = &plan.tell {
             self.told = Some(note.clone());
@@ -204,6 +212,11 @@ impl Memory {
 
     pub(crate) fn first_reserved_at(&self) -> Option<Monotonic> {
         self.first_reserved_at
+    }
+
+    /// Since when the pod has waited for its turn, whomever it has asked meanwhile.
+    pub(crate) fn queued_since(&self) -> Option<Monotonic> {
+        self.queued_since
     }
 
     /// Since when the recorded target has had the time to bind: it could be reached, and the record said the same.

@@ -174,8 +174,7 @@ impl Asking<'_> {
 
     /// When the pod has waited long enough for targets that are merely busy.
     fn turn_over(&self) -> Monotonic {
-        let since = self.windows.waits_since(&self.proxy.uid);
-        since.unwrap_or(self.now) + LONGEST_BUSY
+        self.memory.queued_since().unwrap_or(self.now) + LONGEST_BUSY
     }
 
     /// Whether a target without room is merely busy, and worth waiting for.

@@ -70,11 +70,13 @@ struct Window {
     moving: BTreeSet<(Monotonic, String)>,
     /// Those that wait for an answer.
     unanswered: BTreeSet<(Monotonic, String)>,
-    /// When those were asked that have left without an answer: what they asked for may still take the target's time.
-    ghosts: VecDeque<Monotonic>,
+    /// Those who have left without an answer, and when they asked: that may still take the target's time.
+    ghosts: HashMap<String, Monotonic>,
     /// When it last answered one.
     answered_at: Option<Monotonic>,
-    /// When the last ones left that it had answered.
+    /// The last thing that was heard of it is that a question failed.
+    fails: bool,
+    /// When the last ones left that it had answered in time.
     left: VecDeque<Monotonic>,
     /// Who waits.
     queue: BTreeSet<Ticket>,
@@ -92,7 +94,8 @@ impl Window {
         {
             self.moving.pop_first();
         }
-        self.ghosts.retain(|since| !is_over(*since, STANDS_STILL));
+        self.ghosts
+            .retain(|_, since| !is_over(*since, STANDS_STILL));
         while let Some(left) = self.left.front()
             && is_over(*left, OF_LATE)
         {
@@ -118,9 +121,14 @@ impl Window {
 
     /// Until when it is merely busy; `None`: it owes nobody an answer.
     fn busy_until(&self) -> Option<Monotonic> {
-        let (asked, _) = self.unanswered.first()?;
+        let unanswered = self.unanswered.first().map(|(since, _)| *since);
+        let owed = unanswered.into_iter().chain(self.ghosts.values().copied());
         let heard = self.answered_at.unwrap_or_default();
-        Some(heard.max(*asked) + IDLE)
+        Some(owed.min()?.max(heard) + IDLE)
+    }
+
+    fn is_busy(&self, now: Monotonic) -> bool {
+        !self.fails && self.busy_until().is_none_or(|until| now < until)
     }
 
     fn see(&mut self, pod: &str, standing: Option<Standing>, now: Monotonic) {
@@ -131,6 +139,7 @@ impl Window {
                 self.answer(pod, now);
             }
             Some(Standing::Settled) => {
+                self.ghosts.remove(pod);
                 self.answer(pod, now);
                 self.leave(pod, now);
             }
@@ -139,6 +148,7 @@ impl Window {
     }
 
     fn enter(&mut self, pod: &str, now: Monotonic) {
+        self.ghosts.remove(pod);
         if !self.entries.contains_key(pod) {
             let entry = Entry {
                 since: now,
@@ -156,9 +166,12 @@ impl Window {
         {
             entry.answered = true;
             self.unanswered.remove(&(entry.since, pod.to_owned()));
+            // Who was overtaken long ago may never be answered.
+            self.unanswered
+                .retain(|(since, _)| now < *since + STANDS_STILL);
             self.answered_at = Some(now);
+            self.fails = false;
             self.ghosts.clear();
-            self.told = false;
         }
     }
 
@@ -169,17 +182,28 @@ impl Window {
         let own = (since, pod.to_owned());
         let moved = self.moving.remove(&own);
         self.unanswered.remove(&own);
-        if answered {
-            self.left.push_back(now);
-        } else if moved {
-            self.ghosts.push_back(since);
+        match (answered, moved) {
+            (true, true) => self.left.push_back(now),
+            // A hold that ran out isn't how a target keeps up.
+            (_, false) => {}
+            (false, true) => {
+                self.ghosts.insert(own.1, since);
+            }
         }
+    }
+
+    /// A question came to nothing, or what it made is gone.
+    fn lay(&mut self, pod: &str, now: Monotonic) {
+        self.leave(pod, now);
+        self.ghosts.remove(pod);
     }
 
     /// Those who are to decide now.
     fn call(&mut self, few: usize, now: Monotonic) -> Vec<String> {
         let mut all = Vec::new();
-        if !self.told && self.busy_until().is_some_and(|at| at <= now) {
+        if self.is_busy(now) {
+            self.told = false;
+        } else if !self.told {
             self.told = true;
             all.extend(self.queue.iter().map(|ticket| ticket.pod.clone()));
         }
@@ -200,7 +224,7 @@ impl Window {
         }
         let idle = self.busy_until().filter(|_| !self.told);
         let moving = self.moving.first().map(|(since, _)| *since);
-        let ghost = self.ghosts.iter().min().copied();
+        let ghost = self.ghosts.values().min().copied();
         let eases = [moving, ghost].into_iter().flatten();
         let eases = eases.map(|since| since + STANDS_STILL);
         eases.chain(idle).min()
@@ -212,8 +236,8 @@ impl Window {
 pub struct Windows {
     few: usize,
     by_node: BTreeMap<String, Window>,
-    /// Who waits, since when and where.
-    waiting: HashMap<String, (Monotonic, Vec<String>)>,
+    /// Who waits, and where.
+    waiting: HashMap<String, Vec<String>>,
 }
 
 impl Default for Windows {
@@ -226,7 +250,7 @@ impl Windows {
     /// Nobody was asked; `few`: how many pods any target may be asked for.
     pub fn new(few: usize) -> Self {
         Self {
-            few,
+            few: few.max(1),
             by_node: BTreeMap::new(),
             waiting: HashMap::new(),
         }
@@ -274,6 +298,21 @@ impl Windows {
         }
     }
 
+    /// Nobody knows what became of a question.
+    pub(crate) fn failed(&mut self, node: &str, pod: &str, now: Monotonic) {
+        if let Some(window) = self.by_node.get_mut(node) {
+            window.lay(pod, now);
+            window.fails = true;
+        }
+    }
+
+    /// What a pod asked for at a target is gone.
+    pub(crate) fn gone(&mut self, node: &str, pod: &str, now: Monotonic) {
+        if let Some(window) = self.by_node.get_mut(node) {
+            window.lay(pod, now);
+        }
+    }
+
     /// Whether a target may be asked for a pod now: there is room, and nobody waits whose turn is before.
     pub(crate) fn has_room(&self, node: &str, ticket: &Ticket) -> bool {
         let Some(window) = self.by_node.get(node) else {
@@ -290,19 +329,13 @@ impl Windows {
 
     /// Whether a target that has no room still answers others.
     pub(crate) fn is_busy(&self, node: &str, now: Monotonic) -> bool {
-        let until = self.by_node.get(node).and_then(Window::busy_until);
-        until.is_none_or(|until| now < until)
-    }
-
-    /// Since when a pod has been waiting for room.
-    pub(crate) fn waits_since(&self, pod: &str) -> Option<Monotonic> {
-        self.waiting.get(pod).map(|(since, _)| *since)
+        let window = self.by_node.get(node);
+        window.is_none_or(|window| window.is_busy(now))
     }
 
     /// A pod waits for room at these targets, and no others; with none, it doesn't wait.
-    pub(crate) fn wait(&mut self, ticket: &Ticket, nodes: &[String], now: Monotonic) {
-        let since = self.waits_since(&ticket.pod).unwrap_or(now);
-        if let Some((_, old)) = self.waiting.get(&ticket.pod) {
+    pub(crate) fn wait(&mut self, ticket: &Ticket, nodes: &[String]) {
+        if let Some(old) = self.waiting.get(&ticket.pod) {
             for node in old.iter().filter(|node| !nodes.contains(node)) {
                 if let Some(window) = self.by_node.get_mut(node) {
                     window.queue.remove(ticket);
@@ -318,15 +351,14 @@ impl Windows {
         if nodes.is_empty() {
             self.waiting.remove(&ticket.pod);
         } else {
-            let place = (since, nodes.to_vec());
-            self.waiting.insert(ticket.pod.clone(), place);
+            self.waiting.insert(ticket.pod.clone(), nodes.to_vec());
         }
     }
 
     /// A pod is gone.
     pub(crate) fn forget(&mut self, ticket: &Ticket, now: Monotonic) {
         self.see(ticket, &BTreeMap::new(), now);
-        self.wait(ticket, &[], now);
+        self.wait(ticket, &[]);
     }
 
     /// A target is gone.

@@ -241,10 +241,15 @@ impl Edge {
                 loop {
                     // Each decision may make room for somebody who waits for it.
                     self.dirty.extend(self.book.call(now));
-                    let Some(uid) = self.dirty.pop_first() else {
+                    if self.dirty.is_empty() {
                         break;
-                    };
-                    self.step(&uid);
+                    }
+                    let mut turns: Vec<String> =
+                        std::mem::take(&mut self.dirty).into_iter().collect();
+                    turns.sort_by_cached_key(|uid| Some(self.book.proxy(uid)?.ticket.clone()));
+                    for uid in turns {
+                        self.step(&uid);
+                    }
                 }
             } else {
                 // All is looked at on becoming the leader.

@@ -29,7 +29,7 @@ fn see(windows: &mut Windows, pod: &str, standing: Option<Standing>, now: Monoto
 }
 
 fn wait(windows: &mut Windows, pod: &str) {
-    windows.wait(&ticket(pod), &["a".to_owned()], NOW);
+    windows.wait(&ticket(pod), &["a".to_owned()]);
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn who_is_settled_makes_room_for_the_first_in_the_queue() {
     let urgent = Ticket::new(7, 9, "5".to_owned());
     wait(&mut windows, "4");
     wait(&mut windows, "3");
-    windows.wait(&urgent, &["a".to_owned()], NOW);
+    windows.wait(&urgent, &["a".to_owned()]);
     assert!(windows.call(NOW).is_empty());
     see(&mut windows, "1", Some(Standing::Answered), NOW);
     assert!(windows.call(NOW).is_empty(), "the node is held");
@@ -52,7 +52,7 @@ fn who_is_settled_makes_room_for_the_first_in_the_queue() {
     );
     // It needs no place any more, and passes it on.
     windows.see(&urgent, &BTreeMap::new(), NOW);
-    windows.wait(&urgent, &[], NOW);
+    windows.wait(&urgent, &[]);
     assert_eq!(windows.call(NOW), ["3"]);
 }
 
@@ -86,6 +86,13 @@ fn whoever_leaves_without_an_answer_makes_no_room() {
     see(&mut windows, "2", None, NOW);
     assert!(!windows.has_room("a", &ticket("3")));
     wait(&mut windows, "3");
+    assert_eq!(windows.wake_at(), Some(NOW + IDLE));
+    assert!(windows.call(before(NOW + IDLE)).is_empty());
+    assert_eq!(
+        windows.call(NOW + IDLE),
+        ["3"],
+        "it still owes them answers"
+    );
     assert_eq!(windows.wake_at(), Some(NOW + STANDS_STILL));
     assert!(windows.call(before(NOW + STANDS_STILL)).is_empty());
     assert_eq!(windows.call(NOW + STANDS_STILL), ["3"]);
@@ -101,6 +108,67 @@ fn whoever_leaves_without_an_answer_makes_no_room() {
         windows.has_room("a", &ticket("3")),
         "that is an answer, too"
     );
+
+    let mut windows = full();
+    see(&mut windows, "1", None, NOW);
+    windows.gone("a", "1", NOW);
+    assert!(windows.has_room("a", &ticket("3")), "nothing is left of it");
+
+    let mut windows = full();
+    see(&mut windows, "1", None, NOW);
+    windows.enter("a", "1", NOW);
+    see(&mut windows, "2", Some(Standing::Settled), NOW);
+    assert!(
+        windows.has_room("a", &ticket("3")),
+        "one pod takes one place"
+    );
+}
+
+#[test]
+fn a_target_whose_questions_fail_is_nobody_to_wait_for() {
+    let mut windows = full();
+    wait(&mut windows, "3");
+    windows.failed("a", "1", NOW);
+    assert!(!windows.is_busy("a", NOW));
+    assert!(windows.has_room("a", &ticket("3")));
+    windows.enter("a", "3", NOW);
+    see(&mut windows, "2", Some(Standing::Answered), NOW);
+    assert!(windows.is_busy("a", NOW));
+}
+
+#[test]
+fn a_hold_that_ran_out_is_no_pace() {
+    let mut windows = full();
+    for pod in ["1", "2"] {
+        see(&mut windows, pod, Some(Standing::Answered), NOW);
+    }
+    let late = NOW + STANDS_STILL;
+    windows.tick(late);
+    for pod in ["1", "2"] {
+        see(&mut windows, pod, Some(Standing::Settled), late);
+    }
+    for pod in ["3", "4"] {
+        assert!(windows.has_room("a", &ticket(pod)));
+        windows.enter("a", pod, late);
+    }
+    assert!(!windows.has_room("a", &ticket("5")));
+}
+
+#[test]
+fn those_who_wait_are_told_each_time_that_a_target_turns_idle() {
+    let mut windows = Windows::new(1);
+    windows.enter("a", "1", NOW);
+    wait(&mut windows, "2");
+    assert_eq!(windows.call(NOW + IDLE), ["2"]);
+    let later = NOW + STANDS_STILL;
+    assert_eq!(windows.call(later), ["2"], "1 stands still");
+    see(&mut windows, "2", None, later);
+    see(&mut windows, "1", None, later);
+    windows.enter("a", "2", later);
+    wait(&mut windows, "3");
+    assert!(windows.call(later).is_empty());
+    assert_eq!(windows.wake_at(), Some(later + IDLE));
+    assert_eq!(windows.call(later + IDLE), ["3"]);
 }
 
 #[test]
@@ -144,8 +212,7 @@ fn a_target_is_busy_as_long_as_it_answers_somebody() {
 fn a_pod_that_is_gone_waits_no_more() {
     let mut windows = full();
     wait(&mut windows, "3");
-    windows.wait(&ticket("3"), &["b".to_owned()], NOW + MOMENT);
-    assert_eq!(windows.waits_since("3"), Some(NOW));
+    windows.wait(&ticket("3"), &["b".to_owned()]);
     windows.forget(&ticket("3"), NOW);
     assert!(windows.waiting.is_empty());
     see(&mut windows, "1", Some(Standing::Settled), NOW);

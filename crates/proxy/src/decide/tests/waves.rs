@@ -238,18 +238,12 @@ fn nobody_waits_for_a_busy_target_for_ever() {
     for number in 0..FEW {
         answer(&mut scene, "a", number);
     }
-    let waits = |scene: &mut Scene| {
-        let plan = scene.step();
-        let (ticket, now) = (&scene.proxy.ticket, scene.now);
-        scene.windows.wait(ticket, &plan.queue, now);
-        plan
-    };
-    let plan = waits(&mut scene);
+    let plan = scene.step();
     assert_eq!(plan.wake_at, Some(NOW + Duration::from_secs(30)));
     scene.later(Duration::from_secs(29));
-    assert_eq!(waits(&mut scene).gate, Gate::Closed(Note::Queued));
+    assert_eq!(scene.step().gate, Gate::Closed(Note::Queued));
     scene.later(Duration::from_secs(1));
-    assert_eq!(asked(&waits(&mut scene)), ["b"]);
+    assert_eq!(asked(&scene.step()), ["b"]);
 }
 
 #[test]
