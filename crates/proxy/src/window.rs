@@ -139,7 +139,9 @@ impl Window {
                 self.answer(pod, now);
             }
             Some(Standing::Settled) => {
-                self.ghosts.remove(pod);
+                if self.ghosts.contains_key(pod) {
+                    self.hear(now);
+                }
                 self.answer(pod, now);
                 self.leave(pod, now);
             }
@@ -166,13 +168,18 @@ impl Window {
         {
             entry.answered = true;
             self.unanswered.remove(&(entry.since, pod.to_owned()));
-            // Who was overtaken long ago may never be answered.
-            self.unanswered
-                .retain(|(since, _)| now < *since + STANDS_STILL);
-            self.answered_at = Some(now);
-            self.fails = false;
-            self.ghosts.clear();
+            self.hear(now);
         }
+    }
+
+    /// It has answered somebody.
+    fn hear(&mut self, now: Monotonic) {
+        // Who was overtaken long ago may never be answered.
+        self.unanswered
+            .retain(|(since, _)| now < *since + STANDS_STILL);
+        self.answered_at = Some(now);
+        self.fails = false;
+        self.ghosts.clear();
     }
 
     fn leave(&mut self, pod: &str, now: Monotonic) {

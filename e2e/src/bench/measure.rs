@@ -150,7 +150,7 @@ impl<'a> Bench<'a> {
         let mut frozen_at = None;
         let mut frozen_for = Duration::ZERO;
         if let Some(frozen) = frozen {
-            held = timeline.pods().filter(|pod| pod.bound.is_none()).count();
+            held = victim_node.as_ref().map_or(0, |node| timeline.hold(node));
             frozen_at = Some(frozen.at);
             frozen_for = frozen.end().await?;
         }
@@ -181,7 +181,8 @@ impl<'a> Bench<'a> {
             moment.map(|moment| moment.saturating_duration_since(first).as_secs_f64())
         };
         // Those that a frozen target has are told apart.
-        let counts = |pod: &&Moments| victim_node.is_none() || pod.recorded != victim_node;
+        let counts =
+            |pod: &&Moments| !pod.held && (victim_node.is_none() || pod.recorded != victim_node);
         let counted: Vec<&Moments> = timeline.pods().filter(counts).collect();
         let last = |moment: &dyn Fn(&Moments) -> Option<Instant>| {
             since(counted.iter().filter_map(|pod| moment(pod)).max())

@@ -77,6 +77,8 @@ pub struct Moments {
     pub node: Option<String>,
     /// The virtual node that its record names.
     pub recorded: Option<String>,
+    /// It waited for a frozen target that it was granted to, wherever it went later.
+    pub held: bool,
     /// It says Running there.
     pub running: Option<Instant>,
     gone: bool,
@@ -183,6 +185,14 @@ impl Timeline {
         self.every(|pod| pod.bound.is_some() || pod.recorded.as_deref() == Some(node))
     }
 
+    /// Those that wait now for what this virtual node stands for count as held from now on; how many.
+    pub fn hold(&mut self, node: &str) -> usize {
+        let waits =
+            |pod: &&mut Moments| pod.bound.is_none() && pod.recorded.as_deref() == Some(node);
+        let held = self.pods.values_mut().filter(waits);
+        held.map(|pod| pod.held = true).count()
+    }
+
     /// Every pod runs, and targets have no other pods than their delegates.
     pub fn is_settled(&self, has_targets: bool) -> bool {
         self.all_run() && (!has_targets || self.alive.len() == self.pods.len())
@@ -287,7 +297,12 @@ mod tests {
         story.proxy(15, "", "Pending");
         assert!(story.timeline.all_placed_but_at("admiralty-b"));
         assert!(!story.timeline.all_placed_but_at("admiralty-a"));
+        assert_eq!(story.timeline.hold("admiralty-a"), 0);
+        assert!(!story.timeline.pods().any(|pod| pod.held));
+        assert_eq!(story.timeline.hold("admiralty-b"), 1);
+        assert!(story.timeline.pods().all(|pod| pod.held));
         story.proxy(30, "admiralty-b", "Pending");
+        assert_eq!(story.timeline.hold("admiralty-b"), 0, "it is bound");
         story.proxy(40, "admiralty-b", "Running");
         story.proxy(50, "admiralty-b", "Running");
         let timeline = &story.timeline;

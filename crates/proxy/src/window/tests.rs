@@ -103,6 +103,12 @@ fn whoever_leaves_without_an_answer_makes_no_room() {
     assert!(windows.has_room("a", &ticket("3")), "it answers");
 
     let mut windows = full();
+    see(&mut windows, "1", None, NOW);
+    see(&mut windows, "2", None, NOW);
+    see(&mut windows, "1", Some(Standing::Settled), NOW);
+    assert!(windows.has_room("a", &ticket("3")), "also too late");
+
+    let mut windows = full();
     windows.refused("a", "1", NOW);
     assert!(
         windows.has_room("a", &ticket("3")),
