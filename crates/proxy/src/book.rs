@@ -268,3 +268,6 @@ fn standings<'a>(
     }
     all
 }
+
+#[cfg(test)]
+mod tests;

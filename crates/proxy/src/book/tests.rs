@@ -1,0 +1,179 @@
+//! Pods that compete for one target: who is asked for, who waits, and who is called when.
+
+use std::{sync::Arc, time::Duration};
+
+use pilotage_api::{PodChaperon, keys};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::plan::{Gate, Note};
+
+const NOW: Monotonic = Duration::from_secs(1000);
+
+/// One target, which may be asked for one pod at a time.
+struct Scene {
+    book: Book,
+    now: Monotonic,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let mut book = Book::with_window(1);
+        book.set_reach("a", Reach::Reachable, NOW);
+        Self { book, now: NOW }
+    }
+
+    fn pod(&mut self, uid: &str, annotations: &Value) {
+        let mut pod = json!({
+            "metadata": {
+                "namespace": "shop", "name": uid, "uid": uid, "resourceVersion": "1",
+                "annotations": { keys::SOURCE_POD_MANIFEST: "{}" },
+            },
+            "spec": { "containers": [] },
+        });
+        let all = pod["metadata"]["annotations"].as_object_mut().unwrap();
+        all.extend(annotations.as_object().unwrap().clone());
+        let pod = serde_json::from_value(pod).unwrap();
+        assert!(self.book.proxy_applied(&pod).is_some());
+    }
+
+    fn plan(&mut self, uid: &str) -> Plan {
+        let ranking = [Ranked {
+            node: "a".to_owned(),
+            surely_fits: true,
+            class: 0,
+        }];
+        let turn = Turn {
+            ranking: &ranking,
+            choice: None,
+            settings: &Settings::default(),
+            now: self.now,
+        };
+        self.book.plan(uid, turn).unwrap()
+    }
+
+    fn asks(&mut self, uid: &str) -> bool {
+        let asks = |action: &Action| matches!(action, Action::Ask { .. });
+        self.plan(uid).actions.iter().any(asks)
+    }
+
+    fn waits(&mut self, uid: &str) -> bool {
+        let plan = self.plan(uid);
+        plan.actions.is_empty() && plan.gate == Gate::Closed(Note::Queued) && plan.queue == ["a"]
+    }
+
+    /// The question about a pod ends.
+    fn answer(&mut self, uid: &str, outcome: Outcome) {
+        let reply = Reply {
+            outcome,
+            chaperon: None,
+            proxy: None,
+        };
+        let action = Action::Ask {
+            node: "a".to_owned(),
+        };
+        let settings = Settings::default();
+        self.book.answered(uid, &action, reply, &settings, self.now);
+    }
+
+    fn chaperon(&mut self, uid: &str, version: u64, annotations: &Value) {
+        let news = ChaperonNews::Applied(chaperon(uid, version, annotations));
+        assert!(self.book.chaperon("a", news, self.now).is_some());
+    }
+}
+
+fn chaperon(uid: &str, version: u64, annotations: &Value) -> Arc<PodChaperon> {
+    let chaperon = json!({
+        "apiVersion": "multicluster.admiralty.io/v1alpha1",
+        "kind": "PodChaperon",
+        "metadata": {
+            "namespace": "shop", "name": uid, "uid": format!("c{uid}"),
+            "resourceVersion": version.to_string(),
+            "labels": { keys::PARENT_UID: uid }, "annotations": annotations,
+        },
+        "spec": { "containers": [] },
+    });
+    Arc::new(serde_json::from_value(chaperon).unwrap())
+}
+
+#[test]
+fn the_first_in_the_queue_is_called_when_a_pod_is_settled() {
+    let mut scene = Scene::new();
+    for uid in ["1", "2", "3", "4"] {
+        scene.pod(uid, &json!({}));
+    }
+    assert!(scene.asks("1"));
+    assert!(scene.waits("4") && scene.waits("3") && scene.waits("2"));
+    scene.answer("1", Outcome::Done);
+    scene.chaperon("1", 1, &json!({}));
+    scene.plan("1");
+    let holds = json!({ keys::ATTEMPT: "1", keys::IS_RESERVED: "true" });
+    scene.chaperon("1", 2, &holds);
+    scene.plan("1");
+    assert!(scene.book.call(NOW).is_empty(), "1 may be granted yet");
+    let refuses = json!({ keys::ATTEMPT: "2", keys::REFUSAL: "full" });
+    scene.chaperon("1", 3, &refuses);
+    scene.plan("1");
+    assert_eq!(scene.book.call(NOW), ["2", "3"], "twice what left of late");
+    assert!(scene.book.call(NOW).is_empty());
+    assert!(scene.waits("4") && scene.asks("3") && scene.asks("2"));
+}
+
+#[test]
+fn whoever_goes_makes_room_when_nothing_of_it_is_left() {
+    let mut scene = Scene::new();
+    for uid in ["1", "2", "3", "4"] {
+        scene.pod(uid, &json!({}));
+    }
+    assert!(scene.asks("1"));
+    assert!(scene.waits("2") && scene.waits("3") && scene.waits("4"));
+    scene.answer("1", Outcome::Done);
+    scene.chaperon("1", 1, &json!({}));
+    scene.plan("1");
+    // A pod in the queue, and the one that was asked for.
+    scene.book.proxy_gone("2", NOW);
+    scene.book.proxy_gone("1", NOW);
+    assert!(
+        scene.book.call(NOW).is_empty(),
+        "its question is still there"
+    );
+    let gone = ChaperonNews::Deleted(chaperon("1", 2, &json!({})));
+    scene.book.chaperon("a", gone, NOW);
+    assert_eq!(scene.book.call(NOW), ["3"]);
+    assert!(scene.asks("3"));
+    // A question that comes to nothing, refused or not.
+    scene.answer("3", Outcome::Refused("no such namespace".into()));
+    assert_eq!(scene.book.call(NOW), ["4"]);
+    scene.book.set_reach("a", Reach::NoSuchTarget, NOW);
+    assert!(scene.book.call(NOW).is_empty() && scene.book.wake_at().is_none());
+}
+
+#[test]
+fn pods_without_reservation_take_nobodys_turn() {
+    let mut scene = Scene::new();
+    scene.pod("1", &json!({ keys::NO_RESERVATION: "" }));
+    scene.pod("2", &json!({}));
+    scene.chaperon("1", 1, &json!({}));
+    scene.plan("1");
+    assert!(scene.asks("2"));
+}
+
+#[test]
+fn whoever_waits_long_enough_is_woken_though_nothing_happens() {
+    let mut scene = Scene::new();
+    scene.pod("1", &json!({}));
+    scene.pod("2", &json!({}));
+    assert!(scene.asks("1"));
+    assert!(scene.waits("2"));
+    let mut called = Vec::new();
+    while let Some(at) = scene.book.wake_at().filter(|_| called.len() < 9) {
+        assert!(at > scene.now, "time goes on");
+        scene.now = at;
+        called.push(scene.book.call(at));
+        if scene.asks("2") {
+            break;
+        }
+    }
+    let still = NOW + Duration::from_secs(10);
+    assert_eq!(scene.now, still, "1 stands still: {called:?}");
+}
