@@ -247,6 +247,20 @@ fn nobody_waits_for_a_busy_target_for_ever() {
 }
 
 #[test]
+fn a_pod_whose_turn_does_not_come_says_so_after_half_a_minute() {
+    let mut scene = Scene::new();
+    scene.ranking.truncate(1);
+    fill(&mut scene, "a");
+    for number in 0..FEW {
+        answer(&mut scene, "a", number);
+    }
+    assert_eq!(scene.step().gate, Gate::Closed(Note::Queued));
+    let plan = scene.later(Duration::from_secs(30)).step();
+    assert_eq!((plan.gate, &plan.answers["a"]), (Gate::Open, &Answer::Busy));
+    assert_eq!(plan.queue, ["a"]);
+}
+
+#[test]
 fn idle_targets_without_room_dont_hold_the_cycle_up() {
     let mut scene = Scene::new();
     scene.ranking.truncate(1);
