@@ -2,7 +2,7 @@
 //!
 //! A node that is reserved is held for ten seconds. Whoever asks for five hundred pods at once, of clusters that place twenty
 //! a second, gets most of the answers too late, and has to ask again. So a target is asked for no more pods at a time than it
-//! answers, and is granted, within [`ON_THE_WAY`], as it has shown of late (Little's law): that grows as fast as the target
+//! answers, and is granted, within four seconds, as it has shown of late (Little's law): that grows as fast as the target
 //! keeps up, and one that falls silent swallows those that were on their way, then [`FEW`] in ten seconds.
 //!
 //! Only *when* somebody is asked is decided here, never *whether*.
