@@ -3,9 +3,8 @@
 //! State is a function of the pod and its chaperons; [`Memory`] only holds timers, requests under way and proofs. Any
 //! number of processes may run this on any stale view: what makes each action safe is its precondition.
 
+mod choosing;
 mod standing;
-
-use std::collections::BTreeMap;
 
 use pilotage_api::record::Record;
 
@@ -13,13 +12,13 @@ use crate::{
     class::Class,
     lost::{Worth, worth},
     memory::Memory,
-    plan::{Action, Answer, ChoiceFate, Gate, Note, Plan},
-    record::{Evidence, is_dead, may_change},
+    plan::{Action, ChoiceFate, Gate, Note, Plan},
+    record::{Evidence, is_dead},
     requests::Readiness,
     settings::Settings,
     targets::Targets,
     view::{ChaperonView, Monotonic, ProxyView, RecordState},
-    wave::{Asking, LEAVING, Ranked},
+    wave::{Asking, Ranked},
     window::Windows,
 };
 use standing::standing;
@@ -134,12 +133,13 @@ fn open(observed: &Observed<'_>, record: Option<&Record>) -> Plan {
         return failed_choice(Plan::closed(Note::Gated), "the pod is gated");
     }
     let mut plan = if let Some(node) = observed.choice {
-        choose(observed, record, node)
+        choosing::carry_out(observed, record, node)
     } else if observed.proxy.no_reservation {
-        unreserved(observed)
+        choosing::unreserved(observed, record)
     } else {
         let asking = Asking {
             proxy: observed.proxy,
+            record,
             windows: observed.windows,
             ranking: observed.ranking,
             chaperons: observed.chaperons,
@@ -198,95 +198,6 @@ fn adopt(observed: &Observed<'_>) -> Option<Plan> {
         resource_version: observed.proxy.resource_version.clone(),
     });
     Some(failed_choice(plan, "a target was granted the pod before"))
-}
-
-/// One candidate, made after the choice: every suitable target may be chosen unasked.
-fn unreserved(observed: &Observed<'_>) -> Plan {
-    let mut answers = BTreeMap::new();
-    let mut retry_at = None::<Monotonic>;
-    for ranked in observed.ranking {
-        let chaperon = observed.chaperons.iter().find(|c| c.node == ranked.node);
-        let answer = match chaperon.map(|c| &c.class) {
-            _ if !observed.targets.is_reachable(&ranked.node) => Answer::Unreachable,
-            _ if observed.targets.is_leaving(&ranked.node) => Answer::Refused(LEAVING.to_owned()),
-            Some(Class::Refused(reason)) => Answer::Refused(reason.clone()),
-            Some(Class::Ending) => Answer::Waiting,
-            _ => match refused_until(observed, &ranked.node) {
-                Some((reason, at)) => {
-                    retry_at = Some(retry_at.map_or(at, |other| other.min(at)));
-                    Answer::Refused(reason.to_owned())
-                }
-                None => Answer::Unasked,
-            },
-        };
-        answers.insert(ranked.node.clone(), answer);
-    }
-    Plan {
-        gate: Gate::Open,
-        answers,
-        wake_at: retry_at,
-        ..Plan::closed(Note::Settled)
-    }
-}
-
-/// Why asking this target failed, and until when it isn't asked again.
-fn refused_until<'a>(observed: &Observed<'a>, node: &str) -> Option<(&'a str, Monotonic)> {
-    let reason = observed.memory.ask_refusal(node)?;
-    let ask = Action::Ask {
-        node: node.to_owned(),
-    };
-    match observed.memory.may_send(&ask, observed.now) {
-        Readiness::At(at) => Some((reason, at)),
-        Readiness::Now | Readiness::UnderWay => None,
-    }
-}
-
-/// A cycle chose `node`: record it, if that is still what its chaperon says.
-fn choose(observed: &Observed<'_>, current: Option<&Record>, node: &str) -> Plan {
-    let mut plan = Plan::closed(Note::Granted(node.to_owned()));
-    if !observed.targets.is_reachable(node) {
-        return failed_choice(plan, "the target can't be reached");
-    }
-    if observed.targets.is_leaving(node) {
-        return failed_choice(plan, LEAVING);
-    }
-    let chaperon = observed.chaperons.iter().find(|c| c.node == node);
-    let attempt = match chaperon.map(|c| &c.class) {
-        Some(Class::Reserved(attempt)) => Some(*attempt),
-        Some(Class::PlainReserved) => None,
-        Some(Class::Asked) if observed.proxy.no_reservation => Some(1),
-        None if observed.proxy.no_reservation => {
-            if let Some((reason, _)) = refused_until(observed, node) {
-                return failed_choice(plan, reason);
-            }
-            plan.actions.push(Action::Ask {
-                node: node.to_owned(),
-            });
-            return plan;
-        }
-        Some(Class::Refused(reason)) => {
-            return failed_choice(plan, &format!("the target took its answer back: {reason}"));
-        }
-        _ => return failed_choice(plan, "the target holds no node for the pod any more"),
-    };
-    let Some(chaperon) = chaperon else {
-        return failed_choice(plan, "the chaperon is gone");
-    };
-    let record = Record {
-        node: node.to_owned(),
-        chaperon_uid: chaperon.uid.clone(),
-        attempt,
-    };
-    let evidence = current.map_or_else(Evidence::default, |current| evidence(observed, current));
-    match may_change(current, &record, evidence) {
-        Some(_) => plan.actions.push(Action::Record {
-            record,
-            resource_version: observed.proxy.resource_version.clone(),
-        }),
-        // The record already says so, or may not change: the next decision sees it as recorded.
-        None => return failed_choice(plan, "the pod is recorded elsewhere"),
-    }
-    plan
 }
 
 /// A choice is recorded: see it through, or prove that it is dead.

@@ -37,10 +37,16 @@ pub fn may_change(current: Option<&Record>, new: &Record, evidence: Evidence<'_>
         return Some(Rule::None);
     };
     if current.node == new.node && current.chaperon_uid == new.chaperon_uid {
-        // A target that numbered nothing counts as attempt 0: it may have begun to.
-        return (new.attempt > current.attempt).then_some(Rule::HigherAttempt);
+        let more = !is_spent(current, &new.chaperon_uid, new.attempt);
+        return more.then_some(Rule::HigherAttempt);
     }
     is_dead(current, evidence)
+}
+
+/// Whether a chaperon at this attempt offers nothing that the record doesn't name already.
+pub fn is_spent(current: &Record, chaperon_uid: &str, attempt: Option<u64>) -> bool {
+    // A target that numbered nothing counts as attempt 0: it may have begun to.
+    current.chaperon_uid == chaperon_uid && attempt <= current.attempt
 }
 
 /// Which rule, if any, says that the record binds nobody any more.

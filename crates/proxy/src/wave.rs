@@ -6,10 +6,13 @@
 
 use std::collections::BTreeMap;
 
+use pilotage_api::record::Record;
+
 use crate::{
     class::Class,
     memory::Memory,
     plan::{Action, Answer, Gate, Note},
+    record::is_spent,
     requests::Readiness,
     settings::{LONGEST_BUSY, LONGEST_SILENCE, Settings},
     targets::Targets,
@@ -34,6 +37,8 @@ pub(crate) const LEAVING: &str = "its Target is being deleted";
 /// What a wave's decision reads.
 pub(crate) struct Asking<'a> {
     pub(crate) proxy: &'a ProxyView,
+    /// The dead record.
+    pub(crate) record: Option<&'a Record>,
     pub(crate) windows: &'a Windows,
     pub(crate) ranking: &'a [Ranked],
     pub(crate) chaperons: &'a [ChaperonView],
@@ -72,6 +77,12 @@ impl Asking<'_> {
             let answer = match &chaperon.class {
                 _ if !self.targets.is_reachable(&chaperon.node) => Answer::Unreachable,
                 _ if self.targets.is_leaving(&chaperon.node) => Answer::Refused(LEAVING.to_owned()),
+                Class::Reserved(attempt) if self.is_spent(chaperon, Some(*attempt)) => {
+                    self.waiting(&chaperon.node)
+                }
+                Class::PlainReserved if self.is_spent(chaperon, None) => {
+                    self.waiting(&chaperon.node)
+                }
                 Class::Reserved(_) | Class::PlainReserved => Answer::Reserved,
                 Class::Refused(reason) | Class::VoidRefused(reason) => {
                     Answer::Refused(reason.clone())
@@ -87,6 +98,12 @@ impl Asking<'_> {
             answers.insert(chaperon.node.clone(), answer);
         }
         answers
+    }
+
+    /// Whether choosing this would be to choose again what was given up.
+    fn is_spent(&self, chaperon: &ChaperonView, attempt: Option<u64>) -> bool {
+        self.record
+            .is_some_and(|record| is_spent(record, &chaperon.uid, attempt))
     }
 
     fn waiting(&self, node: &str) -> Answer {

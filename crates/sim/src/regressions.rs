@@ -31,4 +31,6 @@ pub const REGRESSIONS: &[Regression] = &[
     regression!("a-placed-pod-whose-new-delegate-finds-no-node-goes"),
     // A user took a label off a chaperon before its pod was made: the refusal stayed when the label was back.
     regression!("a-refusal-that-is-over-is-taken-back"),
+    // Both targets of a pod without reservation were given up: the cycle chose the one that had the record again and again.
+    regression!("a-grant-that-was-given-up-is-no-choice"),
 ];

@@ -5,9 +5,11 @@ mod waves;
 
 use std::time::Duration;
 
+use pilotage_api::lost::LostPolicy;
+
 use super::*;
 use crate::{
-    plan::GrantForm,
+    plan::{Answer, GrantForm},
     requests::Outcome,
     testing::{ChaperonBuilder, chaperon, proxy, reachable},
     view::Reach,
@@ -632,4 +634,61 @@ fn a_pod_without_reservation_asks_a_target_that_refused_it_again() {
     scene.now = at;
     assert_eq!(scene.step().answers["a"], Answer::Unasked);
     assert_eq!(asked(&scene.chose("a").step()), ["a"]);
+}
+
+#[test]
+fn a_pod_without_reservation_is_offered_just_what_it_may_choose() {
+    let states = [
+        (chaperon("b", "ub"), true),
+        (chaperon("a", "ua"), true),
+        (chaperon("a", "ua").reserved(1), true),
+        (chaperon("a", "ua").refused(1), false),
+        (chaperon("a", "ua").missing(), false),
+        (chaperon("a", "ua").bound(), false),
+        (chaperon("a", "ua").ending(), false),
+    ];
+    for (chaperon, may_be_chosen) in states {
+        let mut scene = Scene::new().with(chaperon);
+        let class = &scene.chaperons[0].class.clone();
+        scene.proxy.no_reservation = true;
+        let offered = scene.step().answers["a"] == Answer::Unasked;
+        assert_eq!(offered, may_be_chosen, "{class:?}");
+        let failed = matches!(scene.chose("a").step().choice, ChoiceFate::Failed(_));
+        assert_eq!(failed, !may_be_chosen, "{class:?}");
+    }
+}
+
+#[test]
+fn a_pod_without_reservation_is_not_offered_the_grant_that_was_given_up() {
+    let mut scene = Scene::new()
+        .recorded("a/ua/1")
+        .with(chaperon("a", "ua").marks(0, 1, false).gives_up());
+    scene.proxy.no_reservation = true;
+    scene.proxy.lost_policy = Some(LostPolicy::ReplaceAfter(Duration::ZERO));
+    scene.step();
+    scene.later(Duration::from_mins(1));
+    let plan = scene.step();
+    assert_eq!(plan.gate, Gate::Open);
+    assert_eq!(plan.answers["a"], Answer::Waiting);
+    assert_eq!(plan.answers["b"], Answer::Unasked);
+    // Its target answers at last: there is no pod, and the chaperon has gone.
+    scene.chaperons.clear();
+    scene.memory.confirm_gone("ua");
+    assert_eq!(scene.step().answers["a"], Answer::Unasked);
+}
+
+/// The grant never landed, the target's Pilotage is down, and the record names all that it holds.
+#[test]
+fn what_was_given_up_holds_no_node_that_could_be_chosen() {
+    let mut scene = Scene::new()
+        .recorded("a/ua/1")
+        .with(chaperon("a", "ua").reserved(1).gives_up())
+        .with(chaperon("b", "ub").reserved(1));
+    scene.proxy.lost_policy = Some(LostPolicy::ReplaceAfter(Duration::ZERO));
+    scene.step();
+    scene.later(Duration::from_mins(1));
+    let plan = scene.step();
+    assert_eq!(plan.answers["a"], Answer::Silent);
+    assert_eq!(plan.answers["b"], Answer::Reserved);
+    assert!(is_record(&scene.chose("b").step(), "b/ub/1"));
 }
