@@ -233,6 +233,32 @@ pub(super) fn same_name() -> Ended {
     play.end()
 }
 
+pub(super) fn grant_of_another() -> Ended {
+    let mut play = Play::new(Config::small());
+    play.step(Word::Room, 1, 0, 0);
+    play.step(Word::Create, 0, 0, 0);
+    play.hold(|_, request| is_grant(request));
+    play.settle();
+    play.delay(|_, request| is_grant(request))?;
+    let first = play.chaperon(0).map(|c| c.uid().to_owned());
+    // The chaperon goes before the grant lands, and another one gets its name, and holds a node at the same attempt.
+    play.step(Word::Unask, 0, 0, 0);
+    play.hold(|_, request| is_record(request));
+    play.wait(2);
+    let second = play.chaperon(0).map(|c| c.uid().to_owned());
+    let marks = play.marks(0);
+    play.check(
+        second.is_some() && second != first && marks.reserved && marks.attempt == 1,
+        "the name is used again",
+    )?;
+    play.step(Word::Late, 0, 0, 0);
+    play.check(play.marks(0).allowed == 0, "nobody has granted the new one")?;
+    play.release();
+    play.wait(5);
+    play.check(play.placed_at() == Some(0), "until it is recorded")?;
+    play.end()
+}
+
 pub(super) fn never_lowered() -> Ended {
     let mut play = Play::usual();
     play.step(Word::Second, ASK2, 0, 0);

@@ -53,6 +53,10 @@ pub const TRACES: &[Trace] = &[
         grants::same_name,
     ),
     (
+        "8: a late grant meets a chaperon of the same name",
+        grants::grant_of_another,
+    ),
+    (
         "9: an old view of the recorded chaperon",
         grants::never_lowered,
     ),

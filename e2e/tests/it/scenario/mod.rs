@@ -17,6 +17,7 @@ mod placement;
 mod plain;
 mod race;
 mod self_target;
+mod turns;
 mod two_sources;
 
 use std::{collections::BTreeMap, time::Duration};
