@@ -61,8 +61,9 @@ async fn a_target_that_answers_nobody_is_asked_for_few_pods_at_a_time() {
     // Created last, it is decided on last: by then all others have asked, or wait.
     shop.create(&pod("witness", "free")).await;
     shop.running("witness").await;
-    let asked = shop.chaperons_in("stuck").list(&ListParams::default());
-    let asked = asked.await.unwrap().items.len();
+    let chaperons = shop.chaperons_in("stuck");
+    let asked = chaperons.list(&ListParams::default()).await.unwrap();
+    let asked = asked.items.len();
     // Those that haven't been answered for long make room for others.
     let times = 1 + began.elapsed().as_secs() / STANDS_STILL;
     assert!(
