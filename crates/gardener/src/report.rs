@@ -1,11 +1,12 @@
 //! Owns how a selection is shown to people and to programs: who wins, and of each other Seed why it lost or fell out.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
-use pilotage_placement::{Candidate, Ranked, Selection};
+use pilotage_placement::{Candidate, Ranked, Ranking, Selection, Settings};
 use serde::Serialize;
 
+use crate::kinds::Shoot;
 use crate::usage::SHOOTS;
 
 /// A selection, ready to be written down.
@@ -18,8 +19,63 @@ pub struct Report {
     winner: Option<String>,
     /// Why it gets none, in the words of Gardener's scheduler.
     message: Option<String>,
+    /// By what it is decided.
+    settings: Decider,
     /// All Seeds: the winner, those that lost, best first, then those that fell out, by step and name.
     seeds: Vec<Row>,
+}
+
+/// By what a selection is decided: a strategy or rules.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Decider {
+    strategy: Option<&'static str>,
+    rules: Vec<Weighted>,
+    gardener_compatible: bool,
+    /// The Shoot is for tests, so that neither strategy nor rules count.
+    overridden_by_purpose: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Weighted {
+    rule: &'static str,
+    weight: u32,
+}
+
+impl Decider {
+    fn new(settings: &Settings, testing: bool) -> Self {
+        let (strategy, rules) = match &settings.ranking {
+            Ranking::Strategy(strategy) => (Some(strategy.name()), &[][..]),
+            Ranking::Weighted(rules) => (None, &rules[..]),
+        };
+        let rules = rules.iter().map(|rule| Weighted {
+            rule: rule.name(),
+            weight: rule.weight().get(),
+        });
+        Self {
+            strategy,
+            rules: rules.collect(),
+            gardener_compatible: settings.gardener_compatible,
+            overridden_by_purpose: testing,
+        }
+    }
+}
+
+impl fmt::Display for Decider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.strategy {
+            Some(strategy) => write!(f, "strategy {strategy}")?,
+            None => f.write_str("rules")?,
+        }
+        for (number, Weighted { rule, weight }) in self.rules.iter().enumerate() {
+            let comma = if number > 0 { "," } else { "" };
+            write!(f, "{comma} {rule} x{weight}")?;
+        }
+        if self.overridden_by_purpose {
+            f.write_str(" (overridden by purpose testing)")?;
+        }
+        write!(f, "; gardenerCompatible: {}", self.gardener_compatible)
+    }
 }
 
 /// One Seed.
@@ -80,8 +136,9 @@ struct Score {
 impl Report {
     /// What came of a selection among `candidates`. `message` is for a Shoot that gets no Seed.
     pub fn new(
-        shoot: &str,
+        shoot: &Shoot,
         candidates: &[Candidate],
+        settings: &Settings,
         selection: &Selection,
         message: Option<String>,
     ) -> Self {
@@ -105,20 +162,23 @@ impl Report {
         let undecided = undecided.into_values();
         seeds.extend(undecided.map(|candidate| Row::new(candidate, Outcome::Undecided)));
         Self {
-            shoot: shoot.to_owned(),
+            shoot: shoot.full_name(),
             winner: selection.winner().map(|one| one.name.to_string()),
             message,
+            settings: Decider::new(settings, shoot.testing),
             seeds,
         }
     }
 
-    /// A line on the outcome, and a table of all Seeds.
+    /// A line on the outcome, one on what decides, and a table of all Seeds.
     pub fn table(&self) -> String {
         let mut text = match (&self.winner, &self.message) {
             (Some(winner), _) => format!("{} gets seed {winner}\n", self.shoot),
             (None, Some(message)) => format!("{} gets no seed: {message}\n", self.shoot),
             (None, None) => format!("{} gets no seed\n", self.shoot),
         };
+        // Writing into a String can't fail.
+        let _ = writeln!(text, "settings: {}", self.settings);
         if self.seeds.is_empty() {
             return text;
         }
@@ -274,6 +334,14 @@ mod tests {
         }
     }
 
+    fn shoot(purpose: &str) -> Shoot {
+        let shoot = serde_json::json!({
+            "metadata": {"namespace": "ns", "name": "shoot"},
+            "spec": {"provider": {"type": "aws"}, "region": "eu", "purpose": purpose},
+        });
+        Shoot::read(&shoot).unwrap()
+    }
+
     fn report(ranking: Ranking) -> Report {
         let request = Request {
             region: Some(Region::new("eu")),
@@ -285,18 +353,15 @@ mod tests {
             ranking,
             ..Settings::default()
         };
-        Report::new(
-            "ns/shoot",
-            &seeds,
-            &select(&request, &seeds, &settings),
-            None,
-        )
+        let selection = select(&request, &seeds, &settings);
+        Report::new(&shoot(""), &seeds, &settings, &selection, None)
     }
 
     #[test]
     fn a_strategy() {
         let expected = "\
 ns/shoot gets seed c
+settings: strategy MinimalDistance; gardenerCompatible: true
 
 SEED   PROVIDER   REGION   USED    DISTANCE    RESULT      WHY
 c      aws        eu       9/10    0 by name   wins
@@ -307,6 +372,13 @@ a      aws        eu       10/10   -           falls out   Capacity: is full: 10
         assert_eq!(report.table(), expected);
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(json["winner"], "c");
+        assert_eq!(
+            json["settings"],
+            serde_json::json!({
+                "strategy": "MinimalDistance", "rules": [],
+                "gardenerCompatible": true, "overriddenByPurpose": false,
+            })
+        );
         assert_eq!(json["seeds"][1]["distance"]["value"], 4);
         assert_eq!(json["seeds"][2]["step"], "Capacity");
         assert_eq!(json["seeds"][2]["result"], "FallsOut");
@@ -321,6 +393,7 @@ a      aws        eu       10/10   -           falls out   Capacity: is full: 10
         ]));
         let expected = "\
 ns/shoot gets seed b
+settings: rules MinimalDistance x1, SeedResourcesLeastAllocated x3; gardenerCompatible: true
 
 SEED   PROVIDER   REGION   USED    SCORE   MinimalDistance x1   SeedResourcesLeastAllocated x3   RESULT      WHY
 b      aws        us       4/10    180     0 (4 by name)        60 (60% free)                    wins
@@ -338,17 +411,27 @@ a      aws        eu       10/10   -       -                    -               
             own_selector: Some(Selector::new(&[(String::new(), String::new())].into(), &[])),
             ..Request::default()
         };
-        let selection = select(&request, &seeds, &Settings::default());
-        let report = Report::new("ns/shoot", &seeds, &selection, Some("why".to_owned()));
+        let mended = Settings {
+            gardener_compatible: false,
+            ..Settings::default()
+        };
+        let selection = select(&request, &seeds, &mended);
+        let why = Some("why".to_owned());
+        let report = Report::new(&shoot("testing"), &seeds, &mended, &selection, why);
         let expected = "\
 ns/shoot gets no seed: why
+settings: strategy SameRegion (overridden by purpose testing); gardenerCompatible: false
 
 SEED   PROVIDER   REGION   USED    RESULT      WHY
 a      aws        eu       10/10   undecided
 ";
         assert_eq!(report.table(), expected);
         let nothing = select::<Candidate>(&request, &[], &Settings::default());
-        let report = Report::new("ns/shoot", &[], &nothing, None);
-        assert_eq!(report.table(), "ns/shoot gets no seed\n");
+        let report = Report::new(&shoot(""), &[], &Settings::default(), &nothing, None);
+        let expected = "\
+ns/shoot gets no seed
+settings: strategy SameRegion; gardenerCompatible: true
+";
+        assert_eq!(report.table(), expected);
     }
 }

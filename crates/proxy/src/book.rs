@@ -107,24 +107,23 @@ impl Book {
         self.targets.set_terms(node, terms);
     }
 
-    /// A watch tells something of a chaperon; the UID of its parent, if that is news.
-    pub fn chaperon(&mut self, node: &str, news: ChaperonNews, now: Monotonic) -> Option<String> {
+    /// A watch tells something of a chaperon: what that means for its parent, if it is news.
+    pub fn chaperon(&mut self, node: &str, news: ChaperonNews, now: Monotonic) -> Option<Change> {
         let change = self.world.take_in(node, news)?;
         if change.gone.is_some() {
             self.windows.gone(node, &change.parent, now);
         }
-        let answers = |c: &ChaperonView| c.node == node && c.class != Class::Asked;
-        if self.world.of(&change.parent).iter().any(answers) {
-            self.targets.answered(node, now);
-        }
-        Some(self.changed(change))
+        self.changed(node, &change, now);
+        Some(change)
     }
 
-    fn changed(&mut self, change: Change) -> String {
+    fn changed(&mut self, node: &str, change: &Change, now: Monotonic) {
+        if change.answered {
+            self.targets.answered(node, now);
+        }
         if let (Some(gone), Some(proxy)) = (&change.gone, self.proxies.get_mut(&change.parent)) {
             proxy.memory.confirm_gone(gone);
         }
-        change.parent
     }
 
     /// A request about the pod with this UID ended.
@@ -155,7 +154,7 @@ impl Book {
             if let Some(chaperon) = chaperon
                 && let Some(change) = self.world.apply(node, chaperon)
             {
-                self.changed(change);
+                self.changed(node, &change, now);
             }
             if let (Outcome::Gone, ActionKey::Chaperon(gone)) = (&outcome, action.key()) {
                 self.world.remove(uid, node, &gone);
@@ -183,7 +182,8 @@ impl Book {
     pub fn plan(&mut self, uid: &str, turn: Turn<'_>) -> Option<Plan> {
         let Entry { view, memory } = self.proxies.get_mut(uid)?;
         let chaperons = self.world.of(uid);
-        see(memory, view, chaperons, &self.targets, turn.now);
+        let targets = &self.targets;
+        see(memory, view, chaperons, targets, turn.ranking, turn.now);
         self.windows.tick(turn.now);
         let standings = standings(view, chaperons, memory);
         self.windows.see(&view.ticket, &standings, turn.now);

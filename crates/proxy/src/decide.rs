@@ -13,7 +13,7 @@ use crate::{
     lost::{Worth, worth},
     memory::Memory,
     plan::{Action, ChoiceFate, Gate, Note, Plan},
-    record::{Evidence, is_dead},
+    record::{Evidence, is_dead, is_offer},
     requests::Readiness,
     settings::Settings,
     targets::Targets,
@@ -51,13 +51,11 @@ pub fn see(
     proxy: &ProxyView,
     chaperons: &[ChaperonView],
     targets: &Targets,
+    ranking: &[Ranked],
     now: Monotonic,
 ) {
     let asked: Vec<&str> = chaperons.iter().map(|c| c.node.as_str()).collect();
-    let reserved = chaperons
-        .iter()
-        .any(|c| matches!(c.class, Class::Reserved(_) | Class::PlainReserved));
-    memory.see(proxy.record.record(), &asked, reserved, now);
+    memory.see(proxy.record.record(), &asked, now);
     let unplaced = proxy.record.record().filter(|_| proxy.node_name.is_none());
     let recorded = unplaced.and_then(|it| chaperons.iter().find(|c| c.uid == it.chaperon_uid));
     // While it can't be reached, its Pilotage couldn't have answered either.
@@ -68,6 +66,16 @@ pub fn see(
     {
         memory.leave(&record.node);
     }
+    let record = proxy.record.record();
+    let stands = record.is_some_and(|record| {
+        let evidence = judge(record, proxy, chaperons, targets, memory, now);
+        is_dead(record, evidence).is_none()
+    });
+    let holds = chaperons
+        .iter()
+        .filter(|c| is_offer(c, record))
+        .any(|c| ranking.iter().any(|ranked| ranked.node == c.node));
+    memory.see_holds(stands, holds, now);
 }
 
 /// What to do now for one proxy pod.
@@ -221,7 +229,9 @@ fn recorded(observed: &Observed<'_>, record: &Record) -> Plan {
         }
     }
     let mut plan = standing(observed, record, chaperon);
-    if let Worth::Until(at) = record_worth(observed, record) {
+    let stuck = observed.memory.stuck(&record.chaperon_uid);
+    let (proxy, targets) = (observed.proxy, observed.targets);
+    if let Worth::Until(at) = worth(proxy, &record.node, targets, stuck, observed.now) {
         plan.wake(at);
     }
     clear_leftovers(observed, Some(record), &mut plan);
@@ -231,19 +241,34 @@ fn recorded(observed: &Observed<'_>, record: &Record) -> Plan {
     plan
 }
 
-/// What the record is worth while its target doesn't answer.
-fn record_worth(observed: &Observed<'_>, record: &Record) -> Worth {
-    let stuck = observed.memory.stuck(&record.chaperon_uid);
-    let (proxy, targets) = (observed.proxy, observed.targets);
-    worth(proxy, &record.node, targets, stuck, observed.now)
+/// What is known of the record.
+fn judge<'a>(
+    record: &Record,
+    proxy: &ProxyView,
+    chaperons: &'a [ChaperonView],
+    targets: &Targets,
+    memory: &Memory,
+    now: Monotonic,
+) -> Evidence<'a> {
+    let stuck = memory.stuck(&record.chaperon_uid);
+    let worth = worth(proxy, &record.node, targets, stuck, now);
+    Evidence {
+        seen: named_by(record, chaperons),
+        confirmed_gone: memory.is_over(record),
+        given_up: worth == Worth::GivenUp,
+    }
 }
 
 fn evidence<'a>(observed: &Observed<'a>, record: &Record) -> Evidence<'a> {
-    Evidence {
-        seen: by_uid(observed, &record.chaperon_uid),
-        confirmed_gone: observed.memory.is_over(record),
-        given_up: record_worth(observed, record) == Worth::GivenUp,
-    }
+    let Observed {
+        proxy,
+        chaperons,
+        targets,
+        memory,
+        now,
+        ..
+    } = *observed;
+    judge(record, proxy, chaperons, targets, memory, now)
 }
 
 /// A granted chaperon that the record doesn't name is left over from another choice: judge it on a live record. One that
@@ -312,8 +337,8 @@ fn tell(observed: &Observed<'_>, plan: &mut Plan) {
     }
 }
 
-fn by_uid<'a>(observed: &Observed<'a>, uid: &str) -> Option<&'a ChaperonView> {
-    observed.chaperons.iter().find(|c| c.uid == uid)
+fn named_by<'a>(record: &Record, chaperons: &'a [ChaperonView]) -> Option<&'a ChaperonView> {
+    chaperons.iter().find(|c| c.uid == record.chaperon_uid)
 }
 
 /// DELETE of a chaperon; with a version, unless it has moved on since.

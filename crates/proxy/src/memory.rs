@@ -45,13 +45,7 @@ pub struct Memory {
 
 impl Memory {
     /// Takes in what is seen now, before a decision: starts and stops the clocks.
-    pub(crate) fn see(
-        &mut self,
-        record: Option<&Record>,
-        asked: &[&str],
-        reserved: bool,
-        now: Monotonic,
-    ) {
+    pub(crate) fn see(&mut self, record: Option<&Record>, asked: &[&str], now: Monotonic) {
         // A target that can't be reached can't bind either: when it answers again, its time begins anew.
         let was_held = matches!(&self.waiting_for, Some((Note::Held(_), _)));
         match (record, &self.recorded) {
@@ -68,14 +62,14 @@ impl Memory {
         for node in asked {
             self.asked_at.entry((*node).to_owned()).or_insert(now);
         }
-        if reserved || record.is_some() {
+    }
+
+    /// Takes in whether the record stands, and whether anybody holds a node that could be chosen.
+    pub(crate) fn see_holds(&mut self, stands: bool, holds: bool, now: Monotonic) {
+        if stands || holds {
             self.queued_since = None;
         }
-        if reserved {
-            self.first_reserved_at.get_or_insert(now);
-        } else {
-            self.first_reserved_at = None;
-        }
+        self.first_reserved_at = holds.then(|| self.first_reserved_at.unwrap_or(now));
     }
 
     /// Takes in a plan that is about to be carried out.

@@ -43,8 +43,17 @@ pub fn may_change(current: Option<&Record>, new: &Record, evidence: Evidence<'_>
     is_dead(current, evidence)
 }
 
-/// Whether a chaperon at this attempt offers nothing that the record doesn't name already.
-pub fn is_spent(current: &Record, chaperon_uid: &str, attempt: Option<u64>) -> bool {
+/// Whether a chaperon's node is one that the record doesn't name already.
+pub fn is_offer(chaperon: &ChaperonView, current: Option<&Record>) -> bool {
+    let attempt = match chaperon.class {
+        Class::Reserved(attempt) => Some(attempt),
+        Class::PlainReserved => None,
+        _ => return false,
+    };
+    !current.is_some_and(|current| is_spent(current, &chaperon.uid, attempt))
+}
+
+fn is_spent(current: &Record, chaperon_uid: &str, attempt: Option<u64>) -> bool {
     // A target that numbered nothing counts as attempt 0: it may have begun to.
     current.chaperon_uid == chaperon_uid && attempt <= current.attempt
 }

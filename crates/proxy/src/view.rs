@@ -164,6 +164,16 @@ pub struct ChaperonView {
     pub object: Arc<PodChaperon>,
 }
 
+/// What a target has answered about one pod; nothing by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Said<'a> {
+    attempt: u64,
+    reserved: bool,
+    refusal: Option<&'a str>,
+    missing: bool,
+    bound: bool,
+}
+
 impl ChaperonView {
     /// Reads a chaperon that lives behind `node`; `None` if it lacks what every stored object has.
     pub fn of(node: &str, chaperon: Arc<PodChaperon>) -> Option<Self> {
@@ -186,6 +196,21 @@ impl ChaperonView {
             marks,
             object: chaperon,
         })
+    }
+
+    /// All that the target's Pilotage has answered by it. What the source writes itself, and how a bound delegate fares, is no
+    /// answer.
+    pub(crate) fn answer(&self) -> Said<'_> {
+        Said {
+            attempt: self.marks.attempt,
+            reserved: self.marks.reserved,
+            refusal: match &self.class {
+                Class::Refused(reason) | Class::VoidRefused(reason) => Some(reason),
+                _ => None,
+            },
+            missing: self.marks.missing,
+            bound: self.says_bound,
+        }
     }
 
     /// The target's Pilotage has said which pod is the chaperon's: before that, none can be bound.

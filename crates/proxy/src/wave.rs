@@ -12,7 +12,7 @@ use crate::{
     class::Class,
     memory::Memory,
     plan::{Action, Answer, Gate, Note},
-    record::is_spent,
+    record::is_offer,
     requests::Readiness,
     settings::{LONGEST_BUSY, LONGEST_SILENCE, Settings},
     targets::Targets,
@@ -77,17 +77,14 @@ impl Asking<'_> {
             let answer = match &chaperon.class {
                 _ if !self.targets.is_reachable(&chaperon.node) => Answer::Unreachable,
                 _ if self.targets.is_leaving(&chaperon.node) => Answer::Refused(LEAVING.to_owned()),
-                Class::Reserved(attempt) if self.is_spent(chaperon, Some(*attempt)) => {
-                    self.waiting(&chaperon.node)
-                }
-                Class::PlainReserved if self.is_spent(chaperon, None) => {
-                    self.waiting(&chaperon.node)
-                }
-                Class::Reserved(_) | Class::PlainReserved => Answer::Reserved,
+                // Choosing what was given up would change nothing.
+                _ if is_offer(chaperon, self.record) => Answer::Reserved,
                 Class::Refused(reason) | Class::VoidRefused(reason) => {
                     Answer::Refused(reason.clone())
                 }
                 Class::Ending
+                | Class::Reserved(_)
+                | Class::PlainReserved
                 | Class::Missing
                 | Class::Bound
                 | Class::Granted(_)
@@ -98,12 +95,6 @@ impl Asking<'_> {
             answers.insert(chaperon.node.clone(), answer);
         }
         answers
-    }
-
-    /// Whether choosing this would be to choose again what was given up.
-    fn is_spent(&self, chaperon: &ChaperonView, attempt: Option<u64>) -> bool {
-        self.record
-            .is_some_and(|record| is_spent(record, &chaperon.uid, attempt))
     }
 
     fn waiting(&self, node: &str) -> Answer {

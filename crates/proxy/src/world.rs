@@ -7,7 +7,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use pilotage_api::{PodChaperon, keys};
 
-use crate::view::{ChaperonView, version};
+use crate::view::{ChaperonView, Said, version};
 
 /// What a change of the store means for one proxy pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub struct Change {
     pub parent: String,
     /// UID of the chaperon that is proved to be gone, if any.
     pub gone: Option<String>,
+    /// The target has answered something that it hadn't before.
+    pub answered: bool,
 }
 
 /// What a watch tells of a chaperon.
@@ -64,16 +66,31 @@ impl World {
             .iter_mut()
             .find(|c| c.node == node && c.name == view.name)
         else {
+            let answered = view.answer() != Said::default();
             siblings.push(view);
-            return Some(Change { parent, gone: None });
+            return Some(Change {
+                parent,
+                gone: None,
+                answered,
+            });
         };
         if version(&known.resource_version) >= version(&view.resource_version) {
             return None;
         }
         // A newer object of the same name with another UID: the older one no longer exists.
         let gone = (known.uid != view.uid).then(|| known.uid.clone());
+        let before = if gone.is_some() {
+            Said::default()
+        } else {
+            known.answer()
+        };
+        let answered = view.answer() != before;
         *known = view;
-        Some(Change { parent, gone })
+        Some(Change {
+            parent,
+            gone,
+            answered,
+        })
     }
 
     /// The API server said that this object is gone.
@@ -84,6 +101,7 @@ impl World {
         Some(Change {
             parent,
             gone: Some(uid),
+            answered: false,
         })
     }
 
@@ -91,7 +109,11 @@ impl World {
     pub fn vanished(&mut self, node: &str, chaperon: &PodChaperon) -> Option<Change> {
         let parent = parent_uid(chaperon)?;
         self.remove(&parent, node, chaperon.metadata.uid.as_deref()?);
-        Some(Change { parent, gone: None })
+        Some(Change {
+            parent,
+            gone: None,
+            answered: false,
+        })
     }
 
     /// A live read or a refused write said that this chaperon is gone.
@@ -130,7 +152,7 @@ fn parent_uid(chaperon: &PodChaperon) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -166,6 +188,38 @@ mod tests {
         let change = world.apply("a", chaperon("u2", "5")).unwrap();
         assert_eq!(change.gone.as_deref(), Some("u1"));
         assert_eq!(world.of("p")[0].uid, "u2");
+    }
+
+    #[test]
+    fn only_what_the_target_says_is_an_answer() {
+        let mut world = World::default();
+        let mut version = 0;
+        let mut answered = |annotations: &Value, status: Value, ending: bool| {
+            let mut object = serde_json::to_value(&*chaperon("u", "0")).unwrap();
+            version += 1;
+            let meta = &mut object["metadata"];
+            meta["resourceVersion"] = json!(version.to_string());
+            meta["annotations"] = annotations.clone();
+            if ending {
+                meta["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+            }
+            object["status"] = status;
+            let object = Arc::new(serde_json::from_value(object).unwrap());
+            world.apply("a", object).unwrap().answered
+        };
+        let bound = json!({ "conditions": [{ "type": "PodScheduled", "status": "True" }] });
+        let mut runs = bound.clone();
+        runs["phase"] = json!("Running");
+        let holds = json!({ keys::ATTEMPT: "1", keys::IS_RESERVED: "true" });
+        let mut granted = holds.clone();
+        granted[keys::ALLOWED_ATTEMPT] = json!("1");
+        granted[keys::IS_ALLOWED] = json!("true");
+        assert!(!answered(&json!({}), json!({}), false), "it was asked");
+        assert!(answered(&holds, json!({}), false), "it holds a node");
+        assert!(!answered(&granted, json!({}), false), "a grant is ours");
+        assert!(answered(&granted, bound, false), "it is bound");
+        assert!(!answered(&granted, runs.clone(), false), "and fares");
+        assert!(!answered(&granted, runs, true), "a deletion is ours");
     }
 
     #[test]

@@ -224,7 +224,10 @@ impl Source {
                 News::Gone(chaperon) => ChaperonNews::Vanished(chaperon),
             };
             let parent = match &mut self.part {
-                Part::Ask { book, .. } => book.chaperon(&node, news, cx.now),
+                Part::Ask { book, .. } => {
+                    let change = book.chaperon(&node, news, cx.now);
+                    change.map(|change| change.parent)
+                }
                 Part::Feedback { book, .. } => book.chaperon(&node, news),
             };
             if let Some(parent) = parent {

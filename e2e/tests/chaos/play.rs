@@ -16,7 +16,7 @@ use crate::cell::{Cell, State};
 use crate::keep::Kept;
 use crate::stage::Stage;
 use crate::strike::{Victim, strike};
-use crate::tapes::{Tapes, unrest};
+use crate::tapes::{Tapes, held, unrest};
 use crate::world::{Place, Wanted, World};
 
 /// Pods in a cell's stream.
@@ -125,6 +125,10 @@ impl Play<'_> {
         if state != Some(self.cell.state) {
             (self.wrong).push(format!("{pod} was {state:?} before the fault came"));
         }
+        if self.cell.state == State::Reserved && !self.holds_a_node().await {
+            // Then zero at the end would mean nothing.
+            (self.wrong).push("no scheduler says that it holds a node".to_owned());
+        }
         self.states = self.tapes()?.states();
         self.stage
             .journal()
@@ -138,7 +142,7 @@ impl Play<'_> {
         created.unwrap_or_else(|error| panic!("creating pods: {error}"));
         self.done("stream");
 
-        let restless = self.tapes()?.quiet(&wanted, QUIET).await?;
+        let restless = self.quiet(&wanted).await?;
         self.done("quiet");
         self.wrong.extend(restless);
         self.verdict(&namespace, &wanted, "when all was quiet")
@@ -149,13 +153,25 @@ impl Play<'_> {
             .await
             .map_err(Error::request("can't delete all pods"))?;
         let nothing = Wanted::default();
-        let restless = self.tapes()?.quiet(&nothing, QUIET).await?;
+        let restless = self.quiet(&nothing).await?;
         self.wrong
             .extend(restless.iter().map(|line| format!("after the end: {line}")));
         self.verdict(&namespace, &nothing, "after the end").await?;
         self.done("end");
         drop(namespaces);
         Ok(())
+    }
+
+    async fn holds_a_node(&self) -> bool {
+        let holds = self.stage.holds().await;
+        holds
+            .iter()
+            .any(|hold| hold.pods.is_some_and(|pods| pods > 0))
+    }
+
+    async fn quiet(&mut self, wanted: &Wanted) -> Result<Vec<String>, Error> {
+        let stage = self.stage;
+        self.tapes()?.quiet(stage, wanted, QUIET).await
     }
 
     fn tapes(&mut self) -> Result<&mut Tapes, Error> {
@@ -185,7 +201,7 @@ impl Play<'_> {
         Ok((name, namespaces))
     }
 
-    /// I1 from the recorded histories and the audit logs, I3 from listings.
+    /// I1 from the recorded histories and the audit logs, I3 from listings and from what schedulers hold.
     async fn verdict(&mut self, namespace: &str, wanted: &Wanted, when: &str) -> Result<(), Error> {
         let world = self.tapes()?.settle().await?;
         let mut wrong = world.bound_twice();
@@ -196,7 +212,8 @@ impl Play<'_> {
             ));
         }
         let listed = self.list(namespace).await?;
-        let left = unrest(&listed, wanted);
+        let mut left = unrest(&listed, wanted);
+        left.extend(held(self.stage).await);
         wrong.extend(left.iter().map(|line| format!("listed {when}: {line}")));
         wrong.extend(self.bindings_accepted_twice(namespace).await?);
         self.wrong.extend(wrong);

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use futures::future::join_all;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use pilotage_e2e::fleet::{Cluster, Error, Fleet, LeaseTimes, Spec};
@@ -14,6 +15,7 @@ use pilotage_testkit::plane::audit::Policy;
 use pilotage_testkit::{PilotageProcess, build, wait_for};
 use serde_json::json;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::world::Place;
 
@@ -30,6 +32,8 @@ pub(crate) const LEASE: LeaseTimes = LeaseTimes {
 const BACK_OFF: Duration = Duration::from_millis(300);
 const LONGEST_BACK_OFF: Duration = Duration::from_millis(2_400);
 const LASTED: Duration = Duration::from_secs(5);
+/// For a process to say what it holds.
+const ANSWER: Duration = Duration::from_secs(2);
 /// Parts that have two replicas.
 const STRUCK: [&str; 3] = ["controllers", "proxy-scheduler", "candidate-scheduler"];
 
@@ -222,6 +226,25 @@ impl Stage {
         Some((replicas.get(leader.part.as_str())?, line))
     }
 
+    /// How many pods each candidate scheduler holds a node for without a binding, as it says itself.
+    pub(crate) async fn holds(&self) -> Vec<Hold> {
+        let targets = self.fleet.targets.iter();
+        let processes = targets
+            .flat_map(Cluster::all_processes)
+            .filter(|(command, _)| *command == "candidate-scheduler");
+        let asking = processes.map(|(_, process)| async move {
+            let answer = timeout(ANSWER, process.admin_get("/metrics")).await;
+            Hold {
+                scheduler: name_of(process),
+                pods: answer
+                    .ok()
+                    .and_then(Result::ok)
+                    .and_then(|(_, text)| assumed(&text)),
+            }
+        });
+        join_all(asking).await
+    }
+
     pub(crate) fn logs(&self) -> Vec<PathBuf> {
         self.fleet.logs()
     }
@@ -233,6 +256,23 @@ impl Stage {
             fleet.stop().await;
         }
     }
+}
+
+/// What a candidate scheduler holds.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) scheduler: String,
+    /// `None`: it doesn't say.
+    pub(crate) pods: Option<u64>,
+}
+
+/// The pods in a scheduler's cache that have a node and, as far as it has seen, aren't bound; from its metrics.
+fn assumed(metrics: &str) -> Option<u64> {
+    let is_it = |line: &&str| {
+        line.starts_with("scheduler_cache_size{") && line.contains("type=\"assumed_pods\"")
+    };
+    let (_, value) = metrics.lines().find(is_it)?.rsplit_once(' ')?;
+    value.parse().ok()
 }
 
 /// Who leads.
@@ -266,13 +306,15 @@ fn holder(lease: &Lease) -> Option<&str> {
     holder.filter(|holder| !holder.is_empty())
 }
 
+fn name_of(process: &PilotageProcess) -> String {
+    let name = process.directory().file_name();
+    name.map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
 /// Starts a process again whenever it ends, for ever.
 async fn keep(process: &PilotageProcess, journal: &Journal) {
-    let name = process
-        .directory()
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned());
-    let name = name.unwrap_or_default();
+    let name = name_of(process);
     let mut back_off = BACK_OFF;
     loop {
         let started = Instant::now();

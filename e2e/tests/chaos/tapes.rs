@@ -11,8 +11,11 @@ use pilotage_testkit::plane;
 use tokio::time::{Instant, timeout_at};
 
 use crate::cell::State;
-use crate::stage::{Stage, TARGETS};
+use crate::stage::{Hold, Stage, TARGETS};
 use crate::world::{Place, Seen, Wanted, World};
+
+/// Between two looks at what schedulers hold, which no history tells of.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// A line of the timeline.
 #[derive(Debug, Clone)]
@@ -110,21 +113,31 @@ impl Tapes {
         .await
     }
 
-    /// Waits for quiet; what is wrong when time is over.
+    /// Waits for quiet, of objects first; what is wrong when time is over.
     pub(crate) async fn quiet(
         &mut self,
+        stage: &Stage,
         wanted: &Wanted,
         limit: Duration,
     ) -> Result<Vec<String>, Error> {
-        let quiet = self
-            .until(limit, |world, _| {
-                unrest(world, wanted).is_empty().then_some(())
-            })
-            .await?;
-        Ok(match quiet {
-            Some(()) => Vec::new(),
-            None => unrest(&self.world, wanted),
-        })
+        let deadline = Instant::now() + limit;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let quiet = self
+                .until(left, |world, _| {
+                    unrest(world, wanted).is_empty().then_some(())
+                })
+                .await?;
+            let mut wrong = match quiet {
+                Some(()) => Vec::new(),
+                None => unrest(&self.world, wanted),
+            };
+            wrong.extend(held(stage).await);
+            if wrong.is_empty() || Instant::now() >= deadline {
+                return Ok(wrong);
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
     }
 
     /// Reads everything that was written before this call.
@@ -161,6 +174,18 @@ impl Tapes {
             .filter_map(|proxy| self.state_of(proxy))
             .collect()
     }
+}
+
+/// Who holds a node that nobody is bound to, with or without an object that shows it.
+pub(crate) async fn held(stage: &Stage) -> Vec<String> {
+    let holds = stage.holds().await.into_iter();
+    holds
+        .filter_map(|Hold { scheduler, pods }| match pods {
+            Some(0) => None,
+            Some(pods) => Some(format!("{scheduler} holds nodes for {pods} pods")),
+            None => Some(format!("{scheduler} doesn't say what it holds")),
+        })
+        .collect()
 }
 
 /// What is wrong in a world, with the targets' names.

@@ -14,7 +14,7 @@ pub struct AskArgs {
     #[arg(long, value_name = "NAME")]
     pub cluster_name: Option<String>,
 
-    /// Ask every suitable target at once, instead of the best ones first.
+    /// Ask every suitable target at once that isn't too busy to answer soon, instead of the best ones first.
     #[arg(long)]
     pub ask_all: bool,
 

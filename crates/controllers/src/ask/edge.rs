@@ -30,7 +30,13 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Ask, act::Acting, places::Places, port::Inbox, ranker::Ranker};
+use super::{
+    Ask,
+    act::Acting,
+    places::{Places, expected_at},
+    port::Inbox,
+    ranker::Ranker,
+};
 use crate::{
     clock::Clock,
     fleet::{Fleet, FleetEvent},
@@ -290,10 +296,18 @@ impl Edge {
         } = plan;
         self.timers.set(&uid.to_owned(), wake_at);
         let view = self.book.proxy(uid);
-        let guest = view.filter(|view| !view.terminal);
-        let guest = guest.and_then(|view| view.node_name.as_deref());
-        self.ranker.set_guest(uid, guest, &proxy.want);
         let placed = view.is_none_or(|view| view.node_name.is_some());
+        match view.filter(|view| !view.terminal) {
+            Some(view) if !placed => {
+                let chaperons = self.book.chaperons(uid);
+                let node = expected_at(view, chaperons, &proxy.ranking, &actions);
+                self.ranker.expect_guest(uid, node, &proxy.want);
+            }
+            guest => {
+                let node = guest.and_then(|view| view.node_name.as_deref());
+                self.ranker.set_guest(uid, node, &proxy.want);
+            }
+        }
         if let (Some(order), false) = (&proxy.order, placed) {
             // Whatever was asked there earlier: it can't be chosen.
             let passed = order.passed();

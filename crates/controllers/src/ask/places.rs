@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Node, Taint};
-use pilotage_api::keys;
-use pilotage_proxy::{ChaperonView, class::Class, rank::Room};
+use pilotage_api::{keys, record::Record};
+use pilotage_proxy::{Action, ChaperonView, ProxyView, Ranked, class::Class, rank::Room};
 use pilotage_sched::resources::Resources;
 
 /// What of a node decides whom it suits.
@@ -132,6 +132,24 @@ fn put(set: &mut BTreeSet<String>, pod: &str, is_in: bool) {
     } else if !set.contains(pod) {
         set.insert(pod.to_owned());
     }
+}
+
+/// Where an unplaced pod will probably be: where it is recorded, else at the best of those that are asked.
+pub(super) fn expected_at<'a>(
+    proxy: &'a ProxyView,
+    chaperons: &[ChaperonView],
+    ranking: &'a [Ranked],
+    actions: &[Action],
+) -> Option<&'a str> {
+    let record = proxy.record.record();
+    let stands = |record: &&Record| chaperons.iter().any(|c| c.uid == record.chaperon_uid);
+    let is_asked = |ranked: &&Ranked| {
+        let mut here = chaperons.iter().filter(|c| c.node == ranked.node);
+        let asks = |action: &Action| matches!(action, Action::Ask { node } if *node == ranked.node);
+        here.any(is_outstanding) || actions.iter().any(asks)
+    };
+    let recorded = record.filter(stands).map(|record| &*record.node);
+    recorded.or_else(|| Some(&*ranking.iter().find(is_asked)?.node))
 }
 
 /// Whether a candidate may still take room that its target hasn't published as taken.

@@ -98,6 +98,11 @@ impl Ranker {
         self.placing.set_guest(uid, node, want.application());
     }
 
+    /// A pod that isn't placed will probably be at a virtual node.
+    pub(super) fn expect_guest(&mut self, uid: &str, node: Option<&str>, want: &Want) {
+        self.placing.expect_guest(uid, node, want.application());
+    }
+
     /// Something happened to a table; whether distances are others than before.
     pub(super) fn take_table(&mut self, event: Event<ConfigMap>) -> bool {
         match event {
@@ -221,6 +226,8 @@ impl Ranker {
             ..
         } = self;
         let ranking = configuration.policy(policy).ranking_of(want)?;
+        // Nobody is a peer of itself.
+        placing.expect_guest(uid, None, None);
         let asked = Asked {
             want,
             ranking,

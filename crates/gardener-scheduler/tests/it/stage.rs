@@ -319,13 +319,26 @@ impl Stage {
 
     /// Waits for an event about a Shoot.
     pub(crate) async fn event(&self, shoot: &str, reason: &str) -> Event {
+        self.event_that(shoot, reason, |_| true).await
+    }
+
+    /// Waits for an event about a Shoot whose note is as wanted. There may be earlier ones: what an attempt says rests
+    /// on several watches, and one of them may lag.
+    pub(crate) async fn event_that(
+        &self,
+        shoot: &str,
+        reason: &str,
+        says: impl Fn(&str) -> bool,
+    ) -> Event {
         let api: Api<Event> = Api::namespaced(self.admin.clone(), NAMESPACE);
         let is_it = |event: &Event| {
             let about = event
                 .regarding
                 .as_ref()
                 .and_then(|about| about.name.as_deref());
-            about == Some(shoot) && event.reason.as_deref() == Some(reason)
+            about == Some(shoot)
+                && event.reason.as_deref() == Some(reason)
+                && event.note.as_deref().is_some_and(&says)
         };
         let found = list_until(
             &api,

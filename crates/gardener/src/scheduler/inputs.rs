@@ -26,6 +26,9 @@ impl World {
         {
             return Vec::new();
         }
+        for waiting in self.waiting.values_mut() {
+            waiting.refused.remove(name);
+        }
         let change = Change {
             old: old.as_ref(),
             new,

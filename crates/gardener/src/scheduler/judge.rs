@@ -1,9 +1,9 @@
 //! Owns what is said of one Shoot by all that is known: a Seed, or why there is none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pilotage_placement::{Request, select};
+use pilotage_placement::{Loss, Ranked, Request, Selection, select};
 
 use super::ShootKey;
 use super::note::note;
@@ -52,9 +52,9 @@ impl World {
         let selection = select(&request, self.places.candidates(), &self.settings);
         // Whom a change could help doesn't depend on them.
         request.peers = None;
-        if let Some(winner) = selection.winner() {
+        if let Some(chosen) = next(&selection, &waiting.refused) {
             return Verdict::Seed {
-                seed: winner.name.clone(),
+                seed: chosen.name.clone(),
                 request: Arc::new(request),
             };
         }
@@ -85,4 +85,16 @@ impl World {
         let projects = projects.into_iter().flat_map(BTreeMap::values);
         Ok((request(shoot, profile, projects, table)?, profile))
     }
+}
+
+/// The winner; or, if that has refused, the first of its equals that hasn't. Whoever breaks ties by chance gets past
+/// a refusal sooner or later, so whoever breaks them by name must, too.
+fn next<'a>(selection: &'a Selection, refused: &BTreeSet<Arc<str>>) -> Option<&'a Ranked> {
+    let winner = selection.winner()?;
+    let mut equals = selection
+        .ranking
+        .iter()
+        .take_while(|one| one.loss_to(winner) == Loss::Name);
+    let willing = equals.find(|one| !refused.contains(&one.name));
+    Some(willing.unwrap_or(winner))
 }

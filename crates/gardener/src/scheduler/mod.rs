@@ -46,6 +46,8 @@ impl fmt::Display for ShootKey {
 }
 
 #[cfg(test)]
+mod refusals;
+#[cfg(test)]
 mod simulation;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! Owns what is known of one Shoot that is to be placed: what it says, what came of the last attempt, and where it may be by now.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pilotage_placement::Request;
@@ -20,6 +21,8 @@ pub(super) struct Waiting {
     pub(super) last: Last,
     /// Seeds where it is assumed to be. There is more than one only while the outcome of bindings isn't known.
     pub(super) holds: Vec<Hold>,
+    /// Seeds that have refused what it asks for, as both are now.
+    pub(super) refused: BTreeSet<Arc<str>>,
 }
 
 /// How the last attempt of a Shoot ended.
@@ -59,6 +62,7 @@ impl Waiting {
             asked: None,
             last: Last::Open { missed: false },
             holds: Vec::new(),
+            refused: BTreeSet::new(),
         })
     }
 

@@ -101,7 +101,9 @@ impl World {
                 left.extend(gone.into_iter().map(|hold| hold.seed));
                 new.holds = kept;
                 (new.asked, new.last) = (old.asked, old.last);
-                if !old.object.same_spec(&new.object) {
+                if old.object.same_spec(&new.object) {
+                    new.refused = old.refused;
+                } else {
                     woken.push(key.clone());
                 }
                 self.waiting.insert(key.clone(), new);
@@ -180,6 +182,10 @@ impl World {
         };
         match verdict {
             Verdict::Seed { seed, request } => {
+                // All its equals have, too, so it begins at the first again.
+                if waiting.refused.contains(&seed) {
+                    waiting.refused.clear();
+                }
                 let mut holds = waiting.holds.iter();
                 let held = holds
                     .find(|hold| hold.seed == seed && hold.version == waiting.version)
@@ -240,6 +246,9 @@ impl World {
             NotBound::Refused => Last::Refused,
             NotBound::Conflict | NotBound::Open => Last::Failed,
         };
+        if how == NotBound::Refused && waiting.object.same_spec(&bind.object) {
+            waiting.refused.insert(bind.seed.clone());
+        }
         let is_it = |hold: &Hold| hold.seed == bind.seed && hold.version == bind.version;
         if let Some(at) = waiting.holds.iter().position(is_it) {
             let hold = &mut waiting.holds[at];

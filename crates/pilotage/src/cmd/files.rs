@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use pilotage_gardener::config::{ConfigError, SchedulerConfiguration};
 use pilotage_gardener::fields::{Field, FieldError};
-use pilotage_gardener::kinds::Shoot;
 use pilotage_gardener::{YamlError, documents};
 use pilotage_placement::Settings;
 use serde_json::Value;
@@ -121,8 +120,11 @@ pub enum FileError {
 }
 
 /// The one Shoot in a file.
-pub(super) fn one_shoot(path: &Path) -> Result<Shoot, FileError> {
-    let mut shoots = objects(path, &["Shoot"], Shoot::read)?;
+pub(super) fn one_shoot<T>(
+    path: &Path,
+    read: impl Fn(&Value) -> Result<T, FieldError>,
+) -> Result<T, FileError> {
+    let mut shoots = objects(path, &["Shoot"], read)?;
     match (shoots.pop(), shoots.len()) {
         (Some(shoot), 0) => Ok(shoot),
         (last, others) => Err(FileError::Count {

@@ -1,9 +1,12 @@
 //! `pilotage select-seed`: which Seed a Shoot gets, on files or in a garden as it is, and why the others lose. It reads, asks, and
 //! prints; nothing is written.
 
+mod faults;
+
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use pilotage_gardener::fields::{Field, FieldError};
 use pilotage_gardener::kinds::{CloudProfile, Project, RegionConfig, Shoot, choose, seed};
 use pilotage_gardener::{
     Report, RequestError, Texts, Usage, eligible, profile_id, profile_of, request, unasked,
@@ -12,10 +15,16 @@ use pilotage_gardener_scheduler::live;
 use pilotage_placement::{Candidate, Ranking, Request, Selection, Settings, select};
 use pilotage_runtime::args::ClientArgs;
 use pilotage_runtime::client;
+use serde_json::Value;
 
+use self::faults::{Faults, strictly};
 use super::files::{FileError, all, objects, one_shoot, scheduler_config, settings_file};
 use super::{print, yaml};
 use crate::error::Error;
+
+/// Told where it may matter, since only the API server knows what it would add.
+const AS_IT_STANDS: &str = "note: the Shoot is taken as it stands: what Gardener's admission adds when one is created \
+    isn't there (tolerations by its project, selector and tolerations of its exposure class)";
 
 /// Flags of `pilotage select-seed`.
 #[derive(Debug, clap::Args)]
@@ -123,7 +132,8 @@ pub(crate) async fn run(args: &Args) -> Result<(), Error> {
                 profile: &profile.name,
             };
             message = texts.failure(&selection);
-            Report::new(&name, &input.seeds, &selection, message.clone())
+            let message = message.clone();
+            Report::new(shoot, &input.seeds, &input.settings, &selection, message)
         }
         // What a garden lacks is what its scheduler would say.
         Err(error) if args.kubeconfig.is_some() => {
@@ -133,10 +143,17 @@ pub(crate) async fn run(args: &Args) -> Result<(), Error> {
                 rejected: Vec::new(),
                 failure: None,
             };
-            Report::new(&name, &input.seeds, &nothing, message.clone())
+            let message = message.clone();
+            Report::new(shoot, &input.seeds, &input.settings, &nothing, message)
         }
         Err(error) => return Err(reference(args, shoot, &error).into()),
     };
+    if let (None, None, Ranking::Strategy(strategy)) =
+        (&args.config, &args.settings, &input.settings.ranking)
+    {
+        let strategy = strategy.name();
+        eprintln!("note: strategy {strategy}, since neither --config nor --settings is given");
+    }
     print(&match args.output {
         Output::Table => report.table(),
         Output::Yaml => yaml("the outcome", &report)?,
@@ -205,6 +222,13 @@ fn reference(args: &Args, shoot: &Shoot, error: &RequestError) -> FileError {
     }
 }
 
+/// Tells what of an object of a garden can't be used. Its scheduler goes on all the same, and so does this.
+fn note(object: &str, content: &impl Faults) {
+    for fault in content.faults() {
+        eprintln!("note: {object}: {fault}");
+    }
+}
+
 /// Reads a garden as it is now.
 async fn ask(args: &Args, kubeconfig: &Path) -> Result<Input, Error> {
     let client = ClientArgs {
@@ -216,16 +240,18 @@ async fn ask(args: &Args, kubeconfig: &Path) -> Result<Input, Error> {
         let Some(value) = live::shoot(&client, namespace, name).await? else {
             return Err(Error::NoShoot(format!("{namespace}/{name}")));
         };
-        Shoot::read(&value).map_err(|error| FileError::Live {
-            object: format!("Shoot {namespace}/{name}"),
+        let object = format!("Shoot {namespace}/{name}");
+        let shoot = Shoot::read(&value).map_err(|error| FileError::Live {
+            object: object.clone(),
             error: Box::new(error),
-        })?
+        })?;
+        note(&object, &shoot);
+        shoot
     } else {
-        eprintln!(
-            "note: the Shoot is taken as it stands: what Gardener's admission adds when one is created isn't there \
-             (tolerations by its project, selector and tolerations of its exposure class)"
-        );
-        one_shoot(args.shoot.as_deref().unwrap_or(Path::new("")))?
+        let path = args.shoot.as_deref().unwrap_or(Path::new(""));
+        let shoot = one_shoot(path, strictly(Shoot::read))?;
+        eprintln!("{AS_IT_STANDS}");
+        shoot
     };
     let live::Snapshot {
         seeds,
@@ -237,6 +263,18 @@ async fn ask(args: &Args, kubeconfig: &Path) -> Result<Input, Error> {
     } = live::snapshot(&client, &shoot).await?;
     for what in unread {
         eprintln!("note: passed over, since it can't be read: {what}");
+    }
+    for seed in &seeds {
+        note(&format!("Seed {}", seed.name), seed);
+    }
+    for config in &configs {
+        note(&format!("ConfigMap {}", config.table.name()), config);
+    }
+    if let Some(Ok(profile)) = &profile {
+        note(
+            &format!("{} {}", profile.kind.name(), profile.name),
+            profile,
+        );
     }
     let profile = profile_id(&shoot).and_then(|id| match profile {
         Some(Ok(profile)) => Ok(profile),
@@ -257,8 +295,17 @@ async fn ask(args: &Args, kubeconfig: &Path) -> Result<Input, Error> {
 fn read(args: &Args) -> Result<Input, FileError> {
     // The command line has one or the other.
     let path = args.shoot.as_deref().unwrap_or(Path::new(""));
-    let shoot = one_shoot(path)?;
-    let mut projects = all(&args.project, &["Project"], Project::read)?;
+    let (shoot, exposed) = one_shoot(path, |value| {
+        Ok((strictly(Shoot::read)(value)?, has_exposure_class(value)?))
+    })?;
+    let read = |value: &Value| Ok((Project::read(value)?, default_tolerations(value)?));
+    let (mut projects, defaults): (Vec<_>, Vec<_>) =
+        all(&args.project, &["Project"], read)?.into_iter().unzip();
+    let lacks = |key: &String| !shoot.tolerations.iter().any(|has| has.key == *key);
+    let own = |project: &Project| project.namespace.as_ref() == Some(&shoot.namespace);
+    let mut defaults = projects.iter().zip(&defaults);
+    let admitted =
+        exposed || defaults.any(|(project, keys)| own(project) && keys.iter().any(lacks));
     if args.project.is_empty() {
         if let Some(domain) = &shoot.domain {
             return Err(FileError::NeedsProject {
@@ -275,13 +322,13 @@ fn read(args: &Args) -> Result<Input, FileError> {
     }
     let mut seeds = Vec::new();
     for path in &args.seeds {
-        let found = objects(path, &["Seed"], seed)?;
+        let found = objects(path, &["Seed"], strictly(seed))?;
         if found.is_empty() {
             return Err(FileError::NoSeeds { path: path.clone() });
         }
         seeds.extend(found);
     }
-    let mut others = all(&args.shoots, &["Shoot"], Shoot::read)?;
+    let mut others = all(&args.shoots, &["Shoot"], strictly(Shoot::read))?;
     // The Shoot itself, which may be among those that are there, doesn't stand in its own way.
     others.retain(|other| (&other.namespace, &other.name) != (&shoot.namespace, &shoot.name));
     let usage = Usage::of(&others);
@@ -291,17 +338,38 @@ fn read(args: &Args) -> Result<Input, FileError> {
     let profiles = all(
         &args.cloudprofile,
         &["CloudProfile", "NamespacedCloudProfile"],
-        CloudProfile::read,
+        strictly(CloudProfile::read),
     )?;
+    let configs = all(
+        &args.region_config,
+        &["ConfigMap"],
+        strictly(RegionConfig::read),
+    )?;
+    let settings = settings(args)?;
+    if admitted {
+        eprintln!("{AS_IT_STANDS}");
+    }
     Ok(Input {
         profile: profile_of(&shoot, &profiles).cloned(),
         shoot,
         seeds,
         projects,
-        configs: all(&args.region_config, &["ConfigMap"], RegionConfig::read)?,
-        settings: settings(args)?,
+        configs,
+        settings,
         usage,
     })
+}
+
+fn has_exposure_class(shoot: &Value) -> Result<bool, FieldError> {
+    let class = Field::root(shoot).at(&["spec", "exposureClassName"])?;
+    Ok(class.non_empty()?.is_some())
+}
+
+/// Keys of the taints that Shoots of a project tolerate by default.
+fn default_tolerations(project: &Value) -> Result<Vec<String>, FieldError> {
+    let defaults = Field::root(project).at(&["spec", "tolerations", "defaults"])?;
+    let key = |one: Field<'_>| Ok(one.get("key")?.name()?.to_owned());
+    defaults.list()?.into_iter().map(key).collect()
 }
 
 fn settings(args: &Args) -> Result<Settings, FileError> {

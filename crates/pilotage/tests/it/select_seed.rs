@@ -68,6 +68,10 @@ fn programs_get_json_or_yaml() {
     let json: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(json["shoot"], "garden-shop/web");
     assert_eq!(json["winner"], json["seeds"][0]["name"]);
+    let settings = r#"{"strategy": null, "gardenerCompatible": true, "overriddenByPurpose": false,
+        "rules": [{"rule": "Cost", "weight": 2}, {"rule": "MinimalDistance", "weight": 1}]}"#;
+    let settings: Value = serde_json::from_str(settings).unwrap();
+    assert_eq!(json["settings"], settings);
     assert_eq!(json["seeds"].as_array().unwrap().len(), 6);
     assert_eq!(json["seeds"][0]["scores"][0]["rule"], "Cost");
     let (code, text, _) = run(&examples(), &with(&[&more[..], &["-o", "yaml"]].concat()));
@@ -93,7 +97,15 @@ fn no_seed_is_exit_code_3() {
     ] {
         assert!(out.contains(reason), "{reason} in\n{out}");
     }
-    assert_eq!(err, "pilotage: no seed for garden-shop/web\n");
+    assert!(
+        out.contains("\nsettings: strategy SameRegion; gardenerCompatible: true\n"),
+        "{out}"
+    );
+    assert_eq!(
+        err,
+        "note: strategy SameRegion, since neither --config nor --settings is given\n\
+         pilotage: no seed for garden-shop/web\n"
+    );
 }
 
 /// A directory of its own with the example files, and this one in place of `name`.
@@ -112,6 +124,9 @@ fn changed(test: &str, name: &str, text: &str) -> PathBuf {
 fn bad_files_are_told_by_file_object_and_field() {
     let seeds = fs::read_to_string(examples().join("seeds.yaml")).unwrap();
     let shoot = fs::read_to_string(examples().join("shoot.yaml")).unwrap();
+    let profile = fs::read_to_string(examples().join("cloudprofile.yaml")).unwrap();
+    let regions = fs::read_to_string(examples().join("regions.yaml")).unwrap();
+    let operator = "matchExpressions: [{key: a, operator: Equals, values: [b]}]";
     let scheduler =
         "apiVersion: scheduler.config.gardener.cloud/v1alpha1\nkind: SchedulerConfiguration\n";
     let cases: &[(&str, &str, String, &[&str], &str)] = &[
@@ -206,6 +221,45 @@ fn bad_files_are_told_by_file_object_and_field() {
             &["--settings", "cost.yaml"],
             "weight must be 0 to 1000000, and is -3",
         ),
+        (
+            "row",
+            "regions.yaml",
+            regions.replace("europe-west1: 17", "europe-west1: near"),
+            &["--region-config", "regions.yaml"],
+            "regions.yaml, ConfigMap distances: data[\"eu-west-1\"]: expected a mapping of regions to whole numbers, found ",
+        ),
+        (
+            "own-selector",
+            "shoot.yaml",
+            shoot.replace("spec:", &format!("spec:\n  seedSelector: {{{operator}}}")),
+            &[],
+            "shoot.yaml, Shoot web: spec.seedSelector.matchExpressions[0].operator: expected In, NotIn, Exists or DoesNotExist, found \"Equals\"",
+        ),
+        (
+            "profile-selector",
+            "cloudprofile.yaml",
+            profile.replace("matchLabels: {environment: prod}", operator),
+            &[],
+            "cloudprofile.yaml, CloudProfile aws: spec.seedSelector.matchExpressions[0].operator: expected In, ",
+        ),
+        (
+            "own-range",
+            "shoot.yaml",
+            shoot.replace("10.1.0.0/16", "10.1.0.0/33"),
+            &[],
+            "shoot.yaml, Shoot web: spec.networking.pods: expected a range of addresses such as 10.0.0.0/16, found \"10.1.0.0/33\"",
+        ),
+        (
+            "range",
+            "seeds.yaml",
+            seeds.replacen(
+                "pods: 100.64.0.0/13",
+                "shootDefaults: {pods: 100.64.0.0}",
+                1,
+            ),
+            &[],
+            "seeds.yaml, Seed aws-fra: spec.networks.shootDefaults.pods: expected a range of addresses",
+        ),
     ];
     for (test, name, text, more, expected) in cases {
         let directory = changed(test, name, text);
@@ -255,4 +309,27 @@ fn what_changes_nothing_is_noted() {
         "note: the region ConfigMap garden/distances isn't used for cloud profile aws\n",
     ];
     assert_eq!(err, notes.concat());
+}
+
+#[test]
+fn what_admission_would_add_is_noted() {
+    let note = "note: the Shoot is taken as it stands: what Gardener's admission adds when one is created isn't there \
+                (tolerations by its project, selector and tolerations of its exposure class)\n";
+    let shoot = fs::read_to_string(examples().join("shoot.yaml")).unwrap();
+    let exposed = shoot.replace("spec:", "spec:\n  exposureClassName: internal");
+    let settings = ["--settings", "proximity.yaml"];
+    let directory = changed("exposed", "shoot.yaml", &exposed);
+    let (code, _, err) = run(&directory, &with(&settings));
+    assert_eq!((code, &*err), (0, note));
+
+    let project = "kind: Project\nmetadata: {name: shop}\nspec:\n  namespace: garden-shop\n  \
+                   tolerations: {defaults: [{key: example.com/vip}]}\n";
+    let more = [&settings[..], &["--project", "project.yaml"]].concat();
+    let directory = changed("tolerant", "project.yaml", project);
+    let (code, _, err) = run(&directory, &with(&more));
+    assert_eq!((code, &*err), (0, note));
+    let tolerant = shoot.replace("spec:", "spec:\n  tolerations: [{key: example.com/vip}]");
+    fs::write(directory.join("shoot.yaml"), tolerant).unwrap();
+    let (code, _, err) = run(&directory, &with(&more));
+    assert_eq!((code, &*err), (0, ""));
 }

@@ -83,6 +83,7 @@ impl Scene {
             &self.proxy,
             &self.chaperons,
             &self.targets,
+            &self.ranking,
             self.now,
         );
         let plan = decide(&Observed {

@@ -47,6 +47,8 @@ pub struct Asked<'a> {
 struct Guest {
     node: Arc<str>,
     application: Option<Arc<str>>,
+    /// It is bound there; else it is merely expected.
+    placed: bool,
 }
 
 /// One less, and none is not counted.
@@ -134,14 +136,37 @@ impl Placing {
 
     /// A pod is placed at a virtual node, or at none. Its application is whoever it says that owns it.
     pub fn set_guest(&mut self, uid: &str, node: Option<&str>, application: Option<&Arc<str>>) {
+        self.put_guest(uid, node, application, true);
+    }
+
+    /// A pod that isn't placed will probably be at a virtual node, or nobody knows where. It counts as a peer of its application
+    /// there, so that those that come together are spread; as used room it counts by whoever asks.
+    pub fn expect_guest(&mut self, uid: &str, node: Option<&str>, application: Option<&Arc<str>>) {
+        self.put_guest(uid, node, application, false);
+    }
+
+    fn put_guest(
+        &mut self,
+        uid: &str,
+        node: Option<&str>,
+        application: Option<&Arc<str>>,
+        placed: bool,
+    ) {
         let known = self.guests.get(uid);
-        if known.map(|guest| (&*guest.node, guest.application.as_ref()))
-            == node.map(|node| (node, application))
+        if known.map(|guest| (&*guest.node, guest.application.as_ref(), guest.placed))
+            == node.map(|node| (node, application, placed))
         {
             return;
         }
-        if let Some(Guest { node, application }) = self.guests.remove(uid) {
-            less(&mut self.counts, &node);
+        if let Some(guest) = self.guests.remove(uid) {
+            let Guest {
+                node,
+                application,
+                placed,
+            } = guest;
+            if placed {
+                less(&mut self.counts, &node);
+            }
             if let Some(application) = application
                 && let Some(peers) = self.peers.get_mut(&application)
             {
@@ -153,14 +178,19 @@ impl Placing {
         }
         if let Some(node) = node {
             let node: Arc<str> = node.into();
-            *self.counts.entry((*node).to_owned()).or_default() += 1;
+            if placed {
+                *self.counts.entry((*node).to_owned()).or_default() += 1;
+            }
             if let Some(application) = application {
                 let peers = self.peers.entry(application.clone()).or_default();
                 *peers.entry(node.clone()).or_default() += 1;
             }
-            let application = application.cloned();
-            self.guests
-                .insert(uid.to_owned(), Guest { node, application });
+            let guest = Guest {
+                node,
+                application: application.cloned(),
+                placed,
+            };
+            self.guests.insert(uid.to_owned(), guest);
         }
     }
 
@@ -184,7 +214,7 @@ impl Placing {
         self.order_shown(asked, &shown)
     }
 
-    /// How many pods of one application are placed where.
+    /// How many pods of one application are placed, or expected, where.
     fn peers_of(&self, application: &str) -> Arc<Peers> {
         Arc::new(self.peers.get(application).cloned().unwrap_or_default())
     }

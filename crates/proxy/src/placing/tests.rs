@@ -459,6 +459,18 @@ fn pods_of_one_application_are_spread() {
     assert_eq!(world.text(&api, &spread), "dub=0 fra=0 iad=1");
     // Nobody owns it: all pods count.
     assert_eq!(world.text(&Want::default(), &spread), "fra=0 iad=0 dub=1");
+    // One that is on its way counts, but takes no room yet.
+    world
+        .placing
+        .expect_guest("5", Some("iad"), web.application());
+    world
+        .placing
+        .expect_guest("6", Some("iad"), web.application());
+    assert_eq!(world.text(&web, &spread), "fra=0 dub=1 iad=1");
+    let order = world.order(&web, &spread);
+    assert_eq!(order.standing("iad").unwrap().used, 1);
+    world.placing.expect_guest("5", None, None);
+    world.placing.expect_guest("6", None, None);
     world.placing.set_guest("3", Some("iad"), web.application());
     world.placing.set_guest("1", None, None);
     world.placing.set_guest("2", None, None);

@@ -1,20 +1,21 @@
 //! Pods go to the targets that the pipeline puts first: by distance, by a table that changes live, by weights, past a full one.
 //! The proxy scheduler runs on the example of docs/placement.md.
 
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use k8s_openapi::api::events::v1::Event;
 use kube::{
     Api,
-    api::{Patch, PatchParams},
+    api::{Patch, PatchParams, PostParams},
     runtime::watcher,
 };
 use pilotage_api::{Target, keys};
 use pilotage_e2e::fleet::Spec;
-use pilotage_testkit::{build, list_until, wait_for, workspace_root};
+use pilotage_testkit::{build, list_until, wait_count, wait_for, workspace_root};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use super::{Fleet, LIMIT, Shop, leaked, scheduled, started};
+use super::{Fleet, LIMIT, Shop, is_running, leaked, node_of, scheduled, started};
 
 /// Targets, where they are, and what they cost.
 const PLACES: [(&str, &str, &str); 3] = [
@@ -283,4 +284,28 @@ async fn a_pod_whose_region_nobody_has_is_told_so_and_runs_when_a_target_says_it
     annotate(&shop, "frankfurt", json!({ keys::REGION: "ap-south-1" })).await;
     let proxy = shop.running("web").await;
     assert_eq!(shop.delegate(&proxy).await.0, "frankfurt");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replicas_that_come_together_are_spread_over_regions() {
+    let shop = open("spread").await;
+    let deployment = build::deployment("web").replicas(6).pod(|pod| {
+        let pod = pod.elect().request("cpu", "100m");
+        pod.label("tier", "replicas")
+    });
+    let deployments: Api<Deployment> = Api::namespaced(shop.fleet.source.plane.admin(), &shop.name);
+    deployments
+        .create(&PostParams::default(), &deployment.build())
+        .await
+        .unwrap();
+    let all = watcher::Config::default();
+    let proxies = match wait_count(&shop.pods(), all, 6, is_running, LIMIT).await {
+        Ok(proxies) => proxies,
+        Err(error) => panic!("{error}\nlogs: {:#?}", shop.fleet.logs()),
+    };
+    for (name, ..) in PLACES {
+        let node = shop.virtual_node(name);
+        let here = proxies.iter().filter(|pod| node_of(pod) == Some(&node));
+        assert_eq!(here.count(), 2, "{name}");
+    }
 }

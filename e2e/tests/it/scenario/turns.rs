@@ -1,31 +1,36 @@
 //! A target that answers nobody is asked for some pods only; the others wait for their turn, and nobody else waits for them.
 
-use std::time::Instant;
-
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, api::ListParams, runtime::watcher};
-use pilotage_api::keys;
+use pilotage_api::{PodChaperon, keys};
 use pilotage_e2e::fleet::Spec;
-use pilotage_testkit::{Signal, build, wait_count, wait_for};
+use pilotage_testkit::{Signal, build, build::PodBuilder, list_until, wait_count, wait_for};
 
 use super::{LIMIT, Shop, is_running, leaked, started};
 
 const TARGETS: [&str; 2] = ["stuck", "free"];
 /// A target that hasn't shown yet how fast it is may be asked for so many pods at a time…
 const FEW: usize = 16;
-/// …and those that it leaves without an answer are counted for so many seconds.
-const STANDS_STILL: u64 = 10;
-const PODS: usize = FEW + 8;
+/// …and those that it leaves without an answer are counted for ten seconds. API servers write whole seconds, and the
+/// first question takes its time to land.
+const NO_MORE: i64 = 9;
+const PODS: usize = 3 * FEW;
 
-/// A pod that may only go to one target.
-fn pod(name: &str, target: &str) -> Pod {
-    let constraints = format!("nodeSelector: {{ site: {target} }}");
-    build::pod(name)
-        .elect()
-        .annotation(keys::PROXY_CONSTRAINTS, constraints)
-        .request("cpu", "100m")
-        .build()
+fn pod(name: &str) -> PodBuilder {
+    build::pod(name).elect().request("cpu", "100m")
+}
+
+/// How many were created in the first seconds after the first one.
+fn at_once(chaperons: &[PodChaperon]) -> usize {
+    let times = chaperons.iter().map(|chaperon| {
+        let created = chaperon.metadata.creation_timestamp.as_ref().unwrap();
+        created.0.as_second()
+    });
+    let times: Vec<i64> = times.collect();
+    let first = times.iter().min().unwrap();
+    let early = times.iter().filter(|time| **time < first + NO_MORE);
+    early.count()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -53,27 +58,37 @@ async fn a_target_that_answers_nobody_is_asked_for_few_pods_at_a_time() {
 
     let candidates = &shop.target("stuck").processes["candidate-scheduler"];
     candidates.signal(Signal::Stop).await.unwrap();
-    let began = Instant::now();
     let ordinary: Vec<Pod> = (0..PODS)
-        .map(|i| pod(&format!("web-{i}"), "stuck"))
+        .map(|i| {
+            let constraints = "nodeSelector: { site: stuck }";
+            pod(&format!("web-{i}"))
+                .annotation(keys::PROXY_CONSTRAINTS, constraints)
+                .build()
+        })
         .collect();
     join_all(ordinary.iter().map(|pod| shop.create(pod))).await;
-    // Created last, it is decided on last: by then all others have asked, or wait.
-    shop.create(&pod("witness", "free")).await;
-    shop.running("witness").await;
     let chaperons = shop.chaperons_in("stuck");
+    let all = watcher::Config::default;
+    list_until(&chaperons, all(), |asked| asked.len() >= FEW, LIMIT)
+        .await
+        .unwrap();
+
+    // It may go to either, and comes after all that wait for one of them.
+    shop.create(&pod("witness").build()).await;
+    let witness = shop.running("witness").await;
+    assert_eq!(shop.delegate(&witness).await.0, "free");
     let asked = chaperons.list(&ListParams::default()).await.unwrap();
-    let asked = asked.items.len();
-    // Those that haven't been answered for long make room for others.
-    let times = 1 + began.elapsed().as_secs() / STANDS_STILL;
-    assert!(
-        asked <= FEW * usize::try_from(times).unwrap(),
-        "{asked} were asked at once"
-    );
+    let early = at_once(&asked.items);
+    assert!(early <= FEW, "{early} were asked at once");
+    // Those that haven't been answered for long make room for others, and not before.
+    let asked = list_until(&chaperons, all(), |asked| asked.len() > FEW, LIMIT)
+        .await
+        .unwrap();
+    let early = at_once(&asked);
+    assert!(early <= FEW, "{early} were asked at once");
 
     candidates.signal(Signal::Continue).await.unwrap();
-    let all = watcher::Config::default();
-    if let Err(error) = wait_count(&shop.pods(), all, PODS + 1, is_running, LIMIT).await {
+    if let Err(error) = wait_count(&shop.pods(), all(), PODS + 1, is_running, LIMIT).await {
         panic!("{error}\nlogs: {:#?}", shop.fleet.logs());
     }
 }

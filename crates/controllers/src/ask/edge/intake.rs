@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use pilotage_clusters::Event;
-use pilotage_proxy::{Outcome, Reach, class::Class, placing::Want, plugins::GrantFailure};
+use pilotage_proxy::{Action, Outcome, Reach, placing::Want, plugins::GrantFailure};
 
 use super::{Edge, Finished, Proxy};
 use crate::{
@@ -123,23 +123,14 @@ impl Edge {
                 }
             }
             FleetEvent::Chaperon(node, news) => {
-                if let Some(parent) = self.book.chaperon(&node, news, now) {
-                    self.changed(&node, parent);
+                if let Some(change) = self.book.chaperon(&node, news, now) {
+                    if change.answered {
+                        self.places.set_silent(&node, false);
+                    }
+                    self.dirty.insert(change.parent);
                 }
             }
         }
-    }
-
-    /// A chaperon behind `node` changed.
-    pub(super) fn changed(&mut self, node: &str, parent: String) {
-        let chaperons = self.book.chaperons(&parent);
-        if chaperons
-            .iter()
-            .any(|c| c.node == node && c.class != Class::Asked)
-        {
-            self.places.set_silent(node, false);
-        }
-        self.dirty.insert(parent);
     }
 
     pub(super) fn take_choice(&mut self, choice: Choice) {
@@ -170,16 +161,15 @@ impl Edge {
             let policy = self.ranker.policy_of(pod);
             proxy.set_pod(Arc::clone(pod), policy);
         }
+        let is_unknown = matches!(reply.outcome, Outcome::Unknown(_));
         let now = self.clock.now();
         let policy = self.proxies.get(&uid).map(|proxy| proxy.policy);
         let policy = self.ranker.policy(policy.unwrap_or_default());
         self.book
             .answered(&uid, &action, reply, &policy.asking, now);
-        match action.node() {
-            Some(node) => self.changed(node, uid),
-            None => {
-                self.dirty.insert(uid);
-            }
+        if let (Action::Ask { node }, true) = (&action, is_unknown) {
+            self.places.set_silent(node, true);
         }
+        self.dirty.insert(uid);
     }
 }

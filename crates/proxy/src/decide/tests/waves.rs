@@ -1,7 +1,10 @@
 //! Whom to ask next, how long to wait, and when a cycle may run.
 
 use super::*;
-use crate::window::{FEW, Standing, Ticket};
+use crate::{
+    settings::LONGEST_BUSY,
+    window::{FEW, Standing, Ticket},
+};
 
 #[test]
 fn the_first_wave_is_three_or_the_one_that_surely_fits() {
@@ -244,6 +247,45 @@ fn nobody_waits_for_a_busy_target_for_ever() {
     assert_eq!(scene.step().gate, Gate::Closed(Note::Queued));
     scene.later(Duration::from_secs(1));
     assert_eq!(asked(&scene.step()), ["b"]);
+}
+
+/// Neither a record that is dead, nor a node that can't be chosen, begins the half minute anew.
+#[test]
+fn a_pod_that_lost_its_place_does_not_wait_for_ever_either() {
+    let left = || {
+        let mut scene = Scene::new().recorded("a/ua/1");
+        scene.memory.confirm_gone("ua");
+        scene
+    };
+    let given_up = || {
+        let spent = chaperon("c", "uc").reserved(1).gives_up();
+        let mut scene = Scene::new().recorded("c/uc/1").with(spent);
+        scene.proxy.lost_policy = Some(LostPolicy::ReplaceAfter(Duration::ZERO));
+        scene.step();
+        scene.later(LONGEST_BUSY);
+        scene
+    };
+    let unsuitable = || {
+        let mut scene = Scene::new().with(chaperon("c", "uc").reserved(1));
+        scene.ranking.retain(|ranked| ranked.node != "c");
+        scene
+    };
+    for mut scene in [left(), given_up(), unsuitable()] {
+        // b is busy, and better than what else there is.
+        scene.ranking.retain(|ranked| ranked.node != "a");
+        for ranked in scene.ranking.iter_mut().skip(1) {
+            ranked.class = 1;
+        }
+        fill(&mut scene, "b");
+        for number in 0..FEW {
+            answer(&mut scene, "b", number);
+        }
+        assert_eq!(scene.step().queue, ["b"]);
+        scene.later(Duration::from_secs(20));
+        assert!(asked(&scene.step()).is_empty());
+        scene.later(Duration::from_secs(10));
+        assert!(asked(&scene.step()).contains(&"d"));
+    }
 }
 
 #[test]
