@@ -57,7 +57,7 @@ pub fn see(
     let asked: Vec<&str> = chaperons.iter().map(|c| c.node.as_str()).collect();
     memory.see(proxy.record.record(), &asked, now);
     let unplaced = proxy.record.record().filter(|_| proxy.node_name.is_none());
-    let recorded = unplaced.and_then(|it| chaperons.iter().find(|c| c.uid == it.chaperon_uid));
+    let recorded = unplaced.and_then(|it| named_by(it, chaperons));
     // While it can't be reached, its Pilotage couldn't have answered either.
     let recorded = recorded.filter(|c| targets.is_reachable(&c.node));
     memory.see_recorded(recorded, now);

@@ -213,6 +213,14 @@ impl ChaperonView {
         }
     }
 
+    /// The candidate may still take room that its target hasn't published as taken.
+    pub fn is_outstanding(&self) -> bool {
+        matches!(
+            self.class,
+            Class::Asked | Class::Reserved(_) | Class::Granted(_) | Class::VoidReserved(_)
+        )
+    }
+
     /// The target's Pilotage has said which pod is the chaperon's: before that, none can be bound.
     pub fn names_its_pod(&self) -> bool {
         let annotations = self.object.metadata.annotations.as_ref();

@@ -16,7 +16,7 @@ use pilotage_proxy::{
     board::Posting,
     book::Turn,
     config::PolicyId,
-    placing::{Order, Want, Wishes},
+    placing::{Order, Want, Wishes, expected_at},
     plugins::GrantFailure,
     profile::RANKING,
     rank::rank,
@@ -30,13 +30,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Ask,
-    act::Acting,
-    places::{Places, expected_at},
-    port::Inbox,
-    ranker::Ranker,
-};
+use super::{Ask, act::Acting, places::Places, port::Inbox, ranker::Ranker};
 use crate::{
     clock::Clock,
     fleet::{Fleet, FleetEvent},

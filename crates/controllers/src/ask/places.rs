@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Node, Taint};
-use pilotage_api::{keys, record::Record};
-use pilotage_proxy::{Action, ChaperonView, ProxyView, Ranked, class::Class, rank::Room};
+use pilotage_api::keys;
+use pilotage_proxy::{ChaperonView, class::Class, rank::Room};
 use pilotage_sched::resources::Resources;
 
 /// What of a node decides whom it suits.
@@ -91,7 +91,11 @@ impl Places {
     pub(super) fn see(&mut self, pod: &str, chaperons: &[ChaperonView]) {
         for (node, place) in &mut self.by_node {
             let here = || chaperons.iter().filter(|c| c.node == *node);
-            put(&mut place.outstanding, pod, here().any(is_outstanding));
+            put(
+                &mut place.outstanding,
+                pod,
+                here().any(ChaperonView::is_outstanding),
+            );
             let unanswered = here().any(|c| c.class == Class::Asked);
             put(&mut place.unanswered, pod, unanswered);
         }
@@ -132,30 +136,4 @@ fn put(set: &mut BTreeSet<String>, pod: &str, is_in: bool) {
     } else if !set.contains(pod) {
         set.insert(pod.to_owned());
     }
-}
-
-/// Where an unplaced pod will probably be: where it is recorded, else at the best of those that are asked.
-pub(super) fn expected_at<'a>(
-    proxy: &'a ProxyView,
-    chaperons: &[ChaperonView],
-    ranking: &'a [Ranked],
-    actions: &[Action],
-) -> Option<&'a str> {
-    let record = proxy.record.record();
-    let stands = |record: &&Record| chaperons.iter().any(|c| c.uid == record.chaperon_uid);
-    let is_asked = |ranked: &&Ranked| {
-        let mut here = chaperons.iter().filter(|c| c.node == ranked.node);
-        let asks = |action: &Action| matches!(action, Action::Ask { node } if *node == ranked.node);
-        here.any(is_outstanding) || actions.iter().any(asks)
-    };
-    let recorded = record.filter(stands).map(|record| &*record.node);
-    recorded.or_else(|| Some(&*ranking.iter().find(is_asked)?.node))
-}
-
-/// Whether a candidate may still take room that its target hasn't published as taken.
-fn is_outstanding(chaperon: &ChaperonView) -> bool {
-    matches!(
-        chaperon.class,
-        Class::Asked | Class::Reserved(_) | Class::Granted(_) | Class::VoidReserved(_)
-    )
 }

@@ -4,6 +4,7 @@
 //! them into classes; within a class they are ordered as without it (`crate::rank`). Candidates are kept ready: they change
 //! with a node, a Target or a placement, and none is copied for a pod. `docs/placement.md` says what is read where.
 
+mod expected;
 mod home;
 mod order;
 mod place;
@@ -12,6 +13,7 @@ mod tables;
 mod tests;
 mod want;
 
+pub use expected::expected_at;
 pub use home::{Home, OwnNodes};
 pub use order::{Order, Standing, Why};
 pub use place::Words;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use pilotage_clusters::Event;
-use pilotage_proxy::{Action, Outcome, Reach, placing::Want, plugins::GrantFailure};
+use pilotage_proxy::{Outcome, Reach, placing::Want, plugins::GrantFailure};
 
 use super::{Edge, Finished, Proxy};
 use crate::{
@@ -161,15 +161,11 @@ impl Edge {
             let policy = self.ranker.policy_of(pod);
             proxy.set_pod(Arc::clone(pod), policy);
         }
-        let is_unknown = matches!(reply.outcome, Outcome::Unknown(_));
         let now = self.clock.now();
         let policy = self.proxies.get(&uid).map(|proxy| proxy.policy);
         let policy = self.ranker.policy(policy.unwrap_or_default());
         self.book
             .answered(&uid, &action, reply, &policy.asking, now);
-        if let (Action::Ask { node }, true) = (&action, is_unknown) {
-            self.places.set_silent(node, true);
-        }
         self.dirty.insert(uid);
     }
 }
