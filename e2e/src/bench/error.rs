@@ -53,6 +53,9 @@ pub enum Error {
     /// The figures can't be computed.
     #[error("there is nothing to compute figures from: {0}")]
     Empty(&'static str),
+    /// A load is to be half of a bound that isn't known.
+    #[error("no burst before this load has shown what half of the bound is")]
+    NoBound,
     /// The results can't be written.
     #[error("can't write {path}")]
     Write {

@@ -48,6 +48,8 @@ pub struct RunReport {
 pub struct Figures {
     /// How pods were created.
     pub load: String,
+    /// Pods created a second, if that was fixed.
+    pub rate: Option<f64>,
     /// Whether a target was frozen.
     pub frozen: Option<Frozen>,
     /// Seconds since the first POST was sent.

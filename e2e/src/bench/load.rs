@@ -1,4 +1,4 @@
-//! Creates the pods of a measurement at its pace. It knows nothing of what becomes of them.
+//! Creates the pods of a measurement in its tempo. It knows nothing of what becomes of them.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use pilotage_testkit::build;
 use tokio::sync::watch;
 
 use super::error::Error;
-use super::runs::Pace;
+use super::runs::Tempo;
 
 /// What each pod asks for; what it gets is the same in all runs.
 pub(super) const REQUESTS: [(&str, &str); 2] = [("cpu", "250m"), ("memory", "128Mi")];
@@ -35,13 +35,13 @@ pub(super) async fn create(
     api: &Api<Pod>,
     names: &[String],
     elect: bool,
-    pace: Pace,
+    tempo: Tempo,
     progress: &watch::Sender<usize>,
 ) -> Result<Vec<Sent>, Error> {
     let began = tokio::time::Instant::now();
-    let (at_once, period) = match pace {
-        Pace::Burst(at_once) => (at_once, Duration::ZERO),
-        Pace::Every(period) => (names.len().max(1), period),
+    let (at_once, period) = match tempo {
+        Tempo::Burst(at_once) => (at_once, Duration::ZERO),
+        Tempo::Every(period) => (names.len().max(1), period),
     };
     stream::iter(names.iter().zip(0_u32..))
         .map(|(name, index)| async move {

@@ -18,7 +18,7 @@ use super::freeze;
 use super::load;
 use super::quantiles::Quantiles;
 use super::requests::{self, Counts};
-use super::runs::{Load, Pace};
+use super::runs::{Load, Pace, Tempo};
 use super::settings::cores;
 use super::subject::{NAMESPACE, PILOTAGE, Subject, virtual_node};
 use super::timeline::{Moments, Timeline};
@@ -65,7 +65,9 @@ impl<'a> Bench<'a> {
             pace: Pace::Burst(2),
             frozen: false,
         };
-        bench.measure(&gently, "warm", WARM).await?;
+        bench
+            .measure(&gently, Tempo::Burst(2), "warm", WARM)
+            .await?;
         bench.idle = bench.quiet().await?;
         Ok(bench)
     }
@@ -106,10 +108,11 @@ impl<'a> Bench<'a> {
         Ok(all)
     }
 
-    /// Creates pods of this prefix, waits until they run and all is quiet, and deletes them.
+    /// Creates pods of this prefix in this tempo, waits until they run and all is quiet, and deletes them.
     pub(super) async fn measure(
         &mut self,
         load: &Load,
+        tempo: Tempo,
         prefix: &str,
         pods: usize,
     ) -> Result<Figures, Error> {
@@ -126,7 +129,7 @@ impl<'a> Bench<'a> {
         let start = Sample::take(&self.programs)?;
 
         let (progress, sent) = watch::channel(0);
-        let creating = load::create(&api, &names, has_targets, load.pace, &progress);
+        let creating = load::create(&api, &names, has_targets, tempo, &progress);
         let freezing = async {
             match victim {
                 Some(target) => freeze::after(target, pods / 5, sent).await.map(Some),
@@ -222,6 +225,7 @@ impl<'a> Bench<'a> {
             .collect();
         Ok(Figures {
             load: load.pace.to_string(),
+            rate: tempo.rate(),
             frozen: victim.map(|target| Frozen {
                 target: target.name().to_owned(),
                 held,

@@ -31,7 +31,7 @@ use jiff::Timestamp;
 pub use self::error::Error;
 use self::figures::{Report, RunReport};
 use self::measure::Bench;
-use self::runs::Run;
+use self::runs::{Pace, Run};
 use self::settings::Settings;
 use self::subject::Subject;
 
@@ -42,7 +42,7 @@ pub struct Options {
     pub only: Vec<String>,
     /// Pods of each measurement.
     pub pods: usize,
-    /// Pods a second where they aren't created as fast as possible; the aims are for the default of 20.
+    /// Pods a second of the loads of fixed rate.
     pub rate: u32,
     /// Where the figures go as JSON.
     pub json: Option<PathBuf>,
@@ -129,19 +129,32 @@ async fn measure(
     report.idle_cores = bench.idle.total();
     report.idle_by_group = bench.idle.by_group(&bench.programs);
     let pods = options.pods;
+    let mut bound = None;
     for (index, load) in run.loads.iter().enumerate() {
         let load = load.at_rate(options.rate);
+        let tempo = load.pace.given(bound).ok_or(Error::NoBound)?;
         let frozen = if load.frozen {
             ", one target frozen"
         } else {
             ""
         };
-        eprintln!("  {pods} pods, {}{frozen}", load.pace);
-        let figures = bench.measure(&load, &format!("m{index}"), pods).await?;
+        let at = tempo.rate().map(|rate| format!(" ({rate:.1}/s)"));
+        let at = at.filter(|_| load.pace == Pace::HalfOfBound);
+        eprintln!(
+            "  {pods} pods, {}{}{frozen}",
+            load.pace,
+            at.unwrap_or_default()
+        );
+        let figures = bench
+            .measure(&load, tempo, &format!("m{index}"), pods)
+            .await?;
         eprintln!(
             "    bound after {:.1} s, p50 {:.0} ms, p99 {:.0} ms",
             figures.seconds.bound, figures.bound.p50_ms, figures.bound.p99_ms
         );
+        if matches!(load.pace, Pace::Burst(_)) && !load.frozen {
+            bound = Some(figures.bound_by_cpu.pods_per_second);
+        }
         report.loads.push(figures);
     }
     Ok(())

@@ -24,6 +24,41 @@ pub enum Pace {
     Burst(usize),
     /// One after this long, whatever became of those before.
     Every(Duration),
+    /// Half as many a second as the machine could do at most, by the cost of a pod in the burst before.
+    HalfOfBound,
+}
+
+impl Pace {
+    /// What it comes to, given the bound in pods a second that was found so far; `None` if it needs one and none was.
+    pub fn given(self, bound: Option<f64>) -> Option<Tempo> {
+        match self {
+            Self::Burst(at_once) => Some(Tempo::Burst(at_once)),
+            Self::Every(period) => Some(Tempo::Every(period)),
+            Self::HalfOfBound => {
+                let period = Duration::try_from_secs_f64(2.0 / bound?).ok()?;
+                Some(Tempo::Every(period))
+            }
+        }
+    }
+}
+
+/// A pace in numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tempo {
+    /// This many requests at once.
+    Burst(usize),
+    /// One after this long.
+    Every(Duration),
+}
+
+impl Tempo {
+    /// Pods a second, if that is fixed.
+    pub fn rate(self) -> Option<f64> {
+        match self {
+            Self::Every(period) => Some(1.0 / period.as_secs_f64()),
+            Self::Burst(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for Pace {
@@ -31,6 +66,7 @@ impl fmt::Display for Pace {
         match self {
             Self::Burst(_) => f.write_str("burst"),
             Self::Every(period) => write!(f, "{}/s", (1.0 / period.as_secs_f64()).round()),
+            Self::HalfOfBound => f.write_str("half"),
         }
     }
 }
@@ -49,8 +85,8 @@ impl Load {
     #[must_use]
     pub fn at_rate(self, rate: u32) -> Self {
         let pace = match self.pace {
-            Pace::Burst(at_once) => Pace::Burst(at_once),
             Pace::Every(_) => Pace::Every(Duration::from_secs(1) / rate.max(1)),
+            other => other,
         };
         Self { pace, ..self }
     }
@@ -79,6 +115,10 @@ const BURST: Load = Load {
 };
 const STEADY: Load = Load {
     pace: Pace::Every(Duration::from_millis(50)),
+    frozen: false,
+};
+const HALF: Load = Load {
+    pace: Pace::HalfOfBound,
     frozen: false,
 };
 const FROZEN_BURST: Load = Load {
@@ -111,35 +151,35 @@ pub const RUNS: &[Run] = &[
         what: "kube-scheduler in one cluster, the yardstick",
         kind: Kind::Vanilla,
         audited: false,
-        loads: &[STEADY, BURST],
+        loads: &[STEADY, BURST, HALF],
     },
     Run {
         name: "one",
         what: "one target",
         kind: pilotage(1),
         audited: false,
-        loads: &[STEADY, BURST],
+        loads: &[STEADY, BURST, HALF],
     },
     Run {
         name: "two",
         what: "two targets",
         kind: pilotage(2),
         audited: false,
-        loads: &[STEADY, BURST],
+        loads: &[STEADY, BURST, HALF],
     },
     Run {
         name: "four",
         what: "four targets",
         kind: pilotage(4),
         audited: false,
-        loads: &[STEADY, BURST],
+        loads: &[STEADY, BURST, HALF],
     },
     Run {
         name: "ask-all",
         what: "four targets, all asked for every pod",
         kind: asking_all(4),
         audited: false,
-        loads: &[STEADY, BURST],
+        loads: &[STEADY, BURST, HALF],
     },
     Run {
         name: "frozen",
@@ -163,18 +203,28 @@ pub const RUNS: &[Run] = &[
         ],
     },
     Run {
+        name: "audited-one",
+        what: "who asks for what: one target",
+        kind: pilotage(1),
+        audited: true,
+        // Aims are for the last one: in the others, gathered writes come apart.
+        loads: &[STEADY, BURST, HALF],
+    },
+    Run {
         name: "audited",
         what: "who asks for what: four targets, one asked",
         kind: pilotage(4),
         audited: true,
-        loads: &[STEADY, BURST],
+        // Aims are for the last one: in the others, gathered writes come apart.
+        loads: &[STEADY, BURST, HALF],
     },
     Run {
         name: "audited-three",
         what: "who asks for what: three targets, all asked",
         kind: asking_all(3),
         audited: true,
-        loads: &[STEADY, BURST],
+        // Aims are for the last one: in the others, gathered writes come apart.
+        loads: &[STEADY, BURST, HALF],
     },
 ];
 
@@ -203,6 +253,23 @@ mod tests {
         assert_eq!(names(&["four", "vanilla"]), Ok(vec!["vanilla", "four"]));
         assert_eq!(names(&[]).unwrap().len(), RUNS.len());
         assert_eq!(names(&["four", "five"]), Err("five".to_owned()));
+    }
+
+    #[test]
+    fn half_of_the_bound_is_measured_after_a_burst_has_shown_it() {
+        for run in RUNS {
+            for (index, load) in run.loads.iter().enumerate() {
+                let bursts = &run.loads[..index];
+                assert!(load.pace != Pace::HalfOfBound || bursts.contains(&BURST));
+            }
+        }
+        assert_eq!(Pace::HalfOfBound.given(None), None);
+        let half = Pace::HalfOfBound.given(Some(25.0)).unwrap();
+        assert_eq!(half, Tempo::Every(Duration::from_millis(80)));
+        assert_eq!(half.rate(), Some(12.5));
+        let steady = STEADY.pace.given(Some(25.0)).unwrap();
+        assert_eq!(steady, Tempo::Every(Duration::from_millis(50)));
+        assert_eq!(HALF.at_rate(7), HALF);
     }
 
     #[test]
