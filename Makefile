@@ -51,7 +51,7 @@ doc: ## Build the documentation of the crates; a warning fails
 
 .PHONY: bench-multi
 bench-multi: tools-clusters ## Measure times, requests, CPU and memory of pods, beside kube-scheduler (ARGS=--list)
-	@$(CARGO) build $(ALL) --release --bins
+	@$(CARGO) build $(ALL) --release --bin pilotage --bin bench
 	@$(RELEASE)/bench $(ARGS)
 
 # It needs few of the crates, and no cluster.
@@ -61,7 +61,7 @@ bench-placement: ## Measure selections among 10 to 10,000 candidates, and the sh
 
 .PHONY: bench-gardener
 bench-gardener: tools-clusters ## Measure what placing a Gardener Shoot costs, beside gardener-scheduler's figures (SHOOTS=1000)
-	@$(CARGO) build $(ALL) --release --bins
+	@$(CARGO) build $(ALL) --release --bin pilotage --bin bench-gardener
 	@$(RELEASE)/bench-gardener $(if $(SHOOTS),--shoots $(SHOOTS))
 
 # Alone of its kind: it needs few of the crates, and is run by the hundred thousand.
