@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus};
 use pilotage_api::{PodChaperon, keys};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -16,12 +16,20 @@ const LOCAL_FIELDS: [&str; 5] = [
     "resize",
 ];
 
-/// Lists of container statuses, and the lists of containers in the spec that they follow.
-const CONTAINER_LISTS: [(&str, &str); 3] = [
-    ("containerStatuses", "containers"),
-    ("initContainerStatuses", "initContainers"),
-    ("ephemeralContainerStatuses", "ephemeralContainers"),
-];
+/// Lists of container statuses, each with the names of the containers that the spec has for it.
+fn container_lists(spec: &PodSpec) -> [(&'static str, Vec<&str>); 3] {
+    let plain = spec.containers.iter().map(|c| &*c.name);
+    let init = spec.init_containers.iter().flatten().map(|c| &*c.name);
+    let ephemeral = spec.ephemeral_containers.iter().flatten();
+    [
+        ("containerStatuses", plain.collect()),
+        ("initContainerStatuses", init.collect()),
+        (
+            "ephemeralContainerStatuses",
+            ephemeral.map(|c| &*c.name).collect(),
+        ),
+    ]
+}
 
 /// The merge patch of `pods/status` that makes the proxy look like its delegate; `None` if it does already.
 ///
@@ -32,14 +40,7 @@ pub fn status_patch(proxy: &Pod, chaperon: &PodChaperon) -> Option<Value> {
     for field in LOCAL_FIELDS {
         wanted.remove(field);
     }
-    let spec = serde_json::to_value(&proxy.spec).ok()?;
-    for (statuses, containers) in CONTAINER_LISTS {
-        let known: Vec<&str> = spec[containers]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(|container| container["name"].as_str())
-            .collect();
+    for (statuses, known) in container_lists(proxy.spec.as_ref()?) {
         if let Some(Value::Array(list)) = wanted.get_mut(statuses) {
             list.retain(|status| {
                 status["name"]

@@ -1,6 +1,6 @@
 //! What flows back from a pod to its chaperon: the status, and annotations of others.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use pilotage_api::keys;
 use serde_json::{Map, Value, json};
@@ -10,6 +10,18 @@ use super::{
     raw_pod::RawPod,
 };
 
+/// How soon a change is to be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Urgency {
+    /// With what else comes.
+    #[default]
+    Gathered,
+    /// The source waits for it, but the kubelet is about to say more.
+    Soon,
+    /// The source waits for it.
+    Now,
+}
+
 /// What the chaperon lacks.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Difference {
@@ -17,8 +29,8 @@ pub(super) struct Difference {
     pub(super) status: Option<Value>,
     /// Merge patch of the annotations.
     pub(super) annotations: Option<Value>,
-    /// The source waits for it.
-    pub(super) urgent: bool,
+    /// How soon.
+    pub(super) urgency: Urgency,
 }
 
 /// What to write, so that the chaperon shows what its pod is.
@@ -42,25 +54,42 @@ pub(super) fn difference(chaperon: Chaperon<'_>, pod: &RawPod) -> Difference {
     let missing = annotations
         .as_ref()
         .is_some_and(|a| a.get(keys::POD_MISSING_SINCE).is_some());
+    let unwanted = chaperon.is_ending() || chaperon.is_given_up();
+    let spoke = kubelet_spoke(&pod.status);
+    let urgency = if refused || missing || (becomes_bound && (spoke || unwanted)) {
+        Urgency::Now
+    } else if becomes_bound {
+        Urgency::Soon
+    } else {
+        Urgency::Gathered
+    };
     Difference {
-        urgent: becomes_bound || refused || missing,
         status,
         annotations,
+        urgency,
     }
 }
 
+/// A kubelet's first word is when it took the pod up, and where.
+fn kubelet_spoke(status: &Map<String, Value>) -> bool {
+    status.contains_key("startTime") || status.contains_key("hostIP")
+}
+
 /// The pod's status; while the chaperon is reserved without "not scheduled", which plain sources take for a refusal.
-fn wanted_status(chaperon: Chaperon<'_>, pod: &RawPod) -> Map<String, Value> {
+fn wanted_status<'a>(chaperon: Chaperon<'_>, pod: &'a RawPod) -> Cow<'a, Map<String, Value>> {
+    let is_unscheduled = |c: &Value| c["type"] == "PodScheduled" && c["status"] == "False";
+    let says_so = scheduled(&pod.status).is_some_and(is_unscheduled);
+    if !says_so || !chaperon.is_reserved() {
+        return Cow::Borrowed(&pod.status);
+    }
     let mut wanted = pod.status.clone();
-    if chaperon.is_reserved()
-        && let Some(Value::Array(conditions)) = wanted.get_mut("conditions")
-    {
-        conditions.retain(|c| !(c["type"] == "PodScheduled" && c["status"] == "False"));
+    if let Some(Value::Array(conditions)) = wanted.get_mut("conditions") {
+        conditions.retain(|c| !is_unscheduled(c));
         if conditions.is_empty() {
             wanted.remove("conditions");
         }
     }
-    wanted
+    Cow::Owned(wanted)
 }
 
 fn annotations(chaperon: Chaperon<'_>, pod: &RawPod) -> Option<Value> {
@@ -180,19 +209,24 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_pod_is_told_at_once_and_every_field_goes_along() {
+    fn a_bound_pod_is_told_with_the_kubelets_first_word_and_every_field_goes_along() {
         let mut status = bound();
         status["fieldOfTomorrow"] = json!({ "a": 1 });
         let chaperon = chaperon(&json!({ NUMBERED: "1" }), &json!({}));
-        let got = difference(Chaperon(&chaperon), &pod(&json!({}), Some("n"), &status));
-        assert_eq!(
-            got,
-            Difference {
-                status: Some(status),
+        let urgencies = [
+            ("fieldOfTomorrow", Urgency::Soon),
+            ("startTime", Urgency::Now),
+        ];
+        for (field, urgency) in urgencies {
+            status[field] = json!({ "a": 1 });
+            let got = difference(Chaperon(&chaperon), &pod(&json!({}), Some("n"), &status));
+            let want = Difference {
+                status: Some(status.clone()),
                 annotations: None,
-                urgent: true
-            }
-        );
+                urgency,
+            };
+            assert_eq!(got, want);
+        }
     }
 
     #[test]
@@ -263,7 +297,7 @@ mod tests {
             got.status,
             Some(json!({ "phase": "Pending", "conditions": null }))
         );
-        assert!(got.urgent);
+        assert_eq!(got.urgency, Urgency::Now);
     }
 
     #[test]

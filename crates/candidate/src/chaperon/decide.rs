@@ -6,7 +6,7 @@ use pilotage_api::keys;
 use serde_json::{Value, json};
 
 use super::{
-    copy,
+    copy::{self, Urgency},
     observe::{Chaperon, Monotonic, Observed, Owner, is_bound, owner, uid},
     raw_pod::RawPod,
 };
@@ -15,6 +15,8 @@ use super::{
 const MISSING_FOR: Duration = Duration::from_mins(1);
 /// Changes of a status are gathered for this long, unless the source waits for them.
 const GATHER: Duration = Duration::from_millis(150);
+/// So long a kubelet may take until its first word on a pod is worth a write of its own: that it is bound is told before.
+const FIRST_WORD: Duration = Duration::from_millis(20);
 
 /// One request.
 #[derive(Clone, Debug, PartialEq)]
@@ -315,10 +317,15 @@ fn copied(seen: &Observed<'_>, chaperon: Chaperon<'_>, pod: &RawPod) -> Plan {
         return Plan::default();
     }
     // Even what is urgent is written at most once in this time, so that no oddity of a target makes it a loop.
+    let gathered = match difference.urgency {
+        Urgency::Gathered => GATHER,
+        Urgency::Soon => FIRST_WORD,
+        Urgency::Now => Duration::ZERO,
+    };
+    let gathered = seen.memory.dirty_since(seen.now) + gathered;
     let due = match seen.memory.copied_at() {
-        Some(at) if difference.urgent => at + GATHER,
-        None if difference.urgent => seen.now,
-        _ => seen.memory.dirty_since(seen.now) + GATHER,
+        Some(at) if difference.urgency != Urgency::Gathered => gathered.max(at + GATHER),
+        _ => gathered,
     };
     if seen.now < due {
         return Plan {

@@ -341,12 +341,20 @@ fn a_missing_pod_is_made_again_after_a_minute_if_it_is_to_restart() {
 }
 
 #[test]
-fn a_pod_of_its_own_is_copied_at_once_when_it_is_bound_and_gathered_otherwise() {
+fn a_pod_of_its_own_is_copied_soon_when_it_is_bound_and_gathered_otherwise() {
     let mut bound = pod();
     bound["spec"] = json!({ "nodeName": "n" });
     bound["status"] =
         json!({ "phase": "Pending", "conditions": [{ "type": "PodScheduled", "status": "True" }] });
     let mut case = Case::new(Some(numbered()), Some(bound.clone()));
+    let plan = case.plan();
+    assert_eq!(
+        (plan.action, plan.wake_at),
+        (None, Some(case.now + FIRST_WORD))
+    );
+    // The kubelet's word comes before that.
+    bound["status"]["startTime"] = json!(NOW);
+    case.pod = Some(bound.clone());
     let Action::CopyStatus(patch) = case.ends(&Outcome::Done) else {
         panic!()
     };
