@@ -12,7 +12,7 @@ use crate::{
     class::Class,
     decide::{Observed, decide, see},
     memory::Memory,
-    plan::{Action, ActionKey, Plan},
+    plan::{Action, ActionKey, Plan, Words},
     requests::{Outcome, Reply},
     settings::Settings,
     targets::{Targets, Terms},
@@ -36,6 +36,8 @@ pub struct Turn<'a> {
     pub ranking: &'a [Ranked],
     /// The virtual node that a scheduling cycle chose and waits for.
     pub choice: Option<&'a str>,
+    /// What the pod's condition should say, if that isn't written yet.
+    pub words: Option<&'a Words>,
     /// Numbers.
     pub settings: &'a Settings,
     /// Now.
@@ -79,6 +81,14 @@ impl Book {
             }
         }
         Some(uid)
+    }
+
+    /// Whether this version of a pod is newer than what is known.
+    pub fn is_news(&self, pod: &Pod) -> bool {
+        let meta = &pod.metadata;
+        let known = self.proxies.get(meta.uid.as_deref().unwrap_or_default());
+        let seen = version(meta.resource_version.as_deref().unwrap_or_default());
+        known.is_none_or(|known| seen > version(&known.view.resource_version))
     }
 
     /// A pod is gone.
@@ -193,6 +203,7 @@ impl Book {
             targets: &self.targets,
             ranking: turn.ranking,
             choice: turn.choice,
+            words: turn.words,
             memory,
             windows: &self.windows,
             settings: turn.settings,

@@ -12,10 +12,10 @@ use crate::{
     class::Class,
     lost::{Worth, worth},
     memory::Memory,
-    plan::{Action, ChoiceFate, Gate, Note, Plan},
+    plan::{Action, ChoiceFate, Gate, Note, Plan, Words},
     record::{Evidence, is_dead, is_offer},
     requests::Readiness,
-    settings::Settings,
+    settings::{LONGEST_BUSY, Settings},
     targets::Targets,
     view::{ChaperonView, Monotonic, ProxyView, RecordState},
     wave::{Asking, Ranked},
@@ -35,6 +35,8 @@ pub struct Observed<'a> {
     pub ranking: &'a [Ranked],
     /// The virtual node that a scheduling cycle chose and waits for.
     pub choice: Option<&'a str>,
+    /// What the pod's condition should say, if that isn't written yet.
+    pub words: Option<&'a Words>,
     /// What this process remembers of the pod.
     pub memory: &'a Memory,
     /// How many pods are on their way to each target.
@@ -100,15 +102,35 @@ pub fn decide(observed: &Observed<'_>) -> Plan {
     if observed.choice.is_none() {
         plan.choice = ChoiceFate::Undecided;
     }
-    let writes = |a: &Action| matches!(a, Action::Record { .. } | Action::BindProxy { .. });
     if let Some(reason) = observed.memory.write_refusal()
         && plan.actions.iter().any(writes)
     {
         plan.tell = Some(Note::WriteRefused(reason.to_owned()));
     }
+    say(observed, &mut plan);
     hold_back(observed, &mut plan);
     tell(observed, &mut plan);
     plan
+}
+
+/// The condition is written when nothing else is to be: each write of ours makes the version old that another one names.
+fn say(observed: &Observed<'_>, plan: &mut Plan) {
+    let proxy = observed.proxy;
+    let waits = proxy.node_name.is_none() && !proxy.ending && !proxy.terminal;
+    let Some(words) = observed.words.filter(|_| waits) else {
+        return;
+    };
+    if !plan.actions.iter().any(writes) {
+        plan.actions.push(Action::Say {
+            words: words.clone(),
+            resource_version: proxy.resource_version.clone(),
+        });
+    }
+}
+
+/// It moves the pod on.
+fn writes(action: &Action) -> bool {
+    matches!(action, Action::Record { .. } | Action::BindProxy { .. })
 }
 
 fn failed_choice(mut plan: Plan, why: &str) -> Plan {
@@ -329,7 +351,15 @@ fn tell(observed: &Observed<'_>, plan: &mut Plan) {
     {
         return;
     }
-    let at = observed.memory.waiting_since(&note, observed.now) + observed.settings.tell_after;
+    let since = observed.memory.waiting_since(&note, observed.now);
+    // A target that answers others is busy: that needs no words yet, each of which would be two writes.
+    let owed_since = |node: &String| observed.targets.silent_since(node, since, LONGEST_BUSY);
+    let since = match &note {
+        Note::Granted(node) => owed_since(node),
+        Note::Asked(nodes) => nodes.iter().map(owed_since).min().unwrap_or(since),
+        _ => since,
+    };
+    let at = since + observed.settings.tell_after;
     if observed.now >= at {
         plan.tell = Some(note);
     } else {

@@ -38,7 +38,7 @@ pub use book::Book;
 pub use config::Configuration;
 pub use decide::{Observed, decide, see};
 pub use memory::Memory;
-pub use plan::{Action, ActionKey, Answer, ChoiceFate, Gate, GrantForm, Note, Plan};
+pub use plan::{Action, ActionKey, Answer, ChoiceFate, Gate, GrantForm, Note, Plan, Words};
 pub use requests::{Outcome, Reply};
 pub use settings::Settings;
 pub use targets::{TargetView, Targets, Terms};

@@ -17,6 +17,15 @@ pub enum GrantForm {
     Plain,
 }
 
+/// What the `PodScheduled` condition of a pod without a place says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Words {
+    /// In one word.
+    pub reason: &'static str,
+    /// In full.
+    pub message: String,
+}
+
 /// One request to an API server. Each may be repeated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -56,6 +65,13 @@ pub enum Action {
         /// UID of the chaperon.
         uid: String,
         /// Version at which it was given up.
+        resource_version: String,
+    },
+    /// PATCH the proxy pod's status, by its resource version: its condition says this from now on.
+    Say {
+        /// What it says.
+        words: Words,
+        /// Version of the proxy pod that it was judged on.
         resource_version: String,
     },
     /// POST the proxy's binding with its UID and resource version.
@@ -122,7 +138,7 @@ impl Action {
             | Action::DeleteChaperon { node, .. }
             | Action::ConfirmGone { node, .. }
             | Action::DeleteUnlessRecorded { node, .. } => Some(node),
-            Action::Record { .. } => None,
+            Action::Record { .. } | Action::Say { .. } => None,
         }
     }
 
@@ -130,7 +146,9 @@ impl Action {
     pub fn key(&self) -> ActionKey {
         match self {
             Action::Ask { node } => ActionKey::Ask(node.clone()),
-            Action::Record { .. } | Action::BindProxy { .. } => ActionKey::Proxy,
+            Action::Record { .. } | Action::Say { .. } | Action::BindProxy { .. } => {
+                ActionKey::Proxy
+            }
             Action::Grant { uid, .. }
             | Action::GiveUp { uid, .. }
             | Action::DeleteChaperon { uid, .. }
@@ -143,6 +161,9 @@ impl Action {
     pub fn judged_on(&self) -> Option<&str> {
         match self {
             Action::Record {
+                resource_version, ..
+            }
+            | Action::Say {
                 resource_version, ..
             }
             | Action::BindProxy {

@@ -2,7 +2,7 @@
 //! scheduler's own scores and what surely fits.
 
 use std::{
-    collections::{BTreeMap, hash_map::DefaultHasher},
+    collections::hash_map::DefaultHasher,
     hash::{Hash, Hasher},
 };
 
@@ -60,28 +60,37 @@ fn fits(free: &Resources, request: &Resources) -> i64 {
     .max(0)
 }
 
+/// What ranking is told of one target.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Seen<'a> {
+    /// Its room, if it is known.
+    pub room: Option<&'a Room>,
+    /// Other pods that are placed there, or on their way.
+    pub used: u64,
+}
+
 /// Orders feasible targets: by the pipeline's class if there is an order; of one class silent ones last, those that surely
 /// fit first, then by score, then the least used, then spread by pod so that equal targets share. A target that the pipeline has
 /// passed over isn't among them.
-pub fn rank(
+pub fn rank<'a>(
     uid: &str,
     request: &Resources,
     feasible: &[(String, i64)],
-    rooms: &BTreeMap<String, Room>,
+    seen: impl Fn(&str) -> Seen<'a>,
     order: Option<&Order>,
 ) -> Vec<Ranked> {
     let mut ranked: Vec<_> = feasible
         .iter()
         .filter_map(|(node, score)| {
-            let (class, used) = match order {
-                None => (0, 0),
+            let class = match order {
+                None => 0,
                 Some(order) if order.passes_over(node) => return None,
                 // One that came a moment ago is last.
                 Some(order) => order
                     .standing(node)
-                    .map_or((u32::MAX, 0), |standing| (standing.class, standing.used)),
+                    .map_or(u32::MAX, |standing| standing.class),
             };
-            let room = rooms.get(node);
+            let Seen { room, used } = seen(node);
             let left = room.map_or(0, |room| room.places(request) - room.outstanding);
             let silent = room.is_some_and(|room| room.silent);
             let surely_fits = left > 0 && !silent;
@@ -107,7 +116,16 @@ fn spread(uid: &str, node: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+
+    fn of<'a>(rooms: &'a BTreeMap<String, Room>) -> impl Fn(&str) -> Seen<'a> {
+        |node| Seen {
+            room: rooms.get(node),
+            used: 0,
+        }
+    }
 
     fn amount(milli_cpu: i64, pods: i64) -> Resources {
         let mut amount = Resources::default();
@@ -137,7 +155,7 @@ mod tests {
             ("c".to_owned(), room(1, 1000, 2)),
             ("d".to_owned(), quiet),
         ]);
-        let sure: BTreeMap<_, _> = rank("u", &request, &feasible, &rooms, None)
+        let sure: BTreeMap<_, _> = rank("u", &request, &feasible, of(&rooms), None)
             .into_iter()
             .map(|ranked| (ranked.node, ranked.surely_fits))
             .collect();
@@ -161,7 +179,7 @@ mod tests {
             ("low".to_owned(), room(1, 4000, 0)),
             ("high".to_owned(), room(1, 4000, 0)),
         ]);
-        let order: Vec<_> = rank("u", &request, &feasible, &rooms, None)
+        let order: Vec<_> = rank("u", &request, &feasible, of(&rooms), None)
             .into_iter()
             .map(|r| r.node)
             .collect();
@@ -170,27 +188,30 @@ mod tests {
         if let Some(high) = rooms.get_mut("high") {
             high.silent = true;
         }
-        let ranked = rank("u", &request, &feasible, &rooms, None);
+        let ranked = rank("u", &request, &feasible, of(&rooms), None);
         let order: Vec<_> = ranked.iter().map(|r| r.node.as_str()).collect();
         assert_eq!(order, ["low", "full", "high"]);
         assert!(ranked[0].surely_fits, "so that one question is enough");
 
         let equal = vec![("a".to_owned(), 10), ("b".to_owned(), 10)];
-        let first: Vec<_> = (0..100)
-            .map(|n| {
-                rank(
-                    &format!("pod-{n}"),
-                    &request,
-                    &equal,
-                    &BTreeMap::new(),
-                    None,
-                )[0]
-                .node
-                .clone()
-            })
-            .collect();
-        let a = first.iter().filter(|node| *node == "a").count();
+        let nothing = BTreeMap::new();
+        let first = |n: i32| {
+            let ranked = rank(&format!("pod-{n}"), &request, &equal, of(&nothing), None);
+            ranked[0].node.clone()
+        };
+        let a = (0..100).filter(|n| first(*n) == "a").count();
         assert!((25..=75).contains(&a), "{a} of 100 pods went to a first");
+        // Those that come together alternate.
+        let mut used = BTreeMap::<String, u64>::new();
+        for n in 0..100 {
+            let seen = |node: &str| Seen {
+                room: None,
+                used: used.get(node).copied().unwrap_or_default(),
+            };
+            let ranked = rank(&format!("pod-{n}"), &request, &equal, seen, None);
+            *used.entry(ranked[0].node.clone()).or_default() += 1;
+        }
+        assert_eq!(used, [("a".to_owned(), 50), ("b".to_owned(), 50)].into());
     }
 
     #[test]
@@ -210,7 +231,11 @@ mod tests {
         .into();
         let rooms = BTreeMap::from([("far".to_owned(), room(1, 4000, 0))]);
         let order_of = |rooms: &BTreeMap<_, _>, feasible: &[_]| -> Vec<String> {
-            let ranked = rank("u", &amount(500, 0), feasible, rooms, Some(&order));
+            let seen = |node: &str| Seen {
+                room: rooms.get(node),
+                used: if node == "near" { 5 } else { 3 },
+            };
+            let ranked = rank("u", &amount(500, 0), feasible, seen, Some(&order));
             ranked.into_iter().map(|ranked| ranked.node).collect()
         };
         // Equal ones: the less used one; one that the order doesn't know is last.

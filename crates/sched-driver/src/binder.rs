@@ -41,8 +41,13 @@ pub enum BindError {
     #[error("the pod is bound to node {0:?} already")]
     BoundElsewhere(String),
     /// The pod changed since the version that was asked for.
-    #[error("the pod has changed: {0}")]
-    Changed(String),
+    #[error("the pod has changed: {why}")]
+    Changed {
+        /// What the API server said.
+        why: String,
+        /// The pod as it is now.
+        now: Box<Pod>,
+    },
     /// The API server refuses.
     #[error("binding was refused: {0}")]
     Refused(#[source] CallError),
@@ -90,7 +95,10 @@ impl PodBinder {
                 Failure::Conflict | Failure::AlreadyExists => match self.look(request).await {
                     Ok(Look::Bound) => return Ok(()),
                     Ok(Look::Not(reason)) => return Err(reason),
-                    Ok(Look::Unbound) => return Err(BindError::Changed(error.message())),
+                    Ok(Look::Unbound(now)) => {
+                        let why = error.message();
+                        return Err(BindError::Changed { why, now });
+                    }
                     Err(error) => return Err(BindError::Unknown(error)),
                 },
                 Failure::Forbidden | Failure::Invalid | Failure::Expired => {
@@ -113,7 +121,7 @@ impl PodBinder {
         match self.look(request).await {
             Ok(Look::Bound) => Ok(()),
             Ok(Look::Not(reason)) => Err(reason),
-            Ok(Look::Unbound) | Err(_) => Err(BindError::Unknown(error)),
+            Ok(Look::Unbound(_)) | Err(_) => Err(BindError::Unknown(error)),
         }
     }
 
@@ -129,7 +137,7 @@ impl PodBinder {
     async fn look(&self, request: &BindingRequest) -> Result<Look, CallError> {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &request.namespace);
         let pod = within(REQUEST_LIMIT, api.get_opt(&request.name)).await?;
-        Ok(judge(pod.as_ref(), request))
+        Ok(judge(pod, request))
     }
 }
 
@@ -154,11 +162,11 @@ impl Binder for PodBinder {
 #[derive(Debug)]
 enum Look {
     Bound,
-    Unbound,
+    Unbound(Box<Pod>),
     Not(BindError),
 }
 
-fn judge(pod: Option<&Pod>, request: &BindingRequest) -> Look {
+fn judge(pod: Option<Pod>, request: &BindingRequest) -> Look {
     let Some(pod) = pod.filter(|pod| pod.metadata.uid.as_ref() == Some(&request.uid)) else {
         return Look::Not(BindError::Gone);
     };
@@ -167,7 +175,7 @@ fn judge(pod: Option<&Pod>, request: &BindingRequest) -> Look {
         Some(node) if *node == request.node => Look::Bound,
         Some(node) if !node.is_empty() => Look::Not(BindError::BoundElsewhere(node.clone())),
         _ if pod.metadata.deletion_timestamp.is_some() => Look::Not(BindError::Ending),
-        _ => Look::Unbound,
+        _ => Look::Unbound(Box::new(pod)),
     }
 }
 
@@ -200,20 +208,23 @@ mod tests {
 
     #[test]
     fn a_conflict_is_explained_by_the_pod() {
-        for (seen, want) in [
-            (None, "Not(Gone)"),
-            (Some(("other", None, false)), "Not(Gone)"),
-            (Some(("u", Some("n1"), false)), "Bound"),
-            (Some(("u", Some("n1"), true)), "Bound"),
-            (
-                Some(("u", Some("n2"), false)),
-                "Not(BoundElsewhere(\"n2\"))",
-            ),
-            (Some(("u", None, true)), "Not(Ending)"),
-            (Some(("u", None, false)), "Unbound"),
-        ] {
-            let pod = seen.map(|(uid, node, deleting)| pod(uid, node, deleting));
-            assert_eq!(format!("{:?}", judge(pod.as_ref(), &request())), want);
+        let seen = |pod: Option<Pod>| judge(pod, &request());
+        let look = |uid, node, deleting| seen(Some(pod(uid, node, deleting)));
+        assert!(matches!(seen(None), Look::Not(BindError::Gone)));
+        assert!(matches!(
+            look("other", None, false),
+            Look::Not(BindError::Gone)
+        ));
+        for deleting in [false, true] {
+            assert!(matches!(look("u", Some("n1"), deleting), Look::Bound));
         }
+        let elsewhere = look("u", Some("n2"), false);
+        assert!(matches!(elsewhere, Look::Not(BindError::BoundElsewhere(node)) if node == "n2"));
+        assert!(matches!(
+            look("u", None, true),
+            Look::Not(BindError::Ending)
+        ));
+        let unbound = look("u", None, false);
+        assert!(matches!(unbound, Look::Unbound(now) if *now == pod("u", None, false)));
     }
 }

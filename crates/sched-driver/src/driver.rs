@@ -252,7 +252,10 @@ impl Inner {
         if published && let Some(event) = &failure.event {
             self.record(&failure.pod, event.clone());
         }
-        if published && let Some(status) = &failure.status {
+        if published
+            && let Some(status) = &failure.status
+            && self.observer.writes_status(failure)
+        {
             self.write_status(failure.pod.pod().clone(), Desired::from(status.clone()));
         }
         self.observer.failed(failure);

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use pilotage_sched::{
-    AnyObject, EvaluateError, Evaluation, Event, Gate, Nomination, Place, PluginName, PodInfo,
-    PodUid, Reason, Verdict,
+    AnyObject, Coming, EvaluateError, Evaluation, Event, Gate, Place, PluginName, PodInfo, PodUid,
+    Reason, Verdict,
 };
 
 use crate::driver::Inner;
-use crate::publish::{Desired, EventType, Occurrence, Recorder, Regarding};
+use crate::publish::{EventType, Occurrence, Recorder, Regarding};
 
 /// A handle to the driver; clones are cheap. Nothing here waits or does I/O.
 #[derive(Clone)]
@@ -60,11 +60,16 @@ impl DriverHandle {
         self.inner.core.ask(|scheduler| scheduler.recheck(pod))
     }
 
-    /// Filter and score of all nodes for a pod, taking nothing.
-    pub fn evaluate(&self, profile: &str, pod: &PodInfo) -> Result<Evaluation, EvaluateError> {
+    /// Filter and score of all nodes for a pod, taking nothing; scores count what is `coming` as taken.
+    pub fn evaluate(
+        &self,
+        profile: &str,
+        pod: &PodInfo,
+        coming: Arc<Coming>,
+    ) -> Result<Evaluation, EvaluateError> {
         self.inner
             .core
-            .ask(|scheduler| scheduler.evaluate(profile, pod))
+            .ask(|scheduler| scheduler.evaluate(profile, pod, coming))
     }
 
     /// Whether a node is held for the pod, which isn't seen bound yet.
@@ -112,15 +117,6 @@ impl DriverHandle {
             note,
             controller: controller.unwrap_or("default-scheduler").into(),
         });
-    }
-
-    /// Makes a pod's `PodScheduled` condition say False with this reason and message, though no cycle ran for it.
-    pub fn say_unscheduled(&self, pod: Arc<Pod>, reason: &'static str, message: String) {
-        let desired = Desired {
-            unscheduled: Some((reason, message)),
-            nomination: Nomination::Keep,
-        };
-        self.inner.write_status(pod, desired);
     }
 
     /// The event recorder, for events about other objects.

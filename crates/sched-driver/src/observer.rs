@@ -35,6 +35,12 @@ pub trait Observer: Send + Sync + 'static {
         true
     }
 
+    /// Whether the driver writes the condition of a pod whose attempt failed. An edge that writes the same pods does it
+    /// in its own order, lest each write makes the version old that the next one names.
+    fn writes_status(&self, _failure: &Failure) -> bool {
+        true
+    }
+
     /// A pod was bound.
     fn bound(&self, _pod: &Arc<PodInfo>, _node: &NodeName) {}
 }

@@ -8,5 +8,6 @@ mod series;
 mod status;
 
 pub(crate) use condition::Desired;
+pub use condition::unscheduled;
 pub use events::{EventType, EventWriter, Occurrence, Recorder, Regarding};
 pub(crate) use status::StatusWriter;

@@ -97,6 +97,7 @@
 
 mod binding;
 pub mod cache;
+mod coming;
 mod context;
 mod cycle;
 mod effects;
@@ -132,6 +133,7 @@ mod test_objects;
 mod test_plugins;
 
 pub use crate::binding::BindingRequest;
+pub use crate::coming::Coming;
 pub use crate::context::Context;
 pub use crate::cycle::{
     Cause, Diagnosis, Evaluation, NodeStatuses, RejectedNode, ScorePart, ScoredNode,

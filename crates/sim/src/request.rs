@@ -100,7 +100,7 @@ impl Request {
     pub(crate) fn node(&self, stage: u8) -> Option<&str> {
         match self {
             Self::Ask { action, .. } => match action {
-                Action::Record { .. } | Action::BindProxy { .. } => None,
+                Action::Record { .. } | Action::Say { .. } | Action::BindProxy { .. } => None,
                 Action::DeleteUnlessRecorded { .. } if stage == 0 => None,
                 _ => action.node(),
             },

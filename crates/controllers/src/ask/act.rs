@@ -2,19 +2,20 @@
 
 use std::{sync::Arc, time::Duration};
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client,
     api::{Patch, PatchParams, PostParams},
 };
 use pilotage_api::{
-    PodChaperon, keys,
+    PodChaperon,
     parent::{ClusterUid, ParentLink},
 };
-use pilotage_model::manifest;
+use pilotage_model::manifest::{ManifestError, SourcePod};
 use pilotage_proxy::{Action, GrantForm, Outcome, ProxyView, Reply, wire};
 use pilotage_runtime::call::{CallError, Failure, find, within};
-use pilotage_sched_driver::{BindError, PodBinder};
+use pilotage_sched_driver::{BindError, PodBinder, publish::unscheduled};
 
 use crate::{
     fleet::Fleet,
@@ -23,6 +24,9 @@ use crate::{
 
 /// Limit of one request to the source's own API server.
 const LOCAL_LIMIT: Duration = Duration::from_secs(10);
+
+/// The saved manifest of a proxy pod, or why it can't be read.
+pub(super) type Source = Result<Arc<SourcePod>, String>;
 
 /// What requests are sent with.
 pub(super) struct Acting {
@@ -34,8 +38,14 @@ pub(super) struct Acting {
 }
 
 impl Acting {
-    /// Sends one action about a proxy pod.
-    pub(super) async fn act(&self, proxy: &ProxyView, pod: &Pod, action: &Action) -> Reply {
+    /// Sends one action about a proxy pod; a question needs its manifest.
+    pub(super) async fn act(
+        &self,
+        proxy: &ProxyView,
+        pod: &Pod,
+        source: Option<Source>,
+        action: &Action,
+    ) -> Reply {
         match action {
             Action::Record {
                 record,
@@ -50,7 +60,23 @@ impl Acting {
                         proxy: Some(Arc::new(pod)),
                         ..Outcome::Done.into()
                     },
-                    Err(error) => local_failure(&error).into(),
+                    Err(error) => self.moved_on(proxy, local_failure(&error)).await,
+                }
+            }
+            Action::Say { words, .. } => {
+                let patch = unscheduled(pod, words.reason, &words.message, Timestamp::now());
+                let Some(patch) = patch else {
+                    return Outcome::Done.into();
+                };
+                let pods: Api<Pod> = Api::namespaced(self.client.clone(), &proxy.namespace);
+                let (params, patch) = (PatchParams::default(), Patch::Strategic(patch));
+                let call = pods.patch_status(&proxy.name, &params, &patch);
+                match within(LOCAL_LIMIT, call).await {
+                    Ok(pod) => Reply {
+                        proxy: Some(Arc::new(pod)),
+                        ..Outcome::Done.into()
+                    },
+                    Err(error) => self.moved_on(proxy, local_failure(&error)).await,
                 }
             }
             Action::BindProxy {
@@ -58,13 +84,19 @@ impl Acting {
                 resource_version,
             } => {
                 let request = wire::binding(proxy, resource_version, node);
-                let outcome = match self.binder.bind(&request).await {
-                    Ok(()) => Outcome::Done,
-                    Err(error @ BindError::Unknown(_)) => Outcome::Unknown(error.to_string()),
-                    Err(BindError::Refused(error)) => Outcome::Refused(error.message()),
-                    Err(_) => Outcome::Conflict,
-                };
-                outcome.into()
+                match self.binder.bind(&request).await {
+                    Ok(()) => Outcome::Done.into(),
+                    Err(error @ BindError::Unknown(_)) => {
+                        Outcome::Unknown(error.to_string()).into()
+                    }
+                    Err(BindError::Refused(error)) => Outcome::Refused(error.message()).into(),
+                    // The watch may be seconds behind: what was read is what the next try is judged on.
+                    Err(BindError::Changed { now, .. }) => Reply {
+                        proxy: Some(Arc::from(now)),
+                        ..Outcome::Conflict.into()
+                    },
+                    Err(_) => Outcome::Conflict.into(),
+                }
             }
             Action::Ask { node }
             | Action::Grant { node, .. }
@@ -73,7 +105,7 @@ impl Acting {
             | Action::ConfirmGone { node, .. }
             | Action::DeleteUnlessRecorded { node, .. } => {
                 match Remote::of(&self.fleet, node, &proxy.namespace) {
-                    Ok(remote) => self.act_there(&remote, proxy, pod, action).await,
+                    Ok(remote) => self.act_there(&remote, proxy, source, action).await,
                     Err(outcome) => outcome.into(),
                 }
             }
@@ -84,11 +116,11 @@ impl Acting {
         &self,
         remote: &Remote,
         proxy: &ProxyView,
-        pod: &Pod,
+        source: Option<Source>,
         action: &Action,
     ) -> Reply {
         match action {
-            Action::Ask { .. } => self.ask(remote, proxy, pod).await,
+            Action::Ask { .. } => self.ask(remote, proxy, source).await,
             Action::Grant {
                 name,
                 uid,
@@ -140,15 +172,16 @@ impl Acting {
                     Err(outcome) => outcome.into(),
                 }
             }
-            Action::Record { .. } | Action::BindProxy { .. } => {
+            Action::Record { .. } | Action::Say { .. } | Action::BindProxy { .. } => {
                 Outcome::Unknown("not a request to a target".to_owned()).into()
             }
         }
     }
 
     /// POST the chaperon; one that is there already is adopted if it is the pod's own.
-    async fn ask(&self, remote: &Remote, proxy: &ProxyView, pod: &Pod) -> Reply {
-        let body = match self.chaperon(proxy, pod) {
+    async fn ask(&self, remote: &Remote, proxy: &ProxyView, source: Option<Source>) -> Reply {
+        let source = source.unwrap_or_else(|| Err(ManifestError::Missing.to_string()));
+        let body = match source.and_then(|source| self.chaperon(proxy, &source)) {
             Ok(body) => body,
             Err(reason) => return Outcome::Refused(reason).into(),
         };
@@ -167,12 +200,7 @@ impl Acting {
         }
     }
 
-    fn chaperon(&self, proxy: &ProxyView, pod: &Pod) -> Result<PodChaperon, String> {
-        let annotations = pod.metadata.annotations.as_ref();
-        let text = annotations
-            .and_then(|all| all.get(keys::SOURCE_POD_MANIFEST))
-            .ok_or_else(|| manifest::ManifestError::Missing.to_string())?;
-        let source = manifest::SourcePod::parse(text).map_err(|error| error.to_string())?;
+    fn chaperon(&self, proxy: &ProxyView, source: &SourcePod) -> Result<PodChaperon, String> {
         let link = ParentLink {
             cluster_uid: Some(self.cluster.clone()),
             cluster_name: self.cluster_name.clone(),
@@ -184,6 +212,20 @@ impl Acting {
             .map_err(|error| error.to_string())?;
         // Loses nothing: spec and status of this type are the JSON objects themselves.
         serde_json::from_value(body).map_err(|error| error.to_string())
+    }
+
+    /// A write of the proxy pod that failed; if that was because the pod has moved on, with the pod as it is now: the watch
+    /// may be seconds behind.
+    async fn moved_on(&self, proxy: &ProxyView, outcome: Outcome) -> Reply {
+        let mut reply = Reply::from(outcome);
+        if reply.outcome == Outcome::Conflict {
+            let pods: Api<Pod> = Api::namespaced(self.client.clone(), &proxy.namespace);
+            let live = within(LOCAL_LIMIT, pods.get_opt(&proxy.name)).await;
+            let live = live.ok().flatten();
+            let live = live.filter(|pod| pod.metadata.uid.as_deref() == Some(&proxy.uid));
+            reply.proxy = live.map(Arc::new);
+        }
+        reply
     }
 
     /// Live GET of the proxy pod: does its record name this chaperon?

@@ -8,29 +8,40 @@ use std::{
     time::Duration,
 };
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use pilotage_api::keys;
 use pilotage_clusters::Watch;
+use pilotage_model::manifest::{ManifestError, SourcePod};
 use pilotage_proxy::{
-    Action, Answer, Book, ChoiceFate, Gate, Note, Plan, Ranked, Reach, Reply,
+    Action, Answer, Book, ChoiceFate, Gate, Note, Plan, Ranked, Reach, Reply, Words,
     board::Posting,
     book::Turn,
     config::PolicyId,
     placing::{Order, Want, Wishes, expected_at},
     plugins::GrantFailure,
     profile::RANKING,
-    rank::rank,
+    rank::{Seen, rank},
 };
 use pilotage_runtime::ready;
 use pilotage_sched::{PodInfo, PodUid};
-use pilotage_sched_driver::{PodBinder, publish::EventType};
+use pilotage_sched_driver::{
+    PodBinder,
+    publish::{EventType, unscheduled},
+};
 use tokio::{
     sync::{mpsc, oneshot},
     time::sleep_until,
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Ask, act::Acting, places::Places, port::Inbox, ranker::Ranker};
+use super::{
+    Ask,
+    act::{Acting, Source},
+    places::Places,
+    port::Inbox,
+    ranker::Ranker,
+};
 use crate::{
     clock::Clock,
     fleet::{Fleet, FleetEvent},
@@ -65,14 +76,17 @@ struct Finished {
 /// What is kept of one proxy pod, besides what the book knows.
 struct Proxy {
     pod: Arc<Pod>,
-    info: Option<PodInfo>,
+    info: Option<Arc<PodInfo>>,
     want: Want,
-    /// Those of its saved manifest, once they are read.
-    wishes: Option<Wishes>,
+    /// Its saved manifest and what that wishes, once it is read. One that can't be read wishes nothing; it is told when a
+    /// target is asked.
+    source: Option<(Source, Wishes)>,
     policy: PolicyId,
     choice: Option<(String, oneshot::Sender<Result<(), GrantFailure>>)>,
     /// Why not the other targets, when the choice was made.
     passed_over: Option<String>,
+    /// What its condition should say, as long as that isn't written.
+    words: Option<Words>,
     ranking: Vec<Ranked>,
     order: Option<Order>,
     ranked_at: Option<Duration>,
@@ -81,14 +95,17 @@ struct Proxy {
 impl Proxy {
     fn set_pod(&mut self, pod: Arc<Pod>, policy: PolicyId) {
         // What can't be read of it is told by the scheduler's own report.
-        self.info = PodInfo::parse(Arc::clone(&pod)).ok();
+        self.info = PodInfo::parse(Arc::clone(&pod)).ok().map(Arc::new);
         // The edge is told of a pod many times, and its manifest hardly ever changes.
         if manifest_of(&pod) != manifest_of(&self.pod) {
-            self.wishes = None;
+            self.source = None;
         }
-        let wishes = self.wishes.get_or_insert_with(|| {
-            let manifest = manifest_of(&pod);
-            manifest.map(Wishes::of_manifest).unwrap_or_default()
+        let (_, wishes) = self.source.get_or_insert_with(|| {
+            let text = manifest_of(&pod).ok_or(ManifestError::Missing);
+            let source = text.and_then(SourcePod::parse);
+            let wishes = source.as_ref().map(Wishes::of_source).unwrap_or_default();
+            let source = source.map(Arc::new).map_err(|error| error.to_string());
+            (source, wishes)
         });
         let want = self.info.as_ref().map(|info| Want::of(info, wishes));
         let want = want.unwrap_or_default();
@@ -182,6 +199,7 @@ impl Edge {
         let Inbox {
             mut choices,
             mut nodes,
+            mut failed,
         } = inbox;
         let mut pods = proxies.subscribe();
         let mut ready = Some(ready);
@@ -201,6 +219,7 @@ impl Edge {
                 Some(event) = nodes.recv() => self.take_node(event),
                 Some(event) = fleet.recv() => self.take_fleet(event),
                 Some(choice) = choices.recv() => self.take_choice(choice),
+                Some(failed) = failed.recv() => self.take_failed(failed),
                 Some(event) = tables.recv() => self.take_table(event),
                 () = sleep_until(wake_at) => {}
                 () = leadership.acquired(), if !leads => {
@@ -223,6 +242,9 @@ impl Edge {
             }
             while let Ok(choice) = choices.try_recv() {
                 self.take_choice(choice);
+            }
+            while let Ok(failed) = failed.try_recv() {
+                self.take_failed(failed);
             }
             while let Ok(event) = tables.try_recv() {
                 self.take_table(event);
@@ -270,9 +292,15 @@ impl Edge {
             return;
         };
         let settings = self.ranker.policy(proxy.policy).asking.under_load(open);
+        if let Some(Words { reason, message }) = &proxy.words
+            && unscheduled(&proxy.pod, reason, message, Timestamp::now()).is_none()
+        {
+            proxy.words = None;
+        }
         let turn = Turn {
             ranking: &proxy.ranking,
             choice: proxy.choice.as_ref().map(|(node, _)| node.as_str()),
+            words: proxy.words.as_ref(),
             settings: &settings,
             now,
         };
@@ -316,12 +344,18 @@ impl Edge {
         } else {
             self.book.chaperons(uid)
         };
-        self.places.see(uid, chaperons);
+        // Once it is chosen, the scheduler itself counts it.
+        let info = proxy.info.as_ref().filter(|_| proxy.choice.is_none());
+        self.places.see(uid, info, chaperons);
         if let Some(note) = tell {
             let (scheduling, note) = (&self.parts.scheduling, in_full(&note, &answers));
             let event = EventType::Warning;
             scheduling.record(&proxy.pod, event, WAITING, "Scheduling", note.clone());
-            scheduling.say_unscheduled(Arc::clone(&proxy.pod), WAITING, note);
+            proxy.words = Some(Words {
+                reason: WAITING,
+                message: note,
+            });
+            self.dirty.insert(uid.to_owned());
         }
         match choice {
             ChoiceFate::Undecided => {}
@@ -373,9 +407,16 @@ impl Edge {
                 self.places.set_silent(&node, silent);
             }
         }
+        let info = proxy.info.clone();
+        for action in &actions {
+            if matches!(action, Action::Record { .. } | Action::BindProxy { .. }) {
+                // It isn't so any more.
+                proxy.words = None;
+            }
+        }
         for action in actions {
             if let Action::Ask { node } = &action {
-                self.places.asked(uid, node);
+                self.places.asked(uid, info.as_ref(), node);
             }
             self.send(uid, action);
         }
@@ -396,7 +437,8 @@ impl Edge {
         }
         proxy.ranked_at = Some(now);
         let Some(info) = &proxy.info else { return };
-        proxy.ranking = match self.parts.scheduling.evaluate(RANKING, info) {
+        let coming = self.places.coming_beside(uid);
+        proxy.ranking = match self.parts.scheduling.evaluate(RANKING, info, coming) {
             Ok(evaluation) => {
                 let feasible: Vec<_> = evaluation
                     .feasible
@@ -406,7 +448,11 @@ impl Edge {
                 let (ranker, places) = (&mut self.ranker, &self.places);
                 proxy.order = ranker.order(uid, proxy.policy, &proxy.want, &feasible, places);
                 let (request, order) = (&info.requests.total, proxy.order.as_ref());
-                rank(uid, request, &feasible, &places.rooms(), order)
+                let seen = |node: &str| Seen {
+                    room: places.room(node),
+                    used: ranker.placed_at(node) + places.others_at(node, uid),
+                };
+                rank(uid, request, &feasible, seen, order)
             }
             Err(error) => {
                 tracing::error!(pod = %uid, %error, "can't rank targets");
@@ -421,9 +467,12 @@ impl Edge {
             return;
         };
         let (view, pod) = (view.clone(), Arc::clone(&proxy.pod));
+        let asks = matches!(action, Action::Ask { .. });
+        let source = proxy.source.as_ref().filter(|_| asks);
+        let source = source.map(|(source, _)| source.clone());
         let (acting, finished) = (Arc::clone(&self.acting), self.finished.clone());
         tokio::spawn(async move {
-            let reply = acting.act(&view, &pod, &action).await;
+            let reply = acting.act(&view, &pod, source, &action).await;
             let _ = finished.send(Finished {
                 uid: view.uid,
                 action,

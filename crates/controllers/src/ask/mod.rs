@@ -23,7 +23,7 @@ use pilotage_sched_driver::DriverHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use args::AskArgs;
-pub use port::{Inbox, NodeFeed, Port, connect};
+pub use port::{Feed, Inbox, Port, connect};
 
 use crate::{feedback::watch_proxies, fleet::Fleet};
 

@@ -1,11 +1,14 @@
 //! The virtual nodes as the ask edge ranks pods over them: whom each suits, its published room, and who is asked there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use k8s_openapi::api::core::v1::{Node, Taint};
 use pilotage_api::keys;
 use pilotage_proxy::{ChaperonView, class::Class, rank::Room};
-use pilotage_sched::resources::Resources;
+use pilotage_sched::{Coming, PodInfo};
 
 /// What of a node decides whom it suits.
 #[derive(PartialEq)]
@@ -15,16 +18,21 @@ struct Terms {
     unschedulable: Option<bool>,
 }
 
+/// A pod that was asked for at a node and may still take room that isn't published as taken.
+struct Guest {
+    /// What it asks for counts as coming: the scheduler hasn't assumed it there.
+    coming: Option<Arc<PodInfo>>,
+}
+
 /// What is kept of one virtual node.
 #[derive(Default)]
 struct Place {
     /// What decides whom the node suits. Its room changes all the time, and only says whom to ask first.
     terms: Option<Terms>,
-    shapes: Vec<(i64, Resources)>,
-    /// It let a question pass without an answer, and hasn't answered any since.
-    silent: bool,
-    /// Pods that were asked there and may still take room that isn't published as taken.
-    outstanding: BTreeSet<String>,
+    /// Its published room, who is on the way there, and whether it let a question pass without an answer and hasn't
+    /// answered any since.
+    room: Room,
+    guests: BTreeMap<String, Guest>,
     /// Those of them that it hasn't answered.
     unanswered: BTreeSet<String>,
 }
@@ -33,6 +41,7 @@ struct Place {
 #[derive(Default)]
 pub(super) struct Places {
     by_node: BTreeMap<String, Place>,
+    coming: Arc<Coming>,
 }
 
 impl Places {
@@ -47,7 +56,7 @@ impl Places {
             .and_then(|text| serde_json::from_str(text).ok())
             .map(|shapes: Vec<_>| Room::shapes_of(&shapes));
         let place = self.by_node.entry(name).or_default();
-        place.shapes = shapes.unwrap_or_default();
+        place.room.shapes = shapes.unwrap_or_default();
         let spec = node.spec.as_ref();
         let terms = Some(Terms {
             labels: node.metadata.labels.clone(),
@@ -61,21 +70,26 @@ impl Places {
 
     /// A node is gone; whether it was known.
     pub(super) fn remove(&mut self, node: &str) -> bool {
+        Arc::make_mut(&mut self.coming).drop_node(node);
         self.by_node.remove(node).is_some()
     }
 
     /// A pod is gone.
     pub(super) fn forget(&mut self, pod: &str) {
-        for place in self.by_node.values_mut() {
-            place.outstanding.remove(pod);
+        let coming = Arc::make_mut(&mut self.coming);
+        for (node, place) in &mut self.by_node {
+            place.put(node, pod, None, coming);
             place.unanswered.remove(pod);
         }
     }
 
     /// A pod is being asked for at a node.
-    pub(super) fn asked(&mut self, pod: &str, node: &str) {
+    pub(super) fn asked(&mut self, pod: &str, info: Option<&Arc<PodInfo>>, node: &str) {
         if let Some(place) = self.by_node.get_mut(node) {
-            place.outstanding.insert(pod.to_owned());
+            let guest = Guest {
+                coming: info.cloned(),
+            };
+            place.put(node, pod, Some(guest), Arc::make_mut(&mut self.coming));
             place.unanswered.insert(pod.to_owned());
         }
     }
@@ -83,21 +97,30 @@ impl Places {
     /// A node let a question pass, or answered one.
     pub(super) fn set_silent(&mut self, node: &str, silent: bool) {
         if let Some(place) = self.by_node.get_mut(node) {
-            place.silent = silent;
+            place.room.silent = silent;
         }
     }
 
-    /// These are the chaperons of an unplaced pod; a placed one has none that counts.
-    pub(super) fn see(&mut self, pod: &str, chaperons: &[ChaperonView]) {
+    /// These are the chaperons of an unplaced pod; a placed one has none that counts. `info`: what it asks for, unless the
+    /// scheduler has assumed it on a node already.
+    pub(super) fn see(
+        &mut self,
+        pod: &str,
+        info: Option<&Arc<PodInfo>>,
+        chaperons: &[ChaperonView],
+    ) {
+        let coming = Arc::make_mut(&mut self.coming);
         for (node, place) in &mut self.by_node {
             let here = || chaperons.iter().filter(|c| c.node == *node);
-            put(
-                &mut place.outstanding,
-                pod,
-                here().any(ChaperonView::is_outstanding),
-            );
-            let unanswered = here().any(|c| c.class == Class::Asked);
-            put(&mut place.unanswered, pod, unanswered);
+            let guest = here().any(ChaperonView::is_outstanding).then(|| Guest {
+                coming: info.cloned(),
+            });
+            place.put(node, pod, guest, coming);
+            if !here().any(|c| c.class == Class::Asked) {
+                place.unanswered.remove(pod);
+            } else if !place.unanswered.contains(pod) {
+                place.unanswered.insert(pod.to_owned());
+            }
         }
     }
 
@@ -106,34 +129,102 @@ impl Places {
         let Some(place) = self.by_node.get(node) else {
             return 0;
         };
-        let own = u64::from(place.outstanding.contains(pod));
-        place.outstanding.len() as u64 - own
+        let own = u64::from(place.guests.contains_key(pod));
+        place.guests.len() as u64 - own
     }
 
     /// Questions that wait for an answer, over all nodes but those that are silent anyway.
     pub(super) fn open_questions(&self) -> usize {
-        let places = self.by_node.values().filter(|place| !place.silent);
+        let places = self.by_node.values().filter(|place| !place.room.silent);
         places.map(|place| place.unanswered.len()).sum()
     }
 
-    /// What ranking reads.
-    pub(super) fn rooms(&self) -> BTreeMap<String, Room> {
-        let rooms = self.by_node.iter().map(|(node, place)| {
-            let room = Room {
-                shapes: place.shapes.clone(),
-                outstanding: i64::try_from(place.outstanding.len()).unwrap_or(i64::MAX),
-                silent: place.silent,
-            };
-            (node.clone(), room)
-        });
-        rooms.collect()
+    /// What ranking reads of a node.
+    pub(super) fn room(&self, node: &str) -> Option<&Room> {
+        Some(&self.by_node.get(node)?.room)
+    }
+
+    /// What others than this pod will take where they are asked.
+    pub(super) fn coming_beside(&self, pod: &str) -> Arc<Coming> {
+        let mut coming = Arc::clone(&self.coming);
+        for (node, place) in &self.by_node {
+            if let Some(Guest { coming: Some(own) }) = place.guests.get(pod) {
+                Arc::make_mut(&mut coming).remove(node, &own.requests);
+            }
+        }
+        coming
     }
 }
 
-fn put(set: &mut BTreeSet<String>, pod: &str, is_in: bool) {
-    if !is_in {
-        set.remove(pod);
-    } else if !set.contains(pod) {
-        set.insert(pod.to_owned());
+impl Place {
+    /// A pod is, or isn't any more, on its way to this node.
+    fn put(&mut self, node: &str, pod: &str, guest: Option<Guest>, coming: &mut Coming) {
+        let known = self.guests.get(pod);
+        let same = match (known, &guest) {
+            (None, None) => true,
+            (Some(known), Some(guest)) => match (&known.coming, &guest.coming) {
+                (None, None) => true,
+                (Some(known), Some(info)) => Arc::ptr_eq(known, info),
+                _ => false,
+            },
+            _ => false,
+        };
+        if same {
+            return;
+        }
+        if let Some(Guest { coming: Some(old) }) = self.guests.remove(pod) {
+            coming.remove(node, &old.requests);
+        }
+        if let Some(guest) = guest {
+            if let Some(info) = &guest.coming {
+                coming.add(node, &info.requests);
+            }
+            self.guests.insert(pod.to_owned(), guest);
+        }
+        self.room.outstanding = i64::try_from(self.guests.len()).unwrap_or(i64::MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn who_is_on_the_way_counts_once_and_goes_again() {
+        let mut places = Places::default();
+        let node: Node = serde_json::from_value(json!({ "metadata": { "name": "a" } })).unwrap();
+        places.apply(&node);
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": { "name": "p", "namespace": "n", "uid": "p" },
+            "spec": { "containers": [{ "name": "c", "resources": { "requests": { "cpu": "2" } } }] },
+        }))
+        .unwrap();
+        let info = Arc::new(PodInfo::parse(Arc::new(pod)).unwrap());
+        let outstanding = |places: &Places| places.room("a").unwrap().outstanding;
+        let text = |coming: &Coming| format!("{coming:?}");
+        let (mut both, mut nobody) = (Coming::default(), Coming::default());
+        both.add("a", &info.requests);
+        nobody.add("a", &info.requests);
+        nobody.remove("a", &info.requests);
+
+        places.asked("p", Some(&info), "a");
+        places.asked("p", Some(&info), "a");
+        assert_eq!(outstanding(&places), 1);
+        assert_eq!(text(&places.coming_beside("other")), text(&both));
+        assert_eq!(text(&places.coming_beside("p")), text(&nobody));
+        assert_eq!(
+            (places.others_at("a", "p"), places.others_at("a", "q")),
+            (0, 1)
+        );
+
+        // Asked twice under one name: what the newer version asks for counts.
+        places.asked("p", None, "a");
+        assert_eq!(outstanding(&places), 1);
+        assert_eq!(text(&places.coming_beside("other")), text(&nobody));
+        places.see("p", Some(&info), &[]);
+        assert_eq!((outstanding(&places), places.open_questions()), (0, 0));
     }
 }

@@ -7,9 +7,11 @@ use futures::{FutureExt, future::BoxFuture};
 use k8s_openapi::api::core::v1::Node;
 use pilotage_api::keys;
 use pilotage_proxy::{
+    Words,
     placing::{Home, OwnNodes},
     plugins::{GrantFailure, Grants},
 };
+use pilotage_sched::Failure;
 use pilotage_sched_driver::Observer;
 use tokio::sync::{mpsc, oneshot};
 
@@ -35,13 +37,21 @@ pub struct Port {
     choices: mpsc::UnboundedSender<Choice>,
 }
 
-/// Hands virtual nodes to the edge, and of the other ones where they are; the driver's observer.
-pub struct NodeFeed {
+/// A failed attempt, in words for its pod's condition.
+pub(super) struct Failed {
+    pub(super) uid: String,
+    pub(super) words: Words,
+}
+
+/// Hands virtual nodes to the edge, and of the other ones where they are, and what became of failed attempts; the driver's
+/// observer.
+pub struct Feed {
     nodes: mpsc::UnboundedSender<NodeEvent>,
+    failed: mpsc::UnboundedSender<Failed>,
     own: Mutex<OwnNodes>,
 }
 
-impl NodeFeed {
+impl Feed {
     fn own(&self) -> MutexGuard<'_, OwnNodes> {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -56,24 +66,28 @@ impl NodeFeed {
 pub struct Inbox {
     pub(super) choices: mpsc::UnboundedReceiver<Choice>,
     pub(super) nodes: mpsc::UnboundedReceiver<NodeEvent>,
+    pub(super) failed: mpsc::UnboundedReceiver<Failed>,
 }
 
 /// Both ways to the edge, and the inbox to run it with.
-pub fn connect() -> (Port, NodeFeed, Inbox) {
+pub fn connect() -> (Port, Feed, Inbox) {
     let (choices, chosen) = mpsc::unbounded_channel();
     let (nodes, seen) = mpsc::unbounded_channel();
+    let (failed, heard) = mpsc::unbounded_channel();
     let inbox = Inbox {
         choices: chosen,
         nodes: seen,
+        failed: heard,
     };
-    let feed = NodeFeed {
+    let feed = Feed {
         nodes,
+        failed,
         own: Mutex::default(),
     };
     (Port { choices }, feed, inbox)
 }
 
-impl Observer for NodeFeed {
+impl Observer for Feed {
     fn node_applied(&self, node: &Arc<Node>) {
         let labels = node.metadata.labels.as_ref();
         let provider = labels.and_then(|labels| labels.get(keys::PROVIDER));
@@ -95,6 +109,23 @@ impl Observer for NodeFeed {
         if let Some(home) = news {
             self.send(NodeEvent::Home(home));
         }
+    }
+
+    fn failed(&self, failure: &Failure) {
+        let status = failure.status.as_ref();
+        if let Some(condition) = status.and_then(|status| status.condition.as_ref()) {
+            let words = Words {
+                reason: condition.reason,
+                message: condition.message.clone(),
+            };
+            let uid = failure.pod.uid.to_string();
+            let _ = self.failed.send(Failed { uid, words });
+        }
+    }
+
+    /// The edge does, among its own writes of the pod.
+    fn writes_status(&self, _: &Failure) -> bool {
+        false
     }
 }
 

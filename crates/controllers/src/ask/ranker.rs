@@ -196,6 +196,11 @@ impl Ranker {
 
     // ---- what follows -------------------------------------------------------------------------------------------
 
+    /// How many pods are placed at a virtual node.
+    pub(super) fn placed_at(&self, node: &str) -> u64 {
+        self.placing.placed_at(node)
+    }
+
     pub(super) fn policy_of(&self, pod: &Pod) -> PolicyId {
         self.configuration.policy_of(pod)
     }

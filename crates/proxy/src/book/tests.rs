@@ -46,6 +46,7 @@ impl Scene {
         let turn = Turn {
             ranking: &ranking,
             choice: None,
+            words: None,
             settings: &Settings::default(),
             now: self.now,
         };

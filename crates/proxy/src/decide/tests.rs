@@ -24,6 +24,7 @@ struct Scene {
     targets: Targets,
     ranking: Vec<Ranked>,
     choice: Option<String>,
+    words: Option<Words>,
     memory: Memory,
     windows: Windows,
     settings: Settings,
@@ -47,6 +48,7 @@ impl Scene {
                 })
                 .collect(),
             choice: None,
+            words: None,
             memory: Memory::default(),
             windows: Windows::default(),
             settings: Settings::default(),
@@ -92,6 +94,7 @@ impl Scene {
             targets: &self.targets,
             ranking: &self.ranking,
             choice: self.choice.as_deref(),
+            words: self.words.as_ref(),
             memory: &self.memory,
             windows: &self.windows,
             settings: &self.settings,
@@ -340,6 +343,56 @@ fn a_pod_recorded_at_a_lost_target_is_held_and_its_author_told() {
     scene.later(Duration::from_secs(5));
     assert_eq!(scene.step().tell, Some(Note::Held("a".into())));
     assert_eq!(scene.step().tell, None, "told once");
+}
+
+#[test]
+fn a_condition_is_written_when_nothing_else_is_and_never_beside_it() {
+    let words = Words {
+        reason: "Waiting",
+        message: "waiting for an answer of a".to_owned(),
+    };
+    let says = |plan: &Plan| {
+        let says =
+            |action: &Action| matches!(action, Action::Say { words: said, .. } if *said == words);
+        plan.actions.iter().any(says)
+    };
+    let mut scene = Scene::new().with(chaperon("a", "ua").reserved(1));
+    scene.words = Some(words.clone());
+    scene.choice = Some("a".into());
+    let plan = scene.step();
+    assert!(is_record(&plan, "a/ua/1") && !says(&plan), "{plan:?}");
+    assert!(!says(&scene.step()), "the record is under way");
+    scene.finish(&plan, &Outcome::Done);
+    assert!(!says(&scene.step()), "its reply hasn't come yet");
+
+    let mut scene = Scene::new();
+    scene.words = Some(words.clone());
+    let plan = scene.step();
+    assert!(says(&plan), "{plan:?}");
+    // A choice that comes meanwhile waits for the write, whose version it will need.
+    let mut scene = scene.with(chaperon("a", "ua").reserved(1));
+    scene.choice = Some("a".into());
+    assert!(scene.step().actions.is_empty());
+    scene.finish(&plan, &Outcome::Conflict);
+    scene.proxy.resource_version = "8".into();
+    assert!(is_record(&scene.step(), "a/ua/1"));
+
+    scene.proxy.node_name = Some("a".into());
+    assert!(!says(&scene.step()), "it has its place");
+}
+
+#[test]
+fn a_wait_for_a_target_that_answers_others_is_told_later() {
+    let mut scene = Scene::new()
+        .with(chaperon("a", "ua").granted(1))
+        .recorded("a/ua/1");
+    assert_eq!(scene.step().tell, None);
+    scene.later(Duration::from_secs(4));
+    scene.targets.answered("a", scene.now);
+    for (seconds, told) in [(4, None), (1, Some(Note::Granted("a".into())))] {
+        scene.later(Duration::from_secs(seconds));
+        assert_eq!(scene.step().tell, told);
+    }
 }
 
 #[test]

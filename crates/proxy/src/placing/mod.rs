@@ -196,6 +196,11 @@ impl Placing {
         }
     }
 
+    /// How many pods are placed at a virtual node.
+    pub fn placed_at(&self, node: &str) -> u64 {
+        self.counts.get(node).copied().unwrap_or_default()
+    }
+
     // ---- what follows -------------------------------------------------------------------------------------------
 
     /// The order of those virtual nodes that the scheduler's own filters have left; each comes with how many other pods are
@@ -208,7 +213,7 @@ impl Placing {
         let mut shown = Vec::new();
         for (node, coming) in feasible {
             if let Some(&index) = self.index.get(node) {
-                let placed = self.counts.get(node).copied().unwrap_or_default();
+                let placed = self.placed_at(node);
                 self.candidates[index].used = placed.saturating_add(coming);
                 shown.push(index);
             }

@@ -1,6 +1,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use pilotage_model::manifest::SourcePod;
 use pilotage_placement::{Ranking, Strategy};
 use pilotage_sched::PodInfo;
 use serde_json::{Value, json};
@@ -134,6 +135,10 @@ fn show(order: &Order) -> String {
     classes.chain(passed).collect::<Vec<_>>().join(" ")
 }
 
+fn wishes(manifest: &str) -> Wishes {
+    Wishes::of_source(&SourcePod::parse(manifest).unwrap())
+}
+
 #[test]
 fn the_nearest_comes_first_and_a_table_says_what_is_near() {
     let mut world = World::three();
@@ -169,7 +174,7 @@ fn a_region_that_is_demanded_rules_out_and_one_that_is_wished_for_only_orders() 
     assert!(!wished.asks());
     assert_eq!(world.text(&wished, &SAME), "fra=0 dub=1 iad=1");
     // A proxy's author speaks through the saved manifest.
-    let author = Wishes::of_manifest(
+    let author = wishes(
         "{metadata: {}, spec: {containers: [], nodeSelector: {topology.kubernetes.io/region: us-east-1}}}",
     );
     let through = |more: &Value| Want::of(&pod(more), &author);
@@ -182,7 +187,6 @@ fn a_region_that_is_demanded_rules_out_and_one_that_is_wished_for_only_orders() 
         "dub=0 fra its labels don't match the selector of the request itself \
          iad its labels don't match the selector of the request itself"
     );
-    assert_eq!(Wishes::of_manifest("a: ["), Wishes::default());
     // Nobody asks for anything: where the source is counts.
     world.home = Home::new(Some("us-east-1"), Some("aws"));
     assert_eq!(world.text(&Want::default(), &SAME), "dub=0 fra=0 iad=0");
@@ -249,7 +253,7 @@ fn zones_are_a_wish() {
     );
     let order = world.order_of(&selecting, &NEAREST, [("a", 0)]);
     assert_eq!(show(&order), "a=0");
-    let author = Wishes::of_manifest(
+    let author = wishes(
         "
 metadata: {}
 spec:

@@ -58,12 +58,8 @@ impl Wishes {
         }
     }
 
-    /// What the author of a proxy's pod wishes, whose saved manifest this is. One that can't be read wishes nothing; whoever
-    /// asks a target on its behalf tells so.
-    pub fn of_manifest(manifest: &str) -> Self {
-        let Ok(source) = SourcePod::parse(manifest) else {
-            return Self::default();
-        };
+    /// What the author of a proxy's pod wishes, whose saved manifest this is.
+    pub fn of_source(source: &SourcePod) -> Self {
         let spec = &source.value()["spec"];
         let read = |field: &str| spec.get(field).cloned().unwrap_or_default();
         let pod = Pod {

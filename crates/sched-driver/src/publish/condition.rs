@@ -31,6 +31,21 @@ impl From<StatusPatch> for Desired {
     }
 }
 
+/// The strategic merge patch of `pods/status`, over this version of the pod only, that makes its `PodScheduled` condition
+/// say False with this reason and message; `None` if it does already.
+pub fn unscheduled(
+    pod: &Pod,
+    reason: &'static str,
+    message: &str,
+    now: Timestamp,
+) -> Option<Value> {
+    let desired = Desired {
+        unscheduled: Some((reason, message.to_owned())),
+        nomination: Nomination::Keep,
+    };
+    status_patch(pod, &desired, now)
+}
+
 /// The strategic merge patch of `pods/status` that makes `pod` say what is desired, or `None` if it
 /// does already. It carries the UID and resource version of `pod`, so that a late failure can't
 /// overwrite what another one wrote.

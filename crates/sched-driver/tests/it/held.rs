@@ -123,7 +123,9 @@ async fn the_edge_allows_rejects_and_rechecks() {
     let mut other = pod(&namespace, "other", "edge").request("cpu", "1").build();
     other.metadata.uid = Some("none".to_owned());
     let other = PodInfo::parse(Arc::new(other)).unwrap();
-    let evaluation = handle.evaluate(namespace.name(), &other).unwrap();
+    let evaluation = handle
+        .evaluate(namespace.name(), &other, Arc::default())
+        .unwrap();
     assert!(evaluation.feasible.is_empty(), "{:?}", evaluation.feasible);
     assert!(
         evaluation.rejected.iter().any(|node| &*node.node == "edge-0"

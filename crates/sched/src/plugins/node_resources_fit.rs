@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::scoring_strategy::{Load, ScoringStrategy};
+use crate::coming::Coming;
 use crate::event::{Actions, Event, EventKind, EventObject, EventResource, Hint};
 use crate::node_info::NodeInfo;
 use crate::node_object::NodeObject;
@@ -219,15 +220,21 @@ impl Filter for NodeResourcesFit {
 }
 
 impl Score for NodeResourcesFit {
-    fn score(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Verdict<i64> {
+    fn score(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Verdict<i64> {
         let (taken, own) = (node.non_zero_requested(), &pod.requests.non_zero);
+        let coming = state.get::<Arc<Coming>>();
+        let coming = coming.and_then(|all| all.at(node.name()));
         let strategy = &self.args.scoring_strategy;
         let loads = strategy.resources().iter().filter_map(|resource| {
             let allocatable = node.allocatable().get(&resource.name);
             let wanted = own.get(&resource.name);
+            let coming = coming.map_or(0, |coming| coming.get(&resource.name));
             let unasked = matches!(resource.name, ResourceName::Scalar(_)) && wanted == 0;
             (allocatable > 0 && !unasked).then(|| Load {
-                requested: taken.get(&resource.name).saturating_add(wanted),
+                requested: taken
+                    .get(&resource.name)
+                    .saturating_add(coming)
+                    .saturating_add(wanted),
                 allocatable,
                 weight: resource.weight,
             })

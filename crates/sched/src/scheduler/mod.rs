@@ -19,6 +19,7 @@ pub use self::attempt::{Attempt, SkipReason, Skipped};
 pub use self::failure::{Aftermath, EventNote, FailedCondition, Failure, StatusPatch};
 pub use self::watch::PodChange;
 use crate::cache::{Cache, CacheSize};
+use crate::coming::Coming;
 use crate::context::Context;
 use crate::cycle::{self, Evaluation};
 use crate::event::{AnyObject, Event};
@@ -139,14 +140,21 @@ impl Scheduler {
         self.cache.snapshot()
     }
 
-    /// Filter and score of all nodes for a pod, taking nothing. The pod needn't be known; its own
-    /// `schedulerName` doesn't matter.
-    pub fn evaluate(&mut self, profile: &str, pod: &PodInfo) -> Result<Evaluation, EvaluateError> {
+    /// Filter and score of all nodes for a pod, taking nothing; scores count what is `coming` as taken. The pod
+    /// needn't be known; its own `schedulerName` doesn't matter.
+    pub fn evaluate(
+        &mut self,
+        profile: &str,
+        pod: &PodInfo,
+        coming: Arc<Coming>,
+    ) -> Result<Evaluation, EvaluateError> {
         let unknown = || EvaluateError::NoProfile(profile.to_owned());
         let profile = self.profiles.get(profile).cloned().ok_or_else(unknown)?;
         let snapshot = self.cache.snapshot();
         let cx = Context::new(&profile, &snapshot, &self.nominator, &self.waiting);
-        Ok(cycle::evaluate(&cx, &mut CycleState::new(), pod)?)
+        let mut state = CycleState::new();
+        state.insert(coming);
+        Ok(cycle::evaluate(&cx, &mut state, pod)?)
     }
 
     /// Whether the node that is held for an assumed pod still does: `PreFilter` and Filter on the newest state,

@@ -35,6 +35,15 @@ fn done(chaperon: Arc<PodChaperon>) -> Progress {
     }))
 }
 
+/// The proxy moved on; it is this one now.
+fn conflict(proxy: Option<Arc<Pod>>) -> Progress {
+    Progress::Done(Reply::Source(Replied {
+        outcome: Outcome::Conflict,
+        chaperon: None,
+        proxy,
+    }))
+}
+
 /// `None`: another call follows.
 pub(super) fn ask(
     stage: u8,
@@ -50,7 +59,7 @@ pub(super) fn ask(
                 record,
                 resource_version,
             },
-            _,
+            0,
         ) => {
             let patch = wire::record(&proxy.uid, resource_version, record);
             match server.merge_proxy(&proxy.name, &patch) {
@@ -59,9 +68,16 @@ pub(super) fn ask(
                     chaperon: None,
                     proxy: Some(pod),
                 })),
+                Err(ApiError::Conflict) => return None,
                 Err(error) => local(error).into(),
             }
         }
+        (Action::Record { .. }, _) => {
+            let live = server.proxy(&proxy.name).ok();
+            conflict(live.filter(|live| live.uid() == proxy.uid))
+        }
+        // Nobody has anything to say here: it only costs a version.
+        (Action::Say { .. }, _) => Outcome::Done.into(),
         (
             Action::BindProxy {
                 node,
@@ -82,11 +98,13 @@ pub(super) fn ask(
                 .proxy(&proxy.name)
                 .ok()
                 .filter(|live| live.uid() == proxy.uid);
-            let there = live.and_then(|live| live.spec.as_ref()?.node_name.clone());
+            let there = live
+                .as_ref()
+                .and_then(|live| live.spec.as_ref()?.node_name.clone());
             if there.as_ref() == Some(node) {
                 Outcome::Done.into()
             } else {
-                Outcome::Conflict.into()
+                conflict(live)
             }
         }
         (Action::Ask { .. }, 0) => {

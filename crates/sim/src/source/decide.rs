@@ -111,6 +111,7 @@ fn decide_ask(
         return false;
     };
     let turn = Turn {
+        words: None,
         ranking: cx.ranking,
         choice: entry.choice.as_deref(),
         settings,

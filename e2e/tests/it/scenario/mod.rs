@@ -4,6 +4,7 @@
 
 mod admission;
 mod bad_line;
+mod bursts;
 mod demo;
 mod hundred_pods;
 mod identity;

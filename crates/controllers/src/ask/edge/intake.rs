@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use pilotage_clusters::Event;
-use pilotage_proxy::{Outcome, Reach, placing::Want, plugins::GrantFailure};
+use pilotage_proxy::{Action, Outcome, Reach, placing::Want, plugins::GrantFailure};
 
 use super::{Edge, Finished, Proxy};
 use crate::{
-    ask::port::{Choice, NodeEvent},
+    ask::port::{Choice, Failed, NodeEvent},
     fleet::FleetEvent,
 };
 
@@ -38,10 +38,11 @@ impl Edge {
             pod: Arc::clone(&pod),
             info: None,
             want: Want::default(),
-            wishes: None,
+            source: None,
             policy,
             choice: None,
             passed_over: None,
+            words: None,
             ranking: Vec::new(),
             order: None,
             ranked_at: None,
@@ -147,6 +148,14 @@ impl Edge {
         }
     }
 
+    pub(super) fn take_failed(&mut self, failed: Failed) {
+        let Failed { uid, words } = failed;
+        if let Some(proxy) = self.proxies.get_mut(&uid) {
+            proxy.words = Some(words);
+            self.dirty.insert(uid);
+        }
+    }
+
     pub(super) fn take_answer(&mut self, finished: Finished) {
         let Finished {
             uid,
@@ -157,9 +166,17 @@ impl Edge {
         if let Outcome::Unknown(why) | Outcome::Refused(why) = &reply.outcome {
             tracing::warn!(pod = %uid, ?action, %why, "request failed");
         }
-        if let (Some(pod), Some(proxy)) = (&reply.proxy, self.proxies.get_mut(&uid)) {
-            let policy = self.ranker.policy_of(pod);
-            proxy.set_pod(Arc::clone(pod), policy);
+        if let Some(proxy) = self.proxies.get_mut(&uid) {
+            if let Some(pod) = reply.proxy.as_ref().filter(|pod| self.book.is_news(pod)) {
+                let policy = self.ranker.policy_of(pod);
+                proxy.set_pod(Arc::clone(pod), policy);
+            }
+            let ended = matches!(reply.outcome, Outcome::Done | Outcome::Refused(_));
+            if let (Action::Say { words, .. }, true) = (&action, ended)
+                && proxy.words.as_ref() == Some(words)
+            {
+                proxy.words = None;
+            }
         }
         let now = self.clock.now();
         let policy = self.proxies.get(&uid).map(|proxy| proxy.policy);

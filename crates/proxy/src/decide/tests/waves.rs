@@ -297,19 +297,28 @@ fn a_pod_whose_turn_does_not_come_says_so_after_half_a_minute() {
         answer(&mut scene, "a", number);
     }
     assert_eq!(scene.step().gate, Gate::Closed(Note::Queued));
-    let plan = scene.later(Duration::from_secs(30)).step();
+    scene.later(Duration::from_secs(10));
+    let gate = scene.step().gate;
+    assert_eq!(
+        gate,
+        Gate::Closed(Note::Queued),
+        "a pauses, and there is nobody else"
+    );
+    let plan = scene.later(Duration::from_secs(20)).step();
     assert_eq!((plan.gate, &plan.answers["a"]), (Gate::Open, &Answer::Busy));
     assert_eq!(plan.queue, ["a"]);
 }
 
 #[test]
-fn idle_targets_without_room_dont_hold_the_cycle_up() {
+fn an_idle_target_is_asked_again_when_those_before_stand_still() {
     let mut scene = Scene::new();
     scene.ranking.truncate(1);
     fill(&mut scene, "a");
     let plan = scene.later(Duration::from_secs(2)).step();
-    assert_eq!((plan.gate, &plan.answers["a"]), (Gate::Open, &Answer::Busy));
-    assert_eq!(plan.queue, ["a"]);
+    assert_eq!(
+        (plan.gate, plan.queue),
+        (Gate::Closed(Note::Queued), vec!["a".to_owned()])
+    );
     scene.later(Duration::from_secs(8));
     scene.windows.tick(scene.now);
     assert_eq!(asked(&scene.step()), ["a"], "the others stand still");

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{add, add_node, assumed, at, cpu_taken, failed, next, reserving, scheduler, stock};
+use crate::coming::Coming;
 use crate::cycle::Cause;
 use crate::plugin::{Bound, Nomination, Preflight};
 use crate::plugins::stock_profile;
@@ -174,7 +175,9 @@ fn an_evaluation_needs_no_known_pod() {
         .scheduler("nobody")
         .request("cpu", "2")
         .info();
-    let found = scheduler.evaluate("test", &stranger).unwrap();
+    let found = scheduler
+        .evaluate("test", &stranger, Arc::default())
+        .unwrap();
     assert_eq!(
         (found.feasible[0].node.as_str(), found.feasible.len()),
         ("n", 1)
@@ -183,9 +186,25 @@ fn an_evaluation_needs_no_known_pod() {
         found.rejected[0].rejection.plugin(),
         Some("NodeResourcesFit")
     );
-    let unknown = scheduler.evaluate("nobody", &stranger);
+    let unknown = scheduler.evaluate("nobody", &stranger, Arc::default());
     assert!(matches!(unknown, Err(EvaluateError::NoProfile(name)) if name == "nobody"));
     assert!(scheduler.place(&uid("stranger")).is_none());
+}
+
+#[test]
+fn what_is_coming_lowers_a_score_and_excludes_nobody() {
+    let mut scheduler = stock();
+    add_node(&mut scheduler, "other", "4");
+    let stranger = pod("stranger").request("cpu", "3").info();
+    let mut coming = Coming::default();
+    coming.add("n", &stranger.requests);
+    let found = scheduler
+        .evaluate("test", &stranger, Arc::new(coming))
+        .unwrap();
+    let names: Vec<_> = found.feasible.iter().map(|s| s.node.as_str()).collect();
+    assert_eq!(names, ["other", "n"]);
+    let found = scheduler.evaluate("test", &stranger, Arc::default());
+    assert_eq!(found.unwrap().feasible[0].node.as_str(), "n");
 }
 
 #[test]

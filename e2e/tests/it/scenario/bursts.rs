@@ -1,0 +1,102 @@
+//! Many pods at once: each proxy is bound by one request, and equal targets share them.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, api::PostParams, runtime::watcher};
+use pilotage_e2e::fleet::Spec;
+use pilotage_testkit::{build, wait_count};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::{LIMIT, Shop, elected, is_running, leaked, node_of, shared_fleet, started};
+
+/// Creates pods, one after each tick or all at once, and waits until all run.
+async fn run(
+    shop: &Shop,
+    prefix: &str,
+    pods: usize,
+    cpu: &str,
+    period: Option<Duration>,
+) -> Vec<Pod> {
+    let api: Api<Pod> = shop.pods();
+    let create = |index: usize| {
+        let (api, pod) = (api.clone(), elected(&format!("{prefix}-{index:03}"), cpu));
+        async move { api.create(&PostParams::default(), &pod).await.unwrap() }
+    };
+    match period {
+        None => {
+            futures::future::join_all((0..pods).map(create)).await;
+        }
+        Some(period) => {
+            let mut ticks = interval(period);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+            for index in 0..pods {
+                ticks.tick().await;
+                create(index).await;
+            }
+        }
+    }
+    let named = |pod: &Pod| {
+        let name = pod.metadata.name.as_deref().unwrap_or_default();
+        name.starts_with(prefix) && is_running(pod)
+    };
+    match wait_count(&api, watcher::Config::default(), pods, named, LIMIT * 4).await {
+        Ok(pods) => pods,
+        Err(error) => panic!("{error}\nlogs: {:#?}", shop.fleet.logs()),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_hundred_pods_at_once_are_bound_by_one_request_each() {
+    const PODS: usize = 200;
+    let shop = Shop::unconnected(shared_fleet().await, "burst").await;
+    shop.fleet.elect(&shop.name).await.unwrap();
+    let east = shop.target("east");
+    shop.fleet.add_target(east, &shop.name).await.unwrap();
+    run(&shop, "web", PODS, "10m", None).await;
+
+    let log = shop.fleet.source.plane.audit().unwrap();
+    let mut accepted: BTreeMap<String, usize> = BTreeMap::new();
+    let mut refused = 0;
+    for entry in log.entries().await.unwrap() {
+        if entry.namespace != shop.name || entry.subresource != "binding" {
+            continue;
+        }
+        if entry.accepted() {
+            *accepted.entry(entry.name).or_default() += 1;
+        } else {
+            refused += 1;
+        }
+    }
+    let names = (0..PODS).map(|index| (format!("web-{index:03}"), 1));
+    assert_eq!(accepted, names.collect(), "one accepted binding each");
+    assert!(refused <= PODS / 10, "{refused} bindings were refused");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn equal_targets_share_pods_that_come_together_and_those_that_trickle() {
+    let mut spec = Spec::new();
+    for name in ["port", "starboard"] {
+        let nodes = build::nodes(name, 4, |node| node.cpu("16").memory("64Gi").pods(110));
+        spec = spec.target(name, nodes);
+    }
+    let shop = Shop::unconnected(leaked(started(spec).await), "share").await;
+    shop.fleet.connect(&shop.name).await.unwrap();
+    let paces = [
+        ("few", 10, None),
+        ("burst", 100, None),
+        ("trickle", 100, Some(Duration::from_millis(50))),
+    ];
+    for (prefix, count, period) in paces {
+        let pods = run(&shop, prefix, count, "100m", period).await;
+        let mut shares: BTreeMap<&str, usize> = BTreeMap::new();
+        for pod in &pods {
+            *shares.entry(node_of(pod).unwrap()).or_default() += 1;
+        }
+        let fair = |share: &usize| (count * 4 / 10..=count * 6 / 10).contains(share);
+        assert!(
+            shares.values().all(fair) && shares.len() == 2,
+            "{prefix}: {shares:?}"
+        );
+    }
+}
