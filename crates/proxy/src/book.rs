@@ -248,6 +248,12 @@ impl Book {
         self.proxies.get(uid).map(|entry| &entry.view)
     }
 
+    /// Whether a question about a pod is on its way to a target.
+    pub fn is_asking(&self, uid: &str, node: &str) -> bool {
+        let proxy = self.proxies.get(uid);
+        proxy.is_some_and(|proxy| proxy.memory.ask_under_way(node))
+    }
+
     /// The chaperons of one pod.
     pub fn chaperons(&self, uid: &str) -> &[ChaperonView] {
         self.world.of(uid)

@@ -107,24 +107,30 @@ pub fn decide(observed: &Observed<'_>) -> Plan {
     {
         plan.tell = Some(Note::WriteRefused(reason.to_owned()));
     }
-    say(observed, &mut plan);
     hold_back(observed, &mut plan);
+    say(observed, &mut plan);
     tell(observed, &mut plan);
     plan
 }
 
-/// The condition is written when nothing else is to be: each write of ours makes the version old that another one names.
+/// The condition is written when nothing else is: each write of ours makes the version old that another one names.
 fn say(observed: &Observed<'_>, plan: &mut Plan) {
     let proxy = observed.proxy;
     let waits = proxy.node_name.is_none() && !proxy.ending && !proxy.terminal;
     let Some(words) = observed.words.filter(|_| waits) else {
         return;
     };
-    if !plan.actions.iter().any(writes) {
-        plan.actions.push(Action::Say {
-            words: words.clone(),
-            resource_version: proxy.resource_version.clone(),
-        });
+    if plan.actions.iter().any(writes) {
+        return;
+    }
+    let say = Action::Say {
+        words: words.clone(),
+        resource_version: proxy.resource_version.clone(),
+    };
+    match observed.memory.may_send(&say, observed.now) {
+        Readiness::Now => plan.actions.push(say),
+        Readiness::UnderWay => {}
+        Readiness::At(at) => plan.wake(at),
     }
 }
 

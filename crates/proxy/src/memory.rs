@@ -169,6 +169,15 @@ impl Memory {
 
     /// When `action` may be sent: now, later, or when what is under way has ended.
     pub(crate) fn may_send(&self, action: &Action, now: Monotonic) -> Readiness {
+        // Each would make the version old that the other one names.
+        let rival = match action.key() {
+            ActionKey::Proxy => Some(ActionKey::Words),
+            ActionKey::Words => Some(ActionKey::Proxy),
+            ActionKey::Ask(_) | ActionKey::Chaperon(_) => None,
+        };
+        if rival.is_some_and(|rival| self.requests.is_under_way(&rival)) {
+            return Readiness::UnderWay;
+        }
         self.requests
             .readiness(&action.key(), action.judged_on(), now)
     }

@@ -121,8 +121,10 @@ pub enum Action {
 pub enum ActionKey {
     /// [`Action::Ask`] of a node.
     Ask(String),
-    /// Any write to the proxy pod.
+    /// A write to the proxy pod that a choice needs.
     Proxy,
+    /// [`Action::Say`]. Never under way beside the other one; but what can't be said holds up nothing that is done.
+    Words,
     /// Any write to, or live read of, the chaperon with this UID.
     Chaperon(String),
 }
@@ -146,9 +148,8 @@ impl Action {
     pub fn key(&self) -> ActionKey {
         match self {
             Action::Ask { node } => ActionKey::Ask(node.clone()),
-            Action::Record { .. } | Action::Say { .. } | Action::BindProxy { .. } => {
-                ActionKey::Proxy
-            }
+            Action::Record { .. } | Action::BindProxy { .. } => ActionKey::Proxy,
+            Action::Say { .. } => ActionKey::Words,
             Action::Grant { uid, .. }
             | Action::GiveUp { uid, .. }
             | Action::DeleteChaperon { uid, .. }

@@ -26,7 +26,8 @@ pub struct Settings {
     /// A grant that hasn't led to a bound delegate by then is given up; later, while its target answers others. Must exceed
     /// the candidate's bind time-out.
     pub give_up: Duration,
-    /// A pod that has waited this long for the same thing is told so by event and condition.
+    /// A pod that has waited this long for the same thing is told so by event and condition; later, while the target that it
+    /// waits for answers others.
     pub tell_after: Duration,
     /// First and longest wait before a failed request is sent again.
     pub retry: (Duration, Duration),

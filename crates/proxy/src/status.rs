@@ -40,7 +40,8 @@ pub fn status_patch(proxy: &Pod, chaperon: &PodChaperon) -> Option<Value> {
     for field in LOCAL_FIELDS {
         wanted.remove(field);
     }
-    for (statuses, known) in container_lists(proxy.spec.as_ref()?) {
+    let spec = proxy.spec.as_ref();
+    for (statuses, known) in spec.map(container_lists).unwrap_or_default() {
         if let Some(Value::Array(list)) = wanted.get_mut(statuses) {
             list.retain(|status| {
                 status["name"]

@@ -213,11 +213,17 @@ impl ChaperonView {
         }
     }
 
-    /// The candidate may still take room that its target hasn't published as taken.
+    /// The candidate takes, or may still take, room that its target hasn't published as taken.
     pub fn is_outstanding(&self) -> bool {
         matches!(
             self.class,
-            Class::Asked | Class::Reserved(_) | Class::Granted(_) | Class::VoidReserved(_)
+            Class::Asked
+                | Class::Reserved(_)
+                | Class::Granted(_)
+                | Class::VoidReserved(_)
+                | Class::PlainReserved
+                | Class::PlainGranted
+                | Class::Bound
         )
     }
 

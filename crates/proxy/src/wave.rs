@@ -248,8 +248,18 @@ impl Asking<'_> {
         // With nobody left to wait for, the cycle runs to tell the user why nobody takes the pod.
         let first_time = |node: &str| self.memory.ask_refusal(node).is_none();
         let fresh_asks = asks.iter().filter_map(Action::node).any(first_time);
-        // Nobody else can be asked: that the one it waits for pauses for a moment is no news for its author.
-        let fresh_turn = |node: &String| first_time(node) && self.now < self.turn_over();
+        // Nobody else can be asked: that the one it waits for pauses for a moment is no news for its author, but what others
+        // have refused is.
+        let refuses = |answer: &Answer| matches!(answer, Answer::Refused(_));
+        let refused = answers.values().any(refuses);
+        let is_turn = |node: &str| {
+            if refused {
+                self.is_waited_for(node)
+            } else {
+                self.now < self.turn_over()
+            }
+        };
+        let fresh_turn = |node: &String| first_time(node) && is_turn(node);
         let gate = if !waiting.is_empty() || fresh_asks {
             Gate::Closed(Note::Asked(waiting))
         } else if queue.iter().any(fresh_turn) {

@@ -28,6 +28,9 @@ const LOCAL_LIMIT: Duration = Duration::from_secs(10);
 /// The saved manifest of a proxy pod, or why it can't be read.
 pub(super) type Source = Result<Arc<SourcePod>, String>;
 
+/// Limit of writing a condition, which a choice may be waiting for.
+const SAY_LIMIT: Duration = Duration::from_secs(2);
+
 /// What requests are sent with.
 pub(super) struct Acting {
     pub(super) client: Client,
@@ -60,7 +63,7 @@ impl Acting {
                         proxy: Some(Arc::new(pod)),
                         ..Outcome::Done.into()
                     },
-                    Err(error) => self.moved_on(proxy, local_failure(&error)).await,
+                    Err(error) => self.failed(proxy, &error).await,
                 }
             }
             Action::Say { words, .. } => {
@@ -71,12 +74,12 @@ impl Acting {
                 let pods: Api<Pod> = Api::namespaced(self.client.clone(), &proxy.namespace);
                 let (params, patch) = (PatchParams::default(), Patch::Strategic(patch));
                 let call = pods.patch_status(&proxy.name, &params, &patch);
-                match within(LOCAL_LIMIT, call).await {
+                match within(SAY_LIMIT, call).await {
                     Ok(pod) => Reply {
                         proxy: Some(Arc::new(pod)),
                         ..Outcome::Done.into()
                     },
-                    Err(error) => self.moved_on(proxy, local_failure(&error)).await,
+                    Err(error) => self.failed(proxy, &error).await,
                 }
             }
             Action::BindProxy {
@@ -216,9 +219,9 @@ impl Acting {
 
     /// A write of the proxy pod that failed; if that was because the pod has moved on, with the pod as it is now: the watch
     /// may be seconds behind.
-    async fn moved_on(&self, proxy: &ProxyView, outcome: Outcome) -> Reply {
-        let mut reply = Reply::from(outcome);
-        if reply.outcome == Outcome::Conflict {
+    async fn failed(&self, proxy: &ProxyView, error: &CallError) -> Reply {
+        let mut reply = Reply::from(local_failure(error));
+        if error.kind() == Failure::Conflict {
             let pods: Api<Pod> = Api::namespaced(self.client.clone(), &proxy.namespace);
             let live = within(LOCAL_LIMIT, pods.get_opt(&proxy.name)).await;
             let live = live.ok().flatten();

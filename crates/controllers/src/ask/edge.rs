@@ -1,6 +1,7 @@
 //! The loop of the ask edge: takes in events, choices and answers, decides for what they concern, sends requests.
 
 mod intake;
+mod proxy;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -10,38 +11,27 @@ use std::{
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use pilotage_api::keys;
 use pilotage_clusters::Watch;
-use pilotage_model::manifest::{ManifestError, SourcePod};
 use pilotage_proxy::{
-    Action, Answer, Book, ChoiceFate, Gate, Note, Plan, Ranked, Reach, Reply, Words,
+    Action, Answer, Book, ChoiceFate, Gate, Note, Plan, Reach, Reply, Words,
     board::Posting,
     book::Turn,
-    config::PolicyId,
-    placing::{Order, Want, Wishes, expected_at},
+    placing::expected_at,
     plugins::GrantFailure,
     profile::RANKING,
     rank::{Seen, rank},
 };
 use pilotage_runtime::ready;
-use pilotage_sched::{PodInfo, PodUid};
+use pilotage_sched::PodUid;
 use pilotage_sched_driver::{
     PodBinder,
     publish::{EventType, unscheduled},
 };
-use tokio::{
-    sync::{mpsc, oneshot},
-    time::sleep_until,
-};
+use tokio::{sync::mpsc, time::sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Ask,
-    act::{Acting, Source},
-    places::Places,
-    port::Inbox,
-    ranker::Ranker,
-};
+use self::proxy::Proxy;
+use super::{Ask, act::Acting, places::Places, port::Inbox, ranker::Ranker};
 use crate::{
     clock::Clock,
     fleet::{Fleet, FleetEvent},
@@ -71,58 +61,6 @@ struct Finished {
     uid: String,
     action: Action,
     reply: Reply,
-}
-
-/// What is kept of one proxy pod, besides what the book knows.
-struct Proxy {
-    pod: Arc<Pod>,
-    info: Option<Arc<PodInfo>>,
-    want: Want,
-    /// Its saved manifest and what that wishes, once it is read. One that can't be read wishes nothing; it is told when a
-    /// target is asked.
-    source: Option<(Source, Wishes)>,
-    policy: PolicyId,
-    choice: Option<(String, oneshot::Sender<Result<(), GrantFailure>>)>,
-    /// Why not the other targets, when the choice was made.
-    passed_over: Option<String>,
-    /// What its condition should say, as long as that isn't written.
-    words: Option<Words>,
-    ranking: Vec<Ranked>,
-    order: Option<Order>,
-    ranked_at: Option<Duration>,
-}
-
-impl Proxy {
-    fn set_pod(&mut self, pod: Arc<Pod>, policy: PolicyId) {
-        // What can't be read of it is told by the scheduler's own report.
-        self.info = PodInfo::parse(Arc::clone(&pod)).ok().map(Arc::new);
-        // The edge is told of a pod many times, and its manifest hardly ever changes.
-        if manifest_of(&pod) != manifest_of(&self.pod) {
-            self.source = None;
-        }
-        let (_, wishes) = self.source.get_or_insert_with(|| {
-            let text = manifest_of(&pod).ok_or(ManifestError::Missing);
-            let source = text.and_then(SourcePod::parse);
-            let wishes = source.as_ref().map(Wishes::of_source).unwrap_or_default();
-            let source = source.map(Arc::new).map_err(|error| error.to_string());
-            (source, wishes)
-        });
-        let want = self.info.as_ref().map(|info| Want::of(info, wishes));
-        let want = want.unwrap_or_default();
-        if (&want, policy) != (&self.want, self.policy) {
-            // It asks for something else.
-            self.ranked_at = None;
-        }
-        self.want = want;
-        (self.pod, self.policy) = (pod, policy);
-    }
-}
-
-fn manifest_of(pod: &Pod) -> Option<&str> {
-    let annotations = pod.metadata.annotations.as_ref()?;
-    annotations
-        .get(keys::SOURCE_POD_MANIFEST)
-        .map(|text| &**text)
 }
 
 pub(super) struct Edge {
@@ -274,9 +212,10 @@ impl Edge {
                     }
                 }
             } else {
-                // All is looked at on becoming the leader.
+                // All is looked at on becoming the leader. What was to be said may not be so any more by then.
                 leads = false;
                 self.dirty.clear();
+                self.proxies.values_mut().for_each(|p| p.words = None);
             }
         }
     }
@@ -346,7 +285,8 @@ impl Edge {
         };
         // Once it is chosen, the scheduler itself counts it.
         let info = proxy.info.as_ref().filter(|_| proxy.choice.is_none());
-        self.places.see(uid, info, chaperons);
+        let asks = |node: &str| !placed && self.book.is_asking(uid, node);
+        self.places.see(uid, info, chaperons, asks);
         if let Some(note) = tell {
             let (scheduling, note) = (&self.parts.scheduling, in_full(&note, &answers));
             let event = EventType::Warning;
@@ -468,8 +408,7 @@ impl Edge {
         };
         let (view, pod) = (view.clone(), Arc::clone(&proxy.pod));
         let asks = matches!(action, Action::Ask { .. });
-        let source = proxy.source.as_ref().filter(|_| asks);
-        let source = source.map(|(source, _)| source.clone());
+        let source = proxy.source.clone().filter(|_| asks);
         let (acting, finished) = (Arc::clone(&self.acting), self.finished.clone());
         tokio::spawn(async move {
             let reply = acting.act(&view, &pod, source, &action).await;

@@ -101,22 +101,25 @@ impl Places {
         }
     }
 
-    /// These are the chaperons of an unplaced pod; a placed one has none that counts. `info`: what it asks for, unless the
-    /// scheduler has assumed it on a node already.
+    /// These are the chaperons of an unplaced pod, and it `asks` for others; a placed one has none that counts. `info`: what
+    /// it asks for, unless the scheduler has assumed it on a node already.
     pub(super) fn see(
         &mut self,
         pod: &str,
         info: Option<&Arc<PodInfo>>,
         chaperons: &[ChaperonView],
+        asks: impl Fn(&str) -> bool,
     ) {
         let coming = Arc::make_mut(&mut self.coming);
         for (node, place) in &mut self.by_node {
             let here = || chaperons.iter().filter(|c| c.node == *node);
-            let guest = here().any(ChaperonView::is_outstanding).then(|| Guest {
+            let asked = asks(node);
+            let guest = asked || here().any(ChaperonView::is_outstanding);
+            let guest = guest.then(|| Guest {
                 coming: info.cloned(),
             });
             place.put(node, pod, guest, coming);
-            if !here().any(|c| c.class == Class::Asked) {
+            if !asked && !here().any(|c| c.class == Class::Asked) {
                 place.unanswered.remove(pod);
             } else if !place.unanswered.contains(pod) {
                 place.unanswered.insert(pod.to_owned());
@@ -224,7 +227,11 @@ mod tests {
         places.asked("p", None, "a");
         assert_eq!(outstanding(&places), 1);
         assert_eq!(text(&places.coming_beside("other")), text(&nobody));
-        places.see("p", Some(&info), &[]);
+        // The question may be on the wire still.
+        places.see("p", Some(&info), &[], |_| true);
+        assert_eq!((outstanding(&places), places.open_questions()), (1, 1));
+        places.see("p", Some(&info), &[], |_| false);
         assert_eq!((outstanding(&places), places.open_questions()), (0, 0));
+        assert_eq!(text(&places.coming_beside("other")), text(&nobody));
     }
 }

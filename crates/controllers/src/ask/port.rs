@@ -37,10 +37,10 @@ pub struct Port {
     choices: mpsc::UnboundedSender<Choice>,
 }
 
-/// A failed attempt, in words for its pod's condition.
+/// A failed attempt, in words for its pod's condition; none, if that says so already.
 pub(super) struct Failed {
     pub(super) uid: String,
-    pub(super) words: Words,
+    pub(super) words: Option<Words>,
 }
 
 /// Hands virtual nodes to the edge, and of the other ones where they are, and what became of failed attempts; the driver's
@@ -113,14 +113,13 @@ impl Observer for Feed {
 
     fn failed(&self, failure: &Failure) {
         let status = failure.status.as_ref();
-        if let Some(condition) = status.and_then(|status| status.condition.as_ref()) {
-            let words = Words {
-                reason: condition.reason,
-                message: condition.message.clone(),
-            };
-            let uid = failure.pod.uid.to_string();
-            let _ = self.failed.send(Failed { uid, words });
-        }
+        let condition = status.and_then(|status| status.condition.as_ref());
+        let words = condition.map(|condition| Words {
+            reason: condition.reason,
+            message: condition.message.clone(),
+        });
+        let uid = failure.pod.uid.to_string();
+        let _ = self.failed.send(Failed { uid, words });
     }
 
     /// The edge does, among its own writes of the pod.

@@ -351,9 +351,9 @@ fn a_condition_is_written_when_nothing_else_is_and_never_beside_it() {
         reason: "Waiting",
         message: "waiting for an answer of a".to_owned(),
     };
-    let says = |plan: &Plan| {
-        let says =
-            |action: &Action| matches!(action, Action::Say { words: said, .. } if *said == words);
+    let said = words.clone();
+    let says = move |plan: &Plan| {
+        let says = |action: &Action| matches!(action, Action::Say { words, .. } if *words == said);
         plan.actions.iter().any(says)
     };
     let mut scene = Scene::new().with(chaperon("a", "ua").reserved(1));
@@ -362,8 +362,6 @@ fn a_condition_is_written_when_nothing_else_is_and_never_beside_it() {
     let plan = scene.step();
     assert!(is_record(&plan, "a/ua/1") && !says(&plan), "{plan:?}");
     assert!(!says(&scene.step()), "the record is under way");
-    scene.finish(&plan, &Outcome::Done);
-    assert!(!says(&scene.step()), "its reply hasn't come yet");
 
     let mut scene = Scene::new();
     scene.words = Some(words.clone());
@@ -379,6 +377,15 @@ fn a_condition_is_written_when_nothing_else_is_and_never_beside_it() {
 
     scene.proxy.node_name = Some("a".into());
     assert!(!says(&scene.step()), "it has its place");
+
+    // A condition that can't be written holds up nothing.
+    let mut scene = Scene::new().with(chaperon("a", "ua").reserved(1));
+    scene.words = Some(words);
+    let plan = scene.step();
+    scene.finish(&plan, &Outcome::Unknown("pods/status is forbidden".into()));
+    assert!(!says(&scene.step()), "it backs off");
+    scene.choice = Some("a".into());
+    assert!(is_record(&scene.step(), "a/ua/1"));
 }
 
 #[test]
@@ -444,6 +451,15 @@ fn the_author_hears_of_a_binding_that_is_refused() {
     scene.finish(&plan, &refused);
     let note = Note::WriteRefused("a policy says no".to_owned());
     assert_eq!(scene.step().tell, Some(note));
+    // The binding backs off; that is when the condition can say why.
+    scene.words = Some(Words {
+        reason: "Waiting",
+        message: "a policy says no".to_owned(),
+    });
+    let said = scene.step();
+    assert!(matches!(said.actions[..], [Action::Say { .. }]), "{said:?}");
+    scene.finish(&said, &Outcome::Done);
+    scene.words = None;
     let plan = scene.later(Duration::from_mins(1)).step();
     assert!(plan.tell.is_none(), "once");
     scene.finish(&plan, &Outcome::Done);

@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, api::PostParams, runtime::watcher};
+use pilotage_api::keys;
 use pilotage_e2e::fleet::Spec;
-use pilotage_testkit::{build, wait_count};
+use pilotage_testkit::{build, wait_count, wait_for};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::{LIMIT, Shop, elected, is_running, leaked, node_of, shared_fleet, started};
@@ -75,6 +76,7 @@ async fn two_hundred_pods_at_once_are_bound_by_one_request_each() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn equal_targets_share_pods_that_come_together_and_those_that_trickle() {
+    const PODS: usize = 100;
     let mut spec = Spec::new();
     for name in ["port", "starboard"] {
         let nodes = build::nodes(name, 4, |node| node.cpu("16").memory("64Gi").pods(110));
@@ -82,18 +84,28 @@ async fn equal_targets_share_pods_that_come_together_and_those_that_trickle() {
     }
     let shop = Shop::unconnected(leaked(started(spec).await), "share").await;
     shop.fleet.connect(&shop.name).await.unwrap();
+    // Both show their room: until then one of them would be asked behind the other.
+    let nodes: Api<Node> = Api::all(shop.fleet.source.plane.admin());
+    for name in ["port", "starboard"] {
+        let shows_room = |node: &Node| {
+            let annotations = node.metadata.annotations.as_ref();
+            annotations.is_some_and(|all| all.contains_key(keys::FREE_SHAPES))
+        };
+        wait_for(&nodes, &shop.virtual_node(name), shows_room, LIMIT)
+            .await
+            .unwrap();
+    }
     let paces = [
-        ("few", 10, None),
-        ("burst", 100, None),
-        ("trickle", 100, Some(Duration::from_millis(50))),
+        ("burst", None),
+        ("trickle", Some(Duration::from_millis(50))),
     ];
-    for (prefix, count, period) in paces {
-        let pods = run(&shop, prefix, count, "100m", period).await;
+    for (prefix, period) in paces {
+        let pods = run(&shop, prefix, PODS, "100m", period).await;
         let mut shares: BTreeMap<&str, usize> = BTreeMap::new();
         for pod in &pods {
             *shares.entry(node_of(pod).unwrap()).or_default() += 1;
         }
-        let fair = |share: &usize| (count * 4 / 10..=count * 6 / 10).contains(share);
+        let fair = |share: &usize| (PODS * 4 / 10..=PODS * 6 / 10).contains(share);
         assert!(
             shares.values().all(fair) && shares.len() == 2,
             "{prefix}: {shares:?}"

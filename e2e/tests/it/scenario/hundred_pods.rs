@@ -27,7 +27,7 @@ async fn a_hundred_pods_run_once_each_where_their_virtual_node_says() {
     });
     futures::future::join_all(created).await;
     let all = watcher::Config::default();
-    let proxies = match wait_count(&api, all, PODS, is_running, LIMIT * 3).await {
+    let proxies = match wait_count(&api, all, PODS, is_running, LIMIT * 6).await {
         Ok(proxies) => proxies,
         Err(error) => panic!("{error}\nlogs: {:#?}", shop.fleet.logs()),
     };

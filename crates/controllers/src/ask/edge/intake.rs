@@ -1,12 +1,12 @@
 //! What the ask edge takes in: pods, nodes, tables, targets, choices, and replies to its own requests. Nothing is decided here.
 
-use std::sync::Arc;
+use std::{collections::hash_map::Entry, sync::Arc};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use pilotage_clusters::Event;
 use pilotage_proxy::{Action, Outcome, Reach, placing::Want, plugins::GrantFailure};
 
-use super::{Edge, Finished, Proxy};
+use super::{Edge, Finished, proxy::Proxy};
 use crate::{
     ask::port::{Choice, Failed, NodeEvent},
     fleet::FleetEvent,
@@ -34,20 +34,12 @@ impl Edge {
             return;
         };
         let policy = self.ranker.policy_of(&pod);
-        let proxy = self.proxies.entry(uid.clone()).or_insert_with(|| Proxy {
-            pod: Arc::clone(&pod),
-            info: None,
-            want: Want::default(),
-            source: None,
-            policy,
-            choice: None,
-            passed_over: None,
-            words: None,
-            ranking: Vec::new(),
-            order: None,
-            ranked_at: None,
-        });
-        proxy.set_pod(pod, policy);
+        match self.proxies.entry(uid.clone()) {
+            Entry::Occupied(mut proxy) => proxy.get_mut().set_pod(pod, policy),
+            Entry::Vacant(place) => {
+                place.insert(Proxy::new(pod, policy));
+            }
+        }
         self.dirty.insert(uid);
     }
 
@@ -151,7 +143,7 @@ impl Edge {
     pub(super) fn take_failed(&mut self, failed: Failed) {
         let Failed { uid, words } = failed;
         if let Some(proxy) = self.proxies.get_mut(&uid) {
-            proxy.words = Some(words);
+            proxy.words = words;
             self.dirty.insert(uid);
         }
     }

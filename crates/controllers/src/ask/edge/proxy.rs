@@ -1,0 +1,100 @@
+//! What the ask edge keeps of one proxy pod, besides what the book knows. It decides nothing.
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::Pod;
+use pilotage_api::keys;
+use pilotage_model::manifest::{ManifestError, SourcePod};
+use pilotage_proxy::{
+    Ranked, Words,
+    config::PolicyId,
+    placing::{Order, Want, Wishes},
+    plugins::GrantFailure,
+};
+use pilotage_sched::PodInfo;
+use tokio::sync::oneshot;
+
+use crate::ask::act::Source;
+
+/// One proxy pod.
+pub(super) struct Proxy {
+    pub(super) pod: Arc<Pod>,
+    /// Nothing, if it can't be read: that is told by the scheduler's own report.
+    pub(super) info: Option<Arc<PodInfo>>,
+    pub(super) want: Want,
+    /// Those of its saved manifest, once they are read.
+    wishes: Option<Wishes>,
+    /// The manifest, as long as somebody may be asked.
+    pub(super) source: Option<Source>,
+    pub(super) policy: PolicyId,
+    /// What a cycle chose, and where it waits for the end.
+    pub(super) choice: Option<(String, oneshot::Sender<Result<(), GrantFailure>>)>,
+    /// Why not the other targets, when the choice was made.
+    pub(super) passed_over: Option<String>,
+    /// What its condition should say, as long as that isn't written.
+    pub(super) words: Option<Words>,
+    pub(super) ranking: Vec<Ranked>,
+    pub(super) order: Option<Order>,
+    pub(super) ranked_at: Option<Duration>,
+}
+
+impl Proxy {
+    /// Nothing is known of it yet but this version.
+    pub(super) fn new(pod: Arc<Pod>, policy: PolicyId) -> Self {
+        let mut proxy = Self {
+            pod: Arc::default(),
+            info: None,
+            want: Want::default(),
+            wishes: None,
+            source: None,
+            policy,
+            choice: None,
+            passed_over: None,
+            words: None,
+            ranking: Vec::new(),
+            order: None,
+            ranked_at: None,
+        };
+        proxy.set_pod(pod, policy);
+        proxy
+    }
+
+    /// It is there in this version.
+    pub(super) fn set_pod(&mut self, pod: Arc<Pod>, policy: PolicyId) {
+        self.info = PodInfo::parse(Arc::clone(&pod)).ok().map(Arc::new);
+        // The edge is told of a pod many times, and its manifest hardly ever changes.
+        if manifest_of(&pod) != manifest_of(&self.pod) {
+            self.wishes = None;
+        }
+        let wishes = self.wishes.get_or_insert_with(|| {
+            let text = manifest_of(&pod).ok_or(ManifestError::Missing);
+            let source = text.and_then(SourcePod::parse);
+            // One that can't be read wishes nothing; it is told when a target is asked.
+            let wishes = source.as_ref().map(Wishes::of_source).unwrap_or_default();
+            self.source = Some(source.map(Arc::new).map_err(|error| error.to_string()));
+            wishes
+        });
+        let want = self.info.as_ref().map(|info| Want::of(info, wishes));
+        let want = want.unwrap_or_default();
+        if (&want, policy) != (&self.want, self.policy) {
+            // It asks for something else.
+            self.ranked_at = None;
+        }
+        self.want = want;
+        if pod
+            .spec
+            .as_ref()
+            .is_some_and(|spec| spec.node_name.is_some())
+        {
+            self.source = None;
+        }
+        (self.pod, self.policy) = (pod, policy);
+    }
+}
+
+fn manifest_of(pod: &Pod) -> Option<&str> {
+    let annotations = pod.metadata.annotations.as_ref()?;
+    annotations
+        .get(keys::SOURCE_POD_MANIFEST)
+        .map(|text| &**text)
+}
