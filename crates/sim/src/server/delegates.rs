@@ -160,6 +160,9 @@ impl Server {
         raw.spec.insert("nodeName".to_owned(), node.into());
         let scheduled = json!([{ "type": "PodScheduled", "status": "True" }]);
         raw.status.insert("conditions".to_owned(), scheduled);
+        // A kubelet that speaks at once: a later one only delays what is told of the binding.
+        raw.status
+            .insert("startTime".to_owned(), "1970-01-01T00:00:00Z".into());
         self.put_pod(raw);
         Ok(())
     }
