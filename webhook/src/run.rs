@@ -116,7 +116,7 @@ pub async fn run(
     );
     tasks.essential(
         "webhook server",
-        ok(server.serve(router(metrics), token.clone())),
+        server.serve_apart("webhook", router(metrics), token.clone()),
     );
     Ok(tasks.join().await?)
 }

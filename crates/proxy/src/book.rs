@@ -36,8 +36,6 @@ pub struct Turn<'a> {
     pub ranking: &'a [Ranked],
     /// The virtual node that a scheduling cycle chose and waits for.
     pub choice: Option<&'a str>,
-    /// What the pod's condition should say, if that isn't written yet.
-    pub words: Option<&'a Words>,
     /// Numbers.
     pub settings: &'a Settings,
     /// Now.
@@ -89,6 +87,13 @@ impl Book {
         let known = self.proxies.get(meta.uid.as_deref().unwrap_or_default());
         let seen = version(meta.resource_version.as_deref().unwrap_or_default());
         known.is_none_or(|known| seen > version(&known.view.resource_version))
+    }
+
+    /// What the condition of a pod should say from now on; nothing else, if nothing.
+    pub fn say(&mut self, uid: &str, words: Option<Words>) {
+        if let Some(known) = self.proxies.get_mut(uid) {
+            known.memory.say(words);
+        }
     }
 
     /// A pod is gone.
@@ -203,7 +208,6 @@ impl Book {
             targets: &self.targets,
             ranking: turn.ranking,
             choice: turn.choice,
-            words: turn.words,
             memory,
             windows: &self.windows,
             settings: turn.settings,

@@ -12,7 +12,7 @@ use crate::{
     class::Class,
     lost::{Worth, worth},
     memory::Memory,
-    plan::{Action, ChoiceFate, Gate, Note, Plan, Words},
+    plan::{Action, ChoiceFate, Gate, Note, Plan},
     record::{Evidence, is_dead, is_offer},
     requests::Readiness,
     settings::{LONGEST_BUSY, Settings},
@@ -35,8 +35,6 @@ pub struct Observed<'a> {
     pub ranking: &'a [Ranked],
     /// The virtual node that a scheduling cycle chose and waits for.
     pub choice: Option<&'a str>,
-    /// What the pod's condition should say, if that isn't written yet.
-    pub words: Option<&'a Words>,
     /// What this process remembers of the pod.
     pub memory: &'a Memory,
     /// How many pods are on their way to each target.
@@ -103,7 +101,7 @@ pub fn decide(observed: &Observed<'_>) -> Plan {
         plan.choice = ChoiceFate::Undecided;
     }
     if let Some(reason) = observed.memory.write_refusal()
-        && plan.actions.iter().any(writes)
+        && plan.actions.iter().any(Action::writes_proxy)
     {
         plan.tell = Some(Note::WriteRefused(reason.to_owned()));
     }
@@ -117,10 +115,10 @@ pub fn decide(observed: &Observed<'_>) -> Plan {
 fn say(observed: &Observed<'_>, plan: &mut Plan) {
     let proxy = observed.proxy;
     let waits = proxy.node_name.is_none() && !proxy.ending && !proxy.terminal;
-    let Some(words) = observed.words.filter(|_| waits) else {
+    let Some(words) = observed.memory.words().filter(|_| waits) else {
         return;
     };
-    if plan.actions.iter().any(writes) {
+    if plan.actions.iter().any(Action::writes_proxy) {
         return;
     }
     let say = Action::Say {
@@ -132,11 +130,6 @@ fn say(observed: &Observed<'_>, plan: &mut Plan) {
         Readiness::UnderWay => {}
         Readiness::At(at) => plan.wake(at),
     }
-}
-
-/// It moves the pod on.
-fn writes(action: &Action) -> bool {
-    matches!(action, Action::Record { .. } | Action::BindProxy { .. })
 }
 
 fn failed_choice(mut plan: Plan, why: &str) -> Plan {

@@ -10,7 +10,7 @@ use pilotage_api::record::Record;
 use crate::{
     gone::Gone,
     lost::{Stuck, Wait},
-    plan::{Action, ActionKey, ChoiceFate, Gate, Note, Plan},
+    plan::{Action, ActionKey, ChoiceFate, Gate, Note, Plan, Words},
     requests::{Outcome, Readiness, Requests},
     settings::Settings,
     view::{ChaperonView, Monotonic},
@@ -38,6 +38,8 @@ pub struct Memory {
     recorded: Option<(Record, Monotonic)>,
     stuck: Stuck,
     waiting_for: Option<(Note, Monotonic)>,
+    /// What its condition should say, as long as that isn't written.
+    words: Option<Words>,
     told: Option<Note>,
     /// The recorded chaperon when a choice last failed: whoever chooses after that knows of its end.
     told_of: Option<String>,
@@ -81,6 +83,10 @@ impl Memory {
                 asked = true;
                 self.asked_at.insert(node.clone(), now);
             }
+        }
+        if plan.actions.iter().any(Action::writes_proxy) {
+            // It isn't so any more.
+            self.words = None;
         }
         if asked {
             self.waves = self.waves.saturating_add(1);
@@ -128,7 +134,13 @@ impl Memory {
                 }
             }
         }
-        if matches!(action, Action::Record { .. } | Action::BindProxy { .. }) {
+        let ended = matches!(outcome, Outcome::Done | Outcome::Refused(_));
+        if let (Action::Say { words, .. }, true) = (action, ended)
+            && self.words.as_ref() == Some(words)
+        {
+            self.words = None;
+        }
+        if action.writes_proxy() {
             self.write_refusal = match outcome {
                 Outcome::Refused(reason) => Some(reason.clone()),
                 _ => None,
@@ -141,6 +153,15 @@ impl Memory {
                 _ => self.gone.chaperon(&uid),
             }
         }
+    }
+
+    /// What the condition should say from now on; nothing else, if nothing.
+    pub(crate) fn say(&mut self, words: Option<Words>) {
+        self.words = words;
+    }
+
+    pub(crate) fn words(&self) -> Option<&Words> {
+        self.words.as_ref()
     }
 
     /// A DELETED event, or a live read, proved that this chaperon is gone.

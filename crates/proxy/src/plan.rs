@@ -130,6 +130,11 @@ pub enum ActionKey {
 }
 
 impl Action {
+    /// Whether it writes the proxy pod for a choice, which moves the pod's version on.
+    pub fn writes_proxy(&self) -> bool {
+        matches!(self, Action::Record { .. } | Action::BindProxy { .. })
+    }
+
     /// The virtual node that it concerns, if it is one.
     pub fn node(&self) -> Option<&str> {
         match self {

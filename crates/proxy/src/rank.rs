@@ -65,7 +65,7 @@ fn fits(free: &Resources, request: &Resources) -> i64 {
 pub struct Seen<'a> {
     /// Its room, if it is known.
     pub room: Option<&'a Room>,
-    /// Other pods that are placed there, or on their way.
+    /// Other pods that are placed there, or on their way, as long as the pipeline hasn't counted them.
     pub used: u64,
 }
 
@@ -82,15 +82,15 @@ pub fn rank<'a>(
     let mut ranked: Vec<_> = feasible
         .iter()
         .filter_map(|(node, score)| {
-            let class = match order {
-                None => 0,
+            let Seen { room, used } = seen(node);
+            let (class, used) = match order {
+                None => (0, used),
                 Some(order) if order.passes_over(node) => return None,
                 // One that came a moment ago is last.
                 Some(order) => order
                     .standing(node)
-                    .map_or(u32::MAX, |standing| standing.class),
+                    .map_or((u32::MAX, used), |standing| (standing.class, standing.used)),
             };
-            let Seen { room, used } = seen(node);
             let left = room.map_or(0, |room| room.places(request) - room.outstanding);
             let silent = room.is_some_and(|room| room.silent);
             let surely_fits = left > 0 && !silent;
@@ -233,7 +233,7 @@ mod tests {
         let order_of = |rooms: &BTreeMap<_, _>, feasible: &[_]| -> Vec<String> {
             let seen = |node: &str| Seen {
                 room: rooms.get(node),
-                used: if node == "near" { 5 } else { 3 },
+                used: 0,
             };
             let ranked = rank("u", &amount(500, 0), feasible, seen, Some(&order));
             ranked.into_iter().map(|ranked| ranked.node).collect()

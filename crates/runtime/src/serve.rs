@@ -11,7 +11,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -57,6 +57,12 @@ pub enum ServeError {
     /// TLS can't be configured.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// A thread of its own can't be had.
+    #[error("failed to start a thread: {0}")]
+    Thread(#[source] std::io::Error),
+    /// The thread panicked.
+    #[error("the server's thread panicked")]
+    Panicked,
 }
 
 /// A bound TLS server that doesn't serve yet.
@@ -101,6 +107,45 @@ impl TlsServer {
     /// The address really bound.
     pub fn local_addr(&self) -> SocketAddr {
         self.addr
+    }
+
+    /// [`Self::serve`] on a thread of its own, for answers that somebody waits for: whatever else this process is busy
+    /// with, they come.
+    pub async fn serve_apart(
+        self,
+        name: &str,
+        router: Router,
+        token: CancellationToken,
+    ) -> Result<(), ServeError> {
+        let Self {
+            listener,
+            addr,
+            acceptor,
+            limits,
+        } = self;
+        let listener = listener.into_std().map_err(ServeError::Thread)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(ServeError::Thread)?;
+        let (ended, end) = oneshot::channel();
+        let serve = move || {
+            let outcome = runtime.block_on(async {
+                let listener = TcpListener::from_std(listener).map_err(ServeError::Thread)?;
+                let server = Self {
+                    listener,
+                    addr,
+                    acceptor,
+                    limits,
+                };
+                server.serve(router, token).await;
+                Ok(())
+            });
+            let _ = ended.send(outcome);
+        };
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        thread.spawn(serve).map_err(ServeError::Thread)?;
+        end.await.unwrap_or(Err(ServeError::Panicked))
     }
 
     /// Serves `router` until `token` is cancelled; then accepts no more, lets open requests finish,
@@ -218,6 +263,16 @@ mod tests {
     }
 
     async fn serve(router: Router, limits: ServeLimits) -> Fixture {
+        serve_by(limits, |server, token| server.serve(router, token)).await
+    }
+
+    async fn serve_by<F>(
+        limits: ServeLimits,
+        serve: impl FnOnce(TlsServer, CancellationToken) -> F,
+    ) -> Fixture
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let certificates = Certificates::new();
         certificates
@@ -239,7 +294,7 @@ mod tests {
             .unwrap();
         let addr = server.local_addr();
         let token = CancellationToken::new();
-        let serving = tokio::spawn(server.serve(router, token.clone()));
+        let serving = tokio::spawn(serve(server, token.clone()));
         Fixture {
             addr,
             connector: TlsConnector::from(Arc::new(client)),
@@ -287,6 +342,31 @@ mod tests {
         assert!(answer(request).await.ends_with("done"));
         fixture.serving.await.unwrap();
         assert!(TcpStream::connect(fixture.addr).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn who_serves_apart_answers_while_the_runtime_is_busy() {
+        let router = Router::new().route("/", get(async || "hello"));
+        let apart = |server: TlsServer, token| async move {
+            server.serve_apart("apart", router, token).await.unwrap();
+        };
+        let fixture = serve_by(ServeLimits::default(), apart).await;
+        // This test's only thread starts the other one, and then is held up until the answer is there.
+        tokio::task::yield_now().await;
+        let text = std::thread::scope(|scope| {
+            let ask = async {
+                let exchange = async { answer(fixture.request("/").await).await };
+                tokio::time::timeout(Duration::from_secs(20), exchange).await
+            };
+            let client = || {
+                let mut runtime = tokio::runtime::Builder::new_current_thread();
+                runtime.enable_all().build().unwrap().block_on(ask)
+            };
+            scope.spawn(client).join().unwrap()
+        });
+        assert!(text.unwrap().ends_with("hello"));
+        fixture.token.cancel();
+        fixture.serving.await.unwrap();
     }
 
     #[tokio::test]

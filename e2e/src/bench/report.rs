@@ -379,7 +379,6 @@ fn aims(report: &Report) -> String {
             faster.map(|(burst, steady)| burst.pods_per_second / steady.pods_per_second),
         );
         for (load, figures) in [("burst", burst), ("fixed rate", steady), ("half", half)] {
-            let count = |sort: &str| figures.map(|figures| in_source(figures, sort));
             aim(
                 &title(&format!("{load}, failed requests a pod")),
                 0.05,
@@ -391,7 +390,9 @@ fn aims(report: &Report) -> String {
                 1.0,
                 true,
                 // A hundredth is rounding.
-                count("POST pods/binding").map(|count| (count * 100.0).round() / 100.0),
+                figures.map(|figures| {
+                    (in_source(figures, "POST pods/binding") * 100.0).round() / 100.0
+                }),
             );
         }
         aim(

@@ -121,6 +121,8 @@ const HALF: Load = Load {
     pace: Pace::HalfOfBound,
     frozen: false,
 };
+/// Aims for requests are for the last one: in the others, writes that are gathered come apart.
+const EACH: [Load; 3] = [STEADY, BURST, HALF];
 const FROZEN_BURST: Load = Load {
     frozen: true,
     ..BURST
@@ -151,35 +153,35 @@ pub const RUNS: &[Run] = &[
         what: "kube-scheduler in one cluster, the yardstick",
         kind: Kind::Vanilla,
         audited: false,
-        loads: &[STEADY, BURST, HALF],
+        loads: &EACH,
     },
     Run {
         name: "one",
         what: "one target",
         kind: pilotage(1),
         audited: false,
-        loads: &[STEADY, BURST, HALF],
+        loads: &EACH,
     },
     Run {
         name: "two",
         what: "two targets",
         kind: pilotage(2),
         audited: false,
-        loads: &[STEADY, BURST, HALF],
+        loads: &EACH,
     },
     Run {
         name: "four",
         what: "four targets",
         kind: pilotage(4),
         audited: false,
-        loads: &[STEADY, BURST, HALF],
+        loads: &EACH,
     },
     Run {
         name: "ask-all",
         what: "four targets, all asked for every pod",
         kind: asking_all(4),
         audited: false,
-        loads: &[STEADY, BURST, HALF],
+        loads: &EACH,
     },
     Run {
         name: "frozen",
@@ -207,24 +209,21 @@ pub const RUNS: &[Run] = &[
         what: "who asks for what: one target",
         kind: pilotage(1),
         audited: true,
-        // Aims are for the last one: in the others, gathered writes come apart.
-        loads: &[STEADY, BURST, HALF],
+        loads: &EACH,
     },
     Run {
         name: "audited",
         what: "who asks for what: four targets, one asked",
         kind: pilotage(4),
         audited: true,
-        // Aims are for the last one: in the others, gathered writes come apart.
-        loads: &[STEADY, BURST, HALF],
+        loads: &EACH,
     },
     Run {
         name: "audited-three",
         what: "who asks for what: three targets, all asked",
         kind: asking_all(3),
         audited: true,
-        // Aims are for the last one: in the others, gathered writes come apart.
-        loads: &[STEADY, BURST, HALF],
+        loads: &EACH,
     },
 ];
 

@@ -15,7 +15,7 @@ use super::{
 const MISSING_FOR: Duration = Duration::from_mins(1);
 /// Changes of a status are gathered for this long, unless the source waits for them.
 const GATHER: Duration = Duration::from_millis(150);
-/// So long a kubelet may take until its first word on a pod is worth a write of its own: that it is bound is told before.
+/// A pod that was bound is told together with its kubelet's first word, if that comes within this time.
 const FIRST_WORD: Duration = Duration::from_millis(20);
 
 /// One request.
@@ -316,13 +316,13 @@ fn copied(seen: &Observed<'_>, chaperon: Chaperon<'_>, pod: &RawPod) -> Plan {
     if difference.status.is_none() && difference.annotations.is_none() {
         return Plan::default();
     }
-    // Even what is urgent is written at most once in this time, so that no oddity of a target makes it a loop.
     let gathered = match difference.urgency {
         Urgency::Gathered => GATHER,
         Urgency::Soon => FIRST_WORD,
         Urgency::Now => Duration::ZERO,
     };
     let gathered = seen.memory.dirty_since(seen.now) + gathered;
+    // Even what is urgent is written at most once in this time, so that no oddity of a target makes it a loop.
     let due = match seen.memory.copied_at() {
         Some(at) if difference.urgency != Urgency::Gathered => gathered.max(at + GATHER),
         _ => gathered,

@@ -25,11 +25,11 @@ use crate::{
 /// Limit of one request to the source's own API server.
 const LOCAL_LIMIT: Duration = Duration::from_secs(10);
 
-/// The saved manifest of a proxy pod, or why it can't be read.
-pub(super) type Source = Result<Arc<SourcePod>, String>;
-
 /// Limit of writing a condition, which a choice may be waiting for.
 const SAY_LIMIT: Duration = Duration::from_secs(2);
+
+/// The saved manifest of a proxy pod, or why it can't be read.
+pub(super) type Source = Result<Arc<SourcePod>, String>;
 
 /// What requests are sent with.
 pub(super) struct Acting {
@@ -68,6 +68,7 @@ impl Acting {
             }
             Action::Say { words, .. } => {
                 let patch = unscheduled(pod, words.reason, &words.message, Timestamp::now());
+                // It says so already.
                 let Some(patch) = patch else {
                     return Outcome::Done.into();
                 };

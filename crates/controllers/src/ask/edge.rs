@@ -9,7 +9,6 @@ use std::{
     time::Duration,
 };
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use pilotage_clusters::Watch;
 use pilotage_proxy::{
@@ -23,10 +22,7 @@ use pilotage_proxy::{
 };
 use pilotage_runtime::ready;
 use pilotage_sched::PodUid;
-use pilotage_sched_driver::{
-    PodBinder,
-    publish::{EventType, unscheduled},
-};
+use pilotage_sched_driver::{PodBinder, publish::EventType};
 use tokio::{sync::mpsc, time::sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -212,10 +208,9 @@ impl Edge {
                     }
                 }
             } else {
-                // All is looked at on becoming the leader. What was to be said may not be so any more by then.
+                // All is looked at on becoming the leader.
                 leads = false;
                 self.dirty.clear();
-                self.proxies.values_mut().for_each(|p| p.words = None);
             }
         }
     }
@@ -231,15 +226,9 @@ impl Edge {
             return;
         };
         let settings = self.ranker.policy(proxy.policy).asking.under_load(open);
-        if let Some(Words { reason, message }) = &proxy.words
-            && unscheduled(&proxy.pod, reason, message, Timestamp::now()).is_none()
-        {
-            proxy.words = None;
-        }
         let turn = Turn {
             ranking: &proxy.ranking,
             choice: proxy.choice.as_ref().map(|(node, _)| node.as_str()),
-            words: proxy.words.as_ref(),
             settings: &settings,
             now,
         };
@@ -291,10 +280,11 @@ impl Edge {
             let (scheduling, note) = (&self.parts.scheduling, in_full(&note, &answers));
             let event = EventType::Warning;
             scheduling.record(&proxy.pod, event, WAITING, "Scheduling", note.clone());
-            proxy.words = Some(Words {
+            let words = Words {
                 reason: WAITING,
                 message: note,
-            });
+            };
+            self.book.say(uid, Some(words));
             self.dirty.insert(uid.to_owned());
         }
         match choice {
@@ -348,12 +338,6 @@ impl Edge {
             }
         }
         let info = proxy.info.clone();
-        for action in &actions {
-            if matches!(action, Action::Record { .. } | Action::BindProxy { .. }) {
-                // It isn't so any more.
-                proxy.words = None;
-            }
-        }
         for action in actions {
             if let Action::Ask { node } = &action {
                 self.places.asked(uid, info.as_ref(), node);

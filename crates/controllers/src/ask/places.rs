@@ -18,11 +18,9 @@ struct Terms {
     unschedulable: Option<bool>,
 }
 
-/// A pod that was asked for at a node and may still take room that isn't published as taken.
-struct Guest {
-    /// What it asks for counts as coming: the scheduler hasn't assumed it there.
-    coming: Option<Arc<PodInfo>>,
-}
+/// A pod that was asked for at a node and may still take room that isn't published as taken: what counts as coming, unless
+/// the scheduler has assumed it there.
+type Guest = Option<Arc<PodInfo>>;
 
 /// What is kept of one virtual node.
 #[derive(Default)]
@@ -86,10 +84,8 @@ impl Places {
     /// A pod is being asked for at a node.
     pub(super) fn asked(&mut self, pod: &str, info: Option<&Arc<PodInfo>>, node: &str) {
         if let Some(place) = self.by_node.get_mut(node) {
-            let guest = Guest {
-                coming: info.cloned(),
-            };
-            place.put(node, pod, Some(guest), Arc::make_mut(&mut self.coming));
+            let guest = Some(info.cloned());
+            place.put(node, pod, guest, Arc::make_mut(&mut self.coming));
             place.unanswered.insert(pod.to_owned());
         }
     }
@@ -115,9 +111,7 @@ impl Places {
             let here = || chaperons.iter().filter(|c| c.node == *node);
             let asked = asks(node);
             let guest = asked || here().any(ChaperonView::is_outstanding);
-            let guest = guest.then(|| Guest {
-                coming: info.cloned(),
-            });
+            let guest = guest.then(|| info.cloned());
             place.put(node, pod, guest, coming);
             if !asked && !here().any(|c| c.class == Class::Asked) {
                 place.unanswered.remove(pod);
@@ -151,7 +145,7 @@ impl Places {
     pub(super) fn coming_beside(&self, pod: &str) -> Arc<Coming> {
         let mut coming = Arc::clone(&self.coming);
         for (node, place) in &self.by_node {
-            if let Some(Guest { coming: Some(own) }) = place.guests.get(pod) {
+            if let Some(Some(own)) = place.guests.get(pod) {
                 Arc::make_mut(&mut coming).remove(node, &own.requests);
             }
         }
@@ -162,24 +156,15 @@ impl Places {
 impl Place {
     /// A pod is, or isn't any more, on its way to this node.
     fn put(&mut self, node: &str, pod: &str, guest: Option<Guest>, coming: &mut Coming) {
-        let known = self.guests.get(pod);
-        let same = match (known, &guest) {
-            (None, None) => true,
-            (Some(known), Some(guest)) => match (&known.coming, &guest.coming) {
-                (None, None) => true,
-                (Some(known), Some(info)) => Arc::ptr_eq(known, info),
-                _ => false,
-            },
-            _ => false,
-        };
-        if same {
+        let which = |guest: &Guest| guest.as_ref().map(Arc::as_ptr);
+        if self.guests.get(pod).map(which) == guest.as_ref().map(which) {
             return;
         }
-        if let Some(Guest { coming: Some(old) }) = self.guests.remove(pod) {
+        if let Some(Some(old)) = self.guests.remove(pod) {
             coming.remove(node, &old.requests);
         }
         if let Some(guest) = guest {
-            if let Some(info) = &guest.coming {
+            if let Some(info) = &guest {
                 coming.add(node, &info.requests);
             }
             self.guests.insert(pod.to_owned(), guest);

@@ -46,7 +46,6 @@ impl Scene {
         let turn = Turn {
             ranking: &ranking,
             choice: None,
-            words: None,
             settings: &Settings::default(),
             now: self.now,
         };

@@ -25,7 +25,6 @@ struct Scene {
     targets: Targets,
     ranking: Vec<Ranked>,
     choice: Option<String>,
-    words: Option<Words>,
     memory: Memory,
     windows: Windows,
     settings: Settings,
@@ -49,7 +48,6 @@ impl Scene {
                 })
                 .collect(),
             choice: None,
-            words: None,
             memory: Memory::default(),
             windows: Windows::default(),
             settings: Settings::default(),
@@ -95,7 +93,6 @@ impl Scene {
             targets: &self.targets,
             ranking: &self.ranking,
             choice: self.choice.as_deref(),
-            words: self.words.as_ref(),
             memory: &self.memory,
             windows: &self.windows,
             settings: &self.settings,

@@ -6,6 +6,8 @@ use k8s_openapi::api::core::v1::Pod;
 use pilotage_api::PodChaperon;
 use pilotage_proxy::{Action, GrantForm, Outcome, ProxyView, Reply as Replied, feedback, wire};
 
+use serde_json::json;
+
 use super::{CallContext, Progress, Reply};
 use crate::bodies;
 use crate::server::{ApiError, Deleted, Object, Server};
@@ -76,8 +78,19 @@ pub(super) fn ask(
             let live = server.proxy(&proxy.name).ok();
             conflict(live.filter(|live| live.uid() == proxy.uid))
         }
-        // Nobody has anything to say here: it only costs a version.
-        (Action::Say { .. }, _) => Outcome::Done.into(),
+        (Action::Say { words, .. }, _) => {
+            let message = &words.message;
+            let patch =
+                json!({ "metadata": { "uid": proxy.uid }, "status": { "message": message } });
+            match server.merge_proxy_status(&proxy.name, &patch) {
+                Ok(pod) => Progress::Done(Reply::Source(Replied {
+                    outcome: Outcome::Done,
+                    chaperon: None,
+                    proxy: Some(pod),
+                })),
+                Err(error) => local(error).into(),
+            }
+        }
         (
             Action::BindProxy {
                 node,

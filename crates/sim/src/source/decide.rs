@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use pilotage_api::record::Record;
 use pilotage_proxy::{
-    Action, Book, ChoiceFate, Gate, Monotonic, Note, ProxyView, Settings, book::Turn, feedback,
+    Action, Book, ChoiceFate, Gate, Monotonic, Note, ProxyView, Settings, Words, book::Turn,
+    feedback,
 };
 
 use super::{Cx, Entry, Link, Part, Source};
@@ -111,7 +112,6 @@ fn decide_ask(
         return false;
     };
     let turn = Turn {
-        words: None,
         ranking: cx.ranking,
         choice: entry.choice.as_deref(),
         settings,
@@ -121,13 +121,19 @@ fn decide_ask(
         return false;
     };
     entry.wake = plan.wake_at;
-    let mut again = false;
+    let mut again = plan.tell.is_some();
+    if let Some(note) = &plan.tell {
+        let message = note.to_string();
+        let reason = "Waiting";
+        book.say(uid, Some(Words { reason, message }));
+    }
     match plan.choice {
         ChoiceFate::Undecided => {}
         ChoiceFate::Done => entry.choice = None,
         ChoiceFate::Failed(_) => {
-            again = entry.choice.take().is_some();
-            if again {
+            let chose = entry.choice.take().is_some();
+            again |= chose;
+            if chose {
                 entry.cycle = Some(cx.now + BACKOFF);
             }
         }

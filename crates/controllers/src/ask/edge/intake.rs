@@ -4,7 +4,7 @@ use std::{collections::hash_map::Entry, sync::Arc};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use pilotage_clusters::Event;
-use pilotage_proxy::{Action, Outcome, Reach, placing::Want, plugins::GrantFailure};
+use pilotage_proxy::{Outcome, Reach, placing::Want, plugins::GrantFailure};
 
 use super::{Edge, Finished, proxy::Proxy};
 use crate::{
@@ -142,8 +142,8 @@ impl Edge {
 
     pub(super) fn take_failed(&mut self, failed: Failed) {
         let Failed { uid, words } = failed;
-        if let Some(proxy) = self.proxies.get_mut(&uid) {
-            proxy.words = words;
+        if self.proxies.contains_key(&uid) {
+            self.book.say(&uid, words);
             self.dirty.insert(uid);
         }
     }
@@ -158,17 +158,11 @@ impl Edge {
         if let Outcome::Unknown(why) | Outcome::Refused(why) = &reply.outcome {
             tracing::warn!(pod = %uid, ?action, %why, "request failed");
         }
-        if let Some(proxy) = self.proxies.get_mut(&uid) {
-            if let Some(pod) = reply.proxy.as_ref().filter(|pod| self.book.is_news(pod)) {
-                let policy = self.ranker.policy_of(pod);
-                proxy.set_pod(Arc::clone(pod), policy);
-            }
-            let ended = matches!(reply.outcome, Outcome::Done | Outcome::Refused(_));
-            if let (Action::Say { words, .. }, true) = (&action, ended)
-                && proxy.words.as_ref() == Some(words)
-            {
-                proxy.words = None;
-            }
+        if let Some(proxy) = self.proxies.get_mut(&uid)
+            && let Some(pod) = reply.proxy.as_ref().filter(|pod| self.book.is_news(pod))
+        {
+            let policy = self.ranker.policy_of(pod);
+            proxy.set_pod(Arc::clone(pod), policy);
         }
         let now = self.clock.now();
         let policy = self.proxies.get(&uid).map(|proxy| proxy.policy);

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use pilotage_api::keys;
 use pilotage_model::manifest::{ManifestError, SourcePod};
 use pilotage_proxy::{
-    Ranked, Words,
+    Ranked,
     config::PolicyId,
     placing::{Order, Want, Wishes},
     plugins::GrantFailure,
@@ -31,8 +31,6 @@ pub(super) struct Proxy {
     pub(super) choice: Option<(String, oneshot::Sender<Result<(), GrantFailure>>)>,
     /// Why not the other targets, when the choice was made.
     pub(super) passed_over: Option<String>,
-    /// What its condition should say, as long as that isn't written.
-    pub(super) words: Option<Words>,
     pub(super) ranking: Vec<Ranked>,
     pub(super) order: Option<Order>,
     pub(super) ranked_at: Option<Duration>,
@@ -50,7 +48,6 @@ impl Proxy {
             policy,
             choice: None,
             passed_over: None,
-            words: None,
             ranking: Vec::new(),
             order: None,
             ranked_at: None,
@@ -97,4 +94,32 @@ fn manifest_of(pod: &Pod) -> Option<&str> {
     annotations
         .get(keys::SOURCE_POD_MANIFEST)
         .map(|text| &**text)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_unreadable_manifest_wishes_nothing_and_is_told_when_a_target_is_asked() {
+        let pod = |version: &str, manifest: &str| -> Arc<Pod> {
+            let pod = json!({
+                "metadata": {
+                    "namespace": "shop", "name": "p", "uid": "u", "resourceVersion": version,
+                    "annotations": { keys::SOURCE_POD_MANIFEST: manifest },
+                },
+                "spec": { "containers": [{ "name": "c" }] },
+            });
+            Arc::new(serde_json::from_value(pod).unwrap())
+        };
+        let mut proxy = Proxy::new(pod("1", "a: ["), PolicyId::default());
+        assert_eq!(proxy.wishes, Some(Wishes::default()));
+        let why = proxy.source.clone().unwrap().unwrap_err();
+        assert!(!why.is_empty());
+        let good = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: []}\n";
+        proxy.set_pod(pod("2", good), PolicyId::default());
+        assert!(proxy.source.clone().unwrap().is_ok());
+    }
 }

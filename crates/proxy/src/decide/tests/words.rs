@@ -1,6 +1,7 @@
 //! What the pod's author is told, when, and how that keeps out of the way of what is done.
 
 use super::*;
+use crate::plan::Words;
 
 #[test]
 fn a_condition_is_written_when_nothing_else_is_and_never_beside_it() {
@@ -14,14 +15,14 @@ fn a_condition_is_written_when_nothing_else_is_and_never_beside_it() {
         plan.actions.iter().any(says)
     };
     let mut scene = Scene::new().with(chaperon("a", "ua").reserved(1));
-    scene.words = Some(words.clone());
+    scene.memory.say(Some(words.clone()));
     scene.choice = Some("a".into());
     let plan = scene.step();
     assert!(is_record(&plan, "a/ua/1") && !says(&plan), "{plan:?}");
     assert!(!says(&scene.step()), "the record is under way");
 
     let mut scene = Scene::new();
-    scene.words = Some(words.clone());
+    scene.memory.say(Some(words.clone()));
     let plan = scene.step();
     assert!(says(&plan), "{plan:?}");
     // A choice that comes meanwhile waits for the write, whose version it will need.
@@ -37,7 +38,7 @@ fn a_condition_is_written_when_nothing_else_is_and_never_beside_it() {
 
     // A condition that can't be written holds up nothing.
     let mut scene = Scene::new().with(chaperon("a", "ua").reserved(1));
-    scene.words = Some(words);
+    scene.memory.say(Some(words));
     let plan = scene.step();
     scene.finish(&plan, &Outcome::Unknown("pods/status is forbidden".into()));
     assert!(!says(&scene.step()), "it backs off");
@@ -71,14 +72,13 @@ fn the_author_hears_of_a_binding_that_is_refused() {
     let note = Note::WriteRefused("a policy says no".to_owned());
     assert_eq!(scene.step().tell, Some(note));
     // The binding backs off; that is when the condition can say why.
-    scene.words = Some(Words {
+    scene.memory.say(Some(Words {
         reason: "Waiting",
         message: "a policy says no".to_owned(),
-    });
+    }));
     let said = scene.step();
     assert!(matches!(said.actions[..], [Action::Say { .. }]), "{said:?}");
     scene.finish(&said, &Outcome::Done);
-    scene.words = None;
     let plan = scene.later(Duration::from_mins(1)).step();
     assert!(plan.tell.is_none(), "once");
     scene.finish(&plan, &Outcome::Done);
