@@ -7,57 +7,54 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::pulse;
+
 /// Whoever waits looks at the clock this often.
 const BEAT: Duration = Duration::from_secs(1);
-/// Nobody looks for longer than this, unless nobody runs.
-const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 
 /// Counts the time in which the process ran, from zero.
 #[derive(Debug)]
 pub(crate) struct Clock {
     origin: Instant,
     looked: Instant,
+    /// How long the process had stood still when this clock was started.
+    before: Duration,
     stood_still: Duration,
 }
 
 impl Clock {
     /// Starts now.
     pub(crate) fn start() -> Self {
-        Self::starting(Instant::now())
+        Self::starting(Instant::now(), pulse::stood_still())
     }
 
-    fn starting(now: Instant) -> Self {
+    fn starting(now: Instant, before: Duration) -> Self {
         Self {
             origin: now,
             looked: now,
+            before,
             stood_still: Duration::ZERO,
         }
     }
 
     /// The time on it.
     pub(crate) fn now(&mut self) -> Duration {
-        self.look(Instant::now())
+        self.look(Instant::now(), pulse::stood_still())
     }
 
-    fn look(&mut self, now: Instant) -> Duration {
-        let pause = now.saturating_duration_since(self.looked);
-        if pause > LONGEST_PAUSE {
-            tracing::warn!(
-                ?pause,
-                "this process didn't run for a while, which counts for nobody's silence"
-            );
-            self.stood_still += pause;
-        }
+    fn look(&mut self, now: Instant, stood_still: Duration) -> Duration {
+        self.stood_still = stood_still.saturating_sub(self.before);
         self.looked = now;
         now.saturating_duration_since(self.origin)
             .saturating_sub(self.stood_still)
     }
 
-    /// The moment to wake up at, to do something at this time on it: a little earlier if that is far away, since somebody
-    /// has to look.
+    /// The moment to wake up at, to do something at this time on it: a little earlier if that is far away, since the clock may
+    /// stand still meanwhile.
     pub(crate) fn wake_at(&self, at: Option<Duration>) -> Instant {
-        let beat = self.looked + BEAT;
-        at.map_or(beat, |at| (self.origin + self.stood_still + at).min(beat))
+        let beat = self.looked.checked_add(BEAT).unwrap_or(self.looked);
+        let due = at.and_then(|at| self.origin.checked_add(self.stood_still.checked_add(at)?));
+        due.map_or(beat, |due| due.min(beat))
     }
 }
 
@@ -66,25 +63,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_in_which_nobody_looked_does_not_pass() {
+    fn time_in_which_nobody_ran_does_not_pass() {
         let (second, start) = (Duration::from_secs(1), Instant::now());
-        let mut clock = Clock::starting(start);
-        assert_eq!(clock.look(start + second), second);
-        // A busy machine is no stopped one.
-        assert_eq!(clock.look(start + 4 * second), 4 * second);
-        // Stopped for a minute, with a timer set for second 5.
-        assert_eq!(clock.wake_at(Some(5 * second)), start + 5 * second, "near");
-        assert_eq!(clock.look(start + 64 * second), 4 * second);
-        assert_eq!(clock.wake_at(Some(5 * second)), start + 65 * second);
-        assert_eq!(clock.look(start + 65 * second), 5 * second);
+        let before = 7 * second;
+        let mut clock = Clock::starting(start, before);
+        assert_eq!(clock.look(start + second, before), second);
+        assert_eq!(clock.look(start + 9 * second, before), 9 * second, "busy");
+        // Stopped for a minute, with a timer set for second 10.
+        assert_eq!(
+            clock.wake_at(Some(10 * second)),
+            start + 10 * second,
+            "near"
+        );
+        let stood_still = before + 60 * second;
+        assert_eq!(clock.look(start + 69 * second, stood_still), 9 * second);
+        assert_eq!(clock.wake_at(Some(10 * second)), start + 70 * second);
+        assert_eq!(clock.look(start + 70 * second, stood_still), 10 * second);
     }
 
     #[test]
     fn somebody_looks_often_however_far_the_next_timer_is() {
         let (second, start) = (Duration::from_secs(1), Instant::now());
-        let clock = Clock::starting(start);
-        assert_eq!(clock.wake_at(None), start + BEAT);
-        assert_eq!(clock.wake_at(Some(60 * second)), start + BEAT);
+        let clock = Clock::starting(start, Duration::ZERO);
+        for far in [None, Some(60 * second), Some(Duration::MAX)] {
+            assert_eq!(clock.wake_at(far), start + BEAT, "{far:?}");
+        }
         assert_eq!(clock.wake_at(Some(second / 2)), start + second / 2);
     }
 }

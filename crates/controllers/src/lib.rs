@@ -5,6 +5,7 @@ pub mod chaperon;
 mod clock;
 pub mod feedback;
 mod fleet;
+mod pulse;
 mod remote;
 pub mod reserve;
 pub mod source;
