@@ -3,8 +3,7 @@
 //! A proxy gets endless tolerations of its own, so that no node lifecycle evicts it; what the author wrote would be lost
 //! with them, and is kept as the annotation that says the same.
 
-use std::time::Duration;
-
+use pilotage_api::bounds;
 use pilotage_api::keys;
 use pilotage_api::lost::LostPolicy;
 use serde_json::Value;
@@ -24,15 +23,15 @@ pub(crate) fn of_tolerations(pod: &Value) -> Option<LostPolicy> {
         seconds => match seconds.as_i64()? {
             DEFAULT_SECONDS => None,
             // Kubernetes takes less than nothing for nothing.
-            seconds => Some(LostPolicy::ReplaceAfter(Duration::from_secs(
-                u64::try_from(seconds).unwrap_or_default(),
-            ))),
+            seconds => Some(LostPolicy::ReplaceAfter(bounds::seconds(seconds))),
         },
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use serde_json::json;
 
     use super::*;

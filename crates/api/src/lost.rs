@@ -7,6 +7,8 @@ use std::{fmt, str::FromStr, time::Duration};
 use jiff::SignedDuration;
 use thiserror::Error;
 
+use crate::bounds::LONGEST_TIME;
+
 /// Value of the annotation that says *hold*.
 const NEVER: &str = "never";
 
@@ -35,7 +37,7 @@ impl FromStr for LostPolicy {
         let duration = text.parse::<SignedDuration>().ok();
         duration
             .and_then(|duration| Duration::try_from(duration).ok())
-            .map(Self::ReplaceAfter)
+            .map(|after| Self::ReplaceAfter(after.min(LONGEST_TIME)))
             .ok_or_else(|| LostPolicyError(text.to_owned()))
     }
 }
@@ -63,6 +65,10 @@ mod tests {
             ("90s", after(90)),
             ("5m", after(300)),
             ("1h30m", after(5400)),
+            (
+                "9223372036854775807s",
+                Ok(LostPolicy::ReplaceAfter(LONGEST_TIME)),
+            ),
             ("-5m", wrong("-5m")),
             ("300", wrong("300")),
             ("", wrong("")),

@@ -141,7 +141,11 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let signed: SignedDuration = text
         .parse()
         .map_err(|_| format!("{text:?} is no duration; {example}"))?;
-    Duration::try_from(signed).map_err(|_| format!("{text:?} is negative; {example}"))
+    // The longest one that is believed: sums of what is configured can't overflow.
+    let most = Duration::from_hours(10 * 365 * 24);
+    Duration::try_from(signed)
+        .map(|time| time.min(most))
+        .map_err(|_| format!("{text:?} is negative; {example}"))
 }
 
 #[cfg(test)]

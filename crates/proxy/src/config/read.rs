@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt, time::Duration};
 
 use jiff::SignedDuration;
-use pilotage_api::keys;
+use pilotage_api::{bounds::LONGEST_TIME, keys};
 use pilotage_placement::{Expression, Labels, Ranking, Rule, Selector, Strategy};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -216,7 +216,9 @@ fn duration(value: Value, path: &str) -> Result<Duration, ConfigError> {
     let signed: SignedDuration = text
         .parse()
         .map_err(|_| wrong(path, &format!("{text:?} is no duration; {example}")))?;
-    Duration::try_from(signed).map_err(|_| wrong(path, &format!("{text:?} is negative")))
+    Duration::try_from(signed)
+        .map(|time| time.min(LONGEST_TIME))
+        .map_err(|_| wrong(path, &format!("{text:?} is negative")))
 }
 
 fn pod_rule(value: Value, path: &str, common: &Policy) -> Result<PodRule, ConfigError> {
