@@ -11,6 +11,8 @@ pub mod types {
     pub const AUTHORIZED: &str = "Authorized";
     /// Target: its kubeconfig (or `self`) can be used.
     pub const VALID: &str = "Valid";
+    /// Target: it says nothing that isn't its to say. There only once it has.
+    pub const TRUSTWORTHY: &str = "Trustworthy";
     /// Source: its service account and bindings stand.
     pub const READY: &str = "Ready";
 }

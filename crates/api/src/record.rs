@@ -7,6 +7,15 @@ use std::{fmt, str::FromStr};
 
 use thiserror::Error;
 
+use crate::bounds::{MOST_ATTEMPTS, cut};
+
+/// Longest name of a node.
+const LONGEST_NAME: usize = 253;
+/// Longest UID: a label value must be able to hold it.
+pub const LONGEST_UID: usize = 63;
+/// So much of a damaged record is shown.
+const SHOWN: usize = 100;
+
 /// A choice, recorded: this attempt of this chaperon behind this virtual node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Record {
@@ -21,7 +30,7 @@ pub struct Record {
 /// Why an annotation is no record.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum RecordError {
-    /// Not three parts divided by slashes, or one of the first two is empty.
+    /// Not three parts divided by slashes, or one of the first two is empty or too long.
     #[error("granted-to {0:?} is not of the form <virtual node>/<chaperon UID>/<attempt>")]
     Form(String),
     /// The third part is neither `-` nor a positive decimal.
@@ -32,6 +41,19 @@ pub enum RecordError {
         /// Its third part.
         attempt: String,
     },
+}
+
+impl RecordError {
+    fn form(text: &str) -> Self {
+        Self::Form(cut(text, SHOWN).to_owned())
+    }
+}
+
+impl Record {
+    /// Whether it names the chaperon with this UID behind this virtual node: a UID is one cluster's word.
+    pub fn names(&self, node: &str, chaperon_uid: &str) -> bool {
+        self.node == node && self.chaperon_uid == chaperon_uid
+    }
 }
 
 impl fmt::Display for Record {
@@ -52,19 +74,20 @@ impl FromStr for Record {
         let (Some(node), Some(uid), Some(attempt), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())
         else {
-            return Err(RecordError::Form(text.to_owned()));
+            return Err(RecordError::form(text));
         };
-        if node.is_empty() || uid.is_empty() {
-            return Err(RecordError::Form(text.to_owned()));
+        let fits = |part: &str, most| !part.is_empty() && part.len() <= most;
+        if !fits(node, LONGEST_NAME) || !fits(uid, LONGEST_UID) {
+            return Err(RecordError::form(text));
         }
         let bad_attempt = || RecordError::Attempt {
-            record: text.to_owned(),
-            attempt: attempt.to_owned(),
+            record: cut(text, SHOWN).to_owned(),
+            attempt: cut(attempt, SHOWN).to_owned(),
         };
         let attempt = match attempt {
             "-" => None,
             digits => match digits.parse::<u64>() {
-                Ok(n) if n > 0 => Some(n),
+                Ok(n) if n > 0 && n <= MOST_ATTEMPTS => Some(n),
                 _ => return Err(bad_attempt()),
             },
         };

@@ -27,6 +27,7 @@ pub struct Target {
     session: cell::Sender<Option<Session>>,
     authorization: cell::Sender<Authorization>,
     identity: cell::Sender<Option<ClusterUid>>,
+    turned_away: cell::Sender<Option<String>>,
     /// Somebody has reason to doubt the connection.
     pub(crate) doubt: Arc<Notify>,
     /// A watch failed: maybe for want of a permission.
@@ -53,6 +54,7 @@ impl Target {
             session: cell::Sender::new(None),
             authorization: cell::Sender::new(Authorization::Unknown),
             identity: cell::Sender::new(None),
+            turned_away: cell::Sender::new(None),
             doubt: Arc::new(Notify::new()),
             refused: Arc::new(Notify::new()),
             removed,
@@ -116,6 +118,24 @@ impl Target {
     /// Which cluster it is, once it has said so.
     pub fn identity(&self) -> cell::Receiver<Option<ClusterUid>> {
         self.identity.subscribe()
+    }
+
+    /// What it said that isn't its to say, since this process started; for its status.
+    pub fn turned_away(&self) -> cell::Receiver<Option<String>> {
+        self.turned_away.subscribe()
+    }
+
+    /// It said something that isn't its to say, and was turned away; `why` is our own words.
+    pub fn turn_away(&self, why: String) {
+        self.turned_away.send_if_modified(|known| {
+            // One word is enough: whoever lies in two ways would have it written again and again.
+            let news = known.is_none();
+            if news {
+                tracing::warn!(target_key = %self.key, %why, "a target says what isn't its to say");
+                *known = Some(why);
+            }
+            news
+        });
     }
 
     /// Cancelled when the target's object is gone; its watches have stopped then.

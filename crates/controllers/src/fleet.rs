@@ -18,7 +18,11 @@ use pilotage_clusters::{
     Connection, Event, LostReason, Registry, Target, TargetObject, Watch, WatchConfig, WatchHealth,
     has_target,
 };
-use pilotage_proxy::{ChaperonNews, Reach, Reply, Terms, placing::Words};
+use pilotage_proxy::{ChaperonNews, Reach, Reply, Serves, Terms, TurnedAway, placing::Words};
+use prometheus_client::{
+    metrics::{counter::Counter, family::Family},
+    registry::Registry as MetricsRegistry,
+};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -28,6 +32,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(30);
 /// What happens in or to a target, by its virtual node.
 #[derive(Debug)]
 pub(crate) enum FleetEvent {
+    /// There is a Target for these pods; told before anything else of it.
+    Serves(String, Serves),
     /// It can, or can't, be reached from now on; or it is proved that its Target is gone.
     Reach(String, Reach),
     /// Its operator says this from now on.
@@ -36,6 +42,30 @@ pub(crate) enum FleetEvent {
     Words(String, Words),
     /// Something happened to a chaperon of ours there.
     Chaperon(String, ChaperonNews),
+}
+
+/// What the edges count of the targets' words.
+#[derive(Clone, Debug, Default)]
+pub struct FleetMetrics {
+    turned_away: Family<Vec<(&'static str, &'static str)>, Counter>,
+}
+
+impl FleetMetrics {
+    /// Registers them.
+    pub fn register(registry: &mut MetricsRegistry) -> Self {
+        let metrics = Self::default();
+        registry.register(
+            "chaperons_turned_away",
+            "Words of targets about PodChaperons that aren't theirs to say, by what is wrong",
+            metrics.turned_away.clone(),
+        );
+        metrics
+    }
+
+    fn turn_away(&self, why: TurnedAway) {
+        let labels = vec![("why", why.word())];
+        self.turned_away.get_or_create(&labels).inc();
+    }
 }
 
 fn news(event: Event<PodChaperon>) -> Option<ChaperonNews> {
@@ -105,17 +135,22 @@ pub(crate) struct Fleet {
     /// The source's own API server.
     client: Client,
     tell: mpsc::UnboundedSender<FleetEvent>,
+    metrics: FleetMetrics,
 }
 
 impl Fleet {
     /// No targets yet; what happens to them is told through the receiver.
-    pub(crate) fn new(client: Client) -> (Self, mpsc::UnboundedReceiver<FleetEvent>) {
+    pub(crate) fn new(
+        client: Client,
+        metrics: FleetMetrics,
+    ) -> (Self, mpsc::UnboundedReceiver<FleetEvent>) {
         let (tell, told) = mpsc::unbounded_channel();
         let fleet = Self {
             members: Arc::default(),
             looking: Arc::default(),
             client,
             tell,
+            metrics,
         };
         (fleet, told)
     }
@@ -184,6 +219,11 @@ impl Fleet {
             .write()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(node.clone(), member.clone());
+        let serves = match &member.target.key().namespace {
+            Some(namespace) => Serves::Namespace(namespace.clone()),
+            None => Serves::Everybody,
+        };
+        self.say(FleetEvent::Serves(node.clone(), serves));
         let mut events = member.chaperons.subscribe();
         let mut connection = member.target.state();
         let mut objects = member.target.objects();
@@ -270,6 +310,16 @@ impl Fleet {
                 .unwrap_or_else(PoisonError::into_inner)
                 .remove(&node);
         });
+    }
+
+    /// What a target said of a chaperon wasn't taken in: counts it, and has its Target's status say so.
+    pub(crate) fn turn_away(&self, node: &str, why: TurnedAway) {
+        self.metrics.turn_away(why);
+        if let Some(member) = self.member(node) {
+            member.target.turn_away(format!(
+                "a PodChaperon of this target counts for nothing: {why}"
+            ));
+        }
     }
 
     fn tell_of(&self, node: &str, event: Event<PodChaperon>) {

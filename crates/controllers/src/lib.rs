@@ -1,10 +1,11 @@
 //! Controllers: ask and reserve edges, chaperon, feedback, source, target, summary.
 
 pub mod ask;
+mod caught;
 pub mod chaperon;
 mod clock;
 pub mod feedback;
-mod fleet;
+pub mod fleet;
 mod pulse;
 mod remote;
 pub mod reserve;

@@ -7,10 +7,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use k8s_openapi::api::core::v1::Pod;
+use pilotage_api::{PodChaperon, keys};
 
 use crate::{
     class::Class,
     decide::{Observed, decide, see},
+    door::{Serves, TurnedAway, admit},
     memory::Memory,
     plan::{Action, ActionKey, Plan, Words},
     requests::{Outcome, Reply},
@@ -21,6 +23,9 @@ use crate::{
     window::{Standing, Windows},
     world::{Change, ChaperonNews, World},
 };
+
+/// So many conditions are written at once: words are a courtesy, and a burst has no room for hundreds beside what is done.
+const SAYS_AT_ONCE: usize = 4;
 
 /// One proxy pod.
 #[derive(Debug)]
@@ -49,6 +54,8 @@ pub struct Book {
     proxies: HashMap<String, Entry>,
     targets: Targets,
     windows: Windows,
+    /// Conditions that are being written.
+    says: usize,
 }
 
 impl Book {
@@ -72,8 +79,14 @@ impl Book {
             {
                 return None;
             }
-            Some(known) => known.view = view,
+            Some(known) => {
+                self.targets.see(Some(&known.view), Some(&view));
+                known.view = view;
+            }
             None => {
+                self.targets.see(None, Some(&view));
+                // What was said of its UID before anybody here knew whose it is.
+                self.world.retain(&uid, |chaperon| chaperon.is_of(&view));
                 let memory = Memory::default();
                 self.proxies.insert(uid.clone(), Entry { view, memory });
             }
@@ -99,6 +112,7 @@ impl Book {
     /// A pod is gone.
     pub fn proxy_gone(&mut self, uid: &str, now: Monotonic) {
         if let Some(gone) = self.proxies.remove(uid) {
+            self.targets.see(Some(&gone.view), None);
             self.windows.forget(&gone.view.ticket, now);
         }
     }
@@ -112,6 +126,11 @@ impl Book {
         }
     }
 
+    /// The Target behind this virtual node is one for these pods; to be told before anything that its target says.
+    pub fn set_serves(&mut self, node: &str, serves: Serves) {
+        self.targets.set_serves(node, serves);
+    }
+
     /// Whether a target has answered nothing for this long.
     pub fn is_silent(&self, node: &str, silence: Monotonic, now: Monotonic) -> bool {
         self.targets.is_silent(node, silence, now)
@@ -123,13 +142,29 @@ impl Book {
     }
 
     /// A watch tells something of a chaperon: what that means for its parent, if it is news.
-    pub fn chaperon(&mut self, node: &str, news: ChaperonNews, now: Monotonic) -> Option<Change> {
-        let change = self.world.take_in(node, news)?;
+    /// An error: the target may not say so, and nothing was taken in.
+    pub fn chaperon(
+        &mut self,
+        node: &str,
+        news: ChaperonNews,
+        now: Monotonic,
+    ) -> Result<Option<Change>, TurnedAway> {
+        self.admit(node, news.chaperon())?;
+        let Some(change) = self.world.take_in(node, news) else {
+            return Ok(None);
+        };
         if change.gone.is_some() {
             self.windows.gone(node, &change.parent, now);
         }
         self.changed(node, &change, now);
-        Some(change)
+        Ok(Some(change))
+    }
+
+    fn admit(&self, node: &str, chaperon: &PodChaperon) -> Result<(), TurnedAway> {
+        let labels = chaperon.metadata.labels.as_ref();
+        let parent = labels.and_then(|labels| labels.get(keys::PARENT_UID));
+        let proxy = parent.and_then(|uid| self.proxy(uid));
+        admit(self.targets.serves(node), proxy, chaperon)
     }
 
     fn changed(&mut self, node: &str, change: &Change, now: Monotonic) {
@@ -137,11 +172,12 @@ impl Book {
             self.targets.answered(node, now);
         }
         if let (Some(gone), Some(proxy)) = (&change.gone, self.proxies.get_mut(&change.parent)) {
-            proxy.memory.confirm_gone(gone);
+            proxy.memory.confirm_gone(node, gone);
         }
     }
 
     /// A request about the pod with this UID ended.
+    /// An error: the target sent a chaperon along that it may not speak of; all but that was taken in.
     pub fn answered(
         &mut self,
         uid: &str,
@@ -149,15 +185,21 @@ impl Book {
         reply: Reply,
         settings: &Settings,
         now: Monotonic,
-    ) {
+    ) -> Result<(), TurnedAway> {
         let Reply {
             outcome,
             chaperon,
             proxy,
         } = reply;
+        if matches!(action, Action::Say { .. }) {
+            self.says = self.says.saturating_sub(1);
+        }
         // A reply may come after the news of its object's end, and must not bring it back.
         let known = self.proxies.get(uid);
-        let gone = |uid: &String| known.is_some_and(|known| known.memory.is_gone(uid));
+        let gone = |uid: &String| {
+            let node = action.node().unwrap_or_default();
+            known.is_some_and(|known| known.memory.is_gone(node, uid))
+        };
         let proxy = proxy.filter(|_| known.is_some());
         let chaperon = chaperon
             .filter(|_| known.is_some())
@@ -165,20 +207,28 @@ impl Book {
         if let Some(pod) = proxy {
             self.proxy_applied(&pod);
         }
+        let mut admitted = Ok(());
         if let Some(node) = action.node() {
+            let chaperon = chaperon.filter(|chaperon| {
+                admitted = self.admit(node, chaperon);
+                admitted.is_ok()
+            });
             if let Some(chaperon) = chaperon
                 && let Some(change) = self.world.apply(node, chaperon)
             {
                 self.changed(node, &change, now);
             }
-            if let (Outcome::Gone, ActionKey::Chaperon(gone)) = (&outcome, action.key()) {
+            if let (Outcome::Gone, ActionKey::Chaperon { uid: gone, .. }) = (&outcome, action.key())
+            {
                 self.world.remove(uid, node, &gone);
                 self.windows.gone(node, uid, now);
             }
         }
         if let Some(known) = self.proxies.get_mut(uid) {
             if let (Action::BindProxy { node, .. }, Outcome::Done) = (action, &outcome) {
+                let before = known.view.clone();
                 known.view.node_name = Some(node.clone());
+                self.targets.see(Some(&before), Some(&known.view));
             }
             match (action, &outcome) {
                 (Action::Ask { node }, Outcome::Refused(_)) => {
@@ -189,6 +239,7 @@ impl Book {
             }
             known.memory.finish(action, &outcome, settings, now);
         }
+        admitted
     }
 
     // ---- what to do ---------------------------------------------------------------------------------------------
@@ -209,12 +260,16 @@ impl Book {
             ranking: turn.ranking,
             choice: turn.choice,
             memory,
+            may_say: self.says < SAYS_AT_ONCE,
             windows: &self.windows,
             settings: turn.settings,
             now: turn.now,
         });
         memory.begin(&plan, turn.now);
         for action in &plan.actions {
+            if matches!(action, Action::Say { .. }) {
+                self.says = self.says.saturating_add(1);
+            }
             if let (Action::Ask { node }, false) = (action, view.no_reservation) {
                 self.windows.enter(node, uid, turn.now);
             }

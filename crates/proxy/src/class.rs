@@ -3,7 +3,14 @@
 //! A class is a hint for what to do next. What makes an action safe is its precondition, never the class.
 
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
-use pilotage_api::{PodChaperon, keys};
+use pilotage_api::{
+    PodChaperon,
+    bounds::{MOST_ATTEMPTS, cut},
+    keys,
+};
+
+/// As many bytes of a refusal are kept: all candidates' of one pod have to fit into an event.
+const LONGEST_REFUSAL: usize = 512;
 
 /// State of a candidate, as its chaperon tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,10 +80,10 @@ impl Marks {
                 .and_then(|all| all.get(key))
         };
         let mut damaged = Vec::new();
-        let mut number = |key: &'static str| match annotation(key).map(|text| text.parse()) {
+        let mut number = |key: &'static str| match annotation(key).map(|text| text.parse::<u64>()) {
             None => 0,
-            Some(Ok(number)) => number,
-            Some(Err(_)) => {
+            Some(Ok(number)) if number <= MOST_ATTEMPTS => number,
+            Some(_) => {
                 damaged.push(key);
                 0
             }
@@ -88,7 +95,7 @@ impl Marks {
             allowed,
             reserved: is_true(keys::IS_RESERVED),
             is_allowed: is_true(keys::IS_ALLOWED),
-            refusal: annotation(keys::REFUSAL).cloned(),
+            refusal: annotation(keys::REFUSAL).map(|text| cut(text, LONGEST_REFUSAL).to_owned()),
             missing: annotation(keys::POD_MISSING_SINCE).is_some(),
             gives_up: is_true(keys::GIVE_UP),
             damaged,

@@ -23,6 +23,9 @@ use crate::{
 };
 use standing::standing;
 
+/// When there is no room for a condition, it is tried again after this.
+const SAY_LATER: Monotonic = Monotonic::from_millis(250);
+
 /// Everything a decision may look at.
 pub struct Observed<'a> {
     /// The proxy pod.
@@ -37,6 +40,8 @@ pub struct Observed<'a> {
     pub choice: Option<&'a str>,
     /// What this process remembers of the pod.
     pub memory: &'a Memory,
+    /// Whether there is room for one more condition to be written.
+    pub may_say: bool,
     /// How many pods are on their way to each target.
     pub windows: &'a Windows,
     /// Numbers.
@@ -126,6 +131,7 @@ fn say(observed: &Observed<'_>, plan: &mut Plan) {
         resource_version: proxy.resource_version.clone(),
     };
     match observed.memory.may_send(&say, observed.now) {
+        Readiness::Now if !observed.may_say => plan.wake(observed.now + SAY_LATER),
         Readiness::Now => plan.actions.push(say),
         Readiness::UnderWay => {}
         Readiness::At(at) => plan.wake(at),
@@ -240,8 +246,7 @@ fn recorded(observed: &Observed<'_>, record: &Record) -> Plan {
         if !reserved_anew {
             // The choice that made the dead record has to be made again. One that was made since then is for another
             // chaperon, maybe in the same target.
-            if observed.choice == Some(record.node.as_str())
-                && !observed.memory.was_told_of(&record.chaperon_uid)
+            if observed.choice == Some(record.node.as_str()) && !observed.memory.was_told_of(record)
             {
                 let plan = Plan::closed(Note::Unseen);
                 return failed_choice(plan, "the target took its answer back");
@@ -250,7 +255,7 @@ fn recorded(observed: &Observed<'_>, record: &Record) -> Plan {
         }
     }
     let mut plan = standing(observed, record, chaperon);
-    let stuck = observed.memory.stuck(&record.chaperon_uid);
+    let stuck = observed.memory.stuck(record);
     let (proxy, targets) = (observed.proxy, observed.targets);
     if let Worth::Until(at) = worth(proxy, &record.node, targets, stuck, observed.now) {
         plan.wake(at);
@@ -271,7 +276,7 @@ fn judge<'a>(
     memory: &Memory,
     now: Monotonic,
 ) -> Evidence<'a> {
-    let stuck = memory.stuck(&record.chaperon_uid);
+    let stuck = memory.stuck(record);
     let worth = worth(proxy, &record.node, targets, stuck, now);
     Evidence {
         seen: named_by(record, chaperons),
@@ -295,10 +300,9 @@ fn evidence<'a>(observed: &Observed<'a>, record: &Record) -> Evidence<'a> {
 /// A granted chaperon that the record doesn't name is left over from another choice: judge it on a live record. One that
 /// was never granted only has to go where its Target goes.
 fn clear_leftovers(observed: &Observed<'_>, record: Option<&Record>, plan: &mut Plan) {
-    let named = record.map(|record| record.chaperon_uid.as_str());
     for chaperon in observed.chaperons {
         let granted = chaperon.marks.allowed > 0 || chaperon.marks.is_allowed;
-        if Some(chaperon.uid.as_str()) == named
+        if record.is_some_and(|record| record.names(&chaperon.node, &chaperon.uid))
             || matches!(chaperon.class, Class::Ending | Class::Missing)
             || !observed.targets.is_reachable(&chaperon.node)
         {
@@ -367,7 +371,7 @@ fn tell(observed: &Observed<'_>, plan: &mut Plan) {
 }
 
 fn named_by<'a>(record: &Record, chaperons: &'a [ChaperonView]) -> Option<&'a ChaperonView> {
-    chaperons.iter().find(|c| c.uid == record.chaperon_uid)
+    chaperons.iter().find(|c| record.names(&c.node, &c.uid))
 }
 
 /// DELETE of a chaperon; with a version, unless it has moved on since.

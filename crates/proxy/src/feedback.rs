@@ -33,7 +33,7 @@ const COPY_EVERY: Duration = Duration::from_millis(150);
 pub struct Memory {
     requests: Requests<Key>,
     gone: Gone,
-    leftover_since: BTreeMap<String, Monotonic>,
+    leftover_since: BTreeMap<(String, String), Monotonic>,
     copied_at: Option<Monotonic>,
     differs_since: Option<Monotonic>,
     stuck: Stuck,
@@ -49,7 +49,7 @@ impl Memory {
         now: Monotonic,
     ) {
         let record = proxy.and_then(|proxy| proxy.record.record());
-        let recorded = record.and_then(|it| chaperons.iter().find(|c| c.uid == it.chaperon_uid));
+        let recorded = record.and_then(|it| chaperons.iter().find(|c| it.names(&c.node, &c.uid)));
         // While it can't be reached, its Pilotage couldn't have answered either.
         let recorded = recorded.filter(|c| targets.is_reachable(&c.node));
         self.stuck.see(recorded, now);
@@ -68,9 +68,9 @@ impl Memory {
         }
         self.differs_since = plan.differs.then(|| self.differs_since.unwrap_or(now));
         self.leftover_since
-            .retain(|uid, _| plan.leftovers.contains(uid));
-        for uid in &plan.leftovers {
-            self.leftover_since.entry(uid.clone()).or_insert(now);
+            .retain(|place, _| plan.leftovers.contains(place));
+        for place in &plan.leftovers {
+            self.leftover_since.entry(place.clone()).or_insert(now);
         }
     }
 
@@ -83,23 +83,23 @@ impl Memory {
         now: Monotonic,
     ) {
         // Whatever was sent about this UID, the API server answered that it doesn't exist.
-        if let (Outcome::Gone, Key::Chaperon(uid)) = (outcome, action.key()) {
+        if let (Outcome::Gone, Key::Chaperon { node, uid }) = (outcome, action.key()) {
             match action {
-                Action::ConfirmGone { plain: true, .. } => self.gone.with_pods(&uid),
-                _ => self.gone.chaperon(&uid),
+                Action::ConfirmGone { plain: true, .. } => self.gone.with_pods(&node, &uid),
+                _ => self.gone.chaperon(&node, &uid),
             }
         }
         self.requests.finish(action.key(), outcome, settings, now);
     }
 
     /// A DELETED event, or a live read, proved that this chaperon is gone.
-    pub fn confirm_gone(&mut self, uid: &str) {
-        self.gone.chaperon(uid);
+    pub fn confirm_gone(&mut self, node: &str, uid: &str) {
+        self.gone.chaperon(node, uid);
     }
 
     /// Whether this chaperon is proved to be gone.
-    pub fn is_gone(&self, uid: &str) -> bool {
-        self.gone.is_absent(uid)
+    pub fn is_gone(&self, node: &str, uid: &str) -> bool {
+        self.gone.is_absent(node, uid)
     }
 
     /// Whether it is proved that no delegate of the recorded chaperon is left.
@@ -129,8 +129,8 @@ pub struct Observed<'a> {
 pub struct Plan {
     /// Requests to send now; they don't depend on each other.
     pub actions: Vec<Action>,
-    /// Chaperons that aren't the placed pod's delegate.
-    pub leftovers: Vec<String>,
+    /// Chaperons that aren't the placed pod's delegate, by virtual node and UID.
+    pub leftovers: Vec<(String, String)>,
     /// Version of the proxy pod that it was judged on.
     pub judged_on: Option<String>,
     /// The delegate's status differs from the proxy's.
@@ -247,17 +247,14 @@ fn placed(observed: &Observed<'_>, proxy: &ProxyView, pod: &Arc<Pod>, plan: &mut
     let record = proxy.record.record().filter(|record| record.node == *node);
     // A pod that a plain scheduler placed has no record: its chaperon is the one in its node's target.
     let is_delegate = |c: &ChaperonView| match record {
-        Some(record) => c.uid == record.chaperon_uid,
+        Some(record) => record.names(&c.node, &c.uid),
         None => c.node == *node,
     };
     for leftover in reachable(observed).filter(|c| !is_delegate(c) && c.class != Class::Ending) {
-        plan.leftovers.push(leftover.uid.clone());
-        let since = observed
-            .memory
-            .leftover_since
-            .get(&leftover.uid)
-            .copied()
-            .unwrap_or(observed.now);
+        let place = (leftover.node.clone(), leftover.uid.clone());
+        let since = observed.memory.leftover_since.get(&place).copied();
+        let since = since.unwrap_or(observed.now);
+        plan.leftovers.push(place);
         if observed.now >= since + LEFTOVER_AFTER {
             plan.actions.push(delete(leftover));
         } else {
@@ -343,7 +340,7 @@ fn confirm_if_absent(observed: &Observed<'_>, proxy: &ProxyView, record: &Record
     if observed
         .chaperons
         .iter()
-        .all(|c| c.uid != record.chaperon_uid)
+        .all(|c| !record.names(&c.node, &c.uid))
     {
         plan.actions.push(Action::ConfirmGone {
             node: record.node.clone(),
@@ -356,7 +353,7 @@ fn confirm_if_absent(observed: &Observed<'_>, proxy: &ProxyView, record: &Record
 
 /// Whose Pilotage is down may keep a pod for long.
 fn tell_if_stuck(observed: &Observed<'_>, record: &Record, plan: &mut Plan) {
-    let Some(wait) = observed.memory.stuck.of(&record.chaperon_uid) else {
+    let Some(wait) = observed.memory.stuck.of(record) else {
         return;
     };
     if observed.now < wait.over_at() {
@@ -380,7 +377,7 @@ fn reachable<'a>(observed: &'a Observed<'_>) -> impl Iterator<Item = &'a Chapero
 /// Whether nobody is to wait any more for what may run behind `node`.
 fn is_given_up(observed: &Observed<'_>, proxy: &ProxyView, node: &str, plan: &mut Plan) -> bool {
     let record = proxy.record.record().filter(|record| record.node == node);
-    let stuck = record.and_then(|it| observed.memory.stuck.of(&it.chaperon_uid));
+    let stuck = record.and_then(|it| observed.memory.stuck.of(it));
     match worth(proxy, node, observed.targets, stuck, observed.now) {
         Worth::Stands => false,
         Worth::Until(at) => {

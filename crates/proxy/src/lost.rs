@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use pilotage_api::lost::LostPolicy;
+use pilotage_api::{bounds, lost::LostPolicy, record::Record};
 use serde_json::Value;
 
 use crate::{
@@ -29,7 +29,7 @@ pub(crate) enum Worth {
 /// Since when a recorded chaperon has been waiting for its target's Pilotage: it was told to end, or asked to give the grant
 /// up, and nothing happens. The target's API server answers; that is as good as lost.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stuck(Option<(String, Wait)>);
+pub(crate) struct Stuck(Option<((String, String), Wait)>);
 
 /// Such a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,15 +51,19 @@ impl Stuck {
         let seen = recorded.filter(waits);
         let grace = seen.filter(|c| c.says_bound).map(grace);
         match (seen, &self.0) {
-            (Some(seen), Some((known, wait))) if seen.uid == *known && grace == wait.grace => {}
-            (seen, _) => self.0 = seen.map(|c| (c.uid.clone(), Wait { since: now, grace })),
+            (Some(seen), Some(((node, uid), wait)))
+                if (&seen.node, &seen.uid) == (node, uid) && grace == wait.grace => {}
+            (seen, _) => {
+                let wait = Wait { since: now, grace };
+                self.0 = seen.map(|c| ((c.node.clone(), c.uid.clone()), wait));
+            }
         }
     }
 
     /// The wait of this recorded chaperon.
-    pub(crate) fn of(&self, uid: &str) -> Option<Wait> {
-        let (known, wait) = self.0.as_ref()?;
-        (known == uid).then_some(*wait)
+    pub(crate) fn of(&self, record: &Record) -> Option<Wait> {
+        let ((node, uid), wait) = self.0.as_ref()?;
+        record.names(node, uid).then_some(*wait)
     }
 }
 
@@ -77,7 +81,7 @@ impl Wait {
 /// How long the pod of a chaperon may take to end, as its author said; Kubernetes gives it 30 s if he didn't.
 fn grace(chaperon: &ChaperonView) -> Duration {
     let said = chaperon.object.spec.0.get("terminationGracePeriodSeconds");
-    Duration::from_secs(said.and_then(Value::as_u64).unwrap_or(30))
+    bounds::seconds(said.and_then(Value::as_i64).unwrap_or(30))
 }
 
 /// What the record of `proxy` at `node` is worth; `stuck`: see [`Stuck`].
@@ -256,13 +260,15 @@ mod tests {
             ),
         ];
         for (name, reach, terms, own, stuck, want) in table {
-            let mut targets = Targets::default();
-            targets.set_reach("a", reach, Duration::from_secs(90));
-            targets.set_terms("a", terms);
             let proxy = ProxyView {
                 lost_policy: own,
+                node_name: Some("a".into()),
                 ..proxy()
             };
+            let mut targets = Targets::default();
+            targets.see(None, Some(&proxy));
+            targets.set_terms("a", terms);
+            targets.set_reach("a", reach, Duration::from_secs(90));
             assert_eq!(worth(&proxy, "a", &targets, stuck, NOW), want, "{name}");
         }
         let nothing = worth(&proxy(), "a", &Targets::default(), None, NOW);

@@ -41,8 +41,8 @@ pub struct Memory {
     /// What its condition should say, as long as that isn't written.
     words: Option<Words>,
     told: Option<Note>,
-    /// The recorded chaperon when a choice last failed: whoever chooses after that knows of its end.
-    told_of: Option<String>,
+    /// The record when a choice last failed: whoever chooses after that knows of its end.
+    told_of: Option<Record>,
 }
 
 impl Memory {
@@ -106,7 +106,7 @@ impl Memory {
             self.told = Some(note.clone());
         }
         if let (ChoiceFate::Failed(_), Some((record, _))) = (&plan.choice, &self.recorded) {
-            self.told_of = Some(record.chaperon_uid.clone());
+            self.told_of = Some(record.clone());
         }
     }
 
@@ -147,10 +147,10 @@ impl Memory {
             };
         }
         // Whatever was sent about this UID, the API server answered that it doesn't exist.
-        if let (Outcome::Gone, ActionKey::Chaperon(uid)) = (outcome, action.key()) {
+        if let (Outcome::Gone, ActionKey::Chaperon { node, uid }) = (outcome, action.key()) {
             match action {
-                Action::ConfirmGone { plain: true, .. } => self.gone.with_pods(&uid),
-                _ => self.gone.chaperon(&uid),
+                Action::ConfirmGone { plain: true, .. } => self.gone.with_pods(&node, &uid),
+                _ => self.gone.chaperon(&node, &uid),
             }
         }
     }
@@ -165,13 +165,13 @@ impl Memory {
     }
 
     /// A DELETED event, or a live read, proved that this chaperon is gone.
-    pub fn confirm_gone(&mut self, uid: &str) {
-        self.gone.chaperon(uid);
+    pub fn confirm_gone(&mut self, node: &str, uid: &str) {
+        self.gone.chaperon(node, uid);
     }
 
     /// Whether this chaperon is proved to be gone.
-    pub fn is_gone(&self, uid: &str) -> bool {
-        self.gone.is_absent(uid)
+    pub fn is_gone(&self, node: &str, uid: &str) -> bool {
+        self.gone.is_absent(node, uid)
     }
 
     /// Whether it is proved that no delegate of the recorded chaperon is left.
@@ -194,7 +194,7 @@ impl Memory {
         let rival = match action.key() {
             ActionKey::Proxy => Some(ActionKey::Words),
             ActionKey::Words => Some(ActionKey::Proxy),
-            ActionKey::Ask(_) | ActionKey::Chaperon(_) => None,
+            ActionKey::Ask(_) | ActionKey::Chaperon { .. } => None,
         };
         if rival.is_some_and(|rival| self.requests.is_under_way(&rival)) {
             return Readiness::UnderWay;
@@ -254,8 +254,8 @@ impl Memory {
     }
 
     /// See [`Stuck`].
-    pub(crate) fn stuck(&self, uid: &str) -> Option<Wait> {
-        self.stuck.of(uid)
+    pub(crate) fn stuck(&self, record: &Record) -> Option<Wait> {
+        self.stuck.of(record)
     }
 
     /// Since when the pod has waited for `note`; `now` if only from now on.
@@ -266,9 +266,10 @@ impl Memory {
         }
     }
 
-    /// Whether a choice has failed while this chaperon was recorded.
-    pub(crate) fn was_told_of(&self, chaperon_uid: &str) -> bool {
-        self.told_of.as_deref() == Some(chaperon_uid)
+    /// Whether a choice has failed while the chaperon of this record was recorded.
+    pub(crate) fn was_told_of(&self, record: &Record) -> bool {
+        let told_of = self.told_of.as_ref();
+        told_of.is_some_and(|told| record.names(&told.node, &told.chaperon_uid))
     }
 
     pub(crate) fn was_told(&self, note: &Note) -> bool {

@@ -125,8 +125,13 @@ pub enum ActionKey {
     Proxy,
     /// [`Action::Say`]. Never under way beside the other one; but what can't be said holds up nothing that is done.
     Words,
-    /// Any write to, or live read of, the chaperon with this UID.
-    Chaperon(String),
+    /// Any write to, or live read of, the chaperon with this UID behind this virtual node.
+    Chaperon {
+        /// The virtual node.
+        node: String,
+        /// UID of the chaperon.
+        uid: String,
+    },
 }
 
 impl Action {
@@ -155,11 +160,14 @@ impl Action {
             Action::Ask { node } => ActionKey::Ask(node.clone()),
             Action::Record { .. } | Action::BindProxy { .. } => ActionKey::Proxy,
             Action::Say { .. } => ActionKey::Words,
-            Action::Grant { uid, .. }
-            | Action::GiveUp { uid, .. }
-            | Action::DeleteChaperon { uid, .. }
-            | Action::ConfirmGone { uid, .. }
-            | Action::DeleteUnlessRecorded { uid, .. } => ActionKey::Chaperon(uid.clone()),
+            Action::Grant { node, uid, .. }
+            | Action::GiveUp { node, uid, .. }
+            | Action::DeleteChaperon { node, uid, .. }
+            | Action::ConfirmGone { node, uid, .. }
+            | Action::DeleteUnlessRecorded { node, uid, .. } => ActionKey::Chaperon {
+                node: node.clone(),
+                uid: uid.clone(),
+            },
         }
     }
 

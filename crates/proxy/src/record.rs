@@ -36,8 +36,8 @@ pub fn may_change(current: Option<&Record>, new: &Record, evidence: Evidence<'_>
     let Some(current) = current else {
         return Some(Rule::None);
     };
-    if current.node == new.node && current.chaperon_uid == new.chaperon_uid {
-        let more = !is_spent(current, &new.chaperon_uid, new.attempt);
+    if current.names(&new.node, &new.chaperon_uid) {
+        let more = !is_spent(current, new.attempt);
         return more.then_some(Rule::HigherAttempt);
     }
     is_dead(current, evidence)
@@ -50,12 +50,15 @@ pub fn is_offer(chaperon: &ChaperonView, current: Option<&Record>) -> bool {
         Class::PlainReserved => None,
         _ => return false,
     };
-    !current.is_some_and(|current| is_spent(current, &chaperon.uid, attempt))
+    !current.is_some_and(|current| {
+        current.names(&chaperon.node, &chaperon.uid) && is_spent(current, attempt)
+    })
 }
 
-fn is_spent(current: &Record, chaperon_uid: &str, attempt: Option<u64>) -> bool {
+/// Of the recorded chaperon.
+fn is_spent(current: &Record, attempt: Option<u64>) -> bool {
     // A target that numbered nothing counts as attempt 0: it may have begun to.
-    current.chaperon_uid == chaperon_uid && attempt <= current.attempt
+    attempt <= current.attempt
 }
 
 /// Which rule, if any, says that the record binds nobody any more.
@@ -67,7 +70,7 @@ pub fn is_dead(current: &Record, evidence: Evidence<'_>) -> Option<Rule> {
 }
 
 fn never_landed(current: &Record, seen: Option<&ChaperonView>) -> Option<Rule> {
-    let seen = seen.filter(|c| c.uid == current.chaperon_uid)?;
+    let seen = seen.filter(|c| current.names(&c.node, &c.uid))?;
     let attempt = current.attempt?;
     // The mark itself is read, not the class: also an ending chaperon proves that no grant landed.
     let never_granted = seen.marks.allowed == 0 && !seen.marks.is_allowed;

@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use pilotage_api::lost::LostPolicy;
 
-use crate::view::{Monotonic, Reach};
+use crate::{
+    door::Serves,
+    view::{Monotonic, ProxyView, Reach},
+};
 
 /// What the operator says of a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,7 +21,7 @@ pub struct Terms {
 }
 
 /// One target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetView {
     /// Whether it can be reached.
     pub reach: Reach,
@@ -28,12 +31,16 @@ pub struct TargetView {
     pub terms: Terms,
     /// When it last answered a question, whichever pod's.
     pub answered_at: Option<Monotonic>,
+    /// Whose pods it may be asked for; `None`: its Target isn't known.
+    pub serves: Option<Serves>,
 }
 
 /// All targets.
 #[derive(Clone, Debug, Default)]
 pub struct Targets {
     by_node: BTreeMap<String, TargetView>,
+    /// How often the pods name each virtual node. What doesn't exist is forgotten when nobody does any more.
+    named: BTreeMap<String, usize>,
 }
 
 impl Targets {
@@ -42,11 +49,44 @@ impl Targets {
         let target = self.entry(node);
         target.lost_since = (reach == Reach::Lost).then(|| target.lost_since.unwrap_or(now));
         target.reach = reach;
+        self.forget_missing(node);
     }
 
     /// Its operator says something else from now on.
     pub fn set_terms(&mut self, node: &str, terms: Terms) {
         self.entry(node).terms = terms;
+    }
+
+    /// Its Target is one for these pods.
+    pub fn set_serves(&mut self, node: &str, serves: Serves) {
+        self.entry(node).serves = Some(serves);
+    }
+
+    /// Whose pods it may be asked for, if that is known.
+    pub(crate) fn serves(&self, node: &str) -> Option<&Serves> {
+        self.get(node)?.serves.as_ref()
+    }
+
+    /// A pod was like this, and is like that now.
+    pub(crate) fn see(&mut self, before: Option<&ProxyView>, after: Option<&ProxyView>) {
+        for node in after.into_iter().flat_map(ProxyView::named_nodes) {
+            *self.named.entry(node.to_owned()).or_default() += 1;
+        }
+        for node in before.into_iter().flat_map(ProxyView::named_nodes) {
+            if let Some(times) = self.named.get_mut(node) {
+                *times = times.saturating_sub(1);
+                if *times == 0 {
+                    self.named.remove(node);
+                    self.forget_missing(node);
+                }
+            }
+        }
+    }
+
+    fn forget_missing(&mut self, node: &str) {
+        if self.reach(node) == Reach::NoSuchTarget && !self.named.contains_key(node) {
+            self.by_node.remove(node);
+        }
     }
 
     fn entry(&mut self, node: &str) -> &mut TargetView {
@@ -57,6 +97,7 @@ impl Targets {
                 lost_since: None,
                 terms: Terms::default(),
                 answered_at: None,
+                serves: None,
             })
     }
 
@@ -102,6 +143,7 @@ impl Targets {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::RecordState;
 
     #[test]
     fn who_answers_others_is_busy_for_a_while() {
@@ -113,6 +155,25 @@ mod tests {
             targets.answered("a", at(heard));
             assert_eq!(since(&targets), want, "heard at {heard}");
         }
+    }
+
+    #[test]
+    fn what_does_not_exist_is_forgotten_when_no_pod_names_it() {
+        let mut targets = Targets::default();
+        let now = Duration::ZERO;
+        let mut recorded = crate::testing::proxy();
+        recorded.record = RecordState::Is("a/u/1".parse().unwrap());
+        let mut placed = recorded.clone();
+        placed.node_name = Some("a".into());
+        targets.see(None, Some(&recorded));
+        targets.see(Some(&recorded), Some(&placed));
+        targets.set_reach("a", Reach::NoSuchTarget, now);
+        targets.set_reach("b", Reach::NoSuchTarget, now);
+        targets.set_reach("c", Reach::Lost, now);
+        assert!(targets.get("a").is_some() && targets.get("b").is_none());
+        targets.see(Some(&placed), None);
+        assert!(targets.get("a").is_none() && targets.get("c").is_some());
+        assert!(targets.named.is_empty());
     }
 
     #[test]

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use pilotage_api::PodChaperon;
+use pilotage_api::{PodChaperon, keys};
+use serde_json::{Value, json};
 
 use crate::{
     class::{Marks, classify},
+    door::Serves,
     targets::Targets,
     view::{ChaperonView, Monotonic, ProxyView, Reach, RecordState},
     window::Ticket,
@@ -36,9 +38,27 @@ pub(crate) fn proxy() -> ProxyView {
 pub(crate) fn reachable(nodes: &[&str]) -> Targets {
     let mut targets = Targets::default();
     for node in nodes {
+        targets.set_serves(node, Serves::Everybody);
         targets.set_reach(node, Reach::Reachable, Monotonic::ZERO);
     }
     targets
+}
+
+/// A chaperon of this pod as an API server shows it.
+pub(crate) fn stored_chaperon(proxy: &ProxyView, uid: &str, version: &str) -> Value {
+    json!({
+        "apiVersion": "multicluster.admiralty.io/v1alpha1",
+        "kind": "PodChaperon",
+        "metadata": {
+            "namespace": proxy.namespace, "name": proxy.chaperon_name(),
+            "uid": uid, "resourceVersion": version,
+            "labels": { keys::PARENT_UID: proxy.uid, keys::PARENT_CLUSTER_UID: "source" },
+            "annotations": {
+                keys::PARENT_NAME: proxy.name, keys::PARENT_NAMESPACE: proxy.namespace,
+            },
+        },
+        "spec": { "containers": [] },
+    })
 }
 
 /// A chaperon that was just created.

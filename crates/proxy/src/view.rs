@@ -13,6 +13,7 @@ use pilotage_api::{
 };
 
 use crate::class::{Class, Marks, classify, is_bound, is_unschedulable};
+use crate::door::is_parent;
 use crate::window::Ticket;
 
 /// Time on the process's own monotonic clock, since some fixed start.
@@ -133,6 +134,12 @@ impl ProxyView {
             .any(|finalizer| finalizer == keys::DELEGATE_GONE)
     }
 
+    /// Virtual nodes that it names: the recorded one, and where it is bound.
+    pub(crate) fn named_nodes(&self) -> impl Iterator<Item = &str> {
+        let recorded = self.record.record().map(|record| record.node.as_str());
+        recorded.into_iter().chain(self.node_name.as_deref())
+    }
+
     /// Name of this pod's chaperon in every target.
     pub fn chaperon_name(&self) -> String {
         pilotage_api::names::chaperon(&self.namespace, &self.name, &self.uid)
@@ -231,6 +238,13 @@ impl ChaperonView {
     pub fn names_its_pod(&self) -> bool {
         let annotations = self.object.metadata.annotations.as_ref();
         annotations.is_some_and(|all| all.contains_key(keys::RESERVED_POD_UID))
+    }
+
+    /// Whether it is this pod's.
+    pub(crate) fn is_of(&self, proxy: &ProxyView) -> bool {
+        let meta = &self.object.metadata;
+        meta.namespace.as_ref() == Some(&proxy.namespace)
+            && self.parent().is_some_and(|link| is_parent(proxy, &link))
     }
 
     /// The chaperon's parent.

@@ -110,11 +110,16 @@ pub fn grant_by_version(
     json!({ "metadata": metadata })
 }
 
-/// A live read of a proxy pod: may its record name this chaperon?
-pub fn is_recorded(live: Option<&ProxyView>, proxy_uid: &str, chaperon_uid: &str) -> bool {
+/// A live read of a proxy pod: may its record name this chaperon behind this virtual node?
+pub fn is_recorded(
+    live: Option<&ProxyView>,
+    proxy_uid: &str,
+    node: &str,
+    chaperon_uid: &str,
+) -> bool {
     live.filter(|live| live.uid == proxy_uid)
         .is_some_and(|live| match &live.record {
-            RecordState::Is(record) => record.chaperon_uid == chaperon_uid,
+            RecordState::Is(record) => record.names(node, chaperon_uid),
             // Nobody can say what stood there.
             RecordState::Damaged(_) => true,
             RecordState::Absent => false,
@@ -197,10 +202,10 @@ mod tests {
     #[test]
     fn a_damaged_record_may_name_any_chaperon() {
         let mut live = crate::testing::proxy();
-        assert!(!is_recorded(Some(&live), &live.uid, "u"));
+        assert!(!is_recorded(Some(&live), &live.uid, "a", "u"));
         live.record = RecordState::Damaged("x".parse::<Record>().unwrap_err());
-        assert!(is_recorded(Some(&live), &live.uid, "u"));
-        assert!(!is_recorded(Some(&live), "another", "u"));
-        assert!(!is_recorded(None, &live.uid, "u"));
+        assert!(is_recorded(Some(&live), &live.uid, "a", "u"));
+        assert!(!is_recorded(Some(&live), "another", "a", "u"));
+        assert!(!is_recorded(None, &live.uid, "a", "u"));
     }
 }

@@ -31,6 +31,17 @@ pub enum ChaperonNews {
     Vanished(Arc<PodChaperon>),
 }
 
+impl ChaperonNews {
+    /// The chaperon that it tells of.
+    pub fn chaperon(&self) -> &Arc<PodChaperon> {
+        match self {
+            Self::Applied(chaperon) | Self::Deleted(chaperon) | Self::Vanished(chaperon) => {
+                chaperon
+            }
+        }
+    }
+}
+
 /// Chaperons by the UID of their parent.
 #[derive(Debug, Default)]
 pub struct World {
@@ -116,14 +127,19 @@ impl World {
         })
     }
 
-    /// A live read or a refused write said that this chaperon is gone.
-    pub fn remove(&mut self, parent: &str, node: &str, uid: &str) {
+    /// Of this parent's chaperons only those stay for which `is_own` holds.
+    pub fn retain(&mut self, parent: &str, is_own: impl Fn(&ChaperonView) -> bool) {
         if let Some(siblings) = self.by_parent.get_mut(parent) {
-            siblings.retain(|c| c.node != node || c.uid != uid);
+            siblings.retain(is_own);
             if siblings.is_empty() {
                 self.by_parent.remove(parent);
             }
         }
+    }
+
+    /// A live read or a refused write said that this chaperon is gone.
+    pub fn remove(&mut self, parent: &str, node: &str, uid: &str) {
+        self.retain(parent, |c| c.node != node || c.uid != uid);
     }
 
     /// The target isn't one of ours any more; returns the parents that had chaperons there.

@@ -71,6 +71,7 @@ impl World {
                 done
             }
             Word::Unseat => self.unseat(a, b),
+            Word::Lie => self.lie(a, b, c),
             _ => self.surroundings(step),
         };
         if done {
@@ -337,7 +338,8 @@ impl World {
             | Word::Crash
             | Word::Cut
             | Word::Stop
-            | Word::Unseat => Self::name_of(a),
+            | Word::Unseat
+            | Word::Lie => Self::name_of(a),
             Word::Notice | Word::Terms => format!("{}: {}", Self::name_of(a), self.nodes[b]),
             Word::Collect
             | Word::Kubelet

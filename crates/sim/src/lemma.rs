@@ -170,6 +170,10 @@ impl World {
         if let Some(record) = view.as_ref().and_then(|view| view.record.record()) {
             self.recorded
                 .insert((record.chaperon_uid.clone(), record.attempt));
+            if !self.nodes.contains(&record.node) {
+                let what = format!("{name} was granted to {}, where nobody asked", record.node);
+                self.broke(Violation::new("I1", what));
+            }
         }
     }
 

@@ -24,6 +24,7 @@ mod config;
 mod controller;
 mod flight;
 mod lemma;
+mod liar;
 mod plain;
 mod play;
 mod regressions;

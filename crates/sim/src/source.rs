@@ -12,11 +12,12 @@ use std::{
 use k8s_openapi::api::core::v1::Pod;
 use pilotage_api::{PodChaperon, parent::ClusterUid};
 use pilotage_proxy::{
-    Answer, Book, ChaperonNews, Gate, Monotonic, Ranked, Reach, Reply as Replied, Settings, Terms,
-    feedback,
+    Answer, Book, ChaperonNews, Gate, Monotonic, Ranked, Reach, Reply as Replied, Serves, Settings,
+    Terms, feedback,
 };
 
 pub(crate) use self::link::Link;
+use crate::liar::liars;
 use crate::{
     request::{Reply, Request},
     server::{Object, has_label},
@@ -123,6 +124,10 @@ impl Source {
                 source.tell_reach(node, reach, Monotonic::ZERO);
             }
         }
+        for (liar, serves) in liars() {
+            source.tell_reach(liar, Reach::Reachable, Monotonic::ZERO);
+            source.tell_serves(liar, serves);
+        }
         if fresh && let Part::Feedback { book, .. } = &mut source.part {
             book.proxies_listed();
         }
@@ -133,7 +138,17 @@ impl Source {
         matches!(self.part, Part::Feedback { .. })
     }
 
+    fn tell_serves(&mut self, node: &str, serves: Serves) {
+        match &mut self.part {
+            Part::Ask { book, .. } => book.set_serves(node, serves),
+            Part::Feedback { book, .. } => book.set_serves(node, serves),
+        }
+    }
+
     fn tell_reach(&mut self, node: &str, reach: Reach, now: Monotonic) {
+        if reach != Reach::NoSuchTarget {
+            self.tell_serves(node, Serves::Everybody);
+        }
         match &mut self.part {
             Part::Ask { book, .. } => book.set_reach(node, reach, now),
             Part::Feedback { book, .. } => book.set_reach(node, reach, now),
@@ -223,16 +238,21 @@ impl Source {
                 News::Deleted(chaperon) => ChaperonNews::Deleted(chaperon),
                 News::Gone(chaperon) => ChaperonNews::Vanished(chaperon),
             };
-            let parent = match &mut self.part {
-                Part::Ask { book, .. } => {
-                    let change = book.chaperon(&node, news, cx.now);
-                    change.map(|change| change.parent)
-                }
-                Part::Feedback { book, .. } => book.chaperon(&node, news),
-            };
-            if let Some(parent) = parent {
-                self.decide(&parent, cx);
+            self.take_news(&node, news, cx);
+        }
+    }
+
+    /// One word of whoever is behind a node.
+    pub(crate) fn take_news(&mut self, node: &str, news: ChaperonNews, cx: &mut Cx<'_>) {
+        let parent = match &mut self.part {
+            Part::Ask { book, .. } => {
+                let change = book.chaperon(node, news, cx.now);
+                change.map(|change| change.map(|change| change.parent))
             }
+            Part::Feedback { book, .. } => book.chaperon(node, news),
+        };
+        if let Ok(Some(parent)) = parent {
+            self.decide(&parent, cx);
         }
     }
 
@@ -244,7 +264,7 @@ impl Source {
             (Request::Ask { proxy, action, .. }, Reply::Source(reply)) => {
                 if let Part::Ask { book, entries } = &mut self.part {
                     let pod = reply.proxy.clone();
-                    book.answered(&proxy.uid, action, reply, &self.settings, cx.now);
+                    let _ = book.answered(&proxy.uid, action, reply, &self.settings, cx.now);
                     if let (Some(pod), Some(entry)) = (pod, entries.get_mut(&proxy.uid))
                         && pod.version() > entry.pod.version()
                     {
@@ -256,7 +276,7 @@ impl Source {
             (Request::Feedback { uid, action, .. }, Reply::Source(reply)) => {
                 if let Part::Feedback { book, .. } = &mut self.part {
                     let reply: Replied = reply;
-                    book.answered(uid, action, reply, &self.settings, cx.now);
+                    let _ = book.answered(uid, action, reply, &self.settings, cx.now);
                     self.decide(uid, cx);
                 }
             }

@@ -102,6 +102,9 @@ words! {
     Leave,
     /// (target) Its Target is gone.
     Remove,
+    // ---- liars
+    /// (process, chaperon, how) A target tells a process of the source of a chaperon that isn't its own.
+    Lie,
 }
 
 /// A step with its numbers.

@@ -272,6 +272,7 @@ impl World {
             Word::Freeze | Word::Thaw => (rng.below(slots), rng.below(1 + targets), 0),
             Word::Unseat => (4 + rng.below(slots - 4), rng.below(2), 0),
             Word::Delete => (rng.below(self.made.len()), 0, 0),
+            Word::Lie => (rng.below(4), rng.below(4), rng.below(4)),
             Word::Unask => (rng.below(targets), rng.below(2), rng.below(2)),
             Word::Evict | Word::Blind | Word::Label => (rng.below(targets), rng.below(2), 0),
             _ => (rng.below(targets), 0, 0),
@@ -305,6 +306,7 @@ const FAULTS: &[(Word, usize)] = &[
     (Word::Forget, 1),
     (Word::Leave, 1),
     (Word::Remove, 1),
+    (Word::Lie, 3),
 ];
 
 /// How a schedule is drawn.

@@ -169,8 +169,8 @@ impl Acting {
             Action::ConfirmGone {
                 name, uid, plain, ..
             } => remote.confirm_gone(name, uid, *plain).await,
-            Action::DeleteUnlessRecorded { name, uid, .. } => {
-                match self.is_recorded(proxy, uid).await {
+            Action::DeleteUnlessRecorded { node, name, uid } => {
+                match self.is_recorded(proxy, node, uid).await {
                     Ok(true) => Outcome::StillThere.into(),
                     Ok(false) => remote.delete(name, uid, Deletion::default()).await,
                     Err(outcome) => outcome.into(),
@@ -233,12 +233,17 @@ impl Acting {
     }
 
     /// Live GET of the proxy pod: does its record name this chaperon?
-    async fn is_recorded(&self, proxy: &ProxyView, chaperon: &str) -> Result<bool, Outcome> {
+    async fn is_recorded(
+        &self,
+        proxy: &ProxyView,
+        node: &str,
+        chaperon: &str,
+    ) -> Result<bool, Outcome> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &proxy.namespace);
         match find(LOCAL_LIMIT, pods.get(&proxy.name), "pods", &proxy.name).await {
             Ok(pod) => {
                 let live = pod.as_ref().and_then(ProxyView::of);
-                Ok(wire::is_recorded(live.as_ref(), &proxy.uid, chaperon))
+                Ok(wire::is_recorded(live.as_ref(), &proxy.uid, node, chaperon))
             }
             Err(error) => Err(local_failure(&error)),
         }

@@ -29,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 use self::proxy::Proxy;
 use super::{Ask, act::Acting, places::Places, port::Inbox, ranker::Ranker};
 use crate::{
+    caught::{AFTER_PANIC, PANICKED, caught, note},
     clock::Clock,
     fleet::{Fleet, FleetEvent},
     timers::Timers,
@@ -204,7 +205,9 @@ impl Edge {
                         std::mem::take(&mut self.dirty).into_iter().collect();
                     turns.sort_by_cached_key(|uid| Some(self.book.proxy(uid)?.ticket.clone()));
                     for uid in turns {
-                        self.step(&uid);
+                        if let Err(panic) = caught(|| self.step(&uid)) {
+                            self.panicked(&uid, &panic);
+                        }
                     }
                 }
             } else {
@@ -213,6 +216,22 @@ impl Edge {
                 self.dirty.clear();
             }
         }
+    }
+
+    /// A mistake of ours about one pod: whoever chose for it hears that nothing comes of it, and its author hears of it, too.
+    fn panicked(&mut self, uid: &str, panic: &str) {
+        tracing::error!(pod = %uid, panic, "a step panicked");
+        let at = self.clock.now().saturating_add(AFTER_PANIC);
+        self.timers.set(&uid.to_owned(), Some(at));
+        let Some(proxy) = self.proxies.get_mut(uid) else {
+            return;
+        };
+        if let Some((node, done)) = proxy.choice.take() {
+            let reason = note(panic);
+            let _ = done.send(Err(GrantFailure::Failed { node, reason }));
+        }
+        let (scheduling, event) = (&self.parts.scheduling, EventType::Warning);
+        scheduling.record(&proxy.pod, event, PANICKED, "Scheduling", note(panic));
     }
 
     fn step(&mut self, uid: &str) {

@@ -25,7 +25,10 @@ use tokio_util::sync::CancellationToken;
 pub use args::AskArgs;
 pub use port::{Feed, Inbox, Port, connect};
 
-use crate::{feedback::watch_proxies, fleet::Fleet};
+use crate::{
+    feedback::watch_proxies,
+    fleet::{Fleet, FleetMetrics},
+};
 
 /// What the edge works with.
 pub struct Ask {
@@ -47,13 +50,15 @@ pub struct Ask {
     pub namespace: String,
     /// Whether this process may write.
     pub leadership: Leadership,
+    /// What it counts.
+    pub metrics: FleetMetrics,
 }
 
 /// Runs the edge until `shutdown`; `ready` is released when the source's pods are known.
 pub async fn run(ask: Ask, inbox: Inbox, shutdown: CancellationToken, ready: ready::Gate) {
     let proxies = watch_proxies(&ask.client, &shutdown);
     let tables = ranker::watch_tables(&ask.client, &ask.namespace, &shutdown);
-    let (fleet, told) = Fleet::new(ask.client.clone());
+    let (fleet, told) = Fleet::new(ask.client.clone(), ask.metrics.clone());
     let (registry, cluster) = (ask.registry.clone(), ask.cluster.clone());
     let following = fleet.clone().follow(registry, cluster, shutdown.clone());
     let edge = edge::Edge::new(ask, fleet);

@@ -22,6 +22,7 @@ use super::{
     act::{Subject, act},
 };
 use crate::{
+    caught::{AFTER_PANIC, PANICKED, caught, note},
     clock::Clock,
     fleet::{Fleet, FleetEvent},
     timers::Timers,
@@ -119,7 +120,9 @@ impl Edge {
             }
             if leads && leadership.is_leader() {
                 while let Some(uid) = self.dirty.pop_first() {
-                    self.step(&uid);
+                    if let Err(panic) = caught(|| self.step(&uid)) {
+                        self.panicked(&uid, &panic);
+                    }
                 }
             } else {
                 // All is looked at on becoming the leader.
@@ -177,13 +180,17 @@ impl Edge {
                 self.book.set_reach(&node, reach, now);
                 self.mark_all();
             }
+            FleetEvent::Serves(node, serves) => self.book.set_serves(&node, serves),
             FleetEvent::Terms(node, terms) => {
                 self.book.set_terms(&node, terms);
                 self.mark_all();
             }
             // Whoever ranks cares.
             FleetEvent::Words(..) => {}
-            FleetEvent::Chaperon(node, news) => self.dirty.extend(self.book.chaperon(&node, news)),
+            FleetEvent::Chaperon(node, news) => match self.book.chaperon(&node, news) {
+                Ok(parent) => self.dirty.extend(parent),
+                Err(why) => self.fleet.turn_away(&node, why),
+            },
         }
     }
 
@@ -198,9 +205,33 @@ impl Edge {
             tracing::warn!(parent = %uid, ?action, %why, "request failed");
         }
         let now = self.clock.now();
-        self.book
-            .answered(&uid, &action, reply, &self.parts.settings, now);
+        let settings = &self.parts.settings;
+        let admitted = self.book.answered(&uid, &action, reply, settings, now);
+        if let (Err(why), Some(node)) = (admitted, action.node()) {
+            self.fleet.turn_away(node, why);
+        }
         self.dirty.insert(uid);
+    }
+
+    /// A mistake of ours about one pod, of which its author hears.
+    fn panicked(&mut self, uid: &str, panic: &str) {
+        tracing::error!(pod = %uid, panic, "a step panicked");
+        let at = self.clock.now().saturating_add(AFTER_PANIC);
+        self.timers.set(&uid.to_owned(), Some(at));
+        if let Some((_, pod)) = self.book.pod(uid) {
+            self.record(pod, PANICKED, note(panic));
+        }
+    }
+
+    fn record(&self, pod: &Pod, reason: &'static str, note: String) {
+        self.parts.events.record(Occurrence {
+            regarding: Regarding::pod(pod),
+            type_: EventType::Warning,
+            reason,
+            action: "Waiting",
+            note,
+            controller: "pilotage-feedback".into(),
+        });
     }
 
     fn step(&mut self, uid: &str) {
@@ -223,14 +254,7 @@ impl Edge {
         let pod = self.book.pod(uid);
         if tell.as_ref() != self.told.get(uid) {
             if let (Some(note), Some((_, pod))) = (&tell, pod) {
-                self.parts.events.record(Occurrence {
-                    regarding: Regarding::pod(pod),
-                    type_: EventType::Warning,
-                    reason: "DelegateUnknown",
-                    action: "Waiting",
-                    note: note.clone(),
-                    controller: "pilotage-feedback".into(),
-                });
+                self.record(pod, "DelegateUnknown", note.clone());
             }
             match tell {
                 Some(note) => self.told.insert(uid.to_owned(), note),

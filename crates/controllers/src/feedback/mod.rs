@@ -19,7 +19,7 @@ use pilotage_runtime::{lease::Leadership, ready::Gate};
 use pilotage_sched_driver::publish::Recorder;
 use tokio_util::sync::CancellationToken;
 
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, FleetMetrics};
 
 /// What the controller works with.
 pub struct Feedback {
@@ -33,6 +33,8 @@ pub struct Feedback {
     pub settings: Settings,
     /// Whether this process may write.
     pub leadership: Leadership,
+    /// What it counts.
+    pub metrics: FleetMetrics,
     /// Takes events about pods.
     pub events: Recorder,
 }
@@ -47,7 +49,7 @@ pub(crate) fn watch_proxies(client: &Client, stop: &CancellationToken) -> Watch<
 pub async fn run(feedback: Feedback, shutdown: CancellationToken, ready: Gate) {
     // Only a leader acts: until then the stores would just grow old.
     let proxies = watch_proxies(&feedback.client, &shutdown);
-    let (fleet, told) = Fleet::new(feedback.client.clone());
+    let (fleet, told) = Fleet::new(feedback.client.clone(), feedback.metrics.clone());
     let (registry, cluster) = (feedback.registry.clone(), feedback.cluster.clone());
     let following = fleet.clone().follow(registry, cluster, shutdown.clone());
     let edge = edge::Edge::new(Arc::new(feedback), fleet);

@@ -40,6 +40,7 @@ pub(crate) fn decide(
     connection: &Connection,
     authorization: &Authorization,
     identity: Option<&ClusterUid>,
+    turned_away: Option<&str>,
     now: &Time,
 ) -> Option<Plan> {
     let current = &object.status.conditions;
@@ -49,6 +50,7 @@ pub(crate) fn decide(
         authorized(connection, authorization),
     ]
     .into_iter()
+    .chain(trustworthy(current, connection, turned_away))
     .filter(|state| state.status.is_some() || !is_known(current, state.type_, connection))
     .collect();
     let node = object.key.node();
@@ -194,12 +196,32 @@ fn authorized(connection: &Connection, authorization: &Authorization) -> Conditi
     }
 }
 
+/// Nothing, as long as the target never said what isn't its to say.
+fn trustworthy(
+    current: &[Condition],
+    connection: &Connection,
+    turned_away: Option<&str>,
+) -> Option<ConditionState> {
+    let told = |condition: &Condition| condition.type_ == types::TRUSTWORTHY;
+    match turned_away {
+        Some(why) => Some(state(types::TRUSTWORTHY, Some(false), "TurnedAway", why)),
+        None if connection.is_connected() && current.iter().any(told) => Some(state(
+            types::TRUSTWORTHY,
+            Some(true),
+            "NothingTurnedAway",
+            "since the last start the target has said nothing that isn't its to say",
+        )),
+        None => None,
+    }
+}
+
 /// Conditions whose status became True or False; or whose trouble became another.
 fn news(old: &[Condition], new: &[Condition]) -> Vec<News> {
     let told = [
         (types::VALID, "TargetValid", "TargetInvalid"),
         (types::CONNECTED, "TargetConnected", "TargetLost"),
         (types::AUTHORIZED, "TargetAuthorized", "TargetUnauthorized"),
+        (types::TRUSTWORTHY, "TargetTrustworthy", "TargetTurnedAway"),
     ];
     let find = |list: &[Condition], type_: &str| {
         list.iter()

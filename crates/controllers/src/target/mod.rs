@@ -73,6 +73,7 @@ impl Keeper {
         let (mut objects, mut states) = (self.target.objects(), self.target.state());
         let mut rights = self.target.authorization();
         let mut identities = self.target.identity();
+        let mut turned_away = self.target.turned_away();
         let mut failures = 0;
         // The version that was written over: until the watch brings the next, the status isn't known.
         let mut outdated = None;
@@ -83,6 +84,7 @@ impl Keeper {
             let connection = states.borrow_and_update().clone();
             let authorization = rights.borrow_and_update().clone();
             let identity = identities.borrow_and_update().clone();
+            let why = turned_away.borrow_and_update().clone();
             let mut pause = None;
             if outdated.as_ref() != Some(&object.resource_version)
                 && let Some(plan) = decide::decide(
@@ -90,6 +92,7 @@ impl Keeper {
                     &connection,
                     &authorization,
                     identity.as_ref(),
+                    why.as_deref(),
                     &Time(Timestamp::now()),
                 )
             {
@@ -115,6 +118,7 @@ impl Keeper {
                 _ = states.changed() => {}
                 _ = rights.changed() => {}
                 _ = identities.changed() => {}
+                _ = turned_away.changed() => {}
             }
         }
     }

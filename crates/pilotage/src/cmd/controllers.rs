@@ -7,6 +7,7 @@ use futures::future::BoxFuture;
 use pilotage_clusters::{Registry, TargetArgs, cluster_uid, identity};
 use pilotage_controllers::chaperon::{self, Chaperons};
 use pilotage_controllers::feedback::{self, Feedback};
+use pilotage_controllers::fleet::FleetMetrics;
 use pilotage_controllers::source::{self, SourceArgs};
 use pilotage_controllers::summary::{self, SummaryArgs};
 use pilotage_controllers::target;
@@ -119,6 +120,7 @@ pub(crate) fn start(
     let back = {
         let (client, events, leadership) = (client.clone(), events.clone(), leadership.clone());
         let token = token.clone();
+        let metrics = FleetMetrics::register(process.metrics(Part::Controllers));
         async move {
             let cluster = cluster_uid(&client).await?;
             let settings = Settings::default();
@@ -128,6 +130,7 @@ pub(crate) fn start(
                 registry,
                 settings,
                 leadership,
+                metrics,
                 events,
             };
             feedback::run(with, token, gate).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use pilotage_clusters::{Registry, TargetArgs, cluster_uid, identity};
-use pilotage_controllers::{ask, target};
+use pilotage_controllers::{ask, fleet::FleetMetrics, target};
 use pilotage_proxy::{Configuration, board::Board, profile::profiles};
 use pilotage_runtime::args::LeaseArgs;
 use pilotage_runtime::lease::{self, unique_identity};
@@ -98,6 +98,7 @@ pub(crate) fn start(
     };
     let (driver, scheduling) =
         Driver::new(options, process.metrics(part)).map_err(Error::start(part))?;
+    let metrics = FleetMetrics::register(process.metrics(part));
     let registry = Registry::start(&client, targets.to_options(part.name(), &[]), &token);
     let ready = process.health.gate("proxy pods listed");
     let cluster_name = args.ask.cluster_name.clone();
@@ -115,6 +116,7 @@ pub(crate) fn start(
             configuration,
             namespace,
             leadership,
+            metrics,
         };
         ask::run(ask, inbox, token, ready).await;
         Ok::<_, identity::IdentityError>(())

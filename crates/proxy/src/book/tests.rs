@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use pilotage_api::{PodChaperon, keys};
+use pilotage_api::{PodChaperon, keys, names};
 use serde_json::{Value, json};
 
 use super::*;
@@ -19,6 +19,7 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let mut book = Book::with_window(1);
+        book.set_serves("a", Serves::Everybody);
         book.set_reach("a", Reach::Reachable, NOW);
         Self { book, now: NOW }
     }
@@ -73,26 +74,31 @@ impl Scene {
             node: "a".to_owned(),
         };
         let settings = Settings::default();
-        self.book.answered(uid, &action, reply, &settings, self.now);
+        let admitted = self.book.answered(uid, &action, reply, &settings, self.now);
+        assert_eq!(admitted, Ok(()));
     }
 
     fn chaperon(&mut self, uid: &str, version: u64, annotations: &Value) {
         let news = ChaperonNews::Applied(chaperon(uid, version, annotations));
-        assert!(self.book.chaperon("a", news, self.now).is_some());
+        let change = self.book.chaperon("a", news, self.now);
+        assert!(change.unwrap().is_some());
     }
 }
 
 fn chaperon(uid: &str, version: u64, annotations: &Value) -> Arc<PodChaperon> {
-    let chaperon = json!({
+    let mut chaperon = json!({
         "apiVersion": "multicluster.admiralty.io/v1alpha1",
         "kind": "PodChaperon",
         "metadata": {
-            "namespace": "shop", "name": uid, "uid": format!("c{uid}"),
+            "namespace": "shop", "name": names::chaperon("shop", uid, uid), "uid": format!("c{uid}"),
             "resourceVersion": version.to_string(),
-            "labels": { keys::PARENT_UID: uid }, "annotations": annotations,
+            "labels": { keys::PARENT_UID: uid, keys::PARENT_CLUSTER_UID: "source" },
+            "annotations": { keys::PARENT_NAME: uid, keys::PARENT_NAMESPACE: "shop" },
         },
         "spec": { "containers": [] },
     });
+    let all = chaperon["metadata"]["annotations"].as_object_mut().unwrap();
+    all.extend(annotations.as_object().unwrap().clone());
     Arc::new(serde_json::from_value(chaperon).unwrap())
 }
 
@@ -138,7 +144,7 @@ fn whoever_goes_makes_room_when_nothing_of_it_is_left() {
         "its question is still there"
     );
     let gone = ChaperonNews::Deleted(chaperon("1", 2, &json!({})));
-    scene.book.chaperon("a", gone, NOW);
+    scene.book.chaperon("a", gone, NOW).unwrap();
     assert_eq!(scene.book.call(NOW), ["3"]);
     assert!(scene.asks("3"));
     // A question that comes to nothing, refused or not.
@@ -176,4 +182,73 @@ fn whoever_waits_long_enough_is_woken_though_nothing_happens() {
     }
     let still = NOW + Duration::from_secs(10);
     assert_eq!(scene.now, still, "1 stands still: {called:?}");
+}
+
+#[test]
+fn nobody_speaks_for_anothers_pod_nor_for_anothers_chaperon() {
+    let mut scene = Scene::new();
+    let mut own = |uid: &str, serves| {
+        let book = &mut scene.book;
+        book.set_serves(uid, serves);
+        book.set_reach(uid, Reach::Reachable, NOW);
+    };
+    own("tenant", Serves::Namespace("tenant".into()));
+    own("twin", Serves::Namespace("shop".into()));
+    scene.pod("1", &json!({ keys::GRANTED_TO: "a/c1/1" }));
+    let granted =
+        json!({ keys::ATTEMPT: "1", keys::ALLOWED_ATTEMPT: "1", keys::IS_RESERVED: "true" });
+    let forged = || ChaperonNews::Applied(chaperon("1", 9, &granted));
+    let turned_away = scene.book.chaperon("tenant", forged(), NOW);
+    assert_eq!(turned_away, Err(TurnedAway::Namespace));
+    let deleted = ChaperonNews::Deleted(chaperon("1", 9, &granted));
+    let turned_away = scene.book.chaperon("tenant", deleted.clone(), NOW);
+    assert_eq!(turned_away, Err(TurnedAway::Namespace));
+    assert!(scene.book.chaperons("1").is_empty());
+    // A second target of the same namespace: what it says of that UID says nothing of a's.
+    scene.chaperon("1", 3, &granted);
+    scene.book.chaperon("twin", forged(), NOW).unwrap();
+    scene.book.chaperon("twin", deleted, NOW).unwrap();
+    let record = "a/c1/1".parse().unwrap();
+    assert!(!scene.book.proxies["1"].memory.is_over(&record));
+    assert!(scene.asks("1") || scene.plan("1").gate == Gate::Closed(Note::Granted("a".into())));
+    // What was said of a UID before its pod was known goes when the pod turns out to be another one.
+    let early = ChaperonNews::Applied(chaperon("2", 9, &granted));
+    scene.book.chaperon("a", early, NOW).unwrap();
+    let mut elsewhere = serde_json::from_value::<Pod>(json!({
+        "metadata": { "namespace": "other", "name": "2", "uid": "2", "resourceVersion": "1" },
+        "spec": { "containers": [] },
+    }));
+    scene.book.proxy_applied(elsewhere.as_mut().unwrap());
+    assert!(scene.book.chaperons("2").is_empty());
+}
+
+#[test]
+fn few_conditions_are_written_at_once() {
+    let mut scene = Scene::new();
+    let says = |plan: &Plan| {
+        let mut says = plan.actions.iter();
+        says.find(|action| matches!(action, Action::Say { .. }))
+            .cloned()
+    };
+    let words = || Words {
+        reason: "Waiting",
+        message: "for a turn".to_owned(),
+    };
+    let mut said = Vec::new();
+    for uid in ["1", "2", "3", "4", "5"] {
+        scene.pod(uid, &json!({ keys::GRANTED_TO: "nowhere/u/1" }));
+        scene.book.say(uid, Some(words()));
+        said.extend(says(&scene.plan(uid)));
+    }
+    assert_eq!(said.len(), SAYS_AT_ONCE);
+    assert_eq!(
+        scene.plan("5").wake_at,
+        Some(scene.now + Duration::from_millis(250))
+    );
+    let reply = Reply::from(Outcome::Done);
+    let settled = scene
+        .book
+        .answered("1", &said[0], reply, &Settings::default(), NOW);
+    assert_eq!(settled, Ok(()));
+    assert!(says(&scene.plan("5")).is_some());
 }

@@ -94,6 +94,7 @@ impl Scene {
             ranking: &self.ranking,
             choice: self.choice.as_deref(),
             memory: &self.memory,
+            may_say: true,
             windows: &self.windows,
             settings: &self.settings,
             now: self.now,
@@ -324,7 +325,7 @@ fn a_landed_grant_is_left_only_when_its_chaperon_is_proved_gone() {
 #[test]
 fn a_target_that_was_left_is_asked_again_only_behind_the_others() {
     let mut scene = Scene::new().recorded("a/ua/1");
-    scene.memory.confirm_gone("ua");
+    scene.memory.confirm_gone("a", "ua");
     assert_eq!(asked(&scene.step()), ["b", "c", "d"]);
 }
 
@@ -591,7 +592,7 @@ fn a_target_whose_chaperon_ended_may_be_chosen_again() {
     for no_reservation in [false, true] {
         let mut scene = Scene::new().recorded("a/ua/1").chose("a");
         scene.proxy.no_reservation = no_reservation;
-        scene.memory.confirm_gone("ua");
+        scene.memory.confirm_gone("a", "ua");
         let old = scene.step();
         assert!(matches!(old.choice, ChoiceFate::Failed(_)), "{old:?}");
         // Somebody chose again, knowing what there is now.
@@ -658,7 +659,7 @@ fn a_pod_without_reservation_is_not_offered_the_grant_that_was_given_up() {
     assert_eq!(plan.answers["b"], Answer::Unasked);
     // Its target answers at last: there is no pod, and the chaperon has gone.
     scene.chaperons.clear();
-    scene.memory.confirm_gone("ua");
+    scene.memory.confirm_gone("a", "ua");
     assert_eq!(scene.step().answers["a"], Answer::Unasked);
 }
 

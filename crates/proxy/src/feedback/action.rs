@@ -73,14 +73,19 @@ pub enum Key {
     Status,
     /// The proxy pod's annotations.
     Annotations,
-    /// The chaperon with this UID.
-    Chaperon(String),
+    /// The chaperon with this UID behind this virtual node.
+    Chaperon {
+        /// The virtual node.
+        node: String,
+        /// UID of the chaperon.
+        uid: String,
+    },
 }
 
 impl Key {
     /// Whether it is about the proxy pod, whose version tells what became of a request.
     pub(super) fn is_the_pods(&self) -> bool {
-        !matches!(self, Key::Chaperon(_))
+        !matches!(self, Key::Chaperon { .. })
     }
 }
 
@@ -105,9 +110,12 @@ impl Action {
             Action::DeleteProxy | Action::EndGrace | Action::RemoveFinalizer { .. } => Key::Proxy,
             Action::CopyStatus { .. } => Key::Status,
             Action::CopyAnnotations { .. } => Key::Annotations,
-            Action::DeleteChaperon { uid, .. }
-            | Action::ConfirmGone { uid, .. }
-            | Action::DeleteIfOrphan { uid, .. } => Key::Chaperon(uid.clone()),
+            Action::DeleteChaperon { node, uid, .. }
+            | Action::ConfirmGone { node, uid, .. }
+            | Action::DeleteIfOrphan { node, uid, .. } => Key::Chaperon {
+                node: node.clone(),
+                uid: uid.clone(),
+            },
         }
     }
 }

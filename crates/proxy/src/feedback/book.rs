@@ -4,10 +4,11 @@
 use std::{collections::HashMap, sync::Arc};
 
 use k8s_openapi::api::core::v1::Pod;
-use pilotage_api::parent::ClusterUid;
+use pilotage_api::{keys, parent::ClusterUid};
 
 use super::{Action, Key, Memory, Observed, Plan, decide};
 use crate::{
+    door::{Serves, TurnedAway, admit},
     requests::{Outcome, Reply},
     settings::Settings,
     targets::{Targets, Terms},
@@ -58,12 +59,20 @@ impl Book {
         if !parent.pod.as_ref().is_none_or(newer) {
             return None;
         }
+        let before = parent.pod.as_ref().map(|(before, _)| before);
+        self.targets.see(before, Some(&view));
+        if before.is_none() {
+            // What was said of its UID before anybody here knew whose it is.
+            self.world.retain(&uid, |chaperon| chaperon.is_of(&view));
+        }
         parent.pod = Some((view, pod));
         Some(uid)
     }
 
     /// A pod isn't there any more.
     pub fn proxy_gone(&mut self, uid: &str) {
+        let before = self.parents.get(uid).and_then(|parent| parent.pod.as_ref());
+        self.targets.see(before.map(|(before, _)| before), None);
         if self.world.of(uid).is_empty() {
             self.parents.remove(uid);
         } else if let Some(parent) = self.parents.get_mut(uid) {
@@ -84,28 +93,45 @@ impl Book {
         }
     }
 
+    /// The Target behind this virtual node is one for these pods; to be told before anything that its target says.
+    pub fn set_serves(&mut self, node: &str, serves: Serves) {
+        self.targets.set_serves(node, serves);
+    }
+
     /// The operator of a target says something else from now on.
     pub fn set_terms(&mut self, node: &str, terms: Terms) {
         self.targets.set_terms(node, terms);
     }
 
     /// A watch tells something of a chaperon; the UID of its parent, if that is news.
-    pub fn chaperon(&mut self, node: &str, news: ChaperonNews) -> Option<String> {
-        let change = self.world.take_in(node, news)?;
+    /// An error: the target may not say so, and nothing was taken in.
+    pub fn chaperon(
+        &mut self,
+        node: &str,
+        news: ChaperonNews,
+    ) -> Result<Option<String>, TurnedAway> {
+        let labels = news.chaperon().metadata.labels.as_ref();
+        let parent = labels.and_then(|labels| labels.get(keys::PARENT_UID));
+        let proxy = parent.and_then(|uid| self.pod(uid)).map(|(view, _)| view);
+        admit(self.targets.serves(node), proxy, news.chaperon())?;
+        let Some(change) = self.world.take_in(node, news) else {
+            return Ok(None);
+        };
         let nothing_left = self.world.of(&change.parent).is_empty();
         if let Some(parent) = self.parents.get_mut(&change.parent) {
             if let Some(gone) = &change.gone {
-                parent.memory.confirm_gone(gone);
+                parent.memory.confirm_gone(node, gone);
             }
             // Only who leads plans, and would see to that.
             if parent.pod.is_none() && nothing_left {
                 self.parents.remove(&change.parent);
             }
         }
-        Some(change.parent)
+        Ok(Some(change.parent))
     }
 
     /// A request about the pod with this UID, or its chaperons, ended.
+    /// An error: the target sent a chaperon along that it may not speak of; all but that was taken in.
     pub fn answered(
         &mut self,
         uid: &str,
@@ -113,7 +139,7 @@ impl Book {
         reply: Reply,
         settings: &Settings,
         now: Monotonic,
-    ) {
+    ) -> Result<(), TurnedAway> {
         let Reply {
             outcome,
             chaperon,
@@ -122,22 +148,25 @@ impl Book {
         if let Some(pod) = proxy {
             self.proxy_applied(pod);
         }
+        let mut admitted = Ok(());
         if let Some(node) = action.node() {
             // A reply may come after the news of its object's end.
             let parent = self.parents.get(uid);
-            let gone = |uid: &String| parent.is_some_and(|parent| parent.memory.is_gone(uid));
+            let gone = |uid: &String| parent.is_some_and(|parent| parent.memory.is_gone(node, uid));
             if let Some(chaperon) = chaperon
                 && !chaperon.metadata.uid.as_ref().is_some_and(gone)
             {
-                self.chaperon(node, ChaperonNews::Applied(chaperon));
+                let news = self.chaperon(node, ChaperonNews::Applied(chaperon));
+                admitted = news.map(drop);
             }
-            if let (Outcome::Gone, Key::Chaperon(gone)) = (&outcome, action.key()) {
+            if let (Outcome::Gone, Key::Chaperon { uid: gone, .. }) = (&outcome, action.key()) {
                 self.world.remove(uid, node, &gone);
             }
         }
         if let Some(parent) = self.parents.get_mut(uid) {
             parent.memory.finish(action, &outcome, settings, now);
         }
+        admitted
     }
 
     // ---- what to do ---------------------------------------------------------------------------------------------

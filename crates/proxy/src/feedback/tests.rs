@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    ChaperonNews,
-    testing::{ChaperonBuilder, chaperon, proxy, reachable},
+    ChaperonNews, Serves,
+    testing::{ChaperonBuilder, chaperon, proxy, reachable, stored_chaperon},
     view::Reach,
 };
 
@@ -198,7 +198,7 @@ fn an_ending_pod_takes_its_chaperons_along_and_waits_for_the_recorded_one() {
     assert_eq!(deletes(&plan), ["ua", "ub"]);
     assert_eq!(plan.actions.len(), 2, "the finalizer stays");
 
-    scene.memory.confirm_gone("ua");
+    scene.memory.confirm_gone("a", "ua");
     scene.chaperons.clear();
     assert!(matches!(
         scene.step().actions.as_slice(),
@@ -236,6 +236,7 @@ fn only_the_recorded_target_holds_an_ending_pod() {
     );
 
     let mut removed = Scene::ending(Some("gone/ua/1"));
+    removed.targets.see(None, removed.proxy.as_ref());
     removed.targets.set_reach("gone", Reach::NoSuchTarget, NOW);
     assert!(matches!(
         removed.step().actions.as_slice(),
@@ -283,28 +284,21 @@ fn an_orphan_is_judged_on_a_live_read_and_other_sources_are_left_alone() {
 
 #[test]
 fn who_does_not_lead_keeps_nothing_of_parents_that_are_gone() {
-    let mut book = Book::new(ClusterUid("home".into()));
+    let mut book = Book::new(ClusterUid("source".into()));
+    book.set_serves("a", Serves::Everybody);
     let chaperon = |version: &str| {
-        let object = json!({
-            "apiVersion": "multicluster.admiralty.io/v1alpha1",
-            "kind": "PodChaperon",
-            "metadata": {
-                "name": "web-x", "namespace": "shop", "uid": "ua", "resourceVersion": version,
-                "labels": { keys::PARENT_UID: "u1", keys::PARENT_NAME: "web", keys::PARENT_CLUSTER_UID: "home" },
-            },
-            "spec": {},
-        });
+        let object = stored_chaperon(&proxy(), "ua", version);
         Arc::new(serde_json::from_value(object).unwrap())
     };
     // Its pod was told, or wasn't, and its end twice: as it comes from two watches.
     assert_eq!(
-        book.chaperon("a", ChaperonNews::Applied(chaperon("1")))
-            .as_deref(),
-        Some("u1")
+        book.chaperon("a", ChaperonNews::Applied(chaperon("1"))),
+        Ok(Some("p".to_owned()))
     );
     assert_eq!(book.uids().count(), 1);
     for version in ["2", "3"] {
-        book.chaperon("a", ChaperonNews::Deleted(chaperon(version)));
+        book.chaperon("a", ChaperonNews::Deleted(chaperon(version)))
+            .unwrap();
         assert_eq!(book.uids().count(), 0);
     }
 }

@@ -15,7 +15,7 @@ pub fn expected_at<'a>(
     ranking: &'a [Ranked],
     actions: &[Action],
 ) -> Option<&'a str> {
-    let is_there = |record: &&Record| chaperons.iter().any(|c| c.uid == record.chaperon_uid);
+    let is_there = |record: &&Record| chaperons.iter().any(|c| record.names(&c.node, &c.uid));
     if let Some(record) = proxy.record.record().filter(is_there) {
         return Some(&record.node);
     }

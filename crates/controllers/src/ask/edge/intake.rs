@@ -106,6 +106,7 @@ impl Edge {
                 self.book.set_reach(&node, reach, now);
                 self.mark_all();
             }
+            FleetEvent::Serves(node, serves) => self.book.set_serves(&node, serves),
             FleetEvent::Terms(node, terms) => {
                 self.book.set_terms(&node, terms);
                 self.mark_all();
@@ -115,14 +116,16 @@ impl Edge {
                     self.rank_anew();
                 }
             }
-            FleetEvent::Chaperon(node, news) => {
-                if let Some(change) = self.book.chaperon(&node, news, now) {
+            FleetEvent::Chaperon(node, news) => match self.book.chaperon(&node, news, now) {
+                Ok(Some(change)) => {
                     if change.answered {
                         self.places.set_silent(&node, false);
                     }
                     self.dirty.insert(change.parent);
                 }
-            }
+                Ok(None) => {}
+                Err(why) => self.acting.fleet.turn_away(&node, why),
+            },
         }
     }
 
@@ -167,8 +170,12 @@ impl Edge {
         let now = self.clock.now();
         let policy = self.proxies.get(&uid).map(|proxy| proxy.policy);
         let policy = self.ranker.policy(policy.unwrap_or_default());
-        self.book
+        let admitted = self
+            .book
             .answered(&uid, &action, reply, &policy.asking, now);
+        if let (Err(why), Some(node)) = (admitted, action.node()) {
+            self.acting.fleet.turn_away(node, why);
+        }
         self.dirty.insert(uid);
     }
 }

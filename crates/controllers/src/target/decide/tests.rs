@@ -71,6 +71,7 @@ fn the_first_identity_stays_and_an_unreadable_policy_is_told() {
             &connected(),
             &Authorization::Complete,
             identity,
+            None,
             &now,
         )
     };
@@ -174,6 +175,7 @@ fn every_state_has_its_words() {
             &connection,
             &authorization,
             None,
+            None,
             &at(1),
         )
         .unwrap();
@@ -188,6 +190,7 @@ fn a_missing_secret_is_named_in_the_message() {
         &object(spec(None), vec![]),
         &lost(missing()),
         &Authorization::Unknown,
+        None,
         None,
         &at(1),
     );
@@ -211,6 +214,7 @@ fn nothing_new_is_no_write_and_a_restart_changes_nothing() {
         &connected(),
         &Authorization::Complete,
         None,
+        None,
         &at(1),
     )
     .unwrap();
@@ -230,6 +234,7 @@ fn nothing_new_is_no_write_and_a_restart_changes_nothing() {
             &connected(),
             &Authorization::Complete,
             None,
+            None,
             &at(2)
         ),
         None
@@ -239,6 +244,7 @@ fn nothing_new_is_no_write_and_a_restart_changes_nothing() {
             &settled,
             &Connection::Connecting,
             &Authorization::Unknown,
+            None,
             None,
             &at(2)
         ),
@@ -250,13 +256,22 @@ fn nothing_new_is_no_write_and_a_restart_changes_nothing() {
             &connected(),
             &Authorization::Unknown,
             None,
+            None,
             &at(2)
         ),
         None
     );
     // But a loss is told, and that permissions aren't known any more.
     let gone = lost(LostReason::Unreachable("no route".into()));
-    let plan = decide(&settled, &gone, &Authorization::Complete, None, &at(3)).unwrap();
+    let plan = decide(
+        &settled,
+        &gone,
+        &Authorization::Complete,
+        None,
+        None,
+        &at(3),
+    )
+    .unwrap();
     assert_eq!(
         words(&plan.conditions)[1..],
         [
@@ -275,11 +290,20 @@ fn a_trouble_that_becomes_another_is_news_its_end_too() {
         &lost(missing()),
         &Authorization::Unknown,
         None,
+        None,
         &at(1),
     );
     let troubled = object(spec(None), before.unwrap().conditions);
     let refused = lost(LostReason::Unauthorized("who?".into()));
-    let plan = decide(&troubled, &refused, &Authorization::Unknown, None, &at(2)).unwrap();
+    let plan = decide(
+        &troubled,
+        &refused,
+        &Authorization::Unknown,
+        None,
+        None,
+        &at(2),
+    )
+    .unwrap();
     let reasons: Vec<_> = plan.news.iter().map(|news| news.reason).collect();
     assert_eq!(reasons, ["TargetValid", "TargetLost"]);
 }
@@ -299,4 +323,22 @@ fn what_a_source_needs_is_what_the_source_role_gives() {
         });
         assert!(given, "{need}");
     }
+}
+
+#[test]
+fn a_target_that_says_what_isnt_its_to_say_is_told_until_a_start_without() {
+    let mut object = object(spec(None), vec![]);
+    let mut step = |turned_away| {
+        let permitted = &Authorization::Complete;
+        let plan = decide(&object, &connected(), permitted, None, turned_away, &at(1));
+        if let Some(plan) = &plan {
+            object.status.conditions = plan.conditions.clone();
+            object.status.node = Some(plan.node.clone());
+        }
+        let last = object.status.conditions.last().unwrap();
+        format!("{}={}/{}", last.type_, last.status, last.message)
+    };
+    assert!(step(None).starts_with("Authorized"), "nothing to say");
+    assert_eq!(step(Some("why")), "Trustworthy=False/why");
+    assert!(step(None).starts_with("Trustworthy=True/"));
 }

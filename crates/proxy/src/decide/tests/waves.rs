@@ -254,7 +254,7 @@ fn nobody_waits_for_a_busy_target_for_ever() {
 fn a_pod_that_lost_its_place_does_not_wait_for_ever_either() {
     let left = || {
         let mut scene = Scene::new().recorded("a/ua/1");
-        scene.memory.confirm_gone("ua");
+        scene.memory.confirm_gone("a", "ua");
         scene
     };
     let given_up = || {
