@@ -4,13 +4,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args};
 use pilotage_runtime::args::parse_duration;
 use thiserror::Error;
 
 use crate::certs::plan::{Timings, TimingsError};
 use crate::install::Scope;
-use crate::objects::{Reach, host};
+use crate::objects::{Reach, Writers, host};
 
 /// Name of the Secret that holds the webhook's own certificates.
 pub const DEFAULT_SECRET: &str = "pilotage-webhook-tls";
@@ -58,6 +59,13 @@ pub struct WebhookArgs {
         value_name = "true|false"
     )]
     pub manage_configuration: bool,
+
+    /// User that may write the record of a proxy pod, as the API server calls it. May be given several times.
+    ///
+    /// Only Pilotage's own accounts should: whoever changes the record can have a second delegate started. Default: all
+    /// service accounts of the namespace where the webhook runs.
+    #[arg(long = "record-writer", value_name = "USER", value_parser = NonEmptyStringValueParser::new())]
+    pub record_writers: Vec<String>,
 
     /// Secret for the webhook's own CA and certificate, shared by all replicas; made if it doesn't exist.
     ///
@@ -132,6 +140,8 @@ pub struct Options {
     pub addr: SocketAddr,
     /// How the API server reaches it.
     pub reach: Reach,
+    /// Who may write records.
+    pub writers: Writers,
     /// Whether to install the whole configuration, or only the CA bundle.
     pub manage_configuration: bool,
     /// Where the certificate comes from.
@@ -171,9 +181,15 @@ impl WebhookArgs {
                 )?,
             },
         };
+        let writers = if self.record_writers.is_empty() {
+            Writers::AccountsOf(namespace.to_owned())
+        } else {
+            Writers::Users(self.record_writers.clone())
+        };
         Ok(Options {
             addr: self.webhook_addr,
             reach,
+            writers,
             manage_configuration: self.manage_configuration,
             certificates,
         })
@@ -201,7 +217,10 @@ impl Options {
     /// What is installed, once the port is known.
     pub(crate) fn scope_at(&self, port: u16) -> Scope {
         if self.manage_configuration {
-            Scope::All(self.reach_at(port))
+            Scope::All {
+                reach: self.reach_at(port),
+                writers: self.writers.clone(),
+            }
         } else {
             Scope::BundleOnly
         }
@@ -237,6 +256,9 @@ mod tests {
             options.certificates,
             CertificateSource::Own { namespace, secret, .. } if namespace == "pilotage" && secret == DEFAULT_SECRET
         ));
+        assert_eq!(options.writers, Writers::AccountsOf("pilotage".into()));
+        let two = self::options(&["--record-writer=a", "--record-writer=b"]).unwrap();
+        assert_eq!(two.writers, Writers::Users(vec!["a".into(), "b".into()]));
         let elsewhere =
             parse(&["--webhook-service-namespace=hooks", "--webhook-service=w"]).unwrap();
         assert_eq!(
@@ -279,6 +301,7 @@ mod tests {
         ));
         for args in [
             &["--tls-cert-file=a"][..],
+            &["--record-writer="],
             &["--tls-key-file=a"],
             &["--ca-file=a"],
             &["--webhook-url=https://a", "--webhook-service=b"],

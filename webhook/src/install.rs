@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
-use crate::objects::{self, Reach};
+use crate::objects::{self, Reach, Writers};
 
 /// Field manager of the admission configuration.
 const FIELD_MANAGER: &str = "pilotage-webhook";
@@ -32,7 +32,12 @@ const BACKOFF: Backoff =
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Everything.
-    All(Reach),
+    All {
+        /// How the API server reaches the webhook.
+        reach: Reach,
+        /// Who may write records.
+        writers: Writers,
+    },
     /// Only the CA bundle, into a configuration that somebody else installs.
     BundleOnly,
 }
@@ -117,7 +122,7 @@ impl Installer {
 
     fn wanted(&self, bundle: Option<&str>) -> Vec<Value> {
         match (&self.scope, bundle) {
-            (Scope::All(reach), bundle) => objects::all(reach, bundle),
+            (Scope::All { reach, writers }, bundle) => objects::all(reach, writers, bundle),
             (Scope::BundleOnly, Some(bundle)) => vec![objects::bundle_only(bundle)],
             (Scope::BundleOnly, None) => Vec::new(),
         }

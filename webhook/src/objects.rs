@@ -4,6 +4,8 @@
 //! Every field that matters is spelled out, also where it is the API server's default: only what is applied is owned,
 //! and only what is owned is repaired.
 
+use std::fmt;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pilotage_api::keys;
@@ -73,10 +75,30 @@ pub(crate) fn host(url: &str) -> Option<&str> {
     (!host.is_empty()).then_some(host)
 }
 
+/// Who writes what Pilotage alone may write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Writers {
+    /// All service accounts of this namespace.
+    AccountsOf(String),
+    /// These users, as the API server calls them.
+    Users(Vec<String>),
+}
+
+impl fmt::Display for Writers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AccountsOf(namespace) => {
+                write!(f, "the service accounts of namespace {namespace}")
+            }
+            Self::Users(users) => f.write_str(&users.join(", ")),
+        }
+    }
+}
+
 /// All objects to install.
-pub fn all(reach: &Reach, ca_bundle: Option<&str>) -> Vec<Value> {
+pub fn all(reach: &Reach, writers: &Writers, ca_bundle: Option<&str>) -> Vec<Value> {
     vec![
-        guard::policy(),
+        guard::policy(writers),
         guard::binding(),
         configuration(reach, ca_bundle),
     ]
@@ -165,7 +187,14 @@ mod tests {
 
     #[test]
     fn what_is_installed() {
-        insta::assert_yaml_snapshot!("installed", all(&service(), Some("PEM")));
+        insta::assert_yaml_snapshot!(
+            "installed",
+            all(
+                &service(),
+                &Writers::AccountsOf("pilotage".into()),
+                Some("PEM")
+            )
+        );
     }
 
     #[test]

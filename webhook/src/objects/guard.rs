@@ -7,10 +7,10 @@
 use pilotage_api::keys;
 use serde_json::{Value, json};
 
-use super::{POLICY, labels};
+use super::{POLICY, Writers, labels};
 
 /// The policy.
-pub(super) fn policy() -> Value {
+pub(super) fn policy(writers: &Writers) -> Value {
     let is_create = "request.operation == 'CREATE'";
     let proxy = "!variables.mustBeProxy";
     let has = |object: &str, key: &str| {
@@ -54,7 +54,14 @@ pub(super) fn policy() -> Value {
                     },
                 ],
             },
-            "matchConditions": [{ "name": "concerns-pilotage", "expression": concerned }],
+            "matchConditions": [
+                // Their updates are most of all there are, and judging one costs the API server more than the write.
+                {
+                    "name": "isnt-pilotages-own",
+                    "expression": format!("request.operation != 'UPDATE' || !({})", is_writer(writers)),
+                },
+                { "name": "concerns-pilotage", "expression": concerned },
+            ],
             "variables": [
                 { "name": "annotations", "expression": "object.metadata.?annotations.orValue({})" },
                 // Of no type: a Binding has none, and the API server would warn of that.
@@ -102,10 +109,13 @@ pub(super) fn policy() -> Value {
                     "reason": "Forbidden",
                 },
                 {
-                    "expression": format!("{is_create} || !({}) || '{record}' in variables.annotations", has("oldObject", record)),
+                    "expression": format!(
+                        "{is_create} || variables.annotations[?'{record}'] == \
+                         oldObject.metadata.?annotations.orValue({{}})[?'{record}']"
+                    ),
                     "message": format!(
-                        "annotation {record} says where the pod may run; without it a second one could be started. \
-                         Delete the pod and create it anew."
+                        "annotation {record} says where the pod may run, and is written by Pilotage alone ({writers}): \
+                         with another one a second pod could be started. Delete the pod and create it anew."
                     ),
                     "reason": "Forbidden",
                 },
@@ -169,6 +179,23 @@ pub(super) fn binding() -> Value {
         "metadata": { "name": POLICY, "labels": labels() },
         "spec": { "policyName": POLICY, "validationActions": ["Deny"] },
     })
+}
+
+/// Expression: the request is one of theirs.
+fn is_writer(writers: &Writers) -> String {
+    match writers {
+        Writers::AccountsOf(namespace) => format!(
+            "request.userInfo.username.startsWith('system:serviceaccount:{}:')",
+            quoted(namespace)
+        ),
+        Writers::Users(users) => {
+            let users: Vec<String> = users
+                .iter()
+                .map(|user| format!("'{}'", quoted(user)))
+                .collect();
+            format!("request.userInfo.username in [{}]", users.join(", "))
+        }
+    }
 }
 
 /// Text as a part of a CEL string in single quotes.

@@ -6,7 +6,7 @@ use pilotage_webhook::mutate::{Mutation, mutate};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Pods, annotation, elect, is_proxy, pod, refused, shared_plane, with_annotation,
+    Pods, annotation, elect, is_proxy, own_account, pod, refused, shared_plane, with_annotation,
 };
 
 const WEBHOOK: &str =
@@ -432,11 +432,6 @@ async fn an_update_may_not_change_the_manifest_and_may_change_the_rest() {
             json!({ "metadata": { "labels": { "a": "b" } } }),
         ),
         (
-            "the record",
-            "proxy",
-            annotate(keys::GRANTED_TO, json!("admiralty-c1/uid/1")),
-        ),
-        (
             "a status",
             "proxy/status",
             json!({ "status": { "message": "hello" } }),
@@ -452,12 +447,31 @@ async fn an_update_may_not_change_the_manifest_and_may_change_the_rest() {
             .await
             .unwrap_or_else(|error| panic!("{case}: {error}"));
     }
+    let pilotage = pods.by(plane
+        .service_account_client(HOME, "scheduler")
+        .await
+        .unwrap());
+    let record = |value: Value| annotate(keys::GRANTED_TO, value);
+    let alone = [POLICY, keys::GRANTED_TO, "written by Pilotage alone"];
+    let first = json!("admiralty-c1/uid/1");
     refused(
-        "the record's removal",
-        pods.patch("proxy", &annotate(keys::GRANTED_TO, Value::Null))
-            .await,
-        &[POLICY, keys::GRANTED_TO],
+        "a record of one's own",
+        pods.patch("proxy", &record(first.clone())).await,
+        &alone,
     );
+    pods.patch_as(&pilotage, "proxy", &record(first))
+        .await
+        .unwrap();
+    let large = "x".repeat(200_000);
+    for (case, value) in [
+        ("the record's removal", Value::Null),
+        ("another record", json!("admiralty-c2/uid/2")),
+        ("a large one", json!(format!("{large}/uid/1"))),
+    ] {
+        for name in ["proxy", "proxy/status"] {
+            refused(case, pods.patch(name, &record(value.clone())).await, &alone);
+        }
+    }
     // A binding is no update by a user: it must get through, and sets the node of an elected pod.
     pods.bind("pods/proxy/binding", &binding("proxy"))
         .await

@@ -9,7 +9,7 @@ use http::header::CONTENT_TYPE;
 use kube::Client;
 use kube::core::Status;
 use pilotage_api::keys;
-use pilotage_runtime::rbac::{Account, render};
+use pilotage_runtime::rbac::{Account, Rule, render};
 use pilotage_runtime::ready::Health;
 use pilotage_testkit::{ControlPlane, TestNamespace, apply, shared};
 use pilotage_webhook::{Metrics, RunError, WebhookArgs, rbac};
@@ -137,6 +137,28 @@ pub(crate) async fn shared_plane() -> Arc<ControlPlane> {
     plane
 }
 
+/// A client of an account of Pilotage's that may change pods.
+pub(crate) async fn own_account(plane: &ControlPlane) -> Client {
+    let account = Account {
+        namespace: HOME,
+        name: "scheduler",
+    };
+    let rules = [Rule::cluster(
+        &[""],
+        &["pods", "pods/status"],
+        &["get", "patch"],
+    )];
+    let mut objects = vec![account.to_json()];
+    objects.extend(render("scheduler", account, &rules));
+    apply::apply_values(&plane.admin(), objects, HOME)
+        .await
+        .unwrap();
+    plane
+        .service_account_client(HOME, "scheduler")
+        .await
+        .unwrap()
+}
+
 /// The pods of one namespace, as JSON.
 pub(crate) struct Pods {
     pub(crate) namespace: TestNamespace,
@@ -191,6 +213,19 @@ impl Pods {
         let path = self.path(&format!("/{name}"));
         self.send(Request::patch(path), "application/merge-patch+json", patch)
             .await
+    }
+
+    /// [`Self::patch`] by another client.
+    pub(crate) async fn patch_as(
+        &self,
+        client: &Client,
+        name: &str,
+        patch: &Value,
+    ) -> Result<Value, String> {
+        let path = self.path(&format!("/{name}"));
+        let request = Request::patch(path).header(CONTENT_TYPE, "application/merge-patch+json");
+        let request = request.body(serde_json::to_vec(patch).unwrap()).unwrap();
+        client.request(request).await.map_err(message)
     }
 
     pub(crate) async fn get(&self, name: &str) -> Result<Value, String> {

@@ -93,6 +93,17 @@ fn objects(args: &Args) -> Vec<Value> {
     }
 }
 
+/// Who writes records under these roles, for the webhook that has to know it.
+fn writers(args: &Args) -> String {
+    let Some(AccountName { namespace, name }) = &args.service_account else {
+        return String::new();
+    };
+    format!(
+        "# This account writes the record of proxy pods. A webhook in namespace {namespace} lets it; any other one needs\n\
+         # --record-writer=system:serviceaccount:{namespace}:{name}\n"
+    )
+}
+
 /// A role, and no binding.
 fn is_role(object: &Value) -> bool {
     object["kind"]
@@ -105,5 +116,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         .iter()
         .map(|object| yaml("a role", object))
         .collect::<Result<_, _>>()?;
-    print(&format!("{HEADER}{}", texts.join("---\n")))
+    let writers = writers(args);
+    print(&format!("{HEADER}{writers}{}", texts.join("---\n")))
 }

@@ -50,6 +50,8 @@ fn with_an_account_everything_is_bound_to_it() {
     // The account itself, its namespaced role and binding, and a subject in each binding.
     assert_eq!(text.matches("namespace: hooks\n").count(), 5, "{text}");
     assert_eq!(text.matches("name: guard\n").count(), 3, "{text}");
+    let writer = "--record-writer=system:serviceaccount:hooks:guard\n";
+    assert!(text.contains(writer), "{text}");
 }
 
 #[test]
