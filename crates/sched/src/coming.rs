@@ -1,30 +1,45 @@
 //! Owns what pods will take that are on their way to nodes, though nothing is held for them here yet.
 //! Scoring counts it as taken, so that pods that come together are spread. Filter doesn't: it may never come.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use std::collections::HashMap;
 
 use crate::names::NodeName;
 use crate::requests::PodRequests;
-use crate::resources::Resources;
+use crate::resources::ResourceSum;
 
 /// What is on its way, by node.
 #[derive(Clone, Debug, Default)]
 pub struct Coming {
     // Lookups only; never iterated, so that its order can't matter.
-    by_node: HashMap<NodeName, Resources>,
+    by_node: HashMap<NodeName, Pods>,
+}
+
+/// The pods that are on their way to one node.
+#[derive(Clone, Debug, Default)]
+struct Pods {
+    count: usize,
+    sum: ResourceSum,
 }
 
 impl Coming {
     /// A pod with these requests is on its way to a node.
     pub fn add(&mut self, node: &str, pod: &PodRequests) {
-        let sum = self.by_node.entry(NodeName::from(node)).or_default();
-        sum.add(&pod.non_zero);
+        let pods = self.by_node.entry(NodeName::from(node)).or_default();
+        pods.count = pods.count.saturating_add(1);
+        pods.sum.add(&pod.non_zero);
     }
 
     /// A pod with these requests, which was added, isn't on its way any more.
     pub fn remove(&mut self, node: &str, pod: &PodRequests) {
-        if let Some(sum) = self.by_node.get_mut(node) {
-            sum.subtract(&pod.non_zero);
+        let Some(pods) = self.by_node.get_mut(node) else {
+            return;
+        };
+        pods.count = pods.count.saturating_sub(1);
+        pods.sum.subtract(&pod.non_zero);
+        if pods.count == 0 {
+            self.by_node.remove(node);
         }
     }
 
@@ -34,7 +49,33 @@ impl Coming {
     }
 
     /// What is on its way to a node, as scores count it.
-    pub(crate) fn at(&self, node: &NodeName) -> Option<&Resources> {
-        self.by_node.get(node)
+    pub(crate) fn at(&self, node: &NodeName) -> Option<&ResourceSum> {
+        self.by_node.get(node).map(|pods| &pods.sum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Coming;
+    use crate::names::NodeName;
+    use crate::test_objects::pod;
+
+    #[test]
+    fn a_pod_that_wanted_everything_leaves_nothing_behind() {
+        let at = |coming: &Coming| coming.at(&NodeName::from("n")).map(|sum| sum.milli_cpu);
+        let small = pod("small").request("cpu", "1").info();
+        let huge = pod("huge").request("cpu", "9223372036854775807").info();
+        let mut coming = Coming::default();
+        coming.add("n", &small.requests);
+        coming.add("n", &huge.requests);
+        coming.remove("n", &huge.requests);
+        assert_eq!(at(&coming), Some(1000));
+        coming.remove("n", &small.requests);
+        assert_eq!(at(&coming), None);
+        // What was dropped with its node isn't owed to the next one of its name.
+        coming.add("n", &huge.requests);
+        coming.drop_node("n");
+        coming.remove("n", &huge.requests);
+        assert_eq!(at(&coming), None);
     }
 }

@@ -1,6 +1,8 @@
 //! Owns what Filter and Score look at: a node and the pods on it, with their sums kept up to date.
 //! Knows nothing of how the cache learned of them.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use std::sync::Arc;
 
 use crate::host_ports::HostPort;
@@ -8,7 +10,7 @@ use crate::labels::Labels;
 use crate::names::{NodeName, PodUid};
 use crate::node_object::NodeObject;
 use crate::pod_info::PodInfo;
-use crate::resources::Resources;
+use crate::resources::{ResourceSum, Resources};
 
 /// A node with the pods on it, assumed ones included.
 ///
@@ -20,8 +22,8 @@ pub struct NodeInfo {
     // Subsets of `pods`, so that inter-pod affinity needn't scan all.
     with_affinity: Vec<Arc<PodInfo>>,
     with_required_anti_affinity: Vec<Arc<PodInfo>>,
-    requested: Resources,
-    non_zero_requested: Resources,
+    requested: ResourceSum,
+    non_zero_requested: ResourceSum,
     used_ports: Vec<HostPort>,
     generation: u64,
 }
@@ -34,8 +36,8 @@ impl NodeInfo {
             pods: Vec::new(),
             with_affinity: Vec::new(),
             with_required_anti_affinity: Vec::new(),
-            requested: Resources::default(),
-            non_zero_requested: Resources::default(),
+            requested: ResourceSum::default(),
+            non_zero_requested: ResourceSum::default(),
             used_ports: Vec::new(),
             generation: 0,
         }
@@ -77,12 +79,12 @@ impl NodeInfo {
     }
 
     /// What its pods ask for, in all.
-    pub fn requested(&self) -> &Resources {
+    pub fn requested(&self) -> &ResourceSum {
         &self.requested
     }
 
     /// The same with defaults for containers that state no CPU or memory; for scoring only.
-    pub fn non_zero_requested(&self) -> &Resources {
+    pub fn non_zero_requested(&self) -> &ResourceSum {
         &self.non_zero_requested
     }
 
@@ -135,3 +137,6 @@ impl NodeInfo {
         Some(pod)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,17 @@
 //! Owns amounts of resources as integers: what pods ask for and what nodes have.
 //! Knows nothing of pods and nodes.
 
+#![deny(clippy::arithmetic_side_effects)]
+
+mod sum;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
+pub use self::sum::ResourceSum;
+pub(crate) use self::sum::cap;
 use crate::quantity::{Quantity, QuantityError};
 
 /// CPU that a container is taken to need when it doesn't say; for scoring only. In thousandths of a core.
@@ -65,23 +71,89 @@ pub fn is_extended(name: &str) -> bool {
     name.contains('/') && !name.contains("kubernetes.io/") && !name.starts_with("requests.")
 }
 
-/// Amounts of all resources. Sums saturate instead of overflowing.
+/// Amounts of all resources, as numbers `N`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Resources {
+pub struct Amounts<N> {
     /// CPU in thousandths of a core.
-    pub milli_cpu: i64,
+    pub milli_cpu: N,
     /// Memory in bytes.
-    pub memory: i64,
+    pub memory: N,
     /// Ephemeral storage in bytes.
-    pub ephemeral_storage: i64,
+    pub ephemeral_storage: N,
     /// Number of pods; only for what a node has.
-    pub pods: i64,
+    pub pods: N,
     // Sorted by name, without zeros. A handful at most, so that a vector beats a map.
-    scalars: Vec<(Arc<str>, i64)>,
+    scalars: Vec<(Arc<str>, N)>,
+}
+
+/// What one pod asks for, or one node has. Sums over pods and nodes are [`ResourceSum`]s.
+pub type Resources = Amounts<i64>;
+
+impl<N: Copy + Default + PartialEq> Amounts<N> {
+    /// The amount of one resource.
+    pub fn get(&self, name: &ResourceName) -> N {
+        match name {
+            ResourceName::Cpu => self.milli_cpu,
+            ResourceName::Memory => self.memory,
+            ResourceName::EphemeralStorage => self.ephemeral_storage,
+            ResourceName::Pods => self.pods,
+            ResourceName::Scalar(name) => self.scalar(name),
+        }
+    }
+
+    /// Sets the amount of one resource.
+    pub fn set(&mut self, name: &ResourceName, amount: N) {
+        match name {
+            ResourceName::Cpu => self.milli_cpu = amount,
+            ResourceName::Memory => self.memory = amount,
+            ResourceName::EphemeralStorage => self.ephemeral_storage = amount,
+            ResourceName::Pods => self.pods = amount,
+            ResourceName::Scalar(name) => self.set_scalar(name, amount),
+        }
+    }
+
+    /// The amount of a scalar resource; 0 if there is none.
+    pub fn scalar(&self, name: &str) -> N {
+        self.find(name)
+            .map_or(N::default(), |at| self.scalars[at].1)
+    }
+
+    /// The scalar resources with an amount other than 0, by name.
+    pub fn scalars(&self) -> impl ExactSizeIterator<Item = (&Arc<str>, N)> {
+        self.scalars.iter().map(|(name, amount)| (name, *amount))
+    }
+
+    fn find(&self, name: &str) -> Result<usize, usize> {
+        self.scalars
+            .binary_search_by(|(known, _)| (**known).cmp(name))
+    }
+
+    fn set_scalar(&mut self, name: &Arc<str>, amount: N) {
+        let none = amount == N::default();
+        match self.find(name) {
+            Ok(at) if none => {
+                self.scalars.remove(at);
+            }
+            Ok(at) => self.scalars[at].1 = amount,
+            Err(_) if none => {}
+            Err(at) => self.scalars.insert(at, (name.clone(), amount)),
+        }
+    }
+
+    fn combine<M: Copy>(&mut self, other: &Amounts<M>, with: impl Fn(N, M) -> N) {
+        self.milli_cpu = with(self.milli_cpu, other.milli_cpu);
+        self.memory = with(self.memory, other.memory);
+        self.ephemeral_storage = with(self.ephemeral_storage, other.ephemeral_storage);
+        self.pods = with(self.pods, other.pods);
+        for (name, amount) in &other.scalars {
+            self.set_scalar(name, with(self.scalar(name), *amount));
+        }
+    }
 }
 
 impl Resources {
-    /// Reads a resource list. What can't be read is left out and given to `defect` with its name.
+    /// Reads a resource list. What can't be read is left out and given to `defect` with its name; less than nothing is
+    /// nothing, so that nobody makes room by asking for it.
     pub fn parse(
         list: &BTreeMap<String, ApiQuantity>,
         mut defect: impl FnMut(&str, QuantityError),
@@ -95,7 +167,7 @@ impl Resources {
                         ResourceName::Cpu => quantity.milli_value(),
                         _ => quantity.value(),
                     };
-                    resources.set(&name, amount);
+                    resources.set(&name, amount.max(0));
                 }
                 Err(error) => defect(name, error),
             }
@@ -103,77 +175,15 @@ impl Resources {
         resources
     }
 
-    /// The amount of one resource.
-    pub fn get(&self, name: &ResourceName) -> i64 {
-        match name {
-            ResourceName::Cpu => self.milli_cpu,
-            ResourceName::Memory => self.memory,
-            ResourceName::EphemeralStorage => self.ephemeral_storage,
-            ResourceName::Pods => self.pods,
-            ResourceName::Scalar(name) => self.scalar(name),
-        }
-    }
-
-    /// Sets the amount of one resource.
-    pub fn set(&mut self, name: &ResourceName, amount: i64) {
-        match name {
-            ResourceName::Cpu => self.milli_cpu = amount,
-            ResourceName::Memory => self.memory = amount,
-            ResourceName::EphemeralStorage => self.ephemeral_storage = amount,
-            ResourceName::Pods => self.pods = amount,
-            ResourceName::Scalar(name) => self.set_scalar(name, amount),
-        }
-    }
-
-    /// The amount of a scalar resource; 0 if there is none.
-    pub fn scalar(&self, name: &str) -> i64 {
-        self.find(name).map_or(0, |at| self.scalars[at].1)
-    }
-
-    /// The scalar resources with an amount other than 0, by name.
-    pub fn scalars(&self) -> impl ExactSizeIterator<Item = (&Arc<str>, i64)> {
-        self.scalars.iter().map(|(name, amount)| (name, *amount))
-    }
-
-    fn find(&self, name: &str) -> Result<usize, usize> {
-        self.scalars
-            .binary_search_by(|(known, _)| (**known).cmp(name))
-    }
-
-    fn set_scalar(&mut self, name: &Arc<str>, amount: i64) {
-        match (self.find(name), amount) {
-            (Ok(at), 0) => {
-                self.scalars.remove(at);
-            }
-            (Ok(at), amount) => self.scalars[at].1 = amount,
-            (Err(_), 0) => {}
-            (Err(at), amount) => self.scalars.insert(at, (name.clone(), amount)),
-        }
-    }
-
-    /// Adds what a pod asks for.
-    pub fn add(&mut self, other: &Self) {
+    /// Adds what another part of the same pod asks for; as much as 64 bits hold. It can't be taken away again: for that
+    /// there are sums.
+    pub(crate) fn add(&mut self, other: &Self) {
         self.combine(other, i64::saturating_add);
-    }
-
-    /// Takes away what a pod asked for.
-    pub fn subtract(&mut self, other: &Self) {
-        self.combine(other, i64::saturating_sub);
     }
 
     /// Raises each amount to at least the other's.
     pub fn raise_to(&mut self, other: &Self) {
         self.combine(other, i64::max);
-    }
-
-    fn combine(&mut self, other: &Self, with: impl Fn(i64, i64) -> i64) {
-        self.milli_cpu = with(self.milli_cpu, other.milli_cpu);
-        self.memory = with(self.memory, other.memory);
-        self.ephemeral_storage = with(self.ephemeral_storage, other.ephemeral_storage);
-        self.pods = with(self.pods, other.pods);
-        for (name, amount) in &other.scalars {
-            self.set_scalar(name, with(self.scalar(name), *amount));
-        }
     }
 
     /// Whether nothing is asked for (`pods` aside).
@@ -191,7 +201,7 @@ mod tests {
 
     use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
-    use super::{ResourceName, Resources, is_extended};
+    use super::{Resources, is_extended};
     use crate::quantity::QuantityError;
 
     fn list(entries: &[(&str, &str)]) -> BTreeMap<String, ApiQuantity> {
@@ -221,19 +231,23 @@ mod tests {
     }
 
     #[test]
-    fn taking_away_what_was_added_leaves_nothing_behind() {
-        let mut sum = Resources::default();
-        let mut pod = Resources {
-            milli_cpu: 5,
-            ..Resources::default()
-        };
-        pod.set(&ResourceName::parse("a.b/gpu"), 1);
-        sum.add(&pod);
-        sum.add(&pod);
-        sum.subtract(&pod);
-        assert_eq!(sum, pod);
-        sum.subtract(&pod);
-        assert_eq!(sum, Resources::default());
+    fn less_than_nothing_is_nothing_and_too_much_is_the_most() {
+        for (quantity, milli_cpu, memory) in [
+            ("-1", 0, 0),
+            ("-9223372036854775808", 0, 0),
+            ("9223372036854775807", i64::MAX, i64::MAX),
+            ("9e30", i64::MAX, i64::MAX),
+        ] {
+            let read =
+                Resources::parse(&list(&[("cpu", quantity), ("memory", quantity)]), |_, _| {
+                    panic!("{quantity}")
+                });
+            assert_eq!(
+                (read.milli_cpu, read.memory),
+                (milli_cpu, memory),
+                "{quantity}"
+            );
+        }
     }
 
     #[test]

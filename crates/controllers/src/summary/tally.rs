@@ -10,7 +10,7 @@ use pilotage_api::keys;
 use pilotage_api::summary::ResourceList;
 use pilotage_model::virtual_node;
 use pilotage_sched::PodInfo;
-use pilotage_sched::resources::{ResourceName, Resources};
+use pilotage_sched::resources::{ResourceName, ResourceSum, Resources};
 
 use super::amounts;
 use super::shapes::{self, Room};
@@ -88,7 +88,7 @@ pub(crate) struct Tally {
     /// By UID: where the pod is, and what it asks for.
     pods: HashMap<String, (String, Resources)>,
     /// By node; also of nodes that haven't been seen yet.
-    used: HashMap<String, Resources>,
+    used: HashMap<String, ResourceSum>,
 }
 
 #[derive(Debug)]
@@ -164,21 +164,19 @@ impl Tally {
 
     /// What the cluster tells now.
     pub(crate) fn facts(&self) -> Facts {
-        let (mut capacity, mut allocatable) = (Resources::default(), Resources::default());
+        let (mut capacity, mut allocatable) = (ResourceSum::default(), ResourceSum::default());
         for node in self.nodes.values() {
             capacity.add(&node.capacity);
             allocatable.add(&node.allocatable);
         }
+        let (capacity, allocatable) = (capacity.capped(), allocatable.capped());
         let rooms: Vec<_> = self
             .nodes
             .iter()
             .filter(|(_, node)| node.open)
-            .filter_map(|(name, node)| {
-                let mut free = node.allocatable.clone();
-                if let Some(used) = self.used.get(name) {
-                    free.subtract(used);
-                }
-                Room::of(&free)
+            .filter_map(|(name, node)| match self.used.get(name) {
+                Some(used) => Room::of(&used.left_of(&node.allocatable)),
+                None => Room::of(&node.allocatable),
             })
             .collect();
         let sum = |amount: fn(&Room) -> i64| {

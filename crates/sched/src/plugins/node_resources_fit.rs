@@ -1,5 +1,7 @@
 //! Keeps pods off nodes without room for them, and ranks nodes by the room that is left.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -10,7 +12,7 @@ use crate::node_info::NodeInfo;
 use crate::node_object::NodeObject;
 use crate::plugin::{EnqueueExtensions, Filter, Plugin, Score};
 use crate::pod_info::PodInfo;
-use crate::resources::{ResourceName, Resources, is_extended};
+use crate::resources::{ResourceName, ResourceSum, Resources, cap, is_extended};
 use crate::state::CycleState;
 use crate::status::{PluginName, Reason, Rejection, RejectionKind, Verdict};
 
@@ -58,7 +60,7 @@ impl From<FitReason> for Reason {
 #[derive(Clone, Copy)]
 struct Room<'a> {
     allocatable: &'a Resources,
-    requested: &'a Resources,
+    requested: &'a ResourceSum,
     pods: i64,
 }
 
@@ -78,11 +80,11 @@ impl NodeResourcesFit {
 
     /// Every reason why `wanted` doesn't fit, and whether it is more than the whole node has.
     fn shortages(&self, wanted: &Resources, room: Room<'_>, mut tell: impl FnMut(FitReason, bool)) {
-        if room.pods + 1 > room.allocatable.pods {
+        if room.pods >= room.allocatable.pods {
             tell(FitReason::TooManyPods, false);
         }
-        let mut check = |name: &dyn Fn() -> ResourceName, wanted: i64, has: i64, used: i64| {
-            if wanted > 0 && wanted > has.saturating_sub(used) {
+        let mut check = |name: &dyn Fn() -> ResourceName, wanted: i64, has: i64, used: i128| {
+            if wanted > 0 && i128::from(wanted) > i128::from(has).saturating_sub(used) {
                 tell(FitReason::Insufficient(name()), wanted > has);
             }
         };
@@ -121,7 +123,7 @@ impl NodeResourcesFit {
     fn fits_empty(&self, pod: &PodInfo, node: &NodeObject) -> bool {
         let room = Room {
             allocatable: &node.allocatable,
-            requested: &Resources::default(),
+            requested: &ResourceSum::default(),
             pods: 0,
         };
         let mut fits = true;
@@ -230,11 +232,12 @@ impl Score for NodeResourcesFit {
             let wanted = own.get(&resource.name);
             let coming = coming.map_or(0, |coming| coming.get(&resource.name));
             let unasked = matches!(resource.name, ResourceName::Scalar(_)) && wanted == 0;
+            let requested = taken
+                .get(&resource.name)
+                .saturating_add(coming)
+                .saturating_add(wanted.into());
             (allocatable > 0 && !unasked).then(|| Load {
-                requested: taken
-                    .get(&resource.name)
-                    .saturating_add(coming)
-                    .saturating_add(wanted),
+                requested: cap(requested),
                 allocatable,
                 weight: resource.weight,
             })

@@ -135,6 +135,36 @@ fn the_sum_of_what_is_free_is_exact_and_no_reason_to_write() {
 }
 
 #[test]
+fn what_wanted_everything_leaves_nothing_behind() {
+    const MOST: &str = "9223372036854775807";
+    let mut tally = Tally::default();
+    tally.node(&node("a", &json!({}), "4", &json!({})));
+    tally.pod(&pod("p", "a", "1", "Running"));
+    let before = tally.facts();
+    assert_eq!(shapes(&tally), [(1, "3".to_owned())]);
+    for phase in ["Succeeded", "Running"] {
+        tally.pod(&pod("q", "a", MOST, "Running"));
+        tally.pod(&pod("r", "a", MOST, "Running"));
+        assert_eq!(shapes(&tally), [(1, "0".to_owned())]);
+        tally.pod(&pod("q", "a", MOST, phase));
+        tally.no_pod("q");
+        tally.no_pod("r");
+        assert_eq!(tally.facts(), before);
+    }
+    // Nodes that claim everything come to what can be told, and go again.
+    for name in ["b", "c"] {
+        tally.node(&node(name, &json!({}), MOST, &json!({})));
+    }
+    let facts = tally.facts();
+    assert_eq!(amount(&facts.allocatable, "cpu"), "9223372036854775807m");
+    assert_eq!(amount(&facts.free.list(), "cpu"), "9223372036854775807m");
+    for name in ["b", "c"] {
+        tally.no_node(name);
+    }
+    assert_eq!(tally.facts(), before);
+}
+
+#[test]
 fn closed_nodes_count_but_have_no_shape() {
     let taint = |effect: &str| json!({ "taints": [{ "key": "k", "effect": effect }] });
     for (spec, open) in [

@@ -7,7 +7,7 @@ use crate::plugins::{ScoringResource, ScoringStrategy, StrategyKind};
 use crate::resources::ResourceName;
 use crate::state::CycleState;
 use crate::status::Code;
-use crate::test_objects::{NodeBuilder, PodBuilder, node, pod};
+use crate::test_objects::{NodeBuilder, PodBuilder, node, pod, uid};
 
 fn harbour() -> NodeBuilder {
     node("harbour")
@@ -84,6 +84,22 @@ fn slots_for_pods_run_out_even_for_pods_that_ask_for_nothing() {
         (status.code(), status.to_string().as_str()),
         (Code::Unschedulable, "Too many pods")
     );
+}
+
+#[test]
+fn a_pod_that_wanted_everything_and_went_leaves_no_node_overbooked() {
+    let fit = NodeResourcesFit::default();
+    let state = CycleState::new();
+    let wanted = pod("p").request("cpu", "2").info();
+    let most = || pod("most").request("cpu", "9223372036854775807");
+    let mut full = harbour().with(moored());
+    for _ in 0..2 {
+        full.add_pod(most().info());
+        assert!(fit.filter(&state, &wanted, &full).is_err());
+        full.remove_pod(&uid("most"));
+        let status = fit.filter(&state, &wanted, &full).unwrap_err();
+        assert_eq!(status.to_string(), "Insufficient cpu");
+    }
 }
 
 #[test]

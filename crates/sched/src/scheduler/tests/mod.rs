@@ -62,7 +62,7 @@ fn failed(scheduler: &mut Scheduler, now: u64) -> Failure {
     }
 }
 
-fn cpu_taken(scheduler: &mut Scheduler, name: &str) -> i64 {
+fn cpu_taken(scheduler: &mut Scheduler, name: &str) -> i128 {
     let snapshot = scheduler.snapshot();
     snapshot
         .node(&NodeName::from(name))

@@ -143,7 +143,7 @@ proptest! {
             }
             let snapshot = scheduler.snapshot();
             for node in snapshot.nodes() {
-                prop_assert_eq!(node.requested().milli_cpu, 1000 * node.pods().len() as i64);
+                prop_assert_eq!(node.requested().milli_cpu, 1000 * node.pods().len() as i128);
             }
         }
         for placed in tasks.into_values() {
