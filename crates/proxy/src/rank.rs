@@ -1,7 +1,10 @@
 //! Which targets suit a pod, best first: by the class that the pipeline gave them (`crate::placing`), and within a class by the
-//! scheduler's own scores and what surely fits.
+//! scheduler's own scores and what surely fits. What targets publish may be any numbers.
+
+#![deny(clippy::arithmetic_side_effects)]
 
 use std::{
+    cmp::Reverse,
     collections::hash_map::DefaultHasher,
     hash::{Hash, Hasher},
 };
@@ -35,8 +38,8 @@ impl Room {
     fn places(&self, request: &Resources) -> i64 {
         self.shapes
             .iter()
-            .map(|(nodes, free)| nodes * fits(free, request))
-            .sum()
+            .map(|(nodes, free)| (*nodes).max(0).saturating_mul(fits(free, request)))
+            .fold(0, i64::saturating_add)
     }
 }
 
@@ -53,7 +56,7 @@ fn fits(free: &Resources, request: &Resources) -> i64 {
     .into_iter()
     .chain(scalars)
     .filter(|(wanted, _)| *wanted > 0)
-    .map(|(wanted, free)| free / wanted)
+    .filter_map(|(wanted, free)| free.checked_div(wanted))
     .chain([free.pods])
     .min()
     .unwrap_or(0)
@@ -91,10 +94,13 @@ pub fn rank<'a>(
                     .standing(node)
                     .map_or((u32::MAX, used), |standing| (standing.class, standing.used)),
             };
-            let left = room.map_or(0, |room| room.places(request) - room.outstanding);
+            let left = room.map_or(0, |room| {
+                room.places(request).saturating_sub(room.outstanding)
+            });
             let silent = room.is_some_and(|room| room.silent);
             let surely_fits = left > 0 && !silent;
-            let key = (class, silent, left <= 0, -score, used, spread(uid, node));
+            let score = Reverse(*score);
+            let key = (class, silent, left <= 0, score, used, spread(uid, node));
             let ranked = Ranked {
                 node: node.clone(),
                 surely_fits,
@@ -164,6 +170,34 @@ mod tests {
             sure,
             want.map(|(node, sure)| (node.to_owned(), sure)).into()
         );
+    }
+
+    #[test]
+    fn no_number_that_a_target_publishes_is_too_large_or_too_small() {
+        let most = i64::MAX;
+        for (shapes, outstanding, places, sure) in [
+            (vec![(most, amount(most, most))], 0, most, true),
+            (vec![(most, amount(most, most)); 3], most, most, false),
+            (
+                vec![(2, amount(1000, 10)), (-5, amount(1000, 10))],
+                0,
+                4,
+                true,
+            ),
+            (vec![(i64::MIN, amount(most, most))], most, 0, false),
+            (vec![(i64::MIN, amount(i64::MIN, i64::MIN))], 0, 0, false),
+        ] {
+            let room = Room {
+                shapes,
+                outstanding,
+                silent: false,
+            };
+            assert_eq!(room.places(&amount(500, 0)), places, "{room:?}");
+            let rooms = BTreeMap::from([("a".to_owned(), room)]);
+            let feasible = [("a".to_owned(), i64::MIN)];
+            let ranked = rank("u", &amount(500, 0), &feasible, of(&rooms), None);
+            assert_eq!(ranked[0].surely_fits, sure);
+        }
     }
 
     #[test]
