@@ -1,9 +1,11 @@
 //! Owns the sum of what a pod asks for as kube-scheduler 1.36 does: containers, init containers,
 //! sidecars, pod-level resources, overhead, in-place resize. Knows nothing of nodes.
 
+#![deny(clippy::arithmetic_side_effects)]
+
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodSpec};
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 
 use crate::quantity::QuantityError;
@@ -27,6 +29,9 @@ enum Basis {
     Assigned { infeasible: bool },
 }
 
+/// A resource list of the API.
+type List = BTreeMap<String, ApiQuantity>;
+
 /// A malformed amount, with the path of its field.
 pub(crate) type Defect<'a> = dyn FnMut(String, QuantityError) + 'a;
 
@@ -44,36 +49,79 @@ pub(crate) fn pod_requests(pod: &Pod, defect: &mut Defect<'_>) -> PodRequests {
     };
     let read = ReadContainers::of(pod, spec, basis, defect);
     let overhead = parse(spec.overhead.as_ref(), "spec.overhead", defect);
-    let pod_level = spec
-        .resources
-        .as_ref()
-        .and_then(|resources| resources.requests.as_ref());
-    let pod_level = PodLevel::of(pod_level, defect);
+    let pod_level = PodLevel::of(pod, spec, basis, defect);
     PodRequests {
         total: read.sum(&pod_level, &overhead, |container| container.stated.clone()),
         non_zero: read.sum(&pod_level, &overhead, StatedRequests::with_defaults),
     }
 }
 
+/// Whether the kubelet has said that it can't grant what the spec asks for. The first condition of that type counts,
+/// whatever its status is, as in kube-scheduler.
 fn resize_is_infeasible(pod: &Pod) -> bool {
-    let Some(status) = &pod.status else {
-        return false;
-    };
-    status.conditions.iter().flatten().any(|condition| {
-        condition.type_ == "PodResizePending"
-            && condition.status == "True"
-            && condition.reason.as_deref() == Some("Infeasible")
-    })
+    let conditions = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
+    let pending = conditions
+        .into_iter()
+        .flatten()
+        .find(|condition| condition.type_ == "PodResizePending");
+    pending.is_some_and(|condition| condition.reason.as_deref() == Some("Infeasible"))
 }
 
-fn parse(
-    list: Option<&BTreeMap<String, ApiQuantity>>,
-    path: &str,
-    defect: &mut Defect<'_>,
-) -> Resources {
+fn requests_of(resources: Option<&ResourceRequirements>) -> Option<&List> {
+    resources.and_then(|resources| resources.requests.as_ref())
+}
+
+fn parse(list: Option<&List>, path: &str, defect: &mut Defect<'_>) -> Resources {
     list.map_or_else(Resources::default, |list| {
         Resources::parse(list, |name, error| defect(format!("{path}[{name}]"), error))
     })
+}
+
+/// What is said of the requests of one container, or of a pod as a whole. Several lists speak during a resize; of each
+/// resource the largest amount counts.
+struct Said<'a> {
+    lists: Vec<(Option<&'a List>, String)>,
+}
+
+impl<'a> Said<'a> {
+    /// `status`: what is in force and what is granted, with the path of both, once the kubelet has told.
+    fn new(
+        spec: (Option<&'a List>, String),
+        status: Option<(&'a ResourceRequirements, Option<&'a List>, String)>,
+        basis: Basis,
+    ) -> Self {
+        let (Basis::Assigned { infeasible }, Some((actual, allocated, path))) = (basis, status)
+        else {
+            return Self { lists: vec![spec] };
+        };
+        let mut lists = vec![
+            (
+                requests_of(Some(actual)),
+                format!("{path}.resources.requests"),
+            ),
+            (allocated, format!("{path}.allocatedResources")),
+        ];
+        if !infeasible {
+            lists.insert(0, spec);
+        }
+        Self { lists }
+    }
+
+    fn names(&self, resource: &str) -> bool {
+        let mut lists = self.lists.iter().filter_map(|(list, _)| *list);
+        lists.any(|list| list.contains_key(resource))
+    }
+
+    fn largest(&self, defect: &mut Defect<'_>) -> Resources {
+        let mut largest = Resources::default();
+        for (list, path) in &self.lists {
+            largest.raise_to(&parse(*list, path, defect));
+        }
+        largest
+    }
 }
 
 /// One container's requests, and whether it stated CPU and memory (an explicit 0 is a statement).
@@ -171,60 +219,39 @@ fn read(
     field: &str,
     defect: &mut Defect<'_>,
 ) -> StatedRequests {
-    let requests = container
-        .resources
-        .as_ref()
-        .and_then(|resources| resources.requests.as_ref());
-    let path = format!("spec.{field}[{}].resources.requests", container.name);
-    let mut stated = parse(requests, &path, defect);
-    let states = |list: Option<&BTreeMap<String, ApiQuantity>>, name: &str| {
-        list.is_some_and(|list| list.contains_key(name))
-    };
-    let mut states_cpu = states(requests, "cpu");
-    let mut states_memory = states(requests, "memory");
-    if let Basis::Assigned { infeasible } = basis {
-        let status = statuses
-            .unwrap_or_default()
-            .iter()
-            .find(|status| status.name == container.name && status.resources.is_some());
-        if let Some(status) = status {
-            let actual = status.resources.as_ref().and_then(|r| r.requests.as_ref());
-            let allocated = status.allocated_resources.as_ref();
-            if infeasible {
-                stated = Resources::default();
-            }
-            let path = format!("status.{field}[{}]", container.name);
-            stated.raise_to(&parse(
-                actual,
-                &format!("{path}.resources.requests"),
-                defect,
-            ));
-            stated.raise_to(&parse(
-                allocated,
-                &format!("{path}.allocatedResources"),
-                defect,
-            ));
-            states_cpu |= states(actual, "cpu") || states(allocated, "cpu");
-            states_memory |= states(actual, "memory") || states(allocated, "memory");
-        }
-    }
+    let name = &container.name;
+    let mut statuses = statuses
+        .unwrap_or_default()
+        .iter()
+        .filter(|status| status.name == *name);
+    let status = statuses.find_map(|status| {
+        let path = format!("status.{field}[{name}]");
+        Some((
+            status.resources.as_ref()?,
+            status.allocated_resources.as_ref(),
+            path,
+        ))
+    });
+    let path = format!("spec.{field}[{name}].resources.requests");
+    let spec = (requests_of(container.resources.as_ref()), path);
+    let said = Said::new(spec, status, basis);
     StatedRequests {
-        stated,
-        states_cpu,
-        states_memory,
+        stated: said.largest(defect),
+        states_cpu: said.names("cpu"),
+        states_memory: said.names("memory"),
     }
 }
 
-/// Requests of the pod as a whole, which replace the containers' sum for the resources they name.
+/// Requests of the pod as a whole, which replace the containers' sum for the resources that its spec names.
 struct PodLevel {
     amounts: Resources,
     names: Vec<ResourceName>,
 }
 
 impl PodLevel {
-    fn of(list: Option<&BTreeMap<String, ApiQuantity>>, defect: &mut Defect<'_>) -> Self {
-        let amounts = parse(list, "spec.resources.requests", defect);
-        let names = list
+    fn of(pod: &Pod, spec: &PodSpec, basis: Basis, defect: &mut Defect<'_>) -> Self {
+        let list = requests_of(spec.resources.as_ref());
+        let names: Vec<_> = list
             .into_iter()
             .flat_map(BTreeMap::keys)
             .filter(|name| {
@@ -232,7 +259,18 @@ impl PodLevel {
             })
             .map(|name| ResourceName::parse(name))
             .collect();
-        Self { amounts, names }
+        let status = pod.status.as_ref().and_then(|status| {
+            let actual = status.resources.as_ref()?;
+            let allocated = status.allocated_resources.as_ref();
+            Some((actual, allocated, "status".to_owned()))
+        });
+        // Without a word in the spec the status says nothing either.
+        let status = status.filter(|_| !names.is_empty());
+        let said = Said::new((list, "spec.resources.requests".to_owned()), status, basis);
+        Self {
+            amounts: said.largest(defect),
+            names,
+        }
     }
 
     fn replace_in(&self, sum: &mut Resources) {

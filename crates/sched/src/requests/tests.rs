@@ -196,6 +196,93 @@ fn a_resize_under_way_counts_with_the_largest_value() {
 }
 
 #[test]
+fn a_resize_of_the_pod_as_a_whole_counts_with_the_largest_value() {
+    type Amounts = &'static [(&'static str, &'static str)];
+    let resized = |node: &str, actual: Option<Amounts>, allocated: Amounts, pending: &[&str]| {
+        let mut pod = containers(vec![container("a", &[("cpu", "100m")])], vec![]);
+        let requirements = |amounts: Amounts| ResourceRequirements {
+            requests: Some(list(amounts)),
+            ..ResourceRequirements::default()
+        };
+        let spec = pod.spec.get_or_insert_default();
+        spec.node_name = Some(node.into());
+        spec.resources = Some(requirements(&[("cpu", "500m"), ("memory", "8Mi")]));
+        let status = pod.status.get_or_insert_default();
+        status.resources = actual.map(requirements);
+        status.allocated_resources = Some(list(allocated));
+        let condition = |reason: &&str| PodCondition {
+            type_: "PodResizePending".into(),
+            status: "False".into(),
+            reason: Some((*reason).into()),
+            ..PodCondition::default()
+        };
+        status.conditions = Some(pending.iter().map(condition).collect());
+        sum(&pod)
+    };
+    let cpu = |amount| -> Option<Amounts> {
+        match amount {
+            400 => Some(&[("cpu", "400m")]),
+            600 => Some(&[("cpu", "600m")]),
+            _ => None,
+        }
+    };
+    for (what, found, milli_cpu, memory) in [
+        (
+            "the spec before a node is chosen",
+            resized("", cpu(600), &[("cpu", "700m")], &[]),
+            500,
+            8 * MI,
+        ),
+        (
+            "what is in force",
+            resized("n", cpu(600), &[], &[]),
+            600,
+            8 * MI,
+        ),
+        (
+            "what is granted",
+            resized("n", cpu(400), &[("cpu", "700m"), ("memory", "9Mi")], &[]),
+            700,
+            9 * MI,
+        ),
+        (
+            "what is asked for",
+            resized(
+                "n",
+                cpu(400),
+                &[("cpu", "450m")],
+                &["Deferred", "Infeasible"],
+            ),
+            500,
+            8 * MI,
+        ),
+        (
+            "what is granted alone isn't told yet",
+            resized("n", None, &[("cpu", "700m")], &[]),
+            500,
+            8 * MI,
+        ),
+        (
+            "what can't be had isn't asked for",
+            resized("n", cpu(400), &[("cpu", "450m")], &["Infeasible"]),
+            450,
+            0,
+        ),
+        (
+            "nothing but what the spec names",
+            resized("n", cpu(400), &[("hugepages-2Mi", "2Mi")], &[]),
+            500,
+            8 * MI,
+        ),
+    ] {
+        let totals = (found.total.milli_cpu, found.total.memory);
+        assert_eq!(totals, (milli_cpu, memory), "{what}");
+        assert_eq!(found.total.scalars().len(), 0, "{what}");
+        assert_eq!(found.non_zero, found.total, "{what}: no default is needed");
+    }
+}
+
+#[test]
 fn malformed_amounts_are_told_once_with_their_place() {
     let info = pod("a")
         .request("cpu", "lots")
