@@ -33,8 +33,9 @@ pub struct ProfileBuilder {
     percentage: Option<u8>,
     pre_enqueue: Slot<dyn PreEnqueue>,
     queue_sort: Slot<dyn QueueSort>,
+    mandatory_pre_filter: Slot<dyn PreFilter>,
     pre_filter: Slot<dyn PreFilter>,
-    mandatory: Slot<dyn Filter>,
+    mandatory_filter: Slot<dyn Filter>,
     filter: Slot<dyn Filter>,
     post_filter: Slot<dyn PostFilter>,
     pre_score: Slot<dyn PreScore>,
@@ -68,8 +69,9 @@ impl ProfileBuilder {
             percentage: None,
             pre_enqueue: Vec::new(),
             queue_sort: Vec::new(),
+            mandatory_pre_filter: Vec::new(),
             pre_filter: Vec::new(),
-            mandatory: Vec::new(),
+            mandatory_filter: Vec::new(),
             filter: Vec::new(),
             post_filter: Vec::new(),
             pre_score: Vec::new(),
@@ -119,7 +121,14 @@ impl ProfileBuilder {
     /// refuses it.
     #[must_use]
     pub fn mandatory_filter(mut self, plugin: Arc<dyn Filter>) -> Self {
-        self.mandatory.push(plugin);
+        self.mandatory_filter.push(plugin);
+        self
+    }
+
+    /// The same at `PreFilter`.
+    #[must_use]
+    pub fn mandatory_pre_filter(mut self, plugin: Arc<dyn PreFilter>) -> Self {
+        self.mandatory_pre_filter.push(plugin);
         self
     }
 
@@ -142,22 +151,22 @@ impl ProfileBuilder {
         let profile = self.name.to_string();
         // Every profile keeps malformed pods and nodes apart from the plugins, which trust what was parsed.
         let well_formed = Arc::new(WellFormed);
-        self.pre_filter.insert(0, well_formed.clone());
-        self.mandatory.insert(0, well_formed);
-        for plugin in &self.disabled {
-            if self
-                .mandatory
-                .iter()
-                .any(|mandatory| mandatory.name() == plugin)
-            {
-                return Err(ProfileError::Mandatory {
-                    profile,
-                    plugin: plugin.clone(),
-                });
-            }
+        self.mandatory_pre_filter.insert(0, well_formed.clone());
+        self.mandatory_filter.insert(0, well_formed);
+        let mut mandatory = (self.mandatory_pre_filter.iter().map(|plugin| plugin.name()))
+            .chain(self.mandatory_filter.iter().map(|plugin| plugin.name()));
+        if let Some(plugin) =
+            mandatory.find(|name| self.disabled.iter().any(|plugin| plugin == name))
+        {
+            return Err(ProfileError::Mandatory {
+                profile,
+                plugin: plugin.to_owned(),
+            });
         }
         self.drop_disabled();
-        let mut filter = self.mandatory;
+        let mut pre_filter = self.mandatory_pre_filter;
+        pre_filter.append(&mut self.pre_filter);
+        let mut filter = self.mandatory_filter;
         filter.append(&mut self.filter);
         let scores = self
             .score
@@ -165,7 +174,7 @@ impl ProfileBuilder {
             .map(|(plugin, _)| plugin.clone())
             .collect::<Vec<_>>();
         check(&profile, Point::PreEnqueue, &self.pre_enqueue)?;
-        check(&profile, Point::PreFilter, &self.pre_filter)?;
+        check(&profile, Point::PreFilter, &pre_filter)?;
         check(&profile, Point::Filter, &filter)?;
         check(&profile, Point::PostFilter, &self.post_filter)?;
         check(&profile, Point::PreScore, &self.pre_score)?;
@@ -188,7 +197,7 @@ impl ProfileBuilder {
         if self.bind.is_empty() {
             return Err(ProfileError::NoBind { profile });
         }
-        let coupled_filter = couple(&self.pre_filter, &filter);
+        let coupled_filter = couple(&pre_filter, &filter);
         let coupled_score = couple(&self.pre_score, &scores);
         let score = weigh(&profile, self.score)?;
 
@@ -196,7 +205,7 @@ impl ProfileBuilder {
             .pre_enqueue
             .iter()
             .map(|plugin| plugin.clone() as Arc<dyn EnqueueExtensions>)
-            .chain(self.pre_filter.iter().map(|plugin| plugin.clone() as _))
+            .chain(pre_filter.iter().map(|plugin| plugin.clone() as _))
             .chain(filter.iter().map(|plugin| plugin.clone() as _))
             .chain(self.reserve.iter().map(|plugin| plugin.clone() as _))
             .chain(self.permit.iter().map(|plugin| plugin.clone() as _))
@@ -208,7 +217,7 @@ impl ProfileBuilder {
             percentage: self.percentage,
             pre_enqueue: self.pre_enqueue,
             queue_sort,
-            pre_filter: self.pre_filter,
+            pre_filter,
             filter,
             post_filter: self.post_filter,
             pre_score: self.pre_score,

@@ -114,7 +114,7 @@ impl Profile {
         &self.queue_sort
     }
 
-    /// `PreFilter` plugins, in order.
+    /// `PreFilter` plugins, in order; mandatory ones first.
     pub fn pre_filters(&self) -> &[Arc<dyn PreFilter>] {
         &self.pre_filter
     }

@@ -9,6 +9,7 @@ use crate::pod_info::PodInfo;
 use crate::queue::QueuedPod;
 use crate::state::CycleState;
 use crate::status::{PluginName, Verdict};
+use crate::test_plugins::Fake;
 
 struct NoBinder;
 
@@ -124,6 +125,15 @@ fn what_a_profile_must_have() {
             },
         ),
         (
+            base("p")
+                .mandatory_pre_filter(Arc::new(NodeAffinity::default()))
+                .disable("NodeAffinity"),
+            ProfileError::Mandatory {
+                profile: profile(),
+                plugin: "NodeAffinity".into(),
+            },
+        ),
+        (
             base("p").disable("WellFormed"),
             ProfileError::Mandatory {
                 profile: profile(),
@@ -143,11 +153,18 @@ fn mandatory_filters_come_first_and_others_can_be_dropped() {
         .filter(Arc::new(TaintToleration))
         .score(Arc::new(TaintToleration), 3)
         .mandatory_filter(Arc::new(NodeUnschedulable))
+        .pre_filter(Arc::new(Fake::new("Late")))
+        .mandatory_pre_filter(Arc::new(Fake::new("Guard")))
         .build()
         .unwrap();
     assert_eq!(
         filters(&profile),
         ["WellFormed", "NodeUnschedulable", "NodeName"]
+    );
+    let pre_filters = profile.pre_filters().iter().map(|plugin| plugin.name());
+    assert_eq!(
+        pre_filters.collect::<Vec<_>>(),
+        ["WellFormed", "Guard", "Late"]
     );
     assert!(profile.scores().is_empty());
 }
