@@ -266,16 +266,16 @@ fn open(seen: &Observed<'_>, pod: &PodView, chaperon: &ChaperonView) -> Plan {
             (None, None) => plan,
         }
     };
-    if let Some(why) = seen.memory.no_fit(&pod.uid) {
-        let refusal = Refusal::Unschedulable(why.to_owned());
-        if chaperon.reserved || chaperon.refusal.as_deref() != Some(&refusal.to_string()) {
-            let plan = write(seen, chaperon, Answer::Refused(refusal), Note::InDebt);
-            // The queue knows which events may help, so the pod may be tried meanwhile.
-            return gate(Plan {
-                gate: Gate::Open,
-                ..plan
-            });
-        }
+    if let Some(refusal) = seen.memory.no_fit(&pod.uid)
+        && (chaperon.reserved || chaperon.refusal.as_deref() != Some(&refusal.to_string()))
+    {
+        let answer = Answer::Refused(refusal.clone());
+        let plan = write(seen, chaperon, answer, Note::InDebt);
+        // The queue knows which events may help, so the pod may be tried meanwhile.
+        return gate(Plan {
+            gate: Gate::Open,
+            ..plan
+        });
     }
     gate(Plan::rest(Gate::Open))
 }

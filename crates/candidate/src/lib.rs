@@ -12,6 +12,7 @@
 
 pub mod board;
 pub mod chaperon;
+pub mod constraints;
 pub mod decide;
 pub mod memory;
 pub mod plan;

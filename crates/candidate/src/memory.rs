@@ -37,7 +37,7 @@ pub struct Memory {
     seat: Option<Seat>,
     debt: Option<Debt>,
     /// Pod and reason of the newest cycle that found no node.
-    no_fit: Option<(String, String)>,
+    no_fit: Option<(String, Refusal)>,
     /// The pod that this process has bound; its store may not show it yet.
     bound: Option<String>,
     /// The pod that the scheduler has out of its queue.
@@ -140,9 +140,9 @@ impl Memory {
         });
     }
 
-    /// A cycle found no node, for these reasons.
-    pub fn found_none(&mut self, pod_uid: &str, why: &str) {
-        self.no_fit = Some((pod_uid.to_owned(), why.to_owned()));
+    /// A cycle found no node, for this reason.
+    pub fn found_none(&mut self, pod_uid: &str, why: Refusal) {
+        self.no_fit = Some((pod_uid.to_owned(), why));
     }
 
     /// The scheduler has put the pod back, or is done with it. A seat that stands is lost by that.
@@ -377,11 +377,11 @@ impl Memory {
         self.debt.as_ref()
     }
 
-    pub(crate) fn no_fit(&self, pod_uid: &str) -> Option<&str> {
+    pub(crate) fn no_fit(&self, pod_uid: &str) -> Option<&Refusal> {
         self.no_fit
             .as_ref()
             .filter(|(uid, _)| uid == pod_uid)
-            .map(|(_, why)| why.as_str())
+            .map(|(_, why)| why)
     }
 
     pub(crate) fn has_bound(&self, pod_uid: &str) -> bool {

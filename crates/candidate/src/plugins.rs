@@ -1,7 +1,7 @@
-//! The candidate's scheduler plugin, and the profile that it makes of the stock one.
+//! The candidate's scheduler plugins, and the profile that they make of the stock one.
 //!
-//! The plugin is the whole coupling: nothing is tried before the board opens the pod's gate, and a pod that has a node
-//! waits at Permit until the edge allows or rejects it under [`RESERVATION`]. Binding goes through the edge, too.
+//! [`Reservation`] is the whole coupling: nothing is tried before the board opens the pod's gate, and a pod that has a
+//! node waits at Permit until the edge allows or rejects it under [`RESERVATION`]. Binding goes through the edge, too.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use pilotage_sched::{
     plugins::{Binder, stock_profile},
 };
 
-use crate::board::Board;
+use crate::{board::Board, constraints::UnknownConstraints};
 
 /// Name of the plugin, under which the edge allows and rejects pods at Permit.
 pub const RESERVATION: PluginName = "Reservation";
@@ -65,10 +65,12 @@ impl Permit for Reservation {
     }
 }
 
-/// The profile of candidate pods: the stock plugins, gated by `board` and bound by the edge.
+/// The profile of candidate pods: the stock plugins, gated by `board` and bound by the edge. What none of them knows is
+/// refused, whatever is configured.
 pub fn candidate_profile(board: Arc<Board>, edge: Arc<dyn Binder>) -> ProfileBuilder {
     let reservation = Arc::new(Reservation::new(board));
     stock_profile(keys::CANDIDATE_SCHEDULER, edge)
+        .mandatory_pre_filter(Arc::new(UnknownConstraints))
         .pre_enqueue(reservation.clone())
         .permit(reservation)
 }

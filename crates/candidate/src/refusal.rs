@@ -10,6 +10,8 @@ const LONGEST: usize = 1024;
 pub enum Refusal {
     /// No node takes the pod, for these reasons.
     Unschedulable(String),
+    /// It needs what the scheduler doesn't know, in these words.
+    Unknown(String),
     /// Nobody granted the answer in time, or it could not be bound in time.
     Expired,
     /// Somebody else took the room between answer and grant.
@@ -21,18 +23,17 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unschedulable(why) => {
-                let mut end = why.len().min(LONGEST);
-                while !why.is_char_boundary(end) {
-                    end -= 1;
-                }
-                write!(f, "Unschedulable: {}", &why[..end])
-            }
+            Self::Unschedulable(why) => write!(f, "Unschedulable: {}", cut(why)),
+            Self::Unknown(needs) => write!(f, "refused: {}", cut(needs)),
             Self::Expired => f.write_str("Expired"),
             Self::NoLongerFits => f.write_str("NoLongerFits"),
             Self::PodGone => f.write_str("PodGone"),
         }
     }
+}
+
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(LONGEST)]
 }
 
 #[cfg(test)]
@@ -41,7 +42,9 @@ mod tests {
 
     #[test]
     fn a_long_reason_is_cut_at_a_character() {
-        let text = Refusal::Unschedulable("é".repeat(1000)).to_string();
-        assert!(text.len() <= "Unschedulable: ".len() + LONGEST && text.ends_with('é'));
+        for refusal in [Refusal::Unschedulable, Refusal::Unknown] {
+            let text = refusal("é".repeat(1000)).to_string();
+            assert!(text.len() <= "Unschedulable: ".len() + LONGEST && text.ends_with('é'));
+        }
     }
 }

@@ -236,7 +236,10 @@ impl Answer {
 
 /// One short reason: a candidate's refusal without the words that every refusal shares.
 fn short(reason: &str) -> &str {
-    let reason = reason.strip_prefix("Unschedulable: ").unwrap_or(reason);
+    let reason = ["Unschedulable: ", "refused: "]
+        .iter()
+        .find_map(|prefix| reason.strip_prefix(prefix))
+        .unwrap_or(reason);
     let reason = match reason.split_once(" nodes are available: ") {
         Some((count, rest)) if count.starts_with("0/") => rest,
         _ => reason,
@@ -386,6 +389,10 @@ mod tests {
             (
                 "CandidateRefused: exceeded quota: q",
                 "CandidateRefused: exceeded quota: q",
+            ),
+            (
+                "refused: needs host ports, which this candidate scheduler doesn't know yet",
+                "needs host ports, which this candidate scheduler doesn't know yet",
             ),
             ("Expired", "Expired"),
         ] {

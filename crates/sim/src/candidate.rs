@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pilotage_api::{PodChaperon, keys};
 use pilotage_candidate::{
-    Gate, Memory, Note, Observed, Settings, Step, decide,
+    Gate, Memory, Note, Observed, Refusal, Settings, Step, decide,
     plan::Monotonic,
     seat::SeatState,
     view::{ChaperonView, PodView},
@@ -305,7 +305,8 @@ impl Candidate {
             }
             (Place::Queue(_), Some(uid)) => {
                 cell.place = Place::Queue(Some(now + FLUSH));
-                cell.memory.found_none(&uid, "full");
+                let full = Refusal::Unschedulable("full".to_owned());
+                cell.memory.found_none(&uid, full);
                 format!("{key}: no node for {uid}")
             }
             (Place::Permit { uid, .. }, _) => {

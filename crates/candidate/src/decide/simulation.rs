@@ -345,7 +345,9 @@ impl World {
                 self.place = Place::Permit(node.clone());
                 self.memory.taken(&pod.uid, &node, self.now);
             }
-            None => self.memory.found_none(&pod.uid, "full"),
+            None => self
+                .memory
+                .found_none(&pod.uid, Refusal::Unschedulable("full".into())),
         }
     }
 

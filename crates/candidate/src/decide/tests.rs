@@ -22,6 +22,10 @@ const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
+fn unschedulable(why: &str) -> Refusal {
+    Refusal::Unschedulable(why.to_owned())
+}
+
 fn pod() -> PodView {
     PodView {
         uid: "p1".into(),
@@ -197,17 +201,20 @@ fn a_conflict_waits_for_the_new_version_and_decides_anew() {
 #[test]
 fn a_cycle_that_finds_none_is_a_refusal_and_the_same_refusal_is_not_said_twice() {
     let mut case = Case::new();
-    case.memory.found_none("p1", "0/3 nodes are available");
+    case.memory
+        .found_none("p1", unschedulable("0/3 nodes are available"));
     assert_eq!(
         case.plan().gate,
         Gate::Open,
         "the queue knows when to try again"
     );
-    case.refuses(&Refusal::Unschedulable("0/3 nodes are available".into()));
-    case.memory.found_none("p1", "0/3 nodes are available");
+    case.refuses(&unschedulable("0/3 nodes are available"));
+    case.memory
+        .found_none("p1", unschedulable("0/3 nodes are available"));
     assert_eq!(case.plan(), Plan::rest(Gate::Open));
-    case.memory.found_none("p1", "0/4 nodes are available");
-    case.refuses(&Refusal::Unschedulable("0/4 nodes are available".into()));
+    case.memory
+        .found_none("p1", unschedulable("0/4 nodes are available"));
+    case.refuses(&unschedulable("0/4 nodes are available"));
 }
 
 #[test]
@@ -225,16 +232,16 @@ fn after_a_restart_an_answer_is_renewed_or_taken_back_at_once() {
     assert_eq!(case.write(Outcome::Done).attempt, 4);
     // …no node takes the answer back.
     let mut case = restarted(reserved(3));
-    case.memory.found_none("p1", "full");
-    case.refuses(&Refusal::Unschedulable("full".into()));
+    case.memory.found_none("p1", unschedulable("full"));
+    case.refuses(&unschedulable("full"));
     // Granted for this pod: bound at once under the same number.
     let mut case = restarted(granted(3));
     case.memory.taken("p1", "n2", case.now);
     assert_eq!(case.step(), Step::Recheck { attempt: 3 });
     // Granted, but no node.
     let mut case = restarted(granted(3));
-    case.memory.found_none("p1", "full");
-    case.refuses(&Refusal::Unschedulable("full".into()));
+    case.memory.found_none("p1", unschedulable("full"));
+    case.refuses(&unschedulable("full"));
     // Granted for an earlier pod.
     let mut case = restarted(ChaperonView {
         reserved_pod_uid: Some("p0".into()),
@@ -597,7 +604,7 @@ fn a_binding_that_the_api_server_refuses_is_an_answer_with_its_reason() {
     case.memory
         .bind_replied(BindOutcome::Refused("quota".into()), &SETTINGS, case.now);
     case.drop(&Dropped::BindRefused("quota".into()));
-    case.refuses(&Refusal::Unschedulable("binding refused: quota".into()));
+    case.refuses(&unschedulable("binding refused: quota"));
     assert_eq!(case.plan().gate, Gate::Shut(Note::Settling));
 }
 
@@ -641,7 +648,7 @@ fn a_reservation_of_unknown_outcome_that_landed_is_numbered_anew() {
 #[test]
 fn a_write_that_is_refused_is_told_and_tried_again() {
     let mut case = Case::new();
-    case.memory.found_none("p1", "full");
+    case.memory.found_none("p1", unschedulable("full"));
     case.write(Outcome::Refused("forbidden".into()));
     let plan = case.plan();
     assert_eq!(plan.tell, Some(Note::WriteRefused("forbidden".into())));

@@ -15,7 +15,7 @@ use std::{
 
 use futures::future::BoxFuture;
 use pilotage_api::keys;
-use pilotage_candidate::{Board, Memory, Settings, plan::Dropped};
+use pilotage_candidate::{Board, Memory, Settings, constraints, plan::Dropped};
 use pilotage_sched::{Aftermath, Failure, NodeName, PodInfo, plugins::Binder};
 use pilotage_sched_driver::{DriverHandle, Observer};
 use thiserror::Error;
@@ -174,7 +174,8 @@ impl Observer for Edge {
             if failure.node.is_some() {
                 cell.memory.put_back(&pod.uid);
             } else if matches!(failure.aftermath, Aftermath::Requeued(_)) {
-                cell.memory.found_none(&pod.uid, &failure.cause.to_string());
+                let refusal = constraints::refusal(&failure.cause);
+                cell.memory.found_none(&pod.uid, refusal);
             }
         });
         self.wake(key);

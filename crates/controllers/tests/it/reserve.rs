@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::api::{core::v1::TopologySpreadConstraint, events::v1::Event};
 use kube::{
     Api,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchParams},
@@ -37,6 +37,59 @@ async fn a_pod_that_fits_nowhere_is_refused_with_its_reason_until_there_is_room(
     assert_eq!(annotation(&chaperon, keys::REFUSAL), None);
     bench.grant(&chaperon, number(&chaperon)).await.unwrap();
     assert_eq!(bench.bound(&name).await, bench.node("large"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_needs_what_the_scheduler_does_not_know_is_refused_by_its_name() {
+    let bench = Bench::new("unknown").await;
+    bench.nodes(&[("a", "4")]).await;
+    let web = |name: &str| bench.pod(name).label("app", "web");
+    let told = |needs: &str| {
+        format!("refused: needs {needs}, which this candidate scheduler doesn't know yet")
+    };
+    let spread = TopologySpreadConstraint {
+        max_skew: 1,
+        topology_key: "kubernetes.io/hostname".into(),
+        when_unsatisfiable: "DoNotSchedule".into(),
+        ..TopologySpreadConstraint::default()
+    };
+    for (pod, needs) in [
+        (web("port").host_port(8080), "host ports"),
+        (web("spread").spread(spread), "topology spreading"),
+    ] {
+        let name = bench.ask(&pod.build()).await;
+        let refused = bench.refused(&name, "refused: ").await;
+        assert_eq!(annotation(&refused, keys::REFUSAL), Some(&*told(needs)));
+    }
+    // One that wants to be alone is there already, and goes.
+    let term = json!({
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": { "matchExpressions": [
+            { "key": "multicluster.admiralty.io/app", "operator": "Exists" },
+        ] },
+    });
+    let terms = json!({ "requiredDuringSchedulingIgnoredDuringExecution": [term] });
+    let affinity = json!({ "podAntiAffinity": terms });
+    let alone = bench
+        .pod("alone")
+        .affinity(serde_json::from_value(affinity).unwrap())
+        .node_name(&bench.node("a"))
+        .build();
+    let params = PostParams::default();
+    bench.pods.create(&params, &alone).await.unwrap();
+    // Its answer to this pod shows that the candidate scheduler has seen the other one.
+    let full = bench
+        .ask(&bench.pod("full").request("cpu", "4").build())
+        .await;
+    bench.refused(&full, "Unschedulable: ").await;
+    let name = bench.ask(&web("beside").build()).await;
+    let refused = bench.refused(&name, "refused: ").await;
+    let others = told("the anti-affinity of other pods");
+    assert_eq!(annotation(&refused, keys::REFUSAL), Some(&*others));
+    let params = DeleteParams::background().grace_period(0);
+    bench.pods.delete("alone", &params).await.unwrap();
+    let chaperon = bench.until(&name, is_reserved).await;
+    assert_eq!(annotation(&chaperon, keys::REFUSAL), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]

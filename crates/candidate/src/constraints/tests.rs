@@ -1,0 +1,336 @@
+use std::{error::Error, sync::Arc};
+
+use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::Pod;
+use pilotage_api::keys;
+use pilotage_sched::{
+    Attempt, FirstOfEquals, Moment, NodeName, Place, PodUid, ProfileError, Scheduler,
+    SchedulerConfig, plugins::Binder,
+};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{board::Board, plan::Gate, plugins::candidate_profile};
+
+struct NoBinder;
+
+impl Binder for NoBinder {
+    fn bind<'a>(
+        &'a self,
+        _pod: &'a PodInfo,
+        _node: &'a NodeName,
+    ) -> BoxFuture<'a, Result<(), Box<dyn Error + Send + Sync>>> {
+        Box::pin(async { Err("not in this test".into()) })
+    }
+}
+
+/// A candidate `ns/NAME` with the label `app=web`, and this in its spec.
+fn pod(name: &str, spec: &Value) -> Value {
+    let mut pod = json!({
+        "metadata": { "namespace": "ns", "name": name, "uid": name, "labels": { "app": "web" } },
+        "spec": { "schedulerName": keys::CANDIDATE_SCHEDULER, "containers": [] },
+    });
+    for (key, value) in spec.as_object().unwrap() {
+        pod["spec"][key] = value.clone();
+    }
+    pod
+}
+
+/// A candidate's scheduler with two nodes.
+struct Bench {
+    scheduler: Scheduler,
+    board: Arc<Board>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let board = Arc::new(Board::new());
+        let profile = candidate_profile(board.clone(), Arc::new(NoBinder)).build();
+        let mut scheduler = Scheduler::new([profile.unwrap()], SchedulerConfig::default()).unwrap();
+        for name in ["n1", "n2"] {
+            let node = json!({
+                "metadata": { "name": name, "uid": name },
+                "status": { "allocatable": { "cpu": "4", "memory": "8Gi", "pods": "10" } },
+            });
+            let node = Arc::new(serde_json::from_value(node).unwrap());
+            scheduler.node_applied(node, Moment::ZERO).unwrap();
+        }
+        Self { scheduler, board }
+    }
+
+    fn apply(&mut self, pod: &Value) {
+        let pod: Pod = serde_json::from_value(pod.clone()).unwrap();
+        let uid = pod.metadata.uid.clone().unwrap();
+        self.board.set(&uid, Gate::Open);
+        self.scheduler
+            .pod_applied(Arc::new(pod), Moment::ZERO)
+            .unwrap();
+    }
+
+    fn delete(&mut self, name: &str) {
+        self.scheduler
+            .pod_deleted(&PodUid::from(name), Moment::ZERO);
+    }
+
+    fn place(&self, name: &str) -> Option<Place> {
+        self.scheduler.place(&PodUid::from(name))
+    }
+
+    /// Tries the next pod: what its chaperon is told; `None` if it got a node.
+    fn try_next(&mut self) -> Option<String> {
+        let attempt = self
+            .scheduler
+            .schedule_next(Moment::ZERO, &mut FirstOfEquals);
+        match attempt.expect("a pod waits for its turn") {
+            Attempt::Failed(failure) => Some(refusal(&failure.cause).to_string()),
+            Attempt::Assumed(_) => None,
+            Attempt::Skipped(skipped) => panic!("{skipped:?}"),
+        }
+    }
+
+    /// What the chaperon of a new pod with this spec is told.
+    fn told(&mut self, spec: &Value) -> Option<String> {
+        self.apply(&pod("p", spec));
+        let told = self.try_next();
+        self.delete("p");
+        told
+    }
+}
+
+/// Required (or preferred) terms of inter-pod affinity or anti-affinity.
+fn affinity(kind: &str, required: bool) -> Value {
+    let term = json!({
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": { "matchLabels": { "app": "web" } },
+    });
+    let terms = if required {
+        json!({ "requiredDuringSchedulingIgnoredDuringExecution": [term] })
+    } else {
+        let weighted = json!([{ "weight": 1, "podAffinityTerm": term }]);
+        json!({ "preferredDuringSchedulingIgnoredDuringExecution": weighted })
+    };
+    json!({ "affinity": { kind: terms } })
+}
+
+fn spreading(when_unsatisfiable: &str) -> Value {
+    json!({ "topologySpreadConstraints": [{
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": when_unsatisfiable,
+        "labelSelector": { "matchLabels": { "app": "web" } },
+    }] })
+}
+
+fn volume(source: &str, what: &Value) -> Value {
+    json!({ "volumes": [{ "name": "v", source: what }] })
+}
+
+fn port(number: u16) -> Value {
+    let ports = json!([{ "containerPort": 80, "hostPort": number }]);
+    json!({ "containers": [{ "name": "c", "ports": ports }] })
+}
+
+#[test]
+fn what_no_plugin_knows_is_refused_by_its_name() {
+    let disk = |source| (volume(source, &json!({})), Some("in-tree disks"));
+    let file = |source| (volume(source, &json!({})), None);
+    for (spec, needs) in [
+        (json!({}), None),
+        (port(80), Some("host ports")),
+        (port(0), None),
+        (affinity("podAffinity", true), Some("inter-pod affinity")),
+        (affinity("podAffinity", false), None),
+        (
+            affinity("podAntiAffinity", true),
+            Some("inter-pod anti-affinity"),
+        ),
+        (affinity("podAntiAffinity", false), None),
+        (spreading("DoNotSchedule"), Some("topology spreading")),
+        (spreading("ScheduleAnyway"), None),
+        (
+            volume("persistentVolumeClaim", &json!({ "claimName": "c" })),
+            Some("persistent volumes"),
+        ),
+        (
+            volume(
+                "ephemeral",
+                &json!({ "volumeClaimTemplate": { "spec": {} } }),
+            ),
+            Some("generic ephemeral volumes"),
+        ),
+        disk("awsElasticBlockStore"),
+        disk("azureDisk"),
+        disk("azureFile"),
+        disk("cinder"),
+        disk("gcePersistentDisk"),
+        disk("iscsi"),
+        disk("portworxVolume"),
+        disk("rbd"),
+        disk("vsphereVolume"),
+        file("configMap"),
+        file("csi"),
+        file("downwardAPI"),
+        file("emptyDir"),
+        file("hostPath"),
+        file("image"),
+        file("nfs"),
+        file("projected"),
+        file("secret"),
+        (
+            json!({ "resourceClaims": [{ "name": "gpu", "resourceClaimName": "g" }] }),
+            Some("resource claims"),
+        ),
+        (json!({ "resourceClaims": [] }), None),
+        (
+            json!({ "schedulingGroup": { "podGroupName": "g" } }),
+            Some("pod groups"),
+        ),
+    ] {
+        let text = |needs| {
+            format!("refused: needs {needs}, which this candidate scheduler doesn't know yet")
+        };
+        assert_eq!(Bench::new().told(&spec), needs.map(text), "{spec}");
+    }
+}
+
+#[test]
+fn all_that_is_unknown_is_told_at_once() {
+    let mut spec = spreading("DoNotSchedule");
+    for other in [port(80), volume("cinder", &json!({}))] {
+        for (key, value) in other.as_object().unwrap() {
+            spec[key] = value.clone();
+        }
+    }
+    let told = Bench::new().told(&spec).unwrap();
+    assert_eq!(
+        told,
+        "refused: needs host ports, topology spreading and in-tree disks, which this candidate scheduler doesn't know \
+         yet"
+    );
+}
+
+#[test]
+fn other_refusals_read_as_ever() {
+    let spec = json!({ "nodeSelector": { "disk": "ssd" } });
+    let told = Bench::new().told(&spec).unwrap();
+    assert!(
+        told.starts_with("Unschedulable: 0/2 nodes are available: "),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_pod_that_needs_the_unknown_waits_for_its_spec_alone() {
+    let mut bench = Bench::new();
+    bench.apply(&pod("p", &port(80)));
+    assert!(bench.try_next().is_some());
+    assert_eq!(bench.place("p"), Some(Place::Unschedulable));
+    // Room, other pods and words of others: nothing of it can help.
+    let node = json!({ "metadata": { "name": "n3", "uid": "n3" } });
+    let node = Arc::new(serde_json::from_value(node).unwrap());
+    bench.scheduler.node_applied(node, Moment::ZERO).unwrap();
+    bench
+        .scheduler
+        .node_deleted(&NodeName::from("n1"), Moment::ZERO);
+    let mut other = affinity("podAntiAffinity", true);
+    other["nodeName"] = "n2".into();
+    bench.apply(&pod("other", &other));
+    bench.delete("other");
+    let mut said = pod("p", &port(80));
+    said["metadata"]["annotations"] = json!({ "a": "b" });
+    said["metadata"]["labels"] = json!({});
+    bench.apply(&said);
+    assert_eq!(bench.place("p"), Some(Place::Unschedulable));
+    bench.apply(&pod("p", &json!({})));
+    assert_ne!(bench.place("p"), Some(Place::Unschedulable));
+}
+
+#[test]
+fn a_pod_that_another_one_keeps_away_waits_until_that_is_gone() {
+    let told = "refused: needs the anti-affinity of other pods, which this candidate scheduler doesn't know yet";
+    let mut alone = affinity("podAntiAffinity", true);
+    alone["nodeName"] = "n1".into();
+    let mut bench = Bench::new();
+    bench.apply(&pod("alone", &alone));
+    bench.apply(&pod("unrelated", &json!({ "nodeName": "n2" })));
+    bench.apply(&pod("p", &json!({})));
+    assert_eq!(bench.try_next().as_deref(), Some(told));
+    // What isn't about it doesn't help.
+    bench.delete("unrelated");
+    let mut said = pod("p", &json!({}));
+    said["metadata"]["annotations"] = json!({ "a": "b" });
+    bench.apply(&said);
+    assert_eq!(bench.place("p"), Some(Place::Unschedulable));
+    // Other labels do.
+    said["metadata"]["labels"] = json!({ "app": "db" });
+    bench.apply(&said);
+    assert_eq!(bench.try_next(), None);
+    bench.delete("p");
+    // So does the end of the other one, or of its node.
+    let helps: [fn(&mut Bench); 2] = [
+        |bench| {
+            bench
+                .scheduler
+                .node_deleted(&NodeName::from("n1"), Moment::ZERO);
+        },
+        |bench| bench.delete("alone"),
+    ];
+    for help in helps {
+        bench = Bench::new();
+        bench.apply(&pod("alone", &alone));
+        bench.apply(&pod("p", &json!({})));
+        assert_eq!(bench.try_next().as_deref(), Some(told));
+        assert_eq!(bench.place("p"), Some(Place::Unschedulable));
+        help(&mut bench);
+        assert_eq!(bench.try_next(), None);
+    }
+}
+
+#[test]
+fn only_pods_that_a_term_may_mean_are_kept_away() {
+    let term = |namespaces: Value, app: &str| {
+        let term = json!({
+            "topologyKey": "kubernetes.io/hostname",
+            "namespaces": namespaces["names"],
+            "namespaceSelector": namespaces["selector"],
+            "labelSelector": { "matchLabels": { "app": app } },
+        });
+        let terms = json!({ "requiredDuringSchedulingIgnoredDuringExecution": [term] });
+        json!({ "nodeName": "n1", "affinity": { "podAntiAffinity": terms } })
+    };
+    for (what, term, refused) in [
+        ("another namespace", term(json!({}), "web"), false),
+        ("by name", term(json!({ "names": ["ns"] }), "web"), true),
+        (
+            "other labels",
+            term(json!({ "names": ["ns"] }), "db"),
+            false,
+        ),
+        (
+            "by a label that nobody here knows",
+            term(
+                json!({ "selector": { "matchLabels": { "team": "x" } } }),
+                "web",
+            ),
+            true,
+        ),
+    ] {
+        let mut other = pod("other", &term);
+        other["metadata"]["namespace"] = "elsewhere".into();
+        let mut bench = Bench::new();
+        bench.apply(&other);
+        assert_eq!(bench.told(&json!({})).is_some(), refused, "{what}");
+    }
+    let mut preferred = affinity("podAntiAffinity", false);
+    preferred["nodeName"] = "n1".into();
+    let mut bench = Bench::new();
+    bench.apply(&pod("other", &preferred));
+    assert_eq!(bench.told(&json!({})), None);
+}
+
+#[test]
+fn no_configuration_switches_it_off() {
+    let profile = candidate_profile(Arc::new(Board::new()), Arc::new(NoBinder));
+    let error = profile.disable(UNKNOWN_CONSTRAINTS).build().unwrap_err();
+    assert!(matches!(error, ProfileError::Mandatory { .. }), "{error}");
+}
