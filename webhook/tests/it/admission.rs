@@ -447,10 +447,7 @@ async fn an_update_may_not_change_the_manifest_and_may_change_the_rest() {
             .await
             .unwrap_or_else(|error| panic!("{case}: {error}"));
     }
-    let pilotage = pods.by(plane
-        .service_account_client(HOME, "scheduler")
-        .await
-        .unwrap());
+    let pilotage = own_account(&plane).await;
     let record = |value: Value| annotate(keys::GRANTED_TO, value);
     let alone = [POLICY, keys::GRANTED_TO, "written by Pilotage alone"];
     let first = json!("admiralty-c1/uid/1");

@@ -17,6 +17,8 @@ use super::{
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_mins(1));
 /// As many UIDs of things that are gone are remembered of one name.
 const MOST_GONE: usize = 32;
+/// As many told notes: a refusal's text is the API server's, and may be another one each time.
+const MOST_TOLD: usize = 16;
 
 /// How a request ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +55,7 @@ pub struct Memory {
     remakes: bool,
     dirty_since: Option<Monotonic>,
     copied_at: Option<Monotonic>,
-    told: BTreeSet<Note>,
+    told: Vec<Note>,
 }
 
 impl Memory {
@@ -102,7 +104,10 @@ impl Memory {
     pub fn finish(&mut self, action: &Action, outcome: &Outcome, now: Monotonic) {
         let kind = action.kind();
         if let Action::Tell(note) = action {
-            self.told.insert(note.clone());
+            if self.told.len() >= MOST_TOLD {
+                self.told.remove(0);
+            }
+            self.told.push(note.clone());
         }
         if let Action::LookAtPod { expected } = action {
             let gone = match outcome {

@@ -8,44 +8,23 @@ pub const SOURCE_ROLE: &str = "pilotage-source";
 /// Name of the `ClusterRole` with [`SUMMARY_VIEWER_RULES`], unless configured otherwise.
 pub const SUMMARY_VIEWER_ROLE: &str = "pilotage-cluster-summary-viewer";
 
-/// What a source may do in the namespaces that it is given: Admiralty's role of the same purpose. On pods it is
-/// nothing but to list them, to read their logs and to run commands in them.
+/// What a source may do in the namespaces that it is given. A source that runs plain Admiralty asks for more (it updates
+/// chaperons, follows other objects and runs commands in pods): give it a role of your own by `--source-role`.
 pub const SOURCE_RULES: &[Rule] = &[
     Rule::cluster(
         &[GROUP],
         &["podchaperons"],
-        &[
-            "get",
-            "list",
-            "watch",
-            "create",
-            "update",
-            "patch",
-            "delete",
-            "deletecollection",
-        ],
+        &["get", "list", "watch", "create", "patch", "delete"],
     ),
-    Rule::cluster(&[GROUP], &["podchaperons/finalizers"], &["update"]),
-    Rule::cluster(
-        &[""],
-        &["services", "secrets", "configmaps"],
-        &["get", "list", "watch", "create", "update", "delete"],
-    ),
-    Rule::cluster(
-        &["networking.k8s.io"],
-        &["ingresses"],
-        &["get", "list", "watch", "create", "update", "delete"],
-    ),
+    // Whether a plain target's delegate is gone: only its pods tell.
     Rule::cluster(&[""], &["pods"], &["list"]),
-    Rule::cluster(&[""], &["pods/log"], &["get"]),
-    Rule::cluster(&[""], &["pods/exec"], &["create"]),
 ];
 
 /// What every source may read of the cluster as a whole.
 pub const SUMMARY_VIEWER_RULES: &[Rule] = &[Rule::cluster(
     &[GROUP],
     &["clustersummaries"],
-    &["get", "list", "watch"],
+    &["list", "watch"],
 )];
 
 const RBAC: &str = "rbac.authorization.k8s.io";

@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 use pilotage_api::{KubeconfigSecret, Target, TargetSpec};
-use pilotage_clusters::Since;
 use pilotage_clusters::spec::SecretRef;
+use pilotage_clusters::{Need, Since};
 
 use super::*;
 use crate::source::rbac::{SOURCE_RULES, SUMMARY_VIEWER_RULES};
@@ -322,6 +322,17 @@ fn what_a_source_needs_is_what_the_source_role_gives() {
                 && rule.verbs.contains(&need.verb)
         });
         assert!(given, "{need}");
+    }
+    // And nothing else.
+    for rule in SOURCE_RULES.iter().chain(SUMMARY_VIEWER_RULES) {
+        for verb in rule.verbs {
+            let asks = |need: &Need| {
+                rule.groups == [need.group]
+                    && rule.resources == [need.resource]
+                    && need.verb == *verb
+            };
+            assert!(NEEDS.iter().any(asks), "{verb} {:?}", rule.resources);
+        }
     }
 }
 
