@@ -10,7 +10,7 @@ use pilotage_e2e::fleet::Spec;
 use pilotage_testkit::fault::{Calls, Mode, Times, Verb};
 use pilotage_testkit::{wait_for, wait_gone};
 
-use super::{LIMIT, Shop, elected, leaked, small_nodes, started};
+use super::{LIMIT, Shop, elected, small_nodes, started};
 
 const DELAY: Duration = Duration::from_millis(200);
 
@@ -25,7 +25,7 @@ async fn a_bad_line_makes_no_second_delegate_and_what_ended_behind_it_is_noticed
         .one_process()
         .target("near", small_nodes("near"))
         .faults();
-    let shop = Shop::unconnected(leaked(started(spec).await), "line").await;
+    let shop = Shop::unconnected(started(spec).await, "line").await;
     shop.fleet.elect(&shop.name).await.unwrap();
     let near = shop.target("near");
     shop.fleet.add_target(near, &shop.name).await.unwrap();

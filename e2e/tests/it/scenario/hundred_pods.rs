@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
     Api,
@@ -18,14 +19,16 @@ const PODS: usize = 100;
 async fn a_hundred_pods_run_once_each_where_their_virtual_node_says() {
     let shop = Shop::open("hundred").await;
     let api = shop.pods();
-    let created = (0..PODS).map(|index| {
+    let create = |index| {
         let api = api.clone();
         async move {
             let pod = elected(&format!("web-{index:03}"), "250m");
             api.create(&PostParams::default(), &pod).await.unwrap();
         }
-    });
-    futures::future::join_all(created).await;
+    };
+    // As many at once as a controller sends: an API server has 5 s for the webhook's answer to each.
+    let created = stream::iter(0..PODS).map(create).buffer_unordered(16);
+    created.collect::<Vec<_>>().await;
     let all = watcher::Config::default();
     let proxies = match wait_count(&api, all, PODS, is_running, LIMIT * 6).await {
         Ok(proxies) => proxies,

@@ -14,7 +14,7 @@ use pilotage_e2e::fleet::Spec;
 use pilotage_testkit::{Part, Signal, build, wait_count, wait_gone};
 use serde_json::json;
 
-use super::{LIMIT, Shop, is_running, leaked, node_of, small_nodes, started};
+use super::{LIMIT, Shop, is_running, node_of, small_nodes, started};
 
 /// A Deployment of one elected pod.
 async fn deploy(shop: &Shop, name: &str, replace_after: Option<&str>) {
@@ -73,7 +73,7 @@ async fn pods_of_a_lost_target_wait_or_move_as_somebody_said_and_a_removed_one_k
         .one_process()
         .target("near", small_nodes("near"))
         .target("far", small_nodes("far"));
-    let shop = Shop::unconnected(leaked(started(spec).await), "lost").await;
+    let shop = Shop::unconnected(started(spec).await, "lost").await;
     shop.fleet.elect(&shop.name).await.unwrap();
     let (near, far) = (shop.target("near"), shop.target("far"));
     shop.fleet.add_target(near, &shop.name).await.unwrap();

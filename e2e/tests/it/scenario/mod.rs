@@ -21,7 +21,7 @@ mod self_target;
 mod turns;
 mod two_sources;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
@@ -45,8 +45,8 @@ fn small_nodes(prefix: &str) -> Vec<Node> {
 }
 
 /// The fleet that all tests share; the process's end ends it.
-async fn shared_fleet() -> &'static Fleet {
-    static FLEET: OnceCell<Fleet> = OnceCell::const_new();
+async fn shared_fleet() -> Arc<Fleet> {
+    static FLEET: OnceCell<Arc<Fleet>> = OnceCell::const_new();
     FLEET
         .get_or_init(|| async {
             let mut spec = Spec::new().source(|plane| plane.audit(Policy::Writes));
@@ -65,21 +65,22 @@ async fn shared_fleet() -> &'static Fleet {
                 .unwrap()
         })
         .await
+        .clone()
 }
 
 /// A fleet with Pilotage in it.
-async fn started(spec: Spec) -> Fleet {
+async fn started(spec: Spec) -> Arc<Fleet> {
     let mut fleet = spec.start().await.unwrap();
     if let Err(error) = fleet.install().await {
         panic!("{error}\nlogs: {:#?}", fleet.logs());
     }
-    fleet
+    Arc::new(fleet)
 }
 
 /// A namespace of one name in some clusters, from which pods are delegated.
 struct Shop {
     name: String,
-    fleet: &'static Fleet,
+    fleet: Arc<Fleet>,
     // They go when this value goes.
     _namespaces: Vec<TestNamespace>,
 }
@@ -88,13 +89,13 @@ impl Shop {
     /// In all clusters of the shared fleet, connected.
     async fn open(prefix: &str) -> Self {
         let fleet = shared_fleet().await;
-        let shop = Self::unconnected(fleet, prefix).await;
+        let shop = Self::unconnected(fleet.clone(), prefix).await;
         fleet.connect(&shop.name).await.unwrap();
         shop
     }
 
     /// In all clusters of a fleet; no Target yet.
-    async fn unconnected(fleet: &'static Fleet, prefix: &str) -> Self {
+    async fn unconnected(fleet: Arc<Fleet>, prefix: &str) -> Self {
         let name = format!("{prefix}-{}", pilotage_testkit::unique());
         let mut namespaces = Vec::new();
         for cluster in fleet.all() {
@@ -116,7 +117,7 @@ impl Shop {
         Api::namespaced(self.fleet.source.plane.admin(), &self.name)
     }
 
-    fn target(&self, name: &str) -> &'static Cluster {
+    fn target(&self, name: &str) -> &Cluster {
         self.fleet.target(name).unwrap()
     }
 
@@ -148,7 +149,7 @@ impl Shop {
     }
 
     /// The delegate of a running proxy, with the target where it runs.
-    async fn delegate(&self, proxy: &Pod) -> (&'static str, Pod) {
+    async fn delegate(&self, proxy: &Pod) -> (&str, Pod) {
         let uid = proxy.metadata.uid.as_deref().unwrap();
         let selector = ListParams::default().labels(&format!("{}={uid}", keys::PARENT_UID));
         let mut found = Vec::new();
@@ -201,9 +202,4 @@ fn scheduled(pod: &Pod) -> Option<(&str, &str, &str)> {
 /// An ordinary elected pod that asks for this much CPU.
 fn elected(name: &str, cpu: &str) -> Pod {
     build::pod(name).elect().request("cpu", cpu).build()
-}
-
-/// Keeps a value for the rest of the process, for fleets that a test starts for itself.
-fn leaked(fleet: Fleet) -> &'static Fleet {
-    Box::leak(Box::new(fleet))
 }

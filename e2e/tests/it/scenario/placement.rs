@@ -1,6 +1,8 @@
 //! Pods go to the targets that the pipeline puts first: by distance, by a table that changes live, by weights, past a full one.
 //! The proxy scheduler runs on the example of docs/placement.md.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use k8s_openapi::api::events::v1::Event;
@@ -15,7 +17,7 @@ use pilotage_testkit::{build, list_until, wait_count, wait_for, workspace_root};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use super::{Fleet, LIMIT, Shop, is_running, leaked, node_of, scheduled, started};
+use super::{Fleet, LIMIT, Shop, is_running, node_of, scheduled, started};
 
 /// Targets, where they are, and what they cost.
 const PLACES: [(&str, &str, &str); 3] = [
@@ -27,8 +29,8 @@ const PLACES: [(&str, &str, &str); 3] = [
 /// Where the processes of Pilotage run, and so where tables of regions are read.
 const HOME: &str = "pilotage";
 
-async fn fleet() -> &'static Fleet {
-    static FLEET: OnceCell<&'static Fleet> = OnceCell::const_new();
+async fn fleet() -> Arc<Fleet> {
+    static FLEET: OnceCell<Arc<Fleet>> = OnceCell::const_new();
     FLEET
         .get_or_init(|| async {
             let example = workspace_root().join("docs/placement/proxy-scheduler.yaml");
@@ -52,9 +54,10 @@ async fn fleet() -> &'static Fleet {
             let started = pilotage_testkit::shared::runtime()
                 .unwrap()
                 .spawn(started(spec));
-            leaked(started.await.unwrap())
+            started.await.unwrap()
         })
         .await
+        .clone()
 }
 
 /// A namespace whose targets say where they are and what they cost.
@@ -98,7 +101,7 @@ fn pod(name: &str, region: Option<&str>, tier: &str, cpu: &str) -> Pod {
 }
 
 /// Where a pod runs.
-async fn lands(shop: &Shop, pod: &Pod) -> &'static str {
+async fn lands<'a>(shop: &'a Shop, pod: &Pod) -> &'a str {
     shop.create(pod).await;
     let proxy = shop.running(pod.metadata.name.as_deref().unwrap()).await;
     shop.delegate(&proxy).await.0

@@ -6,14 +6,14 @@ use pilotage_e2e::fleet::Spec;
 use pilotage_testkit::{build, wait_count};
 use serde_json::json;
 
-use super::{LIMIT, Shop, elected, leaked, node_of, small_nodes, started};
+use super::{LIMIT, Shop, elected, node_of, small_nodes, started};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_elected_pod_runs_on_a_node_of_its_own_cluster() {
     let spec = Spec::new()
         .one_process()
         .source(|plane| plane.kwok(small_nodes("own")));
-    let shop = Shop::unconnected(leaked(started(spec).await), "self").await;
+    let shop = Shop::unconnected(started(spec).await, "self").await;
     shop.fleet.elect(&shop.name).await.unwrap();
     let target = json!({
         "apiVersion": format!("{GROUP}/{VERSION}"),

@@ -7,7 +7,7 @@ use pilotage_api::{PodChaperon, keys};
 use pilotage_e2e::fleet::Spec;
 use pilotage_testkit::{Signal, build, build::PodBuilder, list_until, wait_count, wait_for};
 
-use super::{LIMIT, Shop, is_running, leaked, started};
+use super::{LIMIT, Shop, is_running, started};
 
 const TARGETS: [&str; 2] = ["stuck", "free"];
 /// A target that hasn't shown yet how fast it is may be asked for so many pods at a time…
@@ -43,7 +43,7 @@ async fn a_target_that_answers_nobody_is_asked_for_few_pods_at_a_time() {
         });
         spec = spec.target(name, nodes);
     }
-    let shop = Shop::unconnected(leaked(started(spec).await), "turns").await;
+    let shop = Shop::unconnected(started(spec).await, "turns").await;
     shop.fleet.connect(&shop.name).await.unwrap();
     let nodes: Api<Node> = Api::all(shop.fleet.source.plane.admin());
     for name in TARGETS {

@@ -1,6 +1,6 @@
 //! Two sources share one namespace of one target and never touch each other's objects.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, api::ListParams, runtime::watcher};
@@ -8,10 +8,10 @@ use pilotage_api::{PodChaperon, keys};
 use pilotage_e2e::fleet::{Fleet, Spec};
 use pilotage_testkit::{ControlPlane, TestNamespace, wait_count};
 
-use super::{LIMIT, Shop, elected, leaked, small_nodes, started};
+use super::{LIMIT, Shop, elected, small_nodes, started};
 
 /// A source that uses the target of another fleet.
-async fn second_source(name: &str) -> Fleet {
+async fn second_source(name: &str) -> Arc<Fleet> {
     started(Spec::new().source(|_| ControlPlane::builder(name).controller_manager())).await
 }
 
@@ -19,7 +19,7 @@ async fn second_source(name: &str) -> Fleet {
 async fn two_sources_with_pods_of_one_name_in_one_namespace_of_one_target() {
     let spec = Spec::new().target("shared", small_nodes("shared"));
     let (first, second) = tokio::join!(started(spec), second_source("second"));
-    let shop = Shop::unconnected(leaked(first), "both").await;
+    let shop = Shop::unconnected(first, "both").await;
     shop.fleet.connect(&shop.name).await.unwrap();
 
     // The second source is let in as another account, and knows the target by its own Target.
@@ -47,7 +47,7 @@ async fn two_sources_with_pods_of_one_name_in_one_namespace_of_one_target() {
 
     let second_shop = Shop {
         name: shop.name.clone(),
-        fleet: leaked(second),
+        fleet: second.clone(),
         _namespaces: vec![there],
     };
     for shop in [&shop, &second_shop] {
