@@ -56,6 +56,7 @@ pub mod ready;
 pub mod record;
 pub mod shared;
 pub mod supervisor;
+pub mod tls;
 pub mod tools;
 pub mod wait;
 

@@ -33,6 +33,8 @@ pub struct Call {
     pub verb: Verb,
     /// To which kind of thing, as RBAC writes it: `pods`, `pods/binding`. Empty if it isn't about a resource.
     pub resource: String,
+    /// The path of the request: all that there is of what isn't about a resource.
+    pub path: String,
     /// In which namespace, if in one.
     pub namespace: Option<String>,
     /// To which object, if to one.
@@ -55,6 +57,7 @@ impl Call {
         let mut call = Self {
             verb: Verb::Other,
             resource: String::new(),
+            path: uri.path().to_owned(),
             namespace: None,
             name: None,
             resumes: false,
@@ -109,6 +112,7 @@ impl Call {
 pub struct Calls {
     verb: Option<Verb>,
     resource: Option<String>,
+    path: Option<String>,
     namespace: Option<String>,
     name: Option<String>,
 }
@@ -138,6 +142,13 @@ impl Calls {
         self
     }
 
+    /// Only at this very path, such as `/readyz`.
+    #[must_use]
+    pub fn path(mut self, path: &str) -> Self {
+        self.path = Some(path.to_owned());
+        self
+    }
+
     /// Only in this namespace.
     #[must_use]
     pub fn namespace(mut self, namespace: &str) -> Self {
@@ -159,6 +170,7 @@ impl Calls {
                 .resource
                 .as_ref()
                 .is_none_or(|resource| *resource == call.resource)
+            && self.path.as_ref().is_none_or(|path| *path == call.path)
             && (self.namespace.is_none() || self.namespace == call.namespace)
             && (self.name.is_none() || self.name == call.name)
     }
@@ -327,6 +339,7 @@ mod tests {
             (Calls::of(Verb::Create, "pods/binding"), true),
             (Calls::of(Verb::Create, "pods"), false),
             (Calls::of(Verb::Patch, "pods/binding"), false),
+            (Calls::any().path("/readyz"), false),
             (Calls::any().namespace("n").name("p"), true),
             (Calls::any().namespace("m"), false),
             (Calls::any().name("q"), false),

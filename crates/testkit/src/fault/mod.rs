@@ -55,7 +55,7 @@ use self::connection::Wiring;
 use self::listen::{Command, Listening};
 use self::rules::Rules;
 use crate::access::Access;
-use crate::plane::{ControlPlane, certs};
+use crate::plane::ControlPlane;
 use crate::ports::Port;
 
 /// A fault proxy can't do what it was asked to.
@@ -73,15 +73,9 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// No serving certificate.
+    /// No TLS.
     #[error(transparent)]
-    Certificate(#[from] certs::Error),
-    /// The serving certificate can't be read.
-    #[error("the fault proxy's certificate can't be read")]
-    Pem(#[from] rustls_pki_types::pem::Error),
-    /// TLS can't be configured.
-    #[error("no TLS for the fault proxy")]
-    Tls(#[from] rustls::Error),
+    Tls(#[from] crate::tls::Error),
     /// The API server has no address that can be forwarded to.
     #[error("{0} is no https://address:port")]
     Server(String),
@@ -155,7 +149,11 @@ impl FaultProxy {
         tasks.close();
         connections.close();
         let wiring = Wiring {
-            acceptor: tls::acceptor(plane.authority())?,
+            acceptor: crate::tls::acceptor(
+                plane.authority(),
+                "fault-proxy",
+                &[tls::HTTP2, tls::HTTP1],
+            )?,
             connectors: tls::Connectors::new(plane.authority())?,
             server,
             rules: Arc::clone(&rules),

@@ -8,12 +8,12 @@ use tokio::sync::{Notify, oneshot};
 
 use super::call::{Call, Calls};
 
-/// How often a rule about new watches is used.
+/// How often a rule is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Times {
     /// So often, then no more.
     Next(usize),
-    /// Until [`super::FaultProxy::accept_watches`].
+    /// Until it is taken back.
     Always,
 }
 

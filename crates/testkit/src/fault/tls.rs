@@ -1,18 +1,15 @@
-//! TLS on both sides of a fault proxy: a serving certificate of the plane's own CA, and connectors that trust that CA.
+//! TLS from a fault proxy to its API server: connectors that trust the plane's own CA.
 
 use std::sync::Arc;
 
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::{TlsAcceptor, TlsConnector};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::CertificateDer;
+use tokio_rustls::TlsConnector;
 
-use super::Error;
+pub(super) use crate::tls::{HTTP1, HTTP2};
+
 use crate::plane::certs::Authority;
-
-/// HTTP/2 in the handshake.
-pub(super) const HTTP2: &[u8] = b"h2";
-const HTTP1: &[u8] = b"http/1.1";
+use crate::tls::{Error, provider};
 
 /// One connector for each version of HTTP.
 pub(super) struct Connectors {
@@ -42,21 +39,4 @@ impl Connectors {
     pub(super) fn of(&self, is_http2: bool) -> &TlsConnector {
         if is_http2 { &self.http2 } else { &self.http1 }
     }
-}
-
-/// Good for any port of the loopback address, like the API server's own certificate.
-pub(super) fn acceptor(authority: &Authority) -> Result<TlsAcceptor, Error> {
-    let pair = authority.server("fault-proxy", &["127.0.0.1", "localhost"])?;
-    let certificate = CertificateDer::from_pem_slice(pair.certificate.as_bytes())?;
-    let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes())?;
-    let mut config = ServerConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate], key)?;
-    config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(config)))
-}
-
-fn provider() -> Arc<rustls::crypto::CryptoProvider> {
-    Arc::new(rustls::crypto::ring::default_provider())
 }
