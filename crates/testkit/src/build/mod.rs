@@ -2,6 +2,7 @@
 //!
 //! Every builder ends with `build()` for a typed object and `value()` for its JSON.
 
+pub(crate) mod chaperon;
 mod node;
 mod pod;
 mod workload;
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::ObjectMeta;
 
+pub use chaperon::{ChaperonBuilder, chaperon, chaperon_of};
 pub use node::{NodeBuilder, node, nodes};
 pub use pod::{PodBuilder, pod};
 pub use workload::{DeploymentBuilder, JobBuilder, deployment, job, namespace, service_account};
