@@ -10,6 +10,7 @@ mod etcd;
 mod identity;
 pub mod kwok;
 mod nodes;
+mod tenant;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

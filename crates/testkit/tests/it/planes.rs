@@ -8,6 +8,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod};
 use kube::api::{DeleteParams, ListParams, PostParams, PropagationPolicy, WatchParams};
 use kube::{Api, ResourceExt, runtime::watcher};
+use pilotage_api::Target;
 use pilotage_testkit::audit::Policy;
 use pilotage_testkit::build::{deployment, job, node, pod};
 use pilotage_testkit::plane::kwok;
@@ -311,6 +312,34 @@ async fn service_accounts_users_and_strangers_may_what_rbac_says() {
             .to_string()
             .contains("nonsense")
     );
+}
+
+#[tokio::test]
+async fn a_tenant_has_one_namespace_with_its_targets_and_nothing_else() {
+    let plane = full().await;
+    let namespace = plane.namespace("tenant").await.unwrap();
+    let ns = namespace.name();
+    let tenant = plane.tenant(ns, "mallory").await.unwrap();
+    let client = tenant.client().unwrap();
+    let target = serde_json::json!({
+        "metadata": { "name": "evil" },
+        "spec": { "kubeconfigSecret": { "name": "evil" } },
+    });
+    let target: Target = serde_json::from_value(target).unwrap();
+    let params = PostParams::default();
+    let targets: Api<Target> = Api::namespaced(client.clone(), ns);
+    targets.create(&params, &target).await.unwrap();
+    let pods: Api<Pod> = Api::namespaced(client.clone(), ns);
+    pods.create(&params, &pod("own").build()).await.unwrap();
+    let is_refused =
+        |error: kube::Error| matches!(error, kube::Error::Api(status) if status.code == 403);
+    let elsewhere: Api<Target> = Api::namespaced(client.clone(), "default");
+    assert!(is_refused(
+        elsewhere.create(&params, &target).await.unwrap_err()
+    ));
+    let everywhere: Api<Pod> = Api::all(client);
+    let all = everywhere.list(&ListParams::default()).await;
+    assert!(is_refused(all.unwrap_err()));
 }
 
 #[tokio::test]
