@@ -1,8 +1,9 @@
 //! Real control planes for tests and the demo, object builders, waiting on watches. Development only.
 //!
-//! There is no fake API server here: etcd, kube-apiserver and, as asked, kube-controller-manager, kube-scheduler and
-//! kwok run as plain processes on free ports of the loopback address. A plane of etcd and API server is ready in about
-//! two and a half seconds and takes 0.4 GiB. `make tools` provides the binaries; logs stay in `target/testkit/`.
+//! There is no fake API server here, but for one that plays a hostile target: etcd, kube-apiserver and, as asked,
+//! kube-controller-manager, kube-scheduler and kwok run as plain processes on free ports of the loopback address. A
+//! plane of etcd and API server is ready in about two and a half seconds and takes 0.4 GiB. `make tools` provides the
+//! binaries; logs stay in `target/testkit/`.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -34,6 +35,8 @@
 //!   that breaks a plane or needs cluster-scoped objects starts its own.
 //! - **Faults**: [`ControlPlane::kill`], [`ControlPlane::signal`] and [`ControlPlane::restart`] for each [`Part`], the
 //!   same for a [`PilotageProcess`], and a [`FaultProxy`] in front of an API server for everything between the two.
+//! - **Lies**: a [`HostileServer`] plays the API server of a target cluster and answers whatever a test says, and
+//!   [`ControlPlane::tenant`] gives somebody who may lead pods there.
 //! - **No process outlives the run**, even if the test process is killed with SIGKILL: see [`supervisor`].
 //! - **Waiting** is done on watches ([`wait`], [`record`], and [`history`] where API servers themselves are broken);
 //!   only the first answer of a process that was just started is polled for ([`ready`]).
@@ -47,6 +50,7 @@ mod dry_run;
 pub mod fault;
 pub mod gardener;
 pub mod history;
+pub mod hostile;
 pub mod namespace;
 pub mod pilotage;
 pub mod plane;
@@ -68,6 +72,7 @@ pub use dirs::{RunDir, runs, workspace_root};
 pub use dry_run::wait_admission;
 pub use fault::FaultProxy;
 pub use history::History;
+pub use hostile::HostileServer;
 pub use namespace::TestNamespace;
 pub use pilotage::PilotageProcess;
 pub use plane::{Builder, ControlPlane, Part, audit};
