@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use serde_json::error::Category;
 use thiserror::Error;
 
 /// Limit of an ordinary API call: a loaded API server answers within it, a black-holed one holds
@@ -134,6 +135,16 @@ pub fn describe(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
         kube::Error::Api(status) => format!("status {} {}", status.code, status.reason),
+        // Its own text quotes what couldn't be read, which may be anybody's and of any length.
+        kube::Error::SerdeError(error) => format!(
+            "the answer can't be read: {} at line {}, column {}",
+            match error.classify() {
+                Category::Data => "another type than expected",
+                Category::Syntax | Category::Eof | Category::Io => "no JSON",
+            },
+            error.line(),
+            error.column()
+        ),
         other => {
             let mut text = other.to_string();
             let mut source = std::error::Error::source(other);
@@ -207,6 +218,16 @@ mod tests {
                 want
             );
         }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_quoted() {
+        let error = serde_json::from_str::<u8>(r#""hunter2""#).unwrap_err();
+        let text = describe(&kube::Error::SerdeError(error));
+        assert!(
+            text.contains("another type") && !text.contains("hunter2"),
+            "{text}"
+        );
     }
 
     #[tokio::test(start_paused = true)]

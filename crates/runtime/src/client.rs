@@ -13,7 +13,7 @@ use thiserror::Error;
 use crate::args::ClientArgs;
 
 /// Limit for a TCP connection with its TLS handshake.
-const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+pub const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// Limit for a stalled write of a request.
 const WRITE_LIMIT: Duration = Duration::from_secs(15);
 /// Limit for silence on a connection in use. The API server sends a bookmark on a quiet watch about
@@ -99,13 +99,8 @@ pub async fn load_config(args: &ClientArgs) -> Result<Config, ClientError> {
 ///
 /// Ordinary calls go through [`crate::call::within`]; the limit for silence here is for watches, whose
 /// connection may die unnoticed. It would cut a quiet exec or log stream.
-pub fn from_config(mut config: Config, component: &str) -> Result<Client, ClientError> {
-    install_crypto_provider();
-    let agent = format!("pilotage/{} ({component})", env!("CARGO_PKG_VERSION"));
-    let agent =
-        HeaderValue::from_str(&agent).map_err(|_| ClientError::Component(component.to_owned()))?;
-    config.headers.retain(|(name, _)| *name != USER_AGENT);
-    config.headers.push((USER_AGENT, agent));
+pub fn from_config(config: Config, component: &str) -> Result<Client, ClientError> {
+    let mut config = name(config, component)?;
     config.connect_timeout = Some(CONNECT_LIMIT);
     config.write_timeout = Some(WRITE_LIMIT);
     config.read_timeout = Some(SILENCE_LIMIT);
@@ -113,6 +108,17 @@ pub fn from_config(mut config: Config, component: &str) -> Result<Client, Client
     config.reset_reader_on_write = true;
     let server = config.cluster_url.to_string();
     Client::try_from(config).map_err(|source| ClientError::Build { server, source })
+}
+
+/// The same settings with our User-Agent, for who builds the client.
+pub fn name(mut config: Config, component: &str) -> Result<Config, ClientError> {
+    install_crypto_provider();
+    let agent = format!("pilotage/{} ({component})", env!("CARGO_PKG_VERSION"));
+    let agent =
+        HeaderValue::from_str(&agent).map_err(|_| ClientError::Component(component.to_owned()))?;
+    config.headers.retain(|(name, _)| *name != USER_AGENT);
+    config.headers.push((USER_AGENT, agent));
+    Ok(config)
 }
 
 #[cfg(test)]

@@ -38,6 +38,16 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Guarded<K> {
     }
 }
 
+impl Unreadable {
+    /// An object that nobody has tried to read, and why; `text` is its JSON.
+    pub fn unread(why: &str, text: &str) -> Self {
+        Self {
+            error: why.to_owned(),
+            metadata: Box::new(metadata(text)),
+        }
+    }
+}
+
 fn metadata(text: &str) -> ObjectMeta {
     #[derive(Deserialize)]
     struct Object {

@@ -6,7 +6,7 @@
 //! | --- | --- |
 //! | [`args`] | groups of flags for all subcommands |
 //! | [`client`], [`call`] | API clients, time limits of calls and what a failure means |
-//! | [`guarded`] | objects in lists and watches, read one by one |
+//! | [`guarded`], [`weight`] | objects in lists and watches, read one by one; what JSON takes in memory |
 //! | [`logs`], [`metrics`] | structured logs, the root of the metrics |
 //! | [`ready`], [`admin`] | what must happen before the process is ready; the port that says so |
 //! | [`shutdown`], [`tasks`] | the ordered end, and tasks that can't end unnoticed |
@@ -35,3 +35,4 @@ pub mod shutdown;
 pub mod tasks;
 pub mod tls;
 pub mod turns;
+pub mod weight;

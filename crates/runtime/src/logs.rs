@@ -65,11 +65,17 @@ pub fn init(args: &LogArgs) -> Result<(), LogError> {
     Ok(())
 }
 
+/// It logs whole answers that it can't read, which may be anybody's and of any length; what they mean, we log.
+const QUOTING: &str = "kube_client::client";
+
 fn filter(text: &str) -> Result<EnvFilter, LogError> {
     let mut directives = text.to_owned();
-    if let Ok(level) = text.parse::<LevelFilter>()
-        && level > LevelFilter::INFO
-    {
+    let level = text.parse::<LevelFilter>().ok();
+    // Who names it wants to see it; and a level below is quieter than that already.
+    if !text.contains("kube_client") && level.is_none_or(|level| level > LevelFilter::ERROR) {
+        directives = format!("{directives},{QUOTING}=error");
+    }
+    if level.is_some_and(|level| level > LevelFilter::INFO) {
         for library in NOISY {
             directives = format!("{directives},{library}=info");
         }
@@ -90,6 +96,9 @@ mod tests {
             ("debug", "hyper=info", true),
             ("info", "hyper=info", false),
             ("debug,hyper=trace", "hyper=trace", true),
+            ("info", "kube_client::client=error", true),
+            ("info,kube_client=debug", "kube_client::client=error", false),
+            ("off", "kube_client::client=error", false),
             (
                 "warn,pilotage_sched_driver=debug",
                 "pilotage_sched_driver=debug",
