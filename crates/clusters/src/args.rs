@@ -6,10 +6,11 @@ use clap::Args;
 use pilotage_runtime::args::parse_duration;
 
 use crate::access::Need;
+use crate::allow::{Allowed, Place};
 use crate::probe::ProbeOptions;
 
 /// How target clusters are watched over.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Target clusters")]
 pub struct TargetArgs {
     /// How often each target's API server is asked whether it serves us.
@@ -24,6 +25,19 @@ pub struct TargetArgs {
     /// pod is sent there. Refused credentials lose it at once.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     pub target_probe_failures: u32,
+
+    /// Where kubeconfigs of Targets may lead: hosts (api.example.com, *.example.com), addresses and CIDRs. May be given
+    /// several times, or once with commas. Without it they may lead everywhere that this process reaches.
+    ///
+    /// A host that is named here is allowed whatever its addresses; any other one if the address that a connection is made to
+    /// lies in one of the CIDRs.
+    #[arg(long, value_name = "HOST|CIDR", value_delimiter = ',')]
+    pub allow_targets_at: Vec<Place>,
+
+    /// Take kubeconfigs of Targets with an http server, or with "insecure-skip-tls-verify": whoever is on the way can
+    /// read the credentials, and speak in the target's name.
+    #[arg(long)]
+    pub allow_insecure_targets: bool,
 }
 
 impl TargetArgs {
@@ -37,13 +51,17 @@ impl TargetArgs {
         Options {
             probe,
             needs,
+            allowed: Allowed {
+                insecure: self.allow_insecure_targets,
+                places: self.allow_targets_at.into(),
+            },
             ..Options::new(component)
         }
     }
 }
 
 /// Options of a registry.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Component for the User-Agent of requests to targets.
     pub component: &'static str,
@@ -51,6 +69,8 @@ pub struct Options {
     pub probe: ProbeOptions,
     /// How often a target that answers is asked who it is: so long another cluster at the same address may go unnoticed.
     pub identify: Duration,
+    /// Where targets may be.
+    pub allowed: Allowed,
     /// Permissions to ask for in each target; empty: don't ask.
     pub needs: &'static [Need],
     /// How often permissions are asked for again while some are missing.
@@ -66,9 +86,43 @@ impl Options {
             component,
             probe: ProbeOptions::default(),
             identify: Duration::from_secs(30),
+            allowed: Allowed::default(),
             needs: &[],
             review_missing: Duration::from_secs(15),
             review_complete: Duration::from_mins(5),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        targets: TargetArgs,
+    }
+
+    #[test]
+    fn places_may_be_given_one_by_one_or_together() {
+        let parse = |args: &[&str]| {
+            let args = std::iter::once(&"pilotage").chain(args);
+            let command = Command::try_parse_from(args)?;
+            Ok::<_, clap::Error>(command.targets.to_options("test", &[]).allowed)
+        };
+        let none = parse(&[]).unwrap();
+        assert!(!none.insecure && none.places.is_empty());
+        let two = parse(&[
+            "--allow-targets-at=10.0.0.0/8,*.a",
+            "--allow-targets-at=b.a",
+        ])
+        .unwrap();
+        assert_eq!(two.places.len(), 3);
+        assert!(parse(&["--allow-insecure-targets"]).unwrap().insecure);
+        let error = parse(&["--allow-targets-at=10.0.0.0/99"]).unwrap_err();
+        assert!(error.to_string().contains("neither a host"), "{error}");
     }
 }

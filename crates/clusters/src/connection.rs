@@ -9,6 +9,7 @@ use pilotage_api::parent::ClusterUid;
 use thiserror::Error;
 use tokio::time::Instant;
 
+use crate::allow::Refusal;
 use crate::kubeconfig::KubeconfigFault;
 use crate::spec::{SecretRef, SpecFault};
 
@@ -114,6 +115,20 @@ pub enum LostReason {
         /// What is wrong with it.
         fault: Box<KubeconfigFault>,
     },
+    /// Targets may not lead to where it leads.
+    #[error("{}{refusal}", place(.secret.as_ref()))]
+    Refused {
+        /// Where that stands; `None` if it showed only when a connection was made.
+        secret: Option<SecretRef>,
+        /// Why not.
+        refusal: Refusal,
+    },
+    /// It sends more than is read or kept of any target.
+    #[error("the target sends more than is taken from it: {0}")]
+    TooMuch(String),
+    /// It answers as no API server does.
+    #[error("what answers there doesn't behave as an API server: {0}")]
+    Misbehaving(String),
     /// Its API server doesn't answer, or answers that it can't serve.
     #[error("the API server of the target can't be reached: {0}")]
     Unreachable(String),
@@ -144,6 +159,18 @@ pub enum LostReason {
     Unauthorized(String),
 }
 
+fn place(secret: Option<&SecretRef>) -> String {
+    secret.map_or_else(
+        || "the kubeconfig ".to_owned(),
+        |it| {
+            format!(
+                "the kubeconfig in secret {}/{}, key {:?}, ",
+                it.namespace, it.name, it.key
+            )
+        },
+    )
+}
+
 impl LostReason {
     /// One word in camel case, for conditions.
     pub fn word(&self) -> &'static str {
@@ -153,6 +180,9 @@ impl LostReason {
             Self::SecretUnreadable { .. } => "SecretUnreadable",
             Self::KeyMissing { .. } => "KeyMissing",
             Self::KubeconfigUnreadable { .. } => "KubeconfigUnreadable",
+            Self::Refused { refusal, .. } => refusal.word(),
+            Self::TooMuch(_) => "TooMuch",
+            Self::Misbehaving(_) => "Misbehaving",
             Self::Unreachable(_) => "Unreachable",
             Self::Unauthorized(_) => "Unauthorized",
             Self::OtherCluster { .. } => "OtherCluster",
@@ -166,6 +196,8 @@ impl LostReason {
             self,
             Self::Unreachable(_)
                 | Self::Unauthorized(_)
+                | Self::TooMuch(_)
+                | Self::Misbehaving(_)
                 | Self::OtherCluster { .. }
                 | Self::Unidentified { .. }
         )
@@ -207,6 +239,13 @@ mod tests {
                     fault: Box::new(KubeconfigFault::NotText),
                 },
                 r#"the kubeconfig in secret ns/c2, key "config", is not UTF-8 text"#,
+            ),
+            (
+                LostReason::Refused {
+                    secret: None,
+                    refusal: Refusal::Elsewhere { host: "a".into() },
+                },
+                r#"the kubeconfig leads to "a", which is none of the places that Pilotage lets Targets lead to (--allow-targets-at)"#,
             ),
         ] {
             assert_eq!(reason.to_string(), want);

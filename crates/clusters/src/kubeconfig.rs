@@ -11,6 +11,11 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use thiserror::Error;
 
+/// Names of contexts that are told.
+const NAMES_TOLD: usize = 10;
+/// Characters of a server that are told.
+const SERVER_TOLD: usize = 253;
+
 /// Why a kubeconfig can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum KubeconfigFault {
@@ -102,7 +107,7 @@ fn listed(names: &[String]) -> String {
 pub fn parse(bytes: &[u8], context: Option<&str>) -> Result<Config, KubeconfigFault> {
     let text = std::str::from_utf8(bytes).map_err(|_| KubeconfigFault::NotText)?;
     let file: Kubeconfig = serde_saphyr::from_str(text)
-        .map_err(|error| KubeconfigFault::Syntax(first_line(&error.to_string())))?;
+        .map_err(|error| KubeconfigFault::Syntax(position(error.location())))?;
     let (context_name, context) = find_context(&file, context)?;
     let cluster = file
         .clusters
@@ -145,6 +150,7 @@ fn find_context<'a>(
                 .contexts
                 .iter()
                 .map(|named| named.name.clone())
+                .take(NAMES_TOLD)
                 .collect(),
         })?;
     Ok((name, context))
@@ -182,10 +188,18 @@ fn cluster_config(name: &str, cluster: &Cluster) -> Result<Config, KubeconfigFau
     let server = server.ok_or_else(|| server_fault("none is given".to_owned()))?;
     let url: http::Uri = server
         .parse()
-        .map_err(|error| server_fault(format!("{server:?}: {error}")))?;
+        .map_err(|error: http::uri::InvalidUri| server_fault(error.to_string()))?;
+    // It would be sent with each request, and shown wherever the server is named.
+    if url.authority().is_some_and(|it| it.as_str().contains('@')) {
+        let reason = "it holds a user, who belongs among the users of the kubeconfig";
+        return Err(server_fault(reason.to_owned()));
+    }
     match (url.scheme_str(), url.host()) {
         (Some("http" | "https"), Some(_)) => {}
-        _ => return Err(server_fault(format!("{server:?} is no http or https URL"))),
+        _ => {
+            let shown: String = server.chars().take(SERVER_TOLD).collect();
+            return Err(server_fault(format!("{shown:?} is no http or https URL")));
+        }
     }
     if cluster.certificate_authority_data.is_none() && cluster.certificate_authority.is_some() {
         return Err(refuse_file(
@@ -310,9 +324,11 @@ fn refuse_file(place: String, field: &'static str, instead: &'static str) -> Kub
     }
 }
 
-/// Parsers quote the text around a mistake, which may hold a token: only their first line is shown.
-fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().trim().to_owned()
+/// Where a mistake is. What it is would be quoted by the parser, and may be a token, or a Secret that is no kubeconfig.
+fn position(location: Option<serde_saphyr::Location>) -> String {
+    let place = location.map(|it| format!(" at line {}, column {}", it.line(), it.column()));
+    let place = place.unwrap_or_default();
+    format!("it is no YAML, or not of a kubeconfig's form{place}")
 }
 
 #[cfg(test)]

@@ -9,14 +9,21 @@
 //! Every target is treated as already down: own task, own connection, own back-off, own limits, own stores. A dead or
 //! hanging one delays no other and nothing local; a changed secret swaps the client while watches go on; a missing or
 //! broken secret makes a *lost* target, never a removed one.
+//!
+//! A target may be anybody's server. What it says comes through one door (`door`), which bounds size, time and kind; what
+//! is kept of it has one `budget`; and where it may be, `allow` says.
 
 pub mod access;
+pub mod allow;
 pub mod args;
+mod budget;
 pub mod connection;
+mod door;
 pub mod identity;
 pub mod key;
 pub mod kubeconfig;
 mod lookup;
+mod offence;
 mod probe;
 pub mod rbac;
 mod registry;
@@ -24,9 +31,12 @@ mod session;
 pub mod spec;
 mod supervise;
 mod target;
+#[cfg(test)]
+mod testing;
 pub mod watch;
 
 pub use access::{Authorization, Need};
+pub use allow::Allowed;
 pub use args::{Options, TargetArgs};
 pub use connection::{Connection, LostReason, Since};
 pub use identity::cluster_uid;

@@ -10,11 +10,15 @@ use kube::Client;
 use pilotage_runtime::call::{self, CallError};
 
 use crate::connection::{Connection, LostReason, Since};
+use crate::door;
 
 /// Path that every API server answers to every known user; it also says whether its storage works.
 const PATH: &str = "/readyz";
 /// After a first failure the second attempt comes soon, whatever the period.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Characters of an error: a certificate may hold any number of names.
+const MESSAGE: usize = 500;
 
 /// How a target is probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,27 +137,17 @@ fn read(answer: Result<String, CallError>) -> Result<(), LostReason> {
             401 => Err(LostReason::Unauthorized(error.message())),
             // Whoever refuses us this path by role, throttles us or doesn't know it is alive and knows us.
             403 | 404 | 429 => Ok(()),
-            code => Err(LostReason::Unreachable(format!(
-                "{PATH} answered {code}: {}",
-                brief(&status.message)
-            ))),
+            // Which of its checks fail would be text that isn't a Status, and whose server it is nobody knows.
+            code => Err(LostReason::Unreachable(format!("{PATH} answered {code}"))),
         },
-        _ => Err(LostReason::Unreachable(error.message())),
+        _ => Err(reason(&error)),
     }
 }
 
-/// The failing checks of a `/readyz` answer, which lists all of them a line each.
-fn brief(text: &str) -> String {
-    let failing: Vec<&str> = text
-        .lines()
-        .filter(|line| line.starts_with("[-]"))
-        .collect();
-    let kept = if failing.is_empty() {
-        text.to_owned()
-    } else {
-        failing.join("; ")
-    };
-    kept.chars().take(300).collect()
+/// What a call that failed makes of the target, if that is all that is known.
+pub(crate) fn reason(error: &CallError) -> LostReason {
+    door::offence_of_call(error)
+        .unwrap_or_else(|| LostReason::Unreachable(error.message().chars().take(MESSAGE).collect()))
 }
 
 #[cfg(test)]
@@ -292,11 +286,8 @@ mod tests {
             read(api(401, "who?")),
             Err(LostReason::Unauthorized("who?".into()))
         );
-        let etcd = "[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed";
-        assert_eq!(
-            read(api(500, etcd)),
-            dead("/readyz answered 500: [-]etcd failed: reason withheld")
-        );
+        let text = "[-]whatever it is";
+        assert_eq!(read(api(500, text)), dead("/readyz answered 500"));
         assert!(read(Err(CallError::TimedOut(Duration::from_secs(3)))).is_err());
     }
 }

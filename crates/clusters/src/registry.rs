@@ -49,6 +49,8 @@ pub struct Registry {
 struct Inner {
     set: RwLock<Set>,
     synced: cell::Sender<bool>,
+    /// Rises whenever it shows what a Target's Secret holds.
+    kubeconfigs: Arc<cell::Sender<u64>>,
     shutdown: CancellationToken,
 }
 
@@ -66,6 +68,7 @@ impl Registry {
         let inner = Arc::new(Inner {
             set: RwLock::default(),
             synced: cell::Sender::new(false),
+            kubeconfigs: Arc::new(cell::Sender::new(0)),
             shutdown: shutdown.clone(),
         });
         let registry = Self { inner };
@@ -105,6 +108,11 @@ impl Registry {
             set.subscribers.push(sender);
         });
         receiver
+    }
+
+    /// Changes whenever [`Target::has_kubeconfig`] does for one of them.
+    pub fn kubeconfigs(&self) -> cell::Receiver<u64> {
+        self.inner.kubeconfigs.subscribe()
     }
 
     /// Whether both kinds have been listed: before that, a target that isn't here may exist.
@@ -174,7 +182,7 @@ impl Registry {
             tokio::select! {
                 Some(event) = one.recv() => match event {
                     Event::Applied(target) => {
-                        self.apply(TargetObject::from_target(&target), &client, options);
+                        self.apply(TargetObject::from_target(&target), &client, &options);
                     }
                     // Our own API server's list is the truth about what it is to do.
                     Event::Deleted(target) | Event::Gone(target) => {
@@ -184,7 +192,7 @@ impl Registry {
                 },
                 Some(event) = two.recv() => match event {
                     Event::Applied(target) => {
-                        self.apply(TargetObject::from_cluster_target(&target), &client, options);
+                        self.apply(TargetObject::from_cluster_target(&target), &client, &options);
                     }
                     Event::Deleted(target) | Event::Gone(target) => {
                         self.remove(TargetObject::from_cluster_target(&target));
@@ -206,7 +214,7 @@ impl Registry {
         }
     }
 
-    fn apply(&self, object: Option<TargetObject>, client: &Client, options: Options) {
+    fn apply(&self, object: Option<TargetObject>, client: &Client, options: &Options) {
         let Some(object) = object else { return };
         let known = self.get(&object.key);
         if let Some(target) = known.filter(|target| target.object().uid == object.uid) {
@@ -219,15 +227,19 @@ impl Registry {
         }
         // Another object under a known name is another target.
         self.drop_target(&object.key, None);
-        let target = Arc::new(Target::new(object, self.inner.shutdown.child_token()));
+        let (removed, kubeconfigs) = (
+            self.inner.shutdown.child_token(),
+            self.inner.kubeconfigs.clone(),
+        );
+        let target = Arc::new(Target::new(object, removed, kubeconfigs));
         tracing::info!(target_key = %target.key(), node = target.node(), "target added");
         tokio::spawn(keep_running(
             "supervisor",
             target.clone(),
             target.removed().clone(),
             {
-                let client = client.clone();
-                move |target, _| supervise::run(target, client.clone(), options)
+                let (client, options) = (client.clone(), options.clone());
+                move |target, _| supervise::run(target, client.clone(), options.clone())
             },
         ));
         self.write(|set| {

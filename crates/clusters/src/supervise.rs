@@ -10,13 +10,13 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, Config};
 use pilotage_runtime::call::Failure;
-use pilotage_runtime::client;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::access;
 use crate::args::Options;
 use crate::connection::{Connection, LostReason, Since};
+use crate::door;
 use crate::identity;
 use crate::key::TargetObject;
 use crate::kubeconfig::{self, KubeconfigFault};
@@ -28,6 +28,8 @@ use crate::watch::{Watch, WatchConfig, WatchHealth};
 
 /// Pause before permissions are asked for again when the target couldn't say.
 const REVIEW_UNANSWERED: Duration = Duration::from_secs(5);
+/// Names of a Secret's keys that are told.
+const KEYS_TOLD: usize = 10;
 /// So often the question who it is may stay open before a target isn't believed any more.
 const UNANSWERED: u32 = 3;
 /// Time between a doubt and the probe that settles it.
@@ -40,19 +42,7 @@ pub(crate) fn run(target: Arc<Target>, local: Client, options: Options) -> BoxFu
 
 async fn supervise(target: Arc<Target>, local: Client, options: Options) {
     let removed = target.removed().clone();
-    let connection = Supervisor {
-        target: target.clone(),
-        local,
-        options,
-        prober: Prober::default(),
-        generation: 0,
-        realm: 0,
-        place: None,
-        unproved: false,
-        identified: None,
-        unanswered: 0,
-    }
-    .run();
+    let connection = Supervisor::new(target.clone(), local, options.clone()).run();
     let permissions = review(target, options);
     let work = Box::pin(async { tokio::join!(connection, permissions) });
     removed.run_until_cancelled(work).await;
@@ -89,6 +79,21 @@ struct Supervisor {
 }
 
 impl Supervisor {
+    fn new(target: Arc<Target>, local: Client, options: Options) -> Self {
+        Self {
+            target,
+            local,
+            options,
+            prober: Prober::default(),
+            generation: 0,
+            realm: 0,
+            place: None,
+            unproved: false,
+            identified: None,
+            unanswered: 0,
+        }
+    }
+
     async fn run(mut self) {
         let mut objects = self.target.objects();
         loop {
@@ -113,6 +118,7 @@ impl Supervisor {
             Ok(Access::Local) => None,
             Ok(Access::Secret(secret)) => Some(secret),
             Err(fault) => {
+                self.target.set_kubeconfig(Some(false));
                 self.target.set_session(None);
                 self.target.lose(LostReason::InvalidSpec(*fault));
                 return std::future::pending().await;
@@ -128,6 +134,7 @@ impl Supervisor {
         let mut objects = self.target.objects();
         objects.mark_unchanged();
         let mut source: Option<Source> = None;
+        let mut holds = None;
         let mut next_probe = Instant::now();
         loop {
             let mut found = read(secret, watch.as_ref());
@@ -151,9 +158,12 @@ impl Supervisor {
                         Ok(opened) => {
                             source = Some(opened);
                             last = Some(credentials.clone());
+                            holds = secret.map(|_| true);
                         }
                         Err(reason) => {
                             source = None;
+                            // Where it leads is another question.
+                            holds = Some(matches!(reason, LostReason::Refused { .. }));
                             self.shut(reason);
                         }
                     }
@@ -162,9 +172,13 @@ impl Supervisor {
                 }
                 Some(Err(reason)) => {
                     (current, source) = (None, None);
+                    if !matches!(reason, LostReason::SecretUnreadable { .. }) {
+                        holds = Some(false);
+                    }
                     self.shut(reason);
                 }
             }
+            self.target.set_kubeconfig(holds);
             tokio::select! {
                 biased;
                 () = next(&mut feed) => {}
@@ -187,6 +201,11 @@ impl Supervisor {
                 };
                 let config =
                     kubeconfig::parse(bytes, secret.context.as_deref()).map_err(unreadable)?;
+                let refused = |refusal| LostReason::Refused {
+                    secret: Some(secret.clone()),
+                    refusal,
+                };
+                self.options.allowed.check(&config).map_err(refused)?;
                 let place = (config.cluster_url.to_string(), config.root_cert.clone());
                 (Source::Remote(Box::new(config)), place)
             }
@@ -228,16 +247,19 @@ impl Supervisor {
         let asked = Instant::now();
         let told = match identity::told(client, self.options.probe.timeout).await {
             Ok(told) => told,
+            Err(error) if door::offence_of_call(&error).is_some() => {
+                return Err(probe::reason(&error));
+            }
             // It has just answered the probe: whoever was recognized and has no time now is asked with the next one.
             Err(error) if error.kind() == Failure::Throttled || error.is_open() => {
                 self.unanswered = self.unanswered.saturating_add(1);
                 return match self.target.known_identity() {
                     _ if !fresh && self.unanswered < UNANSWERED => Ok(()),
                     Some(known) => Err(LostReason::Unidentified { known }),
-                    None => Err(LostReason::Unreachable(error.message())),
+                    None => Err(probe::reason(&error)),
                 };
             }
-            Err(error) => return Err(LostReason::Unreachable(error.message())),
+            Err(error) => return Err(probe::reason(&error)),
         };
         self.unanswered = 0;
         let said = told.is_some();
@@ -259,7 +281,8 @@ impl Supervisor {
         match source {
             Source::Local(client) => Ok(client.clone()),
             Source::Remote(config) => {
-                client::from_config((**config).clone(), self.options.component)
+                let (config, options) = ((**config).clone(), &self.options);
+                door::client(config, options.component, &options.allowed)
                     .map_err(|error| KubeconfigFault::Client(error.to_string()))
             }
         }
@@ -317,6 +340,12 @@ impl Supervisor {
         if outcome.is_ok() {
             outcome = self.identify(&client, fresh).await;
         }
+        // Whoever answers his probe and nothing else that an API server has to is no better than one who is silent.
+        if outcome.is_ok()
+            && let Some(offence) = self.target.offences.worst()
+        {
+            outcome = Err(offence);
+        }
         if matches!(&outcome, Err(reason) if reason.is_strange()) {
             self.withdraw();
         }
@@ -366,7 +395,7 @@ fn read(
         None => Err(LostReason::KeyMissing {
             secret: secret.clone(),
             known: data
-                .map(|data| data.keys().cloned().collect())
+                .map(|data| data.keys().take(KEYS_TOLD).cloned().collect())
                 .unwrap_or_default(),
         }),
     })
@@ -434,3 +463,7 @@ async fn review(target: Arc<Target>, options: Options) {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "supervise/tests.rs"]
+mod tests;

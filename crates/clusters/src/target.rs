@@ -9,14 +9,18 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::{Api, Client, Resource};
 use pilotage_api::parent::ClusterUid;
+use pilotage_runtime::weight;
+use serde::Serialize;
 use tokio::sync::{Notify, watch as cell};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Authorization;
+use crate::budget::Budget;
 use crate::connection::{Connection, LostReason, Since};
 use crate::key::{TargetKey, TargetObject};
+use crate::offence::Offences;
 use crate::session::Session;
-use crate::watch::{ApiOf, Shared, Watch, WatchConfig, Watchable};
+use crate::watch::{ApiOf, Limits, News, Shared, Watch, WatchConfig, Watchable};
 
 /// A target cluster.
 pub struct Target {
@@ -32,6 +36,12 @@ pub struct Target {
     pub(crate) doubt: Arc<Notify>,
     /// A watch failed: maybe for want of a permission.
     pub(crate) refused: Arc<Notify>,
+    /// What its watches have against it.
+    pub(crate) offences: Offences,
+    budget: Arc<Budget>,
+    /// Whether its Secret holds a kubeconfig; `None` until that has been looked at.
+    kubeconfig: Mutex<Option<bool>>,
+    kubeconfigs: Arc<cell::Sender<u64>>,
     removed: CancellationToken,
     watches: Mutex<Vec<Shelved>>,
 }
@@ -45,7 +55,12 @@ struct Shelved {
 }
 
 impl Target {
-    pub(crate) fn new(object: TargetObject, removed: CancellationToken) -> Self {
+    /// `kubeconfigs` rises whenever it shows what the Secret holds.
+    pub(crate) fn new(
+        object: TargetObject,
+        removed: CancellationToken,
+        kubeconfigs: Arc<cell::Sender<u64>>,
+    ) -> Self {
         Self {
             key: object.key.clone(),
             node: object.key.node(),
@@ -57,6 +72,10 @@ impl Target {
             turned_away: cell::Sender::new(None),
             doubt: Arc::new(Notify::new()),
             refused: Arc::new(Notify::new()),
+            offences: Offences::default(),
+            budget: Arc::default(),
+            kubeconfig: Mutex::new(None),
+            kubeconfigs,
             removed,
             watches: Mutex::new(Vec::new()),
         }
@@ -138,6 +157,19 @@ impl Target {
         });
     }
 
+    /// Whether its Secret holds a kubeconfig, wherever that leads; `None` if nobody could look yet, and for this very cluster.
+    pub fn has_kubeconfig(&self) -> Option<bool> {
+        *self
+            .kubeconfig
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says how many pods may run there at present, now and whenever it is asked: so much may be kept of what the target shows.
+    pub fn expect(&self, pods: impl Fn() -> usize + Send + Sync + 'static) {
+        self.budget.expect(pods);
+    }
+
     /// Cancelled when the target's object is gone; its watches have stopped then.
     pub fn removed(&self) -> &CancellationToken {
         &self.removed
@@ -152,7 +184,7 @@ impl Target {
     /// equal selectors are one, as long as somebody holds it.
     pub fn watch<K>(&self, config: WatchConfig<K>) -> Watch<K>
     where
-        K: Watchable + Resource<Scope = NamespaceResourceScope>,
+        K: Watchable + Serialize + Resource<Scope = NamespaceResourceScope>,
     {
         let namespace = self.key.namespace.clone();
         let api: ApiOf<K> = Arc::new(move |client| match &namespace {
@@ -165,19 +197,32 @@ impl Target {
     /// Watches a cluster-scoped kind there.
     pub fn watch_cluster<K>(&self, config: WatchConfig<K>) -> Watch<K>
     where
-        K: Watchable + Resource<Scope = ClusterResourceScope>,
+        K: Watchable + Serialize + Resource<Scope = ClusterResourceScope>,
     {
         self.shelved(config, Arc::new(Api::all))
     }
 
-    fn shelved<K: Watchable>(&self, config: WatchConfig<K>, api: ApiOf<K>) -> Watch<K> {
+    fn shelved<K: Watchable + Serialize>(&self, config: WatchConfig<K>, api: ApiOf<K>) -> Watch<K> {
         let start = |config| {
             let (doubt, refused) = (self.doubt.clone(), self.refused.clone());
             let sessions = self.session.subscribe();
-            Watch::start(sessions, api, config, &self.removed, move || {
-                doubt.notify_one();
-                refused.notify_one();
-            })
+            let limits = Limits {
+                budget: self.budget.clone(),
+                weigh: weight::of,
+            };
+            let witness = self.offences.witness();
+            let told = move |news| match news {
+                News::Failed(offence) => {
+                    if let Some(reason) = offence {
+                        witness.accuse(reason);
+                    }
+                    doubt.notify_one();
+                    refused.notify_one();
+                }
+                News::Works if witness.acquit() => doubt.notify_one(),
+                News::Works => {}
+            };
+            Watch::start(sessions, api, config, &self.removed, Some(limits), told)
         };
         if config.trim.is_some() {
             // Functions can't be compared, so such a watch is its owner's alone.
@@ -221,6 +266,18 @@ impl Target {
 
     pub(crate) fn set_identity(&self, identity: ClusterUid) {
         self.identity.send_replace(Some(identity));
+    }
+
+    pub(crate) fn set_kubeconfig(&self, holds: Option<bool>) {
+        let mut known = self
+            .kubeconfig
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if *known != holds {
+            *known = holds;
+            self.kubeconfigs
+                .send_modify(|count| *count = count.wrapping_add(1));
+        }
     }
 
     pub(crate) fn set_session(&self, session: Option<Session>) {

@@ -113,6 +113,7 @@ fn every_fault_says_what_and_where() {
         ),
         ("server: 'one:6443'", none, None, "is no http or https URL"),
         ("server: 'ftp://one'", none, None, "is no http or https URL"),
+        ("server: 'https://me:pw@one'", none, None, "it holds a user"),
         (
             "server: 'https://one', proxy-url: 'http://p'",
             none,
@@ -166,12 +167,35 @@ fn every_fault_says_what_and_where() {
 }
 
 #[test]
-fn a_syntax_error_shows_no_secret() {
-    let text = parse(
-        b"users:\n- name: u\n  user: {token: hunter2, exec: [}",
-        None,
-    )
-    .unwrap_err()
-    .to_string();
+fn a_fault_shows_no_secret() {
+    for text in [
+        "users:\n- name: u\n  user: {token: hunter2, exec: [}",
+        // Secrets that hold something else, whose names are no secret.
+        "hunter2",
+        "- hunter2",
+        "contexts: hunter2",
+        "current-context: {hunter2: 1}",
+        "\"hunter2",
+        "users: [{name: hunter2, user: 5}]",
+    ] {
+        let text = parse(text.as_bytes(), None).unwrap_err().to_string();
+        assert!(!text.contains("hunter2"), "{text}");
+    }
+    let text = fault("server: 'https://me:hunter2@one/a b'", "", None);
     assert!(!text.contains("hunter2"), "{text}");
+}
+
+#[test]
+fn yaml_that_grows_when_it_is_read_is_refused() {
+    let level = |level: u32| {
+        let inner = format!("*a{level}, ").repeat(10);
+        let outer = level + 1;
+        format!("a{outer}: &a{outer} [{inner}]\n")
+    };
+    let levels: Vec<String> = (0..9).map(level).collect();
+    let first = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+    let text = [first, &levels.concat(), &file(SERVER, "token: t")].concat();
+    assert!(parse(text.as_bytes(), None).is_err());
+    let deep = format!("extensions: {}{}", "[".repeat(10_000), "]".repeat(10_000));
+    assert!(parse(deep.as_bytes(), None).is_err());
 }

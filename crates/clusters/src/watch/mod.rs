@@ -4,6 +4,7 @@
 //! read the [`Store`] without waiting and take as many event feeds as they like. How a session is come by is not known
 //! here: the watch goes on from where it was whenever it is given a new one.
 
+mod list;
 mod run;
 mod store;
 
@@ -19,7 +20,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub use store::{Event, Store};
 
-use crate::connection::Since;
+pub(crate) use store::Limits;
+
+use crate::connection::{LostReason, Since};
 use crate::session::Session;
 
 /// What can be watched.
@@ -140,6 +143,14 @@ pub enum WatchHealth {
     },
 }
 
+/// What a watch tells about the server that it talks to.
+pub(crate) enum News {
+    /// It failed; with the reason, if no API server does such a thing.
+    Failed(Option<LostReason>),
+    /// It has read something sensible.
+    Works,
+}
+
 /// A running watch. Clones share it; it stops when the last one is dropped.
 pub struct Watch<K: Watchable> {
     shared: Arc<Shared<K>>,
@@ -169,7 +180,8 @@ impl<K: Watchable> Watch<K> {
             Arc::new(Api::all),
             config,
             stop,
-            || {},
+            None,
+            |_| {},
         )
     }
 
@@ -185,29 +197,30 @@ impl<K: Watchable> Watch<K> {
     {
         let namespace = namespace.to_owned();
         let api: ApiOf<K> = Arc::new(move |client| Api::namespaced(client, &namespace));
-        Self::start(Session::fixed(client), api, config, stop, || {})
+        Self::start(Session::fixed(client), api, config, stop, None, |_| {})
     }
 
-    /// `on_failure` is called after each failure, so that whoever minds the connection looks at once.
+    /// `tell` is called after each failure, so that whoever minds the connection looks at once, and when it works again.
     pub(crate) fn start(
         sessions: cell::Receiver<Option<Session>>,
         api: ApiOf<K>,
         config: WatchConfig<K>,
         stop: &CancellationToken,
-        on_failure: impl Fn() + Send + Sync + 'static,
+        limits: Option<Limits<K>>,
+        tell: impl Fn(News) + Send + Sync + 'static,
     ) -> Self {
         let selective = config.labels.is_some() || config.fields.is_some();
         let core = Arc::new(Core {
-            store: Store::new(selective),
+            store: Store::new(selective, limits),
             synced: cell::Sender::new(false),
             health: cell::Sender::new(WatchHealth::Starting),
         });
         let stop = stop.child_token();
-        let follower = run::Follower::new(core.clone(), sessions, api, config);
+        let follower = run::Follower::new(core.clone(), sessions, api, config, Box::new(tell));
         let token = stop.clone();
         tokio::spawn(async move {
             // Cancellation drops the watch wherever it is; the store outlives it.
-            token.run_until_cancelled(follower.run(on_failure)).await;
+            token.run_until_cancelled(follower.run()).await;
         });
         Self {
             shared: Arc::new(Shared {
@@ -264,3 +277,6 @@ impl<K: Watchable> fmt::Debug for Watch<K> {
         self.store().fmt(f)
     }
 }
+
+#[cfg(test)]
+mod tests;

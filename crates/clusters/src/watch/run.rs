@@ -1,14 +1,15 @@
 //! The task of a watch: list once, then follow, over any number of clients.
 //!
 //! The position survives errors and new clients, since a resumed watch still brings the DELETED events of the time
-//! between, which a new list can't. Every step has a limit, so that a black-holed connection is noticed here too.
+//! between, which a new list can't. Every step has a limit, so that a black-holed connection is noticed here too. What no
+//! API server does is told as such, and tried again more seldom.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use kube::Api;
-use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::Resource;
+use kube::api::{WatchEvent, WatchParams};
 use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::call::{self, CallError, Failure};
 use pilotage_runtime::guarded::Guarded;
@@ -16,12 +17,12 @@ use thiserror::Error;
 use tokio::sync::watch as cell;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{ApiOf, Core, WatchConfig, WatchHealth, Watchable};
-use crate::connection::Since;
+use super::{ApiOf, Core, News, WatchConfig, WatchHealth, Watchable};
+use crate::budget::Excess;
+use crate::connection::{LostReason, Since};
+use crate::door;
 use crate::session::Session;
 
-/// Limit for one page of a list.
-const PAGE_LIMIT: Duration = Duration::from_secs(30);
 /// Limit for the beginning of the answer to a watch request.
 const OPEN_LIMIT: Duration = Duration::from_secs(15);
 /// How long the API server keeps a watch open, in seconds; below the usual 5 minutes of load balancers.
@@ -34,21 +35,34 @@ const PROVEN_AFTER: Duration = Duration::from_secs(5);
 const BACKOFF: Backoff =
     Backoff::new(Duration::from_millis(200), Duration::from_secs(10)).spread(0.5);
 
+/// Pause after what no API server does: reading it all over again costs more than a refused request.
+const SHUN: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(1)).spread(0.5);
+/// A connection may die silently; two in a row, and nothing in between, are no accident.
+const IDLE_WATCHES: u32 = 2;
+/// Characters of a failure that are told.
+const MESSAGE: usize = 500;
+
 /// Why a watch has to start again.
 #[derive(Debug, Error)]
-enum Interruption {
+pub(super) enum Interruption {
     #[error("failed to list: {0}")]
     List(#[source] CallError),
     #[error("the list has no resource version")]
     NoVersion,
+    #[error("a page of the list can't be read: line {}, column {}", .0.line(), .0.column())]
+    Page(#[source] serde_json::Error),
+    #[error("{0}")]
+    TooMuch(#[from] Excess),
     #[error("failed to open the watch: {0}")]
     Open(#[source] CallError),
     #[error("the watch broke: {}", call::describe(.0))]
     Broken(#[source] kube::Error),
     #[error("the API server ended the watch: {0}")]
     Ended(String),
-    #[error("nothing came for {0:?}, not even a bookmark")]
-    Idle(Duration),
+    #[error("nothing came for {} s, not even a bookmark", IDLE_LIMIT.as_secs())]
+    Idle,
+    #[error("nothing came in {0} watches in a row, not even a bookmark")]
+    Mute(u32),
     /// The position is too old: list again. Nothing is wrong.
     #[error("the position is too old")]
     Expired,
@@ -61,16 +75,34 @@ impl Interruption {
     fn is_failure(&self) -> bool {
         !matches!(self, Self::Expired | Self::Over)
     }
+
+    /// What it says of the server, if no API server does such a thing.
+    fn offence(&self) -> Option<LostReason> {
+        match self {
+            Self::List(error) | Self::Open(error) => door::offence_of_call(error),
+            Self::Broken(error) => door::offence(error),
+            Self::NoVersion | Self::Page(_) | Self::Mute(_) => {
+                Some(LostReason::Misbehaving(self.to_string()))
+            }
+            Self::TooMuch(excess) => Some(LostReason::TooMuch(excess.to_string())),
+            Self::Idle | Self::Ended(_) | Self::Expired | Self::Over => None,
+        }
+    }
 }
 
 pub(crate) struct Follower<K> {
-    core: Arc<Core<K>>,
+    pub(super) core: Arc<Core<K>>,
     sessions: cell::Receiver<Option<Session>>,
     api: ApiOf<K>,
-    config: WatchConfig<K>,
+    pub(super) config: WatchConfig<K>,
+    tell: Box<dyn Fn(News) + Send + Sync>,
     /// Version to go on from; `None`: list first.
-    position: Option<String>,
+    pub(super) position: Option<String>,
     failures: u32,
+    /// Watches in a row in which nothing came.
+    idle: u32,
+    /// The server did what no API server does, and nothing sensible since.
+    offended: bool,
 }
 
 impl<K: Watchable> Follower<K> {
@@ -79,19 +111,23 @@ impl<K: Watchable> Follower<K> {
         sessions: cell::Receiver<Option<Session>>,
         api: ApiOf<K>,
         config: WatchConfig<K>,
+        tell: Box<dyn Fn(News) + Send + Sync>,
     ) -> Self {
         Self {
             core,
             sessions,
             api,
             config,
+            tell,
             position: None,
             failures: 0,
+            idle: 0,
+            offended: false,
         }
     }
 
     /// Runs until it is dropped, or until no session can come any more.
-    pub(crate) async fn run(mut self, on_failure: impl Fn() + Send + Sync) {
+    pub(crate) async fn run(mut self) {
         let mut sessions = self.sessions.clone();
         let mut realm = None;
         loop {
@@ -117,15 +153,22 @@ impl<K: Watchable> Follower<K> {
                 }
                 interruption = self.follow(&session) => interruption,
             };
-            if began.elapsed() >= PROVEN_AFTER {
+            let offence = interruption.offence();
+            if began.elapsed() >= PROVEN_AFTER && offence.is_none() {
                 self.failures = 0;
             }
+            if let Interruption::TooMuch(_) = interruption {
+                // What was passed over comes with the next list, if there is room again.
+                self.position = None;
+            }
+            let backoff = if offence.is_some() { SHUN } else { BACKOFF };
             if interruption.is_failure() {
                 self.failed(&interruption);
-                on_failure();
+                self.offended |= offence.is_some();
+                (self.tell)(News::Failed(offence));
             }
             // Even a fault-free end pauses a little, lest an odd server makes it a loop.
-            let pause = BACKOFF.delay(self.failures.max(1), dice());
+            let pause = backoff.delay(self.failures.max(1), dice());
             tokio::select! {
                 biased;
                 () = replaced(&mut sessions) => self.failures = 0,
@@ -136,7 +179,8 @@ impl<K: Watchable> Follower<K> {
 
     fn failed(&mut self, interruption: &Interruption) {
         self.failures = self.failures.saturating_add(1);
-        let (kind, error) = (K::plural(&()), interruption.to_string());
+        let kind = K::plural(&());
+        let error: String = interruption.to_string().chars().take(MESSAGE).collect();
         self.core.health.send_if_modified(|health| {
             let since = match &*health {
                 WatchHealth::Failing { since, error: old } if *old == error => {
@@ -152,7 +196,7 @@ impl<K: Watchable> Follower<K> {
         });
     }
 
-    fn works(&self) {
+    pub(super) fn works(&self) {
         self.core.health.send_if_modified(|health| {
             let was_failing = matches!(health, WatchHealth::Failing { .. });
             if was_failing {
@@ -164,10 +208,18 @@ impl<K: Watchable> Follower<K> {
         });
     }
 
+    /// Something sensible came.
+    pub(super) fn hears(&mut self) {
+        self.idle = 0;
+        if std::mem::take(&mut self.offended) {
+            (self.tell)(News::Works);
+        }
+    }
+
     async fn follow(&mut self, session: &Session) -> Interruption {
         let api = (self.api)(session.client.clone());
         if self.position.is_none()
-            && let Err(interruption) = self.list(&api).await
+            && let Err(interruption) = self.list(&session.client, api.resource_url()).await
         {
             return interruption;
         }
@@ -193,7 +245,13 @@ impl<K: Watchable> Follower<K> {
         futures::pin_mut!(stream);
         loop {
             let event = match timeout(IDLE_LIMIT, stream.try_next()).await {
-                Err(_) => return Interruption::Idle(IDLE_LIMIT),
+                Err(_) => {
+                    self.idle = self.idle.saturating_add(1);
+                    return match self.idle {
+                        IDLE_WATCHES.. => Interruption::Mute(self.idle),
+                        _ => Interruption::Idle,
+                    };
+                }
                 Ok(Ok(None)) => return Interruption::Over,
                 Ok(Err(error)) => return Interruption::Broken(error),
                 Ok(Ok(Some(event))) => event,
@@ -201,19 +259,22 @@ impl<K: Watchable> Follower<K> {
             if let Err(interruption) = self.take(event) {
                 return interruption;
             }
+            self.hears();
         }
     }
 
     fn take(&mut self, event: WatchEvent<Guarded<K>>) -> Result<(), Interruption> {
         match event {
             WatchEvent::Added(guarded) | WatchEvent::Modified(guarded) => {
-                self.advance(&guarded);
+                let version = guarded.meta().resource_version.clone();
                 if let Some(object) = self.unwrap(guarded) {
+                    self.core.store.check_one(&object)?;
                     self.core.store.apply(object);
                 }
+                self.advance(version);
             }
             WatchEvent::Deleted(guarded) => {
-                self.advance(&guarded);
+                self.advance(guarded.meta().resource_version.clone());
                 let meta = guarded
                     .0
                     .as_ref()
@@ -239,15 +300,14 @@ impl<K: Watchable> Follower<K> {
         Ok(())
     }
 
-    fn advance(&mut self, object: &Guarded<K>) {
-        use kube::Resource;
-        if let Some(version) = &object.meta().resource_version {
-            self.position = Some(version.clone());
+    fn advance(&mut self, version: Option<String>) {
+        if version.is_some() {
+            self.position = version;
         }
     }
 
     /// The object without what nobody needs; `None`, and a line in the log, if it can't be parsed.
-    fn unwrap(&self, guarded: Guarded<K>) -> Option<K> {
+    pub(super) fn unwrap(&self, guarded: Guarded<K>) -> Option<K> {
         match guarded.0 {
             Ok(mut object) => {
                 if let Some(trim) = self.config.trim {
@@ -257,58 +317,16 @@ impl<K: Watchable> Follower<K> {
             }
             Err(invalid) => {
                 let meta = &invalid.metadata;
+                let error: String = invalid.error.chars().take(MESSAGE).collect();
                 tracing::warn!(
                     kind = %K::kind(&()),
                     namespace = meta.namespace.as_deref().unwrap_or_default(),
                     name = meta.name.as_deref().unwrap_or_default(),
-                    error = %invalid.error,
+                    error,
                     "object can't be parsed and is passed over"
                 );
                 None
             }
-        }
-    }
-
-    async fn list(&mut self, api: &Api<Guarded<K>>) -> Result<(), Interruption> {
-        let mut params = ListParams {
-            label_selector: self.config.labels.clone(),
-            field_selector: self.config.fields.clone(),
-            limit: Some(self.config.page),
-            ..ListParams::default()
-        };
-        let (mut objects, mut unread) = (Vec::new(), Vec::new());
-        loop {
-            let page = match call::within(PAGE_LIMIT, api.list(&params)).await {
-                Ok(page) => page,
-                Err(error) if error.kind() == Failure::Expired => {
-                    return Err(Interruption::Expired);
-                }
-                Err(error) => return Err(Interruption::List(error)),
-            };
-            for guarded in page.items {
-                if let Err(invalid) = &guarded.0 {
-                    let meta = invalid.metadata.as_ref().clone();
-                    unread.push((
-                        meta.namespace.unwrap_or_default(),
-                        meta.name.unwrap_or_default(),
-                    ));
-                }
-                objects.extend(self.unwrap(guarded));
-            }
-            params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
-            if params.continue_token.is_some() {
-                continue;
-            }
-            let version = page
-                .metadata
-                .resource_version
-                .filter(|version| !version.is_empty());
-            let version = version.ok_or(Interruption::NoVersion)?;
-            self.core.store.replace(objects, &unread, &version);
-            self.position = Some(version);
-            self.works();
-            self.core.synced.send_replace(true);
-            return Ok(());
         }
     }
 }

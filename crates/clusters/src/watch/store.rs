@@ -11,6 +11,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use tokio::sync::mpsc;
 
+use crate::budget::{Budget, Excess};
+use crate::door::OBJECT_WEIGHT;
+
 /// One change of a watched set.
 pub enum Event<K> {
     /// The object is new or changed.
@@ -63,11 +66,25 @@ pub struct Store<K> {
     inner: RwLock<Inner<K>>,
     /// Whether leaving the set doesn't mean being deleted.
     selective: bool,
+    limits: Option<Limits<K>>,
+}
+
+/// What the contents count for, and against what.
+pub(crate) struct Limits<K> {
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) weigh: fn(&K) -> usize,
+}
+
+struct Kept<K> {
+    object: Arc<K>,
+    weight: usize,
 }
 
 struct Inner<K> {
     /// By namespace (empty for cluster-scoped kinds), then by name, so that a look-up allocates nothing.
-    objects: HashMap<String, HashMap<String, Arc<K>>>,
+    objects: HashMap<String, HashMap<String, Kept<K>>>,
+    /// Of all of them.
+    weight: usize,
     subscribers: Vec<mpsc::UnboundedSender<Event<K>>>,
     /// The version up to which the watch has told everything.
     seen: u64,
@@ -78,9 +95,10 @@ struct Inner<K> {
 
 impl<K: Resource<DynamicType = ()>> Store<K> {
     /// Nothing known; `selective` if a selector restricts the set.
-    pub(crate) fn new(selective: bool) -> Self {
+    pub(crate) fn new(selective: bool, limits: Option<Limits<K>>) -> Self {
         let inner = Inner {
             objects: HashMap::new(),
+            weight: 0,
             subscribers: Vec::new(),
             seen: 0,
             incomparable: false,
@@ -89,6 +107,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         Self {
             inner: RwLock::new(inner),
             selective,
+            limits,
         }
     }
 
@@ -98,29 +117,31 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
             .objects
             .get(namespace.unwrap_or_default())?
             .get(name)
-            .cloned()
+            .map(|kept| kept.object.clone())
     }
 
     /// All objects, in no order.
     pub fn list(&self) -> Vec<Arc<K>> {
-        self.read()
-            .objects
-            .values()
-            .flat_map(HashMap::values)
-            .cloned()
-            .collect()
+        self.read().all().cloned().collect()
     }
 
     /// The objects that `keep` keeps; it must be quick, the store is locked meanwhile.
     pub fn filter(&self, keep: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
         let inner = self.read();
-        let all = inner.objects.values().flat_map(HashMap::values);
-        all.filter(|object| keep(object)).cloned().collect()
+        inner.all().filter(|object| keep(object)).cloned().collect()
     }
 
     /// How many objects there are.
     pub fn len(&self) -> usize {
         self.read().objects.values().map(HashMap::len).sum()
+    }
+
+    /// How many there are in a namespace, or in all; at no cost.
+    pub fn count_in(&self, namespace: Option<&str>) -> usize {
+        let Some(namespace) = namespace else {
+            return self.len();
+        };
+        self.read().objects.get(namespace).map_or(0, HashMap::len)
     }
 
     /// Whether there are none.
@@ -137,7 +158,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
     pub fn subscribe(&self) -> mpsc::UnboundedReceiver<Event<K>> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut inner = self.write();
-        for object in inner.objects.values().flat_map(HashMap::values) {
+        for object in inner.all() {
             // The receiver is right here.
             let _ = sender.send(Event::Applied(object.clone()));
         }
@@ -153,7 +174,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
     pub fn fold(&self, object: K) {
         let mut inner = self.write();
         if version(&object) > inner.seen {
-            inner.put(Arc::new(object));
+            self.put(&mut inner, Arc::new(object));
         }
     }
 
@@ -163,11 +184,49 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         version(object) <= self.read().seen
     }
 
+    /// What an object counts for: nothing where nobody counts.
+    pub(crate) fn weigh(&self, object: &K) -> usize {
+        self.limits
+            .as_ref()
+            .map_or(0, |limits| (limits.weigh)(object))
+    }
+
+    /// What all that is there counts for.
+    pub(crate) fn weight(&self) -> usize {
+        self.read().weight
+    }
+
+    /// Whether anybody counts what is kept.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.limits.is_some()
+    }
+
+    /// Whether there is room for so much more than what is there.
+    pub(crate) fn check(&self, objects: usize, weight: usize) -> Result<(), Excess> {
+        self.limits
+            .as_ref()
+            .map_or(Ok(()), |limits| limits.budget.check(objects, weight))
+    }
+
+    /// Whether there is room for an added or modified object, beside what is there.
+    pub(crate) fn check_one(&self, object: &K) -> Result<(), Excess> {
+        // All that one object can weigh still fits: most of the time nobody needs to know.
+        if self.check(1, OBJECT_WEIGHT).is_ok() {
+            return Ok(());
+        }
+        let weight = self.weigh(object);
+        let (objects, old) = match self.read().current(object) {
+            Some(known) => (0, known.weight),
+            None => (1, 0),
+        };
+        self.check(objects, weight.saturating_sub(old))
+    }
+
     /// An added or modified object.
     pub(crate) fn apply(&self, object: K) {
         let mut inner = self.write();
         inner.saw(version(&object));
-        inner.put(Arc::new(object));
+        self.put(&mut inner, Arc::new(object));
     }
 
     /// A deleted object, or one that left the selector.
@@ -178,9 +237,9 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         let object = Arc::new(object);
         if inner
             .current(&object)
-            .is_some_and(|known| known.meta().uid == object.meta().uid)
+            .is_some_and(|known| known.object.meta().uid == object.meta().uid)
         {
-            inner.remove(&object);
+            self.remove(&mut inner, &object);
         }
         inner.tell(&if evidence {
             Event::Deleted(object)
@@ -197,8 +256,9 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         let namespace = meta.namespace.as_deref().unwrap_or_default();
         let known = inner.objects.get(namespace);
         let known = known.and_then(|names| names.get(meta.name.as_deref().unwrap_or_default()));
-        if let Some(known) = known.filter(|known| known.meta().uid == meta.uid).cloned() {
-            inner.remove(&known);
+        let known = known.map(|kept| kept.object.clone());
+        if let Some(known) = known.filter(|known| known.meta().uid == meta.uid) {
+            self.remove(&mut inner, &known);
             inner.tell(&if evidence {
                 Event::Deleted(known)
             } else {
@@ -230,9 +290,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         }
         let incomparable = std::mem::take(&mut inner.incomparable);
         let missing: Vec<Arc<K>> = inner
-            .objects
-            .values()
-            .flat_map(HashMap::values)
+            .all()
             .filter(|known| {
                 let (namespace, name) = (namespace(&***known), name(&***known));
                 let found = listed.get(namespace).and_then(|names| names.get(name));
@@ -247,11 +305,11 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
             .cloned()
             .collect();
         for object in missing {
-            inner.remove(&object);
+            self.remove(&mut inner, &object);
             inner.tell(&Event::Gone(object));
         }
         for object in listed.into_values().flat_map(HashMap::into_values) {
-            inner.put(object);
+            self.put(&mut inner, object);
         }
         inner.saw(at);
         inner.synced = true;
@@ -265,6 +323,61 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         inner.incomparable = true;
     }
 
+    /// Stores and tells, unless a newer version is known.
+    fn put(&self, inner: &mut Inner<K>, object: Arc<K>) {
+        if let Some(known) = inner.current(&object) {
+            let known = &known.object;
+            let same = known.meta().uid == object.meta().uid;
+            let (old, new) = (version(&**known), version(&*object));
+            if old > new || (same && old == new && old != 0) {
+                return;
+            }
+            if !same {
+                let known = known.clone();
+                inner.tell(&Event::Gone(known));
+            }
+        }
+        let weight = self.weigh(&object);
+        let kept = Kept {
+            object: object.clone(),
+            weight,
+        };
+        let old = inner
+            .objects
+            .entry(namespace(&*object).to_owned())
+            .or_default()
+            .insert(name(&*object).to_owned(), kept);
+        if let Some(old) = old {
+            self.forget(inner, &old);
+        }
+        inner.weight = inner.weight.saturating_add(weight);
+        if let Some(limits) = &self.limits {
+            limits.budget.add(1, weight);
+        }
+        inner.tell(&Event::Applied(object));
+    }
+
+    fn remove(&self, inner: &mut Inner<K>, object: &K) {
+        let Some(names) = inner.objects.get_mut(namespace(object)) else {
+            return;
+        };
+        let old = names.remove(name(object));
+        if names.is_empty() {
+            inner.objects.remove(namespace(object));
+        }
+        if let Some(old) = old {
+            self.forget(inner, &old);
+        }
+    }
+
+    /// What isn't there any more doesn't count.
+    fn forget(&self, inner: &mut Inner<K>, old: &Kept<K>) {
+        inner.weight = inner.weight.saturating_sub(old.weight);
+        if let Some(limits) = &self.limits {
+            limits.budget.take_off(1, old.weight);
+        }
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, Inner<K>> {
         self.inner.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -275,37 +388,13 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
 }
 
 impl<K: Resource<DynamicType = ()>> Inner<K> {
-    fn current(&self, object: &K) -> Option<&Arc<K>> {
+    fn all(&self) -> impl Iterator<Item = &Arc<K>> {
+        let kept = self.objects.values().flat_map(HashMap::values);
+        kept.map(|kept| &kept.object)
+    }
+
+    fn current(&self, object: &K) -> Option<&Kept<K>> {
         self.objects.get(namespace(object))?.get(name(object))
-    }
-
-    /// Stores and tells, unless a newer version is known.
-    fn put(&mut self, object: Arc<K>) {
-        let known = self.current(&object).cloned();
-        if let Some(known) = known {
-            let same = known.meta().uid == object.meta().uid;
-            let (old, new) = (version(&*known), version(&*object));
-            if old > new || (same && old == new && old != 0) {
-                return;
-            }
-            if !same {
-                self.tell(&Event::Gone(known));
-            }
-        }
-        self.objects
-            .entry(namespace(&*object).to_owned())
-            .or_default()
-            .insert(name(&*object).to_owned(), object.clone());
-        self.tell(&Event::Applied(object));
-    }
-
-    fn remove(&mut self, object: &K) {
-        if let Some(names) = self.objects.get_mut(namespace(object)) {
-            names.remove(name(object));
-            if names.is_empty() {
-                self.objects.remove(namespace(object));
-            }
-        }
     }
 
     fn saw(&mut self, version: u64) {
@@ -315,6 +404,15 @@ impl<K: Resource<DynamicType = ()>> Inner<K> {
     fn tell(&mut self, event: &Event<K>) {
         self.subscribers
             .retain(|subscriber| subscriber.send(event.clone()).is_ok());
+    }
+}
+
+impl<K> Drop for Store<K> {
+    fn drop(&mut self) {
+        let Some(limits) = &self.limits else { return };
+        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let count = inner.objects.values().map(HashMap::len).sum();
+        limits.budget.take_off(count, inner.weight);
     }
 }
 

@@ -43,11 +43,13 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
         match part {
             Part::Webhook => webhook::start(&mut process, &args.webhook)?,
             Part::Controllers => {
-                controllers::start(&mut process, &args.controllers, &lease, args.targets)?;
+                let targets = args.targets.clone();
+                controllers::start(&mut process, &args.controllers, &lease, targets)?;
             }
             Part::ProxyScheduler => {
                 let own = (&args.proxy_scheduler, std::mem::take(&mut configuration));
-                proxy_scheduler::start(&mut process, own, &lease, args.targets)?;
+                let targets = args.targets.clone();
+                proxy_scheduler::start(&mut process, own, &lease, targets)?;
             }
             Part::CandidateScheduler => {
                 let own = &args.candidate_scheduler;

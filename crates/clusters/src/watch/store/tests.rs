@@ -44,7 +44,7 @@ fn told(feed: &mut mpsc::UnboundedReceiver<Event<ConfigMap>>) -> Vec<String> {
 
 #[test]
 fn a_list_then_events() {
-    let store = Store::new(false);
+    let store = Store::new(false, None);
     let mut feed = store.subscribe();
     assert!(!store.is_synced());
     store.replace(vec![object("a", "1", 3), object("b", "2", 4)], &[], "10");
@@ -58,14 +58,14 @@ fn a_list_then_events() {
 
 #[test]
 fn a_late_subscriber_is_told_what_there_is() {
-    let store = Store::new(false);
+    let store = Store::new(false, None);
     store.replace(vec![object("a", "1", 3)], &[], "10");
     assert_eq!(told(&mut store.subscribe()), ["A1@3", "S"]);
 }
 
 #[test]
 fn absence_from_a_list_is_no_evidence() {
-    let store = Store::new(false);
+    let store = Store::new(false, None);
     store.replace(vec![object("a", "1", 3), object("b", "2", 4)], &[], "10");
     let mut feed = store.subscribe();
     told(&mut feed);
@@ -75,7 +75,7 @@ fn absence_from_a_list_is_no_evidence() {
 
 #[test]
 fn an_unparsable_object_is_not_missing() {
-    let store = Store::new(false);
+    let store = Store::new(false, None);
     store.replace(vec![object("a", "1", 3)], &[], "10");
     let mut feed = store.subscribe();
     told(&mut feed);
@@ -86,7 +86,7 @@ fn an_unparsable_object_is_not_missing() {
 
 #[test]
 fn leaving_a_selector_is_no_evidence_but_being_deleted_is() {
-    let store = Store::new(true);
+    let store = Store::new(true, None);
     store.replace(vec![object("a", "1", 3), object("b", "2", 3)], &[], "10");
     let mut feed = store.subscribe();
     told(&mut feed);
@@ -102,7 +102,7 @@ fn leaving_a_selector_is_no_evidence_but_being_deleted_is() {
 
 #[test]
 fn an_own_write_is_seen_at_once_and_not_undone_by_older_events() {
-    let store = Store::new(false);
+    let store = Store::new(false, None);
     store.replace(vec![object("a", "1", 3)], &[], "10");
     let mut feed = store.subscribe();
     told(&mut feed);
@@ -117,7 +117,7 @@ fn an_own_write_is_seen_at_once_and_not_undone_by_older_events() {
 
 #[test]
 fn a_late_reply_does_not_raise_the_dead() {
-    let store = Store::new(false);
+    let store = Store::new(false, None);
     store.replace(vec![object("a", "1", 3)], &[], "10");
     store.delete(object("a", "1", 20));
     store.fold(object("a", "1", 15));
@@ -130,7 +130,7 @@ fn a_late_reply_does_not_raise_the_dead() {
 
 #[test]
 fn a_folded_object_survives_an_older_list_and_an_older_deletion() {
-    let store = Store::new(false);
+    let store = Store::new(false, None);
     store.replace(vec![], &[], "10");
     store.fold(object("a", "2", 25));
     store.replace(vec![], &[], "20");
@@ -144,7 +144,7 @@ fn a_folded_object_survives_an_older_list_and_an_older_deletion() {
 
 #[test]
 fn another_cluster_counts_anew() {
-    let store = Store::new(false);
+    let store = Store::new(false, None);
     store.replace(vec![object("a", "1", 900)], &[], "1000");
     let mut feed = store.subscribe();
     told(&mut feed);
@@ -153,4 +153,31 @@ fn another_cluster_counts_anew() {
     assert_eq!(told(&mut feed), ["A6@4", "A7@5", "G1@900", "S"]);
     store.fold(object("b", "7", 8));
     assert_eq!(version(&*store.get(Some("ns"), "b").unwrap()), 8);
+}
+
+#[test]
+fn what_is_kept_is_counted_until_it_goes() {
+    let budget = Arc::new(Budget::default());
+    let limits = Limits {
+        budget: budget.clone(),
+        weigh: |object: &ConfigMap| name(object).len() << 20,
+    };
+    let store = Store::new(false, Some(limits));
+    let longest = "a".repeat(24);
+    store.replace(vec![object(&longest[..9], "1", 1)], &[], "1");
+    assert!(store.check_one(&object(&longest[..7], "2", 2)).is_ok());
+    assert!(store.check_one(&object(&longest[..8], "2", 2)).is_err());
+    // In its own place there is that much more.
+    store.apply(object(&longest[..7], "2", 2));
+    assert!(store.check_one(&object("b", "3", 3)).is_err());
+    assert!(store.check_one(&object(&longest[..7], "2", 3)).is_ok());
+    store.apply(object(&longest[..7], "2", 3));
+    store.delete(object(&longest[..9], "1", 4));
+    assert!(store.check_one(&object("b", "3", 5)).is_ok());
+    assert_eq!((store.count_in(Some("ns")), store.count_in(None)), (1, 1));
+    assert_eq!(store.count_in(Some("other")), 0);
+    let whole = || budget.check(0, 16 << 20);
+    assert!(whole().is_err());
+    drop(store);
+    assert_eq!(whole(), Ok(()));
 }

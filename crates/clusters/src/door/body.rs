@@ -1,0 +1,389 @@
+//! Bodies that have passed the door, or pass it line by line.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use hyper::body::{Body, Bytes, Frame};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tokio::time::{Instant, Sleep, sleep};
+use tower::BoxError;
+
+use super::asked::{Asked, OBJECT_BYTES, Types};
+use super::fault::Fault;
+use super::measured;
+
+/// Time for one event, from its first byte to its last: an API server sends it in one go.
+const EVENT_LIMIT: Duration = Duration::from_secs(30);
+/// Bytes of events a second that are taken in on the long run. A thousand pods that start in half a minute come to a
+/// quarter of that; more than that would only keep a core busy.
+const RATE: u64 = 16 << 20;
+/// Bytes that may come at once.
+const BURST: u64 = 64 << 20;
+/// What an event costs besides its bytes: looking at it.
+const EVENT_COST: u64 = 4 << 10;
+
+/// A body that is as the door lets it be.
+pub(crate) enum Admitted<B> {
+    /// Read, and looked at.
+    Whole(Option<Bytes>),
+    /// Looked at as it comes.
+    Events(Box<Events<B>>),
+}
+
+impl<B> Body for Admitted<B>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match self.get_mut() {
+            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Events(events) => events.poll(context),
+        }
+    }
+}
+
+/// Reads a body of at most `limit` bytes.
+pub(super) async fn collect<B>(body: B, what: &'static str, limit: usize) -> Result<Bytes, BoxError>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    let mut body = pin!(body);
+    let mut whole = Vec::new();
+    while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
+        let Ok(data) = frame.map_err(Into::into)?.into_data() else {
+            continue;
+        };
+        if whole.len().saturating_add(data.len()) > limit {
+            return Err(Fault::TooLong { what, limit }.into());
+        }
+        whole.extend_from_slice(&data);
+    }
+    Ok(whole.into())
+}
+
+/// Events of a watch: any number of them, but each one whole, soon, and of the right kind.
+pub(crate) struct Events<B> {
+    asked: Asked,
+    inner: Pin<Box<B>>,
+    /// The beginning of an event.
+    part: Vec<u8>,
+    /// When its first byte came.
+    began: Option<Instant>,
+    meter: Meter,
+    pause: Option<Pin<Box<Sleep>>>,
+}
+
+impl<B> Events<B>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    pub(super) fn new(asked: Asked, body: B) -> Self {
+        Self {
+            asked,
+            inner: Box::pin(body),
+            part: Vec::new(),
+            began: None,
+            meter: Meter::new(Instant::now()),
+            pause: None,
+        }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        loop {
+            if let Some(pause) = &mut self.pause {
+                ready!(pause.as_mut().poll(context));
+                self.pause = None;
+            }
+            let frame = match ready!(self.inner.as_mut().poll_frame(context)) {
+                // An event whose end is missing was cut off with the connection.
+                None => return Poll::Ready(None),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
+                Some(Ok(frame)) => frame,
+            };
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            match self.take(data) {
+                Err(fault) => return Poll::Ready(Some(Err(fault.into()))),
+                Ok(Some(lines)) => return Poll::Ready(Some(Ok(Frame::data(lines)))),
+                Ok(None) => {}
+            }
+        }
+    }
+
+    /// The events that are complete with these bytes.
+    fn take(&mut self, data: Bytes) -> Result<Option<Bytes>, Fault> {
+        let now = Instant::now();
+        let Some(last) = data.iter().rposition(|byte| *byte == b'\n') else {
+            self.keep(&data, now)?;
+            return Ok(None);
+        };
+        let end = last.saturating_add(1);
+        let rest = data.slice(end..);
+        let whole = if self.part.is_empty() {
+            data.slice(..end)
+        } else {
+            let mut whole = std::mem::take(&mut self.part);
+            whole.extend_from_slice(&data[..end]);
+            whole.into()
+        };
+        self.began = None;
+        self.keep(&rest, now)?;
+        let (lines, count) = self.inspect(&whole)?;
+        let cost = (whole.len() as u64).saturating_add(EVENT_COST.saturating_mul(count));
+        self.pause = self
+            .meter
+            .take(cost, now)
+            .map(|pause| Box::pin(sleep(pause)));
+        Ok(Some(lines.unwrap_or(whole)))
+    }
+
+    /// Keeps the beginning of an event.
+    fn keep(&mut self, bytes: &[u8], now: Instant) -> Result<(), Fault> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let what = self.asked.what();
+        if self.part.len().saturating_add(bytes.len()) > OBJECT_BYTES {
+            let limit = OBJECT_BYTES;
+            return Err(Fault::TooLong { what, limit });
+        }
+        let began = *self.began.get_or_insert(now);
+        if now.saturating_duration_since(began) > EVENT_LIMIT {
+            let limit = EVENT_LIMIT;
+            return Err(Fault::TooSlow { what, limit });
+        }
+        self.part.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Looks at each line; how many there are, and all of them anew if one is too heavy to be read.
+    fn inspect(&self, whole: &[u8]) -> Result<(Option<Bytes>, u64), Fault> {
+        let mut count = 0_u64;
+        let mut thinned: Option<Vec<u8>> = None;
+        let mut done = 0_usize;
+        for line in whole.split_inclusive(|byte| *byte == b'\n') {
+            count = count.saturating_add(1);
+            let thin = self.line(line)?;
+            match (&mut thinned, thin) {
+                (None, None) => {}
+                (None, Some(thin)) => thinned = Some([&whole[..done], &thin].concat()),
+                (Some(text), thin) => text.extend_from_slice(thin.as_deref().unwrap_or(line)),
+            }
+            done = done.saturating_add(line.len());
+        }
+        Ok((thinned.map(Into::into), count))
+    }
+
+    /// Looks at one line. An object that is merely heavy is its author's affair and no fault of the server's: what is left
+    /// of it is who it is.
+    fn line(&self, line: &[u8]) -> Result<Option<Vec<u8>>, Fault> {
+        if line.trim_ascii().is_empty() {
+            return Ok(None);
+        }
+        let (what, limit) = (self.asked.what(), OBJECT_BYTES);
+        if line.len() > limit {
+            return Err(Fault::TooLong { what, limit });
+        }
+        let heavy = match measured(line, what, self.asked.weight()) {
+            Err(Fault::TooHeavy { .. }) => true,
+            other => other.map(|()| false)?,
+        };
+        let event: Event = serde_json::from_slice(line).map_err(|_| Fault::NoJson(what))?;
+        // The word of the server itself, or that the watch is at its end.
+        let types = &event.object;
+        if !(event.type_ == "ERROR" && types.is_status()) {
+            self.asked.check(types)?;
+        }
+        Ok(if heavy { Some(thin(line, what)?) } else { None })
+    }
+}
+
+#[derive(Deserialize)]
+struct Event {
+    #[serde(rename = "type")]
+    type_: String,
+    object: Types,
+}
+
+/// An event of an object that has nothing but its metadata.
+fn thin(line: &[u8], what: &'static str) -> Result<Vec<u8>, Fault> {
+    #[derive(Deserialize, Serialize)]
+    struct Thin<'a> {
+        #[serde(rename = "type")]
+        type_: String,
+        #[serde(borrow)]
+        object: Object<'a>,
+    }
+    #[derive(Deserialize, Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Object<'a> {
+        api_version: String,
+        kind: String,
+        #[serde(borrow)]
+        metadata: &'a RawValue,
+    }
+    let thin: Thin<'_> = serde_json::from_slice(line).map_err(|_| Fault::NoJson(what))?;
+    let mut line = serde_json::to_vec(&thin).map_err(|_| Fault::NoJson(what))?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// Counts what comes, and says when that was too much at once.
+struct Meter {
+    owed: u64,
+    at: Instant,
+}
+
+impl Meter {
+    fn new(now: Instant) -> Self {
+        Self { owed: 0, at: now }
+    }
+
+    /// How long to wait before more is read.
+    fn take(&mut self, cost: u64, now: Instant) -> Option<Duration> {
+        let since = now.saturating_duration_since(self.at).as_micros();
+        let paid = since.saturating_mul(RATE.into()) / 1_000_000;
+        let paid = u64::try_from(paid).unwrap_or(u64::MAX);
+        self.at = now;
+        self.owed = self.owed.saturating_sub(paid).saturating_add(cost);
+        let over = self.owed.saturating_sub(BURST);
+        let pause = over.saturating_mul(1000) / RATE;
+        (over > 0).then(|| Duration::from_millis(pause.max(1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+    use kube::client::Body as Nothing;
+
+    use super::super::DEEPEST;
+    use super::*;
+
+    const CHAPERON: &str = r#"{"apiVersion":"multicluster.admiralty.io/v1alpha1","kind":"PodChaperon","metadata":{"name":"a"}"#;
+
+    fn events() -> Events<Nothing> {
+        let uri = "/apis/multicluster.admiralty.io/v1alpha1/podchaperons?watch=true";
+        let request = Request::get(uri).body(()).unwrap();
+        Events::new(Asked::of(&request), Nothing::empty())
+    }
+
+    fn event(rest: &str) -> String {
+        format!(r#"{{"type":"ADDED","object":{CHAPERON}{rest}}}}}"#) + "\n"
+    }
+
+    #[tokio::test]
+    async fn events_pass_whole_however_they_are_cut() {
+        let text = [event(""), event(r#","spec":{}"#)].concat();
+        for size in [1, 7, text.len()] {
+            let mut events = events();
+            let mut passed = Vec::new();
+            for piece in text.as_bytes().chunks(size) {
+                let lines = events.take(Bytes::copy_from_slice(piece)).unwrap();
+                passed.extend_from_slice(&lines.unwrap_or_default());
+            }
+            assert_eq!(passed, text.as_bytes(), "{size}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_event_that_is_none_ends_the_watch() {
+        let deep = event(&format!(
+            r#","spec":{}{}"#,
+            "[".repeat(10_000),
+            "]".repeat(10_000)
+        ));
+        let pod = event("").replace("PodChaperon", "Pod");
+        let what = "an event";
+        for (line, want) in [
+            (
+                deep.as_str(),
+                Fault::TooDeep {
+                    what,
+                    limit: DEEPEST,
+                },
+            ),
+            (pod.as_str(), Fault::WrongKind(what)),
+            ("{\"type\":\"ADDED\"\n", Fault::NoJson(what)),
+            ("<html>\n", Fault::NoJson(what)),
+            ("[]\n", Fault::NoJson(what)),
+        ] {
+            let taken = events().take(Bytes::copy_from_slice(line.as_bytes()));
+            assert_eq!(taken, Err(want));
+        }
+        for line in [
+            "\n",
+            "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"code\":410}}\n",
+        ] {
+            let taken = events().take(Bytes::from_static(line.as_bytes()));
+            assert_eq!(taken, Ok(Some(Bytes::from_static(line.as_bytes()))));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_line_without_end_is_cut_and_a_whole_one_may_be_as_long() {
+        let mut events = events();
+        let block = Bytes::from(vec![b'x'; 1 << 20]);
+        let limit = OBJECT_BYTES;
+        let what = "an event";
+        for _ in 0..3 {
+            assert_eq!(events.take(block.clone()), Ok(None));
+        }
+        assert_eq!(events.take(block), Err(Fault::TooLong { what, limit }));
+        assert!(events.part.len() <= limit);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_byte_a_second_is_no_progress() {
+        let mut events = events();
+        let mut taken = Ok(None);
+        let mut seconds = 0;
+        while taken.is_ok() {
+            taken = events.take(Bytes::from_static(b" "));
+            tokio::time::advance(Duration::from_secs(1)).await;
+            seconds += 1;
+            assert!(seconds < 60);
+        }
+        assert!(matches!(taken, Err(Fault::TooSlow { .. })), "{taken:?}");
+        // Silence between events is what most watches have.
+        let mut events = self::events();
+        for _ in 0..60 {
+            assert!(events.take(event("").into()).is_ok());
+            tokio::time::advance(Duration::from_secs(50)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn of_a_heavy_object_its_metadata_are_left() {
+        let heavy = event(&format!(
+            r#","spec":{{"a":[{}0]}}"#,
+            r#"{"":0},"#.repeat(100_000)
+        ));
+        let text = [event(""), heavy, event("")].concat();
+        let lines = events().take(text.into()).unwrap().unwrap();
+        assert_eq!(lines, [event(""), event(""), event("")].concat());
+    }
+
+    #[test]
+    fn a_flood_is_slowed_to_the_rate() {
+        let start = Instant::now();
+        let mut meter = Meter::new(start);
+        assert_eq!(meter.take(BURST, start), None);
+        assert_eq!(meter.take(RATE, start).map(|it| it.as_secs()), Some(1));
+        let later = start + Duration::from_secs(2);
+        assert_eq!(meter.take(RATE, later), None);
+    }
+}

@@ -1,0 +1,189 @@
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
+use tokio::time::timeout;
+
+use super::*;
+use crate::allow::Allowed;
+use crate::testing::{Answer, Piece, Server, failure, head, json as good, target};
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// An API server without anything in it.
+fn empty(line: &str) -> Answer {
+    match line {
+        "GET /readyz" => vec![head("200 OK", "text/plain"), Piece::Bytes(b"ok".to_vec())],
+        _ => good(&json!({
+            "apiVersion": "multicluster.admiralty.io/v1alpha1", "kind": "ClusterSummaryList",
+            "metadata": { "resourceVersion": "1" }, "items": [],
+        })),
+    }
+}
+
+fn supervisor(target: &Arc<Target>, server: &Server) -> (Supervisor, Source) {
+    let options = Options::new("test");
+    let supervisor = Supervisor::new(target.clone(), server.client(), options);
+    (supervisor, Source::Remote(Box::new(server.config())))
+}
+
+async fn probe(supervisor: &mut Supervisor, source: &Source) -> Connection {
+    let probe = supervisor.probe(Some(source), Instant::now());
+    timeout(LIMIT, probe).await.expect("a probe ends");
+    supervisor.target.connection()
+}
+
+#[tokio::test]
+async fn who_answers_his_probe_and_nothing_else_is_lost_until_he_does() {
+    let server = Server::start(empty).await;
+    let target = target();
+    let (mut supervisor, source) = supervisor(&target, &server);
+    assert!(probe(&mut supervisor, &source).await.is_connected());
+    let witness = target.offences.witness();
+    let reason = LostReason::TooMuch("a list without end".into());
+    witness.accuse(reason.clone());
+    assert!(probe(&mut supervisor, &source).await.is_connected());
+    let state = probe(&mut supervisor, &source).await;
+    assert_eq!(state.lost(), Some(&reason));
+    assert!(witness.acquit());
+    assert!(probe(&mut supervisor, &source).await.is_connected());
+}
+
+#[tokio::test]
+async fn a_probe_that_no_api_server_answers_like_this_loses_the_target() {
+    let redirect = "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n";
+    let long = vec![
+        head("200 OK", "text/plain"),
+        Piece::Endless(b"ok ".repeat(4096)),
+    ];
+    for (answer, want) in [
+        (vec![Piece::Bytes(redirect.into())], "Misbehaving"),
+        (vec![Piece::Bytes(b"SSH-2.0-x\r\n".to_vec())], "Misbehaving"),
+        (long, "TooMuch"),
+        (failure("500 Oh", "hunter2"), "Unreachable"),
+        (failure("401 Who", "hunter2"), "Unauthorized"),
+        (vec![], "Unreachable"),
+    ] {
+        let server = Server::start(move |_| answer.clone()).await;
+        let target = target();
+        let (mut supervisor, source) = supervisor(&target, &server);
+        probe(&mut supervisor, &source).await;
+        let state = probe(&mut supervisor, &source).await;
+        let reason = state.lost().unwrap();
+        assert_eq!(reason.word(), want, "{reason}");
+        assert!(!reason.to_string().contains("hunter2"), "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn who_cannot_be_asked_who_he_is_is_lost_as_well() {
+    let server = Server::start(|line| match line {
+        "GET /readyz" => empty(line),
+        _ => vec![
+            head("200 OK", "text/html"),
+            Piece::Bytes(b"<html>".to_vec()),
+        ],
+    })
+    .await;
+    let target = target();
+    let (mut supervisor, source) = supervisor(&target, &server);
+    probe(&mut supervisor, &source).await;
+    let state = probe(&mut supervisor, &source).await;
+    assert_eq!(state.lost().map(LostReason::word), Some("Misbehaving"));
+}
+
+/// A source whose only Secret `ns/far` has this at the key `config`; and what becomes of the Target.
+async fn lost_with(text: Option<String>, options: Options) -> (Option<&'static str>, Option<bool>) {
+    let key = if text.is_some() { "config" } else { "password" };
+    let data = STANDARD.encode(text.unwrap_or_default());
+    let secret = json!({ "metadata": {
+        "name": "far", "namespace": "ns", "uid": "u", "resourceVersion": "1",
+    }, "data": { key: data } });
+    let source = Server::start(move |line| match line {
+        line if line.contains("watch=true") => {
+            vec![head("200 OK", "application/json"), Piece::Silence]
+        }
+        _ => good(&json!({
+            "apiVersion": "v1", "kind": "SecretList", "metadata": { "resourceVersion": "1" },
+            "items": [secret],
+        })),
+    })
+    .await;
+    let target = target();
+    let mut state = target.state();
+    let task = tokio::spawn(run(target.clone(), source.client(), options));
+    let known = state.wait_for(|state| *state != Connection::Connecting);
+    let known = timeout(LIMIT, known).await.expect("is tried").unwrap();
+    let word = known.lost().map(LostReason::word);
+    let holds = async {
+        while target.has_kubeconfig().is_none() {
+            tokio::task::yield_now().await;
+        }
+        target.has_kubeconfig()
+    };
+    let holds = timeout(LIMIT, holds).await.expect("is looked at");
+    task.abort();
+    (word, holds)
+}
+
+#[tokio::test]
+async fn a_secret_is_used_as_far_as_its_target_may_lead() {
+    let far = Server::start(empty).await;
+    let file = |url: &str, more: &str| {
+        let kubeconfig = json!({
+            "current-context": "a", "contexts": [{ "name": "a", "context": { "cluster": "a", "user": "a" } }],
+            "clusters": [{ "name": "a", "cluster": { "server": url, "insecure-skip-tls-verify": more == "skip" } }],
+            "users": [{ "name": "a", "user": { "token": "t" } }],
+        });
+        Some(kubeconfig.to_string())
+    };
+    let loose = || Options {
+        allowed: Allowed {
+            insecure: true,
+            ..Allowed::default()
+        },
+        ..Options::new("test")
+    };
+    let elsewhere = || {
+        let mut options = loose();
+        options.allowed.places = ["10.0.0.0/8".parse().unwrap()].into();
+        options
+    };
+    let strict = || Options::new("test");
+    let url = format!("http://{}", far.address);
+    let known = url.replace("http", "https");
+    for (what, text, options, want) in [
+        (
+            "another key",
+            None,
+            strict(),
+            (Some("KeyMissing"), Some(false)),
+        ),
+        (
+            "a password",
+            Some("hunter2".to_owned()),
+            strict(),
+            (Some("KubeconfigUnreadable"), Some(false)),
+        ),
+        (
+            "http",
+            file(&url, ""),
+            strict(),
+            (Some("InsecureServer"), Some(true)),
+        ),
+        (
+            "an unknown certificate",
+            file(&known, "skip"),
+            strict(),
+            (Some("InsecureServer"), Some(true)),
+        ),
+        ("http by flag", file(&url, ""), loose(), (None, Some(true))),
+        (
+            "elsewhere",
+            file(&url, ""),
+            elsewhere(),
+            (Some("ServerNotAllowed"), Some(true)),
+        ),
+    ] {
+        assert_eq!(lost_with(text, options).await, want, "{what}");
+    }
+}

@@ -1,0 +1,141 @@
+//! The list with which a watch begins: page by page, each object looked at by itself, and never more than there is room for.
+
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
+use kube::Client;
+use kube::api::ListParams;
+use kube::core::Request;
+use pilotage_runtime::call::{self, CallError, Failure};
+use pilotage_runtime::guarded::{Guarded, Unreadable};
+use pilotage_runtime::weight::measure;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Watchable;
+use super::run::{Follower, Interruption};
+use crate::budget::Excess;
+use crate::door::{Fault, OBJECT_WEIGHT};
+
+/// Limit for one page.
+const PAGE_LIMIT: Duration = Duration::from_secs(45);
+/// Pages of a list: a target that has 50,000 objects may give five at once.
+const PAGES: usize = 10_000;
+/// A page that was too long is asked for again with so many times fewer objects.
+const FEWER: u32 = 8;
+/// Nothing shorter than this can weigh too much.
+const SHORT: usize = 64 << 10;
+
+/// A page whose objects aren't read yet.
+#[derive(Deserialize)]
+struct Page<'a> {
+    #[serde(default)]
+    metadata: ListMeta,
+    #[serde(borrow, default)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+/// What was read of a list.
+struct Listed<K> {
+    objects: Vec<K>,
+    /// Namespaces and names of those that can't be read.
+    unread: Vec<(String, String)>,
+    weight: usize,
+}
+
+impl<K: Watchable> Follower<K> {
+    /// Lists all objects at `url`; from then on the watch has a position.
+    pub(super) async fn list(&mut self, client: &Client, url: &str) -> Result<(), Interruption> {
+        let request = Request::new(url.to_owned());
+        let mut params = ListParams {
+            label_selector: self.config.labels.clone(),
+            field_selector: self.config.fields.clone(),
+            ..ListParams::default()
+        };
+        let (mut size, mut most) = (self.config.page, self.config.page);
+        let mut listed = Listed {
+            objects: Vec::new(),
+            unread: Vec::new(),
+            weight: 0,
+        };
+        for _ in 0..PAGES {
+            params.limit = Some(size);
+            let page = async {
+                let request = request.list(&params).map_err(kube::Error::BuildRequest)?;
+                client.request_text(request).await
+            };
+            let text = match call::within(PAGE_LIMIT, page).await {
+                Ok(text) => text,
+                Err(error) if error.kind() == Failure::Expired => {
+                    return Err(Interruption::Expired);
+                }
+                // A few large objects are nobody's fault.
+                Err(error) if size > 1 && is_too_large(&error) => {
+                    (size, most) = ((size / FEWER).max(1), (size / 2).max(1));
+                    continue;
+                }
+                Err(error) => return Err(Interruption::List(error)),
+            };
+            size = size.saturating_mul(2).min(most);
+            let page: Page<'_> = serde_json::from_str(&text).map_err(Interruption::Page)?;
+            for item in page.items.unwrap_or_default() {
+                self.add(&mut listed, item)?;
+            }
+            params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+            if params.continue_token.is_some() {
+                continue;
+            }
+            let version = page.metadata.resource_version;
+            let version = version.filter(|version| !version.is_empty());
+            let version = version.ok_or(Interruption::NoVersion)?;
+            let Listed {
+                objects, unread, ..
+            } = listed;
+            self.core.store.replace(objects, &unread, &version);
+            self.position = Some(version);
+            self.works();
+            self.hears();
+            self.core.synced.send_replace(true);
+            return Ok(());
+        }
+        Err(Excess::Pages(PAGES).into())
+    }
+
+    /// Takes in one object, if there is room for it beside what the list has so far.
+    fn add(&self, listed: &mut Listed<K>, item: &RawValue) -> Result<(), Interruption> {
+        let text = item.get();
+        let heavy = self.core.store.is_limited()
+            && text.len() > SHORT
+            && measure(text.as_bytes()).weight > OBJECT_WEIGHT;
+        let guarded = if heavy {
+            Guarded(Err(Unreadable::unread("it is too heavy to be read", text)))
+        } else {
+            serde_json::from_str(text).map_err(Interruption::Page)?
+        };
+        if let Err(unreadable) = &guarded.0 {
+            let meta = unreadable.metadata.as_ref().clone();
+            listed.unread.push((
+                meta.namespace.unwrap_or_default(),
+                meta.name.unwrap_or_default(),
+            ));
+        }
+        if let Some(object) = self.unwrap(guarded) {
+            let weight = self.core.store.weigh(&object);
+            listed.weight = listed.weight.saturating_add(weight);
+            listed.objects.push(object);
+        }
+        let count = listed.objects.len().saturating_add(listed.unread.len());
+        // It takes the place of what is there.
+        let store = &self.core.store;
+        let more = count.saturating_sub(store.len());
+        store.check(more, listed.weight.saturating_sub(store.weight()))?;
+        Ok(())
+    }
+}
+
+fn is_too_large(error: &CallError) -> bool {
+    let CallError::Api(error) = error else {
+        return false;
+    };
+    Fault::of(error).is_some_and(Fault::is_of_size)
+}

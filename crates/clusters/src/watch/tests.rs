@@ -1,0 +1,256 @@
+//! Watches of servers that behave as no API server does: they are told apart, cost little, and recover.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+
+use super::*;
+use crate::target::Target;
+use crate::testing::{Answer, Piece, Server, head, json as good, target};
+
+fn map(name: &str, version: u64, data: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "data": { "a": data },
+        "metadata": { "name": name, "namespace": "ns", "uid": name, "resourceVersion": version.to_string() },
+    })
+}
+
+fn list(items: Vec<Value>, more: Option<&str>) -> Answer {
+    let meta = json!({ "resourceVersion": "1", "continue": more });
+    good(&json!({ "apiVersion": "v1", "kind": "ConfigMapList", "metadata": meta, "items": items }))
+}
+
+/// A watch that says this and then nothing more.
+fn watching(text: &str) -> Answer {
+    let mut answer = good(text);
+    answer.push(Piece::Silence);
+    answer
+}
+
+fn event(object: &Value) -> String {
+    format!("{}\n", json!({ "type": "ADDED", "object": object }))
+}
+
+/// The first offence of a target, after any time by the test's clock.
+async fn offence(target: &Target) -> LostReason {
+    let seen = async {
+        loop {
+            if let Some(reason) = target.offences.worst() {
+                return reason;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let limit = Duration::from_mins(20);
+    timeout(limit, seen).await.expect("an offence")
+}
+
+async fn no_offence(target: &Target) {
+    let none = async {
+        while target.offences.worst().is_some() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(Duration::from_mins(20), none).await.expect("none");
+}
+
+#[tokio::test]
+async fn a_list_that_never_ends_is_too_much() {
+    let large = "x".repeat(1 << 20);
+    let many: Vec<Value> = (0..500).map(|it| map(&it.to_string(), 1, "")).collect();
+    for (page, want) in [
+        (
+            list(vec![map("a", 1, &large)], Some("more")),
+            "16 MiB of memory",
+        ),
+        (list(many, Some("more")), "more than 50000 objects"),
+    ] {
+        let server = Server::start(move |_| page.clone()).await;
+        let target = target();
+        let watch = target.watch::<ConfigMap>(WatchConfig::all());
+        server.is(&target);
+        let reason = offence(&target).await;
+        assert_eq!(reason.word(), "TooMuch");
+        assert!(reason.to_string().contains(want), "{reason}");
+        assert!(!watch.is_synced() && watch.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn as_many_pods_as_may_run_there_have_room() {
+    let large = "x".repeat(200 << 10);
+    let items: Vec<Value> = (0..20).map(|it| map(&it.to_string(), 1, &large)).collect();
+    let pages = Arc::new(AtomicUsize::new(0));
+    let server = Server::start(move |line| {
+        if line.contains("watch=true") {
+            return watching("");
+        }
+        let last = pages.fetch_add(1, Ordering::Relaxed) == 9;
+        list(items.clone(), (!last).then_some("more"))
+    })
+    .await;
+    let target = target();
+    // 40 MiB, for pods that may have 75.
+    target.expect(|| 200);
+    let watch = target.watch::<ConfigMap>(WatchConfig::all());
+    server.is(&target);
+    let limit = Duration::from_secs(60);
+    timeout(limit, watch.synced()).await.expect("is synced");
+    assert_eq!(target.offences.worst(), None);
+}
+
+#[tokio::test]
+async fn large_objects_come_in_smaller_pages() {
+    let large = "x".repeat(1 << 20);
+    let server = Server::start(move |line| {
+        let limit = line
+            .split("limit=")
+            .nth(1)
+            .and_then(|it| it.split('&').next());
+        let items = |count: usize| vec![map("a", 1, &large); count];
+        match limit.and_then(|it| it.parse::<usize>().ok()) {
+            None => watching(""),
+            Some(limit) => list(items(limit.min(9)), (limit > 1).then_some("more")),
+        }
+    })
+    .await;
+    let target = target();
+    target.expect(|| 1000);
+    let watch = target.watch::<ConfigMap>(WatchConfig::all());
+    server.is(&target);
+    let limit = Duration::from_secs(60);
+    timeout(limit, watch.synced()).await.expect("is synced");
+    let sizes: Vec<_> = server
+        .asked()
+        .iter()
+        .filter_map(|line| line.split("limit=").nth(1)?.split('&').next()?.parse().ok())
+        .collect::<Vec<usize>>();
+    // 500 and 62 would be nine objects of a MiB, 7 would be seven; 1 is the last one here.
+    assert_eq!(sizes, [500, 62, 7, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_mends_itself_is_believed_again() {
+    let sane = Arc::new(AtomicBool::new(false));
+    let sound = sane.clone();
+    let server = Server::start(move |line| {
+        match (line.contains("watch=true"), sound.load(Ordering::Relaxed)) {
+            (false, _) => list(vec![map("a", 1, "")], None),
+            (true, true) => watching(&event(&map("b", 2, ""))),
+            (true, false) => watching("<html>\n"),
+        }
+    })
+    .await;
+    let target = target();
+    let watch = target.watch::<ConfigMap>(WatchConfig::all());
+    server.is(&target);
+    let reason = offence(&target).await;
+    assert_eq!(
+        reason,
+        LostReason::Misbehaving("an event is no JSON".into())
+    );
+    // Opening the watch again proves nothing.
+    let tries = server.asked().len();
+    while server.asked().len() < tries + 3 {
+        sleep(Duration::from_millis(20)).await;
+        assert_eq!(target.offences.worst(), Some(reason.clone()));
+    }
+    sane.store(true, Ordering::Relaxed);
+    no_offence(&target).await;
+    assert!(watch.get(Some("ns"), "b").is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_without_a_word_or_bookmark_is_an_offence_when_it_comes_again() {
+    let server = Server::start(|line| match line {
+        line if line.contains("watch=true") => watching(""),
+        _ => list(vec![], None),
+    })
+    .await;
+    let target = target();
+    let _watch = target.watch::<ConfigMap>(WatchConfig::all());
+    server.is(&target);
+    let reason = offence(&target).await;
+    assert!(
+        reason.to_string().contains("not even a bookmark"),
+        "{reason}"
+    );
+    assert_eq!(reason.word(), "Misbehaving");
+    let watches = server
+        .asked()
+        .iter()
+        .filter(|it| it.contains("watch=true"))
+        .count();
+    assert_eq!(watches, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_without_room_is_not_kept_and_a_shorter_list_mends_it() {
+    let large = "x".repeat(2 << 20);
+    let shrunk = Arc::new(AtomicBool::new(false));
+    let small = shrunk.clone();
+    let server = Server::start(move |line| {
+        let maps = |names: &str| -> Vec<Value> {
+            names
+                .chars()
+                .map(|it| map(&it.to_string(), 1, &large))
+                .collect()
+        };
+        match (line.contains("watch=true"), small.load(Ordering::Relaxed)) {
+            (false, false) if line.contains("continue=more") => list(maps("b"), None),
+            (false, false) => list(maps("a"), Some("more")),
+            (false, true) => list(maps("z"), None),
+            (true, false) => {
+                let events: String = "cdefghijklm"
+                    .chars()
+                    .map(|it| event(&map(&it.to_string(), 2, &large)))
+                    .collect();
+                watching(&events)
+            }
+            (true, true) => watching(""),
+        }
+    })
+    .await;
+    let target = target();
+    let watch = target.watch::<ConfigMap>(WatchConfig::all());
+    server.is(&target);
+    assert_eq!(offence(&target).await.word(), "TooMuch");
+    assert!(watch.is_synced() && watch.len() < 12, "{}", watch.len());
+    shrunk.store(true, Ordering::Relaxed);
+    no_offence(&target).await;
+    let names: Vec<_> = watch
+        .list()
+        .iter()
+        .filter_map(|it| it.metadata.name.clone())
+        .collect();
+    assert_eq!(names, ["z"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_odd_target_leaves_the_others_alone() {
+    let odd = Server::start(|_| {
+        vec![
+            head("200 OK", "text/html"),
+            Piece::Endless(b"x".repeat(4096)),
+        ]
+    })
+    .await;
+    let fine = Server::start(|line| match line {
+        line if line.contains("watch=true") => watching(""),
+        _ => list(vec![map("a", 1, "")], None),
+    })
+    .await;
+    let (bad, good) = (target(), target());
+    let one = bad.watch::<ConfigMap>(WatchConfig::all());
+    let two = good.watch::<ConfigMap>(WatchConfig::all());
+    odd.is(&bad);
+    fine.is(&good);
+    two.synced().await;
+    assert_eq!(offence(&bad).await.word(), "Misbehaving");
+    assert!(good.offences.worst().is_none() && two.len() == 1);
+    drop(one);
+    no_offence(&bad).await;
+}

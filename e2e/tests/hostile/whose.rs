@@ -1,0 +1,91 @@
+//! Whose chaperon: what a tenant's target says of another namespace's pod counts for nothing.
+
+use std::time::Duration;
+
+use kube::api::PostParams;
+use pilotage_api::conditions::types;
+use pilotage_testkit::{HostileServer, build, fault::Verb, wait_for};
+
+use crate::stage::{LIMIT, Stage, elected, record};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenants_target_binds_nobody_elses_pod() {
+    let stage = Stage::new("forged").await;
+    let server = HostileServer::start("forged").await.unwrap();
+    stage.lead_to(&server, "evil").await;
+    stage.condition("evil", types::CONNECTED, "True").await;
+
+    // It fits nowhere, so that it waits as long as the attack lasts.
+    let pods = stage.pods(&stage.honest);
+    let victim = elected("victim", "64");
+    let victim = pods.create(&PostParams::default(), &victim).await.unwrap();
+    let source = stage.source_uid().await;
+    let forged = || {
+        build::chaperon_of(&victim, Some(&source))
+            .granted(1)
+            .running("10.6.6.6")
+    };
+    // As it is, and as if it were the tenant's own.
+    server.put_everywhere(forged().value()).unwrap();
+    let mut moved = forged().uid("moved").value();
+    moved["metadata"]["namespace"] = stage.own.clone().into();
+    server.put_everywhere(moved).unwrap();
+    let why = stage.condition("evil", types::TRUSTWORTHY, "False").await;
+    assert!(why.starts_with("TurnedAway: "), "{why}");
+
+    stage.is_well("beside").await;
+    let now = pods.get("victim").await.unwrap();
+    assert_eq!(record(&now), None);
+    let (spec, status) = (now.spec.unwrap(), now.status.unwrap());
+    assert_eq!((spec.node_name, status.pod_ip), (None, None));
+    for verb in [Verb::Patch, Verb::Delete] {
+        assert_eq!(server.count(verb, "podchaperons"), 0, "{verb:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forged_end_of_a_chaperon_leaves_its_pod_where_it_is() {
+    let stage = Stage::new("ended").await;
+    let server = HostileServer::start("ended").await.unwrap();
+    stage.lead_to(&server, "evil").await;
+    stage.condition("evil", types::CONNECTED, "True").await;
+
+    let pods = stage.pods(&stage.honest);
+    let pod = elected("web", "100m");
+    pods.create(&PostParams::default(), &pod).await.unwrap();
+    let placed = |pod: &k8s_openapi::api::core::v1::Pod| {
+        pod.spec
+            .as_ref()
+            .is_some_and(|spec| spec.node_name.is_some())
+    };
+    let before = wait_for(&pods, "web", placed, LIMIT).await.unwrap();
+    let uid = record(&before)
+        .unwrap()
+        .split('/')
+        .nth(1)
+        .unwrap()
+        .to_owned();
+    let source = stage.source_uid().await;
+    let forged = build::chaperon_of(&before, Some(&source))
+        .uid(&uid)
+        .granted(1);
+    let forged = forged.running("10.6.6.6").value();
+    server
+        .counted(Verb::Watch, "podchaperons", 1, Duration::from_mins(1))
+        .await
+        .unwrap();
+    server
+        .forge("podchaperons", "ADDED", forged.clone())
+        .unwrap();
+    server.forge("podchaperons", "DELETED", forged).unwrap();
+    stage.condition("evil", types::TRUSTWORTHY, "False").await;
+
+    stage.is_well("beside").await;
+    let after = pods.get("web").await.unwrap();
+    assert_eq!(
+        after.metadata.uid, before.metadata.uid,
+        "nobody replaced it"
+    );
+    assert_eq!(record(&after), record(&before));
+    assert_eq!(after.metadata.deletion_timestamp, None);
+}
