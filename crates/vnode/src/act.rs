@@ -27,6 +27,9 @@ use crate::rbac::LEASE_NAMESPACE;
 
 /// Owner of our fields.
 pub(crate) const FIELD_MANAGER: &str = "pilotage-virtual-nodes";
+/// Chaperons that are looked at at once when a Target is to go, and how often more are asked for: no target is endless.
+const PAGE: u32 = 500;
+const PAGES: usize = 200;
 
 /// Why a step wasn't done.
 #[derive(Debug, Error)]
@@ -266,45 +269,51 @@ impl Actor {
             Some(namespace) => Api::namespaced(client, namespace),
             None => Api::all(client),
         };
-        let ours = ListParams::default().labels(&selector_of_source(&self.cluster));
-        let left = call::within(CALL_LIMIT, chaperons.list_metadata(&ours)).await;
-        let left = match left {
-            Ok(left) => left,
-            Err(_) if forgotten => return Ok(()),
-            Err(source) if !matches!(source.kind(), Failure::Forbidden | Failure::NotFound) => {
-                let what = "list our PodChaperons in the target";
-                return Err(ActError::Call { what, source });
+        let mut ours = ListParams::default()
+            .labels(&selector_of_source(&self.cluster))
+            .limit(PAGE);
+        let mut elsewhere = None;
+        for _ in 0..PAGES {
+            let left = match call::within(CALL_LIMIT, chaperons.list_metadata(&ours)).await {
+                Ok(left) => left,
+                Err(_) if forgotten => return Ok(()),
+                Err(source) if !matches!(source.kind(), Failure::Forbidden | Failure::NotFound) => {
+                    let what = "list our PodChaperons in the target";
+                    return Err(ActError::Call { what, source });
+                }
+                Err(error) => {
+                    let why = format!("doesn't list our PodChaperons ({error})");
+                    return Err(ActError::Away { why });
+                }
+            };
+            let metas: Vec<_> = left.items.into_iter().map(|it| it.metadata).collect();
+            if !metas.is_empty() {
+                if elsewhere.is_none() {
+                    elsewhere = Some(self.recorded_elsewhere().await?);
+                }
+                let known = elsewhere.iter().flatten().collect();
+                match waited_for(&metas, &known, forgotten) {
+                    0 => {}
+                    count => return Err(ActError::Occupied(count)),
+                }
             }
-            Err(error) => {
-                let why = format!("doesn't list our PodChaperons ({error})");
-                return Err(ActError::Away { why });
+            ours.continue_token = left.metadata.continue_.filter(|token| !token.is_empty());
+            if ours.continue_token.is_none() {
+                return Ok(());
             }
-        };
-        if left.items.is_empty() {
-            return Ok(());
         }
-        // Two Targets may stand for one cluster.
-        let elsewhere = self.records().await?.into_iter();
-        let elsewhere: HashSet<String> = elsewhere
+        let why = "lists PodChaperons without end".to_owned();
+        Err(ActError::Away { why })
+    }
+
+    /// Chaperons that records at other nodes name: two Targets may stand for one cluster.
+    async fn recorded_elsewhere(&self) -> Result<HashSet<String>, ActError> {
+        let records = self.records().await?.into_iter();
+        Ok(records
             .filter_map(|text| text.parse::<Record>().ok())
             .filter(|record| record.node != self.node)
             .map(|record| record.chaperon_uid)
-            .collect();
-        // What is ending, or was asked to give up, needs only the target's own Pilotage, which may be down.
-        let told = |meta: &ObjectMeta| {
-            let annotations = meta.annotations.as_ref();
-            let gives_up = annotations.and_then(|all| all.get(keys::GIVE_UP));
-            meta.deletion_timestamp.is_some() || gives_up.is_some_and(|text| text == keys::TRUE)
-        };
-        let waits = |meta: &ObjectMeta| !(forgotten && told(meta));
-        let left = left.items.iter().map(|chaperon| &chaperon.metadata);
-        let uids = left
-            .filter(|meta| waits(meta))
-            .filter_map(|meta| meta.uid.as_ref());
-        match uids.filter(|uid| !elsewhere.contains(*uid)).count() {
-            0 => Ok(()),
-            count => Err(ActError::Occupied(count)),
-        }
+            .collect())
     }
 
     /// Whether something of ours may be in a target that can't be asked: whoever was reached once may have been sent pods,
@@ -432,6 +441,21 @@ fn may_name(record: &str, node: &str) -> bool {
         Some((named, _)) if !named.is_empty() => named == node,
         _ => true,
     }
+}
+
+/// How many of these chaperons are in the way of the Target's end.
+fn waited_for(left: &[ObjectMeta], elsewhere: &HashSet<&String>, forgotten: bool) -> usize {
+    // What is ending, or was asked to give up, needs only the target's own Pilotage, which may be down.
+    let told = |meta: &ObjectMeta| {
+        let annotations = meta.annotations.as_ref();
+        let gives_up = annotations.and_then(|all| all.get(keys::GIVE_UP));
+        meta.deletion_timestamp.is_some() || gives_up.is_some_and(|text| text == keys::TRUE)
+    };
+    let waits = |meta: &&ObjectMeta| !(forgotten && told(meta));
+    let uids = left.iter().filter(waits);
+    uids.filter_map(|meta| meta.uid.as_ref())
+        .filter(|uid| !elsewhere.contains(uid))
+        .count()
 }
 
 fn with_uid(uid: String) -> DeleteParams {

@@ -2,7 +2,8 @@
 //!
 //! A namespace that is deleted takes a Target and its Secret along, in any order; without the kubeconfig nobody could clean
 //! up in the target, and the Target, with its namespace, would stay for ever. A Secret that somebody deletes by itself, to
-//! put another one in its place, is let go at once. Must not know what is in a Secret.
+//! put another one in its place, is let go at once. One that holds no kubeconfig is none of ours, whoever names it. Must not
+//! know what is in a Secret.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use pilotage_api::keys;
 use pilotage_clusters::spec::Access;
-use pilotage_clusters::{LostReason, Registry, Target, Watch, WatchConfig};
+use pilotage_clusters::{Registry, Target, Watch, WatchConfig};
 use pilotage_runtime::call::{self, CALL_LIMIT, CallError, Failure};
 use pilotage_runtime::lease::Leadership;
 use serde_json::{Value, json};
@@ -38,8 +39,8 @@ struct Use {
     deleting: bool,
     /// The Target is in the Secret's namespace and goes with it.
     housemate: bool,
-    /// The Secret isn't known to be missing.
-    there: bool,
+    /// Whether the Secret holds a kubeconfig at the key that the Target names; `None`: nobody could look yet.
+    holds: Option<bool>,
 }
 
 /// A Secret that has our finalizer.
@@ -70,7 +71,8 @@ fn depends_on_home(held: &Held, uses: &[Use]) -> bool {
 
 fn is_free(held: &Held, uses: &[Use]) -> bool {
     let mut users = uses.iter().filter(|it| it.secret == held.secret);
-    if users.clone().next().is_none() {
+    // Nobody uses it, or nobody can.
+    if users.clone().all(|it| it.holds == Some(false)) {
         return true;
     }
     if depends_on_home(held, uses) {
@@ -85,7 +87,7 @@ fn decide(uses: &[Use], held: &[Held]) -> Vec<Step> {
     let mut steps: Vec<Step> = free
         .map(|it| Step::LetGo(it.secret.clone(), it.uid.clone()))
         .collect();
-    for it in uses.iter().filter(|it| it.there) {
+    for it in uses.iter().filter(|it| it.holds == Some(true)) {
         let step = Step::Hold(it.secret.clone());
         if !held.iter().any(|held| held.secret == it.secret) && !steps.contains(&step) {
             steps.push(step);
@@ -111,12 +113,14 @@ pub(crate) async fn run(
         registry.synced().await;
         watch.synced().await;
         let (mut events, mut targets) = (watch.subscribe(), registry.subscribe());
+        let mut kubeconfigs = registry.kubeconfigs();
         loop {
             leadership.acquired().await;
             look(&client, &leadership, &registry, &watch).await;
             tokio::select! {
                 Some(_) = events.recv() => while events.try_recv().is_ok() {},
                 Some(_) = targets.recv() => while targets.try_recv().is_ok() {},
+                Ok(()) = kubeconfigs.changed() => {}
                 () = sleep(LOOK_AGAIN) => {}
             }
         }
@@ -167,7 +171,6 @@ fn use_of(target: &Target) -> Option<Use> {
     let Ok(Access::Secret(secret)) = &object.access else {
         return None;
     };
-    let connection = target.connection();
     Some(Use {
         secret: Name {
             namespace: secret.namespace.clone(),
@@ -175,7 +178,7 @@ fn use_of(target: &Target) -> Option<Use> {
         },
         deleting: object.is_deleting(),
         housemate: object.key.namespace.as_ref() == Some(&secret.namespace),
-        there: !matches!(connection.lost(), Some(LostReason::SecretMissing(_))),
+        holds: target.has_kubeconfig(),
     })
 }
 
@@ -260,7 +263,7 @@ mod tests {
             secret: name(),
             deleting,
             housemate,
-            there: true,
+            holds: Some(true),
         }
     }
 
@@ -277,10 +280,26 @@ mod tests {
     fn a_secret_is_held_as_long_as_a_target_needs_it_to_clean_up() {
         let (target, ending_target) = (used(false, true), used(true, true));
         let abroad = used(false, false);
+        let holding = |holds| Use {
+            holds,
+            ..used(false, true)
+        };
         let let_go = || vec![Step::LetGo(name(), "u".into())];
         let table = [
             ("nobody uses it", vec![], held(false, None), let_go()),
             ("in use", vec![target.clone()], held(false, None), vec![]),
+            (
+                "no kubeconfig is in it any more",
+                vec![holding(Some(false))],
+                held(false, None),
+                let_go(),
+            ),
+            (
+                "nobody could look what is in it",
+                vec![holding(Some(false)), holding(None)],
+                held(false, None),
+                vec![],
+            ),
             (
                 "its Target goes",
                 vec![ending_target.clone()],
@@ -330,12 +349,14 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_is_there_is_held_once() {
-        let missing = Use {
-            there: false,
-            ..used(false, true)
-        };
-        assert_eq!(decide(&[missing], &[]), []);
+    fn a_secret_with_a_kubeconfig_is_held_once() {
+        for holds in [None, Some(false)] {
+            let other = Use {
+                holds,
+                ..used(false, true)
+            };
+            assert_eq!(decide(&[other], &[]), [], "{holds:?}");
+        }
         let both = [used(false, true), used(false, false)];
         assert_eq!(decide(&both, &[]), [Step::Hold(name())]);
     }
