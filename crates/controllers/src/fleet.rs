@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use pilotage_api::{
     PodChaperon, keys,
@@ -98,6 +99,15 @@ fn reach(connection: &Connection, watches: [&WatchHealth; 2], listed: bool) -> R
     }
 }
 
+/// Chaperons in a page of a list: with their specs they are large.
+const PAGE: u32 = 200;
+/// What is kept of a chaperon's spec: the source wrote it, and reads only this.
+const GRACE: &str = "terminationGracePeriodSeconds";
+
+fn trim(chaperon: &mut PodChaperon) {
+    chaperon.spec.0.retain(|key, _| key == GRACE);
+}
+
 fn terms(object: &TargetObject) -> Terms {
     let annotation = |key: &str| object.annotations.get(key).map(String::as_str);
     Terms {
@@ -181,19 +191,28 @@ impl Fleet {
         });
     }
 
-    /// Follows the registry's targets and tells what happens there, until `shutdown`.
+    /// Follows the registry's targets and tells what happens there, until `shutdown`. How much of what they show is kept
+    /// follows from `proxies`.
     pub(crate) async fn follow(
         self,
         registry: Registry,
         cluster: ClusterUid,
+        proxies: Watch<Pod>,
         shutdown: CancellationToken,
     ) {
+        let known = proxies.synced();
+        if shutdown.run_until_cancelled(known).await.is_none() {
+            return;
+        }
         let selector = selector_of_source(&cluster);
         let (known, ending) = (registry.clone(), shutdown.clone());
         registry
             .for_each("chaperons", &shutdown, move |target, end| {
-                let chaperons = target.watch(WatchConfig::all().labels(selector.clone()));
-                let plain = target.watch(WatchConfig::all().labels(selector_of_plain_sources()));
+                let (proxies, home) = (proxies.clone(), target.key().namespace.clone());
+                target.expect(move || proxies.count_in(home.as_deref()));
+                let lean = || WatchConfig::all().pages_of(PAGE).trim(trim);
+                let chaperons = target.watch(lean().labels(selector.clone()));
+                let plain = target.watch(lean().labels(selector_of_plain_sources()));
                 let member = Member {
                     target,
                     chaperons,

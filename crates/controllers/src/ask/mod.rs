@@ -60,7 +60,8 @@ pub async fn run(ask: Ask, inbox: Inbox, shutdown: CancellationToken, ready: rea
     let tables = ranker::watch_tables(&ask.client, &ask.namespace, &shutdown);
     let (fleet, told) = Fleet::new(ask.client.clone(), ask.metrics.clone());
     let (registry, cluster) = (ask.registry.clone(), ask.cluster.clone());
-    let following = fleet.clone().follow(registry, cluster, shutdown.clone());
+    let (follower, pods) = (fleet.clone(), proxies.clone());
+    let following = follower.follow(registry, cluster, pods, shutdown.clone());
     let edge = edge::Edge::new(ask, fleet);
     let watches = edge::Watches { proxies, tables };
     let working = edge.run(watches, told, inbox, shutdown, ready);

@@ -51,7 +51,8 @@ pub async fn run(feedback: Feedback, shutdown: CancellationToken, ready: Gate) {
     let proxies = watch_proxies(&feedback.client, &shutdown);
     let (fleet, told) = Fleet::new(feedback.client.clone(), feedback.metrics.clone());
     let (registry, cluster) = (feedback.registry.clone(), feedback.cluster.clone());
-    let following = fleet.clone().follow(registry, cluster, shutdown.clone());
+    let (follower, pods) = (fleet.clone(), proxies.clone());
+    let following = follower.follow(registry, cluster, pods, shutdown.clone());
     let edge = edge::Edge::new(Arc::new(feedback), fleet);
     let working = edge.run(proxies, told, shutdown, ready);
     futures::join!(following, working);

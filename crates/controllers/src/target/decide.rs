@@ -10,6 +10,9 @@ use pilotage_api::parent::ClusterUid;
 use pilotage_clusters::{Authorization, Connection, LostReason, TargetObject};
 use pilotage_model::virtual_node::ExcludedLabels;
 
+/// Characters of a condition's message; the API server takes 32,768 bytes.
+const MESSAGE: usize = 2000;
+
 /// What a Target's status should be.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plan {
@@ -91,7 +94,7 @@ fn state(
         type_,
         status,
         reason: reason.to_owned(),
-        message: message.into(),
+        message: message.into().chars().take(MESSAGE).collect(),
     }
 }
 

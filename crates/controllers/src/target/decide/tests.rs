@@ -1,5 +1,6 @@
 use jiff::Timestamp;
 use pilotage_api::{KubeconfigSecret, Target, TargetSpec};
+use pilotage_clusters::allow::Refusal;
 use pilotage_clusters::spec::SecretRef;
 use pilotage_clusters::{Need, Since};
 
@@ -155,6 +156,29 @@ fn every_state_has_its_words() {
             ],
         ),
         (
+            spec(None),
+            lost(LostReason::Refused {
+                secret: None,
+                refusal: Refusal::Plain,
+            }),
+            Authorization::Unknown,
+            [
+                "Valid=False/InsecureServer",
+                "Connected=False/InsecureServer",
+                "Authorized=Unknown/NotConnected",
+            ],
+        ),
+        (
+            spec(None),
+            lost(LostReason::TooMuch("a".repeat(99_999))),
+            Authorization::Complete,
+            [
+                "Valid=True/Valid",
+                "Connected=False/TooMuch",
+                "Authorized=Unknown/NotConnected",
+            ],
+        ),
+        (
             TargetSpec {
                 self_: Some(true),
                 ..spec(None)
@@ -180,6 +204,7 @@ fn every_state_has_its_words() {
         )
         .unwrap();
         assert_eq!(words(&plan.conditions), want);
+        assert!(plan.conditions.iter().all(|it| it.message.len() <= 2000));
         assert_eq!(plan.node, "admiralty-default-c2");
     }
 }
