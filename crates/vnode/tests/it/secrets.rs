@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::Api;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use pilotage_api::{PodChaperon, Target, keys, names};
 use pilotage_clusters::cluster_uid;
 use pilotage_testkit::{ControlPlane, wait_for, wait_gone};
 use serde_json::json;
 
-use crate::bench::{Bench, LIMIT, ready};
+use crate::bench::{Bench, HOME, LIMIT, ready};
 
 fn is_held(secret: &Secret) -> bool {
     let finalizers = secret.metadata.finalizers.as_deref();
@@ -81,4 +81,43 @@ async fn a_namespace_that_goes_keeps_the_kubeconfig_until_the_target_is_cleaned_
     bench.end().await;
     bench.source.stop().await;
     target.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_without_a_kubeconfig_is_none_of_ours() {
+    let mut bench = Bench::start("vnode-strangers").await;
+    let secrets: Api<Secret> = Api::namespaced(bench.source.admin(), HOME);
+    let write = async |name: &str, text: &str| {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name },
+            "stringData": { "config": text },
+        });
+        let params = PatchParams::apply("test").force();
+        let patch = Patch::Apply(&secret);
+        secrets.patch(name, &params, &patch).await.unwrap();
+    };
+    // Where it leads plays no part.
+    let kubeconfig = json!({
+        "current-context": "a", "contexts": [{ "name": "a", "context": { "cluster": "a", "user": "" } }],
+        "clusters": [{ "name": "a", "cluster": { "server": "https://127.0.0.1:1" } }],
+    });
+    write("password", "hunter2").await;
+    bench.connect_nothing("password").await;
+    write("far", &kubeconfig.to_string()).await;
+    bench.connect_nothing("far").await;
+    wait_for(&secrets, "far", is_held, LIMIT).await.unwrap();
+    let other = secrets.get("password").await.unwrap();
+    let labels = other.metadata.labels.unwrap_or_default();
+    assert!(other.metadata.finalizers.is_none() && labels.is_empty());
+
+    // What is in a Secret may change.
+    write("password", &kubeconfig.to_string()).await;
+    wait_for(&secrets, "password", is_held, LIMIT)
+        .await
+        .unwrap();
+    write("far", "hunter2").await;
+    let free = |secret: &Secret| !is_held(secret);
+    wait_for(&secrets, "far", free, LIMIT).await.unwrap();
+    bench.end().await;
+    bench.source.stop().await;
 }
