@@ -1,14 +1,12 @@
 //! Why a pod is refused, in words for its author: `kubectl` and the events of a `ReplicaSet` show them as they are.
 
+use pilotage_api::annotations::LIMIT;
 use pilotage_api::keys;
 use pilotage_api::lost::LostPolicyError;
 use pilotage_model::constraints::ConstraintError;
 use pilotage_model::kept_labels::RegexpError;
 use pilotage_model::manifest::ManifestError;
 use thiserror::Error;
-
-/// Longest total of all annotations' keys and values that the API server takes, in bytes.
-pub const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
 /// Why an elected pod is refused.
 #[derive(Debug, Clone, Error, PartialEq, Eq)]
@@ -61,7 +59,7 @@ pub enum Denial {
     #[error(
         "the pod is too large to be elected: its annotations, with its own manifest among them, would take {size} \
          bytes, and the API server takes {limit}. `kubectl apply --server-side` saves the copy that plain apply keeps",
-        limit = ANNOTATIONS_LIMIT
+        limit = LIMIT
     )]
     TooLarge {
         /// Bytes of all annotations.

@@ -14,6 +14,7 @@
 //! behind others'.
 
 use json_patch::Patch;
+use pilotage_api::annotations;
 use pilotage_api::keys;
 use pilotage_api::lost::LostPolicy;
 use pilotage_model::constraints::ProxyConstraints;
@@ -21,7 +22,7 @@ use pilotage_model::kept_labels;
 use pilotage_model::manifest::{self, SourcePod};
 use serde_json::Value;
 
-use crate::denial::{ANNOTATIONS_LIMIT, Denial};
+use crate::denial::Denial;
 use crate::{owned, patience};
 
 /// What becomes of a pod that is being created.
@@ -102,7 +103,7 @@ fn proxy(pod: &Value) -> Result<Value, Denial> {
     }
     owned::set(&mut after, source.value(), &manifest, constraints);
     let size = owned::annotation_bytes(&after);
-    if size > ANNOTATIONS_LIMIT {
+    if size > annotations::LIMIT {
         return Err(Denial::TooLarge { size });
     }
     Ok(after)

@@ -5,6 +5,7 @@
 //! ([`keys`]), the names that scripts depend on ([`names`]), and the link between an object and its parent in another
 //! cluster ([`parent`]). It knows no client, clock or runtime.
 
+pub mod annotations;
 pub mod bounds;
 pub mod chaperon;
 pub mod conditions;
