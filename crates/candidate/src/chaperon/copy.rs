@@ -2,13 +2,19 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use pilotage_api::keys;
+use pilotage_api::{
+    annotations::{LIMIT, bytes, fitting},
+    keys,
+};
 use serde_json::{Map, Value, json};
 
 use super::{
     observe::{Chaperon, is_bound, scheduled},
     raw_pod::RawPod,
 };
+
+/// What both schedulers may still write to a chaperon whose annotations are as long as copies make them.
+const RESERVE: usize = 16 * 1024;
 
 /// How soon a change is to be written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,14 +105,19 @@ fn annotations(chaperon: Chaperon<'_>, pod: &RawPod) -> Option<Value> {
     };
     let known = chaperon.0.metadata.annotations.as_ref().unwrap_or(&none);
     let wanted = pod.metadata.annotations.as_ref().unwrap_or(&none);
+    let ours = known.iter().filter(|(key, _)| !theirs(key));
+    let room = LIMIT.saturating_sub(RESERVE + bytes(ours));
+    let wanted = wanted.iter().filter(|(key, _)| theirs(key));
+    let wanted = fitting(wanted, room, |_| 0);
     let mut patch = Map::new();
-    for (key, value) in wanted {
-        if theirs(key) && known.get(key) != Some(value) {
-            patch.insert(key.clone(), value.as_str().into());
+    for (key, value) in &wanted {
+        if known.get(*key).map(String::as_str) != Some(*value) {
+            patch.insert((*key).to_owned(), (*value).into());
         }
     }
     for key in known.keys() {
-        if (theirs(key) && !wanted.contains_key(key)) || key == keys::POD_MISSING_SINCE {
+        let gone = theirs(key) && !wanted.contains_key(&**key);
+        if gone || key == keys::POD_MISSING_SINCE {
             patch.insert(key.clone(), Value::Null);
         }
     }
@@ -314,6 +325,17 @@ mod tests {
         assert_eq!(
             difference(Chaperon(&chaperon), &pod).annotations,
             Some(json!({ "old": null, "new": "z", keys::POD_MISSING_SINCE: null }))
+        );
+    }
+
+    #[test]
+    fn annotations_that_a_chaperon_has_no_room_for_stay_on_the_pod() {
+        let chaperon = chaperon(&json!({ "old": "x", keys::ATTEMPT: "2" }), &json!({}));
+        let long = "x".repeat(LIMIT - RESERVE);
+        let pod = pod(&json!({ "a": "1", "b": long, "c": "3" }), None, &json!({}));
+        assert_eq!(
+            difference(Chaperon(&chaperon), &pod).annotations,
+            Some(json!({ "a": "1", "c": "3", "old": null }))
         );
     }
 
