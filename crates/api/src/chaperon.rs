@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use k8s_openapi::api::core::v1::PodStatus;
+use k8s_openapi::api::core::v1::PodCondition;
 use kube::CustomResource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -76,12 +76,14 @@ pub struct PodChaperonSpec(pub Map<String, Value>);
 pub struct PodChaperonStatus(pub Map<String, Value>);
 
 impl PodChaperon {
-    /// The status as a type to read from; `None` if there is none, an error if the target wrote what is no `PodStatus`.
-    pub fn pod_status(&self) -> Result<Option<PodStatus>, serde_json::Error> {
-        match &self.status {
-            None => Ok(None),
-            Some(status) => PodStatus::deserialize(Value::Object(status.0.clone())).map(Some),
-        }
+    /// The status's conditions as types to read from; what the target wrote and is none isn't among them.
+    pub fn conditions(&self) -> Vec<PodCondition> {
+        let status = self.status.as_ref();
+        let conditions = status.and_then(|status| status.0.get("conditions"));
+        let conditions = conditions.and_then(Value::as_array).into_iter().flatten();
+        conditions
+            .filter_map(|condition| PodCondition::deserialize(condition).ok())
+            .collect()
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use pilotage_api::{
     PodChaperon, keys,
     lost::LostPolicy,
@@ -186,8 +186,11 @@ impl ChaperonView {
     pub fn of(node: &str, chaperon: Arc<PodChaperon>) -> Option<Self> {
         let meta = &chaperon.metadata;
         let marks = Marks::of(&chaperon);
-        // An unreadable status counts as none: the pod stays unbound in our eyes, which is safe.
-        let status = chaperon.pod_status().ok().flatten();
+        // What else its status says, and whether that can be read, changes nothing in what it is.
+        let status = PodStatus {
+            conditions: Some(chaperon.conditions()),
+            ..PodStatus::default()
+        };
         Some(Self {
             node: node.to_owned(),
             name: meta.name.clone()?,
@@ -197,9 +200,9 @@ impl ChaperonView {
                 .finalizers
                 .as_ref()
                 .is_some_and(|all| all.iter().any(|f| f != keys::DELEGATE_GONE)),
-            says_unschedulable: is_unschedulable(status.as_ref()),
-            says_bound: is_bound(status.as_ref()),
-            class: classify(&marks, meta.deletion_timestamp.is_some(), status.as_ref()),
+            says_unschedulable: is_unschedulable(Some(&status)),
+            says_bound: is_bound(Some(&status)),
+            class: classify(&marks, meta.deletion_timestamp.is_some(), Some(&status)),
             marks,
             object: chaperon,
         })
@@ -266,4 +269,29 @@ pub enum Reach {
     Lost,
     /// It is proved that no Target or `ClusterTarget` of that name exists.
     NoSuchTarget,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_bound_is_seen_whatever_else_its_status_says() {
+        let chaperon = json!({
+            "apiVersion": "multicluster.admiralty.io/v1alpha1",
+            "kind": "PodChaperon",
+            "metadata": { "name": "web-x", "uid": "ua", "resourceVersion": "1" },
+            "spec": {},
+            "status": {
+                "phase": 7,
+                "conditions": ["x", { "type": 1 }, { "type": "PodScheduled", "status": "True" }],
+                "containerStatuses": [{ "restartCount": 1e300 }],
+            },
+        });
+        let chaperon = Arc::new(serde_json::from_value(chaperon).unwrap());
+        let view = ChaperonView::of("a", chaperon).unwrap();
+        assert_eq!(view.class, Class::Bound);
+    }
 }
