@@ -59,6 +59,8 @@ key!(/// Label `"true"` of objects that carry a finalizer of ours.
     HAS_FINALIZER = "has-finalizer");
 key!(/// Annotation: the record, `<virtual node>/<chaperon UID>/<attempt>` ([`crate::record`]).
     GRANTED_TO = "granted-to");
+key!(/// Annotation: which annotations the pod has from its delegate ([`crate::copied`]).
+    COPIED = "copied-annotations");
 key!(/// Finalizer of proxies and granted chaperons; no Target's own finalizer can equal it (the underscore).
     DELEGATE_GONE = "delegate_gone");
 
@@ -183,7 +185,59 @@ pub const ZONE_LABELS: [&str; 2] = [
 /// Value of every boolean annotation.
 pub const TRUE: &str = "true";
 
+/// Domains whose keys mean something to Kubernetes or to us; so do those of their subdomains.
+const RESERVED_DOMAINS: [&str; 3] = ["kubernetes.io", "k8s.io", crate::GROUP];
+/// Keys of this file that live in none of them.
+const RESERVED_KEYS: [&str; 4] = [
+    NAMESPACE_LABEL,
+    PROVIDER,
+    REGION_TABLE_LABEL,
+    REGION_TABLE_FOR,
+];
+
 /// Whether `key` lives under our prefix.
 pub fn is_ours(key: &str) -> bool {
     key.starts_with(PREFIX)
+}
+
+/// Whether Kubernetes or we may act on `key`, however it is spelled: nobody in another cluster may say it here.
+pub fn is_reserved(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+    let within = |reserved: &&str| {
+        let rest = domain.strip_suffix(reserved);
+        rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    };
+    RESERVED_DOMAINS.iter().any(within) || RESERVED_KEYS.contains(&&*key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_kubernetes_and_ours_are_reserved() {
+        for (key, want) in [
+            ("kubectl.kubernetes.io/last-applied-configuration", true),
+            ("kubernetes.io/config.source", true),
+            ("Kubernetes.IO/config.source", true),
+            ("k8s.io/x", true),
+            ("sigs.k8s.io/x", true),
+            (GRANTED_TO, true),
+            ("access.multicluster.admiralty.io/gdpr", true),
+            (NAMESPACE_LABEL, true),
+            (PROVIDER, true),
+            (REGION_TABLE_FOR, true),
+            ("kubernetes.io", false),
+            ("notkubernetes.io/x", false),
+            ("k8s.io.example.com/x", false),
+            ("k8s.v1.cni.cncf.io/network-status", false),
+            ("example.com/kubernetes.io", false),
+            ("admiralty.io/x", false),
+            ("team", false),
+            ("", false),
+        ] {
+            assert_eq!(is_reserved(key), want, "{key:?}");
+        }
+    }
 }

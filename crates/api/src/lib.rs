@@ -9,6 +9,7 @@ pub mod annotations;
 pub mod bounds;
 pub mod chaperon;
 pub mod conditions;
+pub mod copied;
 pub mod crds;
 pub mod keys;
 pub mod lost;

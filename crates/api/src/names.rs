@@ -77,8 +77,13 @@ fn with_hash(limit: usize, text: &str, key: &str) -> String {
 
 /// First ten hexadecimal digits of the SHA-256 of `key`, as in all names above.
 pub fn hash(key: &str) -> String {
-    let digest = Sha256::digest(key.as_bytes());
-    let bytes = digest.iter().take(HASH_DIGITS / 2);
+    digits(key, HASH_DIGITS)
+}
+
+/// First hexadecimal digits of the SHA-256 of `text`.
+pub(crate) fn digits(text: &str, count: usize) -> String {
+    let digest = Sha256::digest(text.as_bytes());
+    let bytes = digest.iter().take(count / 2);
     bytes.fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 

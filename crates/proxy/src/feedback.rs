@@ -6,19 +6,24 @@ pub mod book;
 pub use action::{Action, Key};
 pub use book::Book;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use k8s_openapi::api::core::v1::Pod;
 use pilotage_api::{parent::ClusterUid, record::Record};
 use serde_json::Value;
 
 use crate::{
+    annotations,
     class::Class,
     gone::Gone,
     lost::{Stuck, Worth, worth},
     requests::{Outcome, Readiness, Requests},
     settings::Settings,
-    status::{annotations_patch, status_patch},
+    status,
     targets::Targets,
     view::{ChaperonView, Monotonic, ProxyView, RecordState},
 };
@@ -37,6 +42,8 @@ pub struct Memory {
     copied_at: Option<Monotonic>,
     differs_since: Option<Monotonic>,
     stuck: Stuck,
+    /// Keys of annotations that the pod's author set when it was created; read when they are asked for.
+    authored: OnceLock<BTreeSet<String>>,
 }
 
 impl Memory {
@@ -135,6 +142,8 @@ pub struct Plan {
     pub judged_on: Option<String>,
     /// The delegate's status differs from the proxy's.
     pub differs: bool,
+    /// What of the delegate's words isn't copied with the rest.
+    pub withheld: Vec<String>,
     /// What its author should know, if anything.
     pub tell: Option<String>,
     /// Decide again then at the latest.
@@ -175,6 +184,11 @@ pub fn decide(observed: &Observed<'_>) -> Plan {
         }
     });
     plan.wake_at = plan.wake_at.into_iter().chain(wake_at).min();
+    // A status that is written meanwhile makes the version old that annotations are written over.
+    let writes_status = plan.actions.iter().any(|a| a.key() == Key::Status);
+    if writes_status || observed.memory.requests.is_under_way(&Key::Status) {
+        plan.actions.retain(|a| a.key() != Key::Annotations);
+    }
     plan
 }
 
@@ -297,7 +311,11 @@ fn copy(
     chaperon: &ChaperonView,
     plan: &mut Plan,
 ) {
-    if let Some(patch) = annotations_patch(pod, &chaperon.object) {
+    let memory = observed.memory;
+    let authored = || memory.authored.get_or_init(|| annotations::authored(pod));
+    if let Some(change) = annotations::change(pod, &chaperon.object, authored) {
+        let annotations::Change { patch, withheld } = change;
+        plan.withheld.extend(withheld);
         plan.actions.push(Action::CopyAnnotations { patch });
     }
     // Only a bound delegate has a status that says something of the pod; and pods don't come back from the dead.
@@ -305,9 +323,11 @@ fn copy(
     if !readable || (proxy.terminal && !is_terminal(chaperon)) {
         return;
     }
-    let Some(patch) = status_patch(pod, &chaperon.object) else {
+    let Some(status::Change { patch, withheld }) = status::change(pod, &chaperon.object) else {
         return;
     };
+    plan.withheld
+        .extend(withheld.into_iter().map(str::to_owned));
     plan.differs = true;
     // That it is bound the proxy says already by itself; what comes next is usually near.
     let next = if phase(chaperon) == "Pending" {

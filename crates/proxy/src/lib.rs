@@ -7,6 +7,7 @@
 //!
 //! Rules and their reasons: `ARCHITECTURE.md`, "The protocol".
 
+mod annotations;
 pub mod board;
 pub mod book;
 pub mod class;
@@ -25,7 +26,7 @@ pub mod rank;
 pub mod record;
 pub mod requests;
 pub mod settings;
-pub mod status;
+mod status;
 pub mod targets;
 #[cfg(test)]
 pub(crate) mod testing;

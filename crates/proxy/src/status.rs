@@ -1,234 +1,170 @@
-//! What of a delegate's status and annotations goes to the proxy pod, as patches; nothing if nothing changes.
+//! What of a delegate's status goes to the proxy pod, as a patch; nothing if nothing changes.
+//!
+//! A target speaks for the containers that the proxy has, and in the words that a status has: it is read into our types, field
+//! by field, within bounds that the API server keeps as well. What isn't so is left out, since the API server refuses a status
+//! as a whole, and would refuse it for ever.
 
-use std::collections::BTreeMap;
+mod addresses;
+mod conditions;
+mod containers;
+mod details;
+mod reader;
 
-use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus};
-use pilotage_api::{PodChaperon, keys};
-use serde::Deserialize;
+use k8s_openapi::api::core::v1::{ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodStatus};
+use pilotage_api::PodChaperon;
 use serde_json::{Map, Value, json};
 
-/// Fields of a pod's status that belong to the cluster where the pod object lives.
-const LOCAL_FIELDS: [&str; 5] = [
+use containers::{List, containers};
+use reader::{MESSAGE, Reader, WORD};
+
+/// Fields of a pod's status that belong to the cluster where the pod object lives, or name objects there.
+const LOCAL_FIELDS: [&str; 7] = [
     "observedGeneration",
     "nominatedNodeName",
     "qosClass",
     "resourceClaimStatuses",
+    "extendedResourceClaimStatus",
+    "nodeAllocatableResourceClaimStatuses",
     "resize",
 ];
+/// All others that are read.
+const FIELDS: [&str; 14] = [
+    "phase",
+    "reason",
+    "message",
+    "startTime",
+    "conditions",
+    "podIP",
+    "podIPs",
+    "hostIP",
+    "hostIPs",
+    "initContainerStatuses",
+    "containerStatuses",
+    "ephemeralContainerStatuses",
+    "resources",
+    "allocatedResources",
+];
+const PHASES: [&str; 5] = ["Pending", "Running", "Succeeded", "Failed", "Unknown"];
 
-/// Lists of container statuses, each with the names of the containers that the spec has for it.
-fn container_lists(spec: &PodSpec) -> [(&'static str, Vec<&str>); 3] {
-    let plain = spec.containers.iter().map(|c| &*c.name);
-    let init = spec.init_containers.iter().flatten().map(|c| &*c.name);
-    let ephemeral = spec.ephemeral_containers.iter().flatten();
-    [
-        ("containerStatuses", plain.collect()),
-        ("initContainerStatuses", init.collect()),
-        (
-            "ephemeralContainerStatuses",
-            ephemeral.map(|c| &*c.name).collect(),
-        ),
-    ]
+/// A change of the proxy pod's status.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Change {
+    /// A merge patch of `pods/status`; it carries the UID, so that a pod of the same name stays alone.
+    pub(crate) patch: Value,
+    /// Fields of which something wasn't taken as the target said it.
+    pub(crate) withheld: Vec<&'static str>,
 }
 
-/// The merge patch of `pods/status` that makes the proxy look like its delegate; `None` if it does already.
+/// What to write, so that the proxy looks like its delegate; `None` if it does already.
 ///
-/// Statuses of containers that the proxy's spec doesn't have are left out, and conditions that only the proxy has
-/// (readiness gates of the source, for instance) stay. It carries the UID, so that a pod of the same name stays alone.
-pub fn status_patch(proxy: &Pod, chaperon: &PodChaperon) -> Option<Value> {
-    let mut wanted = chaperon.status.as_ref()?.0.clone();
-    for field in LOCAL_FIELDS {
-        wanted.remove(field);
-    }
-    let spec = proxy.spec.as_ref();
-    for (statuses, known) in spec.map(container_lists).unwrap_or_default() {
-        if let Some(Value::Array(list)) = wanted.get_mut(statuses) {
-            list.retain(|status| {
-                status["name"]
-                    .as_str()
-                    .is_some_and(|name| known.contains(&name))
-            });
-        }
-    }
-    let current = match serde_json::to_value(&proxy.status).ok()? {
-        Value::Object(current) => current,
-        _ => Map::new(),
-    };
-    merge_conditions(&mut wanted, &current);
-    if same_to_us(&wanted, &current) {
+/// Conditions that only the proxy has (readiness gates of the source, for instance) stay.
+pub(crate) fn change(proxy: &Pod, chaperon: &PodChaperon) -> Option<Change> {
+    let said = &chaperon.status.as_ref()?.0;
+    let none = PodStatus::default();
+    let current = proxy.status.as_ref().unwrap_or(&none);
+    let mut reader = Reader::new();
+    let wanted = wanted(&mut reader, said, proxy, current);
+    if comparable(wanted.clone()) == comparable(current.clone()) {
         return None;
     }
-    for field in current.keys() {
-        if !LOCAL_FIELDS.contains(&field.as_str()) && !wanted.contains_key(field) {
-            wanted.insert(field.clone(), Value::Null);
-        }
-    }
-    Some(json!({ "metadata": { "uid": proxy.metadata.uid }, "status": wanted }))
-}
-
-/// Puts the delegate's conditions first, then those that only the proxy has.
-fn merge_conditions(wanted: &mut Map<String, Value>, current: &Map<String, Value>) {
-    let mut conditions = match wanted.remove("conditions") {
-        Some(Value::Array(conditions)) => conditions,
-        _ => Vec::new(),
+    let (Ok(Value::Object(mut patch)), Ok(Value::Object(current))) =
+        (serde_json::to_value(wanted), serde_json::to_value(current))
+    else {
+        return None;
     };
-    for condition in &mut conditions {
-        if let Some(fields) = condition.as_object_mut() {
-            fields.remove("observedGeneration");
-        }
-    }
-    if let Some(Value::Array(own)) = current.get("conditions") {
-        for condition in own {
-            if conditions.iter().all(|c| c["type"] != condition["type"]) {
-                conditions.push(condition.clone());
-            }
-        }
-    }
-    wanted.insert("conditions".to_owned(), Value::Array(conditions));
+    unset(&mut patch, &current, &LOCAL_FIELDS);
+    Some(Change {
+        patch: json!({ "metadata": { "uid": proxy.metadata.uid }, "status": patch }),
+        withheld: reader.withheld(),
+    })
 }
 
-/// Compares what our types know of the two: a field that they don't know, and so can't read back, mustn't be patched
-/// for ever.
-fn same_to_us(wanted: &Map<String, Value>, current: &Map<String, Value>) -> bool {
-    let mut current = current.clone();
-    for field in LOCAL_FIELDS {
-        current.remove(field);
+fn wanted(
+    reader: &mut Reader,
+    said: &Map<String, Value>,
+    proxy: &Pod,
+    current: &PodStatus,
+) -> PodStatus {
+    let known = |field: &String| {
+        let field = field.as_str();
+        FIELDS.contains(&field) || LOCAL_FIELDS.contains(&field)
+    };
+    if !said.keys().all(known) {
+        reader.withhold("unknown fields");
     }
-    if let Some(Value::Array(conditions)) = current.get_mut("conditions") {
-        for fields in conditions.iter_mut().filter_map(Value::as_object_mut) {
-            fields.remove("observedGeneration");
-        }
-    }
-    let typed = |map: Map<String, Value>| PodStatus::deserialize(Value::Object(map));
-    match (typed(wanted.clone()), typed(current)) {
-        (Ok(mut wanted), Ok(mut current)) => {
-            for status in [&mut wanted, &mut current] {
-                if let Some(conditions) = &mut status.conditions {
-                    conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
-                }
-            }
-            wanted == current
-        }
-        // What isn't a PodStatus is not passed on.
-        _ => true,
+    let own = current.conditions.as_deref().unwrap_or_default();
+    let conditions = conditions::said(reader, said);
+    let conditions = conditions::merge(conditions, own, proxy.spec.as_ref());
+    let mut lists = |list, known: &Option<Vec<ContainerStatus>>| {
+        let spec = proxy.spec.as_ref()?;
+        containers(reader, said, list, spec, known.as_deref())
+    };
+    let init_container_statuses = lists(List::Init, &current.init_container_statuses);
+    let container_statuses = lists(List::Plain, &current.container_statuses);
+    let ephemeral_container_statuses =
+        lists(List::Ephemeral, &current.ephemeral_container_statuses);
+    let pod = addresses::addresses(reader, said, "podIP", "podIPs", true);
+    let host = addresses::addresses(reader, said, "hostIP", "hostIPs", false);
+    let (pod_ip, host_ip) = (pod.first().cloned(), host.first().cloned());
+    let pod_ips: Vec<_> = pod.into_iter().map(|ip| PodIP { ip }).collect();
+    let host_ips: Vec<_> = host.into_iter().map(|ip| HostIP { ip }).collect();
+    PodStatus {
+        // A pod always has one.
+        phase: reader
+            .one_of(said, "phase", &PHASES)
+            .or_else(|| current.phase.clone()),
+        reason: reader.text(said, "reason", WORD),
+        message: reader.text(said, "message", MESSAGE),
+        start_time: reader.time(said, "startTime"),
+        conditions: (!conditions.is_empty()).then_some(conditions),
+        init_container_statuses,
+        container_statuses,
+        ephemeral_container_statuses,
+        pod_ip,
+        pod_ips: (!pod_ips.is_empty()).then_some(pod_ips),
+        host_ip,
+        host_ips: (!host_ips.is_empty()).then_some(host_ips),
+        resources: details::requirements(reader, said),
+        allocated_resources: reader.quantities(said, "allocatedResources"),
+        ..PodStatus::default()
     }
 }
 
-/// The merge patch that brings the delegate's annotations (without ours) to the proxy; `None` if they are there.
-pub fn annotations_patch(proxy: &Pod, chaperon: &PodChaperon) -> Option<Value> {
-    let current = proxy.metadata.annotations.as_ref();
-    let changed: BTreeMap<_, _> = chaperon
-        .metadata
-        .annotations
-        .iter()
-        .flatten()
-        .filter(|(key, _)| !keys::is_ours(key))
-        .filter(|(key, value)| current.and_then(|all| all.get(*key)) != Some(value))
-        .collect();
-    (!changed.is_empty())
-        .then(|| json!({ "metadata": { "uid": proxy.metadata.uid, "annotations": changed } }))
+/// A status without what isn't the target's to say, or is the same in another order.
+fn comparable(status: PodStatus) -> PodStatus {
+    let order = |mut conditions: Vec<PodCondition>| {
+        conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
+        for condition in &mut conditions {
+            condition.observed_generation = None;
+        }
+        conditions
+    };
+    PodStatus {
+        conditions: status.conditions.map(order),
+        observed_generation: None,
+        nominated_node_name: None,
+        qos_class: None,
+        resource_claim_statuses: None,
+        extended_resource_claim_status: None,
+        node_allocatable_resource_claim_statuses: None,
+        resize: None,
+        ..status
+    }
+}
+
+/// Takes away, in a merge patch, what the object has and is not to have; but leaves `others` alone.
+fn unset(patch: &mut Map<String, Value>, current: &Map<String, Value>, others: &[&str]) {
+    for (field, old) in current {
+        match (patch.get_mut(field), old) {
+            (None, _) if others.contains(&field.as_str()) => {}
+            (None, _) => {
+                patch.insert(field.clone(), Value::Null);
+            }
+            (Some(Value::Object(new)), Value::Object(old)) => unset(new, old, &[]),
+            _ => {}
+        }
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn proxy(status: &Value) -> Pod {
-        serde_json::from_value(json!({
-            "metadata": { "name": "web", "uid": "u", "annotations": { "team": "a" } },
-            "spec": { "containers": [{ "name": "main" }] },
-            "status": status,
-        }))
-        .unwrap()
-    }
-
-    fn chaperon(status: &Value) -> PodChaperon {
-        serde_json::from_value(json!({
-            "apiVersion": "multicluster.admiralty.io/v1alpha1",
-            "kind": "PodChaperon",
-            "metadata": { "annotations": {
-                "team": "a", "cni": "10.0.0.1", "multicluster.admiralty.io/attempt": "1",
-            } },
-            "spec": {},
-            "status": status,
-        }))
-        .unwrap()
-    }
-
-    fn container(name: &str) -> Value {
-        json!({ "name": name, "image": "i", "imageID": "", "ready": true, "restartCount": 0 })
-    }
-
-    #[test]
-    fn a_delegates_status_reaches_the_proxy_once() {
-        let delegate = chaperon(&json!({
-            "phase": "Running",
-            "qosClass": "Burstable",
-            "futureField": 1,
-            "conditions": [{ "type": "Ready", "status": "True", "observedGeneration": 7 }],
-            "containerStatuses": [container("main"), container("injected-there")],
-        }));
-        let before = proxy(&json!({
-            "phase": "Pending",
-            "message": "old",
-            "qosClass": "BestEffort",
-            "conditions": [{ "type": "example.com/gate", "status": "True" }],
-        }));
-        let patch = status_patch(&before, &delegate).unwrap();
-        let status = &patch["status"];
-        assert_eq!(patch["metadata"]["uid"], "u");
-        assert_eq!(status["phase"], "Running");
-        assert_eq!(
-            status["message"],
-            Value::Null,
-            "what the delegate lacks goes"
-        );
-        assert!(status.get("qosClass").is_none(), "belongs to the source");
-        assert_eq!(status["futureField"], 1, "unknown fields pass");
-        assert_eq!(status["containerStatuses"].as_array().unwrap().len(), 1);
-        assert_eq!(status["conditions"].as_array().unwrap().len(), 2);
-
-        let mut merged = serde_json::to_value(&before).unwrap();
-        json_merge(&mut merged, &patch);
-        let after: Pod = serde_json::from_value(merged).unwrap();
-        assert_eq!(
-            status_patch(&after, &delegate),
-            None,
-            "nothing is left to do"
-        );
-    }
-
-    /// RFC 7396, enough for the test.
-    fn json_merge(target: &mut Value, patch: &Value) {
-        let Value::Object(patch) = patch else {
-            *target = patch.clone();
-            return;
-        };
-        if !target.is_object() {
-            *target = json!({});
-        }
-        for (key, value) in patch {
-            if value.is_null() {
-                target.as_object_mut().unwrap().remove(key);
-            } else {
-                json_merge(&mut target[key.as_str()], value);
-            }
-        }
-    }
-
-    #[test]
-    fn only_new_annotations_that_are_not_ours_are_copied() {
-        let patch = annotations_patch(&proxy(&json!({})), &chaperon(&json!({}))).unwrap();
-        assert_eq!(
-            patch["metadata"]["annotations"],
-            json!({ "cni": "10.0.0.1" })
-        );
-    }
-
-    #[test]
-    fn a_chaperon_without_status_changes_nothing() {
-        let mut bare = chaperon(&json!({}));
-        bare.status = None;
-        assert_eq!(status_patch(&proxy(&json!({})), &bare), None);
-    }
-}
+mod tests;

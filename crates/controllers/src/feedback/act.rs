@@ -1,6 +1,6 @@
 //! Sends what the feedback controller's state machine asks for. No policy.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -97,16 +97,14 @@ pub(super) async fn act(client: &Client, fleet: &Fleet, pod: &Subject, action: &
             let params = PatchParams::default();
             let patch = Patch::Merge(patch);
             local
-                .written(local.api.patch_status(&pod.name, &params, &patch))
+                .copied(local.api.patch_status(&pod.name, &params, &patch))
                 .await
-                .into()
         }
         Action::CopyAnnotations { patch } => {
             let params = PatchParams::default();
             local
-                .written(local.api.patch(&pod.name, &params, &Patch::Merge(patch)))
+                .copied(local.api.patch(&pod.name, &params, &Patch::Merge(patch)))
                 .await
-                .into()
         }
     }
 }
@@ -122,6 +120,20 @@ impl Local<'_> {
         match within(LOCAL_LIMIT, request).await {
             Ok(_) => Outcome::Done,
             Err(error) => local_failure(&error),
+        }
+    }
+
+    /// What was written tells the version that the next write is judged on; the watch may be behind.
+    async fn copied(&self, request: impl Future<Output = Result<Pod, kube::Error>>) -> Reply {
+        match within(LOCAL_LIMIT, request).await {
+            Ok(mut pod) => {
+                pod.metadata.managed_fields = None;
+                Reply {
+                    proxy: Some(Arc::new(pod)),
+                    ..Outcome::Done.into()
+                }
+            }
+            Err(error) => local_failure(&error).into(),
         }
     }
 

@@ -247,6 +247,7 @@ impl Edge {
             leftovers: _,
             differs: _,
             judged_on: _,
+            withheld,
             tell,
             wake_at,
         } = plan;
@@ -260,6 +261,15 @@ impl Edge {
                 Some(note) => self.told.insert(uid.to_owned(), note),
                 None => self.told.remove(uid),
             };
+        }
+        let copies = actions.iter().any(|it| {
+            matches!(
+                it,
+                Action::CopyStatus { .. } | Action::CopyAnnotations { .. }
+            )
+        });
+        if copies && !withheld.is_empty() {
+            tracing::debug!(parent = %uid, ?withheld, "not all that the delegate says is copied");
         }
         for action in actions {
             if let Some(subject) = subject(uid, pod.map(|(view, _)| view), &action) {

@@ -46,7 +46,7 @@ pub enum Action {
         /// A merge patch.
         patch: Value,
     },
-    /// PATCH the proxy pod's annotations.
+    /// PATCH the proxy pod's annotations, by the version that they were judged on.
     CopyAnnotations {
         /// A merge patch.
         patch: Value,

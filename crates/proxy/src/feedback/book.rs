@@ -145,12 +145,13 @@ impl Book {
             chaperon,
             proxy,
         } = reply;
-        if let Some(pod) = proxy {
+        // A reply may come after the news of its object's end.
+        let is_there = self.pod(uid).is_some();
+        if let Some(pod) = proxy.filter(|_| is_there) {
             self.proxy_applied(pod);
         }
         let mut admitted = Ok(());
         if let Some(node) = action.node() {
-            // A reply may come after the news of its object's end.
             let parent = self.parents.get(uid);
             let gone = |uid: &String| parent.is_some_and(|parent| parent.memory.is_gone(node, uid));
             if let Some(chaperon) = chaperon

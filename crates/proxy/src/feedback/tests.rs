@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    ChaperonNews, Serves,
+    ChaperonNews, Reply, Serves,
     testing::{ChaperonBuilder, chaperon, proxy, reachable, stored_chaperon},
     view::Reach,
 };
@@ -190,6 +190,26 @@ fn a_pending_delegates_status_waits_for_what_comes_next() {
 }
 
 #[test]
+fn annotations_are_copied_when_no_status_is_on_its_way() {
+    let mut scene = Scene::placed("a/ua/1");
+    let mut bound = bound_and("Running");
+    let object = Arc::make_mut(&mut bound.object);
+    object.metadata.annotations = Some([("cni".into(), "1".into())].into());
+    scene.chaperons.push(bound);
+    let plan = scene.step();
+    assert!(
+        matches!(plan.actions.as_slice(), [Action::CopyStatus { .. }]),
+        "each makes the other one's version old"
+    );
+    assert_eq!(scene.step().actions, []);
+    scene.finish(&plan, &Outcome::Done);
+    assert!(matches!(
+        scene.step().actions.as_slice(),
+        [Action::CopyAnnotations { .. }]
+    ));
+}
+
+#[test]
 fn an_ending_pod_takes_its_chaperons_along_and_waits_for_the_recorded_one() {
     let mut scene = Scene::ending(Some("a/ua/1"))
         .with(chaperon("a", "ua").granted(1).bound())
@@ -301,4 +321,30 @@ fn who_does_not_lead_keeps_nothing_of_parents_that_are_gone() {
             .unwrap();
         assert_eq!(book.uids().count(), 0);
     }
+}
+
+#[test]
+fn what_a_copy_brought_back_is_known_unless_the_pod_has_gone() {
+    let mut book = Book::new(ClusterUid("home".into()));
+    let pod = |version: &str| -> Arc<Pod> {
+        let object = json!({
+            "metadata": { "name": "web", "namespace": "shop", "uid": "u1", "resourceVersion": version },
+            "spec": { "containers": [] },
+        });
+        Arc::new(serde_json::from_value(object).unwrap())
+    };
+    let answered = |book: &mut Book, version: &str| {
+        let copy = Action::CopyStatus { patch: json!({}) };
+        let reply = Reply {
+            proxy: Some(pod(version)),
+            ..Outcome::Done.into()
+        };
+        book.answered("u1", &copy, reply, &Settings::default(), NOW);
+        book.pod("u1")
+            .map(|(view, _)| view.resource_version.clone())
+    };
+    book.proxy_applied(pod("1"));
+    assert_eq!(answered(&mut book, "2").as_deref(), Some("2"));
+    book.proxy_gone("u1");
+    assert_eq!(answered(&mut book, "3"), None);
 }
