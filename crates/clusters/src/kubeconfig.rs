@@ -194,12 +194,10 @@ fn cluster_config(name: &str, cluster: &Cluster) -> Result<Config, KubeconfigFau
         let reason = "it holds a user, who belongs among the users of the kubeconfig";
         return Err(server_fault(reason.to_owned()));
     }
-    match (url.scheme_str(), url.host()) {
-        (Some("http" | "https"), Some(_)) => {}
-        _ => {
-            let shown: String = server.chars().take(SERVER_TOLD).collect();
-            return Err(server_fault(format!("{shown:?} is no http or https URL")));
-        }
+    if let (Some("http" | "https"), Some(_)) = (url.scheme_str(), url.host()) {
+    } else {
+        let shown: String = server.chars().take(SERVER_TOLD).collect();
+        return Err(server_fault(format!("{shown:?} is no http or https URL")));
     }
     if cluster.certificate_authority_data.is_none() && cluster.certificate_authority.is_some() {
         return Err(refuse_file(

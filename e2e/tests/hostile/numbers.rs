@@ -1,7 +1,10 @@
 //! Hostile numbers: what a tenant writes on pods and Targets ends no process and delays nobody else.
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, api::PostParams};
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams},
+};
 use pilotage_api::{conditions::types, keys};
 use pilotage_testkit::{HostileServer, fault::Verb, hostile::Questions};
 use serde_json::json;
@@ -47,7 +50,7 @@ async fn absurd_times_and_amounts_end_no_process() {
     server.stop().await;
     stage.condition("evil", types::CONNECTED, "False").await;
     for name in ["small", "large"] {
-        pods.delete(name, &Default::default()).await.unwrap();
+        pods.delete(name, &DeleteParams::default()).await.unwrap();
     }
     stage.is_well("after").await;
 }

@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use k8s_openapi::api::core::v1::{Namespace, Pod};
-use kube::{Api, Client, api::PostParams};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, PostParams},
+};
 use pilotage_api::{Target, keys};
 use pilotage_e2e::fleet::{Fleet, Spec, secret, target_object};
 use pilotage_testkit::{HostileServer, TestNamespace, build, shared, wait_for, wait_gone};
@@ -129,7 +132,7 @@ impl Stage {
         if let Err(error) = wait_for(&pods, name, runs, LIMIT).await {
             panic!("{error}\nlogs: {:#?}", self.fleet.logs());
         }
-        pods.delete(name, &Default::default()).await.unwrap();
+        pods.delete(name, &DeleteParams::default()).await.unwrap();
         if let Err(error) = wait_gone(&pods, name, LIMIT).await {
             panic!("{error}\nlogs: {:#?}", self.fleet.logs());
         }

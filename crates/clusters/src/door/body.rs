@@ -115,7 +115,7 @@ where
             let Ok(data) = frame.into_data() else {
                 continue;
             };
-            match self.take(data) {
+            match self.take(&data) {
                 Err(fault) => return Poll::Ready(Some(Err(fault.into()))),
                 Ok(Some(lines)) => return Poll::Ready(Some(Ok(Frame::data(lines)))),
                 Ok(None) => {}
@@ -124,10 +124,10 @@ where
     }
 
     /// The events that are complete with these bytes.
-    fn take(&mut self, data: Bytes) -> Result<Option<Bytes>, Fault> {
+    fn take(&mut self, data: &Bytes) -> Result<Option<Bytes>, Fault> {
         let now = Instant::now();
         let Some(last) = data.iter().rposition(|byte| *byte == b'\n') else {
-            self.keep(&data, now)?;
+            self.keep(data, now)?;
             return Ok(None);
         };
         let end = last.saturating_add(1);
@@ -292,7 +292,7 @@ mod tests {
             let mut events = events();
             let mut passed = Vec::new();
             for piece in text.as_bytes().chunks(size) {
-                let lines = events.take(Bytes::copy_from_slice(piece)).unwrap();
+                let lines = events.take(&Bytes::copy_from_slice(piece)).unwrap();
                 passed.extend_from_slice(&lines.unwrap_or_default());
             }
             assert_eq!(passed, text.as_bytes(), "{size}");
@@ -321,14 +321,14 @@ mod tests {
             ("<html>\n", Fault::NoJson(what)),
             ("[]\n", Fault::NoJson(what)),
         ] {
-            let taken = events().take(Bytes::copy_from_slice(line.as_bytes()));
+            let taken = events().take(&Bytes::copy_from_slice(line.as_bytes()));
             assert_eq!(taken, Err(want));
         }
         for line in [
             "\n",
             "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"code\":410}}\n",
         ] {
-            let taken = events().take(Bytes::from_static(line.as_bytes()));
+            let taken = events().take(&Bytes::from_static(line.as_bytes()));
             assert_eq!(taken, Ok(Some(Bytes::from_static(line.as_bytes()))));
         }
     }
@@ -340,9 +340,9 @@ mod tests {
         let limit = OBJECT_BYTES;
         let what = "an event";
         for _ in 0..3 {
-            assert_eq!(events.take(block.clone()), Ok(None));
+            assert_eq!(events.take(&block), Ok(None));
         }
-        assert_eq!(events.take(block), Err(Fault::TooLong { what, limit }));
+        assert_eq!(events.take(&block), Err(Fault::TooLong { what, limit }));
         assert!(events.part.len() <= limit);
     }
 
@@ -352,7 +352,7 @@ mod tests {
         let mut taken = Ok(None);
         let mut seconds = 0;
         while taken.is_ok() {
-            taken = events.take(Bytes::from_static(b" "));
+            taken = events.take(&Bytes::from_static(b" "));
             tokio::time::advance(Duration::from_secs(1)).await;
             seconds += 1;
             assert!(seconds < 60);
@@ -361,7 +361,7 @@ mod tests {
         // Silence between events is what most watches have.
         let mut events = self::events();
         for _ in 0..60 {
-            assert!(events.take(event("").into()).is_ok());
+            assert!(events.take(&event("").into()).is_ok());
             tokio::time::advance(Duration::from_secs(50)).await;
         }
     }
@@ -373,7 +373,7 @@ mod tests {
             r#"{"":0},"#.repeat(100_000)
         ));
         let text = [event(""), heavy, event("")].concat();
-        let lines = events().take(text.into()).unwrap().unwrap();
+        let lines = events().take(&text.into()).unwrap().unwrap();
         assert_eq!(lines, [event(""), event(""), event("")].concat());
     }
 

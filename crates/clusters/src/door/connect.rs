@@ -91,12 +91,11 @@ where
     fn call(&mut self, uri: Uri) -> Self::Future {
         let connecting = self.0.call(uri);
         Box::pin(async move {
-            match timeout(CONNECT_LIMIT, connecting).await {
-                Ok(connected) => connected.map_err(Into::into),
-                Err(_) => {
-                    let text = format!("no connection within {} s", CONNECT_LIMIT.as_secs());
-                    Err(io::Error::new(io::ErrorKind::TimedOut, text).into())
-                }
+            if let Ok(connected) = timeout(CONNECT_LIMIT, connecting).await {
+                connected.map_err(Into::into)
+            } else {
+                let text = format!("no connection within {} s", CONNECT_LIMIT.as_secs());
+                Err(io::Error::new(io::ErrorKind::TimedOut, text).into())
             }
         })
     }

@@ -124,12 +124,11 @@ where
         let events = Box::new(Events::new(asked, body));
         return Ok(Response::from_parts(head, Admitted::Events(events)));
     }
-    let whole = match timeout(BODY_LIMIT, collect(body, what, asked.bytes())).await {
-        Ok(whole) => whole?,
-        Err(_) => {
-            let limit = BODY_LIMIT;
-            return Err(Fault::TooSlow { what, limit }.into());
-        }
+    let whole = if let Ok(whole) = timeout(BODY_LIMIT, collect(body, what, asked.bytes())).await {
+        whole?
+    } else {
+        let limit = BODY_LIMIT;
+        return Err(Fault::TooSlow { what, limit }.into());
     };
     if asked.form != Form::Health {
         measured(&whole, what, asked.weight())?;

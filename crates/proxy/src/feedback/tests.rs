@@ -339,7 +339,8 @@ fn what_a_copy_brought_back_is_known_unless_the_pod_has_gone() {
             proxy: Some(pod(version)),
             ..Outcome::Done.into()
         };
-        book.answered("u1", &copy, reply, &Settings::default(), NOW);
+        let admitted = book.answered("u1", &copy, reply, &Settings::default(), NOW);
+        assert_eq!(admitted, Ok(()));
         book.pod("u1")
             .map(|(view, _)| view.resource_version.clone())
     };

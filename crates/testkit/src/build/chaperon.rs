@@ -176,9 +176,9 @@ mod tests {
         );
         assert_eq!(link.cluster_uid, Some(ClusterUid("s".to_owned())));
         assert_eq!(forged.annotations()[keys::ALLOWED_ATTEMPT], "2");
-        let status = forged.pod_status().unwrap().unwrap();
-        assert_eq!(status.pod_ip.as_deref(), Some("10.1.2.3"));
-        assert_eq!(status.container_statuses.unwrap().len(), 1);
+        let status = forged.status.unwrap().0;
+        assert_eq!(status["podIP"], "10.1.2.3");
+        assert_eq!(status["containerStatuses"].as_array().unwrap().len(), 1);
         let plain = chaperon_of(&parent, None).value();
         assert_eq!(plain["kind"], "PodChaperon");
         assert!(
