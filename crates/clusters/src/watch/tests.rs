@@ -211,7 +211,7 @@ async fn an_event_without_room_is_not_kept_and_a_shorter_list_mends_it() {
             (true, false) => {
                 let events: String = "cdefghijklm"
                     .chars()
-                    .map(|it| event(&map(&it.to_string(), 2, &large)))
+                    .map(|it| event(&map(&it.to_string(), 1, &large)))
                     .collect();
                 watching(&events)
             }

@@ -9,6 +9,7 @@ use futures::StreamExt;
 use futures::stream;
 use serde_json::{Value, json};
 
+use super::feed;
 use super::wire::{Body, Head, Reply};
 
 /// What API servers say of JSON.
@@ -105,7 +106,7 @@ impl Answer {
 
     /// So many lines of a watch like this event, in which [`NUMBER`] stands for a number of each; `None`: without end.
     pub fn events(event: &Value, times: Option<u64>) -> Self {
-        let line = format!("{event}\n");
+        let line = feed::line(event);
         Self::repeat(JSON, "", line.as_bytes(), b"", times, "")
     }
 

@@ -53,6 +53,20 @@ impl Event {
     }
 }
 
+/// An object, or an event, as text with the end of its line. An API server writes the type of an event first.
+pub(super) fn line(value: &Value) -> String {
+    let Some(all) = value.as_object().filter(|all| all.contains_key("object")) else {
+        return format!("{value}\n");
+    };
+    let first = |key: &String| key != "type";
+    let mut fields: Vec<_> = all.iter().collect();
+    fields.sort_by_key(|(key, _)| first(key));
+    let fields = fields
+        .iter()
+        .map(|(key, value)| format!("{}:{value}", json!(key)));
+    format!("{{{}}}\n", fields.collect::<Vec<_>>().join(","))
+}
+
 /// One watch.
 pub(super) struct Feed {
     world: Arc<World>,

@@ -9,6 +9,7 @@ use futures::stream;
 use serde_json::{Value, json};
 
 use super::answer::{self, Answer, JSON};
+use super::feed;
 use super::honest::{Content, Truth, failure};
 use super::wire::{After, Body, Head, Reply};
 use crate::fault::Call;
@@ -209,8 +210,7 @@ impl Hand {
             instead = b"[".repeat(*depth);
             instead.extend(b"]".repeat(*depth));
         }
-        let mut text = object.to_string();
-        text.push('\n');
+        let text = feed::line(&object);
         let Some((start, end)) = text.split_once(&format!("\"{MARK}\"")) else {
             return text.into_bytes();
         };
@@ -265,7 +265,7 @@ mod tests {
             depth: 10_000,
         };
         let text = bytes(told_of(&deep, &list()));
-        assert_eq!(text.iter().filter(|byte| **byte == b'[').count(), 10_000);
+        assert_eq!(text.split(|byte| *byte == b'[').count(), 10_001);
         assert!(serde_json::from_slice::<Value>(&text).is_err());
 
         let text = bytes(told_of(&Lie::InvalidUtf8, &list()));
