@@ -10,10 +10,10 @@
 
 mod candidate;
 mod cidr;
+pub mod limits;
 mod names;
 mod pipeline;
 mod points;
-mod quick;
 mod ranking;
 mod region;
 mod region_table;

@@ -5,13 +5,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::candidate::Candidate;
+use crate::limits;
 use crate::region::Region;
 
 /// Below this many nobody looks for names that are no longer used.
 const FEW: usize = 256;
-
-/// A key of a label: a subdomain, a slash and a name.
-const LONGEST_LABEL: usize = 253 + 1 + 63;
 
 /// Shared names. Whoever keeps candidates for many selections keeps one of these beside them, and lets each candidate
 /// [share](Names::share) when it is prepared. Among thousands of candidates that makes a selection several times
@@ -40,7 +38,7 @@ impl Names {
         let labels = candidate.labels.texts_mut();
         for text in labels.chain(candidate.annotations.texts_mut()) {
             // Longer ones are notes to somebody, and nobody else has the same.
-            if text.len() <= LONGEST_LABEL {
+            if text.len() <= limits::KEY {
                 self.text(text);
             }
         }

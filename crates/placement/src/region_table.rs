@@ -7,6 +7,11 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 
+use crate::limits;
+
+/// How much is told of what is wrong with a row, in bytes.
+const TOLD: usize = 256;
+
 /// Distances by the region of the request. A row that can't be read fails only those who need it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegionTable {
@@ -25,12 +30,24 @@ pub struct Row(BTreeMap<String, i64>);
 pub struct RowError(String);
 
 impl RegionTable {
-    /// Reads a table: `data` has the rows as YAML, by region. A row that is the empty string counts as absent.
+    /// Reads a table: `data` has the rows as YAML, by region. A row that is the empty string counts as absent, and so does each
+    /// one whose region has a longer name than regions have.
     pub fn new<'a>(name: &str, data: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let rows = data
             .into_iter()
-            .filter(|(_, text)| !text.is_empty())
-            .map(|(region, text)| (region.to_owned(), Row::parse(text)))
+            .filter(|(region, text)| !text.is_empty() && region.len() <= limits::NAME)
+            .enumerate()
+            .map(|(number, (region, text))| {
+                let row = if number < limits::ROWS {
+                    Row::parse(text)
+                } else {
+                    let rows = limits::ROWS;
+                    Err(RowError(format!(
+                        "a table may have {rows} rows, and this is one more"
+                    )))
+                };
+                (region.to_owned(), row)
+            })
             .collect();
         Self {
             name: name.to_owned(),
@@ -67,12 +84,30 @@ impl Row {
     /// Reads a mapping of regions to whole numbers: negative, hexadecimal and `10.0` count, null is 0, the last of
     /// two equal keys counts. A row of blanks, comments or null is empty.
     pub fn parse(text: &str) -> Result<Self, RowError> {
+        if text.len() > limits::ROW {
+            let (length, limit) = (text.len(), limits::ROW);
+            return Err(RowError(format!(
+                "it has {length} bytes, and may have {limit}"
+            )));
+        }
         let options = serde_saphyr::options! {
             duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
             with_snippet: false,
+            // A mapping of texts to numbers, and hardly an anchor.
+            budget: serde_saphyr::budget! {
+                max_depth: 8,
+                max_nodes: 4 * limits::ROWS,
+                max_anchors: 16,
+                max_aliases: limits::ROWS,
+                max_merge_keys: 16,
+            },
         };
-        let row: Option<RowFields> = serde_saphyr::from_str_with_options(text, options)
-            .map_err(|error| RowError(error.to_string().trim_end().to_owned()))?;
+        let row: Option<RowFields> =
+            serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+                let text = error.to_string();
+                let end = text.floor_char_boundary(TOLD);
+                RowError(text[..end].trim_end().to_owned())
+            })?;
         Ok(Self(row.unwrap_or_default().0))
     }
 
@@ -98,8 +133,18 @@ impl<'de> Deserialize<'de> for RowFields {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RowFields, A::Error> {
                 let mut row = BTreeMap::new();
-                while let Some((region, Whole(distance))) = map.next_entry()? {
+                while let Some((region, Whole(distance))) = map.next_entry::<String, _>()? {
+                    let (longest, entries) = (limits::NAME, limits::ROWS);
+                    if region.len() > longest {
+                        let wrong = "the name of a region may have";
+                        return Err(de::Error::custom(format!("{wrong} {longest} bytes")));
+                    }
                     row.insert(region, distance);
+                    if row.len() > entries {
+                        return Err(de::Error::custom(format!(
+                            "a row may have {entries} regions"
+                        )));
+                    }
                 }
                 Ok(RowFields(row))
             }
@@ -233,6 +278,39 @@ mod tests {
         );
         let table = table.readable();
         assert!(table.row("a").is_none() && table.row("b").is_some());
+    }
+
+    #[test]
+    fn what_is_too_much_is_told_in_few_words() {
+        let many = |count: usize| {
+            let entries = (0..count).map(|number| format!("r{number}: {number}\n"));
+            entries.collect::<String>()
+        };
+        assert!(Row::parse(&many(limits::ROWS)).is_ok());
+        for (text, message) in [
+            (many(limits::ROWS + 1), "a row may have 1024 regions"),
+            (format!("{}: 1", "r".repeat(64)), "63 bytes"),
+            (format!("? {}\n: 1", "r".repeat(90_000)), "63 bytes"),
+            ("r: 1\n".repeat(30_000), "it has 150000 bytes"),
+            (format!("r: {}", "x".repeat(90_000)), "invalid type"),
+            (format!("r: {}", "[".repeat(1000)), ""),
+            (many(100).replace(": ", ": &a "), ""),
+        ] {
+            let error = Row::parse(&text).unwrap_err().to_string();
+            assert!(error.contains(message), "{message}: {error}");
+            assert!(error.len() <= TOLD, "{error}");
+        }
+        let rows: Vec<_> = (0..2 * limits::ROWS)
+            .map(|row| format!("r{row:04}"))
+            .collect();
+        let table = RegionTable::new("t", rows.iter().map(|row| (&**row, "a: 1")));
+        assert_eq!(table.malformed().count(), limits::ROWS);
+        let long = "r".repeat(64);
+        assert!(
+            RegionTable::new("t", [(&*long, "a: 1")])
+                .row(&long)
+                .is_none()
+        );
     }
 
     proptest! {

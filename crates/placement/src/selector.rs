@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use crate::limits::{KEY, NAME, REQUIREMENTS, VALUES};
 use crate::shared_labels::Labelled;
 
 /// Labels of an object.
@@ -68,6 +69,9 @@ pub enum SelectorFault {
         /// The value.
         value: String,
     },
+    /// It has too many requirements, or they have too many values.
+    #[error("a label selector may have {REQUIREMENTS} requirements, with {VALUES} values together")]
+    TooMany,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,14 +92,25 @@ enum Test {
 impl Selector {
     /// Reads a selector as the API server's own conversion does, which checks keys and values as well.
     pub fn new(labels: &Labels, expressions: &[Expression]) -> Result<Self, SelectorError> {
-        Self::read(labels, expressions).map_err(|fault| SelectorError {
-            labels: labels.clone(),
-            expressions: expressions.to_vec(),
-            fault,
+        Self::read(labels, expressions).map_err(|fault| {
+            let (labels, expressions) = match fault {
+                // What is too much isn't kept either.
+                SelectorFault::TooMany => Default::default(),
+                _ => (labels.clone(), expressions.to_vec()),
+            };
+            SelectorError {
+                labels,
+                expressions,
+                fault,
+            }
         })
     }
 
     fn read(labels: &Labels, expressions: &[Expression]) -> Result<Self, SelectorFault> {
+        let values: usize = expressions.iter().map(|one| one.values.len()).sum();
+        if labels.len() + expressions.len() > REQUIREMENTS || values > VALUES {
+            return Err(SelectorFault::TooMany);
+        }
         let mut requirements = Vec::with_capacity(labels.len() + expressions.len());
         for (key, value) in labels {
             let test = Test::Equals(value.clone());
@@ -175,7 +190,7 @@ fn is_name(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let bytes = text.as_bytes();
-    text.len() <= 63
+    text.len() <= NAME
         && bytes.iter().copied().all(inner)
         && edge(bytes.first())
         && edge(bytes.last())
@@ -198,7 +213,7 @@ fn is_key(text: &str) -> bool {
             && !part.starts_with('-')
             && !part.ends_with('-')
     };
-    is_name(name) && prefix.len() <= 253 && prefix.split('.').all(part)
+    is_name(name) && prefix.len() < KEY - NAME && prefix.split('.').all(part)
 }
 
 impl fmt::Display for Selector {
@@ -223,6 +238,8 @@ impl fmt::Display for Selector {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn labels(pairs: &[(&str, &str)]) -> Labels {
@@ -312,6 +329,32 @@ mod tests {
         ] {
             let error = Selector::new(&nothing, &[expression(key, operator, values)]).unwrap_err();
             assert!(error.to_string().contains(message), "{error}");
+        }
+    }
+
+    #[test]
+    fn too_much_is_no_selector_either() {
+        let labels: Labels = (0..REQUIREMENTS)
+            .map(|number| (format!("k{number}"), String::new()))
+            .collect();
+        assert!(Selector::new(&labels, &[]).is_ok());
+        let more = expression("more", "Exists", &[]);
+        let error = Selector::new(&labels, &[more]).unwrap_err();
+        assert_eq!(error.fault, SelectorFault::TooMany);
+        assert!(error.labels.is_empty() && error.expressions.is_empty());
+        let values = vec!["v"; VALUES + 1];
+        let error = Selector::new(&Labels::new(), &[expression("a", "In", &values)]);
+        assert_eq!(error.unwrap_err().fault, SelectorFault::TooMany);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(key in "\\PC{0,20}", operator in "(In|NotIn|Exists|\\PC{0,4})", value in "\\PC{0,80}") {
+            let expression = expression(&key, &operator, &[&value]);
+            let labels = labels(&[(&key, &value)]);
+            if let Ok(selector) = Selector::new(&labels, &[expression]) {
+                prop_assert!(selector.to_string().len() < 1024);
+            }
         }
     }
 }

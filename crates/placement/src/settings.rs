@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::limits::RULES;
 use crate::rules::Rule;
 
 /// How a selection is made.
@@ -51,6 +52,9 @@ impl Ranking {
             (None, Some(rules)) if rules.is_empty() => return Err(SettingsError::NoRules),
             (None, Some(rules)) => rules,
         };
+        if rules.len() > RULES {
+            return Err(SettingsError::TooMany);
+        }
         for (number, rule) in rules.iter().enumerate() {
             if rules[..number].iter().any(|other| other.same_as(rule)) {
                 return Err(SettingsError::Twice(rule.name()));
@@ -115,6 +119,9 @@ pub enum SettingsError {
     /// A list of rules without rules.
     #[error("rules must have at least one rule")]
     NoRules,
+    /// More rules than anybody can weigh.
+    #[error("there may be {RULES} rules")]
+    TooMany,
     /// One kind of rule is there twice with the same arguments.
     #[error("rule {0} is there twice: add up the weights")]
     Twice(&'static str),

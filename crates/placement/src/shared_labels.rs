@@ -4,6 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// So many are looked through one by one.
+const FEW: usize = 32;
+
 /// Labels or annotations of a candidate, by key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SharedLabels(Box<[(Arc<str>, Arc<str>)]>);
@@ -16,9 +19,14 @@ impl SharedLabels {
 
     /// The value under a key.
     pub fn get(&self, key: &str) -> Option<&str> {
-        // They are few, and lengths differ more often than not: no text is looked at then.
-        let (_, value) = self.0.iter().find(|(known, _)| **known == *key)?;
-        Some(value)
+        let at = if self.0.len() <= FEW {
+            // Lengths differ more often than not: no text is looked at then.
+            self.0.iter().position(|(known, _)| **known == *key)
+        } else {
+            let by_key = |(known, _): &(Arc<str>, Arc<str>)| (**known).cmp(key);
+            self.0.binary_search_by(by_key).ok()
+        };
+        Some(&self.0.get(at?)?.1)
     }
 
     /// Keys and values, by key.
@@ -69,5 +77,9 @@ mod tests {
         assert_eq!(labels.iter().collect::<Vec<_>>(), [("a", "2"), ("b", "3")]);
         assert_eq!(labels.get("b"), Some("3"));
         assert_eq!(labels.get("c"), None);
+        let many = (0..1000).map(|number| (number.to_string(), (number * 2).to_string()));
+        let many: SharedLabels = many.collect();
+        assert_eq!((many.get("999"), many.get("0")), (Some("1998"), Some("0")));
+        assert_eq!((many.get("1000"), many.get("")), (None, None));
     }
 }

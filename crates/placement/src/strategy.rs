@@ -2,11 +2,11 @@
 //! rule of the same name measure them. What becomes of them is decided by the step and the rule.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 use crate::candidate::Candidate;
-use crate::quick::QuickMap;
 use crate::region::Region;
 use crate::region_table::Row;
 use crate::request::Request;
@@ -63,8 +63,9 @@ pub(crate) struct Ruler<'a> {
     request: &'a Request,
     /// The request's region, and the row of the table for it.
     own: Option<(&'a Region, Option<&'a Row>)>,
-    /// Without what a foreign provider adds. Many candidates share few regions.
-    known: RefCell<QuickMap<Arc<str>, Distance>>,
+    /// Without what a foreign provider adds. Many candidates share few regions. Whoever owns a place chooses its name, so the
+    /// hash must be one that nobody can make collide.
+    known: RefCell<HashMap<Arc<str>, Distance>>,
 }
 
 impl<'a> Ruler<'a> {

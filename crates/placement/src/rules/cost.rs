@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use super::{Gauge, Measure, Measured, Rule, Weight};
 use crate::candidate::Candidate;
+use crate::limits::KEY;
 use crate::pipeline::Context;
 use crate::selection::InputError;
 
@@ -46,6 +47,10 @@ impl TryFrom<Written> for Args {
             (None, Some(key)) => Cost::Annotation(key),
             _ => return Err("Cost needs the key of either a label or annotation"),
         };
+        let (Cost::Label(key) | Cost::Annotation(key)) = &from;
+        if key.len() > KEY {
+            return Err("Cost needs the key of a label or annotation, which is shorter");
+        }
         Ok(Self {
             weight: written.weight,
             from,

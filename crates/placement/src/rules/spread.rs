@@ -2,6 +2,7 @@
 //! region, or at its provider, counted over those candidates that are left. Where nobody says which ones belong to an
 //! application, all requests count.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -9,7 +10,6 @@ use serde::Deserialize;
 use super::{Gauge, Measure, Measured, Rule, Weight};
 use crate::candidate::Candidate;
 use crate::pipeline::Context;
-use crate::quick::QuickMap;
 use crate::request::Peers;
 use crate::selection::InputError;
 
@@ -47,7 +47,7 @@ impl Args {
         Ok(Box::new(Domains {
             over: self.over,
             peers: context.request.peers.as_deref(),
-            numbers: QuickMap::default(),
+            numbers: HashMap::default(),
             sums: Vec::new(),
             candidates: Vec::new(),
         }))
@@ -57,8 +57,8 @@ impl Args {
 struct Domains<'a> {
     over: Over,
     peers: Option<&'a Peers>,
-    /// Domains by name, as they came.
-    numbers: QuickMap<Arc<str>, usize>,
+    /// Domains by name, as they came. Whoever owns a place chooses these names: nobody may make their hashes collide.
+    numbers: HashMap<Arc<str>, usize>,
     /// Requests in each.
     sums: Vec<u64>,
     /// The domain of each candidate.
