@@ -2,8 +2,8 @@
 //!
 //! This crate is the one door to what Pilotage reads and writes on the wire: the six kinds ([`Target`], [`ClusterTarget`],
 //! [`Source`], [`ClusterSource`], [`PodChaperon`], [`ClusterSummary`]), every annotation, label, finalizer and taint
-//! ([`keys`]), the names that scripts depend on ([`names`]), and the link between an object and its parent in another
-//! cluster ([`parent`]). It knows no client, clock or runtime.
+//! ([`keys`]), the names that scripts depend on ([`names`]), how long names of users may be ([`limits`]), and the link
+//! between an object and its parent in another cluster ([`parent`]). It knows no client, clock or runtime.
 
 pub mod annotations;
 pub mod bounds;
@@ -12,6 +12,7 @@ pub mod conditions;
 pub mod copied;
 pub mod crds;
 pub mod keys;
+pub mod limits;
 pub mod lost;
 pub mod names;
 pub mod parent;

@@ -12,6 +12,7 @@ use thiserror::Error;
 use crate::{
     delegate,
     kept_labels::{self, RegexpError},
+    label_pattern::LabelPattern,
     labels::LabelKeys,
 };
 
@@ -53,6 +54,10 @@ pub fn chaperon(source: &Value, link: &ParentLink) -> Result<Value, ChaperonErro
         .map(|pattern| kept_labels::parse(pattern))
         .transpose()?;
     let label_keys = LabelKeys::new(&own_labels, kept.as_ref());
+    let spec = delegate::spec(spec.clone(), &label_keys, options(&own_annotations));
+    if let Some(error) = kept.as_ref().and_then(LabelPattern::spent) {
+        return Err(RegexpError::from(error).into());
+    }
     let mut labels: BTreeMap<String, String> = own_labels
         .iter()
         .filter_map(|(key, value)| Some((label_keys.own(key)?.to_owned(), (*value).to_owned())))
@@ -69,11 +74,6 @@ pub fn chaperon(source: &Value, link: &ParentLink) -> Result<Value, ChaperonErro
     annotations.insert(keys::ATTEMPT.to_owned(), "0".to_owned());
     annotations.insert(keys::ALLOWED_ATTEMPT.to_owned(), "0".to_owned());
 
-    let has = |key: &str| own_annotations.contains_key(key);
-    let options = delegate::Options {
-        keep_scheduler: has(keys::NO_RESERVATION),
-        drop_constraints: has(keys::USE_OWN_CONSTRAINTS) && !has(keys::PROXY_CONSTRAINTS),
-    };
     Ok(json!({
         "apiVersion": format!("{GROUP}/{VERSION}"),
         "kind": "PodChaperon",
@@ -83,8 +83,17 @@ pub fn chaperon(source: &Value, link: &ParentLink) -> Result<Value, ChaperonErro
             "labels": labels,
             "annotations": annotations,
         },
-        "spec": delegate::spec(spec.clone(), &label_keys, options),
+        "spec": spec,
     }))
+}
+
+/// The switches that a source pod's annotations are.
+fn options(annotations: &BTreeMap<&str, &str>) -> delegate::Options {
+    let has = |key: &str| annotations.contains_key(key);
+    delegate::Options {
+        keep_scheduler: has(keys::NO_RESERVATION),
+        drop_constraints: has(keys::USE_OWN_CONSTRAINTS) && !has(keys::PROXY_CONSTRAINTS),
+    }
 }
 
 /// Why a chaperon gives no pod.

@@ -7,12 +7,20 @@
 mod fragment;
 
 use pilotage_api::keys;
+use pilotage_api::limits::{self, TooLong};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
 use crate::manifest::{Position, explain};
 
 pub use fragment::Fragment;
+
+/// How many values constraints may have: keys, labels, operators, effects and all else that each node is compared with.
+const VALUES: usize = 4096;
+/// How many requirements: entries of a selector, tolerations, expressions, terms, spread constraints.
+const REQUIREMENTS: usize = 256;
+/// How many levels they have at most.
+const LEVELS: usize = 24;
 
 /// Where a pod's proxy takes its constraints from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +56,18 @@ pub enum ConstraintError {
         position: Position,
         /// What it is.
         reason: String,
+    },
+    /// The fragment is too long.
+    #[error("annotation {key}: {0}", key = keys::PROXY_CONSTRAINTS)]
+    TooLong(TooLong),
+    /// There are more of them than each node can be compared with.
+    #[error(
+        "{origin} has too many constraints: {REQUIREMENTS} selector entries, tolerations, expressions, terms and spread \
+         constraints are possible, with {VALUES} values together"
+    )]
+    TooMany {
+        /// Where they stand.
+        origin: &'static str,
     },
     /// The author selects nodes that aren't virtual.
     #[error(
@@ -86,6 +106,7 @@ impl ProxyConstraints {
         let (constraints, origin) = match Origin::of(pod) {
             Origin::None => return Ok(Self::default()),
             Origin::Fragment(text) => {
+                limits::text(text, limits::FRAGMENT).map_err(ConstraintError::TooLong)?;
                 let fragment = Fragment::parse(text).map_err(|error| {
                     let (position, reason) = explain(&error);
                     let reason = reason
@@ -100,13 +121,33 @@ impl ProxyConstraints {
             }
             Origin::OwnSpec => (Self::from_spec(&pod["spec"]), "spec.nodeSelector"),
         };
+        if !constraints.are_few() {
+            let origin = match origin {
+                keys::PROXY_CONSTRAINTS => origin,
+                _ => "spec",
+            };
+            return Err(ConstraintError::TooMany { origin });
+        }
         match constraints.node_selector.get(keys::PROVIDER) {
             Some(value) if value != keys::PROVIDER_VALUE => Err(ConstraintError::Provider {
                 origin,
-                value: value.as_str().unwrap_or_default().to_owned(),
+                value: limits::cut(value.as_str().unwrap_or_default(), limits::LABEL).to_owned(),
             }),
             _ => Ok(constraints),
         }
+    }
+
+    /// Whether each node can be compared with all of them.
+    fn are_few(&self) -> bool {
+        let parts = [&self.affinity, &self.topology_spread_constraints];
+        let mut count = Count {
+            requirements: self.node_selector.len() + self.tolerations.len(),
+            values: self.node_selector.len(),
+        };
+        let parts = parts.into_iter().flatten().chain(&self.tolerations);
+        parts.into_iter().all(|part| count.add(part, LEVELS))
+            && count.requirements <= REQUIREMENTS
+            && count.values <= VALUES
     }
 
     fn from_spec(spec: &Value) -> Self {
@@ -119,6 +160,38 @@ impl ProxyConstraints {
             tolerations: spec["tolerations"].as_array().cloned().unwrap_or_default(),
             affinity: given("affinity"),
             topology_spread_constraints: given("topologySpreadConstraints"),
+        }
+    }
+}
+
+/// What there is of constraints.
+struct Count {
+    requirements: usize,
+    values: usize,
+}
+
+impl Count {
+    /// Adds a part; whether it has no more than so many levels. Each object in a list is a requirement: a term, an expression.
+    fn add(&mut self, value: &Value, levels: usize) -> bool {
+        let Some(below) = levels.checked_sub(1) else {
+            return false;
+        };
+        match value {
+            Value::Array(items) => {
+                self.requirements += items.iter().filter(|item| item.is_object()).count();
+                items.iter().all(|item| self.add(item, below))
+            }
+            Value::Object(fields) => {
+                // What a label selector matches by value.
+                if let Some(labels) = fields.get("matchLabels").and_then(Value::as_object) {
+                    self.requirements += labels.len();
+                }
+                fields.values().all(|field| self.add(field, below))
+            }
+            _ => {
+                self.values += 1;
+                true
+            }
         }
     }
 }

@@ -9,7 +9,8 @@
 use std::collections::BTreeMap;
 
 use pilotage_api::{keys, names};
-use regex::Regex;
+
+use crate::label_pattern::LabelPattern;
 
 /// Longest name part of a label key.
 const NAME_LIMIT: usize = 63;
@@ -27,14 +28,14 @@ const DROPPED: [&str; 4] = [
 /// The spelling of one pod's label keys in the target.
 #[derive(Clone, Debug)]
 pub struct LabelKeys<'a> {
-    kept: Option<&'a Regex>,
+    kept: Option<&'a LabelPattern>,
     /// Own labels of the pod: source key → target key.
     own: BTreeMap<&'a str, String>,
 }
 
 impl<'a> LabelKeys<'a> {
     /// Decides the spelling for a pod with these labels; `kept` is its `no-prefix-label-regexp`.
-    pub fn new(labels: &BTreeMap<&'a str, &'a str>, kept: Option<&'a Regex>) -> Self {
+    pub fn new(labels: &BTreeMap<&'a str, &'a str>, kept: Option<&'a LabelPattern>) -> Self {
         let mut claims: BTreeMap<String, Vec<(&'a str, &'a str)>> = BTreeMap::new();
         for (&key, &value) in labels {
             if !DROPPED.contains(&key) {
@@ -84,11 +85,11 @@ impl<'a> LabelKeys<'a> {
     }
 }
 
-fn keeps(kept: Option<&Regex>, key: &str, value: &str) -> bool {
-    keys::is_ours(key) || kept.is_some_and(|kept| kept.is_match(&format!("{key}={value}")))
+fn keeps(kept: Option<&LabelPattern>, key: &str, value: &str) -> bool {
+    keys::is_ours(key) || kept.is_some_and(|kept| kept.matches(key, value) == Some(true))
 }
 
-fn plain(kept: Option<&Regex>, key: &str, value: &str) -> String {
+fn plain(kept: Option<&LabelPattern>, key: &str, value: &str) -> String {
     if keeps(kept, key, value) {
         key.to_owned()
     } else {
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     fn spelled(labels: &[(&str, &str)], kept: Option<&str>) -> Vec<(String, String)> {
-        let kept = kept.map(|kept| Regex::new(kept).unwrap());
+        let kept = kept.map(|kept| LabelPattern::parse(kept).unwrap());
         let labels: BTreeMap<&str, &str> = labels.iter().copied().collect();
         let keys = LabelKeys::new(&labels, kept.as_ref());
         labels
@@ -226,7 +227,7 @@ mod tests {
 
     #[test]
     fn selectors_follow_the_own_spelling_and_else_the_rule() {
-        let kept = Regex::new("^(team=|zone=(a|b)$)").unwrap();
+        let kept = LabelPattern::parse("^(team=|zone=(a|b)$)").unwrap();
         let labels = BTreeMap::from([("a.io/app", "x"), ("app", "y")]);
         let keys = LabelKeys::new(&labels, Some(&kept));
         assert_eq!(

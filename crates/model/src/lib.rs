@@ -4,6 +4,7 @@ pub mod chaperon;
 pub mod constraints;
 mod delegate;
 pub mod kept_labels;
+pub mod label_pattern;
 pub mod labels;
 pub mod manifest;
 pub mod virtual_node;

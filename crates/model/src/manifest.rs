@@ -3,9 +3,20 @@
 //! Owns rendering and reading of that text. What goes into it, and who may write it, is the webhook's affair; what
 //! becomes of it in a target is the delegate's.
 
-use pilotage_api::keys;
+use std::fmt;
+
+use pilotage_api::{keys, limits};
 use serde_json::Value;
 use thiserror::Error;
+
+/// Longest manifest in bytes: no longer annotation passes the API server.
+pub const LONGEST: usize = 256 * 1024;
+/// How many values a manifest may have: keys, texts, numbers, lists, mappings. A pod's fill the longest before they are so many.
+const VALUES: usize = 64 * 1024;
+/// How deep they may be nested.
+const DEPTH: usize = 48;
+/// How much is told of what is wrong with a text, in bytes.
+const TOLD: usize = 512;
 
 /// A pod as its author meant it: what the proxy stands for and the delegate is made of.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,14 +48,17 @@ pub enum ManifestError {
     /// The pod can't be written as YAML.
     #[error("the pod can't be written as YAML: {0}")]
     Write(String),
+    /// It is longer than an annotation may be, or too much to be read again.
+    #[error("a pod's manifest has {LONGEST} bytes at most, {VALUES} values and {DEPTH} levels")]
+    TooLarge,
 }
 
 /// A place in the text of an annotation; it renders as `, line 2, column 5`, or as nothing if it isn't known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position(pub Option<(u64, u64)>);
 
-impl std::fmt::Display for Position {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some((line, column)) => write!(f, ", line {line}, column {column}"),
             None => Ok(()),
@@ -61,7 +75,48 @@ pub(crate) fn explain(error: &serde_saphyr::Error) -> (Position, String) {
         Some((reason, rest)) if rest.contains("column") => reason.to_owned(),
         _ => bare,
     };
-    (position, reason)
+    let told = limits::cut(&reason, TOLD);
+    (position, told.to_owned())
+}
+
+/// A text of bounded length.
+#[derive(Default)]
+struct Bounded {
+    text: String,
+    is_full: bool,
+}
+
+impl fmt::Write for Bounded {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.is_full |= self.text.len() + text.len() > LONGEST;
+        if self.is_full {
+            return Err(fmt::Error);
+        }
+        self.text.push_str(text);
+        Ok(())
+    }
+}
+
+/// Whether a value has no more than so many levels, and no more than `left` values.
+fn is_readable(value: &Value, levels: usize, left: &mut usize) -> bool {
+    let own = match value {
+        Value::Object(fields) => 1 + fields.len(),
+        _ => 1,
+    };
+    let (Some(rest), below) = (left.checked_sub(own), levels.checked_sub(1)) else {
+        return false;
+    };
+    *left = rest;
+    match (value, below) {
+        (Value::Array(_) | Value::Object(_), None) => false,
+        (Value::Array(items), Some(below)) => {
+            items.iter().all(|item| is_readable(item, below, left))
+        }
+        (Value::Object(fields), Some(below)) => {
+            fields.values().all(|field| is_readable(field, below, left))
+        }
+        _ => true,
+    }
 }
 
 impl SourcePod {
@@ -84,18 +139,43 @@ impl SourcePod {
         }
     }
 
-    /// Reads a manifest's text.
+    /// Reads a manifest's text. Nobody writes one with anchors.
     pub fn parse(manifest: &str) -> Result<Self, ManifestError> {
-        let pod: Value = serde_saphyr::from_str(manifest).map_err(|error| {
-            let (position, reason) = explain(&error);
-            ManifestError::Yaml { position, reason }
-        })?;
+        if manifest.len() > LONGEST {
+            return Err(ManifestError::TooLarge);
+        }
+        let options = serde_saphyr::options! {
+            with_snippet: false,
+            budget: serde_saphyr::budget! {
+                max_depth: DEPTH,
+                flow_nesting_limit: DEPTH,
+                max_nodes: VALUES,
+                max_anchors: 0,
+                max_aliases: 0,
+                max_merge_keys: 0,
+                max_documents: 1,
+            },
+        };
+        let pod: Value =
+            serde_saphyr::from_str_with_options(manifest, options).map_err(|error| {
+                let (position, reason) = explain(&error);
+                ManifestError::Yaml { position, reason }
+            })?;
         Self::new(pod)
     }
 
-    /// The manifest's text.
+    /// The manifest's text. What would be too long is given up on the way.
     pub fn render(&self) -> Result<String, ManifestError> {
-        serde_saphyr::to_string(&self.0).map_err(|error| ManifestError::Write(error.to_string()))
+        let mut left = VALUES;
+        if !is_readable(&self.0, DEPTH, &mut left) {
+            return Err(ManifestError::TooLarge);
+        }
+        let mut written = Bounded::default();
+        match serde_saphyr::to_fmt_writer(&mut written, &self.0) {
+            Ok(()) => Ok(written.text),
+            Err(_) if written.is_full => Err(ManifestError::TooLarge),
+            Err(error) => Err(ManifestError::Write(error.to_string())),
+        }
     }
 
     /// The pod.
@@ -185,6 +265,44 @@ mod tests {
         assert_eq!(from_proxy(&json!({})), Err(ManifestError::Missing));
     }
 
+    #[test]
+    fn what_is_too_large_is_neither_written_nor_read() {
+        let nested = |levels: usize| (1..levels).fold(json!([]), |inner, _| json!([inner]));
+        for (value, good) in [
+            (json!("x".repeat(LONGEST)), false),
+            (json!("\u{1}".repeat(LONGEST / 2)), false),
+            (json!(vec![json!([]); VALUES]), false),
+            (json!(vec![""; 60_000]), false),
+            (nested(DEPTH - 3), true),
+            (nested(DEPTH - 2), false),
+            (json!("x".repeat(LONGEST / 2)), true),
+        ] {
+            let pod = pod_with(&value);
+            let text = pod.render();
+            assert_eq!(text.is_ok(), good);
+            if let Ok(text) = text {
+                assert_eq!(SourcePod::parse(&text), Ok(pod));
+            }
+        }
+        let long = format!("a: {}", "x".repeat(LONGEST));
+        assert_eq!(SourcePod::parse(&long), Err(ManifestError::TooLarge));
+        let bombs = [
+            "a: &a [x]\nb: [*a, *a]".to_owned(),
+            "a: &a {x: y}\nb: {<<: *a}".to_owned(),
+            "[".repeat(10_000),
+            "- ".repeat(10_000),
+            "? ".repeat(10_000),
+            "{? ".repeat(1000),
+            "- \n".repeat(VALUES + 1),
+            format!("a: {}", "\"\\u".repeat(10_000)),
+            format!("{}: 1\n{}: 2", "k".repeat(100_000), "k".repeat(100_000)),
+        ];
+        for text in bombs {
+            let error = SourcePod::parse(&text).unwrap_err().to_string();
+            assert!(error.len() < 1024, "{}: {error}", limits::cut(&text, 20));
+        }
+    }
+
     fn any_json() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),
@@ -205,6 +323,18 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn never_panics(
+            any in "\\PC{0,60}", near in "([a-z<]{0,2}|[:?&*!|>'\"%@`{}\\[\\],# -]|\n {0,3}){0,60}",
+            bytes in prop::collection::vec(any::<u8>(), 0..60),
+        ) {
+            for text in [&any, &near, &String::from_utf8_lossy(&bytes).into_owned()] {
+                if let Err(error) = SourcePod::parse(text) {
+                    prop_assert!(error.to_string().len() < 1024, "{}", error);
+                }
+            }
+        }
 
         #[test]
         fn every_pod_survives_the_manifest(value in any_json()) {

@@ -208,6 +208,24 @@ fn selectors_for_pods_follow_the_labels_and_selectors_for_others_stay() {
 }
 
 #[test]
+fn more_labels_than_an_expression_is_compared_with_are_told() {
+    let labels: Map<String, Value> = (0..300)
+        .map(|number| (format!("{number:030}"), json!("v")))
+        .collect();
+    let mut source = json!({
+        "metadata": { "labels": labels, "annotations": { keys::NO_PREFIX_LABEL_REGEXP: "^0" } },
+        "spec": { "containers": [] },
+    });
+    let error = chaperon(&source, &link()).unwrap_err().to_string();
+    assert!(
+        error.contains("no-prefix-label-regexp: there are more labels"),
+        "{error}"
+    );
+    source["metadata"]["annotations"] = json!({});
+    assert!(chaperon(&source, &link()).is_ok());
+}
+
+#[test]
 fn a_volume_of_the_author_with_such_a_name_stays() {
     let mut source = admitted();
     source["spec"]["containers"][0]["volumeMounts"][1]["mountPath"] = "/tokens".into();

@@ -131,6 +131,23 @@ impl Fragment {
             // But `y` and `on` are words, as in YAML 1.2.
             strict_booleans: true,
             reject_unsupported_tags: true,
+            with_snippet: false,
+            // Somebody writes it by hand, with an anchor or two.
+            budget: serde_saphyr::budget! {
+                max_depth: 24,
+                flow_nesting_limit: 24,
+                max_nodes: 16 * 1024,
+                max_anchors: 64,
+                max_aliases: 256,
+                max_merge_keys: 64,
+                max_recorded_anchor_events: 16 * 1024,
+                max_recorded_anchor_bytes: 256 * 1024,
+                max_documents: 1,
+            },
+            alias_limits: serde_saphyr::alias_limits! {
+                max_total_replayed_events: 16 * 1024,
+                max_replay_stack_depth: 8,
+            },
         };
         let fragment: Option<Self> = serde_saphyr::from_str_with_options(text, options)?;
         Ok(fragment.unwrap_or_default())

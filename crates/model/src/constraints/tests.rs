@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
@@ -157,4 +158,98 @@ fn words_that_only_old_yaml_takes_for_booleans_are_words() {
         json!(constraints.node_selector),
         json!({ "zone": "y", "power": "on" })
     );
+}
+
+#[test]
+fn more_than_each_node_can_be_compared_with_is_refused() {
+    let toleration = |number: usize| json!({ "key": format!("k{number}"), "operator": "Exists" });
+    let tolerations = |count: usize| -> Value { (0..count).map(toleration).collect() };
+    let selector = |count: usize| -> Value {
+        let entries = (0..count).map(|number| (format!("k{number}"), json!("v")));
+        Value::Object(entries.collect())
+    };
+    let among = |values: usize| {
+        let expression = json!({ "key": "k", "operator": "In", "values": vec!["v"; values] });
+        let term = json!([{ "matchExpressions": [expression] }]);
+        json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": term } } })
+    };
+    let anti = |labels: usize| {
+        let term = json!([{ "topologyKey": "zone", "labelSelector": { "matchLabels": selector(labels) } }]);
+        json!({ "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": term } })
+    };
+    for (field, value, good) in [
+        ("tolerations", tolerations(256), true),
+        ("tolerations", tolerations(257), false),
+        ("nodeSelector", selector(256), true),
+        ("nodeSelector", selector(257), false),
+        ("affinity", among(4000), true),
+        ("affinity", among(4097), false),
+        ("affinity", anti(255), true),
+        ("affinity", anti(256), false),
+        (
+            "affinity",
+            (0..60).fold(json!("x"), |inner, _| json!([inner])),
+            false,
+        ),
+    ] {
+        let spec = json!({ field: value });
+        let own = ProxyConstraints::of(&pod(&json!({ keys::USE_OWN_CONSTRAINTS: "" }), &spec));
+        assert_eq!(own.is_ok(), good, "{field}");
+        if let Err(error) = own {
+            assert_eq!(error, ConstraintError::TooMany { origin: "spec" });
+        }
+        // They are nobody's business unless they choose the cluster.
+        assert!(ProxyConstraints::of(&pod(&json!({}), &spec)).is_ok());
+    }
+    let text = json!({ "tolerations": tolerations(300) }).to_string();
+    let error = fragment(&text).unwrap_err();
+    assert!(
+        error.to_string().starts_with(keys::PROXY_CONSTRAINTS),
+        "{error}"
+    );
+    let error = fragment(&"#".repeat(64 * 1024 + 1))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("has 65537 bytes, and may have 65536"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_fragment_that_grows_when_it_is_read_is_refused() {
+    let doubled = (1..30).map(|level| {
+        let before = level - 1;
+        format!("- &l{level} {{key: x, values: [*l{before}, *l{before}]}}\n")
+    });
+    let doubled: String = doubled.collect();
+    for text in [
+        format!("tolerations:\n- &l0 {{key: x}}\n{doubled}"),
+        "tolerations: ".to_owned() + &"[".repeat(2000),
+        "nodeSelector: ".to_owned() + &"{a: ".repeat(200),
+        format!("nodeSelector: {{{}: b}}", "k".repeat(60_000)),
+        format!("tolerations: [{}]", "{},".repeat(20_000)),
+        format!("tolerations:\n- &t {{key: x}}\n{}", "- *t\n".repeat(1000)),
+    ] {
+        let error = fragment(&text).unwrap_err().to_string();
+        assert!(error.len() < 1024 && !error.contains('\n'), "{error}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn never_panics(
+        any in "\\PC{0,60}",
+        near in "(nodeSelector|tolerations|affinity|- key|values|operator|[:{}\\[\\],&*<> ]|\n {0,4}|[a-z]){0,60}",
+        bytes in prop::collection::vec(any::<u8>(), 0..60),
+    ) {
+        for text in [&any, &near, &String::from_utf8_lossy(&bytes).into_owned()] {
+            match fragment(text) {
+                Ok(constraints) => prop_assert!(constraints.are_few()),
+                Err(error) => prop_assert!(error.to_string().len() < 1024, "{}", error),
+            }
+        }
+    }
 }

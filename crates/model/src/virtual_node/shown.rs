@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use pilotage_api::keys;
 use pilotage_api::summary::ResourceList;
-use regex::Regex;
+use pilotage_api::{keys, limits};
 use thiserror::Error;
+
+use crate::label_pattern::LabelPattern;
 
 /// Label that tells nodes of one cluster apart; never shared, even if a cluster has just one node.
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -19,7 +20,7 @@ pub enum ExcludedLabels {
     #[default]
     None,
     /// Those that match are not; the expression may match anywhere in `key=value`.
-    Matching(Regex),
+    Matching(LabelPattern),
     /// None is shown, since nobody knows which ones the unreadable expression was to hide.
     All,
 }
@@ -34,31 +35,35 @@ impl ExcludedLabels {
     pub fn parse(text: Option<&str>) -> Result<Self, ExcludedLabelsError> {
         match text.filter(|text| !text.is_empty()) {
             None => Ok(Self::None),
-            Some(text) => Regex::new(text).map(Self::Matching).map_err(|error| {
-                // The parser draws the expression over several lines; its last line says what is wrong.
-                let text = error.to_string();
-                let reason = text.lines().last().unwrap_or_default().trim();
-                ExcludedLabelsError(reason.trim_start_matches("error: ").to_owned())
-            }),
+            Some(text) => LabelPattern::parse(text)
+                .map(Self::Matching)
+                .map_err(|error| ExcludedLabelsError(error.reason)),
         }
     }
 
     fn excludes(&self, key: &str, value: &str) -> bool {
         match self {
             Self::None => false,
-            Self::Matching(regex) => regex.is_match(&format!("{key}={value}")),
+            // One that gets no answer may be to be hidden.
+            Self::Matching(pattern) => pattern.matches(key, value).unwrap_or(true),
             Self::All => true,
         }
     }
 }
 
-/// Labels of a summary that may stand on the virtual node.
+/// How many labels of a target are shown.
+const SHOWN: usize = 256;
+
+/// Labels of a summary that may stand on the virtual node. What is no label for its length, and more than anybody gives to
+/// all of its nodes, is left off: the target says what it likes.
 pub fn shown_labels(
     shared: &BTreeMap<String, String>,
     excluded: &ExcludedLabels,
 ) -> BTreeMap<String, String> {
     shared
         .iter()
+        .filter(|(key, value)| key.len() <= limits::KEY && value.len() <= limits::LABEL)
+        .take(SHOWN)
         .filter(|(key, value)| {
             // Where a cluster is, only it knows for sure.
             let is_told = !keys::is_ours(key) || *key == keys::CLOUD_PROVIDER;
@@ -68,11 +73,13 @@ pub fn shown_labels(
         .collect()
 }
 
-/// Zones of a summary that may be told, separated by commas: those whose label may be shown.
+/// Zones of a summary that may be told, separated by commas: those whose label may be shown, as many as a list may have.
 pub fn shown_zones(zones: &str, excluded: &ExcludedLabels) -> Option<String> {
-    let told = zones.split(',').filter(|zone| {
+    let zones = limits::names(limits::cut(zones, limits::LIST));
+    let zones = zones.filter(|zone| zone.len() <= limits::LABEL);
+    let told = zones.take(limits::LISTED).filter(|zone| {
         let mut labels = keys::ZONE_LABELS.iter();
-        !zone.is_empty() && !labels.any(|label| excluded.excludes(label, zone))
+        !labels.any(|label| excluded.excludes(label, zone))
     });
     let told: Vec<_> = told.collect();
     (!told.is_empty()).then(|| told.join(","))
@@ -126,6 +133,9 @@ mod tests {
             assert_eq!(shown, want, "{expression:?}");
         }
         assert!(shown_labels(&shared, &ExcludedLabels::All).is_empty());
+        let long = map(&[("a", &"v".repeat(64)), (&"k".repeat(318), "v"), ("b", "v")]);
+        let shown = shown_labels(&long, &ExcludedLabels::None);
+        assert_eq!(shown.into_keys().collect::<Vec<_>>(), ["b"]);
         let error = ExcludedLabels::parse(Some("a(b")).unwrap_err().to_string();
         assert_eq!(
             error,
@@ -149,6 +159,9 @@ mod tests {
             );
         }
         assert_eq!(shown_zones("", &ExcludedLabels::None), None);
+        let many = format!("{},b{}", "z".repeat(64), ",a".repeat(100_000));
+        let told = shown_zones(&many, &ExcludedLabels::None).unwrap();
+        assert!(told.starts_with("b,a,a") && told.len() == 2 * limits::LISTED - 1);
         assert_eq!(shown_zones("a", &ExcludedLabels::All), None);
     }
 
