@@ -17,5 +17,5 @@ pub const VALUES: usize = 4096;
 pub const RULES: usize = 64;
 /// How many rows a table of regions may have, and entries each row.
 pub const ROWS: usize = 1024;
-/// Longest row of a table of regions, in bytes.
-pub const ROW: usize = 128 * 1024;
+/// How many bytes the rows of a table of regions may have together.
+pub const TABLE: usize = 256 * 1024;

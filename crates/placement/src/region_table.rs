@@ -33,22 +33,24 @@ impl RegionTable {
     /// Reads a table: `data` has the rows as YAML, by region. A row that is the empty string counts as absent, and so does each
     /// one whose region has a longer name than regions have.
     pub fn new<'a>(name: &str, data: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        let rows = data
-            .into_iter()
-            .filter(|(region, text)| !text.is_empty() && region.len() <= limits::NAME)
-            .enumerate()
-            .map(|(number, (region, text))| {
-                let row = if number < limits::ROWS {
-                    Row::parse(text)
-                } else {
-                    let rows = limits::ROWS;
-                    Err(RowError(format!(
-                        "a table may have {rows} rows, and this is one more"
-                    )))
-                };
-                (region.to_owned(), row)
-            })
-            .collect();
+        let mut left = limits::TABLE;
+        let mut rows = BTreeMap::new();
+        for (region, text) in data {
+            if text.is_empty() || region.len() > limits::NAME {
+                continue;
+            }
+            let rest = left.checked_sub(text.len());
+            left = rest.unwrap_or_default();
+            let row = if rest.is_none() || rows.len() >= limits::ROWS {
+                let (rows, bytes) = (limits::ROWS, limits::TABLE);
+                Err(RowError(format!(
+                    "a table has {rows} rows and {bytes} bytes at most, and this is beyond that"
+                )))
+            } else {
+                Row::parse(text)
+            };
+            rows.insert(region.to_owned(), row);
+        }
         Self {
             name: name.to_owned(),
             rows,
@@ -84,8 +86,8 @@ impl Row {
     /// Reads a mapping of regions to whole numbers: negative, hexadecimal and `10.0` count, null is 0, the last of
     /// two equal keys counts. A row of blanks, comments or null is empty.
     pub fn parse(text: &str) -> Result<Self, RowError> {
-        if text.len() > limits::ROW {
-            let (length, limit) = (text.len(), limits::ROW);
+        if text.len() > limits::TABLE {
+            let (length, limit) = (text.len(), limits::TABLE);
             return Err(RowError(format!(
                 "it has {length} bytes, and may have {limit}"
             )));
@@ -291,7 +293,7 @@ mod tests {
             (many(limits::ROWS + 1), "a row may have 1024 regions"),
             (format!("{}: 1", "r".repeat(64)), "63 bytes"),
             (format!("? {}\n: 1", "r".repeat(90_000)), "63 bytes"),
-            ("r: 1\n".repeat(30_000), "it has 150000 bytes"),
+            ("r: 1\n".repeat(60_000), "it has 300000 bytes"),
             (format!("r: {}", "x".repeat(90_000)), "invalid type"),
             (format!("r: {}", "[".repeat(1000)), ""),
             (many(100).replace(": ", ": &a "), ""),
