@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use pilotage_placement::limits;
 use serde_json::Value;
 
 /// A field can't be read.
@@ -100,10 +101,33 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A text that must be there and not be empty.
+    /// A name or a key that must be there, not empty and no longer than those are.
     pub fn name(&self) -> Result<&'a str, FieldError> {
+        self.name_within(limits::KEY)
+    }
+
+    /// A name that is there and not empty; an empty one counts as absent.
+    pub fn optional_name(&self) -> Result<Option<&'a str>, FieldError> {
+        let text = self.non_empty()?;
+        text.map(|text| self.short(text, limits::KEY)).transpose()
+    }
+
+    /// A name that must be there, no longer than a label's value: a region, a provider.
+    pub fn label(&self) -> Result<&'a str, FieldError> {
+        self.name_within(limits::NAME)
+    }
+
+    fn name_within(&self, limit: usize) -> Result<&'a str, FieldError> {
         let text = self.string()?.filter(|text| !text.is_empty());
-        text.ok_or_else(|| self.error("a string that isn't empty"))
+        let text = text.ok_or_else(|| self.error("a string that isn't empty"))?;
+        self.short(text, limit)
+    }
+
+    fn short<'t>(&self, text: &'t str, limit: usize) -> Result<&'t str, FieldError> {
+        if text.len() > limit {
+            return Err(self.error(&format!("a name of {limit} bytes at most")));
+        }
+        Ok(text)
     }
 
     /// A text that is there and not empty; an empty one counts as absent, as in the API.
@@ -172,6 +196,23 @@ impl<'a> Field<'a> {
             Ok(text.to_owned())
         };
         self.list()?.into_iter().map(text).collect()
+    }
+
+    /// The names in a list, each no longer than a label's value, and not more of them than anything has: zones, providers.
+    pub fn labels(&self) -> Result<Vec<String>, FieldError> {
+        let list = self.list()?;
+        if list.len() > limits::LISTED {
+            return Err(FieldError {
+                path: self.path().to_owned(),
+                expected: format!("{} names at most", limits::LISTED),
+                found: format!("{} of them", list.len()),
+            });
+        }
+        let name = |item: Self| {
+            let text = item.string()?.ok_or_else(|| item.error("a string"))?;
+            Ok(item.short(text, limits::NAME)?.to_owned())
+        };
+        list.into_iter().map(name).collect()
     }
 
     /// The fields of a mapping by name; none if it is absent.
@@ -276,6 +317,30 @@ mod tests {
             tell(Field::root(&scalar).get("a").unwrap_err()),
             "the document: expected a mapping, found the number 3"
         );
+    }
+
+    #[test]
+    fn names_and_lists_of_them_are_short() {
+        let value = json!({"a": "n".repeat(63), "b": "n".repeat(90_000), "c": ["z", "z".repeat(64)], "d": vec!["z"; 257]});
+        let root = Field::root(&value);
+        let field = |name: &str| root.get(name).unwrap();
+        assert!(field("a").label().is_ok() && field("none").labels().unwrap().is_empty());
+        for (error, told) in [
+            (
+                field("b").label().unwrap_err(),
+                "b: expected a name of 63 bytes at most, found a long text",
+            ),
+            (
+                field("c").labels().unwrap_err(),
+                "c[1]: expected a name of 63 bytes at most, found a long text",
+            ),
+            (
+                field("d").labels().unwrap_err(),
+                "d: expected 256 names at most, found 257 of them",
+            ),
+        ] {
+            assert_eq!(error.to_string(), told);
+        }
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl CloudProfile {
             ProfileKind::NamespacedCloudProfile => root.at(&["status", "cloudProfileSpec"])?,
         };
         let seeds = spec.get("seedSelector")?;
-        let types = seeds.get("providerTypes")?.strings()?;
+        let types = seeds.get("providerTypes")?.labels()?;
         let providers = if types.is_empty() {
             Providers::Own
         } else if types.iter().any(|name| name == "*") {
@@ -104,7 +104,7 @@ impl CloudProfile {
         let namespace = root.at(&["metadata", "namespace"])?;
         Ok(Self {
             kind,
-            namespace: namespace.non_empty()?.map(ToOwned::to_owned),
+            namespace: namespace.optional_name()?.map(ToOwned::to_owned),
             name: root.at(&["metadata", "name"])?.name()?.to_owned(),
             selector: selector::read(&seeds)?,
             providers,

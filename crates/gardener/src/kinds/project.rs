@@ -20,7 +20,7 @@ impl Project {
         let namespace = root.at(&["spec", "namespace"])?;
         Ok(Self {
             name: root.at(&["metadata", "name"])?.name()?.to_owned(),
-            namespace: namespace.non_empty()?.map(ToOwned::to_owned),
+            namespace: namespace.optional_name()?.map(ToOwned::to_owned),
         })
     }
 }

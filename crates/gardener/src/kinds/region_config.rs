@@ -33,7 +33,10 @@ impl RegionConfig {
         let root = Field::root(value);
         let metadata = root.get("metadata")?;
         let name = metadata.get("name")?.name()?;
-        let namespace = metadata.get("namespace")?.non_empty()?.unwrap_or(GARDEN);
+        let namespace = metadata
+            .get("namespace")?
+            .optional_name()?
+            .unwrap_or(GARDEN);
         let labels = metadata.get("labels")?.string_map()?;
         let annotations = metadata.get("annotations")?.string_map()?;
         let data = root.get("data")?.string_map()?;

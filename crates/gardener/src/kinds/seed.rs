@@ -29,7 +29,7 @@ pub fn seed(value: &Value) -> Result<Candidate, FieldError> {
     let restrictions = spec.get("accessRestrictions")?.list()?;
     let restrictions = restrictions
         .iter()
-        .map(|restriction| Ok(restriction.get("name")?.name()?.to_owned()))
+        .map(|restriction| Ok(restriction.get("name")?.label()?.to_owned()))
         .collect::<Result<Vec<_>, FieldError>>()?;
     let mut domains = Vec::new();
     for default in spec.at(&["dns", "defaults"])?.list()? {
@@ -48,9 +48,9 @@ pub fn seed(value: &Value) -> Result<Candidate, FieldError> {
         deleting: metadata.get("deletionTimestamp")?.string()?.is_some(),
         visible: visible(&spec)?,
         readiness: readiness(&root)?,
-        provider: provider.get("type")?.name()?.into(),
-        region: Region::new(provider.get("region")?.name()?),
-        zones: provider.get("zones")?.strings()?,
+        provider: provider.get("type")?.label()?.into(),
+        region: Region::new(provider.get("region")?.label()?),
+        zones: provider.get("zones")?.labels()?,
         zone_mode: zone_mode(&spec.at(&["settings", "zoneSelection", "mode"])?)?,
         access_restrictions: restrictions.into_iter().collect(),
         domains,

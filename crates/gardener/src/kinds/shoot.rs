@@ -81,7 +81,7 @@ impl Shoot {
         let metadata = root.get("metadata")?;
         let spec = root.get("spec")?;
         let text = |field: Field<'_>| -> Result<Option<String>, FieldError> {
-            Ok(field.non_empty()?.map(ToOwned::to_owned))
+            Ok(field.optional_name()?.map(ToOwned::to_owned))
         };
         let mut tolerations = Vec::new();
         for toleration in spec.get("tolerations")?.list()? {
@@ -92,12 +92,12 @@ impl Shoot {
         }
         let mut access_restrictions = Vec::new();
         for restriction in spec.get("accessRestrictions")?.list()? {
-            access_restrictions.push(restriction.get("name")?.name()?.to_owned());
+            access_restrictions.push(restriction.get("name")?.label()?.to_owned());
         }
         let mut workers = Vec::new();
         for worker in spec.at(&["provider", "workers"])?.list()? {
             workers.push(Worker {
-                zones: worker.get("zones")?.strings()?,
+                zones: worker.get("zones")?.labels()?,
                 hosts_itself: worker.get("controlPlane")?.is_present(),
             });
         }
@@ -112,8 +112,8 @@ impl Shoot {
             scheduler: text(spec.get("schedulerName")?)?,
             selector: selector::read(&spec.get("seedSelector")?)?,
             tolerations,
-            provider: spec.at(&["provider", "type"])?.name()?.to_owned(),
-            region: spec.get("region")?.name()?.to_owned(),
+            provider: spec.at(&["provider", "type"])?.label()?.to_owned(),
+            region: spec.get("region")?.label()?.to_owned(),
             testing: spec.get("purpose")?.string()? == Some("testing"),
             profile: profile(&spec)?,
             access_restrictions,
@@ -123,7 +123,7 @@ impl Shoot {
                 Some("zone") => true,
                 Some(_) => return Err(tolerance.error("node or zone")),
             },
-            control_plane_zones: control_plane.get("zones")?.strings()?.into_iter().collect(),
+            control_plane_zones: control_plane.get("zones")?.labels()?.into_iter().collect(),
             networking: networking(&spec.get("networking")?)?,
             domain: text(spec.at(&["dns", "domain"])?)?,
             observed: observed(&root.at(&["status", "networking"])?)?,
@@ -150,7 +150,7 @@ fn profile(spec: &Field<'_>) -> Result<Option<ProfileRef>, FieldError> {
             name: reference.get("name")?.name()?.to_owned(),
         }));
     }
-    let name = spec.get("cloudProfileName")?.non_empty()?;
+    let name = spec.get("cloudProfileName")?.optional_name()?;
     Ok(name.map(|name| ProfileRef {
         kind: ProfileKind::CloudProfile,
         name: name.to_owned(),

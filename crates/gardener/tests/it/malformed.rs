@@ -18,6 +18,9 @@ fn junk() -> impl Strategy<Value = Value> {
         "\\PC{0,20}".prop_map(Value::from),
         "(Enforce|zone|IPv6|10.0.0.0/8|fd00::/8|Exists|1e999999999|-5|ü)".prop_map(Value::from),
         Just(json!([null, {}, "x", 1])),
+        Just("x".repeat(200_000).into()),
+        Just(vec!["x"; 5000].into()),
+        Just(vec![json!({"name": "n", "key": "k", "operator": "Exists", "domain": "d"}); 300].into()),
         Just(json!({"a": null, "name": [], "key": {}, "b": "c"})),
     ]
 }

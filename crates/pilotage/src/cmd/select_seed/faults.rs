@@ -153,6 +153,10 @@ fn selector(path: &str, selector: Option<&Result<Selector, SelectorError>>) -> V
             let found = format!("{value:?}");
             (expression(at, "values"), "the value of a label", found)
         }
+        SelectorFault::TooMany => {
+            let expected = "fewer requirements, or values";
+            (path.to_owned(), expected, error.to_string())
+        }
         other => (path.to_owned(), "a label selector", other.to_string()),
     };
     vec![FieldError {
