@@ -81,6 +81,7 @@ pub(crate) fn schema(_: &mut SchemaGenerator) -> Schema {
         "type": "array",
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["type"],
+        "maxItems": 32,
         "items": {
             "type": "object",
             "required": ["type", "status", "reason", "message", "lastTransitionTime"],

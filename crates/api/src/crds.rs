@@ -19,6 +19,10 @@ pub fn all() -> Result<Vec<CustomResourceDefinition>, serde_json::Error> {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+        JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+    };
+
     use super::*;
     use crate::keys;
 
@@ -96,6 +100,57 @@ mod tests {
         let mut known = known.map(str::to_owned);
         known.sort_unstable();
         assert_eq!(shown, known);
+    }
+
+    /// Texts, lists and mappings without a bound, by path. What has no schema is bounded by whoever reads it.
+    fn unbounded(schema: &JSONSchemaProps, path: &str, found: &mut Vec<String>) {
+        if schema.x_kubernetes_preserve_unknown_fields == Some(true) {
+            return;
+        }
+        let is_text = schema.type_.as_deref() == Some("string");
+        let is_text = is_text || schema.x_kubernetes_int_or_string == Some(true);
+        let is_short = schema.max_length.is_some() || schema.enum_.is_some();
+        let is_short = is_short || schema.format.as_deref() == Some("date-time");
+        if is_text && !is_short {
+            found.push(path.to_owned());
+        }
+        for (name, field) in schema.properties.iter().flatten() {
+            unbounded(field, &format!("{path}.{name}"), found);
+        }
+        if let Some(JSONSchemaPropsOrArray::Schema(item)) = &schema.items {
+            if schema.max_items.is_none() {
+                found.push(format!("{path}[]"));
+            }
+            unbounded(item, &format!("{path}[]"), found);
+        }
+        if let Some(JSONSchemaPropsOrBool::Schema(value)) = &schema.additional_properties {
+            if schema.max_properties.is_none() {
+                found.push(format!("{path}.*"));
+            }
+            unbounded(value, &format!("{path}.*"), found);
+        }
+    }
+
+    #[test]
+    fn all_that_somebody_may_write_is_bounded() {
+        let mut found = Vec::new();
+        for crd in all().unwrap() {
+            let schema = crd.spec.versions[0].schema.as_ref().unwrap();
+            let schema = schema.open_api_v3_schema.as_ref().unwrap();
+            unbounded(schema, &crd.spec.names.kind, &mut found);
+        }
+        assert!(found.is_empty(), "{found:#?}");
+    }
+
+    #[test]
+    fn names_of_targets_are_values_of_labels() {
+        for crd in [Target::crd(), ClusterTarget::crd()] {
+            let schema = crd.spec.versions[0].schema.as_ref().unwrap();
+            let schema = schema.open_api_v3_schema.as_ref().unwrap();
+            let rules = schema.x_kubernetes_validations.as_ref().unwrap();
+            let limit = format!("self.metadata.name.size() <= {}", crate::limits::LABEL);
+            assert!(rules.iter().any(|rule| rule.rule == limit), "{rules:?}");
+        }
     }
 
     #[test]

@@ -13,6 +13,8 @@ pub const LABEL: usize = 63;
 pub const SUBDOMAIN: usize = 253;
 /// Longest key of a label or an annotation in bytes: a subdomain, a slash and a name.
 pub const KEY: usize = SUBDOMAIN + 1 + LABEL;
+/// Longest name of a user, in bytes. Some providers of identities put an address into it.
+pub const USER: usize = 1024;
 /// How many names one list may have.
 pub const LISTED: usize = 64;
 /// Longest list of names as it is written, blanks and all, in bytes.

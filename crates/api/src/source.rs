@@ -7,6 +7,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::limits;
+
 /// A cluster whose pods may run in this namespace.
 #[derive(
     CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema,
@@ -45,11 +47,11 @@ use serde::{Deserialize, Serialize};
 pub struct SourceSpec {
     /// Service account of this namespace, made if it doesn't exist, that the source acts as.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = limits::SUBDOMAIN))]
     pub service_account_name: Option<String>,
     /// User that the source acts as, for instance the common name of a client certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = limits::USER))]
     pub user_name: Option<String>,
 }
 
@@ -98,7 +100,7 @@ pub struct ClusterSourceSpec {
     pub service_account: Option<ServiceAccountRef>,
     /// User that the source acts as, for instance the common name of a client certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = limits::USER))]
     pub user_name: Option<String>,
 }
 
@@ -106,10 +108,10 @@ pub struct ClusterSourceSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ServiceAccountRef {
     /// Its name.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = limits::SUBDOMAIN))]
     pub name: String,
     /// Its namespace.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = limits::LABEL))]
     pub namespace: String,
 }
 

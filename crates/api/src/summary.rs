@@ -13,7 +13,7 @@ use kube::core::Resource;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::{GROUP, VERSION, parent::ClusterUid};
+use crate::{GROUP, VERSION, limits, parent::ClusterUid};
 
 /// Resource amounts by name, as in a node's status.
 pub type ResourceList = BTreeMap<String, Quantity>;
@@ -94,9 +94,11 @@ pub(crate) fn definition() -> Result<CustomResourceDefinition, serde_json::Error
         json!({
             "description": description,
             "type": "object",
+            "maxProperties": 1024,
             "additionalProperties": {
                 "x-kubernetes-int-or-string": true,
                 "anyOf": [{ "type": "integer" }, { "type": "string" }],
+                "maxLength": 64,
             },
         })
     };
@@ -131,6 +133,7 @@ pub(crate) fn definition() -> Result<CustomResourceDefinition, serde_json::Error
                         "clusterUid": {
                             "description": "UID of the kube-system namespace, by which a source tells one cluster from another.",
                             "type": "string",
+                            "maxLength": limits::SUBDOMAIN,
                         },
                         "capacity": quantities("Sum of the nodes' capacity."),
                         "allocatable": quantities("Sum of the nodes' allocatable."),
@@ -138,6 +141,7 @@ pub(crate) fn definition() -> Result<CustomResourceDefinition, serde_json::Error
                         "freeShapes": {
                             "description": "Free room of the roomiest nodes.",
                             "type": "array",
+                            "maxItems": 256,
                             "items": {
                                 "type": "object",
                                 "required": ["nodes", "free"],

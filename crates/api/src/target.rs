@@ -8,6 +8,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::limits;
+
 /// A cluster where pods of this namespace may run.
 #[derive(
     CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema,
@@ -27,6 +29,8 @@ use serde::{Deserialize, Serialize};
              != (has(self.spec.kubeconfigSecret) && dyn(self.spec.kubeconfigSecret) != null)"
         )
         .message("exactly one of spec.self (true) and spec.kubeconfigSecret must be given"),
+    validation = Rule::new("self.metadata.name.size() <= 63")
+        .message("metadata.name may have 63 characters, since its virtual node has it as a label"),
     printcolumn(
         name = "Connected",
         type_ = "string",
@@ -61,6 +65,7 @@ pub struct TargetSpec {
     pub kubeconfig_secret: Option<KubeconfigSecret>,
     /// Labels of the target whose `key=value` matches are left off the virtual node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::PATTERN))]
     pub excluded_labels_regexp: Option<String>,
 }
 
@@ -68,13 +73,15 @@ pub struct TargetSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KubeconfigSecret {
     /// Name of the secret.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = limits::SUBDOMAIN))]
     pub name: String,
     /// Key of its data; `config` unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::SUBDOMAIN))]
     pub key: Option<String>,
     /// Context of the kubeconfig; its current one unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::SUBDOMAIN))]
     pub context: Option<String>,
 }
 
@@ -96,6 +103,8 @@ pub struct KubeconfigSecret {
              != (has(self.spec.kubeconfigSecret) && dyn(self.spec.kubeconfigSecret) != null)"
         )
         .message("exactly one of spec.self (true) and spec.kubeconfigSecret must be given"),
+    validation = Rule::new("self.metadata.name.size() <= 63")
+        .message("metadata.name may have 63 characters, since its virtual node has it as a label"),
     printcolumn(
         name = "Connected",
         type_ = "string",
@@ -130,6 +139,7 @@ pub struct ClusterTargetSpec {
     pub kubeconfig_secret: Option<NamespacedKubeconfigSecret>,
     /// Labels of the target whose `key=value` matches are left off the virtual node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::PATTERN))]
     pub excluded_labels_regexp: Option<String>,
 }
 
@@ -137,16 +147,18 @@ pub struct ClusterTargetSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NamespacedKubeconfigSecret {
     /// Namespace of the secret.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = limits::LABEL))]
     pub namespace: String,
     /// Name of the secret.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = limits::SUBDOMAIN))]
     pub name: String,
     /// Key of its data; `config` unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::SUBDOMAIN))]
     pub key: Option<String>,
     /// Context of the kubeconfig; its current one unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::SUBDOMAIN))]
     pub context: Option<String>,
 }
 
@@ -156,10 +168,12 @@ pub struct NamespacedKubeconfigSecret {
 pub struct TargetStatus {
     /// Name of the virtual node that stands for the target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::SUBDOMAIN))]
     pub node: Option<String>,
     /// UID of the kube-system namespace of the cluster that was reached first. What is reached at another address is
     /// the target only if it says the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::SUBDOMAIN))]
     pub cluster_uid: Option<String>,
     /// `Valid`, `Connected`, `Authorized`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -9,6 +9,7 @@ use pilotage_api::{GROUP, VERSION, keys};
 use pilotage_testkit::{ControlPlane, shared};
 use serde_json::{Value, json};
 
+const LONG_NAME: &str = "metadata.name may have 63 characters";
 const BOTH: &str = "exactly one of spec.self (true) and spec.kubeconfigSecret must be given";
 const NOBODY: &str = "spec.serviceAccountName or spec.userName must be given";
 const CLUSTER_NOBODY: &str = "spec.serviceAccount or spec.userName must be given";
@@ -85,6 +86,16 @@ async fn targets_and_sources_are_taken_or_refused_with_the_reason() {
         ] {
             cases.push((kind, plural, spec, refusal));
         }
+        let mut long = json!({ "kubeconfigSecret": secret });
+        for (field, length) in [("name", 253), ("key", 253), ("context", 253)] {
+            long["kubeconfigSecret"][field] = "s".repeat(length).into();
+            cases.push((kind, plural, long.clone(), None));
+            let mut longer = long.clone();
+            longer["kubeconfigSecret"][field] = "s".repeat(length + 1).into();
+            cases.push((kind, plural, longer, Some("spec.kubeconfigSecret")));
+        }
+        let pattern = json!({ "self": true, "excludedLabelsRegexp": "a".repeat(1025) });
+        cases.push((kind, plural, pattern, Some("spec.excludedLabelsRegexp")));
     }
     let account = json!({ "name": "a", "namespace": "n" });
     for (kind, plural, field, account, nobody) in [
@@ -135,6 +146,27 @@ async fn targets_and_sources_are_taken_or_refused_with_the_reason() {
         if !as_wanted {
             let answer = answer.map(|_| "taken");
             wrong.push(format!("{kind} {spec}: wanted {refusal:?}, got {answer:?}"));
+        }
+    }
+    // The virtual node has a target's name as a label; others' names go into names of objects alone.
+    for (kind, plural, length, refusal) in [
+        ("Target", "targets", 63, None),
+        ("Target", "targets", 64, Some(LONG_NAME)),
+        ("ClusterTarget", "clustertargets", 63, None),
+        ("ClusterTarget", "clustertargets", 64, Some(LONG_NAME)),
+        ("ClusterTarget", "clustertargets", 253, Some(LONG_NAME)),
+    ] {
+        let api = objects(&plane, kind, plural, namespace.name());
+        let name = "n".repeat(length);
+        let target = object(kind, &name, &json!({ "spec": { "self": true } }));
+        let answer = api
+            .create(&dry, &target)
+            .await
+            .map_err(|error| error.to_string());
+        match (&answer, refusal) {
+            (Ok(_), None) => {}
+            (Err(message), Some(part)) if message.contains(part) => {}
+            _ => wrong.push(format!("{kind} of {length}: {:?}", answer.map(|_| "taken"))),
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
