@@ -4,7 +4,7 @@
 //! the manifest, which says what runs in the target, is the webhook's work or absent, and never changes. A Binding is
 //! looked at as well: the API server copies its annotations onto the pod, without a word to whoever guards pods.
 
-use pilotage_api::keys;
+use pilotage_api::{keys, limits};
 use serde_json::{Value, json};
 
 use super::{POLICY, Writers, labels};
@@ -24,6 +24,16 @@ pub(super) fn policy(writers: &Writers) -> Value {
         has("object", elect),
         has("oldObject", manifest),
     );
+    // The webhook tells of longer ones when a pod is created; nobody asks it about updates.
+    let places: Vec<_> = limits::longest_places()
+        .map(|(key, limit)| {
+            format!(
+                "(!('{key}' in variables.annotations) || size(variables.annotations['{key}']) <= {limit} || \
+                 (!({is_create}) && variables.annotations[?'{key}'] == \
+                 oldObject.metadata.?annotations.orValue({{}})[?'{key}']))"
+            )
+        })
+        .into();
     let undone = "Another admission webhook undid what Pilotage set: let it skip pods with that annotation, or call it \
                   before Pilotage's.";
     let elected = format!("This pod is elected to run in another cluster (annotation {elect})");
@@ -118,6 +128,15 @@ pub(super) fn policy(writers: &Writers) -> Value {
                          with another one a second pod could be started. Delete the pod and create it anew."
                     ),
                     "reason": "Forbidden",
+                },
+                {
+                    "expression": places.join(" && "),
+                    "message": format!(
+                        "annotations {} and {} may have {} characters, {} and {} lists of such names, with {} in all.",
+                        keys::REGION, keys::CLOUD_PROVIDER, limits::LABEL, keys::ZONES, keys::ACCESS_RESTRICTIONS,
+                        limits::LIST
+                    ),
+                    "reason": "Invalid",
                 },
                 {
                     "expression": format!("{proxy} || '{manifest}' in variables.annotations"),

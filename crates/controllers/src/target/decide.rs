@@ -2,11 +2,13 @@
 //!
 //! What isn't known yet (right after a start) leaves an earlier word standing, so that a restart writes nothing.
 
+use std::fmt::Display;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use pilotage_api::conditions::{self, ConditionState, types};
-use pilotage_api::keys;
 use pilotage_api::lost::LostPolicy;
 use pilotage_api::parent::ClusterUid;
+use pilotage_api::{keys, limits};
 use pilotage_clusters::{Authorization, Connection, LostReason, TargetObject};
 use pilotage_model::virtual_node::ExcludedLabels;
 
@@ -104,13 +106,17 @@ fn valid(object: &TargetObject, connection: &Connection) -> ConditionState {
         let message = format!("{error}; until that is mended, no label of the target is shown");
         ("InvalidRegexp", message)
     });
-    let policy = object.annotations.get(keys::REPLACE_AFTER);
-    let policy = policy.and_then(|text| text.parse::<LostPolicy>().err());
-    let policy = policy.map(|error| {
-        let key = keys::REPLACE_AFTER;
+    let annotation = |key: &str| object.annotations.get(key).map(String::as_str);
+    let unheeded = |key: &str, error: &dyn Display| {
         let message = format!("annotation {key}: {error}; until that is mended, it isn't heeded");
         ("InvalidAnnotation", message)
-    });
+    };
+    let long = limits::annotations(annotation).err();
+    // What is too long isn't even read.
+    let policy = annotation(keys::REPLACE_AFTER).filter(|text| text.len() <= limits::DURATION);
+    let policy = policy.and_then(|text| text.parse::<LostPolicy>().err());
+    let policy = policy.map(|error| unheeded(keys::REPLACE_AFTER, &error));
+    let long = long.map(|(key, error)| unheeded(key, &error));
     let access = match (&object.access, connection) {
         (Err(fault), _) => Some((Some(false), "InvalidSpec", fault.to_string())),
         (Ok(_), Connection::Lost { reason, .. }) if !reason.was_tried() => {
@@ -129,7 +135,7 @@ fn valid(object: &TargetObject, connection: &Connection) -> ConditionState {
         (Ok(_), _) => None,
     };
     let access = access.map(|(status, reason, message)| (status, (reason, message)));
-    let others = [regexp, policy].into_iter().flatten();
+    let others = [regexp, long, policy].into_iter().flatten();
     let others = others.map(|fault| (Some(false), fault));
     let mut faults = access.into_iter().chain(others);
     let Some((status, (reason, mut message))) = faults.next() else {

@@ -3,13 +3,18 @@
 use std::{collections::BTreeSet, fmt, time::Duration};
 
 use jiff::SignedDuration;
-use pilotage_api::{bounds::LONGEST_TIME, keys};
+use pilotage_api::{bounds::LONGEST_TIME, keys, limits};
 use pilotage_placement::{Expression, Labels, Ranking, Rule, Selector, Strategy};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{ConfigError, Configuration, PodRule, Policy};
 use crate::{placing::Home, settings::Settings};
+
+/// How many entries `pods` may have: each pod is compared with them in turn.
+const PODS: usize = 256;
+/// How many namespaces an entry may name.
+const NAMESPACES: usize = 1024;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -84,6 +89,19 @@ fn wrong(path: &str, reason: &dyn fmt::Display) -> ConfigError {
     }
 }
 
+/// A name of a bounded length.
+fn name(text: &str, limit: usize, path: &str) -> Result<(), ConfigError> {
+    limits::text(text, limit).map_err(|error| wrong(path, &error))
+}
+
+/// So many entries, and no more.
+fn few<T>(list: &[T], limit: usize, path: &str) -> Result<(), ConfigError> {
+    if list.len() <= limit {
+        return Ok(());
+    }
+    Err(wrong(path, &limits::TooLong::List { limit }))
+}
+
 fn read<T: DeserializeOwned>(value: Value, path: &str) -> Result<T, ConfigError> {
     serde_json::from_value(value).map_err(|error| wrong(path, &error))
 }
@@ -121,7 +139,11 @@ pub(super) fn configuration(text: &str, asking: &Settings) -> Result<Configurati
     let source: Option<Source> = source.map(|source| read(source, "source")).transpose()?;
     let home = source.map(|Source { region, provider }| {
         let said = |text: Option<String>| text.filter(|text| !text.is_empty());
-        Home::new(said(region).as_deref(), said(provider).as_deref())
+        let (region, provider) = (said(region), said(provider));
+        for (text, path) in [(&region, "source.region"), (&provider, "source.provider")] {
+            name(text.as_deref().unwrap_or_default(), limits::LABEL, path)?;
+        }
+        Ok(Home::new(region.as_deref(), provider.as_deref()))
     });
     let policy = Policy {
         ranking: placement
@@ -129,10 +151,12 @@ pub(super) fn configuration(text: &str, asking: &Settings) -> Result<Configurati
             .transpose()?,
         asking: settings(asks, "asking", asking)?,
     };
-    let rules = pods.into_iter().flatten().enumerate();
+    let pods = pods.unwrap_or_default();
+    few(&pods, PODS, "pods")?;
+    let rules = pods.into_iter().enumerate();
     let rules = rules.map(|(index, value)| pod_rule(value, &format!("pods[{index}]"), &policy));
     Ok(Configuration {
-        home: home.unwrap_or_default(),
+        home: home.transpose()?.unwrap_or_default(),
         region_tables: region_tables.map(tables).transpose()?,
         rules: rules.collect::<Result<_, _>>()?,
         policy,
@@ -142,14 +166,16 @@ pub(super) fn configuration(text: &str, asking: &Settings) -> Result<Configurati
 fn tables(value: Value) -> Result<Vec<String>, ConfigError> {
     let path = "regionTables";
     let names: Vec<String> = read(value, path)?;
+    few(&names, limits::LISTED, path)?;
     let mut known = BTreeSet::new();
-    for (index, name) in names.iter().enumerate() {
+    for (index, text) in names.iter().enumerate() {
         let path = format!("{path}[{index}]");
-        if name.is_empty() {
+        if text.is_empty() {
             return Err(wrong(&path, &"the name of a ConfigMap can't be empty"));
         }
-        if !known.insert(name) {
-            return Err(wrong(&path, &format!("{name:?} is there twice")));
+        name(text, limits::SUBDOMAIN, &path)?;
+        if !known.insert(text) {
+            return Err(wrong(&path, &format!("{text:?} is there twice")));
         }
     }
     Ok(names)
@@ -229,8 +255,16 @@ fn pod_rule(value: Value, path: &str, common: &Policy) -> Result<PodRule, Config
         asking,
     } = read(value, path)?;
     let of = |field: &str| format!("{path}.{field}");
-    let namespaces = namespaces
-        .map(|value| read(value, &of("namespaces")))
+    let namespaces: Option<BTreeSet<String>> = namespaces
+        .map(|value| {
+            let path = of("namespaces");
+            let names: Vec<String> = read(value, &path)?;
+            few(&names, NAMESPACES, &path)?;
+            for (index, text) in names.iter().enumerate() {
+                name(text, limits::LABEL, &format!("{path}[{index}]"))?;
+            }
+            Ok(names.into_iter().collect())
+        })
         .transpose()?;
     let selector: Option<LabelSelector> = selector
         .map(|value| read(value, &of("selector")))

@@ -185,6 +185,60 @@ fn a_mistake_is_told_with_its_place() {
 }
 
 #[test]
+fn what_is_too_long_is_told_with_its_place() {
+    let name = |length: usize| "n".repeat(length);
+    let list = |count: usize| {
+        let names: Vec<_> = (0..count).map(|n| format!("n{n},")).collect();
+        names.concat()
+    };
+    for (text, message) in [
+        (
+            format!("source: {{region: {}}}", name(90_000)),
+            "source.region: \"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn\"… has 90000 bytes, and may have 63",
+        ),
+        (
+            format!("source: {{provider: {}}}", name(64)),
+            "source.provider: ",
+        ),
+        (
+            format!("regionTables: [{}]", name(254)),
+            "regionTables[0]: ",
+        ),
+        (
+            format!("regionTables: [{}]", list(65)),
+            "regionTables: it has more than 64 entries",
+        ),
+        (
+            format!("pods: [{{namespaces: [a, {}]}}]", name(64)),
+            "pods[0].namespaces[1]: ",
+        ),
+        (
+            format!("pods: [{}]", "{namespaces: [a]},".repeat(257)),
+            "pods: it has more than 256 entries",
+        ),
+        (
+            format!(
+                "pods: [{{selector: {{matchLabels: {{{}}}}}}}]",
+                list(257).replace(',', ": a,")
+            ),
+            "pods[0].selector: a label selector may have 256 requirements",
+        ),
+        (
+            format!("placement: {{rules: [{}]}}", "LeastUsed: {},".repeat(65)),
+            "placement: there may be 64 rules",
+        ),
+        (
+            format!("placement: {{rules: [Cost: {{label: {}}}]}}", name(400)),
+            "placement.rules[0]: Cost needs",
+        ),
+    ] {
+        let error = parse(&text).expect_err(message);
+        assert!(error.contains(message), "{message}: {error}");
+        assert!(error.len() < 300, "{error}");
+    }
+}
+
+#[test]
 fn the_file_of_something_else_is_refused() {
     for (text, message) in [
         (

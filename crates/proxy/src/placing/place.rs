@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::api::core::v1::{Node, Taint};
 use pilotage_api::{
-    keys,
+    keys, limits,
     summary::{FreeShape, ResourceList},
 };
 use pilotage_placement::{
@@ -35,7 +35,13 @@ pub(super) static NO_WORDS: Words = Words {
     annotations: Labels::new(),
 };
 
-/// What a node and its Target say under one key.
+/// How many annotations of a target the rules may look at, and how long they are at most. The others are notes to somebody.
+const ANNOTATIONS: usize = 256;
+/// How many labels of a target count.
+const LABELS: usize = 1024;
+
+/// What a node and its Target say under one key. A text that is longer than it may be says nothing: that is told in the
+/// Target's status.
 struct Said<'a> {
     node: &'a Node,
     words: &'a Words,
@@ -65,14 +71,14 @@ impl<'a> Said<'a> {
         self.label(key).or(annotation).map(str::trim)
     }
 
-    /// Said under our prefix: by the Target, or else by the node.
+    /// A name said under our prefix: by the Target, or else by the node.
     fn of(&self, key: &str) -> Option<&'a str> {
         let said = self.by_target(key).or_else(|| self.by_node(key))?;
-        (!said.is_empty()).then_some(said)
+        (!said.is_empty() && said.len() <= limits::LABEL).then_some(said)
     }
 
-    /// Said under our prefix or by one of these labels: by the Target, or else by the node.
-    fn of_or_labelled(&self, key: &str, labels: [&str; 2]) -> Option<&'a str> {
+    /// Said under our prefix or by one of these labels, in so many bytes: by the Target, or else by the node.
+    fn of_or_labelled(&self, key: &str, labels: [&str; 2], longest: usize) -> Option<&'a str> {
         let target = labels.map(|label| self.words.labels.get(label).map(|text| &**text));
         let node = labels.map(|label| self.label(label));
         let mut said = [self.by_target(key)]
@@ -80,7 +86,7 @@ impl<'a> Said<'a> {
             .chain(target)
             .chain([self.by_node(key)])
             .chain(node);
-        said.find_map(|said| said.filter(|text| !text.is_empty()))
+        said.find_map(|said| said.filter(|text| !text.is_empty() && text.len() <= longest))
     }
 
     /// Access restrictions that are supported: those of which the Target says so, or the node where the Target says nothing.
@@ -93,13 +99,15 @@ impl<'a> Said<'a> {
             .chain(silent)
             .filter(|(_, value)| *value == keys::TRUE)
             .filter_map(|(key, _)| key.strip_prefix(keys::ACCESS_PREFIX))
+            .take(limits::LISTED)
     }
 
     /// `aws` of `aws:///eu-west-1a/i-1`; our own scheme says nothing.
     fn scheme(&self) -> Option<&'a str> {
         let id = self.node.spec.as_ref()?.provider_id.as_deref()?;
         let (scheme, _) = id.split_once("://")?;
-        (!scheme.is_empty() && scheme != keys::PROVIDER_VALUE).then_some(scheme)
+        let is_name = !scheme.is_empty() && scheme.len() <= limits::LABEL;
+        (is_name && scheme != keys::PROVIDER_VALUE).then_some(scheme)
     }
 }
 
@@ -110,16 +118,16 @@ pub(super) fn location(node: &Node) -> (Option<&str>, Option<&str>) {
         words: &NO_WORDS,
     };
     (
-        said.of_or_labelled(keys::REGION, keys::REGION_LABELS),
+        said.of_or_labelled(keys::REGION, keys::REGION_LABELS, limits::LABEL),
         said.of(keys::CLOUD_PROVIDER).or_else(|| said.scheme()),
     )
 }
 
-/// Names separated by commas.
+/// Names separated by commas, as many as a list may have, but for those that are too long.
 pub(super) fn list(text: &str) -> impl Iterator<Item = &str> {
-    text.split(',')
-        .map(str::trim)
-        .filter(|name| !name.is_empty())
+    limits::names(limits::cut(text, limits::LIST))
+        .filter(|name| name.len() <= limits::LABEL)
+        .take(limits::LISTED)
 }
 
 /// The name under which the pipeline knows a taint: it compares keys and values alone, a pod's tolerations more.
@@ -151,15 +159,18 @@ pub(super) fn hard_taints(node: &Node) -> impl Iterator<Item = HardTaint> {
 pub(super) fn candidate(node: &Node, words: &Words) -> Candidate {
     let said = Said { node, words };
     let meta = &node.metadata;
-    let region = said.of_or_labelled(keys::REGION, keys::REGION_LABELS);
-    let zones = said.of_or_labelled(keys::ZONES, keys::ZONE_LABELS);
+    let region = said.of_or_labelled(keys::REGION, keys::REGION_LABELS, limits::LABEL);
+    let zones = said.of_or_labelled(keys::ZONES, keys::ZONE_LABELS, limits::LIST);
     let zones = zones.map(|zones| list(zones).map(str::to_owned).collect());
     // What a pod selects are the labels of the node, so these count.
-    let labels = words.labels.iter().chain(meta.labels.iter().flatten());
+    let labels = words.labels.iter().take(LABELS);
+    let labels = labels.chain(meta.labels.iter().flatten().take(LABELS));
     let annotations = meta.annotations.iter().flatten();
     let annotations = annotations
         .filter(|(key, _)| ![keys::FREE, keys::FREE_SHAPES].contains(&key.as_str()))
-        .chain(&words.annotations);
+        .chain(&words.annotations)
+        .filter(|(_, value)| value.len() <= limits::KEY)
+        .take(ANNOTATIONS);
     Candidate {
         name: meta.name.as_deref().unwrap_or_default().into(),
         deleting: meta.deletion_timestamp.is_some(),
@@ -197,7 +208,7 @@ fn readiness(node: &Node) -> Readiness {
         Some(condition) if condition.status == "True" => Readiness::Ready,
         Some(condition) => {
             let reason = condition.reason.as_deref().unwrap_or(&condition.status);
-            Readiness::NotReady(reason.into())
+            Readiness::NotReady(limits::cut(reason, limits::SUBDOMAIN).into())
         }
     }
 }

@@ -4,13 +4,13 @@
 //! for the scheduler's own plugins and for the target to say. A proxy's own selector speaks of virtual nodes, so where its author
 //! wants the pod is read from the saved manifest. It knows no target.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::{
     api::core::v1::{Pod, PodSpec},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use pilotage_api::keys;
+use pilotage_api::{keys, limits};
 use pilotage_model::manifest::SourcePod;
 use pilotage_placement::{
     Peers, Providers, Region, RegionTable, Request, Selector, Toleration as Tolerated, ZoneHints,
@@ -54,7 +54,10 @@ impl Wishes {
             region: wished(info, keys::REGION_LABELS)
                 .first()
                 .map(|region| Region::new(region)),
-            zones: wished(info, keys::ZONE_LABELS),
+            zones: wished(info, keys::ZONE_LABELS)
+                .into_iter()
+                .take(limits::LISTED)
+                .collect(),
         }
     }
 
@@ -97,16 +100,15 @@ impl Want {
     /// Reads a proxy pod; `author` is what its saved manifest wishes, which counts before what the proxy's own selector says.
     pub fn of(info: &PodInfo, author: &Wishes) -> Self {
         let pod = info.pod();
-        let (region, provider) = (said(pod, keys::REGION), said(pod, keys::CLOUD_PROVIDER));
+        let name = |key| said(pod, key).map(short);
+        let (region, provider) = (name(keys::REGION), name(keys::CLOUD_PROVIDER));
         let (zones, access) = (said(pod, keys::ZONES), said(pod, keys::ACCESS_RESTRICTIONS));
-        let asks = [region, provider, zones, access]
-            .iter()
-            .any(Option::is_some);
+        let asks = region.is_some() || provider.is_some() || zones.is_some() || access.is_some();
         let own = Wishes::of(info);
         let selected = &info.node_affinity.selector;
         Self {
             asks,
-            demanded_region: region.map(Region::new),
+            demanded_region: region.as_deref().map(Region::new),
             wished_region: author.region.clone().or(own.region),
             demanded_provider: provider.map(Arc::from),
             zones: match zones {
@@ -115,7 +117,7 @@ impl Want {
                 None => author.zones.clone(),
             },
             // One that is listed twice is one.
-            access_restrictions: access.map(named).into_iter().flatten().collect(),
+            access_restrictions: access.map(demanded).into_iter().flatten().collect(),
             // The API server lets no other selector pass.
             selector: Selector::new(selected, &[])
                 .ok()
@@ -206,9 +208,29 @@ fn said<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Names separated by commas.
+/// A name; one that is too long for any is cut, and is nobody's then. Webhook and policy let no such one pass.
+fn short(name: &str) -> Cow<'_, str> {
+    if name.len() <= limits::LABEL {
+        return name.into();
+    }
+    let mark = '…';
+    let kept = limits::cut(name, limits::LABEL - mark.len_utf8());
+    format!("{kept}{mark}").into()
+}
+
+/// Names separated by commas that are wished for.
 fn named(text: &str) -> BTreeSet<String> {
     list(text).map(str::to_owned).collect()
+}
+
+/// Names separated by commas that are demanded: of more than a list may have nobody has them all.
+fn demanded(text: &str) -> BTreeSet<String> {
+    let names = limits::names(text).take(limits::LISTED + 1);
+    let mut names: BTreeSet<_> = names.map(|name| short(name).into_owned()).collect();
+    if limits::list(text).is_err() {
+        names.insert("…".to_owned());
+    }
+    names
 }
 
 /// Values of the first of these labels that the pod selects: by its selector, by what its affinity requires, or by the

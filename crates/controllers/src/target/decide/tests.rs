@@ -89,6 +89,16 @@ fn the_first_identity_stays_and_an_unreadable_policy_is_told() {
     let plan = decide(&object, None).unwrap();
     assert_eq!(words(&plan.conditions)[0], "Valid=False/InvalidAnnotation");
     assert!(plan.conditions[0].message.contains("soon"));
+    object
+        .annotations
+        .insert(keys::REGION.into(), "r".repeat(200_000));
+    let plan = decide(&object, None).unwrap();
+    assert_eq!(words(&plan.conditions)[0], "Valid=False/InvalidAnnotation");
+    let message = &plan.conditions[0].message;
+    assert!(
+        message.contains("has 200000 bytes, and may have 63"),
+        "{message}"
+    );
 }
 
 #[test]
