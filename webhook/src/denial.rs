@@ -2,11 +2,18 @@
 
 use pilotage_api::annotations::LIMIT;
 use pilotage_api::keys;
+use pilotage_api::limits::TooLong;
 use pilotage_api::lost::LostPolicyError;
 use pilotage_model::constraints::ConstraintError;
 use pilotage_model::kept_labels::RegexpError;
 use pilotage_model::manifest::ManifestError;
 use thiserror::Error;
+
+/// Longest pod that is read, in bytes. One whose manifest fits into its annotations has a fraction of that, with all of its
+/// managed fields.
+pub(crate) const OBJECT_LIMIT: usize = 2 * 1024 * 1024;
+/// How many fields and list entries a pod may have, those of its managed fields among them.
+pub(crate) const FIELDS_LIMIT: usize = 64 * 1024;
 
 /// Why an elected pod is refused.
 #[derive(Debug, Clone, Error, PartialEq, Eq)]
@@ -57,13 +64,26 @@ pub enum Denial {
     LostPolicy(#[from] LostPolicyError),
     /// With its manifest saved, its annotations would be too long for the API server.
     #[error(
-        "the pod is too large to be elected: its annotations, with its own manifest among them, would take {size} \
-         bytes, and the API server takes {limit}. `kubectl apply --server-side` saves the copy that plain apply keeps",
+        "the pod is too large to be elected: its annotations, with its own manifest among them, would take more than \
+         the {limit} bytes that the API server takes. `kubectl apply --server-side` saves the copy that plain apply keeps",
         limit = LIMIT
     )]
-    TooLarge {
-        /// Bytes of all annotations.
-        size: usize,
+    TooLarge,
+    /// Its manifest alone is more than can be saved.
+    #[error("the pod is too large to be elected: {0}")]
+    TooLargeToSave(ManifestError),
+    /// It is too large to be looked at.
+    #[error(
+        "the pod is too large to be elected: it may have {OBJECT_LIMIT} bytes, and {FIELDS_LIMIT} fields and list entries"
+    )]
+    TooManyFields,
+    /// One of its annotations is longer than it may be.
+    #[error("annotation {key}: {error}")]
+    Annotation {
+        /// Which one.
+        key: &'static str,
+        /// By how much.
+        error: TooLong,
     },
 }
 
@@ -80,7 +100,9 @@ impl Denial {
             Self::Constraints(_) => "Constraints",
             Self::LabelRegexp(_) => "LabelRegexp",
             Self::LostPolicy(_) => "LostPolicy",
-            Self::TooLarge { .. } => "TooLarge",
+            Self::TooLarge | Self::TooLargeToSave(_) => "TooLarge",
+            Self::TooManyFields => "TooManyFields",
+            Self::Annotation { .. } => "Annotation",
         }
     }
 
@@ -94,7 +116,10 @@ impl Denial {
             | Self::Constraints(_)
             | Self::LabelRegexp(_)
             | Self::LostPolicy(_)
-            | Self::TooLarge { .. } => (422, "Invalid"),
+            | Self::TooLarge
+            | Self::TooLargeToSave(_)
+            | Self::TooManyFields
+            | Self::Annotation { .. } => (422, "Invalid"),
             Self::ManifestForged | Self::RecordForged | Self::ManifestDamaged(_) => {
                 (403, "Forbidden")
             }

@@ -10,6 +10,7 @@
 //! | [`args`], [`rbac`], [`metrics`], [`mod@run`] | flags, rights, metrics and wiring |
 
 pub mod args;
+mod bounded;
 pub mod certs;
 pub mod denial;
 pub mod install;

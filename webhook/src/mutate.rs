@@ -14,12 +14,11 @@
 //! behind others'.
 
 use json_patch::Patch;
-use pilotage_api::annotations;
-use pilotage_api::keys;
 use pilotage_api::lost::LostPolicy;
+use pilotage_api::{annotations, keys, limits};
 use pilotage_model::constraints::ProxyConstraints;
 use pilotage_model::kept_labels;
-use pilotage_model::manifest::{self, SourcePod};
+use pilotage_model::manifest::{self, ManifestError, SourcePod};
 use serde_json::Value;
 
 use crate::denial::Denial;
@@ -58,29 +57,36 @@ pub fn mutate(pod: &Value) -> Result<Mutation, Denial> {
         .as_str()
         .filter(|node| !node.is_empty())
     {
-        return Err(Denial::NodeName(node.to_owned()));
+        return Err(Denial::NodeName(
+            limits::cut(node, limits::SUBDOMAIN).to_owned(),
+        ));
     }
-    if pod["metadata"]["annotations"]
-        .get(keys::GRANTED_TO)
-        .is_some()
-    {
+    let own = &pod["metadata"]["annotations"];
+    limits::annotations(|key| own[key].as_str())
+        .map_err(|(key, error)| Denial::Annotation { key, error })?;
+    if own.get(keys::GRANTED_TO).is_some() {
         return Err(Denial::RecordForged);
     }
-    let after = proxy(pod)?;
-    Ok(Mutation::Proxy(json_patch::diff(pod, &after)))
+    if own.get(keys::SOURCE_POD_MANIFEST).is_some() && sent_with_manifest(pod) {
+        return Err(Denial::ManifestForged);
+    }
+    // What the API server adds for itself stays as it is, and may be larger than all the rest.
+    let pod = owned::without_system_fields(pod);
+    let after = proxy(&pod)?;
+    Ok(Mutation::Proxy(json_patch::diff(&pod, &after)))
 }
 
+/// What becomes of a pod without system fields.
 fn proxy(pod: &Value) -> Result<Value, Denial> {
     let saved = match pod["metadata"]["annotations"].get(keys::SOURCE_POD_MANIFEST) {
         None if pod["spec"]["schedulerName"] == keys::PROXY_SCHEDULER => {
             return Err(Denial::SchedulerTaken);
         }
         None => None,
-        Some(_) if sent_with_manifest(pod) => return Err(Denial::ManifestForged),
         Some(_) => Some(manifest::from_proxy(pod).map_err(Denial::ManifestDamaged)?),
     };
     let source = match &saved {
-        None => owned::without_system_fields(pod),
+        None => pod.clone(),
         Some(saved) => owned::restore(pod, saved.value()),
     };
     let source = with_patience(source)?;
@@ -95,16 +101,18 @@ fn proxy(pod: &Value) -> Result<Value, Denial> {
     let manifest = match manifest::text_of(pod) {
         // An equal manifest keeps its text, however it was written.
         Some(text) if saved.as_ref() == Some(&source) => text.to_owned(),
-        _ => source.render().map_err(Denial::NoPod)?,
+        _ => source.render().map_err(|error| match error {
+            ManifestError::TooLarge => Denial::TooLargeToSave(error),
+            error => Denial::NoPod(error),
+        })?,
     };
     let mut after = pod.clone();
     if let Some(policy) = source.value()["metadata"]["annotations"].get(keys::REPLACE_AFTER) {
         after["metadata"]["annotations"][keys::REPLACE_AFTER] = policy.clone();
     }
     owned::set(&mut after, source.value(), &manifest, constraints);
-    let size = owned::annotation_bytes(&after);
-    if size > annotations::LIMIT {
-        return Err(Denial::TooLarge { size });
+    if owned::annotation_bytes(&after) > annotations::LIMIT {
+        return Err(Denial::TooLarge);
     }
     Ok(after)
 }

@@ -20,10 +20,10 @@ pub const SPEC_FIELDS: [&str; 6] = [
 /// Metadata that the API server adds for itself, and status: never a part of what an author meant.
 const NOT_SAVED: [&str; 1] = ["managedFields"];
 
-/// The source pod behind `pod`, whose manifest says `saved`: the owned fields as saved, all others as they are now, so
-/// that what other webhooks injected meanwhile reaches the delegate.
+/// The source pod behind `pod`, which has no system fields, and whose manifest says `saved`: the owned fields as saved, all
+/// others as they are now, so that what other webhooks injected meanwhile reaches the delegate.
 pub fn restore(pod: &Value, saved: &Value) -> Value {
-    let mut source = without_system_fields(pod);
+    let mut source = pod.clone();
     for field in SPEC_FIELDS {
         put(
             &mut source["spec"],
@@ -53,18 +53,26 @@ pub fn restore(pod: &Value, saved: &Value) -> Value {
     source
 }
 
-/// `pod` as a manifest keeps it when there is none yet.
+/// A copy of `pod` as a manifest keeps it when there is none yet.
 pub fn without_system_fields(pod: &Value) -> Value {
-    let mut source = pod.clone();
-    if let Some(pod) = source.as_object_mut() {
-        pod.remove("status");
-    }
-    if let Some(metadata) = source["metadata"].as_object_mut() {
-        for field in NOT_SAVED {
-            metadata.remove(field);
-        }
-    }
-    source
+    without(pod, |field, value| match field {
+        "status" => None,
+        "metadata" => Some(without(value, |field, value| {
+            (!NOT_SAVED.contains(&field)).then(|| value.clone())
+        })),
+        _ => Some(value.clone()),
+    })
+}
+
+/// A copy of an object with what `copy` makes of each field; of anything else, as it is.
+fn without(value: &Value, copy: impl Fn(&str, &Value) -> Option<Value>) -> Value {
+    let Value::Object(fields) = value else {
+        return value.clone();
+    };
+    let kept = fields
+        .iter()
+        .filter_map(|(field, value)| Some((field.clone(), copy(field, value)?)));
+    Value::Object(kept.collect())
 }
 
 /// Turns `pod` into the proxy of `source`: sets every owned field.

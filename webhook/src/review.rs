@@ -1,32 +1,39 @@
 //! `admission.k8s.io/v1` reviews: reading what the API server asks, and answering it.
 //!
-//! The pod is kept as a JSON value: a typed round trip would drop fields that the types don't know. Must not know HTTP.
+//! The pod is kept as a JSON value: a typed round trip would drop fields that the types don't know. One that is too large for
+//! that is refused unread. Must not know HTTP.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use json_patch::Patch;
+use pilotage_api::{keys, limits};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::denial::Denial;
+use crate::bounded::{self, ReadError};
+use crate::denial::{Denial, FIELDS_LIMIT, OBJECT_LIMIT};
 use crate::mutate::{self, Mutation};
 
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
+/// How much is told of what is wrong with a question, in bytes.
+const TOLD: usize = 1024;
 
 /// The part of a review that we need.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Review {
+struct Review<'a> {
     api_version: String,
     kind: String,
-    request: Option<Request>,
+    #[serde(borrow)]
+    request: Option<Request<'a>>,
 }
 
 /// One question of the API server.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Request {
+struct Request<'a> {
     uid: String,
     resource: Resource,
     #[serde(default)]
@@ -38,8 +45,9 @@ struct Request {
     name: Option<String>,
     #[serde(default)]
     dry_run: bool,
-    #[serde(default)]
-    object: Value,
+    /// Unread.
+    #[serde(default, borrow)]
+    object: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -112,29 +120,64 @@ pub fn answer(body: &[u8]) -> Answer {
     {
         return allowed(&uid, &Mutation::None);
     }
-    let decision = match request.operation.as_str() {
-        "CREATE" if !request.object.is_object() => {
+    let object = match request.operation.as_str() {
+        "CREATE" => object(request.object.map_or("null", RawValue::get)),
+        // We ask for no other operation: what an update may do is the policy's (`objects`).
+        _ => Ok(Object::OfNobody),
+    };
+    let (answer, generate_name) = match object {
+        Err(error) => return malformed(&uid, &error.to_string()),
+        Ok(Object::OfNobody) => (allowed(&uid, &Mutation::None), None),
+        Ok(Object::TooLarge) => (denied(&uid, &Denial::TooManyFields), None),
+        Ok(Object::Read(pod)) if !pod.is_object() => {
             return malformed(&uid, "the request has no object");
         }
-        "CREATE" => mutate::mutate(&request.object),
-        // We ask for no other operation: what an update may do is the policy's (`objects`).
-        _ => Ok(Mutation::None),
-    };
-    let answer = match decision {
-        Ok(mutation) => allowed(&uid, &mutation),
-        Err(denial) => denied(&uid, &denial),
+        Ok(Object::Read(pod)) => {
+            let answer = match mutate::mutate(&pod) {
+                Ok(mutation) => allowed(&uid, &mutation),
+                Err(denial) => denied(&uid, &denial),
+            };
+            let name = pod["metadata"]["generateName"].as_str();
+            (answer, name.map(ToOwned::to_owned))
+        }
     };
     tracing::debug!(
         uid,
         operation = request.operation,
         namespace = request.namespace,
         name = request.name,
-        generate_name = request.object["metadata"]["generateName"].as_str(),
+        generate_name,
         dry_run = request.dry_run,
         outcome = ?answer.outcome,
         "answered a review"
     );
     answer
+}
+
+/// The object that is asked about.
+enum Object {
+    /// It is no affair of ours.
+    OfNobody,
+    /// It is elected, and too large to be read.
+    TooLarge,
+    /// It was read.
+    Read(Value),
+}
+
+fn object(text: &str) -> Result<Object, serde_json::Error> {
+    if text.len() <= OBJECT_LIMIT {
+        match bounded::read(text, FIELDS_LIMIT) {
+            Ok(object) => return Ok(Object::Read(object)),
+            Err(ReadError::TooMany) => {}
+            Err(ReadError::Json(error)) => return Err(error),
+        }
+    }
+    let elected = bounded::has(text, &["metadata", "annotations", keys::ELECT]);
+    Ok(if elected {
+        Object::TooLarge
+    } else {
+        Object::OfNobody
+    })
 }
 
 fn review(response: &Value, outcome: Outcome) -> Answer {
@@ -167,9 +210,13 @@ fn denied(uid: &str, denial: &Denial) -> Answer {
 }
 
 fn malformed(uid: &str, message: &str) -> Answer {
+    let message = limits::cut(message, TOLD);
     let status = json!({ "code": 400, "reason": "BadRequest", "message": message });
     review(
         &json!({ "uid": uid, "allowed": false, "status": status }),
         Outcome::Malformed,
     )
 }
+
+#[cfg(test)]
+mod tests;

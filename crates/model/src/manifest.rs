@@ -11,8 +11,9 @@ use thiserror::Error;
 
 /// Longest manifest in bytes: no longer annotation passes the API server.
 pub const LONGEST: usize = 256 * 1024;
-/// How many values a manifest may have: keys, texts, numbers, lists, mappings. A pod's fill the longest before they are so many.
-const VALUES: usize = 64 * 1024;
+/// How many values a manifest may have: keys, texts, numbers, lists, mappings. So many take 25 ms to read at most; a pod with
+/// three thousand variables has as many.
+const VALUES: usize = 16 * 1024;
 /// How deep they may be nested.
 const DEPTH: usize = 48;
 /// How much is told of what is wrong with a text, in bytes.

@@ -371,6 +371,40 @@ fn bad_pods_are_refused_for_the_right_reason() {
             "replace-after: \"soon\" is neither",
         ),
         (
+            "a region that is none",
+            changed(|pod| annotate(pod, keys::REGION, &"r".repeat(90_000))),
+            "Annotation",
+            "region: \"rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrr\"… has 90000 bytes, and may have 63",
+        ),
+        (
+            "more zones than a list may have",
+            changed(|pod| annotate(pod, keys::ZONES, &"z,".repeat(65))),
+            "Annotation",
+            "zones: it has more than 64 entries",
+        ),
+        (
+            "a long expression",
+            changed(|pod| annotate(pod, keys::NO_PREFIX_LABEL_REGEXP, &"a?".repeat(600))),
+            "Annotation",
+            "no-prefix-label-regexp: ",
+        ),
+        (
+            "tolerations for each taint of the world",
+            changed(|pod| {
+                let toleration = json!({ "operator": "Exists" });
+                pod["spec"]["tolerations"] = vec![toleration; 5000].into();
+                annotate(pod, keys::USE_OWN_CONSTRAINTS, "");
+            }),
+            "Constraints",
+            "spec has too many constraints",
+        ),
+        (
+            "a manifest that no annotation can hold",
+            changed(|pod| pod["spec"]["containers"][0]["args"] = vec!["x"; 60_000].into()),
+            "TooLarge",
+            "262144",
+        ),
+        (
             "too long",
             changed(|pod| annotate(pod, "big", &"x".repeat(140_000))),
             "TooLarge",
