@@ -9,6 +9,7 @@ const TARGETS: &[&str] = &[
     "bench-gardener",
     "bench-multi",
     "bench-placement",
+    "bench-steps",
     "chaos",
     "crds",
     "demo",

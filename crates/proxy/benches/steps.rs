@@ -1,0 +1,371 @@
+//! The longest single step of what decides in the source, among 10,000 proxies and with what hostile authors of pods, Targets
+//! and tables write, beside what a step may take: whoever waits for another thing of the same thread waits as long.
+//!
+//! It owns the scenes and the clock; it knows the code only by its public face. `make bench-steps` runs it.
+
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use pilotage_api::parent::{ClusterUid, ParentLink};
+use pilotage_api::{PodChaperon, keys, names};
+use pilotage_model::manifest::{self, SourcePod};
+use pilotage_placement::{Ranking, Region, Strategy};
+use pilotage_proxy::book::Turn;
+use pilotage_proxy::door::Serves;
+use pilotage_proxy::placing::{Asked, Home, Placing, Tables, Want, Wishes, Words};
+use pilotage_proxy::rank::{Room, Seen, rank};
+use pilotage_proxy::{Action, Book, ChaperonNews, Outcome, Ranked, Reach, Reply, Settings};
+use pilotage_sched::PodInfo;
+use serde_json::{Value, json};
+
+/// No step may take longer.
+const LIMIT: Duration = Duration::from_millis(50);
+/// How many pods wait at once.
+const PROXIES: usize = 10_000;
+/// How many virtual nodes there are to choose from.
+const TARGETS: usize = 1_000;
+/// The scenes are played so many times, and of each step's longest times the shortest counts: whatever else runs on the
+/// machine stops one time or the other.
+const ROUNDS: usize = 5;
+
+fn main() {
+    println!(
+        "Longest single steps with {PROXIES} proxies and {TARGETS} targets, the least of {ROUNDS} rounds; {} ms are allowed.\n",
+        LIMIT.as_millis()
+    );
+    let mut best: Vec<(&'static str, Duration)> = Vec::new();
+    for _ in 0..ROUNDS {
+        let mut times = Times::default();
+        names_of_users(&mut times);
+        placing(&mut times);
+        book(&mut times);
+        for (number, (name, time)) in times.0.into_iter().enumerate() {
+            match best.get_mut(number) {
+                Some((_, known)) => *known = time.min(*known),
+                None => best.push((name, time)),
+            }
+        }
+    }
+    for (name, time) in &best {
+        let aim = if *time <= LIMIT { "met" } else { "missed" };
+        println!("{name:60} {:>9.3} ms  aim {aim}", time.as_secs_f64() * 1e3);
+    }
+}
+
+/// The longest time of each step, in the order in which they came.
+#[derive(Default)]
+struct Times(Vec<(&'static str, Duration)>);
+
+impl Times {
+    fn step<T>(&mut self, name: &'static str, work: impl FnOnce() -> T) -> T {
+        let begin = Instant::now();
+        let outcome = black_box(work());
+        let time = begin.elapsed();
+        match self.0.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, longest)) => *longest = time.max(*longest),
+            None => self.0.push((name, time)),
+        }
+        outcome
+    }
+}
+
+/// Names and texts as long as the API server takes them.
+fn names_of_users(times: &mut Times) {
+    let (one, other) = ("w".repeat(90_000), "e".repeat(200_000));
+    times.step("distance of region names of 90 kB and 200 kB", || {
+        Region::new(&one).distance(&Region::new(&other))
+    });
+    let rows: Value = (0..8_000)
+        .map(|row| (format!("region-{row:05}"), json!("a: 1\nb: [\nc: 3\n")))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    let row: Vec<_> = (0..1_000)
+        .map(|n| format!("region-{n:05}: {n}\n"))
+        .collect();
+    let row = row.concat();
+    for (name, data) in [
+        ("table of regions with 8,000 rows that can't be read", rows),
+        ("table of regions with 50 rows of 1,000 regions", {
+            let rows = (0..50).map(|n| (format!("r{n}"), json!(row)));
+            rows.collect::<serde_json::Map<_, _>>().into()
+        }),
+    ] {
+        let table: ConfigMap = serde_json::from_value(json!({
+            "metadata": {
+                "name": "t", "namespace": "p",
+                "labels": { keys::REGION_TABLE_LABEL: keys::REGION_TABLE_LABEL_VALUE },
+            },
+            "data": data,
+        }))
+        .unwrap_or_default();
+        times.step(name, || Tables::new(None).apply(&table));
+    }
+    let text = largest_manifest();
+    let source = times.step("reading the largest manifest", || SourcePod::parse(&text));
+    let bomb = format!("{}a: &a [x]\nb: [*a]\n", "- ".repeat(100_000));
+    _ = times.step("reading a manifest that is none", || {
+        SourcePod::parse(&bomb)
+    });
+    if let Ok(source) = source {
+        times.step("what its author wishes", || Wishes::of_source(&source));
+    }
+}
+
+/// A manifest with as many small values as fit.
+fn largest_manifest() -> String {
+    let variable = |number: usize| json!({ "name": format!("V{number}"), "value": "x".repeat(40) });
+    let pod = |count: usize| {
+        let env: Vec<_> = (0..count).map(variable).collect();
+        let container = json!({ "name": "c", "image": "i", "env": env });
+        let pod = json!({ "metadata": { "name": "web" }, "spec": { "containers": [container] } });
+        SourcePod::new(pod).and_then(|pod| pod.render()).ok()
+    };
+    let fitting = (1..=40).rev().find_map(|hundreds| pod(hundreds * 100));
+    let text = fitting.unwrap_or_default();
+    assert!(text.len() > manifest::LONGEST / 2);
+    text
+}
+
+fn node(number: usize) -> Arc<Node> {
+    // As long as a name may be, and no two alike.
+    let region = format!("{}{number:05}", "eu-west-".repeat(7));
+    let name = format!("admiralty-shop-{number:05}");
+    let labels: serde_json::Map<_, _> = (0..64)
+        .map(|label| (format!("example.com/label-{label}"), json!("value")))
+        .chain([("topology.kubernetes.io/region".to_owned(), json!(region))])
+        .collect();
+    let shapes = json!([{ "nodes": 3, "free": { "cpu": "4", "memory": "8Gi" } }]).to_string();
+    let node = json!({
+        "metadata": { "name": name, "labels": labels, "annotations": { keys::FREE_SHAPES: shapes } },
+        "spec": { "providerID": format!("admiralty://{name}") },
+        "status": {
+            "allocatable": { "cpu": "64", "memory": "256Gi" },
+            "conditions": [{ "type": "Ready", "status": "True" }],
+        },
+    });
+    Arc::new(serde_json::from_value(node).unwrap_or_default())
+}
+
+fn pod(number: usize, annotations: &Value, selector: &Value) -> Pod {
+    let mut pod = json!({
+        "metadata": {
+            "name": format!("web-{number}"), "namespace": "shop", "uid": uid(number),
+            "resourceVersion": (number + 1).to_string(), "finalizers": [keys::DELEGATE_GONE],
+            "annotations": { keys::ELECT: "", keys::SOURCE_POD_MANIFEST: "metadata: {}\nspec: {containers: []}" },
+        },
+        "spec": { "schedulerName": keys::PROXY_SCHEDULER, "containers": [], "nodeSelector": selector },
+    });
+    for (key, value) in annotations.as_object().into_iter().flatten() {
+        pod["metadata"]["annotations"][key] = value.clone();
+    }
+    serde_json::from_value(pod).unwrap_or_default()
+}
+
+fn uid(number: usize) -> String {
+    format!("00000000-0000-0000-0000-{number:012}")
+}
+
+/// The order of a pod's targets.
+fn placing(times: &mut Times) {
+    let mut placing = Placing::default();
+    let nodes: Vec<_> = (0..TARGETS).map(node).collect();
+    for node in &nodes {
+        times.step("a virtual node comes", || placing.apply_node(node));
+    }
+    let node_names: Vec<String> = nodes
+        .iter()
+        .filter_map(|node| node.metadata.name.clone())
+        .collect();
+    let long = "r".repeat(200_000);
+    let words = Words {
+        annotations: [keys::REGION, keys::ZONES, keys::CLOUD_PROVIDER]
+            .map(|key| (key.to_owned(), long.clone()))
+            .into(),
+        labels: (0..5_000)
+            .map(|number| (format!("l{number}"), String::new()))
+            .collect(),
+    };
+    times.step("a Target says 600 kB of where it is", || {
+        placing.set_words(&node_names[0], words)
+    });
+    for number in 0..PROXIES {
+        let (uid, at) = (uid(number), &node_names[number % TARGETS]);
+        times.step("a pod is placed", || {
+            placing.set_guest(&uid, Some(at), Some(&Arc::from("application")));
+        });
+    }
+    let selector: Value = (0..256)
+        .map(|label| (format!("example.com/label-{}", label % 64), json!("value")))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    let demands = json!({
+        keys::REGION: "w".repeat(90_000),
+        keys::ZONES: "z,".repeat(50_000),
+        keys::CLOUD_PROVIDER: "p".repeat(90_000),
+        keys::ACCESS_RESTRICTIONS: "a,".repeat(50_000),
+    });
+    let region = json!({ keys::REGION: format!("{}x", "eu-west-".repeat(7)) });
+    let ranking = Ranking::Strategy(Strategy::MinimalDistance);
+    let (home, tables) = (Home::new(Some("eu-west-1"), Some("aws")), Tables::new(None));
+    for (name, annotations, selector) in [
+        (
+            "order for a pod with 63 bytes of region, all others near",
+            region,
+            json!({}),
+        ),
+        ("order for a pod with 360 kB of demands", demands, json!({})),
+        (
+            "order for a pod with the largest selector",
+            json!({}),
+            selector,
+        ),
+    ] {
+        let pod = Arc::new(pod(0, &annotations, &selector));
+        let Ok(info) = PodInfo::parse(pod) else {
+            continue;
+        };
+        let want = times.step("reading what a pod asks for", || {
+            Want::of(&info, &Wishes::default())
+        });
+        let asked = Asked {
+            want: &want,
+            ranking: &ranking,
+            home: &home,
+            tables: &tables,
+        };
+        let feasible = node_names.iter().map(|name| (&**name, 0));
+        let order = times.step(name, || placing.order(&asked, feasible));
+        times.step("why not the others", || order.tell("", &BTreeMap::new()));
+        let feasible: Vec<_> = node_names.iter().map(|name| (name.clone(), 1)).collect();
+        let room = Room {
+            shapes: vec![(1, info.requests.total.clone()); 256],
+            ..Room::default()
+        };
+        let seen = |_: &str| Seen {
+            room: Some(&room),
+            used: 1,
+        };
+        times.step("ranking what the scheduler has left", || {
+            rank("u", &info.requests.total, &feasible, seen, Some(&order))
+        });
+    }
+    times.step("a virtual node goes", || {
+        placing.remove_node(&node_names[0]);
+    });
+}
+
+fn chaperon(number: usize, version: usize, says: &Value) -> Arc<PodChaperon> {
+    let link = ParentLink {
+        cluster_uid: Some(ClusterUid("source".to_owned())),
+        cluster_name: None,
+        uid: uid(number),
+        namespace: "shop".to_owned(),
+        name: format!("web-{number}"),
+    };
+    let mut annotations = json!(link.annotations());
+    for (key, value) in says.as_object().into_iter().flatten() {
+        annotations[key] = value.clone();
+    }
+    let chaperon = json!({
+        "apiVersion": "multicluster.admiralty.io/v1alpha1",
+        "kind": "PodChaperon",
+        "metadata": {
+            "name": names::chaperon(&link.namespace, &link.name, &link.uid), "namespace": link.namespace,
+            "uid": format!("c-{}", link.uid), "resourceVersion": version.to_string(),
+            "labels": link.labels(), "annotations": annotations,
+        },
+        "spec": { "containers": [] },
+    });
+    Arc::new(serde_json::from_value(chaperon).unwrap_or_default())
+}
+
+/// The books of all pods: what comes in, and what is decided.
+fn book(times: &mut Times) {
+    let mut book = Book::default();
+    let settings = Settings::default();
+    let targets = ["admiralty-a", "admiralty-b", "admiralty-c"];
+    let mut now = Duration::ZERO;
+    for target in targets {
+        book.set_reach(target, Reach::Reachable, now);
+        book.set_serves(target, Serves::Everybody);
+    }
+    let ranking = targets.map(|target| Ranked {
+        node: target.to_owned(),
+        surely_fits: false,
+        class: 0,
+    });
+    let uids: Vec<_> = (0..PROXIES).map(uid).collect();
+    for number in 0..PROXIES {
+        let pod = pod(number, &json!({}), &json!({}));
+        times.step("a proxy comes", || book.proxy_applied(&pod));
+    }
+    // Who is asked answers, some of them at great length; meanwhile the others are called.
+    let refusal = "full ".repeat(40_000);
+    let (mut version, mut due): (usize, Vec<usize>) = (0, (0..PROXIES).collect());
+    for _ in 0..40 {
+        now += Duration::from_millis(500);
+        let mut asked = Vec::new();
+        for number in std::mem::take(&mut due) {
+            let uid = &uids[number];
+            let turn = Turn {
+                ranking: &ranking,
+                choice: None,
+                settings: &settings,
+                now,
+            };
+            let plan = times.step("deciding for a proxy", || book.plan(uid, turn));
+            for action in plan.into_iter().flat_map(|plan| plan.actions) {
+                if let Action::Ask { node } = &action {
+                    asked.push((number, node.clone()));
+                }
+                let reply = Reply {
+                    outcome: Outcome::Done,
+                    chaperon: None,
+                    proxy: None,
+                };
+                let taken = times.step("an answer to a request", || {
+                    book.answered(uid, &action, reply, &settings, now)
+                });
+                assert!(taken.is_ok(), "{taken:?}");
+            }
+        }
+        for (place, (number, node)) in asked.into_iter().enumerate() {
+            version += 1;
+            let says = match place % 3 {
+                0 => json!({ keys::ATTEMPT: "1", keys::IS_RESERVED: "true" }),
+                1 => json!({ keys::ATTEMPT: "1", keys::REFUSAL: refusal }),
+                _ => json!({ keys::ATTEMPT: "99999999999999999999999" }),
+            };
+            let chaperon = chaperon(number, version, &says);
+            let taken = times.step("a chaperon comes", || {
+                book.chaperon(&node, ChaperonNews::Applied(chaperon), now)
+            });
+            assert!(taken.is_ok(), "{taken:?}");
+        }
+        let called = times.step("calling who waits", || book.call(now));
+        due.extend(called.iter().filter_map(|uid| {
+            let digits = uid.rsplit('-').next()?;
+            digits.parse::<usize>().ok()
+        }));
+    }
+    for number in 0..PROXIES {
+        version += 1;
+        let chaperon = chaperon(number, version, &json!({ keys::ATTEMPT: "0" }));
+        let taken = times.step("a chaperon that nobody asked for comes", || {
+            book.chaperon(targets[0], ChaperonNews::Applied(chaperon), now)
+        });
+        assert!(taken.is_ok(), "{taken:?}");
+    }
+    times.step("a target is lost", || {
+        book.set_reach(targets[1], Reach::Lost, now);
+    });
+    times.step("a target with 10,000 chaperons goes", || {
+        book.set_reach(targets[0], Reach::NoSuchTarget, now);
+    });
+    for uid in &uids {
+        times.step("a proxy goes", || book.proxy_gone(uid, now));
+    }
+}
