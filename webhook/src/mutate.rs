@@ -15,7 +15,7 @@
 
 use json_patch::Patch;
 use pilotage_api::lost::LostPolicy;
-use pilotage_api::{annotations, keys, limits};
+use pilotage_api::{annotations, bounds, keys, limits};
 use pilotage_model::constraints::ProxyConstraints;
 use pilotage_model::kept_labels;
 use pilotage_model::manifest::{self, ManifestError, SourcePod};
@@ -58,7 +58,7 @@ pub fn mutate(pod: &Value) -> Result<Mutation, Denial> {
         .filter(|node| !node.is_empty())
     {
         return Err(Denial::NodeName(
-            limits::cut(node, limits::SUBDOMAIN).to_owned(),
+            bounds::cut(node, limits::SUBDOMAIN).to_owned(),
         ));
     }
     let own = &pod["metadata"]["annotations"];

@@ -6,7 +6,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use json_patch::Patch;
-use pilotage_api::{keys, limits};
+use pilotage_api::{bounds, keys};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -210,7 +210,7 @@ fn denied(uid: &str, denial: &Denial) -> Answer {
 }
 
 fn malformed(uid: &str, message: &str) -> Answer {
-    let message = limits::cut(message, TOLD);
+    let message = bounds::cut(message, TOLD);
     let status = json!({ "code": 400, "reason": "BadRequest", "message": message });
     review(
         &json!({ "uid": uid, "allowed": false, "status": status }),

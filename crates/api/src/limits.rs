@@ -5,14 +5,14 @@
 
 use thiserror::Error;
 
-use crate::keys;
+use crate::{annotations, bounds, keys};
 
 /// Longest value of a label in bytes, and so of all that is compared with one: regions, zones, providers.
 pub const LABEL: usize = 63;
 /// Longest name of most objects in bytes: a DNS subdomain.
 pub const SUBDOMAIN: usize = 253;
 /// Longest key of a label or an annotation in bytes: a subdomain, a slash and a name.
-pub const KEY: usize = SUBDOMAIN + 1 + LABEL;
+pub const KEY: usize = annotations::LONGEST_KEY;
 /// Longest name of a user, in bytes. Some providers of identities put an address into it.
 pub const USER: usize = 1024;
 /// How many names one list may have.
@@ -55,7 +55,7 @@ pub fn text(text: &str, limit: usize) -> Result<(), TooLong> {
         return Ok(());
     }
     Err(TooLong::Text {
-        start: cut(text, TOLD).to_owned(),
+        start: bounds::cut(text, TOLD).to_owned(),
         length: text.len(),
         limit,
     })
@@ -78,12 +78,6 @@ pub fn list(list: &str) -> Result<(), TooLong> {
         text(name, LABEL)?;
     }
     Ok(())
-}
-
-/// The beginning of a text, `limit` bytes at most.
-pub fn cut(text: &str, limit: usize) -> &str {
-    text.get(..text.floor_char_boundary(limit))
-        .unwrap_or_default()
 }
 
 /// What a value may be.

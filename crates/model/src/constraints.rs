@@ -6,8 +6,8 @@
 
 mod fragment;
 
-use pilotage_api::keys;
 use pilotage_api::limits::{self, TooLong};
+use pilotage_api::{bounds, keys};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
@@ -131,7 +131,7 @@ impl ProxyConstraints {
         match constraints.node_selector.get(keys::PROVIDER) {
             Some(value) if value != keys::PROVIDER_VALUE => Err(ConstraintError::Provider {
                 origin,
-                value: limits::cut(value.as_str().unwrap_or_default(), limits::LABEL).to_owned(),
+                value: bounds::cut(value.as_str().unwrap_or_default(), limits::LABEL).to_owned(),
             }),
             _ => Ok(constraints),
         }

@@ -5,12 +5,12 @@
 
 use std::fmt;
 
-use pilotage_api::{keys, limits};
+use pilotage_api::{annotations, bounds, keys};
 use serde_json::Value;
 use thiserror::Error;
 
 /// Longest manifest in bytes: no longer annotation passes the API server.
-pub const LONGEST: usize = 256 * 1024;
+pub const LONGEST: usize = annotations::LIMIT;
 /// How many values a manifest may have: keys, texts, numbers, lists, mappings. So many take 25 ms to read at most; a pod with
 /// three thousand variables has as many.
 const VALUES: usize = 16 * 1024;
@@ -76,7 +76,7 @@ pub(crate) fn explain(error: &serde_saphyr::Error) -> (Position, String) {
         Some((reason, rest)) if rest.contains("column") => reason.to_owned(),
         _ => bare,
     };
-    let told = limits::cut(&reason, TOLD);
+    let told = bounds::cut(&reason, TOLD);
     (position, told.to_owned())
 }
 
@@ -300,7 +300,7 @@ mod tests {
         ];
         for text in bombs {
             let error = SourcePod::parse(&text).unwrap_err().to_string();
-            assert!(error.len() < 1024, "{}: {error}", limits::cut(&text, 20));
+            assert!(error.len() < 1024, "{}: {error}", bounds::cut(&text, 20));
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pilotage_api::summary::ResourceList;
-use pilotage_api::{keys, limits};
+use pilotage_api::{bounds, keys, limits};
 use thiserror::Error;
 
 use crate::label_pattern::LabelPattern;
@@ -75,7 +75,7 @@ pub fn shown_labels(
 
 /// Zones of a summary that may be told, separated by commas: those whose label may be shown, as many as a list may have.
 pub fn shown_zones(zones: &str, excluded: &ExcludedLabels) -> Option<String> {
-    let zones = limits::names(limits::cut(zones, limits::LIST));
+    let zones = limits::names(bounds::cut(zones, limits::LIST));
     let zones = zones.filter(|zone| zone.len() <= limits::LABEL);
     let told = zones.take(limits::LISTED).filter(|zone| {
         let mut labels = keys::ZONE_LABELS.iter();

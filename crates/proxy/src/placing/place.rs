@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::api::core::v1::{Node, Taint};
 use pilotage_api::{
-    keys, limits,
+    bounds, keys, limits,
     summary::{FreeShape, ResourceList},
 };
 use pilotage_placement::{
@@ -125,7 +125,7 @@ pub(super) fn location(node: &Node) -> (Option<&str>, Option<&str>) {
 
 /// Names separated by commas, as many as a list may have, but for those that are too long.
 pub(super) fn list(text: &str) -> impl Iterator<Item = &str> {
-    limits::names(limits::cut(text, limits::LIST))
+    limits::names(bounds::cut(text, limits::LIST))
         .filter(|name| name.len() <= limits::LABEL)
         .take(limits::LISTED)
 }
@@ -208,7 +208,7 @@ fn readiness(node: &Node) -> Readiness {
         Some(condition) if condition.status == "True" => Readiness::Ready,
         Some(condition) => {
             let reason = condition.reason.as_deref().unwrap_or(&condition.status);
-            Readiness::NotReady(limits::cut(reason, limits::SUBDOMAIN).into())
+            Readiness::NotReady(bounds::cut(reason, limits::SUBDOMAIN).into())
         }
     }
 }

@@ -10,7 +10,7 @@ use k8s_openapi::{
     api::core::v1::{Pod, PodSpec},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use pilotage_api::{keys, limits};
+use pilotage_api::{bounds, keys, limits};
 use pilotage_model::manifest::SourcePod;
 use pilotage_placement::{
     Peers, Providers, Region, RegionTable, Request, Selector, Toleration as Tolerated, ZoneHints,
@@ -214,7 +214,7 @@ fn short(name: &str) -> Cow<'_, str> {
         return name.into();
     }
     let mark = '…';
-    let kept = limits::cut(name, limits::LABEL - mark.len_utf8());
+    let kept = bounds::cut(name, limits::LABEL - mark.len_utf8());
     format!("{kept}{mark}").into()
 }
 
