@@ -9,6 +9,7 @@ pub mod fleet;
 mod pulse;
 mod remote;
 pub mod reserve;
+mod slice;
 pub mod source;
 mod status;
 pub mod summary;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use pilotage_api::annotations;
 use pilotage_proxy::Settings;
 use pilotage_runtime::args::parse_duration;
 
@@ -11,7 +12,7 @@ use pilotage_runtime::args::parse_duration;
 #[command(next_help_heading = "Asking targets")]
 pub struct AskArgs {
     /// Name of this cluster, which targets show beside the pods that they run for it.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = cluster_name)]
     pub cluster_name: Option<String>,
 
     /// Ask every suitable target at once that isn't too busy to answer soon, instead of the best ones first.
@@ -33,6 +34,17 @@ pub struct AskArgs {
     /// A target that was granted a pod and hasn't bound it by then is given up.
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = parse_duration)]
     pub give_up: Duration,
+}
+
+/// It becomes the value of a label.
+fn cluster_name(text: &str) -> Result<String, String> {
+    if annotations::is_qualified_name(text) && !text.contains('/') {
+        return Ok(text.to_owned());
+    }
+    Err(
+        "write at most 63 letters, digits, '-', '_' and '.', with a letter or digit at either end"
+            .to_owned(),
+    )
 }
 
 impl AskArgs {
@@ -65,5 +77,20 @@ mod tests {
     fn the_flags_defaults_are_the_state_machines() {
         let command = Command::try_parse_from(["pilotage"]).unwrap();
         assert_eq!(command.ask.settings(), Settings::default());
+    }
+
+    #[test]
+    fn the_clusters_name_fits_a_label() {
+        for (name, good) in [
+            ("paris", true),
+            (&*"p".repeat(63), true),
+            (&*"p".repeat(64), false),
+            ("a/b", false),
+            ("", false),
+            ("paris!", false),
+        ] {
+            let command = Command::try_parse_from(["pilotage", "--cluster-name", name]);
+            assert_eq!(command.is_ok(), good, "{name}");
+        }
     }
 }

@@ -32,6 +32,7 @@ use crate::{
     caught::{AFTER_PANIC, PANICKED, caught, note},
     clock::Clock,
     fleet::{Fleet, FleetEvent},
+    slice::{Slice, take_in},
     timers::Timers,
 };
 
@@ -162,27 +163,17 @@ impl Edge {
                     self.mark_all();
                 }
             }
+            let mut slice = Slice::begin();
             // All that has come meanwhile is taken in first, so that one decision serves a burst.
-            while let Ok(finished) = self.answers.try_recv() {
-                self.take_answer(finished);
-            }
-            while let Ok(event) = pods.try_recv() {
-                self.take_pod(event);
-            }
-            while let Ok(event) = nodes.try_recv() {
-                self.take_node(event);
-            }
-            while let Ok(event) = fleet.try_recv() {
-                self.take_fleet(event);
-            }
-            while let Ok(choice) = choices.try_recv() {
-                self.take_choice(choice);
-            }
-            while let Ok(failed) = failed.try_recv() {
-                self.take_failed(failed);
-            }
-            while let Ok(event) = tables.try_recv() {
-                self.take_table(event);
+            take_in! {
+                slice, self,
+                self.answers => take_answer,
+                pods => take_pod,
+                nodes => take_node,
+                fleet => take_fleet,
+                choices => take_choice,
+                failed => take_failed,
+                tables => take_table,
             }
             if proxies.is_synced()
                 && let Some(gate) = ready.take()
@@ -208,6 +199,7 @@ impl Edge {
                         if let Err(panic) = caught(|| self.step(&uid)) {
                             self.panicked(&uid, &panic);
                         }
+                        slice.pause().await;
                     }
                 }
             } else {

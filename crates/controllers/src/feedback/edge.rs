@@ -25,6 +25,7 @@ use crate::{
     caught::{AFTER_PANIC, PANICKED, caught, note},
     clock::Clock,
     fleet::{Fleet, FleetEvent},
+    slice::{Slice, take_in},
     timers::Timers,
 };
 
@@ -105,7 +106,8 @@ impl Edge {
                     self.mark_all();
                 }
             }
-            self.drain(&mut pods, &mut fleet);
+            let mut slice = Slice::begin();
+            self.drain(&mut pods, &mut fleet, &mut slice).await;
             if self.book.knows_proxies()
                 && let Some(gate) = ready.take()
             {
@@ -123,6 +125,7 @@ impl Edge {
                     if let Err(panic) = caught(|| self.step(&uid)) {
                         self.panicked(&uid, &panic);
                     }
+                    slice.pause().await;
                 }
             } else {
                 // All is looked at on becoming the leader.
@@ -133,19 +136,17 @@ impl Edge {
     }
 
     /// Takes in all that has come meanwhile, so that one decision serves a burst.
-    fn drain(
+    async fn drain(
         &mut self,
         pods: &mut mpsc::UnboundedReceiver<Event<Pod>>,
         fleet: &mut mpsc::UnboundedReceiver<FleetEvent>,
+        slice: &mut Slice,
     ) {
-        while let Ok(finished) = self.answers.try_recv() {
-            self.take_answer(finished);
-        }
-        while let Ok(event) = pods.try_recv() {
-            self.take_pod(event);
-        }
-        while let Ok(event) = fleet.try_recv() {
-            self.take_fleet(event);
+        take_in! {
+            slice, self,
+            self.answers => take_answer,
+            pods => take_pod,
+            fleet => take_fleet,
         }
     }
 
