@@ -20,7 +20,9 @@ fn junk() -> impl Strategy<Value = Value> {
         Just(json!([null, {}, "x", 1])),
         Just("x".repeat(200_000).into()),
         Just(vec!["x"; 5000].into()),
-        Just(vec![json!({"name": "n", "key": "k", "operator": "Exists", "domain": "d"}); 300].into()),
+        Just(
+            vec![json!({"name": "n", "key": "k", "operator": "Exists", "domain": "d"}); 300].into()
+        ),
         Just(json!({"a": null, "name": [], "key": {}, "b": "c"})),
     ]
 }
