@@ -123,10 +123,6 @@ async fn check_rights(client: &Client, home: &TestNamespace, other: &TestNamespa
     let pods: Api<Pod> = Api::namespaced(client.clone(), home.name());
     pods.list(&list).await.unwrap();
     Api::<ClusterSummary>::all(client.clone())
-        .get("singleton")
-        .await
-        .unwrap();
-    Api::<Secret>::namespaced(client.clone(), home.name())
         .list(&list)
         .await
         .unwrap();
@@ -157,6 +153,7 @@ async fn check_rights(client: &Client, home: &TestNamespace, other: &TestNamespa
         "secrets of kube-system",
         secrets("kube-system").list(&list).await,
     );
+    forbidden("its own secrets", secrets(home.name()).list(&list).await);
     forbidden("secrets elsewhere", secrets(other.name()).list(&list).await);
     forbidden("nodes", Api::<Node>::all(client.clone()).list(&list).await);
     let status = Patch::Merge(json!({ "status": { "phase": "Running" } }));

@@ -78,10 +78,10 @@ async fn a_pod_that_needs_what_the_scheduler_does_not_know_is_refused_by_its_nam
     let params = PostParams::default();
     bench.pods.create(&params, &alone).await.unwrap();
     // Its answer to this pod shows that the candidate scheduler has seen the other one.
-    let full = bench
-        .ask(&bench.pod("full").request("cpu", "4").build())
+    let large = bench
+        .ask(&bench.pod("large").request("cpu", "9").build())
         .await;
-    bench.refused(&full, "Unschedulable: ").await;
+    bench.refused(&large, "Unschedulable: ").await;
     let name = bench.ask(&web("beside").build()).await;
     let refused = bench.refused(&name, "refused: ").await;
     let others = told("the anti-affinity of other pods");
