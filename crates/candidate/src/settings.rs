@@ -27,7 +27,7 @@ impl Default for Settings {
             hold: Duration::from_secs(10),
             plain_hold: Duration::from_secs(30),
             bind_timeout: Duration::from_secs(10),
-            longest_pause: Duration::from_mins(5),
+            longest_pause: Duration::from_mins(1),
             lease_duration: Duration::from_secs(15),
             retry: (Duration::from_millis(250), Duration::from_secs(10)),
             tell_after: Duration::from_secs(3),
@@ -65,7 +65,7 @@ mod tests {
         let pauses: Vec<u64> = (1..8)
             .map(|k| settings.pause_after(settings.hold, k).as_secs())
             .collect();
-        assert_eq!(pauses, [10, 20, 40, 80, 160, 300, 300]);
+        assert_eq!(pauses, [10, 20, 40, 60, 60, 60, 60]);
         assert_eq!(
             settings.pause_after(settings.hold, u32::MAX),
             settings.longest_pause

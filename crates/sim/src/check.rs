@@ -1,16 +1,23 @@
 //! The invariants, after each step, and what must hold when all is quiet.
 
-use std::fmt;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use k8s_openapi::api::core::v1::Pod;
 use pilotage_api::{PodChaperon, keys, parent::ParentLink};
 use pilotage_proxy::{ProxyView, class::Marks};
 
 use crate::{
+    clock::Time,
     server::Object,
     surroundings::owner_lives,
     world::{Kind, World},
 };
+
+/// When faults have ended, a pod that a reachable target can take is placed within this.
+const PLACED_WITHIN: Time = Time::from_mins(2);
 
 /// A broken rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,6 +156,28 @@ impl World {
         if there && lives {
             let what = format!("{name} is deleted as an orphan, but {parent} lives");
             self.broke(Violation::new("I6", what));
+        }
+    }
+
+    // ---- while all is healed ------------------------------------------------------------------------------------------
+
+    /// I4, bounded: since when each pod has been without a place that a reachable target could give it.
+    pub(crate) fn check_delay(&mut self, since: &mut BTreeMap<String, Time>) {
+        let reachable = |target: usize| !self.sites[target].parted && self.sites[target].exists;
+        let proxies = self.servers[0].proxies.all().iter();
+        let views = proxies.filter_map(|pod| ProxyView::of(pod));
+        let waits = |view: &ProxyView| {
+            let unrest = self.unrest_of_proxy(view, &reachable);
+            view.node_name.is_none() && !view.ending && unrest.is_some()
+        };
+        let waiting: BTreeSet<String> = views.filter(waits).map(|view| view.uid).collect();
+        since.retain(|uid, _| waiting.contains(uid));
+        for uid in waiting {
+            let since = *since.entry(uid.clone()).or_insert(self.now);
+            if self.now >= since + PLACED_WITHIN {
+                let what = format!("{uid} isn't placed within two minutes");
+                self.broke(Violation::new("I4", what));
+            }
         }
     }
 

@@ -83,7 +83,14 @@ impl Config {
     pub fn draw(seed: u64, rng: &mut Rng) -> Self {
         let chance = |rng: &mut Rng, percent| rng.percent(percent);
         let targets = if chance(rng, 60) { 2 } else { 3 };
-        let pods = if chance(rng, 75) { 1 } else { 2 };
+        let window = u16::from(chance(rng, 50));
+        // Alone, a pod never waits for its turn.
+        let alone = if window == 0 { 75 } else { 40 };
+        let pods = if chance(rng, alone) {
+            1
+        } else {
+            2 + rng.below(2) as u16 * window
+        };
         let bit = |rng: &mut Rng, percent, bits: u16| {
             if rng.percent(percent) {
                 1 << rng.below(usize::from(bits))
@@ -112,7 +119,7 @@ impl Config {
             surely: chance(rng, 50),
             heals: chance(rng, 75),
             seed,
-            window: u16::from(chance(rng, 40)),
+            window,
         }
     }
 

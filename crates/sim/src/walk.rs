@@ -1,6 +1,6 @@
 //! Schedules: drawn by a seed, replayed from a list, and healed at the end.
 
-use std::{fmt, panic, str::FromStr, time::Duration};
+use std::{collections::BTreeMap, fmt, panic, str::FromStr, time::Duration};
 
 use pilotage_api::keys;
 
@@ -163,7 +163,7 @@ impl World {
         self.end_faults(&mut rng);
         let mut steps = Vec::new();
         let until = self.now + QUIET_WITHIN;
-        let mut stalls = 0;
+        let (mut stalls, mut waiting) = (0, BTreeMap::new());
         for _ in 0..MOST_STEPS {
             if self.violation.is_some() {
                 return;
@@ -186,6 +186,7 @@ impl World {
             }
             let unrest = self.unrest();
             let Some(unrest) = unrest else { return };
+            self.check_delay(&mut waiting);
             if self.now >= until || self.next_time().is_none() {
                 self.broke(unrest);
                 return;
