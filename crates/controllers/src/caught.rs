@@ -6,6 +6,9 @@ use std::{
     time::Duration,
 };
 
+use futures::FutureExt;
+use pilotage_proxy::{Outcome, Reply};
+
 /// A pod whose step panicked is looked at again after this, if nothing happens to it before.
 pub(crate) const AFTER_PANIC: Duration = Duration::from_mins(1);
 
@@ -23,6 +26,16 @@ pub(crate) fn note(panic: &str) -> String {
 /// what is there, and its requests carry their preconditions.
 pub(crate) fn caught(step: impl FnOnce()) -> Result<(), String> {
     catch_unwind(AssertUnwindSafe(step)).map_err(|panic| words(&*panic))
+}
+
+/// Sends a request; that its sending panicked is no answer.
+pub(crate) async fn replied(request: impl Future<Output = Reply>) -> Reply {
+    let ended = AssertUnwindSafe(request).catch_unwind().await;
+    ended.unwrap_or_else(|panic| {
+        let why = words(&*panic);
+        tracing::error!(panic = %why, "a request panicked");
+        Outcome::Unknown(note(&why)).into()
+    })
 }
 
 fn words(panic: &(dyn Any + Send)) -> String {
@@ -44,5 +57,18 @@ mod tests {
         });
         assert!(panics.unwrap_err().contains("out of bounds"));
         assert_eq!(caught(|| panic!("fixed")), Err("fixed".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn a_request_that_panics_is_answered_by_its_panic() {
+        let reply = replied(async { panic!("fixed") }).await;
+        let Outcome::Unknown(why) = reply.outcome else {
+            panic!("{reply:?}");
+        };
+        assert!(why.contains("fixed"), "{why}");
+        assert_eq!(
+            replied(async { Outcome::Gone.into() }).await.outcome,
+            Outcome::Gone
+        );
     }
 }

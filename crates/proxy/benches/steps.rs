@@ -247,6 +247,7 @@ fn placing(times: &mut Times) {
         let seen = |_: &str| Seen {
             room: Some(&room),
             used: 1,
+            silent: false,
         };
         times.step("ranking what the scheduler has left", || {
             rank("u", &info.requests.total, &feasible, seen, Some(&order))
@@ -318,6 +319,7 @@ fn book(times: &mut Times) {
             };
             let plan = times.step("deciding for a proxy", || book.plan(uid, turn));
             for action in plan.into_iter().flat_map(|plan| plan.actions) {
+                book.begin(uid, &action, now);
                 if let Action::Ask { node } = &action {
                     asked.push((number, node.clone()));
                 }

@@ -131,9 +131,9 @@ impl Book {
         self.targets.set_serves(node, serves);
     }
 
-    /// Whether a target has answered nothing for this long.
-    pub fn is_silent(&self, node: &str, silence: Monotonic, now: Monotonic) -> bool {
-        self.targets.is_silent(node, silence, now)
+    /// Whether a target let a question pass, and hasn't answered any since.
+    pub fn is_silent(&self, node: &str) -> bool {
+        self.targets.is_silent(node)
     }
 
     /// The operator of a target says something else from now on.
@@ -234,7 +234,13 @@ impl Book {
                 (Action::Ask { node }, Outcome::Refused(_)) => {
                     self.windows.refused(node, uid, now);
                 }
-                (Action::Ask { node }, Outcome::Unknown(_)) => self.windows.failed(node, uid, now),
+                (Action::Ask { node }, Outcome::Unknown(_)) => {
+                    self.windows.failed(node, uid, now);
+                    // Whoever drops this pod's question isn't asked first by the next one.
+                    if !self.targets.is_silent(node) {
+                        self.targets.let_pass(node, settings.silence, now);
+                    }
+                }
                 _ => {}
             }
             known.memory.finish(action, &outcome, settings, now);
@@ -244,7 +250,7 @@ impl Book {
 
     // ---- what to do ---------------------------------------------------------------------------------------------
 
-    /// What to do now for one pod; the plan counts as begun.
+    /// What to do now for one pod; each action of the plan [begins](Self::begin) when it is sent.
     pub fn plan(&mut self, uid: &str, turn: Turn<'_>) -> Option<Plan> {
         let Entry { view, memory } = self.proxies.get_mut(uid)?;
         let chaperons = self.world.of(uid);
@@ -265,17 +271,28 @@ impl Book {
             settings: turn.settings,
             now: turn.now,
         });
-        memory.begin(&plan, turn.now);
-        for action in &plan.actions {
-            if matches!(action, Action::Say { .. }) {
-                self.says = self.says.saturating_add(1);
-            }
-            if let (Action::Ask { node }, false) = (action, view.no_reservation) {
-                self.windows.enter(node, uid, turn.now);
+        memory.decided(&plan, turn.now);
+        if plan.asks() {
+            // Others are asked while these are still to answer: they were too slow to be trusted alone.
+            for node in plan.waiting() {
+                self.targets.let_pass(node, turn.settings.silence, turn.now);
             }
         }
         self.windows.wait(&view.ticket, &plan.queue);
         Some(plan)
+    }
+
+    /// An action of a pod's newest plan is sent, and will be [answered](Self::answered).
+    pub fn begin(&mut self, uid: &str, action: &Action, now: Monotonic) {
+        let Some(Entry { view, memory }) = self.proxies.get_mut(uid) else {
+            return;
+        };
+        memory.begin(action, now);
+        match action {
+            Action::Say { .. } => self.says = self.says.saturating_add(1),
+            Action::Ask { node } if !view.no_reservation => self.windows.enter(node, uid, now),
+            _ => {}
+        }
     }
 
     /// Pods that waited for room at a target, and that are to decide now. They count as called until they do.

@@ -62,22 +62,24 @@ impl Memory {
         self.stuck.see(recorded, now);
     }
 
-    /// Takes in a plan that is about to be carried out.
-    pub fn begin(&mut self, plan: &Plan, now: Monotonic) {
+    /// Takes in what was decided; each of its actions [begins](Self::begin) when it is sent.
+    pub fn decided(&mut self, plan: &Plan, now: Monotonic) {
         self.requests.trim(now);
-        for action in &plan.actions {
-            let key = action.key();
-            let judged_on = key.is_the_pods().then_some(plan.judged_on.as_deref());
-            self.requests.begin(key, judged_on.flatten());
-            if matches!(action, Action::CopyStatus { .. }) {
-                self.copied_at = Some(now);
-            }
-        }
         self.differs_since = plan.differs.then(|| self.differs_since.unwrap_or(now));
         self.leftover_since
             .retain(|place, _| plan.leftovers.contains(place));
         for place in &plan.leftovers {
             self.leftover_since.entry(place.clone()).or_insert(now);
+        }
+    }
+
+    /// An action is sent; `judged_on`: see [`Plan::judged_on`].
+    pub fn begin(&mut self, action: &Action, judged_on: Option<&str>, now: Monotonic) {
+        let key = action.key();
+        let judged_on = judged_on.filter(|_| key.is_the_pods());
+        self.requests.begin(key, judged_on);
+        if matches!(action, Action::CopyStatus { .. }) {
+            self.copied_at = Some(now);
         }
     }
 

@@ -74,21 +74,9 @@ impl Memory {
         self.first_reserved_at = holds.then(|| self.first_reserved_at.unwrap_or(now));
     }
 
-    /// Takes in a plan that is about to be carried out.
-    pub fn begin(&mut self, plan: &Plan, now: Monotonic) {
-        let mut asked = false;
-        for action in &plan.actions {
-            self.requests.begin(action.key(), action.judged_on());
-            if let Action::Ask { node } = action {
-                asked = true;
-                self.asked_at.insert(node.clone(), now);
-            }
-        }
-        if plan.actions.iter().any(Action::writes_proxy) {
-            // It isn't so any more.
-            self.words = None;
-        }
-        if asked {
+    /// Takes in what was decided; each of its actions [begins](Self::begin) when it is sent.
+    pub fn decided(&mut self, plan: &Plan, now: Monotonic) {
+        if plan.asks() {
             self.waves = self.waves.saturating_add(1);
             self.last_wave_at = Some(now);
         }
@@ -107,6 +95,18 @@ impl Memory {
         }
         if let (ChoiceFate::Failed(_), Some((record, _))) = (&plan.choice, &self.recorded) {
             self.told_of = Some(record.clone());
+        }
+    }
+
+    /// An action is sent.
+    pub fn begin(&mut self, action: &Action, now: Monotonic) {
+        self.requests.begin(action.key(), action.judged_on());
+        if let Action::Ask { node } = action {
+            self.asked_at.insert(node.clone(), now);
+        }
+        if action.writes_proxy() {
+            // It isn't so any more.
+            self.words = None;
         }
     }
 

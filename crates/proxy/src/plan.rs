@@ -368,6 +368,18 @@ impl Plan {
         }
     }
 
+    /// Whether it asks anybody.
+    pub(crate) fn asks(&self) -> bool {
+        let asks = |action: &Action| matches!(action, Action::Ask { .. });
+        self.actions.iter().any(asks)
+    }
+
+    /// Those who were asked and are still to answer.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &str> {
+        let waits = |(_, answer): &(&String, &Answer)| **answer == Answer::Waiting;
+        self.answers.iter().filter(waits).map(|(node, _)| &**node)
+    }
+
     /// Decide again at `at`, or earlier.
     pub(crate) fn wake(&mut self, at: Monotonic) {
         self.wake_at = Some(self.wake_at.map_or(at, |other| other.min(at)));

@@ -21,8 +21,6 @@ pub struct Room {
     pub shapes: Vec<(i64, Resources)>,
     /// Pods that were asked there and aren't decided yet: each may take a place.
     pub outstanding: i64,
-    /// It let a question pass without an answer, and hasn't answered any since.
-    pub silent: bool,
 }
 
 impl Room {
@@ -70,6 +68,8 @@ pub struct Seen<'a> {
     pub room: Option<&'a Room>,
     /// Other pods that are placed there, or on their way, as long as the pipeline hasn't counted them.
     pub used: u64,
+    /// See [`Book::is_silent`](crate::Book::is_silent).
+    pub silent: bool,
 }
 
 /// Orders feasible targets: by the pipeline's class if there is an order; of one class silent ones last, those that surely
@@ -85,7 +85,7 @@ pub fn rank<'a>(
     let mut ranked: Vec<_> = feasible
         .iter()
         .filter_map(|(node, score)| {
-            let Seen { room, used } = seen(node);
+            let Seen { room, used, silent } = seen(node);
             let (class, used) = match order {
                 None => (0, used),
                 Some(order) if order.passes_over(node) => return None,
@@ -97,7 +97,6 @@ pub fn rank<'a>(
             let left = room.map_or(0, |room| {
                 room.places(request).saturating_sub(room.outstanding)
             });
-            let silent = room.is_some_and(|room| room.silent);
             let surely_fits = left > 0 && !silent;
             let score = Reverse(*score);
             let key = (class, silent, left <= 0, score, used, spread(uid, node));
@@ -126,10 +125,11 @@ mod tests {
 
     use super::*;
 
-    fn of<'a>(rooms: &'a BTreeMap<String, Room>) -> impl Fn(&str) -> Seen<'a> {
-        |node| Seen {
+    fn of<'a>(rooms: &'a BTreeMap<String, Room>, silent: &str) -> impl Fn(&str) -> Seen<'a> {
+        move |node| Seen {
             room: rooms.get(node),
             used: 0,
+            silent: node == silent,
         }
     }
 
@@ -143,7 +143,6 @@ mod tests {
         Room {
             shapes: vec![(nodes, amount(milli_cpu, 10))],
             outstanding,
-            silent: false,
         }
     }
 
@@ -151,17 +150,13 @@ mod tests {
     fn a_pod_surely_fits_where_more_places_are_free_than_questions_are_open() {
         let request = amount(500, 0);
         let feasible: Vec<_> = ["a", "b", "c", "d"].map(|n| (n.to_owned(), 50)).into();
-        let quiet = Room {
-            silent: true,
-            ..room(1, 1000, 0)
-        };
         let rooms = BTreeMap::from([
             ("a".to_owned(), room(2, 400, 0)),
             ("b".to_owned(), room(1, 1000, 1)),
             ("c".to_owned(), room(1, 1000, 2)),
-            ("d".to_owned(), quiet),
+            ("d".to_owned(), room(1, 1000, 0)),
         ]);
-        let sure: BTreeMap<_, _> = rank("u", &request, &feasible, of(&rooms), None)
+        let sure: BTreeMap<_, _> = rank("u", &request, &feasible, of(&rooms, "d"), None)
             .into_iter()
             .map(|ranked| (ranked.node, ranked.surely_fits))
             .collect();
@@ -190,12 +185,11 @@ mod tests {
             let room = Room {
                 shapes,
                 outstanding,
-                silent: false,
             };
             assert_eq!(room.places(&amount(500, 0)), places, "{room:?}");
             let rooms = BTreeMap::from([("a".to_owned(), room)]);
             let feasible = [("a".to_owned(), i64::MIN)];
-            let ranked = rank("u", &amount(500, 0), &feasible, of(&rooms), None);
+            let ranked = rank("u", &amount(500, 0), &feasible, of(&rooms, ""), None);
             assert_eq!(ranked[0].surely_fits, sure);
         }
     }
@@ -213,16 +207,12 @@ mod tests {
             ("low".to_owned(), room(1, 4000, 0)),
             ("high".to_owned(), room(1, 4000, 0)),
         ]);
-        let order: Vec<_> = rank("u", &request, &feasible, of(&rooms), None)
+        let order: Vec<_> = rank("u", &request, &feasible, of(&rooms, ""), None)
             .into_iter()
             .map(|r| r.node)
             .collect();
         assert_eq!(order, ["high", "low", "full"]);
-        let mut rooms = rooms;
-        if let Some(high) = rooms.get_mut("high") {
-            high.silent = true;
-        }
-        let ranked = rank("u", &request, &feasible, of(&rooms), None);
+        let ranked = rank("u", &request, &feasible, of(&rooms, "high"), None);
         let order: Vec<_> = ranked.iter().map(|r| r.node.as_str()).collect();
         assert_eq!(order, ["low", "full", "high"]);
         assert!(ranked[0].surely_fits, "so that one question is enough");
@@ -230,7 +220,13 @@ mod tests {
         let equal = vec![("a".to_owned(), 10), ("b".to_owned(), 10)];
         let nothing = BTreeMap::new();
         let first = |n: i32| {
-            let ranked = rank(&format!("pod-{n}"), &request, &equal, of(&nothing), None);
+            let ranked = rank(
+                &format!("pod-{n}"),
+                &request,
+                &equal,
+                of(&nothing, ""),
+                None,
+            );
             ranked[0].node.clone()
         };
         let a = (0..100).filter(|n| first(*n) == "a").count();
@@ -241,6 +237,7 @@ mod tests {
             let seen = |node: &str| Seen {
                 room: None,
                 used: used.get(node).copied().unwrap_or_default(),
+                silent: false,
             };
             let ranked = rank(&format!("pod-{n}"), &request, &equal, seen, None);
             *used.entry(ranked[0].node.clone()).or_default() += 1;
@@ -264,22 +261,21 @@ mod tests {
         .map(|(node, score)| (node.to_owned(), score))
         .into();
         let rooms = BTreeMap::from([("far".to_owned(), room(1, 4000, 0))]);
-        let order_of = |rooms: &BTreeMap<_, _>, feasible: &[_]| -> Vec<String> {
-            let seen = |node: &str| Seen {
-                room: rooms.get(node),
-                used: 0,
-            };
+        let order_of = |rooms: &BTreeMap<_, _>, silent: &str, feasible: &[_]| -> Vec<String> {
+            let seen = of(rooms, silent);
             let ranked = rank("u", &amount(500, 0), feasible, seen, Some(&order));
             ranked.into_iter().map(|ranked| ranked.node).collect()
         };
         // Equal ones: the less used one; one that the order doesn't know is last.
-        assert_eq!(order_of(&rooms, &feasible), ["twin", "near", "far", "new"]);
+        assert_eq!(
+            order_of(&rooms, "", &feasible),
+            ["twin", "near", "far", "new"]
+        );
         // Equal ones are ordered as ever: silent last, room first, then by score.
-        let mut rooms = BTreeMap::from([("near".to_owned(), room(1, 4000, 0))]);
-        assert_eq!(order_of(&rooms, &feasible)[..2], ["near", "twin"]);
-        rooms.entry("near".to_owned()).or_default().silent = true;
-        assert_eq!(order_of(&rooms, &feasible)[..2], ["twin", "near"]);
+        let rooms = BTreeMap::from([("near".to_owned(), room(1, 4000, 0))]);
+        assert_eq!(order_of(&rooms, "", &feasible)[..2], ["near", "twin"]);
+        assert_eq!(order_of(&rooms, "near", &feasible)[..2], ["twin", "near"]);
         let better = [("near".to_owned(), 2), ("twin".to_owned(), 1)];
-        assert_eq!(order_of(&BTreeMap::new(), &better), ["near", "twin"]);
+        assert_eq!(order_of(&BTreeMap::new(), "", &better), ["near", "twin"]);
     }
 }

@@ -31,6 +31,8 @@ pub struct TargetView {
     pub terms: Terms,
     /// When it last answered a question, whichever pod's.
     pub answered_at: Option<Monotonic>,
+    /// It let a question pass without an answer, and hasn't answered any since: it isn't asked first.
+    pub silent: bool,
     /// Whose pods it may be asked for; `None`: its Target isn't known.
     pub serves: Option<Serves>,
 }
@@ -49,6 +51,10 @@ impl Targets {
         let target = self.entry(node);
         target.lost_since = (reach == Reach::Lost).then(|| target.lost_since.unwrap_or(now));
         target.reach = reach;
+        if reach == Reach::Reachable {
+            // What it didn't answer before says nothing now.
+            target.silent = false;
+        }
         self.forget_missing(node);
     }
 
@@ -97,13 +103,23 @@ impl Targets {
                 lost_since: None,
                 terms: Terms::default(),
                 answered_at: None,
+                silent: false,
                 serves: None,
             })
     }
 
     /// It has answered a question.
     pub fn answered(&mut self, node: &str, now: Monotonic) {
-        self.entry(node).answered_at = Some(now);
+        let target = self.entry(node);
+        target.answered_at = Some(now);
+        target.silent = false;
+    }
+
+    /// It let a question pass: whoever has answered another one within `silence` isn't silent.
+    pub(crate) fn let_pass(&mut self, node: &str, silence: Duration, now: Monotonic) {
+        let target = self.entry(node);
+        let heard = target.answered_at;
+        target.silent = heard.is_none_or(|heard| now >= heard.saturating_add(silence));
     }
 
     /// Since when it owes an answer to what it was asked at `asked`: who answers others meanwhile is busy, not silent. But
@@ -113,10 +129,9 @@ impl Targets {
         heard.map_or(asked, |heard| heard.clamp(asked, asked + limit))
     }
 
-    /// Whether it has answered nothing for this long.
-    pub(crate) fn is_silent(&self, node: &str, silence: Duration, now: Monotonic) -> bool {
-        let heard = self.get(node).and_then(|target| target.answered_at);
-        heard.is_none_or(|heard| now >= heard + silence)
+    /// Whether it let a question pass, and hasn't answered any since.
+    pub(crate) fn is_silent(&self, node: &str) -> bool {
+        self.get(node).is_some_and(|target| target.silent)
     }
 
     /// One target, if anything is known of it.

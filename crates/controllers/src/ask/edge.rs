@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 use self::proxy::Proxy;
 use super::{Ask, act::Acting, places::Places, port::Inbox, ranker::Ranker};
 use crate::{
-    caught::{AFTER_PANIC, PANICKED, caught, note},
+    caught::{AFTER_PANIC, PANICKED, caught, note, replied},
     clock::Clock,
     fleet::{Fleet, FleetEvent},
     slice::{Slice, take_in},
@@ -232,7 +232,8 @@ impl Edge {
         if let Some(node) = self.book.unknown_target(uid) {
             self.acting.fleet.look_for(node);
         }
-        let open = self.places.open_questions();
+        let book = &self.book;
+        let open = self.places.open_questions(|node| book.is_silent(node));
         let Some(proxy) = self.proxies.get_mut(uid) else {
             return;
         };
@@ -317,12 +318,6 @@ impl Edge {
                 self.dirty.insert(uid.to_owned());
             }
         }
-        let waits = |(_, answer): &(&String, &Answer)| **answer == Answer::Waiting;
-        let waiting: Vec<String> = answers
-            .iter()
-            .filter(waits)
-            .map(|(node, _)| node.clone())
-            .collect();
         let settled = gate == Gate::Closed(Note::Settled);
         let order = proxy.order.as_ref();
         let class_of = |node: &str| Some(order?.standing(node).map_or(u32::MAX, |at| at.class));
@@ -337,16 +332,6 @@ impl Edge {
         };
         if self.parts.board.post(uid, posting) && !settled {
             self.parts.scheduling.activate(&PodUid::from(uid));
-        }
-        // A wave that is widened while others are still to answer: they were too slow to be trusted alone.
-        if actions
-            .iter()
-            .any(|action| matches!(action, Action::Ask { .. }))
-        {
-            for node in waiting {
-                let silent = self.book.is_silent(&node, settings.silence, now);
-                self.places.set_silent(&node, silent);
-            }
         }
         let info = proxy.info.clone();
         for action in actions {
@@ -380,12 +365,13 @@ impl Edge {
                     .into_iter()
                     .map(|scored| (scored.node.to_string(), scored.total))
                     .collect();
-                let (ranker, places) = (&mut self.ranker, &self.places);
+                let (ranker, places, book) = (&mut self.ranker, &self.places, &self.book);
                 proxy.order = ranker.order(uid, proxy.policy, &proxy.want, &feasible, places);
                 let (request, order) = (&info.requests.total, proxy.order.as_ref());
                 let seen = |node: &str| Seen {
                     room: places.room(node),
                     used: ranker.placed_at(node) + places.others_at(node, uid),
+                    silent: book.is_silent(node),
                 };
                 rank(uid, request, &feasible, seen, order)
             }
@@ -397,7 +383,7 @@ impl Edge {
         };
     }
 
-    fn send(&self, uid: &str, action: Action) {
+    fn send(&mut self, uid: &str, action: Action) {
         let (Some(view), Some(proxy)) = (self.book.proxy(uid), self.proxies.get(uid)) else {
             return;
         };
@@ -405,8 +391,9 @@ impl Edge {
         let asks = matches!(action, Action::Ask { .. });
         let source = proxy.source.clone().filter(|_| asks);
         let (acting, finished) = (Arc::clone(&self.acting), self.finished.clone());
+        self.book.begin(uid, &action, self.clock.now());
         tokio::spawn(async move {
-            let reply = acting.act(&view, &pod, source, &action).await;
+            let reply = replied(acting.act(&view, &pod, source, &action)).await;
             let _ = finished.send(Finished {
                 uid: view.uid,
                 action,

@@ -22,7 +22,7 @@ use super::{
     act::{Subject, act},
 };
 use crate::{
-    caught::{AFTER_PANIC, PANICKED, caught, note},
+    caught::{AFTER_PANIC, PANICKED, caught, note, replied},
     clock::Clock,
     fleet::{Fleet, FleetEvent},
     slice::{Slice, take_in},
@@ -247,7 +247,7 @@ impl Edge {
             actions,
             leftovers: _,
             differs: _,
-            judged_on: _,
+            judged_on,
             withheld,
             tell,
             wake_at,
@@ -273,17 +273,20 @@ impl Edge {
             tracing::debug!(parent = %uid, ?withheld, "not all that the delegate says is copied");
         }
         for action in actions {
+            let pod = self.book.pod(uid);
             if let Some(subject) = subject(uid, pod.map(|(view, _)| view), &action) {
-                self.send(subject, action);
+                self.send(subject, action, judged_on.as_deref());
             }
         }
     }
 
-    fn send(&self, subject: Subject, action: Action) {
+    fn send(&mut self, subject: Subject, action: Action, judged_on: Option<&str>) {
+        let now = self.clock.now();
+        self.book.begin(&subject.uid, &action, judged_on, now);
         let (parts, fleet) = (Arc::clone(&self.parts), self.fleet.clone());
         let finished = self.finished.clone();
         tokio::spawn(async move {
-            let reply = act(&parts.client, &fleet, &subject, &action).await;
+            let reply = replied(act(&parts.client, &fleet, &subject, &action)).await;
             let _ = finished.send(Finished {
                 uid: subject.uid,
                 action,

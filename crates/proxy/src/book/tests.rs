@@ -38,7 +38,8 @@ impl Scene {
         assert!(self.book.proxy_applied(&pod).is_some());
     }
 
-    fn plan(&mut self, uid: &str) -> Plan {
+    /// What would be sent.
+    fn decide(&mut self, uid: &str) -> Plan {
         let ranking = [Ranked {
             node: "a".to_owned(),
             surely_fits: true,
@@ -51,6 +52,15 @@ impl Scene {
             now: self.now,
         };
         self.book.plan(uid, turn).unwrap()
+    }
+
+    /// What is sent.
+    fn plan(&mut self, uid: &str) -> Plan {
+        let plan = self.decide(uid);
+        for action in &plan.actions {
+            self.book.begin(uid, action, self.now);
+        }
+        plan
     }
 
     fn asks(&mut self, uid: &str) -> bool {
@@ -251,4 +261,66 @@ fn few_conditions_are_written_at_once() {
         .answered("1", &said[0], reply, &Settings::default(), NOW);
     assert_eq!(settled, Ok(()));
     assert!(says(&scene.plan("5")).is_some());
+}
+
+#[test]
+fn what_was_never_sent_is_decided_again() {
+    let mut scene = Scene::new();
+    for uid in ["1", "2"] {
+        scene.pod(uid, &json!({}));
+    }
+    // The step that was to send it panicked.
+    let lost = scene.decide("1");
+    let again = scene.decide("1");
+    assert!(lost.asks() && again.asks());
+    // It takes nobody's turn, either.
+    assert!(scene.asks("2"));
+}
+
+#[test]
+fn words_that_were_never_sent_take_no_turn() {
+    let mut scene = Scene::new();
+    let says = |plan: &Plan| {
+        let says = |action: &Action| matches!(action, Action::Say { .. });
+        plan.actions.iter().any(says)
+    };
+    let uids: Vec<String> = (0..=SAYS_AT_ONCE).map(|n| n.to_string()).collect();
+    for uid in &uids {
+        scene.pod(uid, &json!({}));
+        let (reason, message) = ("Waiting", uid.clone());
+        scene.book.say(uid, Some(Words { reason, message }));
+    }
+    for uid in &uids {
+        assert!(says(&scene.decide(uid)));
+    }
+    for uid in &uids[1..] {
+        assert!(says(&scene.plan(uid)));
+    }
+    assert!(!says(&scene.plan(&uids[0])), "enough are on their way");
+}
+
+#[test]
+fn who_drops_a_question_is_silent_until_it_answers_one() {
+    let mut scene = Scene::new();
+    scene.pod("1", &json!({}));
+    assert!(scene.asks("1"));
+    assert!(!scene.book.is_silent("a"));
+    scene.answer("1", Outcome::Unknown("no answer".to_owned()));
+    assert!(scene.book.is_silent("a"));
+    scene.chaperon(
+        "1",
+        1,
+        &json!({ keys::ATTEMPT: "1", keys::IS_RESERVED: "true" }),
+    );
+    assert!(!scene.book.is_silent("a"));
+    // One that answers others just now has merely lost this one.
+    scene.pod("2", &json!({}));
+    scene.plan("1");
+    scene.answer("2", Outcome::Unknown("no answer".to_owned()));
+    assert!(!scene.book.is_silent("a"));
+    scene.now += Settings::default().silence;
+    scene.answer("2", Outcome::Unknown("no answer".to_owned()));
+    assert!(scene.book.is_silent("a"));
+    scene.book.set_reach("a", Reach::Reachable, scene.now);
+    assert!(!scene.book.is_silent("a"), "it was lost, and is back");
 }

@@ -99,7 +99,10 @@ impl Scene {
             settings: &self.settings,
             now: self.now,
         });
-        self.memory.begin(&plan, self.now);
+        self.memory.decided(&plan, self.now);
+        for action in &plan.actions {
+            self.memory.begin(action, self.now);
+        }
         plan
     }
 

@@ -172,7 +172,7 @@ impl Book {
 
     // ---- what to do ---------------------------------------------------------------------------------------------
 
-    /// What to do now for one parent UID; the plan counts as begun. `None`: nothing is left of it, or it is too early to
+    /// What to do now for one parent UID; each action of the plan [begins](Self::begin) when it is sent. `None`: nothing is left of it, or it is too early to
     /// say.
     pub fn plan(&mut self, uid: &str, now: Monotonic) -> Option<Plan> {
         let chaperons = self.world.of(uid);
@@ -193,8 +193,15 @@ impl Book {
             memory: &parent.memory,
             now,
         });
-        parent.memory.begin(&plan, now);
+        parent.memory.decided(&plan, now);
         Some(plan)
+    }
+
+    /// An action of a parent's newest plan is sent, and will be [answered](Self::answered); `judged_on`: as the plan says.
+    pub fn begin(&mut self, uid: &str, action: &Action, judged_on: Option<&str>, now: Monotonic) {
+        if let Some(parent) = self.parents.get_mut(uid) {
+            parent.memory.begin(action, judged_on, now);
+        }
     }
 
     /// The virtual node that a pod's record names and nobody knows, if so: a live read has to say whether its target exists.

@@ -81,7 +81,11 @@ impl Scene {
             memory: &self.memory,
             now: self.now,
         });
-        self.memory.begin(&plan, self.now);
+        self.memory.decided(&plan, self.now);
+        for action in &plan.actions {
+            let judged_on = plan.judged_on.as_deref();
+            self.memory.begin(action, judged_on, self.now);
+        }
         plan
     }
 

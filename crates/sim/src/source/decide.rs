@@ -88,6 +88,7 @@ impl Source {
                         }
                         (None, _) => continue,
                     };
+                    book.begin(uid, &action, plan.judged_on.as_deref(), cx.now);
                     cx.sent.push(Request::Feedback {
                         uid: uid.to_owned(),
                         name,
@@ -111,8 +112,13 @@ fn decide_ask(
     let Some(entry) = entries.get_mut(uid) else {
         return false;
     };
+    let mut ranking = cx.ranking.to_vec();
+    for ranked in &mut ranking {
+        ranked.surely_fits &= !book.is_silent(&ranked.node);
+    }
+    ranking.sort_by_key(|ranked| book.is_silent(&ranked.node));
     let turn = Turn {
-        ranking: cx.ranking,
+        ranking: &ranking,
         choice: entry.choice.as_deref(),
         settings,
         now: cx.now,
@@ -147,6 +153,9 @@ fn decide_ask(
     }
     if settled {
         entry.cycle = None;
+    }
+    for action in &plan.actions {
+        book.begin(uid, action, cx.now);
     }
     let Some(proxy) = book.proxy(uid) else {
         return false;

@@ -4,7 +4,7 @@ use std::{collections::hash_map::Entry, sync::Arc};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use pilotage_clusters::Event;
-use pilotage_proxy::{Action, Outcome, Reach, placing::Want, plugins::GrantFailure};
+use pilotage_proxy::{Outcome, placing::Want, plugins::GrantFailure};
 
 use super::{Edge, Finished, proxy::Proxy};
 use crate::{
@@ -99,10 +99,6 @@ impl Edge {
         let now = self.clock.now();
         match event {
             FleetEvent::Reach(node, reach) => {
-                if reach == Reach::Reachable {
-                    // What it didn't answer before says nothing now.
-                    self.places.set_silent(&node, false);
-                }
                 self.book.set_reach(&node, reach, now);
                 self.mark_all();
             }
@@ -118,9 +114,6 @@ impl Edge {
             }
             FleetEvent::Chaperon(node, news) => match self.book.chaperon(&node, news, now) {
                 Ok(Some(change)) => {
-                    if change.answered {
-                        self.places.set_silent(&node, false);
-                    }
                     self.dirty.insert(change.parent);
                 }
                 Ok(None) => {}
@@ -170,12 +163,6 @@ impl Edge {
         let now = self.clock.now();
         let policy = self.proxies.get(&uid).map(|proxy| proxy.policy);
         let policy = self.ranker.policy(policy.unwrap_or_default());
-        // Whoever drops this pod's question isn't asked first by the next one.
-        if let (Action::Ask { node }, Outcome::Unknown(_)) = (&action, &reply.outcome)
-            && self.book.is_silent(node, policy.asking.silence, now)
-        {
-            self.places.set_silent(node, true);
-        }
         let admitted = self
             .book
             .answered(&uid, &action, reply, &policy.asking, now);
