@@ -5,6 +5,9 @@
 //! ([`keys`]), the names that scripts depend on ([`names`]), how long names of users may be ([`limits`]), and the link
 //! between an object and its parent in another cluster ([`parent`]). It knows no client, clock or runtime.
 
+// No sum may overflow, whoever gave the numbers.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 pub mod annotations;
 pub mod bounds;
 pub mod chaperon;

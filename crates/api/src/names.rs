@@ -61,10 +61,8 @@ fn join(limit: usize, parts: &[Part<'_>]) -> String {
 
 /// Cuts `text` so that it fits `limit` together with a dash and the hash of `key`.
 fn with_hash(limit: usize, text: &str, key: &str) -> String {
-    let mut cut = text.len().min(limit - HASH_DIGITS - 1);
-    while !text.is_char_boundary(cut) {
-        cut -= 1;
-    }
+    const MARK: usize = HASH_DIGITS + 1;
+    let cut = text.floor_char_boundary(limit.saturating_sub(MARK));
     let kept = text.get(..cut).unwrap_or_default();
     // Only a cut text loses its trailing dashes: whoever ends a name with a dash keeps it.
     let kept = if cut < text.len() {

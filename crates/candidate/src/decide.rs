@@ -92,7 +92,7 @@ fn taken(seen: &Observed<'_>, seat: &Seat, chaperon: &ChaperonView, since: Monot
             Note::Seated,
         );
     }
-    let deadline = since + hold(seen.settings, chaperon);
+    let deadline = since.saturating_add(hold(seen.settings, chaperon));
     if seen.now >= deadline {
         // A write of unknown outcome may have landed: then it has to be taken back.
         let debt = seen.memory.tried().map(|n| (n, Refusal::Expired));
@@ -122,9 +122,8 @@ fn held(seen: &Observed<'_>, chaperon: &ChaperonView, attempt: u64, deadline: Mo
         return Plan::step(Step::Recheck { attempt }, Note::Seated);
     }
     if seen.now >= deadline {
-        let pause = seen
-            .settings
-            .pause_after(hold(seen.settings, chaperon), seen.memory.expiries() + 1);
+        let hold = hold(seen.settings, chaperon);
+        let pause = (seen.settings).pause_after(hold, seen.memory.expiries());
         return drop(
             Dropped::Expired,
             Some((attempt, Refusal::Expired)),
@@ -148,7 +147,7 @@ fn binding_stage(
     }
     let pause = || {
         let hold = hold(seen.settings, chaperon);
-        Some(seen.settings.pause_after(hold, seen.memory.expiries() + 1))
+        Some(seen.settings.pause_after(hold, seen.memory.expiries()))
     };
     match stage {
         Stage::Misfit(why) => {
@@ -340,7 +339,7 @@ fn foreign_until(
     if pod_uid.is_some_and(|uid| chaperon.reserved_pod_uid.as_deref() != Some(uid)) {
         return None;
     }
-    let until = seen.memory.foreign_since()? + seen.settings.lease_duration;
+    let until = (seen.memory.foreign_since()?).saturating_add(seen.settings.lease_duration);
     (chaperon.reserved && seen.now < until).then_some(until)
 }
 
@@ -371,7 +370,8 @@ fn tell(seen: &Observed<'_>, mut plan: Plan) -> Plan {
         && note.is_trouble()
         && !seen.memory.was_told(note)
     {
-        let at = seen.memory.shut_since(note, seen.now) + seen.settings.tell_after;
+        let since = seen.memory.shut_since(note, seen.now);
+        let at = since.saturating_add(seen.settings.tell_after);
         if seen.now >= at {
             plan.tell = Some(note.clone());
         } else {

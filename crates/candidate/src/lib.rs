@@ -10,6 +10,9 @@
 //! edge stand the [`Board`] (which pods may be tried) and one plugin ([`plugins`]). The rules are those of the protocol
 //! between proxy and candidate; [`mod@decide`] follows its table row by row.
 
+// No sum may overflow, whoever gave the numbers.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 pub mod board;
 pub mod chaperon;
 pub mod constraints;

@@ -220,7 +220,7 @@ impl Memory {
                         {
                             seat.state = SeatState::Held {
                                 attempt: write.attempt,
-                                deadline: since + hold,
+                                deadline: since.saturating_add(hold),
                             };
                         }
                     }
@@ -241,7 +241,7 @@ impl Memory {
             write: write.clone(),
             outcome,
             times,
-            retry_at: now + settings.retry_after(times),
+            retry_at: now.saturating_add(settings.retry_after(times)),
         });
     }
 
@@ -260,7 +260,7 @@ impl Memory {
             };
             seat.state = SeatState::Binding {
                 attempt,
-                until: now + settings.bind_timeout,
+                until: now.saturating_add(settings.bind_timeout),
                 stage,
             };
         }
@@ -290,7 +290,7 @@ impl Memory {
             BindOutcome::Refused(why) => Stage::Refused(why),
             BindOutcome::Unknown => Stage::Called {
                 tries,
-                next: now + settings.retry_after(tries),
+                next: now.saturating_add(settings.retry_after(tries)),
             },
         });
     }
@@ -319,13 +319,13 @@ impl Memory {
         }
         if let Some(pause) = pause {
             self.expiries = self.expiries.saturating_add(1);
-            self.pause = Some(now + pause);
+            self.pause = Some(now.saturating_add(pause));
         }
         if matches!(
             why,
             Dropped::PodLeft | Dropped::Unanswered | Dropped::BindRefused(_)
         ) {
-            self.settle = Some(now + settings.retry_after(3));
+            self.settle = Some(now.saturating_add(settings.retry_after(3)));
         }
     }
 

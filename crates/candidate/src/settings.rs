@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use pilotage_api::bounds::doubled;
+
 /// How long the candidate holds, waits and pauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -41,18 +43,10 @@ impl Settings {
         doubled(self.retry.0, failures.saturating_sub(1), self.retry.1)
     }
 
-    /// Pause after a hold of `hold` expired, the `expiries`th time in a row.
-    pub(crate) fn pause_after(&self, hold: Duration, expiries: u32) -> Duration {
-        doubled(hold, expiries.saturating_sub(1), self.longest_pause)
+    /// Pause after a hold of `hold` expired, as `before` others did in a row before it.
+    pub(crate) fn pause_after(&self, hold: Duration, before: u32) -> Duration {
+        doubled(hold, before, self.longest_pause)
     }
-}
-
-fn doubled(base: Duration, doublings: u32, limit: Duration) -> Duration {
-    2_u32
-        .checked_pow(doublings)
-        .and_then(|factor| base.checked_mul(factor))
-        .unwrap_or(limit)
-        .min(limit)
 }
 
 #[cfg(test)]
@@ -62,7 +56,7 @@ mod tests {
     #[test]
     fn pauses_double_up_to_the_limit() {
         let settings = Settings::default();
-        let pauses: Vec<u64> = (1..8)
+        let pauses: Vec<u64> = (0..7)
             .map(|k| settings.pause_after(settings.hold, k).as_secs())
             .collect();
         assert_eq!(pauses, [10, 20, 40, 60, 60, 60, 60]);

@@ -21,6 +21,10 @@ use serde_json::{Map, Value, json};
 const LONGEST: usize = 64 * 1024;
 /// What the author and we ourselves may still write to a pod whose annotations are as long as copies make them.
 const RESERVE: usize = 16 * 1024;
+/// What is left for all others.
+const SHARE: usize = LIMIT - RESERVE;
+/// The key of our record of copies, and the record's braces.
+const FRAME: usize = keys::COPIED.len() + 2;
 /// Most keys of what was withheld that are told.
 const MOST_TOLD: usize = 8;
 
@@ -70,9 +74,8 @@ pub(crate) fn change<'a>(
     let others = known
         .iter()
         .filter(|(key, value)| *key != keys::COPIED && !is_copy(key, value));
-    let room = (LIMIT - RESERVE).saturating_sub(bytes(others)).min(LONGEST);
-    // With the key of the record, and its braces.
-    let room = room.saturating_sub(keys::COPIED.len() + 2);
+    let room = SHARE.saturating_sub(bytes(others)).min(LONGEST);
+    let room = room.saturating_sub(FRAME);
     let wanted = said.iter().filter(|(key, value)| may_be(key, value));
     let wanted: BTreeMap<&str, &str> = fitting(wanted, room, Copied::entry_bytes)
         .into_iter()

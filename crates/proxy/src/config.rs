@@ -123,7 +123,7 @@ impl Configuration {
     /// Which policy a pod has: that of the first entry of `pods` that selects it, or the common one.
     pub fn policy_of(&self, pod: &Pod) -> PolicyId {
         let fitting = self.rules.iter().position(|rule| rule.fits(pod));
-        PolicyId(fitting.map_or(0, |index| index + 1))
+        PolicyId(fitting.map_or(0, |index| index.saturating_add(1)))
     }
 
     /// One policy.

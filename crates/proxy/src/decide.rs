@@ -131,7 +131,7 @@ fn say(observed: &Observed<'_>, plan: &mut Plan) {
         resource_version: proxy.resource_version.clone(),
     };
     match observed.memory.may_send(&say, observed.now) {
-        Readiness::Now if !observed.may_say => plan.wake(observed.now + SAY_LATER),
+        Readiness::Now if !observed.may_say => plan.wake(observed.now.saturating_add(SAY_LATER)),
         Readiness::Now => plan.actions.push(say),
         Readiness::UnderWay => {}
         Readiness::At(at) => plan.wake(at),
@@ -362,7 +362,7 @@ fn tell(observed: &Observed<'_>, plan: &mut Plan) {
         Note::Asked(nodes) => nodes.iter().map(owed_since).min().unwrap_or(since),
         _ => since,
     };
-    let at = since + observed.settings.tell_after;
+    let at = since.saturating_add(observed.settings.tell_after);
     if observed.now >= at {
         plan.tell = Some(note);
     } else {

@@ -271,10 +271,11 @@ fn placed(observed: &Observed<'_>, proxy: &ProxyView, pod: &Arc<Pod>, plan: &mut
         let since = observed.memory.leftover_since.get(&place).copied();
         let since = since.unwrap_or(observed.now);
         plan.leftovers.push(place);
-        if observed.now >= since + LEFTOVER_AFTER {
+        let over_at = since.saturating_add(LEFTOVER_AFTER);
+        if observed.now >= over_at {
             plan.actions.push(delete(leftover));
         } else {
-            wake(plan, since + LEFTOVER_AFTER);
+            wake(plan, over_at);
         }
     }
     // What has ended needs no other place.
@@ -332,14 +333,13 @@ fn copy(
         .extend(withheld.into_iter().map(str::to_owned));
     plan.differs = true;
     // That it is bound the proxy says already by itself; what comes next is usually near.
-    let next = if phase(chaperon) == "Pending" {
-        observed.memory.differs_since.unwrap_or(observed.now) + COPY_EVERY
+    let memory = observed.memory;
+    let after = if phase(chaperon) == "Pending" {
+        Some(memory.differs_since.unwrap_or(observed.now))
     } else {
-        observed
-            .memory
-            .copied_at
-            .map_or(observed.now, |at| at + COPY_EVERY)
+        memory.copied_at
     };
+    let next = after.map_or(observed.now, |at| at.saturating_add(COPY_EVERY));
     if observed.now < next {
         wake(plan, next);
     } else {

@@ -70,7 +70,7 @@ impl Stuck {
 impl Wait {
     /// Before this, whoever is waited for may merely be busy.
     pub(crate) fn over_at(&self) -> Monotonic {
-        self.since + self.least()
+        self.since.saturating_add(self.least())
     }
 
     fn least(&self) -> Duration {

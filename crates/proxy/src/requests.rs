@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Pod;
-use pilotage_api::PodChaperon;
+use pilotage_api::{PodChaperon, bounds};
 
 use crate::{settings::Settings, view::Monotonic};
 
@@ -117,7 +117,7 @@ impl<K: Ord> Requests<K> {
             Outcome::Done if judged_on.is_some() => {
                 let failure = Failure {
                     times: 0,
-                    retry_at: now + SEEN_WITHIN,
+                    retry_at: now.saturating_add(SEEN_WITHIN),
                     judged_on,
                 };
                 self.failures.insert(key, failure);
@@ -126,19 +126,15 @@ impl<K: Ord> Requests<K> {
                 self.failures.remove(&key);
             }
             Outcome::Conflict | Outcome::Refused(_) | Outcome::StillThere | Outcome::Unknown(_) => {
-                let times = self
-                    .failures
-                    .get(&key)
-                    .map_or(0, |f| f.times)
-                    .saturating_add(1);
+                let before = self.failures.get(&key).map_or(0, |f| f.times);
                 let (first, longest) = settings.retry;
-                let wait = first.saturating_mul(1 << (times - 1).min(16)).min(longest);
+                let wait = bounds::doubled(first, before, longest);
                 let judged_on = judged_on.filter(|_| *outcome == Outcome::Conflict);
                 self.failures.insert(
                     key,
                     Failure {
-                        times,
-                        retry_at: now + wait,
+                        times: before.saturating_add(1),
+                        retry_at: now.saturating_add(wait),
                         judged_on,
                     },
                 );

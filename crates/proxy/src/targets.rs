@@ -76,7 +76,8 @@ impl Targets {
     /// A pod was like this, and is like that now.
     pub(crate) fn see(&mut self, before: Option<&ProxyView>, after: Option<&ProxyView>) {
         for node in after.into_iter().flat_map(ProxyView::named_nodes) {
-            *self.named.entry(node.to_owned()).or_default() += 1;
+            let times = self.named.entry(node.to_owned()).or_default();
+            *times = times.saturating_add(1);
         }
         for node in before.into_iter().flat_map(ProxyView::named_nodes) {
             if let Some(times) = self.named.get_mut(node) {
@@ -126,7 +127,9 @@ impl Targets {
     /// nobody is believed to be busy for longer than `limit`.
     pub fn silent_since(&self, node: &str, asked: Monotonic, limit: Duration) -> Monotonic {
         let heard = self.get(node).and_then(|target| target.answered_at);
-        heard.map_or(asked, |heard| heard.clamp(asked, asked + limit))
+        heard.map_or(asked, |heard| {
+            heard.clamp(asked, asked.saturating_add(limit))
+        })
     }
 
     /// Whether it let a question pass, and hasn't answered any since.

@@ -15,6 +15,8 @@ use super::{
 
 /// What both schedulers may still write to a chaperon whose annotations are as long as copies make them.
 const RESERVE: usize = 16 * 1024;
+/// What is left for all others.
+const SHARE: usize = LIMIT - RESERVE;
 
 /// How soon a change is to be written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,7 +108,7 @@ fn annotations(chaperon: Chaperon<'_>, pod: &RawPod) -> Option<Value> {
     let known = chaperon.0.metadata.annotations.as_ref().unwrap_or(&none);
     let wanted = pod.metadata.annotations.as_ref().unwrap_or(&none);
     let ours = known.iter().filter(|(key, _)| !theirs(key));
-    let room = LIMIT.saturating_sub(RESERVE + bytes(ours));
+    let room = SHARE.saturating_sub(bytes(ours));
     let wanted = wanted.iter().filter(|(key, _)| theirs(key));
     let wanted = fitting(wanted, room, |_| 0);
     let mut patch = Map::new();

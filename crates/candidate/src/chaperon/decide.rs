@@ -232,7 +232,7 @@ fn podless(seen: &Observed<'_>, chaperon: Chaperon<'_>) -> Plan {
         let passed = Duration::try_from(seen.wall.duration_since(since)).unwrap_or_default();
         return match MISSING_FOR.checked_sub(passed) {
             Some(left) if !left.is_zero() => Plan {
-                wake_at: Some(seen.now + left),
+                wake_at: Some(seen.now.saturating_add(left)),
                 ..Plan::default()
             },
             // First it isn't missing any more: whoever judged it to be must not end the new pod.
@@ -321,10 +321,12 @@ fn copied(seen: &Observed<'_>, chaperon: Chaperon<'_>, pod: &RawPod) -> Plan {
         Urgency::Soon => FIRST_WORD,
         Urgency::Now => Duration::ZERO,
     };
-    let gathered = seen.memory.dirty_since(seen.now) + gathered;
+    let gathered = (seen.memory.dirty_since(seen.now)).saturating_add(gathered);
     // Even what is urgent is written at most once in this time, so that no oddity of a target makes it a loop.
     let due = match seen.memory.copied_at() {
-        Some(at) if difference.urgency != Urgency::Gathered => gathered.max(at + GATHER),
+        Some(at) if difference.urgency != Urgency::Gathered => {
+            gathered.max(at.saturating_add(GATHER))
+        }
         _ => gathered,
     };
     if seen.now < due {

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use pilotage_api::keys;
+use pilotage_api::{bounds, keys};
 use serde_json::Value;
 
 use super::{
@@ -148,15 +148,11 @@ impl Memory {
                 self.failures.remove(&kind);
             }
             Outcome::Refused(_) | Outcome::Failed(_) | Outcome::Pod(_) => {
-                let times = self
-                    .failures
-                    .get(&kind)
-                    .map_or(1, |(times, _)| times.saturating_add(1));
-                let wait = RETRY
-                    .0
-                    .saturating_mul(1 << (times - 1).min(16))
-                    .min(RETRY.1);
-                self.failures.insert(kind, (times, now + wait));
+                let before = self.failures.get(&kind).map_or(0, |(times, _)| *times);
+                let (first, longest) = RETRY;
+                let retry_at = now.saturating_add(bounds::doubled(first, before, longest));
+                self.failures
+                    .insert(kind, (before.saturating_add(1), retry_at));
             }
         }
     }

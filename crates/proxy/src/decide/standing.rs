@@ -98,7 +98,7 @@ pub(super) fn standing(
     }
     let since = observed.memory.recorded_since().unwrap_or(observed.now);
     let since = (observed.targets).silent_since(&record.node, since, LONGEST_BUSY);
-    let give_up_at = since + observed.settings.give_up;
+    let give_up_at = since.saturating_add(observed.settings.give_up);
     if observed.now >= give_up_at {
         plan.actions = give_up(record, chaperon).into_iter().collect();
     } else {

@@ -53,10 +53,15 @@ struct Guest {
     placed: bool,
 }
 
+/// One more.
+fn more(count: &mut u64) {
+    *count = count.saturating_add(1);
+}
+
 /// One less, and none is not counted.
 fn less<K: Hash + Eq + Borrow<str>>(counts: &mut HashMap<K, u64>, key: &str) {
     if let Some(count) = counts.get_mut(key) {
-        *count -= 1;
+        *count = count.saturating_sub(1);
         if *count == 0 {
             counts.remove(key);
         }
@@ -181,11 +186,11 @@ impl Placing {
         if let Some(node) = node {
             let node: Arc<str> = node.into();
             if placed {
-                *self.counts.entry((*node).to_owned()).or_default() += 1;
+                more(self.counts.entry((*node).to_owned()).or_default());
             }
             if let Some(application) = application {
                 let peers = self.peers.entry(application.clone()).or_default();
-                *peers.entry(node.clone()).or_default() += 1;
+                more(peers.entry(node.clone()).or_default());
             }
             let guest = Guest {
                 node,
@@ -290,15 +295,17 @@ impl Placing {
                 break;
             }
             let zoned = matches!(&request.zones, ZoneHints::Near(zones) if !zones.is_empty());
-            match wishes {
-                2 if zoned => request.zones = ZoneHints::default(),
+            wishes = match wishes {
+                2 if zoned => {
+                    request.zones = ZoneHints::default();
+                    1
+                }
                 1 | 2 => {
-                    wishes = 1;
                     want.forgo_place(&mut request);
+                    0
                 }
                 _ => break,
-            }
-            wishes -= 1;
+            };
             round = later;
         }
         for (candidate, reason) in last {

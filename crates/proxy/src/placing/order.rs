@@ -94,13 +94,13 @@ impl Order {
         });
         let mut text = phrases.next()?;
         while let Some(phrase) = phrases.next() {
-            if text.len() + phrase.len() > ROOM {
-                let more = format!("; and {} more", phrases.count() + 1);
-                text += &more;
+            if text.len().saturating_add(phrase.len()) > ROOM {
+                let more = format!("; and {} more", phrases.count().saturating_add(1));
+                text.push_str(&more);
                 break;
             }
-            text += "; ";
-            text += &phrase;
+            text.push_str("; ");
+            text.push_str(&phrase);
         }
         Some(text)
     }
@@ -150,7 +150,7 @@ impl Order {
             let equal =
                 |other: &Ranked| (other.distance, other.total) == (ranked.distance, ranked.total);
             if before.as_ref().is_some_and(|before| !equal(before)) {
-                *class += 1;
+                *class = class.saturating_add(1);
             }
             let loss = best.as_ref().filter(|best| !equal(best));
             let why = first(&ranked.name)
@@ -165,7 +165,7 @@ impl Order {
             before = Some(ranked);
         }
         if before.is_some() {
-            *class += 1;
+            *class = class.saturating_add(1);
         }
     }
 }

@@ -214,7 +214,7 @@ fn short(name: &str) -> Cow<'_, str> {
         return name.into();
     }
     let mark = '…';
-    let kept = bounds::cut(name, limits::LABEL - mark.len_utf8());
+    let kept = bounds::cut(name, limits::LABEL.saturating_sub(mark.len_utf8()));
     format!("{kept}{mark}").into()
 }
 
@@ -225,7 +225,7 @@ fn named(text: &str) -> BTreeSet<String> {
 
 /// Names separated by commas that are demanded: of more than a list may have nobody has them all.
 fn demanded(text: &str) -> BTreeSet<String> {
-    let names = limits::names(text).take(limits::LISTED + 1);
+    let names = limits::names(text).take(limits::LISTED.saturating_add(1));
     let mut names: BTreeSet<_> = names.map(|name| short(name).into_owned()).collect();
     if limits::list(text).is_err() {
         names.insert("…".to_owned());

@@ -79,7 +79,7 @@ fn by_place(scores: &mut [i64]) {
     let classes: Vec<i64> = classes.into_iter().collect();
     for score in scores {
         let place = classes.partition_point(|class| class < score);
-        *score = (MAX_NODE_SCORE - place as i64).max(0);
+        *score = MAX_NODE_SCORE.saturating_sub(place as i64).max(0);
     }
 }
 

@@ -67,7 +67,7 @@ impl Reader {
         if kept.len() < text.len() {
             self.withhold(field);
         }
-        self.room -= kept.len();
+        self.room = self.room.saturating_sub(kept.len());
         (!kept.is_empty()).then(|| kept.to_owned())
     }
 
@@ -82,7 +82,7 @@ impl Reader {
             self.withhold(field);
             return None;
         }
-        self.room -= text.len();
+        self.room = self.room.saturating_sub(text.len());
         Some(text.to_owned())
     }
 
