@@ -1,7 +1,9 @@
 //! Owns the framework's notion of time: a point on a clock that only the caller reads.
 //! Knows no clock and no calendar, so that wall-clock jumps can't stretch a backoff.
 
-use std::ops::Add;
+// No sum may overflow, whoever gave the numbers.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use std::time::Duration;
 
 /// A point in time, as the span since an epoch that the caller chose once for the process (its start, say).
@@ -29,16 +31,15 @@ impl Moment {
         self.0.saturating_sub(earlier.0)
     }
 
+    /// The point that lies `span` later; the last one there is, if no clock counts as far.
+    #[must_use]
+    pub const fn after(self, span: Duration) -> Self {
+        Self(self.0.saturating_add(span))
+    }
+
     /// The last whole second that isn't after this point.
     #[must_use]
     pub const fn whole_second(self) -> Self {
         Self(Duration::from_secs(self.0.as_secs()))
-    }
-}
-
-impl Add<Duration> for Moment {
-    type Output = Self;
-    fn add(self, span: Duration) -> Self {
-        Self(self.0.saturating_add(span))
     }
 }

@@ -1,6 +1,9 @@
 //! Owns the pods that Permit plugins hold: who still has to allow them, and until when. No timers: the
 //! caller asks for the next deadline and says when it has come.
 
+// No sum may overflow, whoever gave the numbers.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -113,7 +116,7 @@ impl WaitingPods {
                     plugin,
                     Wait {
                         timeout,
-                        deadline: now + timeout,
+                        deadline: now.after(timeout),
                     },
                 )
             })
@@ -299,7 +302,7 @@ mod tests {
         let (mut waiting, uid) = held(&[("A", Duration::from_hours(5)), ("B", Duration::MAX)]);
         assert_eq!(
             waiting.next_deadline(),
-            Some(Moment::ZERO + MAX_PERMIT_WAIT)
+            Some(Moment::after_epoch(MAX_PERMIT_WAIT))
         );
         waiting.expire(at(15 * 60 - 1));
         assert!(waiting.take_resolved().is_empty());

@@ -24,7 +24,7 @@ impl Arrivals {
     pub(super) fn count(&mut self, place: Place, event: &str) {
         let events = self.0.entry(place).or_default();
         match events.get_mut(event) {
-            Some(count) => *count += 1,
+            Some(count) => *count = count.saturating_add(1),
             None => {
                 events.insert(event.to_owned(), 1);
             }

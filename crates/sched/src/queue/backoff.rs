@@ -34,7 +34,7 @@ impl QueueConfig {
     /// When a pod's backoff ends, as the heaps order it: whole seconds if idle schedulers may take pods early, so
     /// that pods of one second come in `QueueSort`'s order.
     pub(super) fn expiry(&self, queued: &QueuedPod) -> Moment {
-        let end = queued.queued_at + self.backoff(queued);
+        let end = queued.queued_at.after(self.backoff(queued));
         if self.pop_from_backoff {
             end.whole_second()
         } else {
@@ -47,7 +47,7 @@ impl QueueConfig {
         let expiry = self.expiry(queued);
         // A pod whose backoff ends within the current second still stays back.
         if self.pop_from_backoff {
-            expiry + Duration::from_secs(1)
+            expiry.after(Duration::from_secs(1))
         } else {
             expiry
         }

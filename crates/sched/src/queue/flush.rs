@@ -12,7 +12,7 @@ pub(super) const UNSCHEDULABLE_FLUSH: Duration = Duration::from_secs(30);
 impl Queue {
     /// Moves the pods whose time has come; how many.
     pub fn flush(&mut self, now: Moment) -> usize {
-        let mut moved = 0;
+        let mut moved = 0_usize;
         for rejected in [true, false] {
             loop {
                 let heap = if rejected {
@@ -28,13 +28,13 @@ impl Queue {
                 if let Some(queued) = heap.pop() {
                     self.arrivals.count(Place::Active, arrivals::BACKOFF_OVER);
                     self.active.push(queued);
-                    moved += 1;
+                    moved = moved.saturating_add(1);
                 }
             }
         }
         if now >= self.next_unschedulable_flush {
-            self.next_unschedulable_flush = now + UNSCHEDULABLE_FLUSH;
-            moved += self.flush_unschedulable(now);
+            self.next_unschedulable_flush = now.after(UNSCHEDULABLE_FLUSH);
+            moved = moved.saturating_add(self.flush_unschedulable(now));
         }
         moved
     }
@@ -47,14 +47,14 @@ impl Queue {
             .filter(|queued| now.since(queued.queued_at) > self.config.max_unschedulable)
             .map(|queued| queued.pod.uid.clone())
             .collect::<Vec<_>>();
-        let mut moved = 0;
+        let mut moved = 0_usize;
         for uid in tired {
             let Some(queued) = self.take_waiting(&uid) else {
                 continue;
             };
             let why = arrivals::WAITED_TOO_LONG;
             let place = self.bring_back(queued, Worth::AfterBackoff, why, now);
-            moved += usize::from(place != Place::Gated);
+            moved = moved.saturating_add(usize::from(place != Place::Gated));
         }
         moved
     }

@@ -89,7 +89,7 @@ impl Heap {
 
     fn rise(&mut self, mut at: usize) {
         while at > 0 {
-            let parent = (at - 1) / 2;
+            let parent = at.saturating_sub(1) / 2;
             if !self.comes_first(at, parent) {
                 return;
             }
@@ -100,8 +100,8 @@ impl Heap {
 
     fn sink(&mut self, mut at: usize) {
         loop {
-            let left = 2 * at + 1;
-            let right = left + 1;
+            let left = at.saturating_mul(2).saturating_add(1);
+            let right = left.saturating_add(1);
             let mut first = at;
             if left < self.pods.len() && self.comes_first(left, first) {
                 first = left;

@@ -25,9 +25,14 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
+    /// The number of the next event.
+    fn next(&self) -> u64 {
+        self.first.saturating_add(self.events.len() as u64)
+    }
+
     pub(super) fn start(&mut self, uid: PodUid) {
         self.finish(&uid);
-        let next = self.first + self.events.len() as u64;
+        let next = self.next();
         self.oldest.insert((next, uid.clone()));
         self.since.insert(uid, next);
     }
@@ -45,7 +50,8 @@ impl InFlight {
     /// What happened since the pod's try began; `None` if it isn't being tried.
     pub(super) fn since(&self, uid: &PodUid) -> Option<impl Iterator<Item = &Happened>> {
         let since = *self.since.get(uid)?;
-        Some(self.events.range((since - self.first) as usize..))
+        let before = since.saturating_sub(self.first);
+        Some(self.events.range(before as usize..))
     }
 
     /// Ends the pod's try, and drops the events that no other pod needs.
@@ -56,9 +62,9 @@ impl InFlight {
         self.oldest.remove(&(since, uid.clone()));
         let needed = match self.oldest.first() {
             Some((oldest, _)) => *oldest,
-            None => self.first + self.events.len() as u64,
+            None => self.next(),
         };
-        let unneeded = (needed - self.first) as usize;
+        let unneeded = needed.saturating_sub(self.first) as usize;
         self.events.drain(..unneeded);
         self.first = needed;
     }

@@ -6,6 +6,9 @@
 //! that plugins rejected, one for pods that failed by error), *unschedulable*, *gated*, or *in flight* (popped and
 //! not done). Places, numbers and hints are those of kube-scheduler 1.36.
 
+// No sum may overflow, whoever gave the numbers.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 mod arrivals;
 mod backoff;
 mod flush;
@@ -86,7 +89,7 @@ impl Queue {
             hints: Hints::new(profiles),
             arrivals: Arrivals::default(),
             sequence: 0,
-            next_unschedulable_flush: Moment::ZERO + UNSCHEDULABLE_FLUSH,
+            next_unschedulable_flush: Moment::after_epoch(UNSCHEDULABLE_FLUSH),
         })
     }
 
@@ -96,7 +99,7 @@ impl Queue {
             self.replace(pod);
             return place;
         }
-        self.sequence += 1;
+        self.sequence = self.sequence.saturating_add(1);
         let queued = QueuedPod::new(pod, now, self.sequence);
         self.activate_or_gate(queued, arrivals::ADDED)
     }
@@ -152,7 +155,7 @@ impl Queue {
                 None
             }
         })?;
-        queued.attempts += 1;
+        queued.attempts = queued.attempts.saturating_add(1);
         queued.first_tried_at.get_or_insert(now);
         queued.rejected_by.clear();
         queued.pending_by.clear();
@@ -178,10 +181,10 @@ impl Queue {
         // early by an idle scheduler, which would try it again and again without a pause.
         let done = !self.in_flight.contains(&uid);
         if done || (by.is_empty() && pending.is_empty()) {
-            queued.consecutive_errors += 1;
+            queued.consecutive_errors = queued.consecutive_errors.saturating_add(1);
         } else {
             queued.consecutive_errors = 0;
-            queued.rejections += 1;
+            queued.rejections = queued.rejections.saturating_add(1);
         }
         queued.rejected_by = by;
         queued.pending_by = pending;
@@ -258,13 +261,13 @@ impl Queue {
             return 0;
         }
         let why = event.to_string();
-        let mut moved = 0;
+        let mut moved = 0_usize;
         for (uid, worth) in helped {
             let Some(queued) = self.take_waiting(&uid) else {
                 continue;
             };
             let place = self.bring_back(queued, worth, &why, now);
-            moved += usize::from(place != Place::Gated);
+            moved = moved.saturating_add(usize::from(place != Place::Gated));
         }
         moved
     }
@@ -316,9 +319,10 @@ impl Queue {
 
     /// How many pods are where.
     pub fn size(&self) -> QueueSize {
+        let rejected = self.rejected_backoff.len();
         QueueSize {
             active: self.active.len(),
-            backoff: self.rejected_backoff.len() + self.failed_backoff.len(),
+            backoff: rejected.saturating_add(self.failed_backoff.len()),
             unschedulable: self.unschedulable.len(),
             gated: self.gated.len(),
             in_flight_events: self.in_flight.events(),
