@@ -13,6 +13,9 @@
 //! A target may be anybody's server. What it says comes through one door (`door`), which bounds size, time and kind; what
 //! is kept of it has one `budget`; and where it may be, `allow` says.
 
+// No sum may overflow, whoever gave the numbers.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 pub mod access;
 pub mod allow;
 pub mod args;

@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, Config};
 use pilotage_runtime::call::Failure;
+use pilotage_runtime::moment::from_now;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -184,7 +185,7 @@ impl Supervisor {
                 () = next(&mut feed) => {}
                 () = changed(&mut health) => {}
                 _ = objects.changed() => {}
-                delay = self.probe(source.as_ref(), next_probe) => next_probe = Instant::now() + delay,
+                delay = self.probe(source.as_ref(), next_probe) => next_probe = from_now(delay),
             }
         }
     }
@@ -223,7 +224,7 @@ impl Supervisor {
             .replace(place.clone())
             .is_some_and(|old| old != place)
         {
-            self.realm += 1;
+            self.realm = self.realm.saturating_add(1);
             // Another cluster, maybe: what it says counts for nothing until it has said who it is.
             if self.target.is_connected() {
                 self.target.set_connection(Connection::Connecting);
@@ -273,7 +274,7 @@ impl Supervisor {
     /// Nobody talks any more to what may be another cluster, nor goes on from its versions.
     fn withdraw(&mut self) {
         self.unproved = true;
-        self.realm += 1;
+        self.realm = self.realm.saturating_add(1);
         self.target.set_session(None);
     }
 
@@ -289,7 +290,7 @@ impl Supervisor {
     }
 
     fn publish(&mut self, client: Client) {
-        self.generation += 1;
+        self.generation = self.generation.saturating_add(1);
         let (generation, realm) = (self.generation, self.realm);
         self.target.set_session(Some(Session {
             generation,

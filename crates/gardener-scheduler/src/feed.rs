@@ -157,7 +157,8 @@ impl Feed<'_> {
                 Event::Deleted(object) | Event::Gone(object) => (object, true),
                 Event::Synced => {
                     if !std::mem::replace(&mut listed, true) {
-                        self.known.send_modify(|known| *known += 1);
+                        self.known
+                            .send_modify(|known| *known = known.saturating_add(1));
                     }
                     continue;
                 }

@@ -10,6 +10,7 @@ use futures::FutureExt;
 use kube::Client;
 use pilotage_gardener::scheduler::{Bind, Decision, Report, ShootKey, World};
 use pilotage_runtime::lease::Leadership;
+use pilotage_runtime::moment::from_now;
 use pilotage_runtime::ready::{Gate, Health};
 use pilotage_runtime::turns::{Next, Turns, Waker};
 use pilotage_sched_driver::publish::{EventType, Occurrence, Recorder, Regarding};
@@ -245,7 +246,7 @@ impl Parts {
         if act::report(self, key, report).await {
             self.later(key)
         } else {
-            Next::At(Instant::now() + CHANGED)
+            Next::At(from_now(CHANGED))
         }
     }
 
@@ -258,7 +259,7 @@ impl Parts {
             *failures
         };
         let delay = self.options.backoff.delay(failures, 0.0);
-        Next::At(Instant::now() + delay)
+        Next::At(from_now(delay))
     }
 
     fn failures(&self) -> MutexGuard<'_, HashMap<ShootKey, u32>> {

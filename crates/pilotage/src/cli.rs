@@ -174,8 +174,16 @@ pub enum Command {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
+    use pilotage_api::bounds;
+    use pilotage_runtime::{args::parse_duration, moment};
 
     use super::*;
+
+    #[test]
+    fn no_flag_asks_for_a_longer_time_than_the_wire_may() {
+        assert_eq!(moment::LONGEST_TIME, bounds::LONGEST_TIME);
+        assert_eq!(parse_duration("1000000h"), Ok(bounds::LONGEST_TIME));
+    }
 
     #[test]
     fn the_command_line_is_sound() {

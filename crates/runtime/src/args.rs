@@ -11,6 +11,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use jiff::SignedDuration;
 
 use crate::lease::{ConfigError, LeaseConfig};
+use crate::moment::LONGEST_TIME;
 
 /// How to reach the cluster that this process belongs to.
 #[derive(Debug, Clone, Default, Args)]
@@ -141,10 +142,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let signed: SignedDuration = text
         .parse()
         .map_err(|_| format!("{text:?} is no duration; {example}"))?;
-    // The longest one that is believed: sums of what is configured can't overflow.
-    let most = Duration::from_hours(10 * 365 * 24);
     Duration::try_from(signed)
-        .map(|time| time.min(most))
+        .map(|time| time.min(LONGEST_TIME))
         .map_err(|_| format!("{text:?} is negative; {example}"))
 }
 

@@ -82,8 +82,9 @@ fn without_managed_fields(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     };
     // It is a part of the text itself.
-    let start = fields.get().as_ptr() as usize - text.as_ptr() as usize;
-    let end = start + fields.get().len();
+    let at = |part: &str| part.as_ptr() as usize;
+    let start = at(fields.get()).saturating_sub(at(text));
+    let end = start.saturating_add(fields.get().len());
     Cow::Owned([&text[..start], "null", &text[end..]].concat())
 }
 

@@ -13,11 +13,14 @@
 //! | [`turns`] | one turn a key at a time, at most so many at once |
 //! | [`lease`] | leader election; leadership is asked for when writing |
 //! | [`tls`], [`serve`] | replaceable certificates and the TLS server that shows them |
-//! | [`backoff`] | delays as plain arithmetic |
+//! | [`backoff`], [`moment`] | delays as plain arithmetic, and moments after them |
 //! | [`rbac`] | the rules of a component as data, rendered into roles |
 //!
 //! The order of an end: a signal cancels the work's token → the process isn't ready any more → the
 //! work drains → the lease is given back → the admin port closes → `main` returns.
+
+// No sum may overflow, whoever gave the numbers.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub mod admin;
 pub mod args;
@@ -28,6 +31,7 @@ pub mod guarded;
 pub mod lease;
 pub mod logs;
 pub mod metrics;
+pub mod moment;
 pub mod rbac;
 pub mod ready;
 pub mod serve;

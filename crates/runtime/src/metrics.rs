@@ -78,7 +78,7 @@ fn resident_bytes() -> Option<i64> {
         .lines()
         .find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kibibytes: i64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kibibytes * 1024)
+    kibibytes.checked_mul(1024)
 }
 
 fn cpu_seconds() -> Option<f64> {

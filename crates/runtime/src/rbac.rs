@@ -147,13 +147,11 @@ pub fn render<'r>(
             Scope::OwnNamespace => Some(account.namespace),
             Scope::Namespace(name) => Some(name),
         };
-        let index = by_scope
-            .iter()
-            .position(|(ns, _)| *ns == namespace)
-            .unwrap_or_else(|| {
-                by_scope.push((namespace, Vec::new()));
-                by_scope.len() - 1
-            });
+        let known = by_scope.iter().position(|(ns, _)| *ns == namespace);
+        let index = known.unwrap_or(by_scope.len());
+        if known.is_none() {
+            by_scope.push((namespace, Vec::new()));
+        }
         let scoped = &mut by_scope[index].1;
         if !scoped.iter().any(|other| other.to_json() == rule.to_json()) {
             scoped.push(rule);

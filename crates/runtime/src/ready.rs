@@ -52,9 +52,10 @@ impl Health {
     /// Adds something that must happen first, such as "pods listed".
     pub fn gate(&self, name: impl Into<String>) -> Gate {
         let name = name.into();
-        self.inner
-            .pending
-            .send_modify(|pending| *pending.entry(name.clone()).or_default() += 1);
+        self.inner.pending.send_modify(|pending| {
+            let count = pending.entry(name.clone()).or_default();
+            *count = count.saturating_add(1);
+        });
         Gate {
             name,
             inner: self.inner.clone(),
@@ -120,7 +121,7 @@ impl Gate {
     pub fn release(self) {
         self.inner.pending.send_modify(|pending| {
             if let Some(count) = pending.get_mut(&self.name) {
-                *count -= 1;
+                *count = count.saturating_sub(1);
                 if *count == 0 {
                     pending.remove(&self.name);
                 }

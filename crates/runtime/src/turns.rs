@@ -20,6 +20,8 @@ use tokio_util::{
     time::{DelayQueue, delay_queue},
 };
 
+use crate::moment::from_now;
+
 /// After a panic a key waits this long.
 const AFTER_PANIC: Duration = Duration::from_secs(10);
 
@@ -141,7 +143,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Turns<K> {
             Ok(ended) => ended,
             Err(error) => {
                 tracing::error!(%error, "a turn panicked");
-                (error.id(), Next::At(Instant::now() + AFTER_PANIC))
+                (error.id(), Next::At(from_now(AFTER_PANIC)))
             }
         };
         let Some(key) = self.ids.remove(&id) else {
@@ -154,7 +156,9 @@ impl<K: Clone + Eq + Hash + Send + 'static> Turns<K> {
                 self.ready.push_back(key);
             }
             Next::At(at) => {
-                let timer = self.later.insert_at(key.clone(), at);
+                let timer = self
+                    .later
+                    .insert_at(key.clone(), at);
                 self.keys.insert(key, State::Later(timer));
             }
             Next::Rest => {}

@@ -11,12 +11,12 @@ use kube::Client;
 use kube::api::{Api, PostParams};
 use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::call::{CallError, Failure, within};
+use pilotage_runtime::moment::from_now;
 use pilotage_sched::plugins::Binder;
 use pilotage_sched::{BindingRequest, NodeName, PodInfo};
 use serde_json::Value;
 use thiserror::Error;
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
 
 /// Requests at once through one binder. Each takes a connection of its own, and an API server lets no
 /// more through by default (`--max-mutating-requests-inflight` is 200, for everybody).
@@ -83,8 +83,8 @@ impl PodBinder {
     pub async fn bind(&self, request: &BindingRequest) -> Result<(), BindError> {
         // The semaphore is never closed.
         let _turn = self.requests.acquire().await;
-        let deadline = Instant::now() + BIND_LIMIT;
-        let mut failures = 0;
+        let deadline = from_now(BIND_LIMIT);
+        let mut failures = 0_u32;
         loop {
             let error = match self.post(request).await {
                 Ok(()) => return Ok(()),
@@ -105,9 +105,9 @@ impl PodBinder {
                     return Err(BindError::Refused(error));
                 }
                 Failure::Throttled | Failure::Server | Failure::Unknown => {
-                    failures += 1;
+                    failures = failures.saturating_add(1);
                     let delay = RETRY.delay(failures, dice());
-                    if Instant::now() + delay >= deadline {
+                    if from_now(delay) >= deadline {
                         return self.last_look(request, error).await;
                     }
                     tracing::debug!(%error, pod = request.name, "binding again");

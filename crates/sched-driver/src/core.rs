@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use pilotage_runtime::moment::after;
 use pilotage_sched::{Assumed, Attempt, Moment, PodUid, Scheduler, SeededTies};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
@@ -72,7 +73,7 @@ impl Core {
     /// Tries the next pod.
     pub(crate) fn turn(&self) -> Turn {
         self.turning_since
-            .store(self.millis() + 1, Ordering::Relaxed);
+            .store(self.millis().saturating_add(1), Ordering::Relaxed);
         let turn = self.take_turn();
         self.turning_since.store(0, Ordering::Relaxed);
         turn
@@ -111,7 +112,7 @@ impl Core {
             None => Turn::Idle(
                 scheduler
                     .next_deadline()
-                    .map(|moment| self.epoch + moment.since_epoch()),
+                    .map(|moment| after(self.epoch, moment.since_epoch())),
             ),
         };
         state.wake_resolved();

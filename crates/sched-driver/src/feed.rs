@@ -120,7 +120,7 @@ async fn follow<K, S>(
 {
     let mut relist = Relist::<Guarded<K>>::default();
     let mut synced = Some(synced);
-    let mut failures = 0;
+    let mut failures = 0_u32;
     loop {
         let mut stream = Box::pin(open());
         loop {
@@ -151,7 +151,7 @@ async fn follow<K, S>(
                     continue;
                 }
                 Ok(Some(Err(error))) => {
-                    failures += 1;
+                    failures = failures.saturating_add(1);
                     let delay = RETRY.delay(failures, dice());
                     tracing::warn!(kind = what, %error, ?delay, "watch failed, trying again");
                     Some(delay)

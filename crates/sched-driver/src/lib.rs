@@ -14,6 +14,9 @@
 //! until something changes or a time comes; leadership is asked for before each attempt, binding and
 //! status write.
 
+// No sum may overflow, whoever gave the numbers.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 mod binder;
 mod binding;
 mod core;

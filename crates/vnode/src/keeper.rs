@@ -15,6 +15,7 @@ use pilotage_clusters::{Connection, Target, TargetKey, TargetObject, Watch, Watc
 use pilotage_model::virtual_node::{TargetName, has_several_huge_page_sizes};
 use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::lease::Leadership;
+use pilotage_runtime::moment::from_now;
 use tokio::sync::{Notify, mpsc, watch as cell};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -125,13 +126,13 @@ impl Keeper {
             Subject::Target(target) => (Some(target.objects()), Some(target.state())),
             Subject::Orphan(_) => (None, None),
         };
-        let mut failures = 0;
-        let mut refresh = Instant::now() + REFRESH;
+        let mut failures = 0_u32;
+        let mut refresh = from_now(REFRESH);
         loop {
             self.shared.leadership.acquired().await;
             if Instant::now() >= refresh {
                 self.memory = Memory::default();
-                refresh = Instant::now() + REFRESH;
+                refresh = from_now(REFRESH);
             }
             if let Some(objects) = &mut objects {
                 objects.mark_unchanged();
@@ -150,7 +151,7 @@ impl Keeper {
                     if acted { CALM } else { Duration::ZERO }
                 }
                 Err(error) => {
-                    failures += 1;
+                    failures = failures.saturating_add(1);
                     self.report(&error, object.as_deref());
                     BACKOFF.delay(failures, dice())
                 }

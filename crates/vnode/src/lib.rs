@@ -9,6 +9,9 @@
 //!
 //! Only the leader writes. Labels, taints and annotations of others are never touched.
 
+// No sum may overflow, whoever gave the numbers.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 mod act;
 pub mod args;
 mod decide;

@@ -19,7 +19,7 @@ use kube::{Client, Resource};
 use pilotage_api::{PodChaperon, keys};
 use pilotage_candidate::chaperon::{Memory, Observed, RawPod, decide};
 use pilotage_clusters::{Event, Watch, WatchConfig};
-use pilotage_runtime::{lease::Leadership, ready::Gate};
+use pilotage_runtime::{lease::Leadership, moment::after, ready::Gate};
 use pilotage_sched_driver::publish::Recorder;
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -200,7 +200,7 @@ impl Parts {
             let Some(action) = plan.action else {
                 return plan
                     .wake_at
-                    .map_or(Next::Rest, |at| Next::At(self.started + at));
+                    .map_or(Next::Rest, |at| Next::At(after(self.started, at)));
             };
             let outcome = act::act(self, key, chaperon.as_deref(), &action).await;
             let now = self.started.elapsed();

@@ -16,6 +16,7 @@ use std::{
 use futures::future::BoxFuture;
 use pilotage_api::keys;
 use pilotage_candidate::{Board, Memory, Settings, constraints, plan::Dropped};
+use pilotage_runtime::moment::after;
 use pilotage_sched::{Aftermath, Failure, NodeName, PodInfo, plugins::Binder};
 use pilotage_sched_driver::{DriverHandle, Observer};
 use thiserror::Error;
@@ -92,7 +93,7 @@ impl Edge {
     }
 
     pub(super) fn instant(&self, at: Duration) -> Instant {
-        self.started + at
+        after(self.started, at)
     }
 
     pub(super) fn wake(&self, key: Key) {

@@ -23,6 +23,7 @@ use pilotage_clusters::{Event, Watch, WatchConfig, Watchable};
 use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::call::CallError;
 use pilotage_runtime::lease::Leadership;
+use pilotage_runtime::moment::{after, from_now};
 use pilotage_runtime::ready::Gate;
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -157,7 +158,7 @@ impl Controller {
         ready.release();
         self.leadership.acquired().await;
         self.everything();
-        let mut resync = Instant::now() + RESYNC;
+        let mut resync = from_now(RESYNC);
         loop {
             let next = self
                 .due
@@ -183,7 +184,7 @@ impl Controller {
             let now = Instant::now();
             if now >= resync {
                 self.everything();
-                resync = now + RESYNC;
+                resync = after(now, RESYNC);
             }
             self.leadership.acquired().await;
             let due: Vec<SourceKey> = self
@@ -246,10 +247,11 @@ impl Controller {
             Ok(Settled::LacksRole) => (0, ROLE_RETRY),
             Err(error) => {
                 tracing::warn!(?key, %error, "the identity of a source is not as it should be");
-                (failures + 1, BACKOFF.delay(failures + 1, dice()))
+                let failures = failures.saturating_add(1);
+                (failures, BACKOFF.delay(failures, dice()))
             }
         };
-        self.due.insert(key, (Instant::now() + pause, failures));
+        self.due.insert(key, (from_now(pause), failures));
     }
 
     async fn keep(&self, source: &SourceObject) -> Result<Settled, ActError> {

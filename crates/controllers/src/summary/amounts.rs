@@ -60,7 +60,7 @@ fn binary(bytes: i64) -> String {
     }
     format!(
         "{}{}",
-        bytes >> (thousands * 10),
+        bytes >> thousands.saturating_mul(10),
         SUFFIXES[thousands as usize]
     )
 }

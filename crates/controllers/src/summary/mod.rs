@@ -113,7 +113,7 @@ impl Controller {
             self.summaries.synced()
         );
         ready.release();
-        let mut failures = 0;
+        let mut failures = 0_u32;
         loop {
             self.take(&mut nodes, &mut pods);
             while summaries.try_recv().is_ok() {}
@@ -135,7 +135,7 @@ impl Controller {
                 }
                 Err(error) => {
                     tracing::warn!(%error, "failed to write the summary of this cluster");
-                    failures += 1;
+                    failures = failures.saturating_add(1);
                     BACKOFF.delay(failures, dice())
                 }
             };

@@ -97,7 +97,7 @@ impl Room {
 }
 
 fn down(amount: i64, step: i64) -> i64 {
-    amount - amount % step
+    amount.saturating_sub(amount.checked_rem(step).unwrap_or_default())
 }
 
 /// The shapes of these rooms, the roomiest first.
@@ -106,7 +106,8 @@ pub(crate) fn of(rooms: &[Room]) -> Vec<FreeShape> {
     for steps in STEPS {
         groups = BTreeMap::new();
         for room in rooms {
-            *groups.entry(room.rounded(steps)).or_insert(0_i64) += 1;
+            let nodes = groups.entry(room.rounded(steps)).or_insert(0_i64);
+            *nodes = nodes.saturating_add(1);
         }
         if groups.len() <= LIMIT {
             break;
@@ -151,7 +152,7 @@ fn keep(sorted: Vec<(Room, i64)>) -> Vec<(Room, i64)> {
     let others: Vec<usize> = (0..sorted.len())
         .filter(|index| !chosen.contains(index))
         .collect();
-    let free = LIMIT - chosen.len();
+    let free = LIMIT.saturating_sub(chosen.len());
     chosen.extend(others.into_iter().take(free));
     sorted
         .into_iter()

@@ -74,7 +74,7 @@ impl Keeper {
         let mut rights = self.target.authorization();
         let mut identities = self.target.identity();
         let mut turned_away = self.target.turned_away();
-        let mut failures = 0;
+        let mut failures = 0_u32;
         // The version that was written over: until the watch brings the next, the status isn't known.
         let mut outdated = None;
         loop {
@@ -103,7 +103,7 @@ impl Keeper {
                     }
                     Err(error) => {
                         tracing::warn!(target_key = %object.key, %error, "failed to write the status of a target");
-                        failures += 1;
+                        failures = failures.saturating_add(1);
                         pause = Some(BACKOFF.delay(failures, dice()));
                     }
                 }

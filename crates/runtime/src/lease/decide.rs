@@ -99,7 +99,8 @@ impl Election {
 
     /// Until when we hold the Lease, if we ever did.
     pub(super) fn own_expiry(&self) -> Option<Moment> {
-        self.renewed.map(|sent| sent + self.times.renew_deadline)
+        self.renewed
+            .map(|sent| sent.saturating_add(self.times.renew_deadline))
     }
 
     /// Who else holds it, and until when we must believe so.
@@ -121,7 +122,7 @@ impl Election {
                         self.foreign = Some(Foreign {
                             holder: holder.clone(),
                             version: record.version.clone(),
-                            expiry: now + duration,
+                            expiry: now.saturating_add(duration),
                         });
                     }
                 }
@@ -137,11 +138,8 @@ impl Election {
             .as_ref()
             .is_some_and(|claim| now < claim.expiry)
         {
-            self.next = now
-                + self
-                    .times
-                    .retry_period
-                    .mul_f64(1.0 + 0.2 * dice.clamp(0.0, 1.0));
+            let lengthened = 1.0 + 0.2 * dice.clamp(0.0, 1.0);
+            self.next = now.saturating_add(self.times.retry_period.mul_f64(lengthened));
         }
     }
 
@@ -150,20 +148,20 @@ impl Election {
         self.renewed = Some(sent);
         self.foreign = None;
         self.seen = Some(Seen::Present(record));
-        self.next = sent + self.times.retry_period;
+        self.next = sent.saturating_add(self.times.retry_period);
     }
 
     /// Our write failed because the Lease had changed, or its outcome is open.
     pub(super) fn write_failed(&mut self, stale: bool, now: Moment) {
         self.seen = None;
         if !stale {
-            self.next = now + self.times.retry_period;
+            self.next = now.saturating_add(self.times.retry_period);
         }
     }
 
     /// A look failed.
     pub(super) fn look_failed(&mut self, now: Moment) {
-        self.next = now + self.times.retry_period;
+        self.next = now.saturating_add(self.times.retry_period);
     }
 
     /// What to do at `now`.

@@ -19,6 +19,7 @@ use super::decide::{Election, Moment, Record, Seen, Step, Times};
 use super::{Claim, Kind, Leadership, LeaseConfig};
 use crate::backoff::dice;
 use crate::call::{CallError, Failure, within};
+use crate::moment::after;
 
 /// Why an election ended.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -101,7 +102,7 @@ impl Elector {
                         None => LeaseError::NotRenewed { lease },
                     });
                 }
-                Step::Wait(until) => tokio::time::sleep_until(self.origin + until).boxed(),
+                Step::Wait(until) => tokio::time::sleep_until(after(self.origin, until)).boxed(),
                 Step::Look => self.look().boxed(),
                 Step::Create => self.create().boxed(),
                 Step::Take {
@@ -132,7 +133,7 @@ impl Elector {
     /// A request may take half the renew deadline, so that a hung connection leaves time for another
     /// try, and never longer than our own claim lasts.
     fn call_limit(&self) -> Duration {
-        let half = self.config.renew_deadline / 2;
+        let half = self.config.renew_deadline.mul_f64(0.5);
         match self.election.own_expiry() {
             Some(expiry) => half.min(expiry.saturating_sub(self.now())),
             None => half,
@@ -143,11 +144,11 @@ impl Elector {
         let claim = match self.election.own_expiry() {
             Some(expiry) => Some(Claim {
                 holder: self.identity.clone(),
-                expiry: self.origin + expiry,
+                expiry: after(self.origin, expiry),
             }),
             None => self.election.foreign().map(|(holder, expiry)| Claim {
                 holder: holder.to_owned(),
-                expiry: self.origin + expiry,
+                expiry: after(self.origin, expiry),
             }),
         };
         self.claim.send_if_modified(|published| {

@@ -170,7 +170,8 @@ impl Inner {
         }
         let mut hasher = DefaultHasher::new();
         job.occurrence.hash(&mut hasher);
-        let lane = &self.lanes[hasher.finish() as usize % self.lanes.len()];
+        let lane = (hasher.finish() as usize).checked_rem(self.lanes.len());
+        let lane = &self.lanes[lane.unwrap_or_default()];
         if let Err(error) = lane.try_send(job) {
             let (mpsc::error::TrySendError::Full(job) | mpsc::error::TrySendError::Closed(job)) =
                 error;
@@ -345,12 +346,9 @@ fn micro_time(time: Timestamp) -> String {
 /// Cuts at 1024 bytes, with " ..." to show it.
 fn cut(note: &mut String) {
     const MARK: &str = " ...";
+    const KEPT: usize = NOTE_LIMIT - MARK.len();
     if note.len() > NOTE_LIMIT {
-        let mut end = NOTE_LIMIT - MARK.len();
-        while !note.is_char_boundary(end) {
-            end -= 1;
-        }
-        note.truncate(end);
+        note.truncate(note.floor_char_boundary(KEPT));
         note.push_str(MARK);
     }
 }
