@@ -24,6 +24,8 @@ use crate::moment::from_now;
 
 /// After a panic a key waits this long.
 const AFTER_PANIC: Duration = Duration::from_secs(10);
+/// Whoever asks for a later turn gets one then: the queue counts no more than two years.
+const FARTHEST: Duration = Duration::from_hours(365 * 24);
 
 /// What a turn wants next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +160,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Turns<K> {
             Next::At(at) => {
                 let timer = self
                     .later
-                    .insert_at(key.clone(), at);
+                    .insert_at(key.clone(), at.min(from_now(FARTHEST)));
                 self.keys.insert(key, State::Later(timer));
             }
             Next::Rest => {}
@@ -180,6 +182,7 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
+    use crate::moment::LONGEST_TIME;
 
     #[tokio::test(start_paused = true)]
     async fn a_key_has_one_turn_at_a_time_and_another_if_it_was_woken_meanwhile() {
@@ -240,6 +243,28 @@ mod tests {
         let mut log = log.lock().unwrap().clone();
         log.retain(|(key, _)| *key == "a");
         assert_eq!(log, [("a", 0), ("a", 30), ("a", 35)]);
+        stop.cancel();
+        task.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_that_is_asked_for_in_ten_years_stops_nobody() {
+        let (turns, waker) = Turns::new(1);
+        let (told, mut turns_taken) = mpsc::unbounded_channel();
+        let stop = CancellationToken::new();
+        let turn = move |key: &'static str| {
+            let told = told.clone();
+            async move {
+                told.send(key).unwrap();
+                Next::At(from_now(LONGEST_TIME))
+            }
+            .boxed()
+        };
+        let task = tokio::spawn(turns.run(turn, stop.clone()));
+        for key in ["far", "other", "far"] {
+            waker.wake(key);
+            assert_eq!(turns_taken.recv().await, Some(key));
+        }
         stop.cancel();
         task.await.unwrap();
     }
