@@ -1,5 +1,8 @@
 //! Controllers: ask and reserve edges, chaperon, feedback, source, target, summary.
 
+// No sum may overflow, whoever gave the numbers.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 pub mod ask;
 mod caught;
 pub mod chaperon;

@@ -7,6 +7,9 @@
 //!
 //! Rules and their reasons: `ARCHITECTURE.md`, "The protocol".
 
+// No sum may overflow, whoever gave the numbers.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 mod annotations;
 pub mod board;
 pub mod book;

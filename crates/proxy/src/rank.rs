@@ -1,8 +1,6 @@
 //! Which targets suit a pod, best first: by the class that the pipeline gave them (`crate::placing`), and within a class by the
 //! scheduler's own scores and what surely fits. What targets publish may be any numbers.
 
-#![deny(clippy::arithmetic_side_effects)]
-
 use std::{
     cmp::Reverse,
     collections::hash_map::DefaultHasher,

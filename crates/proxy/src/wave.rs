@@ -99,7 +99,7 @@ impl Asking<'_> {
 
     fn waiting(&self, node: &str) -> Answer {
         let since = self.memory.asked_at(node).unwrap_or(self.now);
-        if self.now >= since + self.settings.patience {
+        if self.now >= since.saturating_add(self.settings.patience) {
             Answer::Silent
         } else {
             Answer::Waiting
@@ -161,7 +161,7 @@ impl Asking<'_> {
         let asked = self.memory.last_wave_at()?;
         let since = |node: &String| self.targets.silent_since(node, asked, LONGEST_BUSY);
         let since = waiting.iter().map(since).max().unwrap_or(asked);
-        Some(since + self.silence(earlier))
+        Some(since.saturating_add(self.silence(earlier)))
     }
 
     /// Splits those that can be asked into those that may be asked now and those of whom too much is asked already.
@@ -182,7 +182,8 @@ impl Asking<'_> {
 
     /// When the pod has waited long enough for targets that are merely busy.
     fn turn_over(&self) -> Monotonic {
-        self.memory.queued_since().unwrap_or(self.now) + LONGEST_BUSY
+        let since = self.memory.queued_since().unwrap_or(self.now);
+        since.saturating_add(LONGEST_BUSY)
     }
 
     /// Whether a target without room is merely busy, and worth waiting for.
@@ -227,15 +228,15 @@ impl Asking<'_> {
         let patience_over = waiting
             .iter()
             .filter_map(|node| self.memory.asked_at(node))
-            .map(|at| at + self.settings.patience)
+            .map(|at| at.saturating_add(self.settings.patience))
             .min();
         // The silence of the wave that goes out now starts now.
         let next_silence_over = if asks.is_empty() {
             silence_over.filter(|at| *at > self.now)
         } else {
-            Some(self.now + self.silence(self.memory.waves()))
+            Some(self.now.saturating_add(self.silence(self.memory.waves())))
         };
-        let more = open.len() + full.len() > asks.len();
+        let more = open.len().saturating_add(full.len()) > asks.len();
         let wake_at = [
             next_silence_over.filter(|_| more),
             patience_over,
@@ -281,7 +282,8 @@ impl Asking<'_> {
 
     /// Somebody holds a node: give the rest of the wave a moment, then choose.
     fn settle(&self, answers: BTreeMap<String, Answer>, waiting: Vec<String>) -> Wave {
-        let settled_at = self.memory.first_reserved_at().unwrap_or(self.now) + self.settings.settle;
+        let since = self.memory.first_reserved_at().unwrap_or(self.now);
+        let settled_at = since.saturating_add(self.settings.settle);
         let enough = waiting.is_empty() || self.now >= settled_at;
         let gate = if enough {
             Gate::Open

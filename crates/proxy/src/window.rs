@@ -88,7 +88,7 @@ struct Window {
 
 impl Window {
     fn tick(&mut self, now: Monotonic) {
-        let is_over = |since: Monotonic, lasts| since + lasts <= now;
+        let is_over = |since: Monotonic, lasts| since.saturating_add(lasts) <= now;
         while let Some((since, _)) = self.moving.first()
             && is_over(*since, STANDS_STILL)
         {
@@ -113,9 +113,9 @@ impl Window {
 
     /// How many more may be asked.
     fn room(&self, few: usize) -> usize {
-        let times = ON_THE_WAY.as_millis() / OF_LATE.as_millis();
-        let keeps_up = self.left.len().saturating_mul(times as usize);
-        let taken = self.moving.len() + self.ghosts.len();
+        const TIMES: usize = (ON_THE_WAY.as_millis() / OF_LATE.as_millis()) as usize;
+        let keeps_up = self.left.len().saturating_mul(TIMES);
+        let taken = self.moving.len().saturating_add(self.ghosts.len());
         keeps_up.max(few).saturating_sub(taken)
     }
 
@@ -124,7 +124,7 @@ impl Window {
         let unanswered = self.unanswered.first().map(|(since, _)| *since);
         let owed = unanswered.into_iter().chain(self.ghosts.values().copied());
         let heard = self.answered_at.unwrap_or_default();
-        Some(owed.min()?.max(heard) + IDLE)
+        Some(owed.min()?.max(heard).saturating_add(IDLE))
     }
 
     fn is_busy(&self, now: Monotonic) -> bool {
@@ -176,7 +176,7 @@ impl Window {
     fn hear(&mut self, now: Monotonic) {
         // Who was overtaken long ago may never be answered.
         self.unanswered
-            .retain(|(since, _)| now < *since + STANDS_STILL);
+            .retain(|(since, _)| now < since.saturating_add(STANDS_STILL));
         self.answered_at = Some(now);
         self.fails = false;
         self.ghosts.clear();
@@ -233,7 +233,7 @@ impl Window {
         let moving = self.moving.first().map(|(since, _)| *since);
         let ghost = self.ghosts.values().min().copied();
         let eases = [moving, ghost].into_iter().flatten();
-        let eases = eases.map(|since| since + STANDS_STILL);
+        let eases = eases.map(|since| since.saturating_add(STANDS_STILL));
         eases.chain(idle).min()
     }
 }

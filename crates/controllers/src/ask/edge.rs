@@ -351,7 +351,9 @@ impl Edge {
             return;
         };
         let unplaced = view.node_name.is_none() && !view.ending && !view.gated && view.has_manifest;
-        let fresh = proxy.ranked_at.is_some_and(|at| now < at + RANKING_LASTS);
+        let fresh = proxy
+            .ranked_at
+            .is_some_and(|at| now < at.saturating_add(RANKING_LASTS));
         if !unplaced || fresh || proxy.choice.is_some() {
             return;
         }
@@ -370,7 +372,7 @@ impl Edge {
                 let (request, order) = (&info.requests.total, proxy.order.as_ref());
                 let seen = |node: &str| Seen {
                     room: places.room(node),
-                    used: ranker.placed_at(node) + places.others_at(node, uid),
+                    used: (ranker.placed_at(node)).saturating_add(places.others_at(node, uid)),
                     silent: book.is_silent(node),
                 };
                 rank(uid, request, &feasible, seen, order)
@@ -411,7 +413,7 @@ fn in_full(note: &Note, answers: &BTreeMap<String, Answer>) -> String {
         }
         _ => None,
     });
-    note.to_string() + &passed.collect::<String>()
+    format!("{note}{}", passed.collect::<String>())
 }
 
 #[cfg(test)]

@@ -119,7 +119,7 @@ impl Places {
             return 0;
         };
         let own = u64::from(place.guests.contains_key(pod));
-        place.guests.len() as u64 - own
+        (place.guests.len() as u64).saturating_sub(own)
     }
 
     /// Questions that wait for an answer, over all nodes but those that are silent anyway.
