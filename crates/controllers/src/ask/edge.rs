@@ -395,7 +395,7 @@ impl Edge {
         let (acting, finished) = (Arc::clone(&self.acting), self.finished.clone());
         self.book.begin(uid, &action, self.clock.now());
         tokio::spawn(async move {
-            let reply = replied(acting.act(&view, &pod, source, &action)).await;
+            let reply = replied(Box::pin(acting.act(&view, &pod, source, &action))).await;
             let _ = finished.send(Finished {
                 uid: view.uid,
                 action,
