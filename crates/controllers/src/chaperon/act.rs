@@ -1,21 +1,19 @@
 //! Sends the requests that decisions ask for. No rule is here.
 
-use std::sync::Arc;
-
 use either::Either;
 use kube::{
-    Api, Resource,
+    Api,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
 };
 use pilotage_api::PodChaperon;
 use pilotage_candidate::chaperon::{Action, Note, Outcome, Owner, RawPod, owner};
 use pilotage_model::chaperon::candidate_pod;
 use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, find, within};
-use pilotage_sched_driver::publish::{EventType, Occurrence, Regarding};
+use pilotage_sched_driver::publish::{EventType, Occurrence};
 use serde_json::Value;
 
-use super::Parts;
-use crate::chaperon::Key;
+use super::{CONTROLLER, Parts};
+use crate::{chaperon::Key, regarding};
 
 /// Sends one request about the name `key`; the reply is folded into the stores.
 pub(super) async fn act(
@@ -181,20 +179,13 @@ async fn write(parts: &Parts, key: &Key, patch: &Value, status: bool) -> Outcome
 }
 
 fn tell(parts: &Parts, chaperon: &PodChaperon, note: &Note) {
-    let meta = &chaperon.metadata;
     parts.events.record(Occurrence {
-        regarding: Regarding {
-            api_version: PodChaperon::api_version(&()).into_owned(),
-            kind: PodChaperon::kind(&()).into_owned(),
-            namespace: meta.namespace.clone().unwrap_or_default(),
-            name: meta.name.clone().unwrap_or_default(),
-            uid: meta.uid.clone().unwrap_or_default(),
-        },
+        regarding: regarding::object(chaperon),
         type_: EventType::Warning,
         reason: note.reason(),
         action: "CreatePod",
         note: note.to_string(),
-        controller: Arc::from("pilotage-chaperon-controller"),
+        controller: CONTROLLER.into(),
     });
 }
 

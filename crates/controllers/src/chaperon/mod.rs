@@ -24,8 +24,13 @@ use pilotage_sched_driver::publish::Recorder;
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use crate::turns::{Next, Turns, Waker};
+use crate::{
+    caught::{self, caught_turn},
+    turns::{Next, Turns, Waker},
+};
 
+/// Who tells events about chaperons and their pods.
+const CONTROLLER: &str = "pilotage-chaperon-controller";
 /// Requests under way at once.
 const CONCURRENCY: usize = 64;
 
@@ -103,7 +108,8 @@ pub async fn run(with: Chaperons, shutdown: CancellationToken, ready: Gate) {
         let parts = parts.clone();
         move |key: Key| {
             let parts = parts.clone();
-            async move { parts.turn(&key).await }.boxed()
+            async move { caught_turn(parts.turn(&key), |panic| parts.panicked(&key, panic)).await }
+                .boxed()
         }
     };
     let chaperons = parts.chaperons.subscribe();
@@ -208,6 +214,17 @@ impl Parts {
                 .entry(key.clone())
                 .or_default()
                 .finish(&action, &outcome, now);
+        }
+    }
+
+    /// A mistake of ours about one name.
+    fn panicked(&self, key: &Key, panic: &str) {
+        tracing::error!(%key, panic, "a turn panicked");
+        let pod = self.pods.get(Some(&key.namespace), &key.name);
+        let chaperon = self.chaperons.get(Some(&key.namespace), &key.name);
+        let told = caught::occurrence(pod.as_deref(), chaperon.as_deref(), CONTROLLER, panic);
+        if let Some(told) = told {
+            self.events.record(told);
         }
     }
 

@@ -37,6 +37,7 @@ use tokio_util::sync::CancellationToken;
 pub use args::ReserveArgs;
 
 use crate::{
+    caught::caught_turn,
     chaperon::Key,
     turns::{Turns, Waker},
 };
@@ -161,7 +162,10 @@ async fn serve(
             let worker = worker.clone();
             move |key: Key| {
                 let worker = worker.clone();
-                async move { worker.turn(&key).await }.boxed()
+                async move {
+                    caught_turn(worker.turn(&key), |panic| worker.panicked(&key, panic)).await
+                }
+                .boxed()
             }
         };
         futures::join!(

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Client, Resource};
-use pilotage_api::PodChaperon;
+use kube::Client;
+use pilotage_api::{PodChaperon, keys};
 use pilotage_candidate::{
     Gate, Note, Observed, Step, decide,
     plan::{Answer, Dropped},
@@ -17,7 +17,7 @@ use pilotage_runtime::lease::Leadership;
 use pilotage_sched::PodUid;
 use pilotage_sched_driver::{
     PodBinder,
-    publish::{EventType, Occurrence, Regarding},
+    publish::{EventType, Occurrence},
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -26,7 +26,7 @@ use super::{
     edge::{Edge, Unbound},
     trim,
 };
-use crate::{chaperon::Key, turns::Next};
+use crate::{caught, chaperon::Key, regarding, turns::Next};
 
 /// What turns work with.
 pub(super) struct Worker {
@@ -215,6 +215,18 @@ impl Worker {
         }
     }
 
+    /// A mistake of ours about one name.
+    pub(super) fn panicked(&self, key: &Key, panic: &str) {
+        tracing::error!(%key, panic, "a turn panicked");
+        let pod = self.pods.get(Some(&key.namespace), &key.name);
+        let chaperon = self.chaperons.get(Some(&key.namespace), &key.name);
+        let (pod, by) = (pod.as_deref(), keys::CANDIDATE_SCHEDULER);
+        let told = caught::occurrence(pod, chaperon.as_deref(), by, panic);
+        if let (Some(told), Some(handle)) = (told, self.edge.handle()) {
+            handle.recorder().record(told);
+        }
+    }
+
     fn tell(&self, note: &Note, pod: Option<&Pod>, chaperon: Option<&PodChaperon>) {
         tracing::warn!(pod = pod.and_then(|pod| pod.metadata.name.as_deref()), %note, "told");
         let Some(handle) = self.edge.handle() else {
@@ -223,20 +235,13 @@ impl Worker {
         let about_chaperon = matches!(note, Note::Unreadable(_) | Note::WriteRefused(_));
         match (chaperon, pod) {
             (Some(chaperon), _) if about_chaperon => {
-                let meta = &chaperon.metadata;
                 handle.recorder().record(Occurrence {
-                    regarding: Regarding {
-                        api_version: PodChaperon::api_version(&()).into_owned(),
-                        kind: PodChaperon::kind(&()).into_owned(),
-                        namespace: meta.namespace.clone().unwrap_or_default(),
-                        name: meta.name.clone().unwrap_or_default(),
-                        uid: meta.uid.clone().unwrap_or_default(),
-                    },
+                    regarding: regarding::object(chaperon),
                     type_: EventType::Warning,
                     reason: "FailedReservation",
                     action: "Reserving",
                     note: note.to_string(),
-                    controller: pilotage_api::keys::CANDIDATE_SCHEDULER.into(),
+                    controller: keys::CANDIDATE_SCHEDULER.into(),
                 });
             }
             (_, Some(pod)) => handle.record(
