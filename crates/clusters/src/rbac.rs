@@ -8,10 +8,6 @@ use pilotage_runtime::rbac::Rule;
 
 /// Rules for every component that starts a registry.
 pub const RULES: &[Rule] = &[
-    Rule::cluster(
-        &[GROUP],
-        &["targets", "clustertargets"],
-        &["get", "list", "watch"],
-    ),
-    Rule::cluster(&[""], &["secrets"], &["get", "list", "watch"]),
+    Rule::cluster(&[GROUP], &["targets", "clustertargets"], &["list", "watch"]),
+    Rule::cluster(&[""], &["secrets"], &["list", "watch"]),
 ];

@@ -19,7 +19,7 @@ pub const RULES: &[Rule] = &[
         LEASE_NAMESPACE,
         &["coordination.k8s.io"],
         &["leases"],
-        &["get", "create", "patch", "delete"],
+        &["create", "patch", "delete"],
     ),
     // The proxies of a target that is being deleted.
     Rule::cluster(&[""], &["pods"], &["list", "watch", "delete"]),

@@ -5,11 +5,7 @@ use pilotage_runtime::rbac::Rule;
 
 /// Its rules.
 pub const RULES: &[Rule] = &[
-    Rule::cluster(
-        &[GROUP],
-        &["podchaperons"],
-        &["get", "list", "watch", "patch"],
-    ),
+    Rule::cluster(&[GROUP], &["podchaperons"], &["list", "watch", "patch"]),
     Rule::cluster(&[GROUP], &["podchaperons/status"], &["patch"]),
     // For owner references that block the owner's deletion.
     Rule::cluster(&[GROUP], &["podchaperons/finalizers"], &["update"]),

@@ -8,5 +8,5 @@ use pilotage_runtime::rbac::Rule;
 pub const RULES: &[Rule] = &[Rule::cluster(
     &[GROUP],
     &["podchaperons"],
-    &["get", "list", "watch", "patch"],
+    &["list", "watch", "patch"],
 )];

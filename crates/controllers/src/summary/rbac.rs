@@ -10,7 +10,7 @@ pub const RULES: &[Rule] = &[
     Rule::cluster(
         &[GROUP],
         &["clustersummaries"],
-        &["get", "list", "watch", "create"],
+        &["list", "watch", "create"],
     ),
     Rule::cluster(&[GROUP], &["clustersummaries"], &["patch"]).named(&[keys::CLUSTER_SUMMARY_NAME]),
 ];
