@@ -26,7 +26,7 @@ demo: tools-clusters ## Show the main job on three local clusters (KEEP=1 leaves
 	@$(BIN)/demo $(if $(KEEP),--keep)
 
 .PHONY: test
-test: tools fmt-check lint unit doc ## Run every check that a change has to pass
+test: tools fmt-check lint forget-usage unit roles doc ## Run every check that a change has to pass
 
 .PHONY: fmt
 fmt: ## Format all Rust code
@@ -44,6 +44,17 @@ lint: ## Run clippy; a warning fails
 .PHONY: unit
 unit: tools
 	@$(CARGO) test $(ALL)
+
+# Logs of earlier runs say nothing of today's code.
+.PHONY: forget-usage
+forget-usage:
+	@rm -rf target/testkit/usage target/testkit/*/audit.log
+
+# What the tests of all crates asked for is known only when all have run.
+.PHONY: roles
+roles: ## Show that each right of each role was used by the tests that ran since `make test` began, and none was missing
+	@$(CARGO) build $(ALL) --bins --quiet
+	@$(BIN)/roles
 
 .PHONY: doc
 doc: ## Build the documentation of the crates; a warning fails

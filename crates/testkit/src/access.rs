@@ -36,6 +36,9 @@ pub enum Error {
         #[source]
         source: Box<kube::Error>,
     },
+    /// The User-Agent can't be sent.
+    #[error("no such User-Agent can be sent")]
+    Agent(#[source] http::header::InvalidHeaderValue),
     /// The kubeconfig can't be written.
     #[error("can't write the kubeconfig {path}")]
     Write {
@@ -67,6 +70,7 @@ pub struct Access {
     credential: Credential,
     namespace: String,
     name: String,
+    agent: Option<String>,
 }
 
 impl Access {
@@ -79,6 +83,7 @@ impl Access {
             credential,
             namespace: "default".to_owned(),
             name: name.to_owned(),
+            agent: None,
         }
     }
 
@@ -106,6 +111,15 @@ impl Access {
     pub fn in_namespace(&self, namespace: &str) -> Self {
         Self {
             namespace: namespace.to_owned(),
+            ..self.clone()
+        }
+    }
+
+    /// The same by another User-Agent; kubeconfigs don't have it.
+    #[must_use]
+    pub fn with_agent(&self, agent: &str) -> Self {
+        Self {
+            agent: Some(agent.to_owned()),
             ..self.clone()
         }
     }
@@ -150,6 +164,10 @@ impl Access {
         config.default_namespace.clone_from(&self.namespace);
         config.auth_info =
             serde_json::from_value::<AuthInfo>(self.user()).map_err(Error::Credentials)?;
+        let agent = self.agent.as_deref().map(http::HeaderValue::from_str);
+        if let Some(agent) = agent.transpose().map_err(Error::Agent)? {
+            config.headers.push((http::header::USER_AGENT, agent));
+        }
         Ok(config)
     }
 

@@ -2,12 +2,15 @@
 //! It knows nothing of what is written there.
 //!
 //! A run directory is held by a locked file as long as its owner lives, so that a later run can tell what a killed
-//! one left behind: the data is removed then, the logs of the newest runs stay.
+//! one left behind: the data is removed then, the logs of the newest runs stay. Before one goes for good,
+//! [`crate::usage`] takes out of it what is needed longer.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+
+use crate::usage;
 
 /// Run directories that are kept for their logs.
 const KEPT_RUNS: usize = 60;
@@ -101,11 +104,11 @@ fn prune(parent: &Path) {
         .collect();
     dead.sort_by(|(a, a_path, _), (b, b_path, _)| (b, b_path).cmp(&(a, a_path)));
     for (rank, (_, path, _owner)) in dead.into_iter().enumerate() {
-        let _ = fs::remove_dir_all(if rank < KEPT_RUNS {
-            path.join(DATA)
+        let _ = if rank < KEPT_RUNS {
+            fs::remove_dir_all(path.join(DATA))
         } else {
-            path
-        });
+            usage::keep(parent, &path).and_then(|()| fs::remove_dir_all(path))
+        };
     }
 }
 

@@ -38,6 +38,8 @@
 //! - **Lies**: a [`HostileServer`] plays the API server of a target cluster and answers whatever a test says, and
 //!   [`ControlPlane::tenant`] gives somebody who may lead pods there.
 //! - **No process outlives the run**, even if the test process is killed with SIGKILL: see [`supervisor`].
+//! - **Rights**: every API server logs what service accounts ask for, and [`usage`] tells which parts of Pilotage used
+//!   which rights in a whole run of all tests.
 //! - **Waiting** is done on watches ([`wait`], [`record`], and [`history`] where API servers themselves are broken);
 //!   only the first answer of a process that was just started is polled for ([`ready`]).
 
@@ -62,6 +64,7 @@ pub mod shared;
 pub mod supervisor;
 pub mod tls;
 pub mod tools;
+pub mod usage;
 pub mod wait;
 
 use std::hash::{BuildHasher, RandomState};

@@ -17,7 +17,7 @@ use super::error::Error;
 use super::settings::{Layout, Settings};
 
 /// Namespace where Pilotage runs, and the account if it is one process.
-pub(super) const HOME: &str = "pilotage";
+pub(crate) const HOME: &str = "pilotage";
 /// How long a process may take to end.
 const GRACE: Duration = Duration::from_secs(5);
 

@@ -19,6 +19,7 @@ use pilotage_api::keys;
 use pilotage_testkit::{ControlPlane, build, plane, wait_admission, wait_for, workspace_root};
 use serde_json::{Value, json};
 
+pub(crate) use self::cluster::HOME;
 pub use self::cluster::{Cluster, Side};
 pub use self::error::Error;
 pub use self::settings::{Layout, LeaseTimes};

@@ -16,7 +16,7 @@ use pilotage_testkit::{Builder, ControlPlane, WaitError, list_until, plane};
 use serde_json::{Value, json};
 
 /// Service account of the scheduler, and its namespace.
-const ACCOUNT: (&str, &str) = ("garden", "gardener-scheduler");
+pub(crate) const ACCOUNT: (&str, &str) = ("garden", "gardener-scheduler");
 /// Objects that are created at once.
 const AT_ONCE: usize = 32;
 

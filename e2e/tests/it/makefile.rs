@@ -17,6 +17,7 @@ const TARGETS: &[&str] = &[
     "fmt",
     "help",
     "lint",
+    "roles",
     "sim",
     "sim-mutants",
     "test",

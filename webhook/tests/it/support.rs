@@ -52,7 +52,7 @@ impl Webhook {
         apply::apply_values(&plane.admin(), objects, HOME)
             .await
             .unwrap();
-        let client = plane.service_account_client(HOME, ACCOUNT).await.unwrap();
+        let client = plane.part_client(HOME, ACCOUNT, "webhook").await.unwrap();
 
         let fixed = [
             "pilotage",

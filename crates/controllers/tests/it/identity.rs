@@ -34,11 +34,12 @@ async fn start(name: &str) -> ControlPlane {
         namespace: HOME,
         name: "sources",
     };
-    let own = rbac::render("sources", account, roles::RULES);
+    let own = rbac::render("pilotage-controllers", account, roles::RULES);
     apply::apply_values(&plane.admin(), own, HOME)
         .await
         .unwrap();
-    let client = plane.service_account_client(HOME, "sources").await.unwrap();
+    let client = plane.part_client(HOME, "sources", "controllers").await;
+    let client = client.unwrap();
     let gate = Health::new().gate("sources");
     tokio::spawn(source::run(
         client,

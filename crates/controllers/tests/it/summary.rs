@@ -47,7 +47,7 @@ async fn a_cluster_tells_room_and_shared_labels() {
         .unwrap();
     plane.service_account(HOME, "summary").await.unwrap();
     let own = rbac::render(
-        "summary",
+        "pilotage-controllers",
         Account {
             namespace: HOME,
             name: "summary",
@@ -57,7 +57,8 @@ async fn a_cluster_tells_room_and_shared_labels() {
     apply::apply_values(&plane.admin(), own, HOME)
         .await
         .unwrap();
-    let client = plane.service_account_client(HOME, "summary").await.unwrap();
+    let client = plane.part_client(HOME, "summary", "controllers").await;
+    let client = client.unwrap();
     let (stop, gate) = (CancellationToken::new(), Health::new().gate("summary"));
     let args = SummaryArgs::default();
     tokio::spawn(summary::run(

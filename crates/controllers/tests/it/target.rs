@@ -52,23 +52,33 @@ impl Running {
     }
 }
 
-/// A client under the component's own generated role.
-async fn client(plane: &ControlPlane, name: &str, rules: &[&'static [Rule]]) -> Client {
+/// A client of a component of a part under its own generated role.
+async fn client(
+    plane: &ControlPlane,
+    (part, name): (&str, &str),
+    rules: &[&'static [Rule]],
+) -> Client {
     plane.service_account(HOME, name).await.unwrap();
     let account = Account {
         namespace: HOME,
         name,
     };
-    let roles = rbac::render(name, account, rules.iter().copied().flatten());
+    let role = format!("pilotage-{part}");
+    let roles = rbac::render(&role, account, rules.iter().copied().flatten());
     apply::apply_values(&plane.admin(), roles, HOME)
         .await
         .unwrap();
-    plane.service_account_client(HOME, name).await.unwrap()
+    plane.part_client(HOME, name, part).await.unwrap()
 }
 
 /// Starts the chaperon controller and waits until it is ready.
 pub(crate) async fn start_chaperons(plane: &ControlPlane) -> Running {
-    let client = client(plane, "chaperon-controller", &[chaperon::rbac::RULES]).await;
+    let client = client(
+        plane,
+        ("controllers", "chaperon-controller"),
+        &[chaperon::rbac::RULES],
+    )
+    .await;
     let (token, health) = (CancellationToken::new(), Health::new());
     let (events, writer) = EventRecorder::new(client.clone(), "test".to_owned());
     let gate = health.gate("chaperons");
@@ -90,7 +100,12 @@ pub(crate) async fn start_chaperons(plane: &ControlPlane) -> Running {
 /// Starts the candidate scheduler and waits until it is ready.
 pub(crate) async fn start_candidate(plane: &ControlPlane, settings: Settings) -> Running {
     let rules = [reserve::rbac::RULES, pilotage_sched_driver::rbac::RULES];
-    let client = client(plane, "candidate-scheduler", &rules).await;
+    let client = client(
+        plane,
+        ("candidate-scheduler", "candidate-scheduler"),
+        &rules,
+    )
+    .await;
     let (token, health) = (CancellationToken::new(), Health::new());
     let with = reserve::Reserve {
         client,

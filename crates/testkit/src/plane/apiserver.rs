@@ -16,12 +16,19 @@ use crate::tools::Tools;
 pub(super) struct Options {
     /// Lift the limits on requests in flight.
     pub(super) unlimited: bool,
-    /// Keep an audit log.
+    /// What the test wants in the audit log.
     pub(super) audit: Option<audit::Policy>,
     /// Store objects as text that others can read.
     pub(super) json_storage: bool,
     /// Further flags.
     pub(super) args: Vec<String>,
+}
+
+impl Options {
+    /// Whether there is an audit log.
+    fn audits(&self) -> bool {
+        self.audit.is_some() || !self.unlimited
+    }
 }
 
 /// File names below the run's directory, shared with the controller manager.
@@ -31,7 +38,6 @@ pub(super) const SERVER_CERTIFICATE: &str = "server.crt";
 pub(super) const SERVER_KEY: &str = "server.key";
 pub(super) const SERVICE_ACCOUNT_KEY: &str = "service-account.key";
 const SERVICE_ACCOUNT_PUBLIC: &str = "service-account.pub";
-const AUDIT_LOG: &str = "audit.log";
 
 /// Lets anybody ask for health and nothing else.
 const AUTHENTICATION: &str = "\
@@ -79,8 +85,11 @@ pub(super) fn write_files(
     write(SERVICE_ACCOUNT_KEY, &account_key)?;
     write(SERVICE_ACCOUNT_PUBLIC, &account_public)?;
     write("authentication.yaml", AUTHENTICATION)?;
-    if let Some(policy) = &options.audit {
-        write("audit-policy.yaml", &policy.yaml())?;
+    if options.audits() {
+        write(
+            "audit-policy.yaml",
+            &audit::Policy::yaml(options.audit.as_ref()),
+        )?;
     }
     Ok(())
 }
@@ -166,10 +175,10 @@ pub(super) fn spec(
     if options.json_storage {
         spec = spec.arg("--storage-media-type=application/json");
     }
-    if options.audit.is_some() {
+    if options.audits() {
         spec = spec
             .arg(format!("--audit-policy-file={}", file("audit-policy.yaml")))
-            .arg(format!("--audit-log-path={}", file(AUDIT_LOG)))
+            .arg(format!("--audit-log-path={}", file(audit::FILE)))
             .args([
                 "--audit-log-format=json",
                 "--audit-log-mode=blocking",
@@ -181,5 +190,5 @@ pub(super) fn spec(
 
 /// The audit log below a run's directory.
 pub(super) fn audit_log(directory: &Path) -> std::path::PathBuf {
-    directory.join(AUDIT_LOG)
+    directory.join(audit::FILE)
 }

@@ -1,5 +1,5 @@
 //! The audit log of an API server: what it records, and reading it, so that tests can count requests. It knows
-//! nothing of how the server is started.
+//! nothing of how the server is started, nor of who looks which rights were used ([`crate::usage`]).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -54,28 +54,49 @@ pub enum Policy {
     Rules(serde_json::Value),
 }
 
+/// The log's name in a plane's directory.
+pub(crate) const FILE: &str = "audit.log";
 /// Where [`Log::settle`]'s requests go. The object doesn't exist.
 const MARKER: &str = "testkit-audit-marker";
 /// How long a written event may take to appear.
 const SETTLE: Duration = Duration::from_secs(20);
 
+/// Requests that only read.
+const READS: [&str; 3] = ["get", "list", "watch"];
+
 impl Policy {
-    /// The policy file (JSON is YAML).
-    pub(super) fn yaml(&self) -> String {
+    /// Whether a request of this verb is what was asked for. There may be more in the file, for [`crate::usage`].
+    fn wants(&self, verb: &str) -> bool {
+        *self != Self::Writes || !READS.contains(&verb)
+    }
+
+    /// The policy file (JSON is YAML) of a server whose test asked for `own`. Unless that has rules of its own, every
+    /// request of a service account is in, so that it is known which rights were used.
+    pub(super) fn yaml(own: Option<&Self>) -> String {
         let marker = json!({
             "level": "Metadata",
             "verbs": ["get"],
             "resources": [{ "group": "", "resources": ["namespaces"], "resourceNames": [MARKER] }],
         });
         let mut rules = vec![marker];
-        match self {
-            Self::All => rules.push(json!({ "level": "Metadata" })),
-            Self::Writes => {
-                rules.push(json!({ "level": "None", "verbs": ["get", "list", "watch"] }));
+        // The controllers of Kubernetes itself read much and often.
+        let stock = ["system:serviceaccounts:kube-system"];
+        let accounts = json!({ "level": "Metadata", "userGroups": ["system:serviceaccounts"] });
+        match own {
+            None => {
+                rules.push(json!({ "level": "None", "userGroups": stock }));
+                rules.push(accounts);
+                rules.push(json!({ "level": "None" }));
+            }
+            Some(Self::All) => rules.push(json!({ "level": "Metadata" })),
+            Some(Self::Writes) => {
+                rules.push(json!({ "level": "None", "verbs": READS, "userGroups": stock }));
+                rules.push(accounts);
+                rules.push(json!({ "level": "None", "verbs": READS }));
                 rules.push(json!({ "level": "Metadata" }));
             }
-            Self::Rules(serde_json::Value::Array(own)) => rules.extend(own.iter().cloned()),
-            Self::Rules(other) => rules.push(other.clone()),
+            Some(Self::Rules(serde_json::Value::Array(own))) => rules.extend(own.iter().cloned()),
+            Some(Self::Rules(other)) => rules.push(other.clone()),
         }
         json!({
             "apiVersion": "audit.k8s.io/v1",
@@ -147,11 +168,16 @@ impl Entry {
 pub struct Log {
     path: PathBuf,
     admin: Access,
+    policy: Policy,
 }
 
 impl Log {
-    pub(super) fn new(path: PathBuf, admin: Access) -> Self {
-        Self { path, admin }
+    pub(super) fn new(path: PathBuf, admin: Access, policy: Policy) -> Self {
+        Self {
+            path,
+            admin,
+            policy,
+        }
     }
 
     /// The file.
@@ -170,7 +196,7 @@ impl Log {
                 line: line.to_owned(),
                 source,
             })?;
-            if event.is_marker() {
+            if event.is_marker() || !self.policy.wants(&event.verb) {
                 continue;
             }
             let entry = Entry::from(event);
@@ -245,46 +271,51 @@ impl Log {
     }
 }
 
+/// A line of the log.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Event {
+pub(crate) struct Event {
     #[serde(rename = "auditID")]
     audit_id: String,
-    verb: String,
+    pub(crate) verb: String,
     #[serde(rename = "requestURI")]
     request_uri: String,
     #[serde(default)]
-    user: User,
+    pub(crate) user: User,
     #[serde(default)]
-    user_agent: String,
+    pub(crate) user_agent: String,
     #[serde(default)]
-    object_ref: ObjectRef,
+    pub(crate) object_ref: ObjectRef,
     #[serde(default)]
-    response_status: ResponseStatus,
+    pub(crate) response_status: ResponseStatus,
     #[serde(default)]
     request_received_timestamp: String,
+    #[serde(default)]
+    pub(crate) annotations: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize, Default)]
-struct User {
+pub(crate) struct User {
     #[serde(default)]
-    username: String,
+    pub(crate) username: String,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct ObjectRef {
-    resource: String,
-    subresource: String,
-    namespace: String,
-    name: String,
-    api_group: String,
+pub(crate) struct ObjectRef {
+    pub(crate) resource: String,
+    pub(crate) subresource: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) api_group: String,
 }
 
 #[derive(Deserialize, Default)]
-struct ResponseStatus {
+pub(crate) struct ResponseStatus {
     #[serde(default)]
-    code: u16,
+    pub(crate) code: u16,
+    #[serde(default)]
+    pub(crate) message: String,
 }
 
 impl Event {

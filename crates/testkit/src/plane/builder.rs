@@ -109,13 +109,14 @@ impl Builder {
         self
     }
 
-    /// With an audit log.
+    /// With an audit log for the test. Which rights were used is logged in any case ([`crate::usage`]), unless the
+    /// plane is [for load](Self::for_load) or the policy has rules of its own.
     pub fn audit(mut self, policy: audit::Policy) -> Self {
         self.api_server.audit = Some(policy);
         self
     }
 
-    /// For load: no limits on requests in flight, no priority and fairness.
+    /// For load: no limits on requests in flight, no priority and fairness, no audit log that nobody asked for.
     pub fn for_load(mut self) -> Self {
         self.api_server.unlimited = true;
         self
@@ -252,7 +253,7 @@ impl Builder {
             authority,
             directory,
             tools,
-            audits: self.api_server.audit.is_some(),
+            audits: self.api_server.audit.clone(),
             store: self.api_server.json_storage.then_some(etcd_client),
             started,
         })

@@ -11,6 +11,7 @@ use serde_json::json;
 use super::{ControlPlane, Error};
 use crate::access::{Access, Credential};
 use crate::apply::FIELD_MANAGER;
+use crate::usage;
 
 /// Longer than any test or demo.
 const TOKEN_SECONDS: i64 = 24 * 3600;
@@ -75,6 +76,18 @@ impl ControlPlane {
             .service_account_access(namespace, name)
             .await?
             .client()?)
+    }
+
+    /// The same for a part of Pilotage, such as `controllers`: what it asks for, and what is refused to it, counts as
+    /// that part's ([`crate::usage`]), if its role is called as that part's.
+    pub async fn part_client(
+        &self,
+        namespace: &str,
+        name: &str,
+        part: &str,
+    ) -> Result<Client, Error> {
+        let access = self.service_account_access(namespace, name).await?;
+        Ok(access.with_agent(&usage::agent(part)).client()?)
     }
 
     /// Kubeconfig text of an existing service account.

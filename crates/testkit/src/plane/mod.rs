@@ -161,7 +161,7 @@ pub struct ControlPlane {
     authority: Authority,
     directory: PathBuf,
     tools: Tools,
-    audits: bool,
+    audits: Option<audit::Policy>,
     /// Where etcd listens, if what it stores can be read.
     store: Option<SocketAddr>,
     started: StartTimes,
@@ -265,14 +265,9 @@ impl ControlPlane {
 
     /// The audit log.
     pub fn audit(&self) -> Result<audit::Log, Error> {
-        if self.audits {
-            Ok(audit::Log::new(
-                apiserver::audit_log(&self.directory),
-                self.admin.clone(),
-            ))
-        } else {
-            Err(audit::Error::Off.into())
-        }
+        let policy = self.audits.clone().ok_or(audit::Error::Off)?;
+        let path = apiserver::audit_log(&self.directory);
+        Ok(audit::Log::new(path, self.admin.clone(), policy))
     }
 
     /// Records every version of the objects below these prefixes (such as `pods/` or `pods/default/`) from now on, as

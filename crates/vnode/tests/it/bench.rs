@@ -205,7 +205,7 @@ async fn account<'r>(
 ) -> Client {
     plane.service_account(HOME, name).await.unwrap();
     let roles = rbac::render(
-        name,
+        "pilotage-controllers",
         Account {
             namespace: HOME,
             name,
@@ -215,7 +215,8 @@ async fn account<'r>(
     apply::apply_values(&plane.admin(), roles, HOME)
         .await
         .unwrap();
-    plane.service_account_client(HOME, name).await.unwrap()
+    let client = plane.part_client(HOME, name, "controllers").await;
+    client.unwrap()
 }
 
 /// Writes the target's summary, as its own controllers would.

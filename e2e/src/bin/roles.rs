@@ -1,0 +1,23 @@
+//! `make roles`. See [`pilotage_e2e::roles`].
+
+use std::process::ExitCode;
+
+use pilotage_e2e::roles::{self, Summary};
+
+fn main() -> ExitCode {
+    match roles::run() {
+        Ok(Summary { rights, uses }) => {
+            println!("roles: each of {rights} rights was used, by {uses} sorts of requests");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("roles: {error}");
+            let mut source = std::error::Error::source(&error);
+            while let Some(error) = source {
+                eprintln!("  because: {error}");
+                source = error.source();
+            }
+            ExitCode::FAILURE
+        }
+    }
+}

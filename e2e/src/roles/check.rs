@@ -1,0 +1,410 @@
+//! Holds rights against requests: pure.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use pilotage_testkit::usage::{Answer, Place, Use, Uses};
+
+use super::PARTS;
+use super::exceptions::{Exceptions, Forbidden};
+use super::grants::{Grant, Part};
+
+/// What is wrong with the roles, or with the exceptions.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// Nobody used it.
+    Unused(Grant),
+    /// It is given for the whole cluster and was used in the part's own namespace alone.
+    TooWide(Grant),
+    /// A part did what only another part's role allows, with which it shares an account.
+    Borrowed(String),
+    /// It was refused to a part.
+    Forbidden(String),
+    /// An exception of which the tests show that it isn't one.
+    Needless(String),
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unused(grant) => write!(f, "granted and never used: {grant}"),
+            Self::TooWide(grant) => write!(
+                f,
+                "granted for all namespaces and used in the part's own one alone: {grant}"
+            ),
+            Self::Borrowed(used) => write!(
+                f,
+                "allowed only by the role of another part in the same process: {used}"
+            ),
+            Self::Forbidden(used) => write!(f, "403: {used}"),
+            Self::Needless(exception) => write!(f, "the exception isn't needed: {exception}"),
+        }
+    }
+}
+
+pub(super) fn check(
+    grants: &BTreeSet<Grant>,
+    uses: &Uses,
+    exceptions: &Exceptions,
+) -> Vec<Finding> {
+    let mut seen: BTreeSet<&Grant> = BTreeSet::new();
+    let mut seen_elsewhere: BTreeSet<&Grant> = BTreeSet::new();
+    let mut needed: BTreeSet<String> = BTreeSet::new();
+    let mut found = Vec::new();
+    for (used, run) in uses {
+        let Some(role) = role_of(used, grants) else {
+            if used.answer == Answer::Forbidden {
+                match allowed_refusal(used, grants, exceptions) {
+                    Some(exception) => needed.extend(exception.map(ToString::to_string)),
+                    None => found.push(Finding::Forbidden(told(used, run))),
+                }
+            }
+            continue;
+        };
+        for verb in verbs(used) {
+            let mut fitting: Vec<_> = grants
+                .iter()
+                .filter(|grant| grant.role == role && fits(grant, used, verb))
+                .collect();
+            // The narrowest is the one that was meant.
+            fitting.sort_by_key(|grant| (grant.namespace.is_none(), grant.name.is_none()));
+            match fitting.first() {
+                Some(grant) => {
+                    seen.insert(grant);
+                    if used.place != Place::Own {
+                        seen_elsewhere.insert(grant);
+                    }
+                }
+                None => found.push(Finding::Borrowed(told(used, run))),
+            }
+        }
+    }
+    for inside in exceptions.inside {
+        let is = |grant: &Grant, (verb, resource): (&str, &str)| {
+            grant.verb == verb && grant.resource == resource
+        };
+        for grant in grants.iter().filter(|grant| is(grant, inside.right)) {
+            let by = seen.iter().find(|other| {
+                other.role == grant.role && inside.by.iter().any(|by| is(other, *by))
+            });
+            if by.is_some() {
+                seen.insert(grant);
+                seen_elsewhere.insert(grant);
+            }
+        }
+    }
+    let own = |grant: &Grant| PARTS.iter().any(|part| part.role() == grant.role);
+    for grant in grants {
+        let exception = exceptions.unused.iter().find(|it| {
+            (it.role, it.verb, it.resource)
+                == (
+                    grant.role.as_str(),
+                    grant.verb.as_str(),
+                    grant.resource.as_str(),
+                )
+        });
+        if !seen.contains(grant) {
+            match exception {
+                Some(it) => {
+                    needed.insert(it.to_string());
+                }
+                None => found.push(Finding::Unused(grant.clone())),
+            }
+        } else if grant.namespace.is_none() && own(grant) && !seen_elsewhere.contains(grant) {
+            found.push(Finding::TooWide(grant.clone()));
+        }
+    }
+    let unused = exceptions.unused.iter().filter(|it| !it.seldom);
+    let unused = unused.map(ToString::to_string);
+    let all = unused.chain(exceptions.forbidden.iter().map(ToString::to_string));
+    let needless = all.filter(|exception| !needed.contains(exception));
+    found.extend(needless.map(Finding::Needless));
+    found
+}
+
+/// The role whose right a request used: the asking part's own, or one that was given to a source. None if it used
+/// somebody else's, such as those that Kubernetes gives to everybody, or was refused.
+fn role_of(used: &Use, grants: &BTreeSet<Grant>) -> Option<String> {
+    let (Answer::Allowed(by) | Answer::Created(by)) = &used.answer else {
+        return None;
+    };
+    if PARTS.iter().any(|part| part.role() == *by) {
+        // With one account for all parts the API server names any role that fits.
+        return Some(part_of(used)?.role());
+    }
+    grants
+        .iter()
+        .any(|grant| grant.role == *by)
+        .then(|| by.clone())
+}
+
+/// The part that sent a request.
+fn part_of(used: &Use) -> Option<Part> {
+    let named = |name: &str| PARTS.into_iter().find(|part| part.name == name);
+    match used.agent.as_str() {
+        "shoot-events" => named("gardener-scheduler"),
+        // Parts that share an account have Leases of their own.
+        "leader-election" => {
+            named(&used.account.1).or_else(|| named(used.name.strip_prefix("pilotage-")?))
+        }
+        agent => named(agent),
+    }
+}
+
+/// Verbs that a request needs.
+fn verbs(used: &Use) -> impl Iterator<Item = &str> {
+    let created = matches!(used.answer, Answer::Created(_)).then_some("create");
+    std::iter::once(used.verb.as_str()).chain(created)
+}
+
+fn fits(grant: &Grant, used: &Use, verb: &str) -> bool {
+    let in_place = match (&grant.namespace, &used.place) {
+        (None, _) => true,
+        // Tests of a single component call home what they like.
+        (Some(namespace), Place::Own) => PARTS
+            .iter()
+            .any(|part| part.role() == grant.role && part.home == namespace),
+        (Some(namespace), Place::System(name)) => namespace == name,
+        (Some(_), Place::Cluster | Place::Elsewhere) => false,
+    };
+    in_place
+        && grant.verb == verb
+        && grant.group == used.group
+        && grant.resource == used.resource
+        && grant.name.as_ref().is_none_or(|name| *name == used.name)
+}
+
+/// Whether a refusal says nothing against the roles, and by which exception if one is needed.
+fn allowed_refusal<'e>(
+    used: &Use,
+    grants: &BTreeSet<Grant>,
+    exceptions: &'e Exceptions,
+) -> Option<Option<&'e Forbidden>> {
+    let (namespace, name) = &used.account;
+    // Alone under its own name, or all in one process under that of the namespace.
+    let is_own = |part: &Part| part.home == *namespace && (part.name == *name || name == namespace);
+    let at_home = PARTS.iter().any(is_own);
+    let given = |grant: &&Grant| PARTS.iter().all(|part| part.role() != grant.role);
+    let mut given = grants.iter().filter(given);
+    if !at_home && given.any(|grant| fits(grant, used, &used.verb)) {
+        // A source's role has it; that it isn't bound, or not any more, is the target's will.
+        return Some(None);
+    }
+    let mut forbidden = exceptions.forbidden.iter();
+    let exception = forbidden.find(|it| {
+        let asked = (
+            used.agent.as_str(),
+            used.verb.as_str(),
+            used.resource.as_str(),
+        );
+        (it.agent, it.verb, it.resource) == asked && it.at_home == at_home
+    });
+    exception.map(Some)
+}
+
+fn told(used: &Use, run: &str) -> String {
+    let place = match &used.place {
+        Place::Cluster => "cluster-wide".to_owned(),
+        Place::Own => "in its own namespace".to_owned(),
+        Place::System(name) => format!("in {name}"),
+        Place::Elsewhere => "in some namespace".to_owned(),
+    };
+    format!(
+        "{} as {}/{}: {} {} {place} (first in target/testkit: {run})",
+        used.agent, used.account.0, used.account.1, used.verb, used.resource
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use pilotage_testkit::usage::Uses;
+
+    use super::*;
+    use crate::roles::exceptions::{Inside, Unused};
+
+    const NONE: Exceptions = Exceptions {
+        inside: &[],
+        unused: &[],
+        forbidden: &[],
+    };
+
+    fn grant(role: &str, verb: &str, resource: &str) -> Grant {
+        Grant {
+            role: role.to_owned(),
+            namespace: None,
+            group: String::new(),
+            resource: resource.to_owned(),
+            name: None,
+            verb: verb.to_owned(),
+        }
+    }
+
+    fn allowed(by: &str) -> Answer {
+        Answer::Allowed(by.to_owned())
+    }
+
+    /// A request of the controllers in some namespace.
+    fn request(account: (&str, &str), verb: &str, resource: &str, answer: Answer) -> Use {
+        Use {
+            agent: "controllers".to_owned(),
+            account: (account.0.to_owned(), account.1.to_owned()),
+            verb: verb.to_owned(),
+            group: String::new(),
+            resource: resource.to_owned(),
+            place: Place::Elsewhere,
+            name: String::new(),
+            answer,
+        }
+    }
+
+    const HOME: (&str, &str) = ("pilotage", "controllers");
+    const ABROAD: (&str, &str) = ("shop", "source");
+    const OWN: &str = "pilotage-controllers";
+
+    fn found<const G: usize, const U: usize>(
+        grants: [Grant; G],
+        uses: [Use; U],
+        exceptions: &Exceptions,
+    ) -> Vec<String> {
+        let uses: Uses = uses.map(|used| (used, "run-1".to_owned())).into();
+        let found = check(&grants.into(), &uses, exceptions);
+        found.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_right_that_was_used_is_well_and_another_one_is_found() {
+        let grants = [grant(OWN, "get", "pods"), grant(OWN, "list", "pods")];
+        let uses = [request(HOME, "get", "pods", allowed(OWN))];
+        assert_eq!(
+            found(grants, uses, &NONE),
+            ["granted and never used: pilotage-controllers: list pods"]
+        );
+    }
+
+    #[test]
+    fn somebody_elses_use_and_everybodys_right_dont_count() {
+        let own = || [grant(OWN, "get", "pods")];
+        // In a target: by the role of a source, or one that a test made.
+        for by in ["pilotage-source", "system:basic-user", ""] {
+            let used = request(ABROAD, "get", "pods", allowed(by));
+            assert_eq!(found(own(), [used], &NONE).len(), 1, "{by}");
+        }
+        let mut used = request(HOME, "get", "pods", allowed(OWN));
+        used.agent = "proxy-scheduler".to_owned();
+        let text = found(own(), [used], &NONE).join("\n");
+        assert!(
+            text.contains("role of another part") && text.contains("never used"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_given_role_is_used_by_whoever_asks_under_it() {
+        let grants = [grant("pilotage-source", "create", "podchaperons")];
+        let by = allowed("pilotage-source");
+        let used = request(ABROAD, "create", "podchaperons", by);
+        assert_eq!(found(grants, [used], &NONE), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_used_at_home_alone_need_not_be_granted_everywhere() {
+        let mut used = request(HOME, "get", "secrets", allowed(OWN));
+        used.place = Place::Own;
+        let text = found([grant(OWN, "get", "secrets")], [used.clone()], &NONE).join("\n");
+        assert!(text.contains("own one alone"), "{text}");
+        let mut narrow = grant(OWN, "get", "secrets");
+        narrow.namespace = Some("pilotage".to_owned());
+        assert_eq!(found([narrow], [used], &NONE), [""; 0]);
+    }
+
+    #[test]
+    fn the_narrowest_right_is_the_one_that_was_used() {
+        let mut named = grant(OWN, "get", "namespaces");
+        named.name = Some("kube-system".to_owned());
+        let mut used = request(HOME, "get", "namespaces", allowed(OWN));
+        (used.place, used.name) = (Place::Cluster, "kube-system".to_owned());
+        let grants = [named, grant(OWN, "get", "namespaces")];
+        assert_eq!(
+            found(grants, [used], &NONE),
+            ["granted and never used: pilotage-controllers: get namespaces"]
+        );
+    }
+
+    #[test]
+    fn a_patch_that_makes_its_object_needs_create_as_well() {
+        let grants = || {
+            [
+                grant(OWN, "create", "leases"),
+                grant(OWN, "patch", "leases"),
+            ]
+        };
+        let patch = |answer| [request(HOME, "patch", "leases", answer)];
+        assert_eq!(found(grants(), patch(allowed(OWN)), &NONE).len(), 1);
+        let created = Answer::Created(OWN.to_owned());
+        assert_eq!(found(grants(), patch(created), &NONE), [""; 0]);
+    }
+
+    #[test]
+    fn a_right_that_is_asked_for_inside_a_request_was_used_by_that() {
+        let exceptions = Exceptions {
+            inside: &[Inside {
+                right: ("update", "podchaperons/finalizers"),
+                by: &[("create", "pods")],
+            }],
+            ..NONE
+        };
+        let grants = || {
+            [
+                grant(OWN, "create", "pods"),
+                grant(OWN, "update", "podchaperons/finalizers"),
+            ]
+        };
+        let used = request(HOME, "create", "pods", allowed(OWN));
+        assert_eq!(found(grants(), [used], &exceptions), [""; 0]);
+        assert_eq!(found(grants(), [], &exceptions).len(), 2);
+    }
+
+    #[test]
+    fn a_refusal_at_home_is_found_and_one_in_a_target_if_no_source_may_do_that() {
+        let refused = |account| [request(account, "list", "pods", Answer::Forbidden)];
+        assert_eq!(found([], refused(HOME), &NONE).len(), 1);
+        assert_eq!(found([], refused(ABROAD), &NONE).len(), 1);
+        // All parts in one process.
+        assert_eq!(found([], refused(("pilotage", "pilotage")), &NONE).len(), 1);
+        let text = found(
+            [grant("pilotage-source", "list", "pods")],
+            refused(ABROAD),
+            &NONE,
+        );
+        assert_eq!(text, ["granted and never used: pilotage-source: list pods"]);
+    }
+
+    #[test]
+    fn an_exception_serves_only_as_long_as_it_is_needed() {
+        let exceptions = Exceptions {
+            unused: &[Unused {
+                role: OWN,
+                verb: "get",
+                resource: "nodes",
+                seldom: false,
+                why: "never",
+            }],
+            forbidden: &[Forbidden {
+                agent: "controllers",
+                verb: "list",
+                resource: "pods",
+                at_home: false,
+                why: "on purpose",
+            }],
+            ..NONE
+        };
+        let refused = || request(ABROAD, "list", "pods", Answer::Forbidden);
+        assert_eq!(
+            found([grant(OWN, "get", "nodes")], [refused()], &exceptions),
+            [""; 0]
+        );
+        let used = request(HOME, "get", "nodes", allowed(OWN));
+        let text = found([grant(OWN, "get", "nodes")], [used], &exceptions).join("\n");
+        assert_eq!(text.matches("isn't needed").count(), 2, "{text}");
+    }
+}

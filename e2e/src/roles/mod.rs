@@ -1,0 +1,114 @@
+//! `make roles`: are the roles that `pilotage rbac` prints as narrow as the code? Every right has to have been used by
+//! the tests of the last run, and none may have been missing. It must not know what any right is for, but for the few
+//! lines of `exceptions`.
+
+mod check;
+mod exceptions;
+mod grants;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Command;
+
+use pilotage_testkit::{apply, pilotage, usage};
+
+use crate::{fleet, garden};
+use check::Finding;
+use grants::{Grant, Part};
+
+/// The parts of Pilotage, and the namespaces where tests run them.
+const PARTS: [Part; 5] = [
+    Part::new("webhook", fleet::HOME),
+    Part::new("controllers", fleet::HOME),
+    Part::new("proxy-scheduler", fleet::HOME),
+    Part::new("candidate-scheduler", fleet::HOME),
+    Part::new("gardener-scheduler", garden::ACCOUNT.0),
+];
+
+/// Why nothing can be said of the roles.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No binary.
+    #[error(transparent)]
+    Pilotage(#[from] pilotage::Error),
+    /// It didn't run.
+    #[error("can't run {}", .program.display())]
+    Run {
+        /// The binary.
+        program: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It printed no roles.
+    #[error("`pilotage rbac` failed: {0}")]
+    Failed(String),
+    /// It printed something else than YAML.
+    #[error(transparent)]
+    Yaml(#[from] apply::Error),
+    /// It printed roles that aren't understood here.
+    #[error(transparent)]
+    Grants(#[from] grants::Error),
+    /// The logs can't be read.
+    #[error("can't read the logs of the tests")]
+    Logs(#[source] std::io::Error),
+    /// Nothing can be derived from nothing.
+    #[error(
+        "no tests ran since the logs were removed, or not all: {0} sent no request. Run `make test`"
+    )]
+    NoLogs(String),
+    /// The answer.
+    #[error("{}", .0.iter().map(|finding| format!("\n- {finding}")).collect::<String>())]
+    Found(Vec<Finding>),
+}
+
+/// What was looked at, if all is well.
+#[derive(Debug)]
+pub struct Summary {
+    /// Rights of all parts, and of the roles that they give.
+    pub rights: usize,
+    /// Different requests.
+    pub uses: usize,
+}
+
+/// Holds the roles against the logs.
+pub fn run() -> Result<Summary, Error> {
+    let mut granted: BTreeSet<Grant> = BTreeSet::new();
+    for part in PARTS {
+        granted.extend(grants::of(part, &printed(part)?)?);
+    }
+    let uses = usage::read().map_err(Error::Logs)?;
+    let silent: Vec<_> = PARTS
+        .into_iter()
+        .filter(|part| !uses.keys().any(|used| used.agent == part.name))
+        .map(|part| part.name)
+        .collect();
+    if !silent.is_empty() {
+        return Err(Error::NoLogs(silent.join(", ")));
+    }
+    let found = check::check(&granted, &uses, &exceptions::EXCEPTIONS);
+    if found.is_empty() {
+        Ok(Summary {
+            rights: granted.len(),
+            uses: uses.len(),
+        })
+    } else {
+        Err(Error::Found(found))
+    }
+}
+
+/// What `pilotage rbac` prints for a part.
+fn printed(part: Part) -> Result<Vec<serde_json::Value>, Error> {
+    let program = pilotage::binary()?;
+    let output = Command::new(&program)
+        .arg("rbac")
+        .arg(format!("--component={}", part.name))
+        .arg(format!("--service-account={}/{}", part.home, part.name))
+        .output()
+        .map_err(|source| Error::Run { program, source })?;
+    if !output.status.success() {
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(Error::Failed(error));
+    }
+    Ok(apply::documents(&String::from_utf8_lossy(&output.stdout))?)
+}
