@@ -274,8 +274,9 @@ impl Book {
         memory.decided(&plan, turn.now);
         if plan.asks() {
             // Others are asked while these are still to answer: they were too slow to be trusted alone.
-            for node in plan.waiting() {
-                self.targets.let_pass(node, turn.settings.silence, turn.now);
+            let silence = turn.settings.silence.min(turn.settings.patience);
+            for node in plan.owing() {
+                self.targets.let_pass(node, silence, turn.now);
             }
         }
         self.windows.wait(&view.ticket, &plan.queue);

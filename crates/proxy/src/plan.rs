@@ -374,10 +374,11 @@ impl Plan {
         self.actions.iter().any(asks)
     }
 
-    /// Those who were asked and are still to answer.
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = &str> {
-        let waits = |(_, answer): &(&String, &Answer)| **answer == Answer::Waiting;
-        self.answers.iter().filter(waits).map(|(node, _)| &**node)
+    /// Those who owe an answer, whether it is still hoped for or not.
+    pub(crate) fn owing(&self) -> impl Iterator<Item = &str> {
+        let owes = |answer: &Answer| matches!(answer, Answer::Waiting | Answer::Silent);
+        let owing = self.answers.iter().filter(move |(_, answer)| owes(answer));
+        owing.map(|(node, _)| &**node)
     }
 
     /// Decide again at `at`, or earlier.

@@ -324,3 +324,31 @@ fn who_drops_a_question_is_silent_until_it_answers_one() {
     scene.book.set_reach("a", Reach::Reachable, scene.now);
     assert!(!scene.book.is_silent("a"), "it was lost, and is back");
 }
+
+#[test]
+fn who_owes_an_answer_while_others_are_asked_is_silent() {
+    let mut scene = Scene::new();
+    scene.book.set_serves("b", Serves::Everybody);
+    scene.book.set_reach("b", Reach::Reachable, NOW);
+    scene.pod("1", &json!({}));
+    assert!(scene.asks("1"));
+    let settings = Settings::default();
+    for wait in [settings.silence, settings.patience] {
+        scene.book.set_reach("a", Reach::Reachable, scene.now);
+        scene.now += wait;
+        let ranking = ["a", "b"].map(|node| Ranked {
+            node: node.to_owned(),
+            surely_fits: true,
+            class: 0,
+        });
+        let turn = Turn {
+            ranking: &ranking,
+            choice: None,
+            settings: &settings,
+            now: scene.now,
+        };
+        let plan = scene.book.plan("1", turn).unwrap();
+        assert!(plan.asks() && scene.book.is_silent("a"), "{plan:?}");
+        assert!(!scene.book.is_silent("b"));
+    }
+}
