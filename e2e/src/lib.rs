@@ -5,3 +5,4 @@ pub mod demo;
 pub mod fleet;
 pub mod garden;
 pub mod roles;
+pub mod hostile;

@@ -7,7 +7,15 @@
     reason = "helpers of tests fail their test"
 )]
 
+mod bodies;
+mod limits;
+mod lines;
 mod numbers;
 mod record;
+mod siege;
+mod silent;
+mod slow;
 mod stage;
+mod watches;
 mod whose;
+mod words;

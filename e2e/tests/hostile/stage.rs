@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Pod, Secret};
 use kube::{
     Api, Client,
-    api::{DeleteParams, PostParams},
+    api::{DeleteParams, ListParams, PostParams},
 };
-use pilotage_api::{Target, keys};
+use pilotage_api::{Target, conditions::types, keys};
 use pilotage_e2e::fleet::{Fleet, Spec, secret, target_object};
 use pilotage_testkit::{HostileServer, TestNamespace, build, shared, wait_for, wait_gone};
 use tokio::sync::OnceCell;
@@ -20,7 +20,10 @@ async fn fleet() -> &'static Fleet {
     static FLEET: OnceCell<Fleet> = OnceCell::const_new();
     let start = || async {
         let nodes = build::nodes("east", 2, |node| node.cpu("4").memory("16Gi").pods(110));
-        let spec = Spec::new().target("east", nodes);
+        // A busy machine is no reason to ask the next target, too: honest namespaces have but one.
+        let spec = Spec::new()
+            .target("east", nodes)
+            .part_flag("proxy-scheduler", "--silence=4s");
         let started = async {
             let mut fleet = spec.start().await.unwrap();
             fleet.install().await.unwrap();
@@ -30,6 +33,21 @@ async fn fleet() -> &'static Fleet {
         runtime.spawn(started).await.unwrap()
     };
     FLEET.get_or_init(start).await
+}
+
+/// A namespace of somebody honest, whose pods may run in the healthy target; it is there until the clusters go.
+async fn neighbours(fleet: &'static Fleet) -> &'static str {
+    static NAMESPACE: OnceCell<String> = OnceCell::const_new();
+    let open = || async {
+        let name = format!("neighbours-{}", pilotage_testkit::unique());
+        for cluster in fleet.all() {
+            let made = cluster.plane.named_namespace(&name, BTreeMap::new());
+            made.await.unwrap().keep();
+        }
+        fleet.connect(&name).await.unwrap();
+        name
+    };
+    NAMESPACE.get_or_init(open).await
 }
 
 /// Where one test plays.
@@ -43,19 +61,37 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
+    /// With an honest namespace of its own.
     pub(crate) async fn new(prefix: &str) -> Self {
         let fleet = fleet().await;
-        let name = |who| format!("{prefix}-{who}-{}", pilotage_testkit::unique());
-        let (honest, own) = (name("honest"), name("tenant"));
+        let honest = format!("{prefix}-honest-{}", pilotage_testkit::unique());
         let mut namespaces = Vec::new();
-        for (cluster, namespace) in fleet.all().zip([&honest, &honest]) {
-            let made = cluster.plane.named_namespace(namespace, BTreeMap::new());
+        for cluster in fleet.all() {
+            let made = cluster.plane.named_namespace(&honest, BTreeMap::new());
             namespaces.push(made.await.unwrap());
         }
+        fleet.connect(&honest).await.unwrap();
+        let stage = Self::of(fleet, prefix, honest, namespaces).await;
+        fleet.elect(&stage.own).await.unwrap();
+        stage
+    }
+
+    /// Beside an honest namespace that many tests share; the tenant's pods aren't delegated.
+    pub(crate) async fn beside(prefix: &str) -> Self {
+        let fleet = fleet().await;
+        let honest = neighbours(fleet).await.to_owned();
+        Self::of(fleet, prefix, honest, Vec::new()).await
+    }
+
+    async fn of(
+        fleet: &'static Fleet,
+        prefix: &str,
+        honest: String,
+        mut namespaces: Vec<TestNamespace>,
+    ) -> Self {
+        let own = format!("{prefix}-tenant-{}", pilotage_testkit::unique());
         let made = fleet.source.plane.named_namespace(&own, BTreeMap::new());
         namespaces.push(made.await.unwrap());
-        fleet.connect(&honest).await.unwrap();
-        fleet.elect(&own).await.unwrap();
         Self {
             fleet,
             honest,
@@ -88,30 +124,36 @@ impl Stage {
 
     /// The tenant has a Target that leads to `server`, by the tenant's own rights.
     pub(crate) async fn lead_to(&self, server: &HostileServer, name: &str) {
-        let tenant = self.tenant().await;
-        let kubeconfig = server.kubeconfig();
-        let secret = serde_json::from_value(secret(name, &self.own, &kubeconfig)).unwrap();
-        let secrets: Api<k8s_openapi::api::core::v1::Secret> =
-            Api::namespaced(tenant.clone(), &self.own);
-        secrets
-            .create(&PostParams::default(), &secret)
-            .await
-            .unwrap();
-        let target = serde_json::from_value(target_object(name, &self.own)).unwrap();
-        let targets: Api<Target> = Api::namespaced(tenant, &self.own);
-        targets
-            .create(&PostParams::default(), &target)
-            .await
-            .unwrap();
+        name_target(self.tenant().await, &self.own, name, &server.kubeconfig()).await;
     }
 
     /// Waits until a condition of the tenant's Target has this status; its reason and message.
     pub(crate) async fn condition(&self, target: &str, type_: &str, status: &str) -> String {
+        self.told(target, type_, status, |_| true).await
+    }
+
+    /// Waits until the tenant's Target is lost, with this in reason and message; all of these.
+    pub(crate) async fn lost(&self, target: &str, reason: &str, words: &str) -> String {
+        let reason = format!("{reason}: ");
+        let fits = |told: &str| told.starts_with(&reason) && told.contains(words);
+        self.told(target, types::CONNECTED, "False", fits).await
+    }
+
+    async fn told(
+        &self,
+        target: &str,
+        type_: &str,
+        status: &str,
+        fits: impl Fn(&str) -> bool,
+    ) -> String {
         let targets: Api<Target> = Api::namespaced(self.admin(), &self.own);
         let told = |target: &Target| {
             let conditions = target.status.iter().flat_map(|status| &status.conditions);
             let mut found = conditions.filter(|c| c.type_ == type_ && c.status == status);
-            found.next().map(|c| format!("{}: {}", c.reason, c.message))
+            let told = found
+                .next()
+                .map(|c| format!("{}: {}", c.reason, c.message))?;
+            fits(&told).then_some(told)
         };
         let found = wait_for(&targets, target, |target| told(target).is_some(), LIMIT).await;
         match found {
@@ -120,18 +162,15 @@ impl Stage {
         }
     }
 
-    /// A pod of the honest namespace runs and goes again, whatever else happens.
+    /// A pod of the honest namespace runs once and goes again, whatever else happens, and nobody of ours has ended or
+    /// isn't ready.
     pub(crate) async fn is_well(&self, name: &str) {
+        let name = &format!("{name}-{}", pilotage_testkit::unique());
         let pods = self.pods(&self.honest);
         let pod = elected(name, "100m");
         pods.create(&PostParams::default(), &pod).await.unwrap();
-        let runs = |pod: &Pod| {
-            let status = pod.status.as_ref();
-            status.and_then(|status| status.phase.as_deref()) == Some("Running")
-        };
-        if let Err(error) = wait_for(&pods, name, runs, LIMIT).await {
-            panic!("{error}\nlogs: {:#?}", self.fleet.logs());
-        }
+        let proxy = self.runs(&self.honest, name).await;
+        self.has_one_delegate(&proxy).await;
         pods.delete(name, &DeleteParams::default()).await.unwrap();
         if let Err(error) = wait_gone(&pods, name, LIMIT).await {
             panic!("{error}\nlogs: {:#?}", self.fleet.logs());
@@ -141,7 +180,56 @@ impl Stage {
             error = self.fleet.ended() => panic!("a process ended: {error}"),
             () = std::future::ready(()) => {}
         }
+        for (command, process) in self.fleet.source.all_processes() {
+            let (status, body) = process.admin_get("/readyz").await.unwrap();
+            assert_eq!(status, 200, "{command} isn't ready: {body}");
+        }
     }
+
+    /// Waits until a pod runs.
+    pub(crate) async fn runs(&self, namespace: &str, name: &str) -> Pod {
+        let runs = |pod: &Pod| {
+            let status = pod.status.as_ref();
+            status.and_then(|status| status.phase.as_deref()) == Some("Running")
+        };
+        match wait_for(&self.pods(namespace), name, runs, LIMIT).await {
+            Ok(pod) => pod,
+            Err(error) => panic!("{error}\nlogs: {:#?}", self.fleet.logs()),
+        }
+    }
+
+    /// A pod has exactly one delegate in the healthy target, on a real node.
+    pub(crate) async fn has_one_delegate(&self, proxy: &Pod) {
+        let (meta, east) = (&proxy.metadata, &self.fleet.targets[0]);
+        let (namespace, uid) = (meta.namespace.as_deref(), meta.uid.as_deref());
+        let delegates: Api<Pod> = Api::namespaced(east.plane.admin(), namespace.unwrap());
+        let own = ListParams::default().labels(&format!("{}={}", keys::PARENT_UID, uid.unwrap()));
+        let delegates = delegates.list(&own).await.unwrap().items;
+        let nodes: Vec<_> = delegates.iter().map(node_of).collect();
+        assert!(matches!(nodes[..], [Some(_)]), "{nodes:?}");
+    }
+}
+
+/// Somebody makes a Target in a namespace, with this text as its kubeconfig.
+pub(crate) async fn name_target(client: Client, namespace: &str, name: &str, kubeconfig: &str) {
+    let secret = serde_json::from_value(secret(name, namespace, kubeconfig)).unwrap();
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    secrets
+        .create(&PostParams::default(), &secret)
+        .await
+        .unwrap();
+    let target = serde_json::from_value(target_object(name, namespace)).unwrap();
+    let targets: Api<Target> = Api::namespaced(client, namespace);
+    targets
+        .create(&PostParams::default(), &target)
+        .await
+        .unwrap();
+}
+
+/// Where a pod is bound.
+pub(crate) fn node_of(pod: &Pod) -> Option<&str> {
+    let node = pod.spec.as_ref()?.node_name.as_deref();
+    node.filter(|node| !node.is_empty())
 }
 
 /// An ordinary elected pod that asks for this much CPU.

@@ -1,0 +1,38 @@
+//! Hostile watches: events without end, too long, or of things that nobody asked for.
+
+use pilotage_api::conditions::types;
+use pilotage_e2e::hostile::attacks;
+use pilotage_testkit::HostileServer;
+use pilotage_testkit::fault::Verb;
+
+use crate::siege::stage;
+use crate::stage::LIMIT;
+
+/// Watches of chaperons that a source has at a target: of its own and of those without a source, by two processes.
+pub(crate) const WATCHES: u64 = 4;
+
+crate::siege::attacks! {
+    events_without_end,
+    a_line_without_end,
+    brackets_in_an_event,
+    an_event_of_another_kind,
+    an_event_without_utf8,
+    a_watch_in_html,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_event_again_and_again() {
+    let attack = attacks::named("the_same_event_again_and_again").unwrap();
+    let stage = stage(attack.name).await;
+    let server = HostileServer::start("liar").await.unwrap();
+    server.play(attack.script());
+    stage.lead_to(&server, "evil").await;
+    stage.condition("evil", types::CONNECTED, "True").await;
+    server
+        .counted(Verb::Watch, "podchaperons", WATCHES, LIMIT)
+        .await
+        .unwrap();
+    for name in ["one", "two"] {
+        stage.is_well(name).await;
+    }
+}
