@@ -80,6 +80,11 @@ bench-gardener: tools-clusters ## Measure what placing a Gardener Shoot costs, b
 	@$(CARGO) build $(ALL) --release --bin pilotage --bin bench-gardener
 	@$(RELEASE)/bench-gardener $(if $(SHOOTS),--shoots $(SHOOTS))
 
+.PHONY: bench-hostile
+bench-hostile: tools-clusters ## Measure the source's memory and others' pods under all attacks of a hostile target (MINUTES=10)
+	@$(CARGO) build $(ALL) --release --bin pilotage --bin bench-hostile
+	@$(RELEASE)/bench-hostile --minutes $(or $(MINUTES),10)
+
 # Alone of its kind: it needs few of the crates, and is run by the hundred thousand.
 SIM := $(CARGO) run --locked --quiet --release -p pilotage-sim --
 

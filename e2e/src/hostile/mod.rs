@@ -1,6 +1,12 @@
-//! Hostile targets: what they can say. Tests play the attacks one by one.
+//! Hostile targets: what they can say, and what that costs whoever listens. Tests play the same attacks one by one.
 
 pub mod attacks;
+pub mod bench;
 mod bodies;
+mod error;
 mod lines;
+mod memory;
+mod trickle;
 mod watches;
+
+pub use self::error::Error;

@@ -7,6 +7,7 @@ use crate::workspace::root;
 
 const TARGETS: &[&str] = &[
     "bench-gardener",
+    "bench-hostile",
     "bench-multi",
     "bench-placement",
     "bench-steps",

@@ -51,7 +51,7 @@ mod world;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -161,6 +161,7 @@ impl HostileServer {
             honest: Honest { world, token },
             script: Mutex::default(),
             counter: Counter::default(),
+            lies: AtomicU64::default(),
             sent: Arc::default(),
             connections,
             cut: Mutex::new(stop.child_token()),
@@ -297,6 +298,11 @@ impl HostileServer {
         limit: Duration,
     ) -> Result<u64, WaitError> {
         self.shared.counter.wait(verb, what, least, limit).await
+    }
+
+    /// Requests that it has lied about.
+    pub fn lies(&self) -> u64 {
+        self.shared.lies.load(Ordering::Relaxed)
     }
 
     /// Bytes of HTTP that it has sent. Some MiB of them may still be in buffers on their way.

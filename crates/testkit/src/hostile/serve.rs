@@ -2,7 +2,7 @@
 //! elsewhere.
 
 use std::io;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::net::{TcpListener, TcpStream};
@@ -22,6 +22,8 @@ pub(super) struct Shared {
     pub(super) honest: Honest,
     pub(super) script: Mutex<Script>,
     pub(super) counter: Counter,
+    /// Requests that were lied about.
+    pub(super) lies: AtomicU64,
     /// Bytes that went to clients.
     pub(super) sent: Arc<AtomicU64>,
     pub(super) connections: TaskTracker,
@@ -40,7 +42,10 @@ impl Shared {
             .take(&call);
         let truth = || self.honest.answer(&call, request);
         match lie {
-            Some(lie) => lie.tell(&call, truth),
+            Some(lie) => {
+                self.lies.fetch_add(1, Ordering::Relaxed);
+                lie.tell(&call, truth)
+            }
             None => honestly(truth()),
         }
     }

@@ -300,6 +300,10 @@ async fn lies_reach_a_client_and_the_truth_comes_back() {
         trap.counts().borrow().is_empty(),
         "nobody followed the redirect"
     );
+    assert!(server.lies() > 0);
+    let told = server.lies();
+    assert!(api.list(&ListParams::default()).await.is_ok());
+    assert_eq!(server.lies(), told, "that was the truth");
     // What a creation that is answered badly has made is there.
     let creations = Calls::of(Verb::Create, "podchaperons");
     server.play(Script::new().next(1, creations, Lie::Cut(0)));

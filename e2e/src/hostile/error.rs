@@ -1,0 +1,103 @@
+//! Why an attack can't be measured, or succeeded.
+
+use std::path::PathBuf;
+
+use pilotage_testkit::{WaitError, apply, hostile};
+
+use crate::fleet;
+
+/// Why an attack can't be measured, or succeeded.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A cluster did not do what it should.
+    #[error(transparent)]
+    Fleet(#[from] fleet::Error),
+    /// No hostile server.
+    #[error(transparent)]
+    Server(#[from] hostile::Error),
+    /// The kernel's figures can't be read.
+    #[error("can't read {path}")]
+    Proc {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The process of the source isn't there any more.
+    #[error("the source's process has ended")]
+    Gone,
+    /// A request of the load was refused.
+    #[error("can't {what}")]
+    Request {
+        /// What.
+        what: &'static str,
+        /// Why not.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// Something that should happen under attack didn't.
+    #[error("{what}")]
+    Wait {
+        /// What.
+        what: String,
+        /// What was seen.
+        #[source]
+        source: Box<WaitError>,
+    },
+    /// The source took too much memory.
+    #[error("the source took {peak:.0} MiB; at most {aim:.0} MiB were wanted")]
+    TooLarge {
+        /// What it took.
+        peak: f64,
+        /// What it may take.
+        aim: f64,
+    },
+    /// Signals can't be listened to.
+    #[error("can't listen to Ctrl-C")]
+    Signal(#[source] std::io::Error),
+    /// The user has seen enough.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl From<apply::Error> for Error {
+    fn from(error: apply::Error) -> Self {
+        fleet::Error::from(error).into()
+    }
+}
+
+impl From<pilotage_testkit::plane::Error> for Error {
+    fn from(error: pilotage_testkit::plane::Error) -> Self {
+        fleet::Error::from(error).into()
+    }
+}
+
+impl Error {
+    /// Wraps a refused request.
+    pub(super) fn request(what: &'static str) -> impl FnOnce(kube::Error) -> Self {
+        move |source| Self::Request {
+            what,
+            source: Box::new(source),
+        }
+    }
+
+    /// Wraps the end of a wait.
+    pub(super) fn wait(what: String) -> impl FnOnce(WaitError) -> Self {
+        move |source| Self::Wait {
+            what,
+            source: Box::new(source),
+        }
+    }
+
+    /// The error with its causes.
+    pub fn explain(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            text = format!("{text}: {error}");
+            cause = error.source();
+        }
+        text
+    }
+}
