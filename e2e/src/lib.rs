@@ -4,5 +4,5 @@ pub mod bench;
 pub mod demo;
 pub mod fleet;
 pub mod garden;
-pub mod roles;
 pub mod hostile;
+pub mod roles;

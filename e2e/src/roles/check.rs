@@ -54,9 +54,10 @@ pub(super) fn check(
     for (used, run) in uses {
         let Some(role) = role_of(used, grants) else {
             if used.answer == Answer::Forbidden {
-                match allowed_refusal(used, grants, exceptions) {
-                    Some(exception) => needed.extend(exception.map(ToString::to_string)),
-                    None => found.push(Finding::Forbidden(told(used, run))),
+                match refusal(used, grants, exceptions) {
+                    Refusal::Wanted => {}
+                    Refusal::Excepted(exception) => needed.extend([exception.to_string()]),
+                    Refusal::Wrong => found.push(Finding::Forbidden(told(used, run))),
                 }
             }
             continue;
@@ -174,12 +175,17 @@ fn fits(grant: &Grant, used: &Use, verb: &str) -> bool {
         && grant.name.as_ref().is_none_or(|name| *name == used.name)
 }
 
-/// Whether a refusal says nothing against the roles, and by which exception if one is needed.
-fn allowed_refusal<'e>(
-    used: &Use,
-    grants: &BTreeSet<Grant>,
-    exceptions: &'e Exceptions,
-) -> Option<Option<&'e Forbidden>> {
+/// What a refused request says of the roles.
+enum Refusal<'e> {
+    /// Nothing: a target gives its source as much as it wants.
+    Wanted,
+    /// Nothing, by this exception.
+    Excepted(&'e Forbidden),
+    /// One lacks a right.
+    Wrong,
+}
+
+fn refusal<'e>(used: &Use, grants: &BTreeSet<Grant>, exceptions: &'e Exceptions) -> Refusal<'e> {
     let (namespace, name) = &used.account;
     // Alone under its own name, or all in one process under that of the namespace.
     let is_own = |part: &Part| part.home == *namespace && (part.name == *name || name == namespace);
@@ -188,7 +194,7 @@ fn allowed_refusal<'e>(
     let mut given = grants.iter().filter(given);
     if !at_home && given.any(|grant| fits(grant, used, &used.verb)) {
         // A source's role has it; that it isn't bound, or not any more, is the target's will.
-        return Some(None);
+        return Refusal::Wanted;
     }
     let mut forbidden = exceptions.forbidden.iter();
     let exception = forbidden.find(|it| {
@@ -199,7 +205,7 @@ fn allowed_refusal<'e>(
         );
         (it.agent, it.verb, it.resource) == asked && it.at_home == at_home
     });
-    exception.map(Some)
+    exception.map_or(Refusal::Wrong, Refusal::Excepted)
 }
 
 fn told(used: &Use, run: &str) -> String {

@@ -58,7 +58,7 @@ pub enum Error {
     )]
     NoLogs(String),
     /// The answer.
-    #[error("{}", .0.iter().map(|finding| format!("\n- {finding}")).collect::<String>())]
+    #[error("{}", .0.iter().map(|finding| format!("- {finding}")).collect::<Vec<_>>().join("\n"))]
     Found(Vec<Finding>),
 }
 
