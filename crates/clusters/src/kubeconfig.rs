@@ -13,8 +13,8 @@ use thiserror::Error;
 
 /// Names of contexts that are told.
 const NAMES_TOLD: usize = 10;
-/// Characters of a server that are told.
-const SERVER_TOLD: usize = 253;
+/// Characters of a server or of a name that are told.
+const TOLD: usize = 253;
 
 /// Why a kubeconfig can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -95,6 +95,11 @@ pub enum KubeconfigFault {
     Client(String),
 }
 
+/// A name as it is told, who knows to whom.
+fn told(name: &str) -> String {
+    name.chars().take(TOLD).collect()
+}
+
 fn listed(names: &[String]) -> String {
     if names.is_empty() {
         "none".to_owned()
@@ -115,8 +120,8 @@ pub fn parse(bytes: &[u8], context: Option<&str>) -> Result<Config, KubeconfigFa
         .find(|named| named.name == context.cluster)
         .and_then(|named| named.cluster.as_ref())
         .ok_or_else(|| KubeconfigFault::UnknownCluster {
-            context: context_name.to_owned(),
-            cluster: context.cluster.clone(),
+            context: told(context_name),
+            cluster: told(&context.cluster),
         })?;
     let (user_name, user) = find_user(&file, context_name, context)?;
 
@@ -145,11 +150,11 @@ fn find_context<'a>(
         .find(|named| named.name == name)
         .and_then(|named| named.context.as_ref())
         .ok_or_else(|| KubeconfigFault::UnknownContext {
-            name: name.to_owned(),
+            name: told(name),
             known: file
                 .contexts
                 .iter()
-                .map(|named| named.name.clone())
+                .map(|named| told(&named.name))
                 .take(NAMES_TOLD)
                 .collect(),
         })?;
@@ -169,16 +174,16 @@ fn find_user(
         .iter()
         .find(|named| named.name == *name)
         .ok_or_else(|| KubeconfigFault::UnknownUser {
-            context: context_name.to_owned(),
-            user: name.clone(),
+            context: told(context_name),
+            user: told(name),
         })?;
     Ok((name.clone(), named.auth_info.clone().unwrap_or_default()))
 }
 
 fn cluster_config(name: &str, cluster: &Cluster) -> Result<Config, KubeconfigFault> {
-    let place = format!("cluster {name:?}");
+    let place = format!("cluster {:?}", told(name));
     let server_fault = |reason: String| KubeconfigFault::Server {
-        cluster: name.to_owned(),
+        cluster: told(name),
         reason,
     };
     let server = cluster
@@ -196,8 +201,8 @@ fn cluster_config(name: &str, cluster: &Cluster) -> Result<Config, KubeconfigFau
     }
     if let (Some("http" | "https"), Some(_)) = (url.scheme_str(), url.host()) {
     } else {
-        let shown: String = server.chars().take(SERVER_TOLD).collect();
-        return Err(server_fault(format!("{shown:?} is no http or https URL")));
+        let server = told(server);
+        return Err(server_fault(format!("{server:?} is no http or https URL")));
     }
     if cluster.certificate_authority_data.is_none() && cluster.certificate_authority.is_some() {
         return Err(refuse_file(
@@ -212,7 +217,7 @@ fn cluster_config(name: &str, cluster: &Cluster) -> Result<Config, KubeconfigFau
         .is_some_and(|url| !url.is_empty())
     {
         return Err(KubeconfigFault::Proxy {
-            cluster: name.to_owned(),
+            cluster: told(name),
         });
     }
     let mut config = Config::new(url);
@@ -238,7 +243,8 @@ fn authority(place: &str, data: &str) -> Result<Vec<Vec<u8>>, KubeconfigFault> {
     let certs: Vec<Vec<u8>> = CertificateDer::pem_slice_iter(&pem)
         .map(|cert| cert.map(|cert| cert.to_vec()))
         .collect::<Result<_, _>>()
-        .map_err(|error| fault(format!("not PEM: {error}")))?;
+        // The error would quote a line of what is there.
+        .map_err(|_| fault("not PEM".to_owned()))?;
     if certs.is_empty() {
         return Err(fault("without any certificate".to_owned()));
     }
@@ -257,7 +263,7 @@ fn decode(place: &str, field: &'static str, data: &str) -> Result<Vec<u8>, Kubec
 
 /// Checks that `user` logs in with what stands in the kubeconfig alone.
 fn login(name: &str, user: AuthInfo) -> Result<AuthInfo, KubeconfigFault> {
-    let place = format!("user {name:?}");
+    let place = format!("user {:?}", told(name));
     let run = |field| KubeconfigFault::Refused {
         place: place.clone(),
         field,

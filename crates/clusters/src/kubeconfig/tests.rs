@@ -186,6 +186,40 @@ fn a_fault_shows_no_secret() {
 }
 
 #[test]
+fn a_fault_is_told_in_few_words() {
+    let long = "n".repeat(100_000);
+    let whole = file(SERVER, "exec: {command: x}");
+    let contexts = format!("contexts: [{}]", format!("{{name: {long}}},").repeat(9));
+    for text in [
+        contexts + "\ncurrent-context: x",
+        whole.replace("cluster: c,", &format!("cluster: {long},")),
+        whole.replace("user: u,", &format!("user: {long},")),
+        whole
+            .replace("main", &long)
+            .replace("cluster: c,", "cluster: x,"),
+        whole
+            .replace("user: u,", &format!("user: {long},"))
+            .replace("name: u", &format!("name: {long}")),
+        file(&format!("server: '{long}'"), ""),
+        file(SERVER, "")
+            .replace("cluster: c,", &format!("cluster: {long},"))
+            .replace("name: c\n", &format!("name: {long}\n"))
+            .replace(SERVER, "proxy-url: x, server: 'https://a'"),
+        // A line of what is no certificate.
+        file(
+            "server: 'https://a', certificate-authority-data: LS0tLS1CRUdJTiBodW50ZXIy",
+            "",
+        ),
+    ] {
+        let told = parse(text.as_bytes(), None).unwrap_err().to_string();
+        assert!(told.len() < 4096, "{} bytes", told.len());
+        assert!(!told.contains("[45, 45"), "{told}");
+    }
+    let unknown = parse(whole.as_bytes(), Some(&long)).unwrap_err();
+    assert!(unknown.to_string().len() < 4096);
+}
+
+#[test]
 fn yaml_that_grows_when_it_is_read_is_refused() {
     let level = |level: u32| {
         let inner = format!("*a{level}, ").repeat(10);
