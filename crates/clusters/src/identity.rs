@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use pilotage_api::parent::ClusterUid;
-use pilotage_api::{ClusterSummary, keys};
+use pilotage_api::{ClusterSummary, keys, limits};
 use pilotage_runtime::call::{self, CALL_LIMIT, CallError, Failure};
 use pilotage_runtime::rbac::Rule;
 use thiserror::Error;
@@ -42,10 +42,17 @@ pub(crate) async fn told(
     let own = format!("metadata.name={}", keys::CLUSTER_SUMMARY_NAME);
     let params = ListParams::default().fields(&own);
     match call::within(limit, summaries.list(&params)).await {
-        Ok(listed) => Ok(listed.items.into_iter().find_map(|it| it.cluster_uid)),
+        Ok(listed) => Ok(listed.items.into_iter().find_map(said)),
         Err(error) if matches!(error.kind(), Failure::Forbidden | Failure::NotFound) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Who a summary says that its cluster is. What can't be a UID says nothing: it is kept in the Target's status, and our own
+/// API server would refuse the whole of that.
+pub(crate) fn said(summary: ClusterSummary) -> Option<ClusterUid> {
+    let can_be = |uid: &ClusterUid| !uid.0.is_empty() && uid.0.len() <= limits::SUBDOMAIN;
+    summary.cluster_uid.filter(can_be)
 }
 
 /// Whether the cluster that says this of itself is the one that is known; its identity, if that is news.
@@ -76,6 +83,23 @@ pub async fn cluster_uid(client: &Client) -> Result<ClusterUid, IdentityError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_can_be_no_uid_says_nothing() {
+        for (text, good) in [
+            ("5f6c", true),
+            ("", false),
+            (&"x".repeat(253), true),
+            (&"x".repeat(254), false),
+        ] {
+            let uid = ClusterUid(text.to_owned());
+            let summary = ClusterSummary {
+                cluster_uid: Some(uid.clone()),
+                ..ClusterSummary::default()
+            };
+            assert_eq!(said(summary), good.then_some(uid));
+        }
+    }
 
     #[test]
     fn who_is_known_has_to_say_so_each_time() {
