@@ -13,7 +13,7 @@ use pilotage_api::{ClusterSummary, keys};
 use pilotage_clusters::{Connection, TargetObject};
 use pilotage_model::virtual_node::{
     self, ExcludedLabels, Published, REACHED, READY, Readiness, Status, TargetName, is_our_taint,
-    shown_labels, shown_resources, shown_zones,
+    shown_labels, shown_resources, shown_shapes, shown_zones,
 };
 use serde_json::Value;
 
@@ -135,9 +135,15 @@ fn keep(observed: &Observed<'_>, target: &TargetObject, memory: &Memory) -> Vec<
     // Without a summary, what an earlier one said stays, unless it is a label that now must not be shown.
     if let Some(summary) = observed.summary {
         let zones = zones(summary, target);
+        // Nobody but ourselves reads these, so huge pages of all sizes may be there.
+        let free = summary
+            .free
+            .as_ref()
+            .map(|free| shown_resources(free, true));
+        let shapes = summary.free_shapes.as_deref().map(shown_shapes);
         let published = Published {
-            free: summary.free.as_ref(),
-            free_shapes: summary.free_shapes.as_deref(),
+            free: free.as_ref(),
+            free_shapes: shapes.as_deref(),
             zones: zones.as_deref(),
         };
         let wanted = virtual_node::apply(observed.name, &labels(observed), published, false);

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 pub use self::readiness::{REACHED, READY, Readiness, condition, reached, was_reached};
 pub use self::shown::{
     ExcludedLabels, ExcludedLabelsError, has_several_huge_page_sizes, shown_labels,
-    shown_resources, shown_zones,
+    shown_resources, shown_shapes, shown_zones,
 };
 
 /// Label with a node's operating system.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use pilotage_api::summary::ResourceList;
-use pilotage_api::{bounds, keys, limits};
+use pilotage_api::summary::{FreeShape, ResourceList};
+use pilotage_api::{annotations, bounds, keys, limits};
 use thiserror::Error;
 
 use crate::label_pattern::LabelPattern;
@@ -85,15 +85,84 @@ pub fn shown_zones(zones: &str, excluded: &ExcludedLabels) -> Option<String> {
     (!told.is_empty()).then(|| told.join(","))
 }
 
+/// How many bytes of amounts of a target are shown: a thousand resources, or one shape's share of them.
+const AMOUNTS: usize = 32 * 1024;
+/// How many bytes of shapes are: all of the node's annotations together have to pass the API server.
+const SHAPES: usize = 64 * 1024;
+/// What an amount takes besides its name and itself: quotes, colon and comma.
+const PUNCTUATION: usize = 6;
+/// Longest amount.
+const AMOUNT: usize = 48;
+/// All suffixes that leave a whole number whole.
+const MULTIPLES: [&str; 13] = [
+    "", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei",
+];
+/// The others.
+const FRACTIONS: [&str; 3] = ["n", "u", "m"];
+/// Resources of which a part can be had.
+const DIVISIBLE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
+
+/// The amounts of a summary that the API server takes on a node, as many as fit. It would refuse the whole node for one of
+/// the others.
+///
 /// Leaves huge pages out if there are several sizes and the cluster's own nodes never have more than one: then its API
 /// server or its tools may not expect that.
 pub fn shown_resources(resources: &ResourceList, several_huge_page_sizes: bool) -> ResourceList {
     let drop = has_several_huge_page_sizes(resources) && !several_huge_page_sizes;
+    let mut room = AMOUNTS;
     resources
         .iter()
         .filter(|(name, _)| !(drop && name.starts_with(HUGE_PAGES)))
-        .map(|(name, quantity)| (name.clone(), quantity.clone()))
+        .filter(|(name, amount)| annotations::is_qualified_name(name) && is_amount(name, &amount.0))
+        .map_while(|(name, amount)| {
+            let bytes = name.len() + amount.0.len() + PUNCTUATION;
+            room = room.checked_sub(bytes)?;
+            Some((name.clone(), amount.clone()))
+        })
         .collect()
+}
+
+/// The first shapes of a summary, as many as fit, with their amounts as above.
+pub fn shown_shapes(shapes: &[FreeShape]) -> Vec<FreeShape> {
+    let mut room = SHAPES;
+    shapes
+        .iter()
+        .map_while(|shape| {
+            let free = shown_resources(&shape.free, true);
+            let amounts = free.iter();
+            let bytes = amounts.map(|(name, amount)| name.len() + amount.0.len() + PUNCTUATION);
+            // With braces, names of the fields and the number of nodes.
+            room = room.checked_sub(AMOUNT + bytes.sum::<usize>())?;
+            let nodes = shape.nodes;
+            Some(FreeShape { nodes, free })
+        })
+        .collect()
+}
+
+/// Whether the API server takes this for so much of a resource that a node has: no less than nothing, and a whole number of
+/// what can't be divided.
+fn is_amount(resource: &str, text: &str) -> bool {
+    let text = text.strip_prefix('+').unwrap_or(text);
+    let end = text.find(|it: char| !it.is_ascii_digit() && it != '.');
+    let (number, suffix) = text.split_at(end.unwrap_or(text.len()));
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let is_number = !(whole.is_empty() && fraction.is_empty()) && !fraction.contains('.');
+    // Nobody has ten to the hundredth of anything.
+    let exponent = suffix.strip_prefix(['e', 'E']).map(|exponent| {
+        let digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+        let is_digits = digits.bytes().all(|it| it.is_ascii_digit());
+        let is_exponent = matches!(digits.len(), 1 | 2) && is_digits;
+        (is_exponent, !exponent.starts_with('-'))
+    });
+    let (is_suffix, stays_whole) = match exponent {
+        Some(exponent) if suffix != "E" && suffix != "Ei" => exponent,
+        _ => {
+            let multiplies = MULTIPLES.contains(&suffix);
+            (multiplies || FRACTIONS.contains(&suffix), multiplies)
+        }
+    };
+    let is_whole = fraction.is_empty() && stays_whole;
+    text.len() <= AMOUNT && is_number && is_suffix && (is_whole || DIVISIBLE.contains(&resource))
 }
 
 /// Whether a node or cluster has huge pages of more than one size.
@@ -163,6 +232,61 @@ mod tests {
         let told = shown_zones(&many, &ExcludedLabels::None).unwrap();
         assert!(told.starts_with("b,a,a") && told.len() == 2 * limits::LISTED - 1);
         assert_eq!(shown_zones("a", &ExcludedLabels::All), None);
+    }
+
+    #[test]
+    fn an_amount_that_the_api_server_takes_is_shown() {
+        for (name, amount, shown) in [
+            ("cpu", "1500m", true),
+            ("cpu", "0.5", true),
+            ("cpu", "-1", false),
+            ("cpu", "", false),
+            ("cpu", ".", false),
+            ("cpu", "1.2.3", false),
+            ("cpu", "1 ", false),
+            ("cpu", "1e-3", true),
+            ("cpu", "1e+3", true),
+            ("cpu", "1e+-3", false),
+            ("cpu", "1e", false),
+            ("cpu", "1e2147483647", false),
+            ("memory", "8Ei", true),
+            ("memory", "1E", true),
+            ("memory", "1Zi", false),
+            ("pods", "110", true),
+            ("pods", "1500m", false),
+            ("example.com/gpu", "2k", true),
+            ("example.com/gpu", "2E3", true),
+            ("example.com/gpu", "0.5", false),
+            ("example.com/gpu", "2e-3", false),
+            ("no name", "1", false),
+        ] {
+            let one = resources(&[(name, amount)]);
+            assert_eq!(
+                shown_resources(&one, true) == one,
+                shown,
+                "{name}: {amount}"
+            );
+        }
+    }
+
+    #[test]
+    fn as_many_amounts_are_shown_as_a_node_may_have() {
+        let many: Vec<_> = (0..100_000).map(|number| format!("a.b/{number}")).collect();
+        let many: Vec<_> = many.iter().map(|name| (&**name, "1")).collect();
+        let many = resources(&many);
+        let shown = shown_resources(&many, true);
+        assert!(shown.len() > 1000 && shown.len() < 4000);
+        let shape = FreeShape {
+            nodes: 1,
+            free: many,
+        };
+        assert_eq!(shown_shapes(&vec![shape; 9]).len(), 1);
+        let small = FreeShape {
+            nodes: i64::MAX,
+            free: shown_resources(&resources(&[("cpu", "4")]), true),
+        };
+        assert_eq!(shown_shapes(&[small.clone()]), [small.clone()]);
+        assert!(shown_shapes(&vec![small; 100_000]).len() < 2000);
     }
 
     #[test]
