@@ -9,7 +9,11 @@ use std::{
 };
 
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use pilotage_api::{GROUP, PodChaperon, keys};
+use pilotage_api::{
+    GROUP, PodChaperon,
+    bounds::{MOST_ATTEMPTS, cut},
+    keys,
+};
 
 /// A pod of the candidate scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,13 +104,27 @@ pub struct ChaperonView {
     pub faults: Vec<Fault>,
 }
 
+/// As many bytes of a value that means nothing are told.
+const TOLD: usize = 100;
+/// As many bytes of a UID or a refusal are kept: more than one of ours has, so that what is longer is equal to none.
+const LONGEST: usize = 2048;
+
 /// An annotation whose value means nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The annotation.
     pub key: &'static str,
-    /// Its value.
+    /// Its value, or how that begins.
     pub value: String,
+}
+
+impl Fault {
+    fn new(key: &'static str, value: &str) -> Self {
+        Self {
+            key,
+            value: cut(value, TOLD).to_owned(),
+        }
+    }
 }
 
 impl fmt::Display for Fault {
@@ -150,8 +168,8 @@ impl ChaperonView {
             ending: meta.deletion_timestamp.is_some(),
             attempt,
             reserved: read.flag(keys::IS_RESERVED),
-            reserved_pod_uid: read.text(keys::RESERVED_POD_UID).map(str::to_owned),
-            refusal: read.text(keys::REFUSAL).map(str::to_owned),
+            reserved_pod_uid: read.text(keys::RESERVED_POD_UID).map(kept),
+            refusal: read.text(keys::REFUSAL).map(kept),
             grant,
             was_bound: read.flag(keys::WAS_BOUND),
             bound: is_bound(chaperon),
@@ -175,6 +193,10 @@ impl ChaperonView {
     }
 }
 
+fn kept(text: &str) -> String {
+    cut(text, LONGEST).to_owned()
+}
+
 struct Reader<'a> {
     meta: &'a ObjectMeta,
     faults: Vec<Fault>,
@@ -187,12 +209,9 @@ impl<'a> Reader<'a> {
 
     fn number(&mut self, key: &'static str) -> Option<u64> {
         let text = self.text(key)?;
-        let number = text.parse().ok();
+        let number = text.parse().ok().filter(|number| *number <= MOST_ATTEMPTS);
         if number.is_none() {
-            self.faults.push(Fault {
-                key,
-                value: text.to_owned(),
-            });
+            self.faults.push(Fault::new(key, text));
         }
         number
     }
@@ -202,10 +221,7 @@ impl<'a> Reader<'a> {
             None => false,
             Some(keys::TRUE) => true,
             Some(other) => {
-                self.faults.push(Fault {
-                    key,
-                    value: other.to_owned(),
-                });
+                self.faults.push(Fault::new(key, other));
                 false
             }
         }
@@ -320,6 +336,27 @@ mod tests {
             faults,
             [keys::ATTEMPT, keys::ALLOWED_ATTEMPT, keys::IS_RESERVED]
         );
+    }
+
+    #[test]
+    fn what_is_read_is_bounded() {
+        let long = "x".repeat(200_000);
+        let view = view(&json!({
+            keys::ATTEMPT: "18446744073709551615",
+            keys::ALLOWED_ATTEMPT: long,
+            keys::IS_RESERVED: long,
+            keys::REFUSAL: long,
+            keys::RESERVED_POD_UID: long,
+        }));
+        assert_eq!((view.attempt, view.grant), (0, Grant::Attempt(0)));
+        assert_eq!(view.faults.len(), 3);
+        assert!(
+            view.faults
+                .iter()
+                .all(|fault| fault.to_string().len() < 256)
+        );
+        let kept = [view.refusal, view.reserved_pod_uid].map(|text| text.unwrap_or_default());
+        assert!(kept.iter().all(|text| text.len() == LONGEST));
     }
 
     #[test]

@@ -163,7 +163,7 @@ fn ending(seen: &Observed<'_>, chaperon: Chaperon<'_>) -> Plan {
     if !chaperon.has_our_finalizer() {
         return Plan::default();
     }
-    let reserved = chaperon.annotation(keys::RESERVED_POD_UID);
+    let reserved = chaperon.reserved_pod();
     let gone = match reserved {
         Some(reserved) => seen.memory.is_pod_gone(reserved),
         None => own.is_none() && seen.memory.is_absent(),
@@ -296,7 +296,7 @@ fn refused(seen: &Observed<'_>, chaperon: Chaperon<'_>, note: Note) -> Plan {
 /// A pod that keeps its own scheduler: a POST may land long after its chaperon has gone, so the pod is bound only when the
 /// living chaperon names it. From then on our finalizer waits for the end of that very pod.
 fn gated(seen: &Observed<'_>, chaperon: Chaperon<'_>, pod: &RawPod, others: &[&Value]) -> Plan {
-    let action = if chaperon.annotation(keys::RESERVED_POD_UID) == Some(uid(pod)) {
+    let action = if chaperon.reserved_pod() == Some(uid(pod)) {
         Action::Ungate(json!({
             "metadata": { "uid": uid(pod), "resourceVersion": pod.metadata.resource_version },
             "spec": { "schedulingGates": others },

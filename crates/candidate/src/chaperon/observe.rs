@@ -1,7 +1,7 @@
 //! What the chaperon controller reads of a chaperon and of the pod of its name.
 
 use jiff::Timestamp;
-use pilotage_api::{PodChaperon, keys};
+use pilotage_api::{PodChaperon, bounds::cut, keys, record::LONGEST_UID};
 use serde_json::{Map, Value};
 
 use super::{memory::Memory, raw_pod::RawPod};
@@ -73,6 +73,12 @@ impl<'a> Chaperon<'a> {
             .as_ref()?
             .get(key)
             .map(String::as_str)
+    }
+
+    /// UID of the pod that it names, cut where no UID is as long: it is remembered.
+    pub(super) fn reserved_pod(self) -> Option<&'a str> {
+        let uid = self.annotation(keys::RESERVED_POD_UID)?;
+        Some(cut(uid, LONGEST_UID + 1))
     }
 
     /// Its pods are watched by this label.
