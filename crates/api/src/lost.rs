@@ -7,10 +7,12 @@ use std::{fmt, str::FromStr, time::Duration};
 use jiff::SignedDuration;
 use thiserror::Error;
 
-use crate::bounds::LONGEST_TIME;
+use crate::bounds::{LONGEST_TIME, cut};
 
 /// Value of the annotation that says *hold*.
 const NEVER: &str = "never";
+/// So much of what is no policy is told.
+const TOLD: usize = 100;
 
 /// What becomes of a pod that is recorded at a target which can't be reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +40,7 @@ impl FromStr for LostPolicy {
         duration
             .and_then(|duration| Duration::try_from(duration).ok())
             .map(|after| Self::ReplaceAfter(after.min(LONGEST_TIME)))
-            .ok_or_else(|| LostPolicyError(text.to_owned()))
+            .ok_or_else(|| LostPolicyError(cut(text, TOLD).to_owned()))
     }
 }
 
@@ -76,6 +78,8 @@ mod tests {
         ] {
             assert_eq!(text.parse(), want, "{text:?}");
         }
+        let long = "x".repeat(200_000).parse::<LostPolicy>().unwrap_err();
+        assert!(long.to_string().len() < 256, "it is told in few words");
         for policy in [
             LostPolicy::Hold,
             LostPolicy::ReplaceAfter(Duration::from_secs(45)),

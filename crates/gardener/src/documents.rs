@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::fields::told;
+
 /// A file isn't YAML.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {problem}")]
@@ -35,7 +37,7 @@ pub fn documents(text: &str) -> Result<Vec<Value>, YamlError> {
             YamlError {
                 line: at.map_or(1, |at| at.line()),
                 column: at.map_or(1, |at| at.column()),
-                problem,
+                problem: told(&problem).to_owned(),
             }
         })?;
     let mut objects = Vec::new();
@@ -88,6 +90,19 @@ mod tests {
             ("text", vec![json!("text")]),
         ] {
             assert_eq!(documents(text).unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_told_in_few_words() {
+        let long = "x".repeat(100_000);
+        for text in [
+            format!("a: *{long}"),
+            format!("{long}: 1\n{long}: 2"),
+            format!("a: &{long} [\n"),
+        ] {
+            let error = documents(&text).unwrap_err().to_string();
+            assert!(error.len() < 1024, "{} bytes", error.len());
         }
     }
 

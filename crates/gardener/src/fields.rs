@@ -21,6 +21,14 @@ pub struct FieldError {
     pub found: String,
 }
 
+/// How much is told of what is wrong, in bytes.
+const TOLD: usize = 512;
+
+/// As much of a text as is told of it.
+pub(crate) fn told(text: &str) -> &str {
+    &text[..text.floor_char_boundary(TOLD)]
+}
+
 /// A field of an object, or the place of one that is absent.
 #[derive(Clone, Debug)]
 pub struct Field<'a> {
@@ -222,7 +230,7 @@ impl<'a> Field<'a> {
             Some(Value::Object(map)) => Ok(map
                 .iter()
                 .map(|(name, value)| {
-                    let path = format!("{}[{name:?}]", self.path);
+                    let path = format!("{}[{:?}]", self.path, told(name));
                     (name.as_str(), Self::new(Some(value), path))
                 })
                 .collect()),
@@ -252,7 +260,7 @@ impl<'a> Field<'a> {
             Some(key) => Err(FieldError {
                 path: self.path().to_owned(),
                 expected: format!("no other fields than {}", names.join(", ")),
-                found: format!("the field {key:?}"),
+                found: format!("the field {:?}", told(key)),
             }),
         }
     }

@@ -13,7 +13,7 @@ pub use validate::Problem;
 
 use pilotage_placement::Strategy;
 
-use crate::fields::FieldError;
+use crate::fields::{FieldError, told};
 
 /// `apiVersion` of the file.
 pub const API_VERSION: &str = "scheduler.config.gardener.cloud/v1alpha1";
@@ -66,7 +66,7 @@ impl SchedulerConfiguration {
     /// Reads a file, defaults what it leaves open, and validates the result.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let value: serde_json::Value = serde_saphyr::from_str(text)
-            .map_err(|error| ConfigError::Yaml(error.to_string().trim_end().to_owned()))?;
+            .map_err(|error| ConfigError::Yaml(told(error.to_string().trim_end()).to_owned()))?;
         let config = read::read(&value)?;
         let problems = config.validate();
         if problems.is_empty() {

@@ -6,7 +6,7 @@ use super::{
     API_VERSION, ClientConnection, Debugging, KIND, LeaderElection, SchedulerConfiguration, Server,
     parse_duration,
 };
-use crate::fields::{Field, FieldError};
+use crate::fields::{Field, FieldError, told};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -154,7 +154,7 @@ fn feature_gates(field: &Field<'_>) -> Result<Vec<(String, bool)>, FieldError> {
             return Err(FieldError {
                 path: field.path().to_owned(),
                 expected: format!("no other features than {}", FEATURES.join(", ")),
-                found: format!("the feature {name:?}"),
+                found: format!("the feature {:?}", told(name)),
             });
         }
         let on = gate.boolean()?.ok_or_else(|| gate.error("true or false"))?;

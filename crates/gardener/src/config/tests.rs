@@ -207,6 +207,25 @@ fn all_problems_are_told_at_once() {
     assert_eq!(config.validate().len(), 1);
 }
 
+#[test]
+fn mistakes_are_told_in_few_words() {
+    let long = "x".repeat(100_000);
+    let of = |rest: &str| format!("apiVersion: {API_VERSION}\nkind: {KIND}\n{rest}");
+    for text in [
+        format!("kind: {long}"),
+        of(&format!("{long}: 1")),
+        of(&format!("featureGates: {{{long}: true}}")),
+        of(&format!("logLevel: {long}")),
+        of(&format!("leaderElection: {{leaseDuration: {long}}}")),
+        of(&format!("logLevel: *{long}")),
+    ] {
+        let error = SchedulerConfiguration::parse(&text)
+            .unwrap_err()
+            .to_string();
+        assert!(error.len() < 1024, "{} bytes", error.len());
+    }
+}
+
 proptest! {
     #[test]
     fn never_panics(

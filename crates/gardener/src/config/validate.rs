@@ -1,6 +1,7 @@
 //! Owns which values are allowed. Paths and kinds of problems are those that Gardener's scheduler reports.
 
 use super::SchedulerConfiguration;
+use crate::fields::told;
 use pilotage_placement::Strategy;
 
 /// A value that isn't allowed, by the path of its field.
@@ -123,7 +124,7 @@ pub(super) fn validate(config: &SchedulerConfiguration) -> Vec<Problem> {
         if !supported.contains(&value.as_str()) {
             problems.push(Problem::NotSupported {
                 path,
-                value: value.clone(),
+                value: told(value).to_owned(),
                 supported,
             });
         }

@@ -3,7 +3,10 @@
 use std::{collections::BTreeSet, fmt, time::Duration};
 
 use jiff::SignedDuration;
-use pilotage_api::{bounds::LONGEST_TIME, keys, limits};
+use pilotage_api::{
+    bounds::{LONGEST_TIME, cut},
+    keys, limits,
+};
 use pilotage_placement::{Expression, Labels, Ranking, Rule, Selector, Strategy};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -15,6 +18,8 @@ use crate::{placing::Home, settings::Settings};
 const PODS: usize = 256;
 /// How many namespaces an entry may name.
 const NAMESPACES: usize = 1024;
+/// So many bytes of what is wrong are told: who reads it quotes what stands there.
+const TOLD: usize = 512;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -85,8 +90,12 @@ struct Requirement {
 fn wrong(path: &str, reason: &dyn fmt::Display) -> ConfigError {
     ConfigError::Field {
         path: path.to_owned(),
-        reason: reason.to_string(),
+        reason: told(&reason.to_string()),
     }
+}
+
+fn told(text: &str) -> String {
+    cut(text, TOLD).to_owned()
 }
 
 /// A name of a bounded length.
@@ -109,7 +118,7 @@ fn read<T: DeserializeOwned>(value: Value, path: &str) -> Result<T, ConfigError>
 pub(super) fn configuration(text: &str, asking: &Settings) -> Result<Configuration, ConfigError> {
     let options = serde_saphyr::options! { with_snippet: false };
     let value: Value = serde_saphyr::from_str_with_options(text, options)
-        .map_err(|error| ConfigError::Yaml(error.to_string().trim_end().to_owned()))?;
+        .map_err(|error| ConfigError::Yaml(told(error.to_string().trim_end())))?;
     for (field, expected) in [
         ("apiVersion", keys::CONFIG_API_VERSION),
         ("kind", keys::PROXY_SCHEDULER_CONFIGURATION),
@@ -122,7 +131,7 @@ pub(super) fn configuration(text: &str, asking: &Settings) -> Result<Configurati
                 found: if found.is_null() {
                     "nothing".to_owned()
                 } else {
-                    found.to_string()
+                    told(&found.to_string())
                 },
             });
         }

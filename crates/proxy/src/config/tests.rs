@@ -261,6 +261,25 @@ fn the_file_of_something_else_is_refused() {
     }
 }
 
+#[test]
+fn a_mistake_is_told_in_few_words() {
+    let long = "x".repeat(100_000);
+    for text in [
+        format!("{long}: 1"),
+        format!("source: {long}"),
+        format!("asking: {{silence: {long}}}"),
+        format!("asking: {{wave: {long}}}"),
+        format!("asking: {{{long}: 1}}"),
+        format!("placement: {{strategy: {long}}}"),
+        format!("a: &{long}"),
+    ] {
+        let error = parse(&text).unwrap_err();
+        assert!(error.len() < 1024, "{} bytes", error.len());
+    }
+    let other = Configuration::parse(&format!("apiVersion: {long}"), &Settings::default());
+    assert!(other.unwrap_err().to_string().len() < 1024);
+}
+
 proptest! {
     #[test]
     fn never_panics(rest in "(source|placement|asking|pods|regionTables): ?[\\[{]{0,2}(strategy|rules|wave|silence|selector)?:? ?\\PC{0,12}[\\]}]{0,2}") {
