@@ -2,6 +2,8 @@
 //!
 //! Must not know metadata; [`crate::chaperon`] puts both together.
 
+use std::collections::BTreeSet;
+
 use pilotage_api::keys;
 use serde_json::{Map, Value};
 
@@ -76,29 +78,36 @@ pub(crate) fn spec(
 /// Removes the token volume with its mounts: its name and its audience are the source cluster's, and admission adds the
 /// target's own. A volume that only has such a name, but is mounted elsewhere, is the author's.
 fn remove_token_volume(spec: &mut Map<String, Value>) {
-    let named: Vec<String> = items(spec.get("volumes"))
+    let mut names: BTreeSet<String> = items(spec.get("volumes"))
         .filter(|volume| volume["projected"].is_object())
         .filter_map(|volume| volume["name"].as_str())
         .filter(|name| name.starts_with(TOKEN_VOLUME_PREFIX))
         .map(str::to_owned)
         .collect();
-    for name in named {
-        let elsewhere = CONTAINERS
-            .iter()
-            .flat_map(|kind| items(spec.get(*kind)))
-            .flat_map(|container| items(container.get("volumeMounts")))
-            .any(|mount| mount["name"] == name.as_str() && mount["mountPath"] != TOKEN_MOUNT_PATH);
-        if elsewhere {
-            continue;
+    for mount in CONTAINERS
+        .iter()
+        .flat_map(|kind| items(spec.get(*kind)))
+        .flat_map(|container| items(container.get("volumeMounts")))
+        .filter(|mount| mount["mountPath"] != TOKEN_MOUNT_PATH)
+    {
+        if let Some(name) = mount["name"].as_str() {
+            names.remove(name);
         }
-        retain(spec, "volumes", |volume| volume["name"] != name.as_str());
-        for kind in CONTAINERS {
-            for container in items_mut(spec.get_mut(kind)) {
-                if let Some(container) = container.as_object_mut() {
-                    retain(container, "volumeMounts", |mount| {
-                        mount["name"] != name.as_str()
-                    });
-                }
+    }
+    if names.is_empty() {
+        return;
+    }
+    // An author may have given thousands of volumes such names: each list is looked through once.
+    let is_other = |item: &Value| {
+        item["name"]
+            .as_str()
+            .is_none_or(|name| !names.contains(name))
+    };
+    retain(spec, "volumes", is_other);
+    for kind in CONTAINERS {
+        for container in items_mut(spec.get_mut(kind)) {
+            if let Some(container) = container.as_object_mut() {
+                retain(container, "volumeMounts", is_other);
             }
         }
     }

@@ -313,3 +313,30 @@ fn the_candidate_pod_is_the_chaperons_own_and_says_nothing_of_the_protocol() {
     );
     assert_eq!(candidate_pod(&made(&admitted())), Err(PodError("uid")));
 }
+
+/// Gone through by the square of their number, they would take minutes.
+#[test]
+fn thousands_of_token_volumes_go_and_one_that_is_used_otherwise_stays() {
+    let name = |number: usize| format!("kube-api-access-{number}");
+    let volumes: Vec<_> = (0..30_000)
+        .map(|number| json!({ "name": name(number), "projected": {} }))
+        .collect();
+    let mounts: Vec<_> = (0..30_000)
+        .map(|number| {
+            let token = "/var/run/secrets/kubernetes.io/serviceaccount";
+            let path = if number == 7 { "/own" } else { token };
+            json!({ "name": name(number), "mountPath": path })
+        })
+        .collect();
+    let source = json!({
+        "metadata": {},
+        "spec": { "containers": [{ "name": "c", "volumeMounts": mounts }], "volumes": volumes },
+    });
+    let made = made(&source);
+    assert_eq!(
+        made["spec"]["volumes"],
+        json!([{ "name": name(7), "projected": {} }])
+    );
+    let mounts = &made["spec"]["containers"][0]["volumeMounts"];
+    assert_eq!(*mounts, json!([{ "name": name(7), "mountPath": "/own" }]));
+}
