@@ -8,6 +8,7 @@ SHELL := bash
 CARGO ?= cargo
 # Programs of the debug profile: demo and tests share it, so that everything is built once.
 BIN := $(or $(CARGO_TARGET_DIR),target)/debug
+FUZZ_LOG := $(or $(CARGO_TARGET_DIR),target)/fuzz.log
 # Only for measuring.
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 # Always the whole workspace: another selection of packages would choose other features, and build everything twice.
@@ -84,6 +85,18 @@ bench-gardener: tools-clusters ## Measure what placing a Gardener Shoot costs, b
 bench-hostile: tools-clusters ## Measure the source's memory and others' pods under all attacks of a hostile target (MINUTES=10)
 	@$(CARGO) build $(ALL) --release --bin pilotage --bin bench-hostile
 	@$(RELEASE)/bench-hostile --minutes $(or $(MINUTES),10)
+# Properties of what reads other people's words are in modules named fuzz. Each round begins with other seeds; what failed once
+# is in proptest-regressions, beside the code, and is tried first by every run of the tests: keep it in git.
+.PHONY: fuzz
+fuzz: ## Try every reader of foreign words for so long, with new cases each round (MINUTES=10 CASES=1000)
+	@$(CARGO) test $(ALL) --lib --tests --no-run --quiet
+	@end=$$((SECONDS + 60 * $(or $(MINUTES),10))); round=0; \
+	while [ $$SECONDS -lt $$end ]; do \
+	  round=$$((round + 1)); \
+	  PROPTEST_CASES=$(or $(CASES),1000) $(CARGO) test $(ALL) --lib --tests --no-fail-fast --quiet fuzz:: > $(FUZZ_LOG) 2>&1 \
+	    || { grep -v '^$$\|^running 0\|^test result: ok' $(FUZZ_LOG); exit 1; }; \
+	  echo "round $$round: $$(grep -o '[0-9]* passed' $(FUZZ_LOG) | awk '{ n += $$1 } END { print n }') properties held"; \
+	done
 
 # Alone of its kind: it needs few of the crates, and is run by the hundred thousand.
 SIM := $(CARGO) run --locked --quiet --release -p pilotage-sim --

@@ -9,10 +9,15 @@
 //! | [`certs`] | the own CA and the serving certificate |
 //! | [`args`], [`rbac`], [`metrics`], [`mod@run`] | flags, rights, metrics and wiring |
 
+#[cfg(test)]
+#[path = "../../crates/testkit/tests/absurd/mod.rs"]
+mod absurd;
 pub mod args;
 mod bounded;
 pub mod certs;
 pub mod denial;
+#[cfg(test)]
+mod fuzz;
 pub mod install;
 pub mod metrics;
 pub mod mutate;

@@ -8,12 +8,17 @@
 // No sum may overflow, whoever gave the numbers.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
+#[cfg(test)]
+#[path = "../../testkit/tests/absurd/mod.rs"]
+mod absurd;
 pub mod annotations;
 pub mod bounds;
 pub mod chaperon;
 pub mod conditions;
 pub mod copied;
 pub mod crds;
+#[cfg(test)]
+mod fuzz;
 pub mod keys;
 pub mod limits;
 pub mod lost;

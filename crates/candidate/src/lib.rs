@@ -13,10 +13,15 @@
 // No sum may overflow, whoever gave the numbers.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
+#[cfg(test)]
+#[path = "../../testkit/tests/absurd/mod.rs"]
+mod absurd;
 pub mod board;
 pub mod chaperon;
 pub mod constraints;
 pub mod decide;
+#[cfg(test)]
+mod fuzz;
 pub mod memory;
 pub mod plan;
 pub mod plugins;

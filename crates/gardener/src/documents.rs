@@ -121,10 +121,16 @@ mod tests {
         assert_eq!(documents(&many).unwrap().len(), 1);
     }
 
-    proptest! {
-        #[test]
-        fn never_panics(text in "\\PC{0,30}", near in "(kind: List\nitems:)?[ -]{0,3}[a-z:{}\\[\\], \n*&]{0,30}") {
-            let _ = (documents(&text), documents(&near));
+    mod fuzz {
+        use super::*;
+
+        proptest! {
+            #![proptest_config(crate::absurd::text::config())]
+
+            #[test]
+            fn never_panics(text in "\\PC{0,30}", near in "(kind: List\nitems:)?[ -]{0,3}[a-z:{}\\[\\], \n*&]{0,30}") {
+                let _ = (documents(&text), documents(&near));
+            }
         }
     }
 }

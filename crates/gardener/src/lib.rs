@@ -5,10 +5,15 @@
 //! Shoot that waits all of its text is kept, since it is written back with a Seed. There is no client and no clock here; who
 //! watches and binds is elsewhere.
 
+#[cfg(test)]
+#[path = "../../testkit/tests/absurd/mod.rs"]
+mod absurd;
 pub mod config;
 mod documents;
 mod eligible;
 pub mod fields;
+#[cfg(test)]
+mod fuzz;
 pub mod kinds;
 mod message;
 mod report;

@@ -10,6 +10,9 @@
 // No sum may overflow, whoever gave the numbers.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
+#[cfg(test)]
+#[path = "../../testkit/tests/absurd/mod.rs"]
+mod absurd;
 mod annotations;
 pub mod board;
 pub mod book;
@@ -18,6 +21,8 @@ pub mod config;
 pub mod decide;
 pub mod door;
 pub mod feedback;
+#[cfg(test)]
+mod fuzz;
 mod gone;
 mod lost;
 pub mod memory;

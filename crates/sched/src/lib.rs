@@ -95,6 +95,9 @@
 //! # }
 //! ```
 
+#[cfg(test)]
+#[path = "../../testkit/tests/absurd/text.rs"]
+mod absurd;
 mod binding;
 pub mod cache;
 mod coming;
@@ -102,6 +105,8 @@ mod context;
 mod cycle;
 mod effects;
 pub mod event;
+#[cfg(test)]
+mod fuzz;
 pub mod host_ports;
 pub mod labels;
 mod moment;

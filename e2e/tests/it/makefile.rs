@@ -16,6 +16,7 @@ const TARGETS: &[&str] = &[
     "demo",
     "doc",
     "fmt",
+    "fuzz",
     "help",
     "lint",
     "roles",

@@ -496,8 +496,6 @@ fn any_pod() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
     #[test]
     fn applied_to_its_own_result_it_does_nothing(pod in any_pod()) {
         let proxy = apply(&pod);

@@ -334,3 +334,37 @@ fn no_configuration_switches_it_off() {
     let error = profile.disable(UNKNOWN_CONSTRAINTS).build().unwrap_err();
     assert!(matches!(error, ProfileError::Mandatory { .. }), "{error}");
 }
+
+mod fuzz {
+    //! Whatever pods ask for, they get a node or a short reason.
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::absurd::{json as values, objects, text};
+
+    proptest! {
+        #![proptest_config(text::config())]
+
+        #[test]
+        fn any_pod_is_placed_or_refused_in_few_words(
+            spec in values::extreme(Just(objects::pod_spec())),
+            other in values::extreme(Just(objects::pod_spec())),
+        ) {
+            let mut bench = Bench::new();
+            for (name, mut spec) in [("other", other), ("p", spec)] {
+                spec["schedulerName"] = keys::CANDIDATE_SCHEDULER.into();
+                spec["nodeName"] = if name == "other" { json!("n1") } else { Value::Null };
+                spec["schedulingGates"] = Value::Null;
+                let pod = pod(name, &spec);
+                if serde_json::from_value::<Pod>(pod.clone()).is_ok() {
+                    bench.apply(&pod);
+                    if name == "p" {
+                        let told = bench.try_next().unwrap_or_default();
+                        prop_assert!(told.len() <= 2048, "{}", told);
+                    }
+                }
+            }
+        }
+    }
+}

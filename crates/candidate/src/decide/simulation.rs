@@ -483,7 +483,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn no_walk_breaks_an_invariant_and_all_of_them_heal(events in prop::collection::vec(event(), 1..60)) {

@@ -123,8 +123,14 @@ where
         }
     }
 
+    /// Bytes of the event that has begun.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.part.len()
+    }
+
     /// The events that are complete with these bytes.
-    fn take(&mut self, data: &Bytes) -> Result<Option<Bytes>, Fault> {
+    pub(super) fn take(&mut self, data: &Bytes) -> Result<Option<Bytes>, Fault> {
         let now = Instant::now();
         let Some(last) = data.iter().rposition(|byte| *byte == b'\n') else {
             self.keep(data, now)?;

@@ -160,4 +160,6 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod tests;

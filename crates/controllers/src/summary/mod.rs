@@ -4,6 +4,8 @@
 //! if it differs. One object, `singleton`, by server-side apply.
 
 mod amounts;
+#[cfg(test)]
+mod fuzz;
 pub mod rbac;
 mod shapes;
 mod tally;

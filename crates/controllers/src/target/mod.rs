@@ -3,6 +3,8 @@
 //! Observes the registry and nothing else; decides in `decide`; writes only what changed.
 
 mod decide;
+#[cfg(test)]
+mod fuzz;
 pub mod rbac;
 
 use std::sync::Arc;

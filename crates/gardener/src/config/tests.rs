@@ -226,24 +226,30 @@ fn mistakes_are_told_in_few_words() {
     }
 }
 
-proptest! {
-    #[test]
-    fn never_panics(
-        key in "(clientConnection|leaderElection|server|schedulers|featureGates|logLevel|debugging)",
-        inner in "(qps|burst|leaseDuration|metrics|shoot|AllAlpha|x)",
-        number in any::<f64>(), text in "\\PC{0,12}", kind in 0..5,
-    ) {
-        let leaf = match kind {
-            0 => json!(number),
-            1 => json!(text),
-            2 => json!([text]),
-            3 => json!({text: number}),
-            _ => Value::Null,
-        };
-        let mut object = json!({"apiVersion": API_VERSION, "kind": KIND});
-        object[&key] = json!({ inner: leaf.clone() });
-        let _ = SchedulerConfiguration::parse(&object.to_string());
-        object[&key] = leaf;
-        let _ = SchedulerConfiguration::parse(&object.to_string());
+mod fuzz {
+    use super::*;
+
+    proptest! {
+        #![proptest_config(crate::absurd::text::config())]
+
+        #[test]
+        fn never_panics(
+            key in "(clientConnection|leaderElection|server|schedulers|featureGates|logLevel|debugging)",
+            inner in "(qps|burst|leaseDuration|metrics|shoot|AllAlpha|x)",
+            number in any::<f64>(), text in "\\PC{0,12}", kind in 0..5,
+        ) {
+            let leaf = match kind {
+                0 => json!(number),
+                1 => json!(text),
+                2 => json!([text]),
+                3 => json!({text: number}),
+                _ => Value::Null,
+            };
+            let mut object = json!({"apiVersion": API_VERSION, "kind": KIND});
+            object[&key] = json!({ inner: leaf.clone() });
+            let _ = SchedulerConfiguration::parse(&object.to_string());
+            object[&key] = leaf;
+            let _ = SchedulerConfiguration::parse(&object.to_string());
+        }
     }
 }

@@ -131,16 +131,20 @@ fn as_they_should_be() {
     assert_eq!(place(&full()), Ok(true));
 }
 
-proptest! {
-    #![proptest_config(proptest::test_runner::Config::with_cases(3000))]
+mod fuzz {
+    use super::*;
 
-    #[test]
-    fn never_panics(which in 0..5usize, at in any::<Index>(), junk in junk()) {
-        let mut objects = full();
-        let mut place_of_junk = at.index(places(&objects[which]));
-        replace(&mut objects[which], &mut place_of_junk, &junk);
-        if let Err(error) = place(&objects) {
-            prop_assert!(!error.is_empty() && error.len() < 400, "{error}");
+    proptest! {
+        #![proptest_config(proptest::test_runner::Config::with_cases(3000))]
+
+        #[test]
+        fn never_panics(which in 0..5usize, at in any::<Index>(), junk in junk()) {
+            let mut objects = full();
+            let mut place_of_junk = at.index(places(&objects[which]));
+            replace(&mut objects[which], &mut place_of_junk, &junk);
+            if let Err(error) = place(&objects) {
+                prop_assert!(!error.is_empty() && error.len() < 400, "{error}");
+            }
         }
     }
 }

@@ -146,10 +146,14 @@ mod tests {
         }
     }
 
-    proptest! {
-        #[test]
-        fn never_panics(text in "\\PC{0,24}", number in "[0-9.]{0,30}") {
-            let _ = (micro(&text), micro(&number));
+    mod fuzz {
+        use super::*;
+
+        proptest! {
+            #[test]
+            fn never_panics(text in "\\PC{0,24}", number in "[0-9.]{0,30}") {
+                let _ = (micro(&text), micro(&number));
+            }
         }
     }
 }

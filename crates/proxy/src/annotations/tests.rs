@@ -208,33 +208,37 @@ fn all(longest: usize) -> impl Strategy<Value = Texts> {
     prop::collection::btree_map(key(), value, 0..12)
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+mod fuzz {
+    use super::*;
 
-    #[test]
-    fn whatever_a_target_says_the_words_of_others_stay(
-        author in all(30_000),
-        steps in prop::collection::vec((all(90_000), all(100)), 1..4),
-    ) {
-        let author: Texts = author.into_iter().filter(|(key, _)| !keys::is_ours(key)).collect();
-        let mut pod = proxy(&author, &author);
-        let mut others = author.clone();
-        for (said, by_hand) in steps {
-            pod = settled(pod, &said);
-            let now = shown(&pod);
-            for (key, value) in &others {
-                prop_assert_eq!(now.get(key), Some(value));
-            }
-            let copies: Texts = now.into_iter().filter(|(key, _)| !others.contains_key(key)).collect();
-            prop_assert!(copies.len() <= MOST);
-            prop_assert!(copies.keys().all(|key| is_key(key) && !keys::is_reserved(key)));
-            prop_assert!(copies.is_empty() || total(&pod) <= LIMIT - RESERVE);
-            // Somebody annotates the pod.
-            let known = pod.metadata.annotations.get_or_insert_default();
-            for (key, value) in by_hand.into_iter().filter(|(key, _)| !keys::is_ours(key)) {
-                if known.get(&key) != Some(&value) {
-                    known.insert(key.clone(), value.clone());
-                    others.insert(key, value);
+    proptest! {
+        #![proptest_config(crate::absurd::text::config())]
+
+        #[test]
+        fn whatever_a_target_says_the_words_of_others_stay(
+            author in all(30_000),
+            steps in prop::collection::vec((all(90_000), all(100)), 1..4),
+        ) {
+            let author: Texts = author.into_iter().filter(|(key, _)| !keys::is_ours(key)).collect();
+            let mut pod = proxy(&author, &author);
+            let mut others = author.clone();
+            for (said, by_hand) in steps {
+                pod = settled(pod, &said);
+                let now = shown(&pod);
+                for (key, value) in &others {
+                    prop_assert_eq!(now.get(key), Some(value));
+                }
+                let copies: Texts = now.into_iter().filter(|(key, _)| !others.contains_key(key)).collect();
+                prop_assert!(copies.len() <= MOST);
+                prop_assert!(copies.keys().all(|key| is_key(key) && !keys::is_reserved(key)));
+                prop_assert!(copies.is_empty() || total(&pod) <= LIMIT - RESERVE);
+                // Somebody annotates the pod.
+                let known = pod.metadata.annotations.get_or_insert_default();
+                for (key, value) in by_hand.into_iter().filter(|(key, _)| !keys::is_ours(key)) {
+                    if known.get(&key) != Some(&value) {
+                        known.insert(key.clone(), value.clone());
+                        others.insert(key, value);
+                    }
                 }
             }
         }

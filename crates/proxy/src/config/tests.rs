@@ -280,9 +280,15 @@ fn a_mistake_is_told_in_few_words() {
     assert!(other.unwrap_err().to_string().len() < 1024);
 }
 
-proptest! {
-    #[test]
-    fn never_panics(rest in "(source|placement|asking|pods|regionTables): ?[\\[{]{0,2}(strategy|rules|wave|silence|selector)?:? ?\\PC{0,12}[\\]}]{0,2}") {
-        let _ = parse(&rest);
+mod fuzz {
+    use super::*;
+
+    proptest! {
+        #![proptest_config(crate::absurd::text::config())]
+
+        #[test]
+        fn never_panics(rest in "(source|placement|asking|pods|regionTables): ?[\\[{]{0,2}(strategy|rules|wave|silence|selector)?:? ?\\PC{0,12}[\\]}]{0,2}") {
+            let _ = parse(&rest);
+        }
     }
 }

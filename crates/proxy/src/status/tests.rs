@@ -1,5 +1,5 @@
 mod accepted;
-mod anything;
+mod fuzz;
 
 use super::*;
 use accepted::refusal;

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
+#[path = "../absurd/mod.rs"]
+mod absurd;
 mod faults;
+mod generators;
 mod planes;
 mod processes;

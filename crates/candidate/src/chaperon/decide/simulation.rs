@@ -461,7 +461,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
     fn no_walk_breaks_an_invariant_and_all_of_them_heal(

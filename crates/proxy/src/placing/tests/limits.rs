@@ -83,41 +83,47 @@ fn any_text() -> impl proptest::strategy::Strategy<Value = String> {
     ]
 }
 
-proptest::proptest! {
-    /// Whatever is written where a pod, a node, a Target or a table says where it is.
-    #[test]
-    fn any_words_give_an_order_that_is_told_in_few_words(
-        pod_says in proptest::collection::vec(any_text(), 4),
-        node_says in proptest::collection::vec(any_text(), 4),
-        target_says in proptest::collection::vec(any_text(), 4),
-        rows in proptest::collection::btree_map(any_text(), any_text(), 0..4),
-        room in any_text(),
-        same in proptest::bool::ANY,
-    ) {
-        let keys = ["region", "zones", "cloud-provider", "access-restrictions"];
-        let keys = keys.map(|key| format!("multicluster.admiralty.io/{key}"));
-        let said = |texts: &[String]| -> BTreeMap<String, String> {
-            keys.iter().cloned().zip(texts.iter().cloned()).collect()
-        };
-        let mut annotations = json!(said(&node_says));
-        annotations["multicluster.admiralty.io/free"] = json!(room);
-        let mut world = World::new(&[
-            node("a", "eu-west-1", &json!({ "metadata": { "annotations": annotations } })),
-            node("b", &node_says[0], &json!({ "spec": { "providerID": node_says[1] } })),
-        ]);
-        let access = format!("access.multicluster.admiralty.io/{}", target_says[3]);
-        let words = Words {
-            annotations: said(&target_says),
-            labels: [(access, "true".to_owned())].into(),
-        };
-        world.placing.set_words("b", words);
-        let reading = world.table(&json!(rows));
-        proptest::prop_assert!(reading.malformed.iter().all(|(_, error)| error.len() <= 256));
-        world.home = Home::new(Some(&node_says[0]), Some(&node_says[2]));
-        let want = annotated(&json!(said(&pod_says)));
-        let order = world.order(&want, if same { &SAME } else { &NEAREST });
-        proptest::prop_assert!(order.standings().count() + order.passed().count() == 2);
-        let told = order.tell("", &BTreeMap::new()).unwrap_or_default();
-        proptest::prop_assert!(told.len() <= 2048, "{}", told);
+mod fuzz {
+    use super::*;
+
+    proptest::proptest! {
+        #![proptest_config(crate::absurd::text::config())]
+
+        /// Whatever is written where a pod, a node, a Target or a table says where it is.
+        #[test]
+        fn any_words_give_an_order_that_is_told_in_few_words(
+            pod_says in proptest::collection::vec(any_text(), 4),
+            node_says in proptest::collection::vec(any_text(), 4),
+            target_says in proptest::collection::vec(any_text(), 4),
+            rows in proptest::collection::btree_map(any_text(), any_text(), 0..4),
+            room in any_text(),
+            same in proptest::bool::ANY,
+        ) {
+            let keys = ["region", "zones", "cloud-provider", "access-restrictions"];
+            let keys = keys.map(|key| format!("multicluster.admiralty.io/{key}"));
+            let said = |texts: &[String]| -> BTreeMap<String, String> {
+                keys.iter().cloned().zip(texts.iter().cloned()).collect()
+            };
+            let mut annotations = json!(said(&node_says));
+            annotations["multicluster.admiralty.io/free"] = json!(room);
+            let mut world = World::new(&[
+                node("a", "eu-west-1", &json!({ "metadata": { "annotations": annotations } })),
+                node("b", &node_says[0], &json!({ "spec": { "providerID": node_says[1] } })),
+            ]);
+            let access = format!("access.multicluster.admiralty.io/{}", target_says[3]);
+            let words = Words {
+                annotations: said(&target_says),
+                labels: [(access, "true".to_owned())].into(),
+            };
+            world.placing.set_words("b", words);
+            let reading = world.table(&json!(rows));
+            proptest::prop_assert!(reading.malformed.iter().all(|(_, error)| error.len() <= 256));
+            world.home = Home::new(Some(&node_says[0]), Some(&node_says[2]));
+            let want = annotated(&json!(said(&pod_says)));
+            let order = world.order(&want, if same { &SAME } else { &NEAREST });
+            proptest::prop_assert!(order.standings().count() + order.passed().count() == 2);
+            let told = order.tell("", &BTreeMap::new()).unwrap_or_default();
+            proptest::prop_assert!(told.len() <= 2048, "{}", told);
+        }
     }
 }

@@ -143,7 +143,7 @@ fn status() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 128, ..ProptestConfig::default() })]
+    #![proptest_config(crate::absurd::text::config())]
 
     #[test]
     fn whatever_a_target_says_the_api_server_takes_what_is_copied(
