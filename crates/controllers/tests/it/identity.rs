@@ -75,6 +75,18 @@ async fn give_roles(plane: &ControlPlane) {
         .unwrap();
 }
 
+/// A binding of that name to another role, as another product may have left it: a role can't be changed.
+async fn leave_binding(plane: &ControlPlane, kind: &str, name: &str, namespace: &str) {
+    let foreign = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": { "name": name },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view" },
+        "subjects": [],
+    });
+    apply::apply_values(&plane.admin(), vec![foreign], namespace)
+        .await
+        .unwrap();
+}
+
 fn ready(status: Option<&SourceStatus>) -> (&str, &str) {
     let ready = status.and_then(|status| status.conditions.iter().find(|c| c.type_ == "Ready"));
     ready.map_or(("", ""), |ready| (&ready.status, &ready.reason))
@@ -196,6 +208,7 @@ async fn a_source_gets_an_identity_with_bounds_that_follows_its_spec_and_ends_wi
     let bindings: Api<RoleBinding> = home.api();
     let viewers: Api<ClusterRoleBinding> = Api::all(plane.admin());
     let viewer = names::source_summary_viewer_binding(home.name(), "paris");
+    leave_binding(&plane, "RoleBinding", "admiralty-source-paris", home.name()).await;
     let spec = SourceSpec {
         service_account_name: Some("robot".into()),
         user_name: None,
@@ -217,6 +230,9 @@ async fn a_source_gets_an_identity_with_bounds_that_follows_its_spec_and_ends_wi
         .await
         .unwrap();
     check_rights(&robot, &home, &other).await;
+
+    let bound = bindings.get("admiralty-source-paris").await.unwrap();
+    assert_eq!(bound.role_ref.name, roles::SOURCE_ROLE);
 
     // What somebody takes away by hand comes back.
     let uid = |binding: &RoleBinding| binding.metadata.uid.clone();
@@ -290,17 +306,8 @@ async fn a_cluster_source_may_act_everywhere_once_the_roles_are_there() {
         plane.namespace("one").await.unwrap(),
         plane.namespace("two").await.unwrap(),
     );
-    // A binding of that name to another role, as another product may have left it: a role can't be changed.
     let name = "admiralty-cluster-source-paris";
-    let foreign = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-        "metadata": { "name": name },
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view" },
-        "subjects": [],
-    });
-    apply::apply_values(&plane.admin(), vec![foreign], HOME)
-        .await
-        .unwrap();
+    leave_binding(&plane, "ClusterRoleBinding", name, HOME).await;
     let bindings: Api<ClusterRoleBinding> = Api::all(plane.admin());
 
     let sources: Api<ClusterSource> = Api::all(plane.admin());
