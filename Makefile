@@ -85,6 +85,7 @@ bench-gardener: tools-clusters ## Measure what placing a Gardener Shoot costs, b
 bench-hostile: tools-clusters ## Measure the source's memory and others' pods under all attacks of a hostile target (MINUTES=10)
 	@$(CARGO) build $(ALL) --release --bin pilotage --bin bench-hostile
 	@$(RELEASE)/bench-hostile --minutes $(or $(MINUTES),10)
+
 # Properties of what reads other people's words are in modules named fuzz. Each round begins with other seeds; what failed once
 # is in proptest-regressions, beside the code, and is tried first by every run of the tests: keep it in git.
 .PHONY: fuzz

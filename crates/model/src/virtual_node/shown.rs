@@ -145,8 +145,8 @@ fn is_amount(resource: &str, text: &str) -> bool {
     let text = text.strip_prefix('+').unwrap_or(text);
     let end = text.find(|it: char| !it.is_ascii_digit() && it != '.');
     let (number, suffix) = text.split_at(end.unwrap_or(text.len()));
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let is_number = !(whole.is_empty() && fraction.is_empty()) && !fraction.contains('.');
+    let (_, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let is_number = !matches!(number, "" | ".") && !fraction.contains('.');
     // Nobody has ten to the hundredth of anything.
     let exponent = suffix.strip_prefix(['e', 'E']).map(|exponent| {
         let digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
