@@ -145,7 +145,7 @@ proptest! {
         for turn in 0..6 {
             let seen = chaperon::Observed { chaperon: Some(&chaperon), pod: pod.as_ref(), memory: &memory, now, wall };
             let plan = chaperon::decide(&seen);
-            prop_assert!(plan.wake_at.is_none_or(|at| at > now && at - now <= Duration::from_mins(1)));
+            prop_assert!(plan.wake_at.is_none_or(|at| at > now && at <= now.saturating_add(Duration::from_mins(1))));
             memory.begin(&plan, now);
             if let Some(action) = &plan.action {
                 use chaperon::Action::{CopyAnnotations, CopyStatus, LookAtPod, Mark, SayRefused, Ungate};

@@ -355,7 +355,7 @@ mod tests {
                 .iter()
                 .all(|fault| fault.to_string().len() < 256)
         );
-        let kept = [view.refusal, view.reserved_pod_uid].map(|text| text.unwrap_or_default());
+        let kept = [view.refusal, view.reserved_pod_uid].map(Option::unwrap_or_default);
         assert!(kept.iter().all(|text| text.len() == LONGEST));
     }
 

@@ -256,10 +256,10 @@ proptest! {
     ) {
         let shapes: Vec<_> = shapes.into_iter().map(|(nodes, free)| json!({ "nodes": nodes, "free": free })).collect();
         let published: Vec<FreeShape> = serde_json::from_value(json!(shapes)).unwrap_or_default();
-        let room = Room { shapes: Room::shapes_of(&published), outstanding, silent };
+        let room = Room { shapes: Room::shapes_of(&published), outstanding };
         let request = Resources::parse(&serde_json::from_value(json!(request)).unwrap(), |_, _| {});
         let feasible: Vec<_> = scores.iter().enumerate().map(|(number, score)| (number.to_string(), *score)).collect();
-        let seen = |node: &str| Seen { room: (node != "0").then_some(&room), used };
+        let seen = |node: &str| Seen { room: (node != "0").then_some(&room), used, silent };
         let mut ranked: Vec<_> = rank("u", &request, &feasible, seen, None).into_iter().map(|it| it.node).collect();
         ranked.sort();
         let mut all: Vec<_> = feasible.into_iter().map(|(node, _)| node).collect();

@@ -14,15 +14,15 @@ use super::body::Events;
 use super::{DEEPEST, failure, measured};
 use crate::absurd::{json, objects, text};
 
-fn event(object: Value) -> String {
+fn event(object: &Value) -> String {
     json!({ "type": "ADDED", "object": object }).to_string() + "\n"
 }
 
 fn lines() -> BoxedStrategy<Vec<u8>> {
     let pod = || Just(objects::pod());
     let events = prop_oneof![
-        2 => json::extreme(pod()).prop_map(event),
-        1 => json::junk_in(pod()).prop_map(event),
+        2 => json::extreme(pod()).prop_map(|object| event(&object)),
+        1 => json::junk_in(pod()).prop_map(|object| event(&object)),
         1 => json::claimed().prop_map(|text| text + "\n"),
     ];
     let whole = prop::collection::vec(events, 0..4).prop_map(|events| events.concat());

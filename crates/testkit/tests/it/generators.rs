@@ -7,36 +7,33 @@ use proptest::test_runner::TestRunner;
 
 use crate::absurd::{json, objects, text};
 
-fn drawn<T>(strategy: &BoxedStrategy<T>) -> impl Iterator<Item = T>
-where
-    T: std::fmt::Debug,
-{
+fn drawn<T: std::fmt::Debug>(strategy: BoxedStrategy<T>) -> impl Iterator<Item = T> {
     let mut runner = TestRunner::deterministic();
     (0..256).map(move |_| strategy.new_tree(&mut runner).unwrap().current())
 }
 
 #[test]
 fn texts_and_documents_are_of_bounded_size() {
-    assert!(drawn(&text::text()).all(|text| text.len() <= 262_145));
-    let long = drawn(&text::long()).map(|text| text.len());
+    assert!(drawn(text::text()).all(|text| text.len() <= 262_145));
+    let long = drawn(text::long()).map(|text| text.len());
     assert!(long.max() > Some(100_000));
     let all = [
         json::json(),
         objects::extreme_pod(),
         json::junk_in(Just(objects::node())),
     ];
-    for strategy in &all {
+    for strategy in all {
         assert!(drawn(strategy).all(|value| value.to_string().len() <= 32 << 20));
     }
 }
 
 #[test]
 fn a_part_of_what_is_extreme_is_read_by_the_types() {
-    let pods = drawn(&objects::extreme_pod())
+    let pods = drawn(objects::extreme_pod())
         .filter(|pod| serde_json::from_value::<Pod>(pod.clone()).is_ok());
     assert!(pods.count() > 64);
     let nodes = json::extreme(Just(objects::node()));
-    let nodes = drawn(&nodes).filter(|node| serde_json::from_value::<Node>(node.clone()).is_ok());
+    let nodes = drawn(nodes).filter(|node| serde_json::from_value::<Node>(node.clone()).is_ok());
     assert!(nodes.count() > 64);
     assert!(serde_json::from_value::<Pod>(objects::pod()).is_ok());
 }
