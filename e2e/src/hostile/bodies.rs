@@ -103,7 +103,7 @@ pub(super) fn all() -> Vec<Attack> {
             lists(),
             Lie::Answer(Answer::pages(&another(), 0)),
             "TooMuch",
-            "a list isn't complete after 10000 pages",
+            "a list isn't complete after 101 pages",
         ),
         losing(
             "an_object_of_five_mebibytes",

@@ -19,8 +19,10 @@ use crate::door::{Fault, OBJECT_WEIGHT};
 
 /// Limit for one page.
 const PAGE_LIMIT: Duration = Duration::from_secs(45);
-/// Pages of a list: a target that has 50,000 objects may give five at once.
-const PAGES: usize = 10_000;
+/// So many pages of a list may bring nothing.
+const SPARE_PAGES: usize = 100;
+/// The others bring so many objects each, on average: each page is a request, and nobody pauses between them.
+const A_PAGE: usize = 5;
 /// A page that was too long is asked for again with so many times fewer objects.
 const FEWER: u32 = 8;
 /// Nothing shorter than this can weigh too much.
@@ -58,7 +60,13 @@ impl<K: Watchable> Follower<K> {
             unread: Vec::new(),
             weight: 0,
         };
-        for _ in 0..PAGES {
+        let mut pages = 0_usize;
+        loop {
+            let brought = listed.objects.len().saturating_add(listed.unread.len());
+            if pages > SPARE_PAGES.saturating_add(brought / A_PAGE) {
+                return Err(Excess::Pages(pages).into());
+            }
+            pages = pages.saturating_add(1);
             params.limit = Some(size);
             let page = async {
                 let request = request.list(&params).map_err(kube::Error::BuildRequest)?;
@@ -98,7 +106,6 @@ impl<K: Watchable> Follower<K> {
             self.core.synced.send_replace(true);
             return Ok(());
         }
-        Err(Excess::Pages(PAGES).into())
     }
 
     /// Takes in one object, if there is room for it beside what the list has so far.

@@ -69,6 +69,8 @@ async fn a_list_that_never_ends_is_too_much() {
             "16 MiB of memory",
         ),
         (list(many, Some("more")), "more than 50000 objects"),
+        (list(Vec::new(), Some("more")), "after 101 pages"),
+        (list(vec![map("a", 1, "")], Some("more")), "after 126 pages"),
     ] {
         let server = Server::start(move |_| page.clone()).await;
         let target = target();
