@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use pilotage_runtime::args::parse_duration;
+use pilotage_runtime::args::parse_period;
 
 use crate::access::Need;
 use crate::allow::{Allowed, Place};
@@ -14,11 +14,11 @@ use crate::probe::ProbeOptions;
 #[command(next_help_heading = "Target clusters")]
 pub struct TargetArgs {
     /// How often each target's API server is asked whether it serves us.
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_period)]
     pub target_probe_period: Duration,
 
     /// How long a target's API server may take to answer; no answer counts as a failure.
-    #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = parse_period)]
     pub target_probe_timeout: Duration,
 
     /// After how many failures in a row a target is lost: its virtual node isn't ready any more and no new

@@ -147,6 +147,16 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         .map_err(|_| format!("{text:?} is negative; {example}"))
 }
 
+/// Parses a [duration](parse_duration) of which something happens each time, or which something is given: a millisecond at
+/// least.
+pub fn parse_period(text: &str) -> Result<Duration, String> {
+    let period = parse_duration(text)?;
+    if period < Duration::from_millis(1) {
+        return Err(format!("{text:?} is shorter than a millisecond"));
+    }
+    Ok(period)
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -182,6 +192,14 @@ mod tests {
             ("soon", None),
         ] {
             assert_eq!(parse_duration(text).ok(), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_happens_all_the_time() {
+        assert_eq!(parse_period("1ms"), Ok(Duration::from_millis(1)));
+        for text in ["0s", "999us", "-1s", "5"] {
+            assert!(parse_period(text).is_err(), "{text}");
         }
     }
 

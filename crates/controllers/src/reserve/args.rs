@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use pilotage_candidate::Settings;
-use pilotage_runtime::args::parse_duration;
+use pilotage_runtime::args::parse_period;
 
 /// How long the candidate scheduler holds nodes.
 #[derive(Debug, Clone, Args)]
@@ -13,13 +13,13 @@ pub struct ReserveArgs {
     /// How long a node is held for a pod while its source cluster chooses.
     ///
     /// After that the node is given back and the source is told. Sources that number no attempts (Admiralty) get 30s.
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_period)]
     pub hold_deadline: Duration,
 
     /// How long binding may take after the source cluster has chosen this candidate.
     ///
     /// A source gives a silent candidate up after 15s by default: keep this shorter.
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_period)]
     pub bind_timeout: Duration,
 }
 

@@ -19,7 +19,7 @@ use kube::{Api, Client};
 use pilotage_api::parent::ClusterUid;
 use pilotage_api::{ClusterSummary, GROUP, VERSION, keys};
 use pilotage_clusters::{Event, Watch, WatchConfig};
-use pilotage_runtime::args::parse_duration;
+use pilotage_runtime::args::parse_period;
 use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::call::{self, CALL_LIMIT, CallError};
 use pilotage_runtime::lease::Leadership;
@@ -43,7 +43,7 @@ const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_sec
 #[command(next_help_heading = "Cluster summary")]
 pub struct SummaryArgs {
     /// Least time between two writes of the ClusterSummary. The first change after a quiet time is written at once.
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_period)]
     pub summary_period: Duration,
 }
 
