@@ -4,6 +4,9 @@ use serde_json::Value;
 
 use crate::fields::told;
 
+/// No object is nested so deep.
+const DEEPEST: usize = 64;
+
 /// A file isn't YAML.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {problem}")]
@@ -19,8 +22,16 @@ pub struct YamlError {
 /// All objects in a text. A `List`, as `kubectl get -o yaml` prints it, counts as its items.
 pub fn documents(text: &str) -> Result<Vec<Value>, YamlError> {
     let options = serde_saphyr::options! {
-        // A file with a thousand objects is no attack; who may pass one may also pass more work.
-        budget: None,
+        // A file with a thousand objects is no attack; who may pass one may also pass more work. But the stack has an end.
+        budget: serde_saphyr::budget! {
+            max_depth: DEEPEST,
+            flow_nesting_limit: DEEPEST,
+            max_reader_input_bytes: None,
+            max_events: usize::MAX,
+            max_nodes: usize::MAX,
+            max_documents: usize::MAX,
+            max_total_scalar_bytes: usize::MAX,
+        },
         // `y` and `on` are words, as in YAML 1.2.
         strict_booleans: true,
         with_snippet: false,
@@ -103,6 +114,15 @@ mod tests {
         ] {
             let error = documents(&text).unwrap_err().to_string();
             assert!(error.len() < 1024, "{} bytes", error.len());
+        }
+    }
+
+    #[test]
+    fn what_is_nested_too_deep_is_refused() {
+        for (piece, end) in [("[", "]"), ("{a: ", "}"), ("- ", "")] {
+            let nested = |depth| piece.repeat(depth) + "1" + &end.repeat(depth);
+            assert!(documents(&nested(50)).is_ok(), "{piece}");
+            assert!(documents(&nested(20_000)).is_err(), "{piece}");
         }
     }
 
