@@ -84,6 +84,9 @@ const FORBIDDEN_INSIDE: [&str; 3] = [
 impl Use {
     /// What an event tells, if Pilotage sent the request by a service account.
     fn of(event: Event) -> Option<Self> {
+        if !event.is_answered() {
+            return None;
+        }
         let agent = event.user_agent.strip_prefix(AGENT)?.split_once('(')?.1;
         let agent = agent.split_once(')')?.0.to_owned();
         let account = event.user.username.strip_prefix(ACCOUNT)?;

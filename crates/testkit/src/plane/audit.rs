@@ -1,7 +1,7 @@
 //! The audit log of an API server: what it records, and reading it, so that tests can count requests. It knows
 //! nothing of how the server is started, nor of who looks which rights were used ([`crate::usage`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -61,6 +61,11 @@ const MARKER: &str = "testkit-audit-marker";
 /// How long a written event may take to appear.
 const SETTLE: Duration = Duration::from_secs(20);
 
+/// How long one that came may take to be answered, and its answer to be logged, before a reader goes on without it.
+const STRAGGLES: Duration = Duration::from_secs(3);
+/// The stage of a request that has come.
+const RECEIVED: &str = "RequestReceived";
+
 /// Requests that only read.
 const READS: [&str; 3] = ["get", "list", "watch"];
 
@@ -98,11 +103,16 @@ impl Policy {
             Some(Self::Rules(serde_json::Value::Array(own))) => rules.extend(own.iter().cloned()),
             Some(Self::Rules(other)) => rules.push(other.clone()),
         }
+        // A watch is seen when it starts, any other request when it is answered; who reads the log of all requests waits for
+        // those that have come and whose answer isn't logged yet.
+        let omitted: &[&str] = match own {
+            Some(Self::All | Self::Writes) => &[],
+            _ => &[RECEIVED],
+        };
         json!({
             "apiVersion": "audit.k8s.io/v1",
             "kind": "Policy",
-            // A watch is seen when it starts, any other request when it is answered.
-            "omitStages": ["RequestReceived"],
+            "omitStages": omitted,
             "omitManagedFields": true,
             "rules": rules,
         })
@@ -186,11 +196,25 @@ impl Log {
     }
 
     /// Every request that was answered before this call, in the order of their arrival. The server writes an event
-    /// after its answer, so a marker request is sent and waited for.
+    /// after its answer, so a marker request is sent and waited for, and then the answers of all that came before it.
     pub async fn entries(&self) -> Result<Vec<Entry>, Error> {
         self.settle().await?;
-        let text = self.read()?;
-        let mut by_id: BTreeMap<String, Entry> = BTreeMap::new();
+        let deadline = Instant::now() + STRAGGLES;
+        let (mut entries, mut missing) = self.parse(&self.read()?)?;
+        while !missing.is_empty() && Instant::now() < deadline {
+            sleep(Duration::from_millis(50)).await;
+            let (now, unanswered) = self.parse(&self.read()?)?;
+            entries = now;
+            // Not those that have come since.
+            missing.retain(|id| unanswered.contains(id));
+        }
+        entries.sort_by(|a, b| a.received.cmp(&b.received));
+        Ok(entries)
+    }
+
+    /// What was answered, and which requests weren't yet.
+    fn parse(&self, text: &str) -> Result<(Vec<Entry>, BTreeSet<String>), Error> {
+        let mut by_id: BTreeMap<String, Option<Entry>> = BTreeMap::new();
         for line in text.lines() {
             let event: Event = serde_json::from_str(line).map_err(|source| Error::Line {
                 line: line.to_owned(),
@@ -199,12 +223,23 @@ impl Log {
             if event.is_marker() || !self.policy.wants(&event.verb) {
                 continue;
             }
-            let entry = Entry::from(event);
-            by_id.insert(entry.id.clone(), entry);
+            if event.is_answered() {
+                let entry = Entry::from(event);
+                by_id.insert(entry.id.clone(), Some(entry));
+            } else {
+                by_id.entry(event.audit_id).or_default();
+            }
         }
-        let mut entries: Vec<Entry> = by_id.into_values().collect();
-        entries.sort_by(|a, b| a.received.cmp(&b.received));
-        Ok(entries)
+        let (mut entries, mut unanswered) = (Vec::new(), BTreeSet::new());
+        for (id, entry) in by_id {
+            match entry {
+                Some(entry) => entries.push(entry),
+                None => {
+                    unanswered.insert(id);
+                }
+            }
+        }
+        Ok((entries, unanswered))
     }
 
     /// How many of [`Self::entries`] pass.
@@ -277,6 +312,8 @@ impl Log {
 pub(crate) struct Event {
     #[serde(rename = "auditID")]
     audit_id: String,
+    #[serde(default)]
+    stage: String,
     pub(crate) verb: String,
     #[serde(rename = "requestURI")]
     request_uri: String,
@@ -319,6 +356,11 @@ pub(crate) struct ResponseStatus {
 }
 
 impl Event {
+    /// It tells of an answer, and not of a request that has just come.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.stage != RECEIVED
+    }
+
     fn is_marker(&self) -> bool {
         self.object_ref.resource == "namespaces" && self.object_ref.name == MARKER
     }
