@@ -63,11 +63,13 @@ const SEEN_WITHIN: Duration = Duration::from_secs(5);
 /// As many failures are kept before old ones are forgotten.
 const MOST_FAILURES: usize = 32;
 
-/// A request that failed, and when it may be sent again.
+/// A request that failed, or that may have changed nothing, and when it may be sent again.
 #[derive(Clone, Debug)]
 struct Failure {
     times: u32,
     retry_at: Monotonic,
+    /// It was answered that all is as wanted.
+    done: bool,
     /// Version of the object that it was judged on: a newer one makes it worth trying at once.
     judged_on: Option<String>,
 }
@@ -97,6 +99,12 @@ impl<K> Default for Requests<K> {
     }
 }
 
+/// How long to wait before sending a request again that was sent in vain so many times before.
+fn pause(settings: &Settings, before: u32) -> Duration {
+    let (first, longest) = settings.retry;
+    bounds::doubled(first, before, longest)
+}
+
 impl<K: Ord> Requests<K> {
     /// A request goes out, judged on this version of the object that it changes.
     pub(crate) fn begin(&mut self, key: K, judged_on: Option<&str>) {
@@ -118,23 +126,42 @@ impl<K: Ord> Requests<K> {
                 let failure = Failure {
                     times: 0,
                     retry_at: now.saturating_add(SEEN_WITHIN),
+                    done: true,
                     judged_on,
                 };
                 self.failures.insert(key, failure);
             }
-            Outcome::Done | Outcome::Gone => {
+            // Whoever says "done" and does nothing would be asked again at once, for ever.
+            Outcome::Done => {
+                let again = self
+                    .failures
+                    .get(&key)
+                    .filter(|known| known.done && now < known.retry_at.saturating_add(SEEN_WITHIN));
+                let times = again.map_or(0, |known| known.times.saturating_add(1));
+                let before = times.checked_sub(1);
+                let wait = before.map_or(Duration::ZERO, |before| pause(settings, before));
+                let failure = Failure {
+                    times,
+                    retry_at: now.saturating_add(wait),
+                    done: true,
+                    judged_on: None,
+                };
+                self.failures.insert(key, failure);
+            }
+            Outcome::Gone => {
                 self.failures.remove(&key);
             }
             Outcome::Conflict | Outcome::Refused(_) | Outcome::StillThere | Outcome::Unknown(_) => {
-                let before = self.failures.get(&key).map_or(0, |f| f.times);
-                let (first, longest) = settings.retry;
-                let wait = bounds::doubled(first, before, longest);
+                let before = self.failures.get(&key).filter(|known| !known.done);
+                let before = before.map_or(0, |known| known.times);
+                let wait = pause(settings, before);
                 let judged_on = judged_on.filter(|_| *outcome == Outcome::Conflict);
                 self.failures.insert(
                     key,
                     Failure {
                         times: before.saturating_add(1),
                         retry_at: now.saturating_add(wait),
+                        done: false,
                         judged_on,
                     },
                 );
@@ -193,6 +220,31 @@ mod tests {
         }
         requests.finish("k", &Outcome::Done, &settings, NOW);
         assert_eq!(requests.readiness(&"k", None, NOW), Readiness::Now);
+    }
+
+    #[test]
+    fn who_says_done_and_does_nothing_is_asked_again_after_a_pause() {
+        let settings = Settings::default();
+        let mut requests = Requests::default();
+        let mut now = NOW;
+        let mut pauses = Vec::new();
+        for _ in 0..9 {
+            requests.begin("k", None);
+            requests.finish("k", &Outcome::Done, &settings, now);
+            pauses.push(match requests.readiness(&"k", None, now) {
+                Readiness::At(at) => at.saturating_sub(now).as_millis(),
+                _ => 0,
+            });
+            now += Duration::from_millis(*pauses.last().unwrap() as u64);
+        }
+        assert_eq!(
+            pauses,
+            [0, 250, 500, 1000, 2000, 4000, 8000, 16_000, 30_000]
+        );
+        // What was wanted once more a while later is no loop.
+        now += SEEN_WITHIN;
+        requests.finish("k", &Outcome::Done, &settings, now);
+        assert_eq!(requests.readiness(&"k", None, now), Readiness::Now);
     }
 
     #[test]
