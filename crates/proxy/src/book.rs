@@ -4,7 +4,7 @@
 //! An edge feeds it and sends what [`Book::plan`] asks for; a simulator does the same. Who ranks targets and runs
 //! scheduling cycles is not its affair.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use k8s_openapi::api::core::v1::Pod;
 use pilotage_api::{PodChaperon, keys};
@@ -56,6 +56,8 @@ pub struct Book {
     windows: Windows,
     /// Conditions that are being written.
     says: usize,
+    /// Pods whose words found no room among them.
+    unsaid: BTreeSet<String>,
 }
 
 impl Book {
@@ -114,6 +116,7 @@ impl Book {
         if let Some(gone) = self.proxies.remove(uid) {
             self.targets.see(Some(&gone.view), None);
             self.windows.forget(&gone.view.ticket, now);
+            self.unsaid.remove(uid);
         }
     }
 
@@ -131,9 +134,16 @@ impl Book {
         self.targets.set_serves(node, serves);
     }
 
-    /// Whether a target let a question pass, and hasn't answered any since.
-    pub fn is_silent(&self, node: &str) -> bool {
-        self.targets.is_silent(node)
+    /// Whether a target let a question pass of late, and hasn't answered any since.
+    pub fn is_silent(&self, node: &str, now: Monotonic) -> bool {
+        self.targets.is_silent(node, now)
+    }
+
+    /// A pod that was to decide couldn't: it gives back the turns that it was called for.
+    pub fn pass(&mut self, uid: &str) {
+        if let Some(known) = self.proxies.get(uid) {
+            self.windows.pass(&known.view.ticket);
+        }
     }
 
     /// The operator of a target says something else from now on.
@@ -224,6 +234,11 @@ impl Book {
                 self.windows.gone(node, uid, now);
             }
         }
+        let outcome = match &admitted {
+            // Nobody has taken the question in.
+            Err(why) if outcome == Outcome::Done => Outcome::Unknown(why.to_string()),
+            _ => outcome,
+        };
         if let Some(known) = self.proxies.get_mut(uid) {
             if let (Action::BindProxy { node, .. }, Outcome::Done) = (action, &outcome) {
                 let before = known.view.clone();
@@ -237,9 +252,7 @@ impl Book {
                 (Action::Ask { node }, Outcome::Unknown(_)) => {
                     self.windows.failed(node, uid, now);
                     // Whoever drops this pod's question isn't asked first by the next one.
-                    if !self.targets.is_silent(node) {
-                        self.targets.let_pass(node, settings.silence, now);
-                    }
+                    self.targets.let_pass(node, settings.silence, now);
                 }
                 _ => {}
             }
@@ -259,6 +272,7 @@ impl Book {
         self.windows.tick(turn.now);
         let standings = standings(view, chaperons, memory);
         self.windows.see(&view.ticket, &standings, turn.now);
+        let may_say = self.says < SAYS_AT_ONCE;
         let plan = decide(&Observed {
             proxy: view,
             chaperons,
@@ -266,17 +280,25 @@ impl Book {
             ranking: turn.ranking,
             choice: turn.choice,
             memory,
-            may_say: self.says < SAYS_AT_ONCE,
+            may_say,
             windows: &self.windows,
             settings: turn.settings,
             now: turn.now,
         });
         memory.decided(&plan, turn.now);
+        if may_say || memory.words().is_none() {
+            self.unsaid.remove(uid);
+        } else {
+            self.unsaid.insert(uid.to_owned());
+        }
         if plan.asks() {
             // Others are asked while these are still to answer: they were too slow to be trusted alone.
             let silence = turn.settings.silence.min(turn.settings.patience);
+            let asked = |c: &ChaperonView, node: &str| c.node == node && c.class == Class::Asked;
             for node in plan.owing() {
-                self.targets.let_pass(node, silence, turn.now);
+                if memory.ask_under_way(node) || chaperons.iter().any(|c| asked(c, node)) {
+                    self.targets.let_pass(node, silence, turn.now);
+                }
             }
         }
         self.windows.wait(&view.ticket, &plan.queue);
@@ -296,9 +318,14 @@ impl Book {
         }
     }
 
-    /// Pods that waited for room at a target, and that are to decide now. They count as called until they do.
+    /// Pods that waited for room at a target, or for their words, and that are to decide now. Those that waited for a target
+    /// count as called until they do.
     pub fn call(&mut self, now: Monotonic) -> Vec<String> {
-        self.windows.call(now)
+        let mut called = self.windows.call(now);
+        for _ in self.says..SAYS_AT_ONCE {
+            called.extend(self.unsaid.pop_first());
+        }
+        called
     }
 
     /// When to [call](Self::call) again even if nothing happens.

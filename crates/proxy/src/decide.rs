@@ -23,9 +23,6 @@ use crate::{
 };
 use standing::standing;
 
-/// When there is no room for a condition, it is tried again after this.
-const SAY_LATER: Monotonic = Monotonic::from_millis(250);
-
 /// Everything a decision may look at.
 pub struct Observed<'a> {
     /// The proxy pod.
@@ -131,7 +128,8 @@ fn say(observed: &Observed<'_>, plan: &mut Plan) {
         resource_version: proxy.resource_version.clone(),
     };
     match observed.memory.may_send(&say, observed.now) {
-        Readiness::Now if !observed.may_say => plan.wake(observed.now.saturating_add(SAY_LATER)),
+        // The book calls it when there is room.
+        Readiness::Now if !observed.may_say => {}
         Readiness::Now => plan.actions.push(say),
         Readiness::UnderWay => {}
         Readiness::At(at) => plan.wake(at),

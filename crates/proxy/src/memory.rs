@@ -16,6 +16,9 @@ use crate::{
     view::{ChaperonView, Monotonic},
 };
 
+/// So many writes without an answer in a row are no accident any more: each of them was tried for seconds.
+const LASTING: u32 = 2;
+
 /// What is remembered of one proxy pod.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
@@ -25,6 +28,8 @@ pub struct Memory {
     ask_refusals: BTreeMap<String, String>,
     /// Why the proxy pod couldn't be written.
     write_refusal: Option<String>,
+    /// How many writes of it in a row had no answer.
+    unanswered_writes: u32,
     /// When each target was asked by this process, or first seen asked.
     asked_at: BTreeMap<String, Monotonic>,
     /// Targets that were left after a grant: asked again only behind the others.
@@ -141,10 +146,16 @@ impl Memory {
             self.words = None;
         }
         if action.writes_proxy() {
-            self.write_refusal = match outcome {
-                Outcome::Refused(reason) => Some(reason.clone()),
-                _ => None,
-            };
+            match outcome {
+                Outcome::Refused(reason) => self.write_refusal = Some(reason.clone()),
+                Outcome::Unknown(why) => {
+                    self.unanswered_writes = self.unanswered_writes.saturating_add(1);
+                    if self.unanswered_writes >= LASTING {
+                        self.write_refusal.get_or_insert_with(|| why.clone());
+                    }
+                }
+                _ => (self.write_refusal, self.unanswered_writes) = (None, 0),
+            }
         }
         // Whatever was sent about this UID, the API server answered that it doesn't exist.
         if let (Outcome::Gone, ActionKey::Chaperon { node, uid }) = (outcome, action.key()) {

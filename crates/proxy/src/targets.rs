@@ -9,6 +9,9 @@ use crate::{
     view::{Monotonic, ProxyView, Reach},
 };
 
+/// After this a target that was silent may be asked first again: nobody else might ever hear that it is well.
+const SILENT_FOR: Duration = Duration::from_mins(1);
+
 /// What the operator says of a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
@@ -31,8 +34,8 @@ pub struct TargetView {
     pub terms: Terms,
     /// When it last answered a question, whichever pod's.
     pub answered_at: Option<Monotonic>,
-    /// It let a question pass without an answer, and hasn't answered any since: it isn't asked first.
-    pub silent: bool,
+    /// When it last let a question pass without an answer, if it hasn't answered any since: it isn't asked first.
+    pub silent_since: Option<Monotonic>,
     /// Whose pods it may be asked for; `None`: its Target isn't known.
     pub serves: Option<Serves>,
 }
@@ -53,7 +56,7 @@ impl Targets {
         target.reach = reach;
         if reach == Reach::Reachable {
             // What it didn't answer before says nothing now.
-            target.silent = false;
+            target.silent_since = None;
         }
         self.forget_missing(node);
     }
@@ -104,7 +107,7 @@ impl Targets {
                 lost_since: None,
                 terms: Terms::default(),
                 answered_at: None,
-                silent: false,
+                silent_since: None,
                 serves: None,
             })
     }
@@ -113,14 +116,16 @@ impl Targets {
     pub fn answered(&mut self, node: &str, now: Monotonic) {
         let target = self.entry(node);
         target.answered_at = Some(now);
-        target.silent = false;
+        target.silent_since = None;
     }
 
     /// It let a question pass: whoever has answered another one within `silence` isn't silent.
     pub(crate) fn let_pass(&mut self, node: &str, silence: Duration, now: Monotonic) {
         let target = self.entry(node);
         let heard = target.answered_at;
-        target.silent = heard.is_none_or(|heard| now >= heard.saturating_add(silence));
+        if heard.is_none_or(|heard| now >= heard.saturating_add(silence)) {
+            target.silent_since = Some(now);
+        }
     }
 
     /// Since when it owes an answer to what it was asked at `asked`: who answers others meanwhile is busy, not silent. But
@@ -132,9 +137,10 @@ impl Targets {
         })
     }
 
-    /// Whether it let a question pass, and hasn't answered any since.
-    pub(crate) fn is_silent(&self, node: &str) -> bool {
-        self.get(node).is_some_and(|target| target.silent)
+    /// Whether it let a question pass of late, and hasn't answered any since.
+    pub(crate) fn is_silent(&self, node: &str, now: Monotonic) -> bool {
+        let since = self.get(node).and_then(|target| target.silent_since);
+        since.is_some_and(|since| now < since.saturating_add(SILENT_FOR))
     }
 
     /// One target, if anything is known of it.

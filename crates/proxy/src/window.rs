@@ -373,6 +373,13 @@ impl Windows {
         self.by_node.remove(node);
     }
 
+    /// A pod that was called can't decide now.
+    pub(crate) fn pass(&mut self, ticket: &Ticket) {
+        for window in self.by_node.values_mut() {
+            window.called.remove(ticket);
+        }
+    }
+
     /// Calls those for whom there is room now, and those who wait for somebody who turns out to be idle: they are to decide.
     pub(crate) fn call(&mut self, now: Monotonic) -> Vec<String> {
         self.tick(now);

@@ -221,7 +221,12 @@ impl Acting {
     /// A write of the proxy pod that failed; if that was because the pod has moved on, with the pod as it is now: the watch
     /// may be seconds behind.
     async fn failed(&self, proxy: &ProxyView, error: &CallError) -> Reply {
-        let mut reply = Reply::from(local_failure(error));
+        let outcome = match error.kind() {
+            // The pod's author hears of it.
+            Failure::Forbidden | Failure::Invalid => Outcome::Refused(error.message()),
+            _ => local_failure(error),
+        };
+        let mut reply = Reply::from(outcome);
         if error.kind() == Failure::Conflict {
             let pods: Api<Pod> = Api::namespaced(self.client.clone(), &proxy.namespace);
             let live = within(LOCAL_LIMIT, pods.get_opt(&proxy.name)).await;

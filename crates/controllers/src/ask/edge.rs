@@ -213,6 +213,8 @@ impl Edge {
     /// A mistake of ours about one pod: whoever chose for it hears that nothing comes of it, and its author hears of it, too.
     fn panicked(&mut self, uid: &str, panic: &str) {
         tracing::error!(pod = %uid, panic, "a step panicked");
+        // Whoever waits for its turn goes on.
+        self.book.pass(uid);
         let at = self.clock.now().saturating_add(AFTER_PANIC);
         self.timers.set(&uid.to_owned(), Some(at));
         let Some(proxy) = self.proxies.get_mut(uid) else {
@@ -233,7 +235,7 @@ impl Edge {
             self.acting.fleet.look_for(node);
         }
         let book = &self.book;
-        let open = self.places.open_questions(|node| book.is_silent(node));
+        let open = self.places.open_questions(|node| book.is_silent(node, now));
         let Some(proxy) = self.proxies.get_mut(uid) else {
             return;
         };
@@ -373,7 +375,7 @@ impl Edge {
                 let seen = |node: &str| Seen {
                     room: places.room(node),
                     used: (ranker.placed_at(node)).saturating_add(places.others_at(node, uid)),
-                    silent: book.is_silent(node),
+                    silent: book.is_silent(node, now),
                 };
                 rank(uid, request, &feasible, seen, order)
             }

@@ -63,6 +63,10 @@ impl Scene {
         plan
     }
 
+    fn is_silent(&self, node: &str) -> bool {
+        self.book.is_silent(node, self.now)
+    }
+
     fn asks(&mut self, uid: &str) -> bool {
         let asks = |action: &Action| matches!(action, Action::Ask { .. });
         self.plan(uid).actions.iter().any(asks)
@@ -232,6 +236,13 @@ fn nobody_speaks_for_anothers_pod_nor_for_anothers_chaperon() {
     assert!(scene.book.chaperons("2").is_empty());
 }
 
+fn words() -> Words {
+    Words {
+        reason: "Waiting",
+        message: "for a turn".to_owned(),
+    }
+}
+
 #[test]
 fn few_conditions_are_written_at_once() {
     let mut scene = Scene::new();
@@ -240,10 +251,6 @@ fn few_conditions_are_written_at_once() {
         says.find(|action| matches!(action, Action::Say { .. }))
             .cloned()
     };
-    let words = || Words {
-        reason: "Waiting",
-        message: "for a turn".to_owned(),
-    };
     let mut said = Vec::new();
     for uid in ["1", "2", "3", "4", "5"] {
         scene.pod(uid, &json!({ keys::GRANTED_TO: "nowhere/u/1" }));
@@ -251,15 +258,14 @@ fn few_conditions_are_written_at_once() {
         said.extend(says(&scene.plan(uid)));
     }
     assert_eq!(said.len(), SAYS_AT_ONCE);
-    assert_eq!(
-        scene.plan("5").wake_at,
-        Some(scene.now + Duration::from_millis(250))
-    );
+    assert!(says(&scene.plan("5")).is_none());
+    assert!(scene.book.call(NOW).is_empty());
     let reply = Reply::from(Outcome::Done);
     let settled = scene
         .book
         .answered("1", &said[0], reply, &Settings::default(), NOW);
     assert_eq!(settled, Ok(()));
+    assert_eq!(scene.book.call(NOW), ["5"]);
     assert!(says(&scene.plan("5")).is_some());
 }
 
@@ -287,8 +293,7 @@ fn words_that_were_never_sent_take_no_turn() {
     let uids: Vec<String> = (0..=SAYS_AT_ONCE).map(|n| n.to_string()).collect();
     for uid in &uids {
         scene.pod(uid, &json!({}));
-        let (reason, message) = ("Waiting", uid.clone());
-        scene.book.say(uid, Some(Words { reason, message }));
+        scene.book.say(uid, Some(words()));
     }
     for uid in &uids {
         assert!(says(&scene.decide(uid)));
@@ -304,25 +309,25 @@ fn who_drops_a_question_is_silent_until_it_answers_one() {
     let mut scene = Scene::new();
     scene.pod("1", &json!({}));
     assert!(scene.asks("1"));
-    assert!(!scene.book.is_silent("a"));
+    assert!(!scene.is_silent("a"));
     scene.answer("1", Outcome::Unknown("no answer".to_owned()));
-    assert!(scene.book.is_silent("a"));
+    assert!(scene.is_silent("a"));
     scene.chaperon(
         "1",
         1,
         &json!({ keys::ATTEMPT: "1", keys::IS_RESERVED: "true" }),
     );
-    assert!(!scene.book.is_silent("a"));
+    assert!(!scene.is_silent("a"));
     // One that answers others just now has merely lost this one.
     scene.pod("2", &json!({}));
     scene.plan("1");
     scene.answer("2", Outcome::Unknown("no answer".to_owned()));
-    assert!(!scene.book.is_silent("a"));
+    assert!(!scene.is_silent("a"));
     scene.now += Settings::default().silence;
     scene.answer("2", Outcome::Unknown("no answer".to_owned()));
-    assert!(scene.book.is_silent("a"));
+    assert!(scene.is_silent("a"));
     scene.book.set_reach("a", Reach::Reachable, scene.now);
-    assert!(!scene.book.is_silent("a"), "it was lost, and is back");
+    assert!(!scene.is_silent("a"), "it was lost, and is back");
 }
 
 #[test]
@@ -348,7 +353,67 @@ fn who_owes_an_answer_while_others_are_asked_is_silent() {
             now: scene.now,
         };
         let plan = scene.book.plan("1", turn).unwrap();
-        assert!(plan.asks() && scene.book.is_silent("a"), "{plan:?}");
-        assert!(!scene.book.is_silent("b"));
+        assert!(plan.asks() && scene.is_silent("a"), "{plan:?}");
+        assert!(!scene.is_silent("b"));
     }
+}
+
+#[test]
+fn who_was_silent_stays_so_whatever_silence_is_later_and_not_for_ever() {
+    let mut scene = Scene::new();
+    scene.book.targets.answered("a", scene.now);
+    scene.now += Duration::from_millis(300);
+    let now = scene.now;
+    scene
+        .book
+        .targets
+        .let_pass("a", Duration::from_millis(250), now);
+    assert!(scene.is_silent("a"));
+    scene.now += Duration::from_secs(1);
+    let now = scene.now;
+    scene
+        .book
+        .targets
+        .let_pass("a", Duration::from_secs(5), now);
+    assert!(scene.is_silent("a"), "under load silence is longer");
+    scene.now += Duration::from_mins(1);
+    assert!(!scene.is_silent("a"), "somebody has to ask it again");
+}
+
+#[test]
+fn who_is_answered_by_somebody_elses_chaperon_was_not_answered() {
+    let mut scene = Scene::new();
+    scene.pod("1", &json!({}));
+    scene.pod("2", &json!({}));
+    assert!(scene.asks("1"));
+    let mut other = (*chaperon("2", 1, &json!({}))).clone();
+    other.metadata.name = Some("anything".to_owned());
+    let reply = Reply {
+        chaperon: Some(Arc::new(other)),
+        ..Outcome::Done.into()
+    };
+    let ask = Action::Ask {
+        node: "a".to_owned(),
+    };
+    let settings = Settings::default();
+    let admitted = scene.book.answered("1", &ask, reply, &settings, scene.now);
+    assert!(admitted.is_err());
+    assert!(scene.is_silent("a"));
+    assert!(!scene.asks("1"), "not at once");
+}
+
+#[test]
+fn a_pod_that_cannot_decide_gives_its_turn_back() {
+    let mut scene = Scene::new();
+    for uid in ["1", "2", "3"] {
+        scene.pod(uid, &json!({}));
+    }
+    assert!(scene.asks("1") && scene.waits("2") && scene.waits("3"));
+    scene.answer("1", Outcome::Refused("full".to_owned()));
+    scene.now += Duration::from_secs(10);
+    let called = scene.book.call(scene.now);
+    assert_eq!(called, ["2"]);
+    assert!(scene.book.call(scene.now).is_empty());
+    scene.book.pass("2");
+    assert_eq!(scene.book.call(scene.now), ["3"]);
 }

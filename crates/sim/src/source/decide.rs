@@ -114,9 +114,9 @@ fn decide_ask(
     };
     let mut ranking = cx.ranking.to_vec();
     for ranked in &mut ranking {
-        ranked.surely_fits &= !book.is_silent(&ranked.node);
+        ranked.surely_fits &= !book.is_silent(&ranked.node, cx.now);
     }
-    ranking.sort_by_key(|ranked| book.is_silent(&ranked.node));
+    ranking.sort_by_key(|ranked| book.is_silent(&ranked.node, cx.now));
     let turn = Turn {
         ranking: &ranking,
         choice: entry.choice.as_deref(),

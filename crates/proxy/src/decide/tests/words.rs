@@ -84,3 +84,27 @@ fn the_author_hears_of_a_binding_that_is_refused() {
     scene.finish(&plan, &Outcome::Done);
     assert_eq!(scene.memory.write_refusal(), None);
 }
+
+#[test]
+fn the_author_hears_of_a_binding_that_nobody_answers_when_it_lasts() {
+    let mut scene = Scene::new()
+        .recorded("a/ua/1")
+        .with(chaperon("a", "ua").granted(1).bound());
+    let silent = Outcome::Unknown("its webhook is down".to_owned());
+    let note = Note::WriteRefused("its webhook is down".to_owned());
+    let mut told = Vec::new();
+    for _ in 0..4 {
+        let plan = scene.later(Duration::from_mins(1)).step();
+        assert!(matches!(plan.actions[..], [Action::BindProxy { .. }]));
+        scene.finish(&plan, &silent);
+        told.push(scene.step().tell == Some(note.clone()));
+    }
+    assert_eq!(
+        told,
+        [false, true, false, false],
+        "once, and not of the first"
+    );
+    let plan = scene.later(Duration::from_mins(1)).step();
+    scene.finish(&plan, &Outcome::Done);
+    assert_eq!(scene.memory.write_refusal(), None);
+}
