@@ -147,5 +147,11 @@ pub(super) const EXCEPTIONS: Exceptions = Exceptions {
             "for chaperons that plain Admiralty left in a target; scenario::plain does it under Admiralty's role",
         ),
     ],
-    forbidden: &[],
+    forbidden: &[Forbidden {
+        agent: "test",
+        verb: "list",
+        resource: "configmaps",
+        at_home: false,
+        why: "a target that gives a right only later, in crates/clusters/tests/it/secrets.rs",
+    }],
 };
