@@ -11,9 +11,9 @@ use kube::Resource;
 use pilotage_api::PodChaperon;
 use pilotage_proxy::{Outcome, Reply};
 use pilotage_runtime::moment;
-use pilotage_sched_driver::publish::{EventType, Occurrence};
+use pilotage_sched_driver::publish::{EventType, Occurrence, Regarding};
 
-use crate::{regarding, turns::Next};
+use crate::turns::Next;
 
 /// A pod whose step panicked is looked at again after this, if nothing happens to it before.
 pub(crate) const AFTER_PANIC: Duration = Duration::from_mins(1);
@@ -36,9 +36,9 @@ pub(crate) fn occurrence<P: Resource<DynamicType = ()>>(
     controller: &str,
     panic: &str,
 ) -> Option<Occurrence> {
-    let about = pod.map(regarding::object);
+    let about = pod.map(Regarding::object);
     Some(Occurrence {
-        regarding: about.or_else(|| chaperon.map(regarding::object))?,
+        regarding: about.or_else(|| chaperon.map(Regarding::object))?,
         type_: EventType::Warning,
         reason: PANICKED,
         action: "Scheduling",

@@ -13,7 +13,6 @@ mod clock;
 pub mod feedback;
 pub mod fleet;
 mod pulse;
-mod regarding;
 mod remote;
 pub mod reserve;
 mod slice;

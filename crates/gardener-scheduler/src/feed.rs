@@ -75,9 +75,9 @@ pub(crate) async fn feed(parts: &Parts, waker: &Waker<ShootKey>, known: &cell::S
             match &seed.content {
                 Err(error) if !gone => {
                     let note = format!("The Seed can't be read, so it gets no Shoots: {error}");
-                    parts.warn(regarding(seed), "UnreadableSeed", note);
+                    parts.warn(Regarding::object(seed), "UnreadableSeed", note);
                 }
-                _ => parts.mended(|| regarding(seed)),
+                _ => parts.mended(|| Regarding::object(seed)),
             }
             world.seed(name(seed), (!gone).then_some(&seed.content))
         }),
@@ -124,12 +124,12 @@ pub(crate) async fn feed(parts: &Parts, waker: &Waker<ShootKey>, known: &cell::S
                     None => wrong.join("; "),
                 };
                 if wrong.is_empty() {
-                    parts.mended(|| regarding(config));
+                    parts.mended(|| Regarding::object(config));
                 } else {
                     let note = format!(
                         "Distances can't be read, which fails the Shoots that need them: {wrong}"
                     );
-                    parts.warn(regarding(config), "MalformedRegionConfig", note);
+                    parts.warn(Regarding::object(config), "MalformedRegionConfig", note);
                 }
                 world.region_config(name(config), content)
             }
@@ -189,16 +189,4 @@ fn name<K: Resource>(object: &K) -> &str {
 fn key<K: Resource>(object: &K) -> ShootKey {
     let namespace = object.meta().namespace.as_deref();
     ShootKey::new(namespace.unwrap_or_default(), name(object))
-}
-
-/// An object, for events about it.
-fn regarding<K: Resource<DynamicType = ()>>(object: &K) -> Regarding {
-    let meta = object.meta();
-    Regarding {
-        api_version: K::api_version(&()).into_owned(),
-        kind: K::kind(&()).into_owned(),
-        namespace: meta.namespace.clone().unwrap_or_default(),
-        name: meta.name.clone().unwrap_or_default(),
-        uid: meta.uid.clone().unwrap_or_default(),
-    }
 }

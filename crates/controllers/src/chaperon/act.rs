@@ -9,11 +9,11 @@ use pilotage_api::PodChaperon;
 use pilotage_candidate::chaperon::{Action, Note, Outcome, Owner, RawPod, owner};
 use pilotage_model::chaperon::candidate_pod;
 use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, find, within};
-use pilotage_sched_driver::publish::{EventType, Occurrence};
+use pilotage_sched_driver::publish::{EventType, Occurrence, Regarding};
 use serde_json::Value;
 
 use super::{CONTROLLER, Parts};
-use crate::{chaperon::Key, regarding};
+use crate::chaperon::Key;
 
 /// Sends one request about the name `key`; the reply is folded into the stores.
 pub(super) async fn act(
@@ -180,7 +180,7 @@ async fn write(parts: &Parts, key: &Key, patch: &Value, status: bool) -> Outcome
 
 fn tell(parts: &Parts, chaperon: &PodChaperon, note: &Note) {
     parts.events.record(Occurrence {
-        regarding: regarding::object(chaperon),
+        regarding: Regarding::object(chaperon),
         type_: EventType::Warning,
         reason: note.reason(),
         action: "CreatePod",

@@ -17,7 +17,7 @@ use pilotage_runtime::lease::Leadership;
 use pilotage_sched::PodUid;
 use pilotage_sched_driver::{
     PodBinder,
-    publish::{EventType, Occurrence},
+    publish::{EventType, Occurrence, Regarding},
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -26,7 +26,7 @@ use super::{
     edge::{Edge, Unbound},
     trim,
 };
-use crate::{caught, chaperon::Key, regarding, turns::Next};
+use crate::{caught, chaperon::Key, turns::Next};
 
 /// What turns work with.
 pub(super) struct Worker {
@@ -236,7 +236,7 @@ impl Worker {
         match (chaperon, pod) {
             (Some(chaperon), _) if about_chaperon => {
                 handle.recorder().record(Occurrence {
-                    regarding: regarding::object(chaperon),
+                    regarding: Regarding::object(chaperon),
                     type_: EventType::Warning,
                     reason: "FailedReservation",
                     action: "Reserving",

@@ -9,8 +9,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
-use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::{Client, Resource};
 use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, within};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -64,10 +64,15 @@ pub struct Regarding {
 impl Regarding {
     /// A pod.
     pub fn pod(pod: &Pod) -> Self {
-        let meta = &pod.metadata;
+        Self::object(pod)
+    }
+
+    /// An object, whether the API server sent it whole or not.
+    pub fn object<K: Resource<DynamicType = ()>>(object: &K) -> Self {
+        let meta = object.meta();
         Self {
-            api_version: "v1".to_owned(),
-            kind: "Pod".to_owned(),
+            api_version: K::api_version(&()).into_owned(),
+            kind: K::kind(&()).into_owned(),
             namespace: meta.namespace.clone().unwrap_or_default(),
             name: meta.name.clone().unwrap_or_default(),
             uid: meta.uid.clone().unwrap_or_default(),
