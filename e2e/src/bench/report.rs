@@ -20,7 +20,8 @@ const SOURCE: &str = "source";
 pub fn text(report: &Report) -> String {
     let mut parts = vec![
         format!(
-            "times ({} pods each; milliseconds since each POST; ×: to vanilla of the same load)\n{}",
+            "times ({} pods each; milliseconds since each POST; ×: to vanilla of the same load; half: of the bound that the \
+             burst showed, though a pod costs more at that pace, so that BUSY is more than half)\n{}",
             report.pods,
             times(report)
         ),
@@ -262,7 +263,7 @@ fn requests(figures: &Figures) -> String {
         .collect();
     let cell =
         |value: Option<&f64>| value.map_or_else(|| NOTHING.to_owned(), |v| format!("{v:.2}"));
-    let rows: Vec<_> = sorts
+    let mut rows: Vec<Vec<String>> = sorts
         .iter()
         .map(|sort| {
             let cells = figures
@@ -272,6 +273,11 @@ fn requests(figures: &Figures) -> String {
             std::iter::once((*sort).clone()).chain(cells).collect()
         })
         .collect();
+    let sums = figures.requests.values().map(|its| {
+        let shown = its.iter().filter(|(sort, _)| sorts.contains(sort));
+        cell(Some(&shown.map(|(_, value)| value).sum::<f64>()))
+    });
+    rows.push(std::iter::once("TOTAL".to_owned()).chain(sums).collect());
     let titles: Vec<&str> = std::iter::once("REQUEST")
         .chain(figures.requests.keys().map(String::as_str))
         .collect();
@@ -380,6 +386,12 @@ fn aims(report: &Report) -> String {
         );
         for (load, figures) in [("burst", burst), ("fixed rate", steady), ("half", half)] {
             aim(
+                &title(&format!("{load}, own CPU a pod, ms")),
+                10.0,
+                true,
+                figures.map(|figures| figures.cpu.pilotage_ms),
+            );
+            aim(
                 &title(&format!("{load}, failed requests a pod")),
                 0.05,
                 true,
@@ -406,12 +418,6 @@ fn aims(report: &Report) -> String {
             400.0,
             true,
             half.map(|figures| figures.bound.p99_ms),
-        );
-        aim(
-            &title("burst, own CPU a pod, ms"),
-            10.0,
-            true,
-            burst.map(|figures| figures.cpu.pilotage_ms),
         );
     }
     for one in comparisons(report) {
