@@ -17,6 +17,7 @@ mod parts;
 mod placement;
 mod plain;
 mod race;
+mod refused_binding;
 mod self_target;
 mod turns;
 mod two_sources;
