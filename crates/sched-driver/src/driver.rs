@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::core::Core;
-use crate::feed;
+use crate::feed::{self, Pods};
 use crate::handle::DriverHandle;
 use crate::metrics::{AttemptResult, Gauges, Metrics};
 use crate::observer::{NoObserver, Observer};
@@ -36,6 +36,8 @@ const TURN_LIMIT: Duration = Duration::from_mins(1);
 pub struct DriverOptions {
     /// Client of the cluster whose pods it schedules.
     pub client: Client,
+    /// Where it learns of pods.
+    pub pods: Pods,
     /// The profiles, one a scheduler name.
     pub profiles: Vec<Arc<Profile>>,
     /// How the scheduler behaves.
@@ -56,11 +58,12 @@ pub struct DriverOptions {
 }
 
 impl DriverOptions {
-    /// Defaults for everything but what only the caller knows: no leader election, no observer,
+    /// Defaults for everything but what only the caller knows: all pods, no leader election, no observer,
     /// kube-scheduler's behaviour.
     pub fn new(client: Client, profiles: Vec<Arc<Profile>>, instance: String) -> Self {
         Self {
             client,
+            pods: Pods::All,
             profiles,
             config: SchedulerConfig::default(),
             instance,
@@ -88,6 +91,7 @@ pub enum DriverError {
 pub struct Driver {
     inner: Arc<Inner>,
     client: Client,
+    pods: Pods,
     pods_listed: Gate,
     nodes_listed: Gate,
     event_writer: EventWriter,
@@ -112,6 +116,7 @@ impl Driver {
     ) -> Result<(Self, DriverHandle), DriverError> {
         let DriverOptions {
             client,
+            pods,
             profiles,
             config,
             instance,
@@ -141,6 +146,7 @@ impl Driver {
             Self {
                 inner,
                 client,
+                pods,
                 // From here on the process isn't ready, whenever the driver is run.
                 pods_listed: health.gate("pods listed"),
                 nodes_listed: health.gate("nodes listed"),
@@ -156,6 +162,7 @@ impl Driver {
         let Self {
             inner,
             client,
+            pods,
             pods_listed,
             nodes_listed,
             event_writer,
@@ -169,15 +176,17 @@ impl Driver {
         let sink = PodSink {
             inner: inner.clone(),
         };
-        let following = feed::pods(
-            client.clone(),
-            sink,
-            move || {
-                tell.send_modify(|(pods, _)| *pods = true);
-                pods_listed.release();
-            },
-            ending.clone(),
-        );
+        let synced = move || {
+            tell.send_modify(|(pods, _)| *pods = true);
+            pods_listed.release();
+        };
+        let (client_of_pods, until) = (client.clone(), ending.clone());
+        let following = async move {
+            match pods {
+                Pods::All => feed::pods(client_of_pods, sink, synced, until).await,
+                Pods::Told(news) => feed::told(news, sink, synced, until).await,
+            }
+        };
         tasks.essential("pod watch", infallible(following));
 
         let sink = NodeSink {

@@ -5,8 +5,10 @@
 
 mod lean;
 mod relist;
+mod told;
 
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
@@ -19,6 +21,8 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use relist::{Change, Relist, Tracked};
+pub(crate) use told::told;
+pub use told::{PodNews, Pods};
 
 /// After errors in a row. Short, since the local API server is all that a scheduler has.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5)).spread(0.2);
@@ -30,7 +34,7 @@ const LIVING_PODS: &str = "status.phase!=Succeeded,status.phase!=Failed";
 /// Takes the changes of all objects of a kind, in order.
 pub(crate) trait Sink<K>: Send {
     /// It came or changed.
-    fn applied(&mut self, object: K);
+    fn applied(&mut self, object: Arc<K>);
     /// It went, as far as this watch is concerned.
     fn deleted(&mut self, namespace: &str, name: &str, uid: &str);
 }
@@ -181,7 +185,7 @@ fn take<K: Resource>(
     let mut complete = false;
     for change in relist.on(event) {
         match change {
-            Change::Applied(Guarded(Ok(object))) => sink.applied(object),
+            Change::Applied(Guarded(Ok(object))) => sink.applied(Arc::new(object)),
             Change::Applied(Guarded(Err(invalid))) => {
                 // What was known of it stays in force; the others are none the worse.
                 let meta = &invalid.metadata;

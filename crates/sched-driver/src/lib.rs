@@ -32,5 +32,6 @@ mod sinks;
 
 pub use binder::{BindError, PodBinder};
 pub use driver::{Driver, DriverError, DriverOptions};
+pub use feed::{PodNews, Pods};
 pub use handle::DriverHandle;
 pub use observer::{NoObserver, Observer};

@@ -8,9 +8,9 @@ use pilotage_sched::{Failure, NodeName, PodInfo};
 /// Is told about watched pods and about attempts, in order for each pod. Called without any lock, from
 /// the driver's own tasks: be quick, hand longer work to a task of yours.
 pub trait Observer: Send + Sync + 'static {
-    /// A pod was seen, new or changed, after the scheduler took it in. Pods of all schedulers are told,
-    /// without what scheduling never looks at: managed fields, and the containers' commands, environments,
-    /// probes and mounts. Labels and annotations are whole.
+    /// A pod was seen, new or changed, after the scheduler took it in. Of pods that the driver
+    /// follows itself, what scheduling never looks at isn't there: managed fields, and the containers' commands,
+    /// environments, probes and mounts. Labels and annotations are whole.
     fn pod_applied(&self, _pod: &Arc<Pod>) {}
 
     /// A pod is gone, or over (`Succeeded`, `Failed`).

@@ -14,8 +14,7 @@ pub(crate) struct PodSink {
 }
 
 impl Sink<Pod> for PodSink {
-    fn applied(&mut self, pod: Pod) {
-        let pod = Arc::new(pod);
+    fn applied(&mut self, pod: Arc<Pod>) {
         let seen = self
             .inner
             .core
@@ -50,8 +49,7 @@ pub(crate) struct NodeSink {
 }
 
 impl Sink<Node> for NodeSink {
-    fn applied(&mut self, node: Node) {
-        let node = Arc::new(node);
+    fn applied(&mut self, node: Arc<Node>) {
         if let Err(error) = self
             .inner
             .core

@@ -14,21 +14,21 @@ pub mod rbac;
 
 use std::sync::Arc;
 
+use futures::stream::{self, BoxStream, StreamExt};
+use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use pilotage_api::parent::ClusterUid;
-use pilotage_clusters::Registry;
+use pilotage_clusters::{Event, Registry, Watch};
 use pilotage_proxy::{Configuration, board::Board};
 use pilotage_runtime::{lease::Leadership, ready};
-use pilotage_sched_driver::DriverHandle;
+use pilotage_sched_driver::{DriverHandle, PodNews};
 use tokio_util::sync::CancellationToken;
 
+pub use crate::feedback::watch_proxies;
 pub use args::AskArgs;
 pub use port::{Feed, Inbox, Port, connect};
 
-use crate::{
-    feedback::watch_proxies,
-    fleet::{Fleet, FleetMetrics},
-};
+use crate::fleet::{Fleet, FleetMetrics};
 
 /// What the edge works with.
 pub struct Ask {
@@ -38,6 +38,8 @@ pub struct Ask {
     pub cluster: ClusterUid,
     /// The source's name, for people in targets.
     pub cluster_name: Option<String>,
+    /// Its proxy pods.
+    pub proxies: Watch<Pod>,
     /// Its targets.
     pub registry: Registry,
     /// What the scheduler's plugins read.
@@ -54,9 +56,22 @@ pub struct Ask {
     pub metrics: FleetMetrics,
 }
 
+/// The same changes for the driver: it schedules proxies alone, and nobody else's pods take room on a virtual node.
+pub fn news(proxies: &Watch<Pod>) -> BoxStream<'static, PodNews> {
+    let events = stream::unfold(proxies.subscribe(), |mut events| async {
+        Some((events.recv().await?, events))
+    });
+    let news = events.map(|event| match event {
+        Event::Applied(pod) => PodNews::Applied(pod),
+        Event::Deleted(pod) | Event::Gone(pod) => PodNews::Gone(pod),
+        Event::Synced => PodNews::Listed,
+    });
+    news.boxed()
+}
+
 /// Runs the edge until `shutdown`; `ready` is released when the source's pods are known.
 pub async fn run(ask: Ask, inbox: Inbox, shutdown: CancellationToken, ready: ready::Gate) {
-    let proxies = watch_proxies(&ask.client, &shutdown);
+    let proxies = ask.proxies.clone();
     let tables = ranker::watch_tables(&ask.client, &ask.namespace, &shutdown);
     let (fleet, told) = Fleet::new(ask.client.clone(), ask.metrics.clone());
     let (registry, cluster) = (ask.registry.clone(), ask.cluster.clone());

@@ -40,7 +40,7 @@ pub struct Feedback {
 }
 
 /// All proxy pods of the source.
-pub(crate) fn watch_proxies(client: &Client, stop: &CancellationToken) -> Watch<Pod> {
+pub fn watch_proxies(client: &Client, stop: &CancellationToken) -> Watch<Pod> {
     let selector = format!("spec.schedulerName={}", keys::PROXY_SCHEDULER);
     Watch::of_client(client.clone(), WatchConfig::all().fields(selector), stop)
 }

@@ -10,7 +10,7 @@ use pilotage_proxy::{Configuration, board::Board, profile::profiles};
 use pilotage_runtime::args::LeaseArgs;
 use pilotage_runtime::lease::{self, unique_identity};
 use pilotage_runtime::rbac::Rule;
-use pilotage_sched_driver::{Driver, DriverOptions};
+use pilotage_sched_driver::{Driver, DriverOptions, Pods};
 
 use super::files::{FileError, text};
 use crate::error::Error;
@@ -88,7 +88,9 @@ pub(crate) fn start(
     let board = Arc::<Board>::default();
     let (port, nodes, inbox) = ask::connect();
     let profiles = profiles(&board, Arc::new(port)).map_err(Error::start(part))?;
+    let proxies = ask::watch_proxies(&client, &token);
     let options = DriverOptions {
+        pods: Pods::Told(ask::news(&proxies)),
         leadership: leadership.clone(),
         health: process.health.clone(),
         observer: Arc::new(nodes),
@@ -110,6 +112,7 @@ pub(crate) fn start(
             client,
             cluster,
             cluster_name,
+            proxies,
             registry,
             board,
             scheduling,

@@ -18,11 +18,9 @@ impl Told {
 }
 
 impl Sink<Pod> for Told {
-    fn applied(&mut self, pod: Pod) {
-        self.0
-            .lock()
-            .unwrap()
-            .push(format!("+{}", pod.metadata.name.unwrap()));
+    fn applied(&mut self, pod: Arc<Pod>) {
+        let name = pod.metadata.name.as_deref().unwrap();
+        self.0.lock().unwrap().push(format!("+{name}"));
     }
 
     fn deleted(&mut self, namespace: &str, name: &str, uid: &str) {
@@ -143,4 +141,28 @@ async fn a_list_that_hangs_is_asked_for_again() {
     let (told, health) = play(vec![hanging, whole], PAGE_LIMIT * 2).await;
     assert_eq!(told.lines(), ["+a"]);
     assert!(health.missing().is_empty());
+}
+
+#[tokio::test]
+async fn what_another_watch_tells_is_handed_on_in_order_until_it_ends() {
+    let named = |name: &str| Arc::new(pod(name).0.unwrap());
+    let news = [
+        PodNews::Applied(named("a")),
+        PodNews::Listed,
+        PodNews::Gone(named("a")),
+        PodNews::Listed,
+        PodNews::Applied(named("b")),
+    ];
+    let (heard, health) = (Told::default(), Health::new());
+    let gate = health.gate("pods listed");
+    let stream = stream::iter(news).boxed();
+    told(
+        stream,
+        heard.clone(),
+        move || gate.release(),
+        CancellationToken::new(),
+    )
+    .await;
+    assert_eq!(heard.lines(), ["+a", "-ns/a/a-uid", "+b"]);
+    health.ready().await;
 }
