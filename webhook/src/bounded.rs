@@ -196,7 +196,7 @@ mod tests {
         use super::*;
 
         proptest! {
-            #![proptest_config(crate::absurd::text::config())]
+            #![proptest_config(pilotage_absurd::config())]
 
             #[test]
             fn what_is_read_is_what_serde_json_reads(

@@ -2,12 +2,12 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use pilotage_absurd::{json, objects, text};
 use pilotage_api::{annotations, keys};
 use pilotage_model::manifest::{LONGEST, from_proxy};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::absurd::{json, objects, text};
 use crate::certs::Material;
 use crate::certs::plan::{self, Timings};
 use crate::mutate::{self, Mutation};
@@ -49,7 +49,7 @@ fn review(pod: &Value) -> Value {
 }
 
 proptest! {
-    #![proptest_config(text::config())]
+    #![proptest_config(pilotage_absurd::config())]
 
     #[test]
     fn any_question_gets_a_short_answer(body in prop_oneof![

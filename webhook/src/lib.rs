@@ -9,9 +9,6 @@
 //! | [`certs`] | the own CA and the serving certificate |
 //! | [`args`], [`rbac`], [`metrics`], [`mod@run`] | flags, rights, metrics and wiring |
 
-#[cfg(test)]
-#[path = "../../crates/testkit/tests/absurd/mod.rs"]
-mod absurd;
 pub mod args;
 mod bounded;
 pub mod certs;

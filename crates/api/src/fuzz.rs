@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use pilotage_absurd::{json, objects, text};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::absurd::{json, objects, text};
 use crate::bounds::{LONGEST_TIME, MOST_ATTEMPTS, cut, seconds};
 use crate::copied::{self, Copied};
 use crate::limits::{self, LABEL, LIST, LISTED};
@@ -31,7 +31,7 @@ fn parts() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(text::config())]
+    #![proptest_config(pilotage_absurd::config())]
 
     #[test]
     fn a_record_is_bounded_or_none(text in prop_oneof![parts(), text::text()]) {

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use pilotage_absurd::{json, objects, text};
 use pilotage_api::bounds::MOST_ATTEMPTS;
 use pilotage_api::{PodChaperon, annotations, keys};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::absurd::{json, objects, text};
 use crate::chaperon::{self, Outcome, RawPod};
 use crate::memory::Memory;
 use crate::settings::Settings;
@@ -77,7 +77,7 @@ fn length(value: &impl serde::Serialize) -> usize {
 }
 
 proptest! {
-    #![proptest_config(text::config())]
+    #![proptest_config(pilotage_absurd::config())]
 
     #[test]
     fn what_is_read_of_a_chaperon_is_bounded(object in told_chaperon()) {

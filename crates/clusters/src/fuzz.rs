@@ -2,13 +2,13 @@
 //! short.
 
 use kube::Config;
+use pilotage_absurd::{json, text};
 use pilotage_api::{ClusterSummary, ClusterTarget, Target};
 use pilotage_api::{limits, parent::ClusterUid};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-use crate::absurd::{json, text};
 use crate::allow::{Allowed, Place};
 use crate::connection::LostReason;
 use crate::spec::{Access, SecretRef};
@@ -77,7 +77,7 @@ fn url() -> BoxedStrategy<String> {
 }
 
 proptest! {
-    #![proptest_config(text::config())]
+    #![proptest_config(pilotage_absurd::config())]
 
     #[test]
     fn a_kubeconfig_leads_somewhere_or_its_fault_is_short(file in files(), context in prop::option::of(text::text())) {

@@ -16,9 +16,6 @@
 // No sum may overflow, whoever gave the numbers.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
-#[cfg(test)]
-#[path = "../../testkit/tests/absurd/mod.rs"]
-mod absurd;
 pub mod access;
 pub mod allow;
 pub mod args;

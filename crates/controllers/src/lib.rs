@@ -3,9 +3,6 @@
 // No sum may overflow, whoever gave the numbers.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
-#[cfg(test)]
-#[path = "../../testkit/tests/absurd/mod.rs"]
-mod absurd;
 pub mod ask;
 mod caught;
 pub mod chaperon;

@@ -145,7 +145,7 @@ mod tests {
         use super::*;
 
         proptest! {
-            #![proptest_config(crate::absurd::text::config())]
+            #![proptest_config(pilotage_absurd::config())]
 
             #[test]
             fn never_panics(text in "\\PC{0,30}", near in "(kind: List\nitems:)?[ -]{0,3}[a-z:{}\\[\\], \n*&]{0,30}") {

@@ -1,9 +1,9 @@
 //! Whatever stands in the configuration file and in files of objects, it is read or told in few words.
 
+use pilotage_absurd::{json, text};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::absurd::{json, text};
 use crate::config::{API_VERSION, KIND, SchedulerConfiguration, parse_duration};
 use crate::documents;
 
@@ -40,7 +40,7 @@ fn files() -> BoxedStrategy<Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(text::config())]
+    #![proptest_config(pilotage_absurd::config())]
 
     #[test]
     fn a_configuration_is_valid_or_its_faults_are_short(file in files()) {

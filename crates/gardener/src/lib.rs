@@ -5,9 +5,6 @@
 //! Shoot that waits all of its text is kept, since it is written back with a Seed. There is no client and no clock here; who
 //! watches and binds is elsewhere.
 
-#[cfg(test)]
-#[path = "../../testkit/tests/absurd/mod.rs"]
-mod absurd;
 pub mod config;
 mod documents;
 mod eligible;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use pilotage_absurd::{json, objects, text};
 use pilotage_api::parent::{ClusterUid, ParentLink};
 use pilotage_api::summary::{FreeShape, ResourceList};
 use pilotage_api::{keys, limits};
@@ -10,7 +11,6 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-use crate::absurd::{json, objects, text};
 use crate::chaperon::{candidate_pod, chaperon};
 use crate::constraints::ProxyConstraints;
 use crate::kept_labels;
@@ -91,7 +91,7 @@ fn length(value: &impl serde::Serialize) -> usize {
 }
 
 proptest! {
-    #![proptest_config(text::config())]
+    #![proptest_config(pilotage_absurd::config())]
 
     #[test]
     fn a_manifest_is_bounded_or_none(bytes in yaml()) {

@@ -215,7 +215,7 @@ mod tests {
         use super::*;
 
         proptest! {
-            #![proptest_config(crate::absurd::text::config())]
+            #![proptest_config(pilotage_absurd::config())]
 
             #[test]
             fn never_panics(

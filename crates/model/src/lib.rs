@@ -1,8 +1,5 @@
 //! Makers: delegate pod, chaperon, virtual node. Pure.
 
-#[cfg(test)]
-#[path = "../../testkit/tests/absurd/mod.rs"]
-mod absurd;
 pub mod chaperon;
 pub mod constraints;
 mod delegate;

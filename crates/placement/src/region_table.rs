@@ -319,6 +319,8 @@ mod tests {
         use super::*;
 
         proptest! {
+            #![proptest_config(pilotage_absurd::config())]
+
             #[test]
             fn never_panics(text in "\\PC{0,40}", yaml in "[a-c:{} \n\\[\\]0-9.\"'&*!|>-]{0,40}") {
                 let _ = Row::parse(&text);

@@ -351,6 +351,8 @@ mod tests {
         use super::*;
 
         proptest! {
+            #![proptest_config(pilotage_absurd::config())]
+
             #[test]
             fn never_panics(key in "\\PC{0,20}", operator in "(In|NotIn|Exists|\\PC{0,4})", value in "\\PC{0,80}") {
                 let expression = expression(&key, &operator, &[&value]);

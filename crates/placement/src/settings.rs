@@ -218,6 +218,8 @@ rules:
         use super::*;
 
         proptest! {
+            #![proptest_config(pilotage_absurd::config())]
+
             #[test]
             fn never_panics(text in "(rules:|strategy:|gardenerCompatible:)?[ \\[{]{0,3}(Cost|Spread|LeastUsed)?[:{ ]{0,3}(weight: )?\\PC{0,12}[}\\]]{0,3}") {
                 let _ = parse(&text);

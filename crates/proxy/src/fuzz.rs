@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use pilotage_absurd::{json, objects, text};
 use pilotage_api::bounds::{LONGEST_TIME, MOST_ATTEMPTS};
 use pilotage_api::parent::ParentLink;
 use pilotage_api::record::LONGEST_UID;
@@ -18,7 +19,6 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-use crate::absurd::{json, objects, text};
 use crate::class::Class;
 use crate::config::Configuration;
 use crate::door::{Serves, admit};
@@ -113,7 +113,7 @@ fn length(value: &impl serde::Serialize) -> usize {
 }
 
 proptest! {
-    #![proptest_config(text::config())]
+    #![proptest_config(pilotage_absurd::config())]
 
     #[test]
     fn a_configuration_is_bounded_or_told_in_few_words(file in prop_oneof![

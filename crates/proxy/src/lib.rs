@@ -10,9 +10,6 @@
 // No sum may overflow, whoever gave the numbers.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
-#[cfg(test)]
-#[path = "../../testkit/tests/absurd/mod.rs"]
-mod absurd;
 mod annotations;
 pub mod board;
 pub mod book;

@@ -5,10 +5,10 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Resource;
 use kube::core::WatchEvent;
+use pilotage_absurd::{json, objects, text};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::absurd::{json, objects, text};
 use crate::args::parse_duration;
 use crate::guarded::Guarded;
 use crate::weight::{measure, of};
@@ -32,7 +32,7 @@ fn values(value: &Value) -> usize {
 }
 
 proptest! {
-    #![proptest_config(text::config())]
+    #![proptest_config(pilotage_absurd::config())]
 
     #[test]
     fn what_is_read_is_no_deeper_and_no_heavier_than_measured(value in prop_oneof![

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::core::v1::{Affinity, Container, Node, Pod, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
+use pilotage_absurd::text;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::absurd as text;
 use crate::node_info::NodeInfo;
 use crate::node_object::NodeObject;
 use crate::pod_info::PodInfo;
@@ -192,7 +192,7 @@ fn node() -> BoxedStrategy<Node> {
 }
 
 proptest! {
-    #![proptest_config(text::config())]
+    #![proptest_config(pilotage_absurd::config())]
 
     #[test]
     fn an_amount_is_what_it_says_up_to_the_ends(text in prop_oneof![4 => text::quantity(), 1 => text::text()]) {

@@ -95,9 +95,6 @@
 //! # }
 //! ```
 
-#[cfg(test)]
-#[path = "../../testkit/tests/absurd/text.rs"]
-mod absurd;
 mod binding;
 pub mod cache;
 mod coming;

@@ -245,6 +245,8 @@ mod tests {
         use super::*;
 
         proptest! {
+            #![proptest_config(pilotage_absurd::config())]
+
             #[test]
             fn never_panics(text in "\\PC{0,24}") {
                 let _ = Quantity::parse(&text);

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
+use pilotage_absurd::{json, objects, text};
 use pilotage_api::{ClusterSummary, Target, keys, limits};
 use pilotage_clusters::{Connection, LostReason, Since, TargetObject};
 use pilotage_model::virtual_node::{self, TargetName};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::absurd::{json, objects, text};
 use crate::decide::{Memory, NodeState, Observed, Step, decide};
 
 const NAME: TargetName<'static> = TargetName {
@@ -44,7 +44,7 @@ fn target(regexp: &str) -> Option<TargetObject> {
 }
 
 proptest! {
-    #![proptest_config(text::config())]
+    #![proptest_config(pilotage_absurd::config())]
 
     #[test]
     fn whatever_a_summary_says_the_node_is_of_bounded_size(

@@ -123,7 +123,7 @@ mod fuzz {
     use super::*;
 
     proptest! {
-        #![proptest_config(crate::absurd::text::config())]
+        #![proptest_config(pilotage_absurd::config())]
 
         #[test]
         fn any_bytes_get_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..200), text in "\\PC{0,200}") {

@@ -338,13 +338,13 @@ fn no_configuration_switches_it_off() {
 mod fuzz {
     //! Whatever pods ask for, they get a node or a short reason.
 
+    use pilotage_absurd::{json as values, objects};
     use proptest::prelude::*;
 
     use super::*;
-    use crate::absurd::{json as values, objects, text};
 
     proptest! {
-        #![proptest_config(text::config())]
+        #![proptest_config(pilotage_absurd::config())]
 
         #[test]
         fn any_pod_is_placed_or_refused_in_few_words(

@@ -5,6 +5,7 @@ use http::{Method, Request, StatusCode};
 use hyper::body::Bytes;
 use kube::client::Body as Nothing;
 use kube::core::Status;
+use pilotage_absurd::{json, objects, text};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
@@ -12,7 +13,6 @@ use serde_json::{Value, json};
 use super::asked::{Asked, OBJECT_BYTES, Types};
 use super::body::Events;
 use super::{DEEPEST, failure, measured};
-use crate::absurd::{json, objects, text};
 
 fn event(object: &Value) -> String {
     json!({ "type": "ADDED", "object": object }).to_string() + "\n"
@@ -35,7 +35,7 @@ fn lines() -> BoxedStrategy<Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(text::config())]
+    #![proptest_config(pilotage_absurd::config())]
 
     #[test]
     fn what_passes_of_a_watch_is_whole_events_of_the_right_kind(bytes in lines(), size in 1..70_000_usize) {

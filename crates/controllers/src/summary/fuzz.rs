@@ -1,15 +1,15 @@
 //! Whatever amounts nodes have, a summary tells no more than there is, in few shapes.
 
+use pilotage_absurd::text;
 use pilotage_sched::resources::Resources;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::json;
 
 use super::{amounts, shapes};
-use crate::absurd::text;
 
 proptest! {
-    #![proptest_config(text::config())]
+    #![proptest_config(pilotage_absurd::config())]
 
     #[test]
     fn a_summary_is_of_bounded_size_and_says_no_more_than_there_is(

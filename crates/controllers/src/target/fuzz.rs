@@ -1,6 +1,7 @@
 //! Whatever a Target and its target say, the Target's status is one that the API server takes.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use pilotage_absurd::{json, objects, text};
 use pilotage_api::parent::ClusterUid;
 use pilotage_api::{Target, keys};
 use pilotage_clusters::kubeconfig::KubeconfigFault;
@@ -10,7 +11,6 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::decide::decide;
-use crate::absurd::{json, objects, text};
 
 fn target_object() -> BoxedStrategy<Value> {
     let condition = |type_: &str| {
@@ -76,7 +76,7 @@ fn connection() -> BoxedStrategy<Connection> {
 }
 
 proptest! {
-    #![proptest_config(text::config())]
+    #![proptest_config(pilotage_absurd::config())]
 
     #[test]
     fn a_targets_status_is_one_that_the_api_server_takes(

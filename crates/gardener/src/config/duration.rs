@@ -103,7 +103,7 @@ mod tests {
         use super::*;
 
         proptest! {
-            #![proptest_config(crate::absurd::text::config())]
+            #![proptest_config(pilotage_absurd::config())]
 
             #[test]
             fn never_panics(any in "\\PC{0,20}", near in "-?([0-9.]{0,25}(h|m|s|ms|µs|ns)?){0,3}") {

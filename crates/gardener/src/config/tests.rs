@@ -230,7 +230,7 @@ mod fuzz {
     use super::*;
 
     proptest! {
-        #![proptest_config(crate::absurd::text::config())]
+        #![proptest_config(pilotage_absurd::config())]
 
         #[test]
         fn never_panics(

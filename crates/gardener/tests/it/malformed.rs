@@ -135,7 +135,10 @@ mod fuzz {
     use super::*;
 
     proptest! {
-        #![proptest_config(proptest::test_runner::Config::with_cases(3000))]
+        #![proptest_config(proptest::test_runner::Config {
+            cases: 3000,
+            ..pilotage_absurd::config()
+        })]
 
         #[test]
         fn never_panics(which in 0..5usize, at in any::<Index>(), junk in junk()) {

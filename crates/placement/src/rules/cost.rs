@@ -150,6 +150,8 @@ mod tests {
         use super::*;
 
         proptest! {
+            #![proptest_config(pilotage_absurd::config())]
+
             #[test]
             fn never_panics(text in "\\PC{0,24}", number in "[0-9.]{0,30}") {
                 let _ = (micro(&text), micro(&number));

@@ -212,7 +212,7 @@ mod fuzz {
     use super::*;
 
     proptest! {
-        #![proptest_config(crate::absurd::text::config())]
+        #![proptest_config(pilotage_absurd::config())]
 
         #[test]
         fn whatever_a_target_says_the_words_of_others_stay(

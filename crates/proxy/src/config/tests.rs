@@ -284,7 +284,7 @@ mod fuzz {
     use super::*;
 
     proptest! {
-        #![proptest_config(crate::absurd::text::config())]
+        #![proptest_config(pilotage_absurd::config())]
 
         #[test]
         fn never_panics(rest in "(source|placement|asking|pods|regionTables): ?[\\[{]{0,2}(strategy|rules|wave|silence|selector)?:? ?\\PC{0,12}[\\]}]{0,2}") {

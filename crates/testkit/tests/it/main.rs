@@ -2,9 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
-#[path = "../absurd/mod.rs"]
-mod absurd;
 mod faults;
-mod generators;
 mod planes;
 mod processes;

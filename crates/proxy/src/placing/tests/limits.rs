@@ -87,7 +87,7 @@ mod fuzz {
     use super::*;
 
     proptest::proptest! {
-        #![proptest_config(crate::absurd::text::config())]
+        #![proptest_config(pilotage_absurd::config())]
 
         /// Whatever is written where a pod, a node, a Target or a table says where it is.
         #[test]

@@ -143,7 +143,7 @@ fn status() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    #![proptest_config(crate::absurd::text::config())]
+    #![proptest_config(pilotage_absurd::config())]
 
     #[test]
     fn whatever_a_target_says_the_api_server_takes_what_is_copied(

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-use crate::absurd::{json, objects, text};
+use super::{json, objects, text};
 
 fn drawn<T: std::fmt::Debug>(strategy: BoxedStrategy<T>) -> impl Iterator<Item = T> {
     let mut runner = TestRunner::deterministic();

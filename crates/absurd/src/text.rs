@@ -1,17 +1,7 @@
 //! Texts and bytes: numbers at the ends of their types, names just too long, odd Unicode, and good texts with damage.
 
-#![allow(
-    dead_code,
-    reason = "each crate takes what its parsers read, and some crates this file alone"
-)]
-
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
-use proptest::test_runner::RngSeed;
-
-/// How many cases each property has in every run of the tests: few, since there are many properties.
-const CASES: u32 = 32;
-const SEED: u64 = 1;
 
 /// Numbers that overflow something, or are none.
 const NUMBERS: [&str; 18] = [
@@ -135,29 +125,12 @@ const LENGTHS: [usize; 16] = [
     62, 63, 64, 253, 254, 317, 318, 512, 1024, 1025, 4097, 8192, 8193, 65_537, 262_144, 262_145,
 ];
 
-/// How many cases a property has: as many as `PROPTEST_CASES` says (`make fuzz` does), or few. What failed once is kept in
-/// `proptest-regressions` and tried first.
-pub(crate) fn config() -> ProptestConfig {
-    let default = ProptestConfig::default();
-    let asked = std::env::var_os("PROPTEST_CASES").is_some();
-    ProptestConfig {
-        cases: if asked { default.cases } else { CASES },
-        // The same cases in each run of the tests; `make fuzz` looks for others.
-        rng_seed: if asked {
-            default.rng_seed
-        } else {
-            RngSeed::Fixed(SEED)
-        },
-        ..default
-    }
-}
-
 fn one_of(texts: &'static [&'static str]) -> impl Strategy<Value = String> + Clone {
     select(texts).prop_map(str::to_owned)
 }
 
 /// A number, or nearly.
-pub(crate) fn number() -> BoxedStrategy<String> {
+pub fn number() -> BoxedStrategy<String> {
     prop_oneof![
         3 => one_of(&NUMBERS),
         1 => any::<i64>().prop_map(|number| number.to_string()),
@@ -168,7 +141,7 @@ pub(crate) fn number() -> BoxedStrategy<String> {
 }
 
 /// An amount, or nearly.
-pub(crate) fn quantity() -> BoxedStrategy<String> {
+pub fn quantity() -> BoxedStrategy<String> {
     prop_oneof![
         2 => one_of(&QUANTITIES),
         1 => number(),
@@ -178,7 +151,7 @@ pub(crate) fn quantity() -> BoxedStrategy<String> {
 }
 
 /// A time that passes, or nearly.
-pub(crate) fn duration() -> BoxedStrategy<String> {
+pub fn duration() -> BoxedStrategy<String> {
     prop_oneof![
         2 => one_of(&DURATIONS),
         1 => (number(), "(ns|us|µs|ms|s|m|h|d|w|y)?").prop_map(|(number, unit)| number + &unit),
@@ -188,7 +161,7 @@ pub(crate) fn duration() -> BoxedStrategy<String> {
 }
 
 /// A moment, or nearly.
-pub(crate) fn time() -> BoxedStrategy<String> {
+pub fn time() -> BoxedStrategy<String> {
     prop_oneof![
         3 => one_of(&TIMES),
         1 => "-?[0-9]{1,6}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]{0,12})?(Z|[+-][0-9]{2}:[0-9]{2})?",
@@ -197,14 +170,14 @@ pub(crate) fn time() -> BoxedStrategy<String> {
 }
 
 /// A text of characters that few programs expect.
-pub(crate) fn odd() -> BoxedStrategy<String> {
+pub fn odd() -> BoxedStrategy<String> {
     prop::collection::vec(select(&ODD[..]), 0..40)
         .prop_map(|chars| chars.into_iter().collect())
         .boxed()
 }
 
 /// A text that is just short enough for something, or just too long.
-pub(crate) fn long() -> BoxedStrategy<String> {
+pub fn long() -> BoxedStrategy<String> {
     let piece = prop_oneof![
         4 => one_of(&["x", "é", "a,", "a.", "-", "[", "{\"", "0", "\n", "9", "a=b,", "../"]),
         1 => any::<char>().prop_map(|it| it.to_string()),
@@ -220,7 +193,7 @@ pub(crate) fn long() -> BoxedStrategy<String> {
 }
 
 /// Any text, often one that means something, or too much.
-pub(crate) fn text() -> BoxedStrategy<String> {
+pub fn text() -> BoxedStrategy<String> {
     prop_oneof![
         4 => any::<String>(),
         4 => one_of(&WORDS),
@@ -236,7 +209,7 @@ pub(crate) fn text() -> BoxedStrategy<String> {
 }
 
 /// Any bytes.
-pub(crate) fn bytes() -> BoxedStrategy<Vec<u8>> {
+pub fn bytes() -> BoxedStrategy<Vec<u8>> {
     prop_oneof![
         2 => prop::collection::vec(any::<u8>(), 0..300),
         1 => text().prop_map(String::into_bytes),
@@ -245,7 +218,7 @@ pub(crate) fn bytes() -> BoxedStrategy<Vec<u8>> {
 }
 
 /// A good text with a piece of it replaced or taken out, or twice there.
-pub(crate) fn damaged(whole: impl Strategy<Value = String> + 'static) -> BoxedStrategy<Vec<u8>> {
+pub fn damaged(whole: impl Strategy<Value = String> + 'static) -> BoxedStrategy<Vec<u8>> {
     let damage = prop_oneof![
         2 => bytes().prop_map(Some),
         1 => Just(None),

@@ -1,12 +1,10 @@
 //! JSON: any of bounded size, and documents that are what they should be but for some values.
 
-#![allow(dead_code, reason = "each crate takes what its parsers read")]
-
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Map, Number, Value};
 
-use super::text;
+use crate::text;
 
 /// How often an entry of a list is repeated, or how many fields come to an object.
 const MANY: [usize; 6] = [0, 2, 65, 257, 1025, 3000];
@@ -34,7 +32,7 @@ fn whole() -> impl Strategy<Value = i64> {
 }
 
 /// A number at some end.
-pub(crate) fn number() -> BoxedStrategy<Value> {
+pub fn number() -> BoxedStrategy<Value> {
     prop_oneof![
         4 => whole().prop_map(Value::from),
         1 => prop_oneof![Just(u64::MAX), any::<u64>()].prop_map(Value::from),
@@ -44,12 +42,12 @@ pub(crate) fn number() -> BoxedStrategy<Value> {
 }
 
 /// Any JSON of some dozen values.
-pub(crate) fn json() -> BoxedStrategy<Value> {
+pub fn json() -> BoxedStrategy<Value> {
     json_of(text::text())
 }
 
 /// The same, with fields of these names.
-pub(crate) fn json_of(field: BoxedStrategy<String>) -> BoxedStrategy<Value> {
+pub fn json_of(field: BoxedStrategy<String>) -> BoxedStrategy<Value> {
     let leaf = prop_oneof![
         1 => Just(Value::Null),
         1 => any::<bool>().prop_map(Value::from),
@@ -67,7 +65,7 @@ pub(crate) fn json_of(field: BoxedStrategy<String>) -> BoxedStrategy<Value> {
 }
 
 /// A text that claims to be JSON: deep, wide, cut off, or a number of a thousand digits.
-pub(crate) fn claimed() -> BoxedStrategy<String> {
+pub fn claimed() -> BoxedStrategy<String> {
     let piece = select(&["[", "{\"a\":", "[[],", "\"\\u", "1", "-", "{\"\":0},", "]"][..]);
     prop_oneof![
         2 => json().prop_map(|value| value.to_string()),
@@ -115,7 +113,7 @@ fn change(document: &mut Value, index: Index, change: impl FnOnce(&mut Value)) {
 }
 
 /// A document with anything in some places of it.
-pub(crate) fn junk_in(document: impl Strategy<Value = Value> + 'static) -> BoxedStrategy<Value> {
+pub fn junk_in(document: impl Strategy<Value = Value> + 'static) -> BoxedStrategy<Value> {
     let junk = prop::collection::vec((any::<Index>(), json()), 1..4);
     (document, junk)
         .prop_map(|(mut document, junk)| {
@@ -129,7 +127,7 @@ pub(crate) fn junk_in(document: impl Strategy<Value = Value> + 'static) -> Boxed
 
 /// A document of the same form with other values: a text for a text, a number for a number, a list of many entries for one
 /// of few, an object with more fields.
-pub(crate) fn extreme(document: impl Strategy<Value = Value> + 'static) -> BoxedStrategy<Value> {
+pub fn extreme(document: impl Strategy<Value = Value> + 'static) -> BoxedStrategy<Value> {
     let value = (any::<Index>(), text::text(), whole(), select(&MANY[..]));
     let values = prop::collection::vec(value, 1..8);
     (document, values)

@@ -1,11 +1,9 @@
 //! Objects of Kubernetes that have a value in every field that some reader looks at, so that each can be made absurd.
 
-#![allow(dead_code, reason = "each crate takes what its parsers read")]
-
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::json;
+use crate::json;
 
 /// Metadata of a stored object.
 fn metadata(namespace: Option<&str>) -> Value {
@@ -68,7 +66,7 @@ fn container_status(name: &str) -> Value {
 }
 
 /// A pod's spec.
-pub(crate) fn pod_spec() -> Value {
+pub fn pod_spec() -> Value {
     let expressions = json!([{ "key": "zone", "operator": "Gt", "values": ["1"] }]);
     let node_term = json!({ "matchExpressions": expressions, "matchFields": [{ "key": "metadata.name", "operator": "In", "values": ["n"] }] });
     let pod_term = json!({ "labelSelector": selector(), "namespaceSelector": selector(), "namespaces": ["shop"],
@@ -113,7 +111,7 @@ pub(crate) fn pod_spec() -> Value {
 }
 
 /// A pod's status.
-pub(crate) fn pod_status() -> Value {
+pub fn pod_status() -> Value {
     json!({
         "phase": "Running",
         "reason": "Evicted",
@@ -138,12 +136,12 @@ pub(crate) fn pod_status() -> Value {
 }
 
 /// A pod.
-pub(crate) fn pod() -> Value {
+pub fn pod() -> Value {
     json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata(Some("shop")), "spec": pod_spec(), "status": pod_status() })
 }
 
 /// A node.
-pub(crate) fn node() -> Value {
+pub fn node() -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Node",
@@ -164,7 +162,7 @@ pub(crate) fn node() -> Value {
 }
 
 /// An object with some more labels and annotations, of these keys.
-pub(crate) fn told(
+pub fn told(
     object: Value,
     labels: &[&'static str],
     annotations: &[&'static str],
@@ -172,7 +170,7 @@ pub(crate) fn told(
     let values = |keys: &[&'static str]| {
         let keys = keys.to_vec();
         let count = keys.len();
-        let values = prop::collection::vec(prop::option::of(super::text::text()), count);
+        let values = prop::collection::vec(prop::option::of(crate::text::text()), count);
         values.prop_map(move |values| {
             let pairs = keys.iter().zip(values);
             let said = pairs.filter_map(|(key, value)| Some(((*key).to_owned(), value?)));
@@ -193,6 +191,6 @@ pub(crate) fn told(
 }
 
 /// A pod of extreme values, most of which the API server would take.
-pub(crate) fn extreme_pod() -> BoxedStrategy<Value> {
+pub fn extreme_pod() -> BoxedStrategy<Value> {
     json::extreme(Just(pod()))
 }
