@@ -85,7 +85,7 @@ impl Installer {
     ) {
         let mut touched = self.touched();
         let mut installed = Some(installed);
-        let mut failures = 0;
+        let mut failures = 0_u32;
         loop {
             let bundle = bundles.borrow_and_update().clone();
             let wait = match self.install(bundle.as_deref()).await {
@@ -98,7 +98,7 @@ impl Installer {
                 }
                 Err(error) => {
                     tracing::error!(%error, "failed to install the admission configuration");
-                    failures += 1;
+                    failures = failures.saturating_add(1);
                     Some(BACKOFF.delay(failures, dice()))
                 }
             };
@@ -212,7 +212,7 @@ impl Touched {
                 Some(Ok(Event::Init | Event::InitApply(_))) => {}
                 Some(Err(error)) => {
                     tracing::warn!(%error, "watch of the admission configuration failed");
-                    self.failures += 1;
+                    self.failures = self.failures.saturating_add(1);
                     // Asking the stream again begins the watch anew.
                     tokio::time::sleep(BACKOFF.delay(self.failures, dice())).await;
                 }

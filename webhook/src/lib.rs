@@ -9,6 +9,9 @@
 //! | [`certs`] | the own CA and the serving certificate |
 //! | [`args`], [`rbac`], [`metrics`], [`mod@run`] | flags, rights, metrics and wiring |
 
+// No sum may overflow, whoever gave the numbers.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 pub mod args;
 mod bounded;
 pub mod certs;

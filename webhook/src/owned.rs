@@ -227,6 +227,9 @@ pub fn annotation_bytes(pod: &Value) -> usize {
     let annotations = pod["metadata"]["annotations"].as_object().unwrap_or(&none);
     annotations
         .iter()
-        .map(|(key, value)| key.len() + value.as_str().map_or(0, str::len))
+        .map(|(key, value)| {
+            let value = value.as_str().map_or(0, str::len);
+            key.len().saturating_add(value)
+        })
         .sum()
 }

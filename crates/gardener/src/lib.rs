@@ -5,6 +5,9 @@
 //! Shoot that waits all of its text is kept, since it is written back with a Seed. There is no client and no clock here; who
 //! watches and binds is elsewhere.
 
+// No sum may overflow, whoever gave the numbers.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 pub mod config;
 mod documents;
 mod eligible;

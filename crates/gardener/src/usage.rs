@@ -49,13 +49,13 @@ impl Usage {
             Some((shared, _)) => shared.clone(),
             None => Arc::from(seed),
         };
-        *self.all.entry(shared.clone()).or_default() += 1;
+        more(self.all.entry(shared.clone()).or_default());
         if !self.by_namespace.contains_key(namespace) {
             self.by_namespace
                 .insert(namespace.to_owned(), Arc::default());
         }
         if let Some(peers) = self.by_namespace.get_mut(namespace) {
-            *Arc::make_mut(peers).entry(shared.clone()).or_default() += 1;
+            more(Arc::make_mut(peers).entry(shared.clone()).or_default());
         }
         shared
     }
@@ -97,6 +97,11 @@ impl Usage {
     pub fn fill(&self, candidate: &mut Candidate) {
         fill(candidate, self.at(&candidate.name));
     }
+}
+
+/// Counts one more.
+fn more(count: &mut u64) {
+    *count = count.saturating_add(1);
 }
 
 /// Writes a count into a candidate.

@@ -141,7 +141,10 @@ impl ProxyConstraints {
     fn are_few(&self) -> bool {
         let parts = [&self.affinity, &self.topology_spread_constraints];
         let mut count = Count {
-            requirements: self.node_selector.len() + self.tolerations.len(),
+            requirements: self
+                .node_selector
+                .len()
+                .saturating_add(self.tolerations.len()),
             values: self.node_selector.len(),
         };
         let parts = parts.into_iter().flatten().chain(&self.tolerations);
@@ -171,6 +174,10 @@ struct Count {
 }
 
 impl Count {
+    fn require(&mut self, more: usize) {
+        self.requirements = self.requirements.saturating_add(more);
+    }
+
     /// Adds a part; whether it has no more than so many levels. Each object in a list is a requirement: a term, an expression.
     fn add(&mut self, value: &Value, levels: usize) -> bool {
         let Some(below) = levels.checked_sub(1) else {
@@ -178,18 +185,18 @@ impl Count {
         };
         match value {
             Value::Array(items) => {
-                self.requirements += items.iter().filter(|item| item.is_object()).count();
+                self.require(items.iter().filter(|item| item.is_object()).count());
                 items.iter().all(|item| self.add(item, below))
             }
             Value::Object(fields) => {
                 // What a label selector matches by value.
                 if let Some(labels) = fields.get("matchLabels").and_then(Value::as_object) {
-                    self.requirements += labels.len();
+                    self.require(labels.len());
                 }
                 fields.values().all(|field| self.add(field, below))
             }
             _ => {
-                self.values += 1;
+                self.values = self.values.saturating_add(1);
                 true
             }
         }

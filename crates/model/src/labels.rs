@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use pilotage_api::{keys, names};
+use pilotage_api::{bounds, keys, names};
 
 use crate::label_pattern::LabelPattern;
 
@@ -112,11 +112,7 @@ fn with_hash(target: &str, source: &str) -> String {
     let digest = names::hash(source);
     let digest = digest.get(..HASH_DIGITS).unwrap_or(&digest);
     // Label names are ASCII, but a malformed one must not panic either: cut at a character.
-    let mut cut = name.len().min(NAME_LIMIT - HASH_DIGITS - 1);
-    while !name.is_char_boundary(cut) {
-        cut -= 1;
-    }
-    let name = &name[..cut];
+    let name = bounds::cut(name, NAME_LIMIT - HASH_DIGITS - 1);
     if domain.is_empty() {
         format!("{name}-{digest}")
     } else {

@@ -1,5 +1,8 @@
 //! Makers: delegate pod, chaperon, virtual node. Pure.
 
+// No sum may overflow, whoever gave the numbers.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 pub mod chaperon;
 pub mod constraints;
 mod delegate;

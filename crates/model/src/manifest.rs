@@ -89,7 +89,7 @@ struct Bounded {
 
 impl fmt::Write for Bounded {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.is_full |= self.text.len() + text.len() > LONGEST;
+        self.is_full |= self.text.len().saturating_add(text.len()) > LONGEST;
         if self.is_full {
             return Err(fmt::Error);
         }
@@ -101,7 +101,7 @@ impl fmt::Write for Bounded {
 /// Whether a value has no more than so many levels, and no more than `left` values.
 fn is_readable(value: &Value, levels: usize, left: &mut usize) -> bool {
     let own = match value {
-        Value::Object(fields) => 1 + fields.len(),
+        Value::Object(fields) => fields.len().saturating_add(1),
         _ => 1,
     };
     let (Some(rest), below) = (left.checked_sub(own), levels.checked_sub(1)) else {

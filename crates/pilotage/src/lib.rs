@@ -2,6 +2,9 @@
 //!
 //! It only wires. What a part does is in its own crate; what a process needs is in `runtime`.
 
+// No sum may overflow, whoever gave the numbers.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 mod cli;
 mod cmd;
 mod error;

@@ -113,8 +113,9 @@ impl Restrictions {
 
 impl FromIterator<String> for Restrictions {
     fn from_iter<I: IntoIterator<Item = String>>(names: I) -> Self {
-        let mut listed = 0;
-        let names = names.into_iter().inspect(|_| listed += 1).collect();
+        let mut listed = 0_usize;
+        let count = |_: &String| listed = listed.saturating_add(1);
+        let names = names.into_iter().inspect(count).collect();
         Self { names, listed }
     }
 }

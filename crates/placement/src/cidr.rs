@@ -78,18 +78,16 @@ impl fmt::Display for Cidr {
 }
 
 const fn mask32(bits: u32) -> u32 {
-    if bits == 0 {
-        0
-    } else {
-        u32::MAX << (32 - bits)
+    match u32::MAX.checked_shl(u32::BITS.saturating_sub(bits)) {
+        Some(mask) => mask,
+        None => 0,
     }
 }
 
 const fn mask128(bits: u32) -> u128 {
-    if bits == 0 {
-        0
-    } else {
-        u128::MAX << (128 - bits)
+    match u128::MAX.checked_shl(u128::BITS.saturating_sub(bits)) {
+        Some(mask) => mask,
+        None => 0,
     }
 }
 
@@ -103,12 +101,13 @@ fn parse(text: &str) -> Option<Prefix> {
         IpAddr::V4(address) if bits <= 32 => {
             Some(Prefix::V4(u32::from(address) & mask32(bits), bits))
         }
-        IpAddr::V6(address) if bits <= 128 => Some(match address.to_ipv4_mapped() {
-            Some(address) if bits >= 96 => {
-                Prefix::V4(u32::from(address) & mask32(bits - 96), bits - 96)
-            }
-            _ => Prefix::V6(u128::from(address) & mask128(bits), bits),
-        }),
+        IpAddr::V6(address) if bits <= 128 => {
+            let mapped = address.to_ipv4_mapped().zip(bits.checked_sub(96));
+            Some(match mapped {
+                Some((address, bits)) => Prefix::V4(u32::from(address) & mask32(bits), bits),
+                None => Prefix::V6(u128::from(address) & mask128(bits), bits),
+            })
+        }
         _ => None,
     }
 }

@@ -8,6 +8,9 @@
 //! Behaviour and formulas follow Gardener's scheduler (gardener/gardener, `docs/concepts/scheduler.md`) and the
 //! future step of its proposal GEP-13; `docs/placement.md` has the pipeline, its quirks, and worked examples.
 
+// No sum may overflow, whoever gave the numbers.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 mod candidate;
 mod cidr;
 pub mod limits;

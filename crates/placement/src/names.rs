@@ -60,13 +60,17 @@ impl Names {
 
     /// Forgets what nobody uses any more, each time that there is twice as much as was left the last time.
     fn tidy(&mut self) {
-        if self.texts.len() + self.regions.len() < self.limit.max(FEW) {
+        if self.len() < self.limit.max(FEW) {
             return;
         }
         self.texts.retain(|text| Arc::strong_count(text) > 1);
         // A region and its key here hold the name twice.
         self.regions.retain(|name, _| Arc::strong_count(name) > 2);
-        self.limit = 2 * (self.texts.len() + self.regions.len());
+        self.limit = self.len().saturating_mul(2);
+    }
+
+    fn len(&self) -> usize {
+        self.texts.len().saturating_add(self.regions.len())
     }
 }
 

@@ -197,7 +197,7 @@ fn joined(lists: Vec<Vec<Rejection>>) -> Vec<Rejection> {
     let whole: usize = lists.iter().map(Vec::len).sum();
     let mut lists = lists.into_iter().filter(|list| !list.is_empty());
     let mut all = lists.next().unwrap_or_default();
-    all.reserve_exact(whole - all.len());
+    all.reserve_exact(whole.saturating_sub(all.len()));
     for mut list in lists {
         all.append(&mut list);
     }
@@ -296,13 +296,14 @@ impl<'c> Course<'c> {
             return Ok(());
         }
         let first = self.rejected.len();
-        self.rejected.resize_with(first + alone.len(), Vec::new);
+        let with_these = first.saturating_add(alone.len());
+        self.rejected.resize_with(with_these, Vec::new);
         let seats = &mut self.survivors.seats;
-        let mut kept = 0;
+        let mut kept = 0_usize;
         let mut failure = None;
         let mut block = Vec::with_capacity(BLOCK);
         for start in (0..seats.len()).step_by(BLOCK) {
-            let end = seats.len().min(start + BLOCK);
+            let end = seats.len().min(start.saturating_add(BLOCK));
             block.clear();
             block.extend_from_slice(&seats[start..end]);
             warm(request, &block);
@@ -327,8 +328,9 @@ impl<'c> Course<'c> {
                 standings.read(&block);
                 done(Stage::Ranking);
             }
-            seats[kept..kept + block.len()].copy_from_slice(&block);
-            kept += block.len();
+            let more = kept.saturating_add(block.len());
+            seats[kept..more].copy_from_slice(&block);
+            kept = more;
         }
         seats.truncate(kept);
         if let Some(error) = failure {

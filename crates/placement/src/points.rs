@@ -31,15 +31,14 @@ impl Points {
         // Divisions of 128 bits are an order of magnitude slower, and hardly ever needed.
         if let (Ok(part), Ok(whole)) = (u64::try_from(part), u64::try_from(whole))
             && let Some(milli) = part.checked_mul(Self::FULL.0)
+            && let Some(milli) = milli.checked_div(whole)
         {
-            return Self(milli / whole);
+            return Self(milli);
         }
-        let milli = part.saturating_mul(i128::from(Self::FULL.0)) / whole;
-        Self(
-            u64::try_from(milli)
-                .unwrap_or(Self::FULL.0)
-                .min(Self::FULL.0),
-        )
+        let milli = part.saturating_mul(i128::from(Self::FULL.0));
+        let milli = milli.checked_div(whole).map(u64::try_from);
+        let milli = milli.and_then(Result::ok).unwrap_or(Self::FULL.0);
+        Self(milli.min(Self::FULL.0))
     }
 
     /// This many times a weight, saturating.
@@ -78,7 +77,10 @@ impl LessIsBetter {
         match value {
             None => Points::ZERO,
             Some(_) if min == max => Points::FULL,
-            Some(value) => Points::share(max - i128::from(value), max - min),
+            Some(value) => {
+                let better = max.saturating_sub(i128::from(value));
+                Points::share(better, max.saturating_sub(min))
+            }
         }
     }
 }

@@ -59,7 +59,7 @@ impl<'a> Standings<'a> {
             let distance = distances.get(place).map(|distance| distance.as_key());
             let points = totals
                 .get(place)
-                .map(|total: &Points| u64::MAX - total.milli());
+                .map(|total: &Points| u64::MAX.saturating_sub(total.milli()));
             (distance.or(points).unwrap_or(0), self.used[place])
         };
         // Numbers are compared first, and names only where they are equal: those are somewhere else in memory.
@@ -81,7 +81,7 @@ impl<'a> Standings<'a> {
 /// Brings those of the same key into the order of their names.
 fn settle_ties(order: &mut [(Key, usize)], seats: &[Seat<'_>]) {
     let mut named = Vec::new();
-    let mut warm = 0;
+    let mut warm = 0_usize;
     let mut rest = order;
     while let Some((best, _)) = rest.first() {
         let equal = rest.iter().take_while(|(key, _)| key == best).count();
@@ -89,7 +89,7 @@ fn settle_ties(order: &mut [(Key, usize)], seats: &[Seat<'_>]) {
             warm = rest.len().min(equal.max(BLOCK));
             warm_names(&rest[..warm], seats);
         }
-        warm -= equal;
+        warm = warm.saturating_sub(equal);
         let (tied, others) = rest.split_at_mut(equal);
         by_name(tied, seats, &mut named);
         rest = others;

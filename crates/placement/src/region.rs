@@ -99,7 +99,9 @@ impl Region {
             (Some(_), Some(_)) => 2,
             _ => 1,
         };
-        2 * levenshtein(own, others) + penalty
+        levenshtein(own, others)
+            .saturating_mul(2)
+            .saturating_add(penalty)
     }
 }
 
@@ -136,7 +138,8 @@ fn levenshtein(a: &[char], b: &[char]) -> u64 {
         let places = places.unwrap_or_else(|| others(*letter));
         let same = ((places & rises).wrapping_add(rises) ^ rises) | places | falls;
         let (more, less) = (falls | !(same | rises), same & rises);
-        edits = (edits + ((more >> last) & 1)) - ((less >> last) & 1);
+        edits = edits.saturating_add((more >> last) & 1);
+        edits = edits.saturating_sub((less >> last) & 1);
         let (more, less) = ((more << 1) | 1, less << 1);
         rises = less | !(same | more);
         falls = more & same;

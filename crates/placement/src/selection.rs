@@ -32,7 +32,7 @@ impl Selection {
     /// How many candidates a step has got, if it was reached.
     pub fn received_by(&self, step: Step) -> usize {
         let later = self.rejected.iter().filter(|one| one.step() >= step);
-        self.ranking.len() + later.count()
+        self.ranking.len().saturating_add(later.count())
     }
 }
 

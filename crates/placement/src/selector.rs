@@ -108,10 +108,11 @@ impl Selector {
 
     fn read(labels: &Labels, expressions: &[Expression]) -> Result<Self, SelectorFault> {
         let values: usize = expressions.iter().map(|one| one.values.len()).sum();
-        if labels.len() + expressions.len() > REQUIREMENTS || values > VALUES {
+        let count = labels.len().saturating_add(expressions.len());
+        if count > REQUIREMENTS || values > VALUES {
             return Err(SelectorFault::TooMany);
         }
-        let mut requirements = Vec::with_capacity(labels.len() + expressions.len());
+        let mut requirements = Vec::with_capacity(count);
         for (key, value) in labels {
             let test = Test::Equals(value.clone());
             requirements.push(Requirement::new(key, test)?);

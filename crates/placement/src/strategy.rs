@@ -34,7 +34,7 @@ impl Distance {
         match self {
             // Counted from the nearest that a table could say.
             Self::Table(distance) => distance.abs_diff(i64::MIN),
-            Self::Name(distance) => (u64::MAX - FARTHEST_BY_NAME) + distance,
+            Self::Name(distance) => (u64::MAX - FARTHEST_BY_NAME).saturating_add(distance),
         }
     }
 
@@ -85,7 +85,7 @@ impl<'a> Ruler<'a> {
         match self.to(&candidate.region) {
             Distance::Table(distance) => Some(Distance::Table(distance)),
             Distance::Name(distance) => {
-                let distance = distance + foreign(self.request, candidate);
+                let distance = distance.saturating_add(foreign(self.request, candidate));
                 (distance <= FARTHEST_BY_NAME).then_some(Distance::Name(distance))
             }
         }

@@ -1,8 +1,6 @@
 //! Owns what pods will take that are on their way to nodes, though nothing is held for them here yet.
 //! Scoring counts it as taken, so that pods that come together are spread. Filter doesn't: it may never come.
 
-#![deny(clippy::arithmetic_side_effects)]
-
 use std::collections::HashMap;
 
 use crate::names::NodeName;

@@ -95,6 +95,9 @@
 //! # }
 //! ```
 
+// No sum may overflow, whoever gave the numbers.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 mod binding;
 pub mod cache;
 mod coming;

@@ -1,9 +1,6 @@
 //! Owns the framework's notion of time: a point on a clock that only the caller reads.
 //! Knows no clock and no calendar, so that wall-clock jumps can't stretch a backoff.
 
-// No sum may overflow, whoever gave the numbers.
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 use std::time::Duration;
 
 /// A point in time, as the span since an epoch that the caller chose once for the process (its start, say).

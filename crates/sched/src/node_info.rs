@@ -1,8 +1,6 @@
 //! Owns what Filter and Score look at: a node and the pods on it, with their sums kept up to date.
 //! Knows nothing of how the cache learned of them.
 
-#![deny(clippy::arithmetic_side_effects)]
-
 use std::sync::Arc;
 
 use crate::host_ports::HostPort;

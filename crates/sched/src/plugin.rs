@@ -305,13 +305,10 @@ pub trait PostBind: Plugin {
 pub fn normalize_by_max(reverse: bool, scores: &mut [i64]) {
     let max = scores.iter().copied().max().unwrap_or(0);
     for score in scores {
-        let scaled = if max == 0 {
-            0
-        } else {
-            MAX_NODE_SCORE * *score / max
-        };
+        let scaled = MAX_NODE_SCORE.saturating_mul(*score).checked_div(max);
+        let scaled = scaled.unwrap_or(0);
         *score = if reverse {
-            MAX_NODE_SCORE - scaled
+            MAX_NODE_SCORE.saturating_sub(scaled)
         } else {
             scaled
         };

@@ -25,6 +25,7 @@ pub enum QuantityError {
 pub struct Quantity(i128);
 
 const NANO: i128 = 1_000_000_000;
+const MICRO: i128 = NANO / 1000;
 const MAX: i128 = i64::MAX as i128 * NANO;
 
 impl Quantity {
@@ -46,26 +47,26 @@ impl Quantity {
         }
         let scale = Scale::parse(suffix)?;
         let magnitude = scale.apply(whole, fraction).min(MAX);
-        Ok(Self(if negative { -magnitude } else { magnitude }))
+        Ok(Self(if negative {
+            magnitude.saturating_neg()
+        } else {
+            magnitude
+        }))
     }
 
     /// Whole units, rounded away from zero.
     pub const fn value(self) -> i64 {
-        Self::round(self.0, NANO)
+        Self::rounded(self.0 / NANO, self.0 % NANO)
     }
 
     /// Thousandths, rounded away from zero; capped at the limits of i64.
     pub const fn milli_value(self) -> i64 {
-        Self::round(self.0, NANO / 1000)
+        Self::rounded(self.0 / MICRO, self.0 % MICRO)
     }
 
-    const fn round(nanos: i128, unit: i128) -> i64 {
-        let towards_zero = nanos / unit;
-        let rounded = if nanos % unit == 0 {
-            towards_zero
-        } else {
-            towards_zero + nanos.signum()
-        };
+    /// A number with a rest of its sign.
+    const fn rounded(towards_zero: i128, rest: i128) -> i64 {
+        let rounded = towards_zero.saturating_add(rest.signum());
         if rounded > i64::MAX as i128 {
             i64::MAX
         } else if rounded < i64::MIN as i128 {
@@ -127,7 +128,7 @@ impl Scale {
 fn digits(text: impl Iterator<Item = u8>) -> i128 {
     text.fold(0i128, |sum, byte| {
         sum.saturating_mul(10)
-            .saturating_add(i128::from(byte - b'0'))
+            .saturating_add(i128::from(byte.saturating_sub(b'0')))
     })
 }
 
@@ -135,17 +136,17 @@ fn digits(text: impl Iterator<Item = u8>) -> i128 {
 fn decimal(whole: &str, fraction: &str, exponent: i32) -> i128 {
     let all = || whole.bytes().chain(fraction.bytes());
     // How many of the digits stand before the point, once the result is written in 10⁻⁹.
-    let kept = whole.len() as i64 + i64::from(exponent) + 9;
+    let kept = (whole.len() as i64).saturating_add(i64::from(exponent));
+    let kept = kept.saturating_add(9);
     if all().all(|byte| byte == b'0') {
         return 0;
     }
     let Ok(kept) = usize::try_from(kept) else {
         return 1;
     };
-    let count = whole.len() + fraction.len();
+    let count = whole.len().saturating_add(fraction.len());
     let head = digits(all().take(kept));
-    if kept >= count {
-        let zeros = kept - count;
+    if let Some(zeros) = kept.checked_sub(count) {
         return if zeros > 38 {
             i128::MAX
         } else {
@@ -164,11 +165,13 @@ fn binary_fraction(fraction: &str, bits: u32) -> i128 {
     // At most 10^18 * 2^60, which i128 holds.
     let scaled = digits(fraction.bytes().take(EXACT)) << bits;
     let lost = fraction.bytes().skip(EXACT).any(|byte| byte != b'0');
-    let nanos = if count <= 9 {
-        scaled.saturating_mul(10i128.pow(9 - count))
+    let nanos = if let Some(zeros) = 9_u32.checked_sub(count) {
+        scaled.saturating_mul(10i128.pow(zeros))
     } else {
-        let divisor = 10i128.pow(count - 9);
-        scaled / divisor + i128::from(scaled % divisor != 0)
+        let divisor = 10i128.pow(count.saturating_sub(9));
+        let nanos = scaled.checked_div(divisor).unwrap_or_default();
+        let is_more = scaled.checked_rem(divisor) != Some(0);
+        nanos.saturating_add(i128::from(is_more))
     };
     nanos.saturating_add(i128::from(lost))
 }

@@ -1,8 +1,6 @@
 //! Owns the sum of what a pod asks for as kube-scheduler 1.36 does: containers, init containers,
 //! sidecars, pod-level resources, overhead, in-place resize. Knows nothing of nodes.
 
-#![deny(clippy::arithmetic_side_effects)]
-
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodSpec, ResourceRequirements};

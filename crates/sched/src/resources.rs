@@ -1,8 +1,6 @@
 //! Owns amounts of resources as integers: what pods ask for and what nodes have.
 //! Knows nothing of pods and nodes.
 
-#![deny(clippy::arithmetic_side_effects)]
-
 mod sum;
 
 use std::collections::BTreeMap;

@@ -38,7 +38,7 @@ impl SeededTies {
 impl TieBreaker for SeededTies {
     fn pick(&mut self, candidates: usize) -> usize {
         // The high half of a 64x64 product is uniform enough: the bias is below candidates / 2^64.
-        ((u128::from(self.next()) * candidates as u128) >> 64) as usize
+        (u128::from(self.next()).saturating_mul(candidates as u128) >> 64) as usize
     }
 }
 

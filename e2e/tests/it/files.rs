@@ -39,6 +39,25 @@ fn no_file_is_too_long() {
 }
 
 #[test]
+fn no_crate_that_ships_may_overflow() {
+    const FOR_DEVELOPMENT: [&str; 4] = ["absurd", "e2e", "sim", "testkit"];
+    let lint = "#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]";
+    let without: Vec<_> = rust_files()
+        .into_iter()
+        .filter_map(|(name, text)| {
+            let of_crate = name.strip_suffix("/src/lib.rs")?;
+            let of_crate = of_crate.rsplit('/').next()?;
+            let ships = !FOR_DEVELOPMENT.contains(&of_crate);
+            (ships && !text.contains(lint)).then(|| name.clone())
+        })
+        .collect();
+    assert!(
+        without.is_empty(),
+        "crates without the lint that sums can't overflow: {without:#?}"
+    );
+}
+
+#[test]
 fn wire_keys_are_spelled_in_one_file() {
     // Spelled in two pieces, or this file would find itself.
     let prefix = concat!("multicluster.admiralty", ".io/");

@@ -9,7 +9,7 @@ use rcgen::{
 use thiserror::Error;
 use time::OffsetDateTime;
 
-use super::plan::{Renewal, Step, Timings};
+use super::plan::{self, Renewal, Step, Timings};
 use super::{Authority, Material, Next, Retired, Serving};
 
 /// Certificates begin that much earlier, for API servers whose clock is behind.
@@ -103,12 +103,13 @@ fn authority(now: Timestamp, timings: &Timings) -> Result<Authority, IssueError>
         what: "a CA",
         source,
     };
-    let not_after = now + timings.ca;
+    let not_after = plan::after(now, timings.ca);
     // Clients choose among several CAs by name, so each has its own.
     let name = format!("Pilotage webhook CA {now}");
     let key = KeyPair::generate().map_err(wrap)?;
     let mut params = authority_params(&name);
-    (params.not_before, params.not_after) = (date(now - CLOCK_SKEW)?, date(not_after)?);
+    let not_before = plan::before(now, CLOCK_SKEW);
+    (params.not_before, params.not_after) = (date(not_before)?, date(not_after)?);
     let certificate = params.self_signed(&key).map_err(wrap)?.pem();
     Ok(Authority {
         name,
@@ -137,7 +138,7 @@ fn serving(
         what: "a serving certificate",
         source,
     };
-    let not_after = (now + timings.serving).min(ca.not_after);
+    let not_after = plan::after(now, timings.serving).min(ca.not_after);
     let mut params = CertificateParams::new(names).map_err(wrap)?;
     let common_name = names.first().map_or("pilotage-webhook", String::as_str);
     params
@@ -146,7 +147,8 @@ fn serving(
     params.use_authority_key_identifier_extension = true;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    (params.not_before, params.not_after) = (date(now - CLOCK_SKEW)?, date(not_after)?);
+    let not_before = plan::before(now, CLOCK_SKEW);
+    (params.not_before, params.not_after) = (date(not_before)?, date(not_after)?);
     let ca_key = KeyPair::from_pem(&ca.key).map_err(wrap)?;
     let key = KeyPair::generate().map_err(wrap)?;
     let issuer = Issuer::new(authority_params(&ca.name), ca_key);

@@ -19,6 +19,7 @@ use kube::runtime::watcher::Event;
 use kube::{Api, Client};
 use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, within};
+use pilotage_runtime::moment;
 use serde_json::json;
 use thiserror::Error;
 use tokio::sync::watch;
@@ -115,7 +116,7 @@ impl Keeper {
                 }
             });
         let mut changes = pin!(changes);
-        let mut failures = 0;
+        let mut failures = 0_u32;
         loop {
             let wait = match self.look().await {
                 Ok(until) => {
@@ -126,12 +127,12 @@ impl Keeper {
                 }
                 Err(error) => {
                     tracing::error!(%error, "failed to keep the webhook's certificates");
-                    failures += 1;
+                    failures = failures.saturating_add(1);
                     BACKOFF.delay(failures, dice())
                 }
             };
-            let mut watch_failures = 0;
-            let deadline = tokio::time::Instant::now() + wait;
+            let mut watch_failures = 0_u32;
+            let deadline = moment::from_now(wait);
             loop {
                 tokio::select! {
                     () = token.cancelled() => return,
@@ -140,7 +141,7 @@ impl Keeper {
                         if change == Some(true) {
                             break;
                         }
-                        watch_failures += 1;
+                        watch_failures = watch_failures.saturating_add(1);
                         // Polling the stream again is what begins the watch anew.
                         tokio::select! {
                             () = token.cancelled() => return,
@@ -219,7 +220,7 @@ impl Keeper {
             Some(held) => (
                 Some(held),
                 Step::Publish {
-                    from: now + self.timings.overlap,
+                    from: plan::after(now, self.timings.overlap),
                 },
             ),
             None => (None, Step::Create),

@@ -53,7 +53,7 @@ impl Timings {
         if [ca, serving, overlap].iter().any(SignedDuration::is_zero) {
             return Err(TimingsError::Zero);
         }
-        if ca < (serving + overlap) * 3 {
+        if ca < serving.saturating_add(overlap).saturating_mul(3) {
             return Err(TimingsError::Order);
         }
         Ok(Self {
@@ -62,6 +62,21 @@ impl Timings {
             overlap,
         })
     }
+}
+
+/// The moment that lies `span` after `start`, as far as time is counted: stored moments may lie anywhere.
+pub(super) fn after(start: Timestamp, span: SignedDuration) -> Timestamp {
+    start.checked_add(span).unwrap_or(Timestamp::MAX)
+}
+
+/// The moment that lies `span` before `end`.
+pub(super) fn before(end: Timestamp, span: SignedDuration) -> Timestamp {
+    end.checked_sub(span).unwrap_or(Timestamp::MIN)
+}
+
+/// `1 / parts` of a span.
+fn part(span: SignedDuration, parts: i32) -> SignedDuration {
+    span.checked_div(parts).unwrap_or(SignedDuration::ZERO)
 }
 
 /// What is to be done now.
@@ -124,15 +139,18 @@ pub fn decide(
     let next_from = next.as_ref().map(|next| next.from);
     let retired_until = retired.as_ref().map(|retired| retired.until);
     // A certificate never outlives its CA, so one that ends with it can't be bettered.
-    let renew_at = (serving.not_after < ca.not_after)
-        .then(|| serving.not_after - serving.not_after.duration_since(serving.made) / 3);
+    let renew_at = (serving.not_after < ca.not_after).then(|| {
+        let life = serving.not_after.duration_since(serving.made);
+        before(serving.not_after, part(life, 3))
+    });
     // One rotation at a time.
-    let publish_at = (next.is_none() && retired.is_none()).then(|| ca.not_after - timings.ca / 3);
+    let publish_at =
+        (next.is_none() && retired.is_none()).then(|| before(ca.not_after, part(timings.ca, 3)));
 
     let due = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
     if due(next_from) {
         return Step::Switch {
-            until: now + timings.overlap,
+            until: after(now, timings.overlap),
         };
     }
     if due(retired_until) {
@@ -140,9 +158,9 @@ pub fn decide(
     }
     if due(publish_at) {
         // A CA that is nearly over (nobody was here for long) leaves less time.
-        let left = ca.not_after.duration_since(now) / 2;
+        let left = part(ca.not_after.duration_since(now), 2);
         return Step::Publish {
-            from: now + timings.overlap.min(left),
+            from: after(now, timings.overlap.min(left)),
         };
     }
     if due(renew_at) {

@@ -19,9 +19,9 @@ const UNITS: [(&str, i64); 8] = [
 
 /// Reads a duration, in nanoseconds: a sign, and decimal numbers each with a unit. `0` needs none.
 pub fn parse_duration(text: &str) -> Result<i64, DurationError> {
-    let (sign, mut rest) = match text.strip_prefix('-') {
-        Some(rest) => (-1, rest),
-        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    let (is_negative, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
     };
     if rest == "0" {
         return Ok(0);
@@ -41,7 +41,11 @@ pub fn parse_duration(text: &str) -> Result<i64, DurationError> {
         let part = scale(number, *nanos).ok_or(DurationError)?;
         sum = sum.checked_add(part).ok_or(DurationError)?;
     }
-    Ok(sign * sum)
+    Ok(if is_negative {
+        sum.saturating_neg()
+    } else {
+        sum
+    })
 }
 
 /// `whole.fraction · nanos`, what is finer being dropped.
@@ -60,7 +64,8 @@ fn scale(number: &str, nanos: i64) -> Option<i64> {
     // Digits that are worth less than a nanosecond each add nothing.
     for digit in fraction.bytes() {
         digit_is_worth /= 10;
-        sum = sum.checked_add((digit_is_worth * i128::from(digit - b'0')) as i64)?;
+        let digit = i128::from(digit.saturating_sub(b'0'));
+        sum = sum.checked_add(digit_is_worth.saturating_mul(digit) as i64)?;
     }
     Some(sum)
 }

@@ -49,8 +49,9 @@ pub(super) fn note(message: &str, selection: Option<&Selection>) -> String {
     let mut note = shortened(note);
     for (number, (step, rejected)) in steps.iter().enumerate() {
         // What earlier steps leave over is for the later ones.
-        let share = LIMIT.saturating_sub(note.len()) / (steps.len() - number);
-        add(&mut note, *step, rejected, share);
+        let left = LIMIT.saturating_sub(note.len());
+        let share = left.checked_div(steps.len().saturating_sub(number));
+        add(&mut note, *step, rejected, share.unwrap_or_default());
     }
     note
 }
@@ -68,7 +69,7 @@ fn add(note: &mut String, step: Step, rejected: &[&Rejection], share: usize) {
         }
     }
     let mut text = String::new();
-    let mut told = 0;
+    let mut told = 0_usize;
     'all: for (reason, names) in &reasons {
         for (number, name) in names.iter().enumerate() {
             let piece = match (number, told) {
@@ -76,16 +77,16 @@ fn add(note: &mut String, step: Step, rejected: &[&Rejection], share: usize) {
                 (0, _) => format!("; {reason}: {name}"),
                 _ => format!(", {name}"),
             };
-            if text.len() + piece.len() + MORE > share {
+            if text.len().saturating_add(piece.len()) > share.saturating_sub(MORE) {
                 break 'all;
             }
             text.push_str(&piece);
-            told += 1;
+            told = told.saturating_add(1);
         }
     }
     if told > 0 {
         note.push_str(&text);
-        match rejected.len() - told {
+        match rejected.len().saturating_sub(told) {
             0 => {}
             // Writing into a String can't fail.
             left => drop(write!(note, " (and {left} more)")),
@@ -97,12 +98,9 @@ fn add(note: &mut String, step: Step, rejected: &[&Rejection], share: usize) {
 /// At most as long as the API server takes, cut between two characters.
 fn shortened(mut text: String) -> String {
     const MARK: &str = " ...";
+    const KEPT: usize = LIMIT - MARK.len();
     if text.len() > LIMIT {
-        let mut end = LIMIT - MARK.len();
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
+        text.truncate(text.floor_char_boundary(KEPT));
         text.push_str(MARK);
     }
     text

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use pilotage_api::summary::{FreeShape, ResourceList};
 use pilotage_api::{annotations, bounds, keys, limits};
 use thiserror::Error;
@@ -115,8 +116,7 @@ pub fn shown_resources(resources: &ResourceList, several_huge_page_sizes: bool) 
         .filter(|(name, _)| !(drop && name.starts_with(HUGE_PAGES)))
         .filter(|(name, amount)| annotations::is_qualified_name(name) && is_amount(name, &amount.0))
         .map_while(|(name, amount)| {
-            let bytes = name.len() + amount.0.len() + PUNCTUATION;
-            room = room.checked_sub(bytes)?;
+            room = room.checked_sub(bytes((name, amount)))?;
             Some((name.clone(), amount.clone()))
         })
         .collect()
@@ -129,14 +129,19 @@ pub fn shown_shapes(shapes: &[FreeShape]) -> Vec<FreeShape> {
         .iter()
         .map_while(|shape| {
             let free = shown_resources(&shape.free, true);
-            let amounts = free.iter();
-            let bytes = amounts.map(|(name, amount)| name.len() + amount.0.len() + PUNCTUATION);
+            let amounts: usize = free.iter().map(bytes).sum();
             // With braces, names of the fields and the number of nodes.
-            room = room.checked_sub(AMOUNT + bytes.sum::<usize>())?;
+            room = room.checked_sub(amounts.saturating_add(AMOUNT))?;
             let nodes = shape.nodes;
             Some(FreeShape { nodes, free })
         })
         .collect()
+}
+
+/// What an amount takes in JSON.
+fn bytes((name, amount): (&String, &Quantity)) -> usize {
+    let all = name.len().saturating_add(amount.0.len());
+    all.saturating_add(PUNCTUATION)
 }
 
 /// Whether the API server takes this for so much of a resource that a node has: no less than nothing, and a whole number of

@@ -130,7 +130,7 @@ pub(super) fn one_shoot<T>(
         (last, others) => Err(FileError::Count {
             path: path.to_owned(),
             kind: "Shoot",
-            found: others + usize::from(last.is_some()),
+            found: others.saturating_add(usize::from(last.is_some())),
         }),
     }
 }
@@ -160,7 +160,7 @@ pub(super) fn objects<T>(
             path: path.to_owned(),
             object: match (&document["kind"], &document["metadata"]["name"]) {
                 (Value::String(kind), Value::String(name)) => format!("{kind} {name}"),
-                _ => format!("object {}", number + 1),
+                _ => format!("object {}", number.saturating_add(1)),
             },
             error: Box::new(error),
         })?);

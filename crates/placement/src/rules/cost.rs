@@ -112,7 +112,10 @@ fn micro(text: &str) -> Option<i64> {
         whole.parse().ok()?
     };
     let fraction = fraction.bytes().chain(std::iter::repeat(b'0')).take(6);
-    let fraction = fraction.fold(0, |sum, digit| 10 * sum + i64::from(digit - b'0'));
+    let fraction = fraction.fold(0_i64, |sum, digit| {
+        let digit = i64::from(digit.saturating_sub(b'0'));
+        sum.saturating_mul(10).saturating_add(digit)
+    });
     whole.checked_mul(MICRO)?.checked_add(fraction)
 }
 

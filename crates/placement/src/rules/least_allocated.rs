@@ -55,14 +55,12 @@ fn free(resources: &[Resource]) -> Points {
         .map(|resource| match resource.allocatable {
             None => Points::FULL,
             Some(allocatable) => {
-                let free = i128::from(allocatable) - i128::from(resource.used);
+                let free = i128::from(allocatable).saturating_sub(i128::from(resource.used));
                 Points::share(free, allocatable.into())
             }
         })
         .map(Points::milli)
         .sum();
-    match resources.len() as u64 {
-        0 => Points::FULL,
-        count => Points::from_milli(sum / count),
-    }
+    let mean = sum.checked_div(resources.len() as u64);
+    mean.map_or(Points::FULL, Points::from_milli)
 }

@@ -187,7 +187,7 @@ impl Cache {
                 info.add_pod(pod);
             }
         }
-        self.generation += 1;
+        self.generation = self.generation.saturating_add(1);
         info.set_generation(self.generation);
         self.slots.insert(name, Slot::Node(Arc::new(info)));
         self.dirty = None;
@@ -264,7 +264,7 @@ impl Cache {
         let Some(Slot::Node(node)) = self.slots.get_mut(name) else {
             return;
         };
-        self.generation += 1;
+        self.generation = self.generation.saturating_add(1);
         let node = Arc::make_mut(node);
         with(node);
         node.set_generation(self.generation);

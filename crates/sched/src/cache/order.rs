@@ -16,7 +16,7 @@ pub(super) struct NodeOrder {
 impl NodeOrder {
     pub(super) fn insert(&mut self, zone: Zone, node: NodeName) {
         if self.zones.entry(zone).or_default().insert(node) {
-            self.len += 1;
+            self.len = self.len.saturating_add(1);
         }
     }
 
@@ -25,7 +25,7 @@ impl NodeOrder {
             return;
         };
         if nodes.remove(node) {
-            self.len -= 1;
+            self.len = self.len.saturating_sub(1);
         }
         if nodes.is_empty() {
             self.zones.remove(zone);

@@ -59,16 +59,20 @@ impl NodeStatuses {
 
     /// How many nodes have each reason. A node with two reasons counts in both.
     fn histogram(&self) -> BTreeMap<&str, usize> {
-        let mut counts = BTreeMap::new();
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut count = |reason, nodes| {
+            let all = counts.entry(reason).or_default();
+            *all = all.saturating_add(nodes);
+        };
         for (_, rejection) in &self.rejected {
             for reason in rejection.reasons() {
-                *counts.entry(reason.as_str()).or_default() += 1;
+                count(reason.as_str(), 1);
             }
         }
         let others = self.total.saturating_sub(self.rejected.len());
         if let Some(rejection) = self.others.as_ref().filter(|_| others > 0) {
             for reason in rejection.reasons() {
-                *counts.entry(reason.as_str()).or_default() += others;
+                count(reason.as_str(), others);
             }
         }
         counts

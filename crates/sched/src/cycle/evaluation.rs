@@ -72,7 +72,7 @@ pub(crate) fn evaluate(
                     .collect();
                 score::each_plugin(cx, state, pod, &found.feasible, |plugin, scores| {
                     for (node, &weighted) in feasible.iter_mut().zip(scores) {
-                        node.total += weighted;
+                        node.total = node.total.saturating_add(weighted);
                         node.parts.push(ScorePart { plugin, weighted });
                     }
                 })?;

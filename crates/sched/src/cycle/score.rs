@@ -15,10 +15,10 @@ pub(super) fn totals(
     pod: &PodInfo,
     nodes: &[SnapshotNode],
 ) -> Result<Vec<i64>, PluginError> {
-    let mut totals = vec![0; nodes.len()];
+    let mut totals = vec![0_i64; nodes.len()];
     each_plugin(cx, state, pod, nodes, |_, weighted| {
         for (total, part) in totals.iter_mut().zip(weighted) {
-            *total += part;
+            *total = total.saturating_add(*part);
         }
     })?;
     Ok(totals)
@@ -53,7 +53,7 @@ pub(super) fn each_plugin(
                     format!("score {score} of node {node:?} isn't within 0..={MAX_NODE_SCORE}");
                 return Err(PluginError::new(text).by(plugin.name()));
             }
-            *score *= weight;
+            *score = score.saturating_mul(*weight);
         }
         take(plugin.name(), &scores);
     }

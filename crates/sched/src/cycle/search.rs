@@ -35,7 +35,7 @@ impl SearchSize {
             Self::Percentage(0) => 50usize.saturating_sub(nodes / 125).max(MIN_PERCENTAGE),
             Self::Percentage(percentage) => usize::from(percentage.min(100)),
         };
-        (nodes * percentage / 100).max(MIN_NODES)
+        (nodes.saturating_mul(percentage) / 100).max(MIN_NODES)
     }
 }
 
@@ -95,10 +95,12 @@ pub(super) fn search(
     } else {
         filter(cx, state, pod, size, all, *start, &mut diagnosis)?
     };
-    let evaluated = feasible.len() + diagnosis.statuses.rejected().len();
+    let rejected = diagnosis.statuses.rejected().len();
+    let evaluated = feasible.len().saturating_add(rejected);
     diagnosis.evaluated = evaluated;
     // Each search starts where the last one ended, whatever part of the nodes it was about.
-    *start = (*start + evaluated) % all.len();
+    let end = start.saturating_add(evaluated);
+    *start = end.checked_rem(all.len()).unwrap_or_default();
     if feasible.is_empty() {
         return Err(Stop::Unfit(Box::new(diagnosis)));
     }
@@ -197,10 +199,10 @@ fn filter(
 ) -> Result<Vec<SnapshotNode>, Stop> {
     let wanted = size.wanted(offered.len());
     let mut feasible = Vec::with_capacity(wanted.min(offered.len()));
-    if offered.is_empty() {
+    let Some(start) = start.checked_rem(offered.len()) else {
         return Ok(feasible);
-    }
-    let (before, from) = offered.split_at(start % offered.len());
+    };
+    let (before, from) = offered.split_at(start);
     for node in from.iter().chain(before) {
         match cx.filter_with_nominated(state, pod, node) {
             Ok(()) => {

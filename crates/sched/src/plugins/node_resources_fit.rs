@@ -1,7 +1,5 @@
 //! Keeps pods off nodes without room for them, and ranks nodes by the room that is left.
 
-#![deny(clippy::arithmetic_side_effects)]
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

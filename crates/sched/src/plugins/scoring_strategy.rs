@@ -108,7 +108,7 @@ impl ScoringStrategy {
 
     /// The score of a node, 0..=100. Resources that the node doesn't have must be left out by the caller.
     pub(super) fn score(&self, loads: impl Iterator<Item = Load>) -> i64 {
-        let (mut sum, mut weights) = (0, 0);
+        let (mut sum, mut weights) = (0_i64, 0_i64);
         for Load {
             requested,
             allocatable,
@@ -116,8 +116,9 @@ impl ScoringStrategy {
         } in loads
         {
             let score = match &self.kind {
-                StrategyKind::LeastAllocated if requested > allocatable => 0,
-                StrategyKind::LeastAllocated => ratio(allocatable - requested, allocatable),
+                StrategyKind::LeastAllocated => {
+                    ratio(allocatable.saturating_sub(requested), allocatable)
+                }
                 StrategyKind::MostAllocated => ratio(requested.min(allocatable), allocatable),
                 StrategyKind::RequestedToCapacityRatio(shape) => {
                     let score = on_shape(shape, ratio(requested.min(allocatable), allocatable));
@@ -128,15 +129,18 @@ impl ScoringStrategy {
                     score
                 }
             };
-            sum += score * weight;
-            weights += weight;
+            sum = sum.saturating_add(score.saturating_mul(weight));
+            weights = weights.saturating_add(weight);
         }
-        match (&self.kind, weights) {
-            (_, 0) => 0,
+        let (sum, weights) = match &self.kind {
             // Rounded half up; the others cut.
-            (StrategyKind::RequestedToCapacityRatio(_), _) => (2 * sum + weights) / (2 * weights),
-            _ => sum / weights,
-        }
+            StrategyKind::RequestedToCapacityRatio(_) => (
+                sum.saturating_mul(2).saturating_add(weights),
+                weights.saturating_mul(2),
+            ),
+            _ => (sum, weights),
+        };
+        sum.checked_div(weights).unwrap_or(0)
     }
 }
 
@@ -157,14 +161,17 @@ fn check_shape(shape: &[ShapePoint]) -> Result<(), StrategyError> {
     Ok(())
 }
 
-/// `part * 100 / whole` in wide integers, since bytes times a hundred may not fit.
+/// `part * 100 / whole`, 0..=100, in wide integers, since bytes times a hundred may not fit.
 fn ratio(part: i64, whole: i64) -> i64 {
-    (i128::from(part) * i128::from(MAX_NODE_SCORE) / i128::from(whole)) as i64
+    let all = i128::from(MAX_NODE_SCORE);
+    let share = i128::from(part.max(0)).saturating_mul(all);
+    let share = share.checked_div(i128::from(whole)).unwrap_or(0);
+    share.clamp(0, all) as i64
 }
 
 /// The shape's value at a utilization, scaled from 0..=10 to 0..=100.
 fn on_shape(shape: &[ShapePoint], utilization: i64) -> i64 {
-    let scaled = |point: &ShapePoint| point.score * (MAX_NODE_SCORE / 10);
+    let scaled = |point: &ShapePoint| point.score.saturating_mul(MAX_NODE_SCORE / 10);
     let next = shape
         .iter()
         .position(|point| utilization <= point.utilization);
@@ -172,10 +179,12 @@ fn on_shape(shape: &[ShapePoint], utilization: i64) -> i64 {
         None => shape.last().map_or(0, scaled),
         Some(0) => scaled(&shape[0]),
         Some(at) => {
-            let (from, to) = (&shape[at - 1], &shape[at]);
-            let rise = scaled(to) - scaled(from);
-            let run = to.utilization - from.utilization;
-            scaled(from) + rise * (utilization - from.utilization) / run
+            let (from, to) = (&shape[at.saturating_sub(1)], &shape[at]);
+            let rise = scaled(to).saturating_sub(scaled(from));
+            let run = to.utilization.saturating_sub(from.utilization);
+            let way = utilization.saturating_sub(from.utilization);
+            let risen = rise.saturating_mul(way).checked_div(run);
+            scaled(from).saturating_add(risen.unwrap_or(0))
         }
     }
 }
@@ -235,6 +244,12 @@ mod tests {
             100,
             "no overflow"
         );
+        assert_eq!(
+            score(LeastAllocated, &[(i64::MIN, 1, 1)]),
+            100,
+            "all is the most"
+        );
+        assert_eq!(score(MostAllocated, &[(i64::MIN, 1, 1)]), 0);
         assert_eq!(
             score(up(), &[(0, 4, 1), (2, 4, 1)]),
             50,

@@ -6,9 +6,6 @@
 //! that plugins rejected, one for pods that failed by error), *unschedulable*, *gated*, or *in flight* (popped and
 //! not done). Places, numbers and hints are those of kube-scheduler 1.36.
 
-// No sum may overflow, whoever gave the numbers.
-#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
-
 mod arrivals;
 mod backoff;
 mod flush;

@@ -41,10 +41,11 @@ impl EventNote {
 /// Cuts a message to an event's length, between characters.
 fn truncate(message: &str) -> String {
     const SUFFIX: &str = " ...";
+    const KEPT: usize = MAX_NOTE - SUFFIX.len();
     if message.len() <= MAX_NOTE {
         return message.to_owned();
     }
-    let end = message.floor_char_boundary(MAX_NOTE - SUFFIX.len());
+    let end = message.floor_char_boundary(KEPT);
     format!("{}{SUFFIX}", &message[..end])
 }
 
