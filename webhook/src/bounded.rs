@@ -195,9 +195,7 @@ mod tests {
     mod fuzz {
         use super::*;
 
-        proptest! {
-            #![proptest_config(pilotage_absurd::config())]
-
+        pilotage_absurd::properties! {
             #[test]
             fn what_is_read_is_what_serde_json_reads(
                 text in "(\\{|\\}|\\[|\\]|,|:|\"[a-z\\\\u0]{0,4}\"|-?[0-9]{1,22}(\\.[0-9])?|null|true| ){0,24}",

@@ -48,9 +48,7 @@ fn review(pod: &Value) -> Value {
     })
 }
 
-proptest! {
-    #![proptest_config(pilotage_absurd::config())]
-
+pilotage_absurd::properties! {
     #[test]
     fn any_question_gets_a_short_answer(body in prop_oneof![
         2 => json::extreme(pod().prop_map(|pod| review(&pod))).prop_map(|review| review.to_string().into_bytes()),

@@ -10,4 +10,6 @@ pub mod objects;
 mod tests;
 pub mod text;
 
-pub use cases::config;
+pub use cases::{bounded, config};
+#[doc(hidden)]
+pub use proptest;

@@ -30,9 +30,7 @@ fn parts() -> impl Strategy<Value = String> {
     prop::collection::vec(part, 1..5).prop_map(|parts| parts.join("/"))
 }
 
-proptest! {
-    #![proptest_config(pilotage_absurd::config())]
-
+pilotage_absurd::properties! {
     #[test]
     fn a_record_is_bounded_or_none(text in prop_oneof![parts(), text::text()]) {
         match text.parse::<Record>() {

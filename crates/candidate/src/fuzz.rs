@@ -76,9 +76,7 @@ fn length(value: &impl serde::Serialize) -> usize {
     serde_json::to_string(value).map_or(usize::MAX, |text| text.len())
 }
 
-proptest! {
-    #![proptest_config(pilotage_absurd::config())]
-
+pilotage_absurd::properties! {
     #[test]
     fn what_is_read_of_a_chaperon_is_bounded(object in told_chaperon()) {
         let Ok(chaperon) = serde_json::from_value::<PodChaperon>(object) else { return Ok(()) };

@@ -76,9 +76,7 @@ fn url() -> BoxedStrategy<String> {
         .boxed()
 }
 
-proptest! {
-    #![proptest_config(pilotage_absurd::config())]
-
+pilotage_absurd::properties! {
     #[test]
     fn a_kubeconfig_leads_somewhere_or_its_fault_is_short(file in files(), context in prop::option::of(text::text())) {
         match kubeconfig::parse(&file, context.as_deref()) {

@@ -70,7 +70,6 @@ pub fn documents(text: &str) -> Result<Vec<Value>, YamlError> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::proptest;
     use serde_json::json;
 
     use super::*;
@@ -144,9 +143,7 @@ mod tests {
     mod fuzz {
         use super::*;
 
-        proptest! {
-            #![proptest_config(pilotage_absurd::config())]
-
+        pilotage_absurd::properties! {
             #[test]
             fn never_panics(text in "\\PC{0,30}", near in "(kind: List\nitems:)?[ -]{0,3}[a-z:{}\\[\\], \n*&]{0,30}") {
                 let _ = (documents(&text), documents(&near));

@@ -39,9 +39,7 @@ fn files() -> BoxedStrategy<Vec<u8>> {
     .boxed()
 }
 
-proptest! {
-    #![proptest_config(pilotage_absurd::config())]
-
+pilotage_absurd::properties! {
     #[test]
     fn a_configuration_is_valid_or_its_faults_are_short(file in files()) {
         match SchedulerConfiguration::parse(&String::from_utf8_lossy(&file)) {

@@ -90,9 +90,7 @@ fn length(value: &impl serde::Serialize) -> usize {
     serde_json::to_string(value).map_or(usize::MAX, |text| text.len())
 }
 
-proptest! {
-    #![proptest_config(pilotage_absurd::config())]
-
+pilotage_absurd::properties! {
     #[test]
     fn a_manifest_is_bounded_or_none(bytes in yaml()) {
         let text = String::from_utf8_lossy(&bytes);

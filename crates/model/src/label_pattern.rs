@@ -214,9 +214,7 @@ mod tests {
     mod fuzz {
         use super::*;
 
-        proptest! {
-            #![proptest_config(pilotage_absurd::config())]
-
+        pilotage_absurd::properties! {
             #[test]
             fn never_panics(
                 any in "\\PC{0,40}", near in "(\\(\\?[iuxs-]{0,2}:?|\\[\\^?|[a-z\\\\.*+?|)\\]]|\\{[0-9],?[0-9]{0,9}\\}){0,40}",

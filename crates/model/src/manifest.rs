@@ -325,9 +325,7 @@ mod tests {
     mod fuzz {
         use super::*;
 
-        proptest! {
-            #![proptest_config(pilotage_absurd::config())]
-
+        pilotage_absurd::properties! {
             #[test]
             fn never_panics(
                 any in "\\PC{0,60}", near in "([a-z<]{0,2}|[:?&*!|>'\"%@`{}\\[\\],# -]|\n {0,3}){0,60}",

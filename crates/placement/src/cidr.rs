@@ -164,9 +164,7 @@ mod tests {
     mod fuzz {
         use super::*;
 
-        proptest! {
-            #![proptest_config(pilotage_absurd::config())]
-
+        pilotage_absurd::properties! {
             #[test]
             fn never_panics(a in "\\PC{0,20}", b in "[0-9a-f:.]{0,20}/[0-9]{0,4}") {
                 let (a, b) = (Cidr::new(&a), Cidr::new(&b));

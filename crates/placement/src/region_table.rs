@@ -206,7 +206,6 @@ impl<'de> Deserialize<'de> for Whole {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
 
     use super::*;
 
@@ -318,9 +317,7 @@ mod tests {
     mod fuzz {
         use super::*;
 
-        proptest! {
-            #![proptest_config(pilotage_absurd::config())]
-
+        pilotage_absurd::properties! {
             #[test]
             fn never_panics(text in "\\PC{0,40}", yaml in "[a-c:{} \n\\[\\]0-9.\"'&*!|>-]{0,40}") {
                 let _ = Row::parse(&text);

@@ -351,9 +351,7 @@ mod tests {
     mod fuzz {
         use super::*;
 
-        proptest! {
-            #![proptest_config(pilotage_absurd::config())]
-
+        pilotage_absurd::properties! {
             #[test]
             fn never_panics(key in "\\PC{0,20}", operator in "(In|NotIn|Exists|\\PC{0,4})", value in "\\PC{0,80}") {
                 let expression = expression(&key, &operator, &[&value]);

@@ -141,7 +141,6 @@ impl TryFrom<File> for Settings {
 
 #[cfg(test)]
 mod tests {
-    use proptest::proptest;
 
     use super::*;
     use crate::rules::{Cost, Over, Weight};
@@ -217,9 +216,7 @@ rules:
     mod fuzz {
         use super::*;
 
-        proptest! {
-            #![proptest_config(pilotage_absurd::config())]
-
+        pilotage_absurd::properties! {
             #[test]
             fn never_panics(text in "(rules:|strategy:|gardenerCompatible:)?[ \\[{]{0,3}(Cost|Spread|LeastUsed)?[:{ ]{0,3}(weight: )?\\PC{0,12}[}\\]]{0,3}") {
                 let _ = parse(&text);

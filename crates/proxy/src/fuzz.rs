@@ -112,9 +112,7 @@ fn length(value: &impl serde::Serialize) -> usize {
     serde_json::to_string(value).map_or(usize::MAX, |text| text.len())
 }
 
-proptest! {
-    #![proptest_config(pilotage_absurd::config())]
-
+pilotage_absurd::properties! {
     #[test]
     fn a_configuration_is_bounded_or_told_in_few_words(file in prop_oneof![
         2 => any_of(&file()).prop_map(|file| file.to_string().into_bytes()),

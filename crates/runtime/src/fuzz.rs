@@ -31,9 +31,7 @@ fn values(value: &Value) -> usize {
     }
 }
 
-proptest! {
-    #![proptest_config(pilotage_absurd::config())]
-
+pilotage_absurd::properties! {
     #[test]
     fn what_is_read_is_no_deeper_and_no_heavier_than_measured(value in prop_oneof![
         json::json(), json::extreme(Just(objects::pod())), json::junk_in(Just(objects::node())),

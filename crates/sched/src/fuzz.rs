@@ -191,9 +191,7 @@ fn node() -> BoxedStrategy<Node> {
         .boxed()
 }
 
-proptest! {
-    #![proptest_config(pilotage_absurd::config())]
-
+pilotage_absurd::properties! {
     #[test]
     fn an_amount_is_what_it_says_up_to_the_ends(text in prop_oneof![4 => text::quantity(), 1 => text::text()]) {
         let Ok(amount) = Quantity::parse(&text) else { return Ok(()) };

@@ -247,9 +247,7 @@ mod tests {
     mod fuzz {
         use super::*;
 
-        proptest! {
-            #![proptest_config(pilotage_absurd::config())]
-
+        pilotage_absurd::properties! {
             #[test]
             fn never_panics(text in "\\PC{0,24}") {
                 let _ = Quantity::parse(&text);

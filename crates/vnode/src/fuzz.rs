@@ -43,9 +43,7 @@ fn target(regexp: &str) -> Option<TargetObject> {
     TargetObject::from_target(&target)
 }
 
-proptest! {
-    #![proptest_config(pilotage_absurd::config())]
-
+pilotage_absurd::properties! {
     #[test]
     fn whatever_a_summary_says_the_node_is_of_bounded_size(
         summary in summary(), regexp in text::text(), lost in prop::option::of(text::text()), several in any::<bool>(),

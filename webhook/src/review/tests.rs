@@ -122,9 +122,7 @@ fn any_pod() -> impl Strategy<Value = Value> {
 mod fuzz {
     use super::*;
 
-    proptest! {
-        #![proptest_config(pilotage_absurd::config())]
-
+    pilotage_absurd::properties! {
         #[test]
         fn any_bytes_get_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..200), text in "\\PC{0,200}") {
             for body in [&bytes[..], text.as_bytes()] {

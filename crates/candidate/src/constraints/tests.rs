@@ -343,9 +343,7 @@ mod fuzz {
 
     use super::*;
 
-    proptest! {
-        #![proptest_config(pilotage_absurd::config())]
-
+    pilotage_absurd::properties! {
         #[test]
         fn any_pod_is_placed_or_refused_in_few_words(
             spec in values::extreme(Just(objects::pod_spec())),

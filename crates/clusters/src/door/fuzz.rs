@@ -34,9 +34,7 @@ fn lines() -> BoxedStrategy<Vec<u8>> {
     .boxed()
 }
 
-proptest! {
-    #![proptest_config(pilotage_absurd::config())]
-
+pilotage_absurd::properties! {
     #[test]
     fn what_passes_of_a_watch_is_whole_events_of_the_right_kind(bytes in lines(), size in 1..70_000_usize) {
         let clock = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

@@ -8,9 +8,7 @@ use serde_json::json;
 
 use super::{amounts, shapes};
 
-proptest! {
-    #![proptest_config(pilotage_absurd::config())]
-
+pilotage_absurd::properties! {
     #[test]
     fn a_summary_is_of_bounded_size_and_says_no_more_than_there_is(
         nodes in prop::collection::vec(prop::collection::btree_map(

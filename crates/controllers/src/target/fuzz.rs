@@ -75,9 +75,7 @@ fn connection() -> BoxedStrategy<Connection> {
     .boxed()
 }
 
-proptest! {
-    #![proptest_config(pilotage_absurd::config())]
-
+pilotage_absurd::properties! {
     #[test]
     fn a_targets_status_is_one_that_the_api_server_takes(
         object in target_object(), connection in connection(), turned_away in prop::option::of(text::text()), now in text::time(),

@@ -72,7 +72,6 @@ fn scale(number: &str, nanos: i64) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
 
     use super::*;
 
@@ -107,9 +106,7 @@ mod tests {
     mod fuzz {
         use super::*;
 
-        proptest! {
-            #![proptest_config(pilotage_absurd::config())]
-
+        pilotage_absurd::properties! {
             #[test]
             fn never_panics(any in "\\PC{0,20}", near in "-?([0-9.]{0,25}(h|m|s|ms|µs|ns)?){0,3}") {
                 let _ = (parse_duration(&any), parse_duration(&near));

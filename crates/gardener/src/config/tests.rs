@@ -1,4 +1,4 @@
-use proptest::prelude::{any, proptest};
+use proptest::prelude::any;
 use serde_json::{Value, json};
 
 use super::*;
@@ -229,9 +229,7 @@ fn mistakes_are_told_in_few_words() {
 mod fuzz {
     use super::*;
 
-    proptest! {
-        #![proptest_config(pilotage_absurd::config())]
-
+    pilotage_absurd::properties! {
         #[test]
         fn never_panics(
             key in "(clientConnection|leaderElection|server|schedulers|featureGates|logLevel|debugging)",

@@ -3,7 +3,7 @@
 use pilotage_gardener::kinds::{CloudProfile, Project, RegionConfig, Shoot, choose, seed};
 use pilotage_gardener::{Texts, request};
 use pilotage_placement::{Settings, select};
-use proptest::prelude::{Just, any, prop_assert, prop_oneof, proptest};
+use proptest::prelude::{Just, any, prop_assert, prop_oneof};
 use proptest::sample::Index;
 use proptest::strategy::Strategy;
 use serde_json::{Value, json};
@@ -134,7 +134,7 @@ fn as_they_should_be() {
 mod fuzz {
     use super::*;
 
-    proptest! {
+    pilotage_absurd::properties! {
         #![proptest_config(proptest::test_runner::Config {
             cases: 3000,
             ..pilotage_absurd::config()

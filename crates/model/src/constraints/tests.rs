@@ -239,9 +239,7 @@ fn a_fragment_that_grows_when_it_is_read_is_refused() {
 mod fuzz {
     use super::*;
 
-    proptest! {
-        #![proptest_config(pilotage_absurd::config())]
-
+    pilotage_absurd::properties! {
         #[test]
         fn never_panics(
             any in "\\PC{0,60}",

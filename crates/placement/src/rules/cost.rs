@@ -121,7 +121,6 @@ fn micro(text: &str) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
 
     use super::*;
 
@@ -152,9 +151,7 @@ mod tests {
     mod fuzz {
         use super::*;
 
-        proptest! {
-            #![proptest_config(pilotage_absurd::config())]
-
+        pilotage_absurd::properties! {
             #[test]
             fn never_panics(text in "\\PC{0,24}", number in "[0-9.]{0,30}") {
                 let _ = (micro(&text), micro(&number));

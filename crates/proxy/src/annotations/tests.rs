@@ -211,9 +211,7 @@ fn all(longest: usize) -> impl Strategy<Value = Texts> {
 mod fuzz {
     use super::*;
 
-    proptest! {
-        #![proptest_config(pilotage_absurd::config())]
-
+    pilotage_absurd::properties! {
         #[test]
         fn whatever_a_target_says_the_words_of_others_stay(
             author in all(30_000),

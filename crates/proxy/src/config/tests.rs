@@ -1,7 +1,5 @@
 use std::time::Duration;
 
-use proptest::proptest;
-
 use super::*;
 
 const HEAD: &str =
@@ -283,9 +281,7 @@ fn a_mistake_is_told_in_few_words() {
 mod fuzz {
     use super::*;
 
-    proptest! {
-        #![proptest_config(pilotage_absurd::config())]
-
+    pilotage_absurd::properties! {
         #[test]
         fn never_panics(rest in "(source|placement|asking|pods|regionTables): ?[\\[{]{0,2}(strategy|rules|wave|silence|selector)?:? ?\\PC{0,12}[\\]}]{0,2}") {
             let _ = parse(&rest);

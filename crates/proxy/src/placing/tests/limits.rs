@@ -86,9 +86,7 @@ fn any_text() -> impl proptest::strategy::Strategy<Value = String> {
 mod fuzz {
     use super::*;
 
-    proptest::proptest! {
-        #![proptest_config(pilotage_absurd::config())]
-
+    pilotage_absurd::properties! {
         /// Whatever is written where a pod, a node, a Target or a table says where it is.
         #[test]
         fn any_words_give_an_order_that_is_told_in_few_words(

@@ -142,9 +142,7 @@ fn status() -> impl Strategy<Value = Value> {
         .prop_map(|(known, rest)| Value::Object(known.into_iter().chain(rest).collect()))
 }
 
-proptest! {
-    #![proptest_config(pilotage_absurd::config())]
-
+pilotage_absurd::properties! {
     #[test]
     fn whatever_a_target_says_the_api_server_takes_what_is_copied(
         first in prop_oneof![status(), anything()],
