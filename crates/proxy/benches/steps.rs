@@ -1,14 +1,15 @@
 //! The longest single step of what decides in the source, among 10,000 proxies and with what hostile authors of pods, Targets
-//! and tables write, beside what a step may take: whoever waits for another thing of the same thread waits as long.
+//! and tables write.
 //!
-//! It owns the scenes and the clock; it knows the code only by its public face. `make bench-steps` runs it.
+//! It owns the scenes; it knows the code only by its public face. `make bench-steps` runs it.
 
 use std::collections::BTreeMap;
-use std::hint::black_box;
+use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use pilotage_absurd::steps::{self, Times};
 use pilotage_api::parent::{ClusterUid, ParentLink};
 use pilotage_api::{PodChaperon, keys, names};
 use pilotage_model::manifest::{self, SourcePod};
@@ -21,58 +22,22 @@ use pilotage_proxy::{Action, Book, ChaperonNews, Outcome, Ranked, Reach, Reply, 
 use pilotage_sched::PodInfo;
 use serde_json::{Value, json};
 
-/// No step may take longer.
-const LIMIT: Duration = Duration::from_millis(50);
 /// How many pods wait at once.
 const PROXIES: usize = 10_000;
 /// How many virtual nodes there are to choose from.
 const TARGETS: usize = 1_000;
-/// The scenes are played so many times, and of each step's longest times the shortest counts: whatever else runs on the
-/// machine stops one time or the other.
+/// How often the scenes are played.
 const ROUNDS: usize = 5;
 
-fn main() {
+fn main() -> ExitCode {
     println!(
-        "Longest single steps with {PROXIES} proxies and {TARGETS} targets, the least of {ROUNDS} rounds; {} ms are allowed.\n",
-        LIMIT.as_millis()
+        "Longest single steps with {PROXIES} proxies and {TARGETS} targets, the least of {ROUNDS} rounds."
     );
-    let mut best: Vec<(&'static str, Duration)> = Vec::new();
-    for _ in 0..ROUNDS {
-        let mut times = Times::default();
-        names_of_users(&mut times);
-        placing(&mut times);
-        book(&mut times);
-        for (number, (name, time)) in times.0.into_iter().enumerate() {
-            match best.get_mut(number) {
-                Some((_, known)) => *known = time.min(*known),
-                None => best.push((name, time)),
-            }
-        }
-    }
-    for (name, time) in &best {
-        let aim = if *time <= LIMIT { "met" } else { "missed" };
-        println!("{name:60} {:>9.3} ms  aim {aim}", time.as_secs_f64() * 1e3);
-    }
-    if best.iter().any(|(_, time)| *time > LIMIT) {
-        std::process::exit(1);
-    }
-}
-
-/// The longest time of each step, in the order in which they came.
-#[derive(Default)]
-struct Times(Vec<(&'static str, Duration)>);
-
-impl Times {
-    fn step<T>(&mut self, name: &'static str, work: impl FnOnce() -> T) -> T {
-        let begin = Instant::now();
-        let outcome = black_box(work());
-        let time = begin.elapsed();
-        match self.0.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, longest)) => *longest = time.max(*longest),
-            None => self.0.push((name, time)),
-        }
-        outcome
-    }
+    steps::measure(ROUNDS, |times| {
+        names_of_users(times);
+        placing(times);
+        book(times);
+    })
 }
 
 /// Names and texts as long as the API server takes them.

@@ -81,7 +81,7 @@ pub(crate) const PURE: &[&str] = &[
 /// May be used in tests by every crate that isn't pure.
 const FOR_TESTS: &str = "testkit";
 
-/// May be used in tests by every crate: it has no I/O.
+/// May be used in tests by every crate: it has no client and no runtime.
 const FOR_ALL_TESTS: &str = "absurd";
 
 fn table() -> BTreeMap<String, BTreeSet<String>> {
