@@ -6,6 +6,10 @@ use std::collections::BTreeMap;
 
 /// Longest total of all annotations' keys and values, in bytes.
 pub const LIMIT: usize = 256 * 1024;
+/// What is left of that to all who write on an object themselves, however much is copied to it from another.
+const RESERVE: usize = 16 * 1024;
+/// Longest total of an object's annotations after some were copied to it from another.
+pub const LIMIT_WITH_COPIES: usize = LIMIT - RESERVE;
 
 /// Longest name of a qualified name.
 const LONGEST_NAME: usize = 63;

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::Pod;
 use pilotage_api::{
     PodChaperon,
-    annotations::{LIMIT, LONGEST_KEY, bytes, fitting, is_key},
+    annotations::{LIMIT_WITH_COPIES, LONGEST_KEY, bytes, fitting, is_key},
     copied::{Copied, MOST},
     keys,
 };
@@ -19,10 +19,6 @@ use serde_json::{Map, Value, json};
 
 /// Most bytes of a pod's annotations that stem from its delegate, with the record of them.
 const LONGEST: usize = 64 * 1024;
-/// What the author and we ourselves may still write to a pod whose annotations are as long as copies make them.
-const RESERVE: usize = 16 * 1024;
-/// What is left for all others.
-const SHARE: usize = LIMIT - RESERVE;
 /// The key of our record of copies, and the record's braces.
 const FRAME: usize = keys::COPIED.len() + 2;
 /// Most keys of what was withheld that are told.
@@ -74,8 +70,8 @@ pub(crate) fn change<'a>(
     let others = known
         .iter()
         .filter(|(key, value)| *key != keys::COPIED && !is_copy(key, value));
-    let room = SHARE.saturating_sub(bytes(others)).min(LONGEST);
-    let room = room.saturating_sub(FRAME);
+    let room = LIMIT_WITH_COPIES.saturating_sub(bytes(others));
+    let room = room.min(LONGEST).saturating_sub(FRAME);
     let wanted = said.iter().filter(|(key, value)| may_be(key, value));
     let wanted: BTreeMap<&str, &str> = fitting(wanted, room, Copied::entry_bytes)
         .into_iter()

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use pilotage_api::{
-    annotations::{LIMIT, bytes, fitting},
+    annotations::{LIMIT_WITH_COPIES, bytes, fitting},
     keys,
 };
 use serde_json::{Map, Value, json};
@@ -12,11 +12,6 @@ use super::{
     observe::{Chaperon, is_bound, scheduled},
     raw_pod::RawPod,
 };
-
-/// What both schedulers may still write to a chaperon whose annotations are as long as copies make them.
-const RESERVE: usize = 16 * 1024;
-/// What is left for all others.
-const SHARE: usize = LIMIT - RESERVE;
 
 /// How soon a change is to be written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,7 +103,7 @@ fn annotations(chaperon: Chaperon<'_>, pod: &RawPod) -> Option<Value> {
     let known = chaperon.0.metadata.annotations.as_ref().unwrap_or(&none);
     let wanted = pod.metadata.annotations.as_ref().unwrap_or(&none);
     let ours = known.iter().filter(|(key, _)| !theirs(key));
-    let room = SHARE.saturating_sub(bytes(ours));
+    let room = LIMIT_WITH_COPIES.saturating_sub(bytes(ours));
     let wanted = wanted.iter().filter(|(key, _)| theirs(key));
     let wanted = fitting(wanted, room, |_| 0);
     let mut patch = Map::new();
@@ -333,7 +328,7 @@ mod tests {
     #[test]
     fn annotations_that_a_chaperon_has_no_room_for_stay_on_the_pod() {
         let chaperon = chaperon(&json!({ "old": "x", keys::ATTEMPT: "2" }), &json!({}));
-        let long = "x".repeat(LIMIT - RESERVE);
+        let long = "x".repeat(LIMIT_WITH_COPIES);
         let pod = pod(&json!({ "a": "1", "b": long, "c": "3" }), None, &json!({}));
         assert_eq!(
             difference(Chaperon(&chaperon), &pod).annotations,

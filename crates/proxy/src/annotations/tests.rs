@@ -168,7 +168,7 @@ fn number_and_size_are_bounded() {
         let pod = settled(proxy(&none, own), &said);
         let kept: Vec<_> = shown(&pod).into_keys().collect();
         assert_eq!(kept.join(" "), want);
-        assert!(total(&pod) <= LIMIT - RESERVE);
+        assert!(total(&pod) <= LIMIT_WITH_COPIES);
     }
 }
 
@@ -229,7 +229,7 @@ mod fuzz {
                 let copies: Texts = now.into_iter().filter(|(key, _)| !others.contains_key(key)).collect();
                 prop_assert!(copies.len() <= MOST);
                 prop_assert!(copies.keys().all(|key| is_key(key) && !keys::is_reserved(key)));
-                prop_assert!(copies.is_empty() || total(&pod) <= LIMIT - RESERVE);
+                prop_assert!(copies.is_empty() || total(&pod) <= LIMIT_WITH_COPIES);
                 // Somebody annotates the pod.
                 let known = pod.metadata.annotations.get_or_insert_default();
                 for (key, value) in by_hand.into_iter().filter(|(key, _)| !keys::is_ours(key)) {
