@@ -19,6 +19,16 @@ pub fn doubled(first: Duration, before: u32, most: Duration) -> Duration {
     first.saturating_mul(2_u32.saturating_pow(before)).min(most)
 }
 
+/// Longest UID: a label value must be able to hold it.
+pub const LONGEST_UID: usize = 63;
+
+/// Whether a text can be an object's UID. Every API server makes UUIDs; its interface says only that it is a text, so each
+/// of letters, digits and dashes is taken. It may stand in records, labels, names and messages.
+pub fn is_uid(text: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    !text.is_empty() && text.len() <= LONGEST_UID && text.bytes().all(is_part)
+}
+
 /// A text of at most so many bytes, cut where a character ends.
 pub fn cut(text: &str, most: usize) -> &str {
     &text[..text.floor_char_boundary(most)]
@@ -27,6 +37,23 @@ pub fn cut(text: &str, most: usize) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_uid_is_a_word_of_letters_digits_and_dashes() {
+        for (text, good) in [
+            ("6f8e2c0a-9f0b-4c7e-8a39-1d2b7c5e4f60", true),
+            ("5f6c", true),
+            (&"x".repeat(63), true),
+            (&"x".repeat(64), false),
+            ("", false),
+            ("a/b", false),
+            ("a b", false),
+            ("a\nb", false),
+            ("é", false),
+        ] {
+            assert_eq!(is_uid(text), good, "{text:?}");
+        }
+    }
 
     #[test]
     fn times_are_between_nothing_and_ten_years() {

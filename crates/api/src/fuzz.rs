@@ -6,12 +6,12 @@ use pilotage_absurd::{json, objects, text};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::bounds::{LONGEST_TIME, MOST_ATTEMPTS, cut, seconds};
+use crate::bounds::{LONGEST_TIME, LONGEST_UID, MOST_ATTEMPTS, cut, seconds};
 use crate::copied::{self, Copied};
 use crate::limits::{self, LABEL, LIST, LISTED};
 use crate::lost::LostPolicy;
 use crate::parent::ParentLink;
-use crate::record::{LONGEST_UID, Record};
+use crate::record::Record;
 use crate::{
     ClusterSource, ClusterSummary, ClusterTarget, PodChaperon, Source, Target, annotations, keys,
     names,

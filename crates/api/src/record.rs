@@ -7,12 +7,10 @@ use std::{fmt, str::FromStr};
 
 use thiserror::Error;
 
-use crate::bounds::{MOST_ATTEMPTS, cut};
+use crate::bounds::{LONGEST_UID, MOST_ATTEMPTS, cut};
 
 /// Longest name of a node.
 const LONGEST_NAME: usize = 253;
-/// Longest UID: a label value must be able to hold it.
-pub const LONGEST_UID: usize = 63;
 /// So much of a damaged record is shown.
 const SHOWN: usize = 100;
 

@@ -4,7 +4,7 @@
 use kube::Config;
 use pilotage_absurd::{json, text};
 use pilotage_api::{ClusterSummary, ClusterTarget, Target};
-use pilotage_api::{limits, parent::ClusterUid};
+use pilotage_api::{bounds, parent::ClusterUid};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
@@ -120,7 +120,7 @@ pilotage_absurd::properties! {
     fn who_a_cluster_is_can_be_a_uid(uid in prop::option::of(text::text())) {
         let summary = ClusterSummary { cluster_uid: uid.map(ClusterUid), ..ClusterSummary::default() };
         let said = identity::said(summary);
-        prop_assert!(said.is_none_or(|uid| !uid.0.is_empty() && uid.0.len() <= limits::SUBDOMAIN));
+        prop_assert!(said.is_none_or(|uid| bounds::is_uid(&uid.0)));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use pilotage_api::parent::ClusterUid;
-use pilotage_api::{ClusterSummary, keys, limits};
+use pilotage_api::{ClusterSummary, bounds, keys};
 use pilotage_runtime::call::{self, CALL_LIMIT, CallError, Failure};
 use pilotage_runtime::rbac::Rule;
 use thiserror::Error;
@@ -48,11 +48,10 @@ pub(crate) async fn told(
     }
 }
 
-/// Who a summary says that its cluster is. What can't be a UID says nothing: it is kept in the Target's status, and our own
-/// API server would refuse the whole of that.
+/// Who a summary says that its cluster is. What can't be a UID says nothing: it is kept in the Target's status, of which our
+/// own API server would refuse the whole, and people read it there.
 pub(crate) fn said(summary: ClusterSummary) -> Option<ClusterUid> {
-    let can_be = |uid: &ClusterUid| !uid.0.is_empty() && uid.0.len() <= limits::SUBDOMAIN;
-    summary.cluster_uid.filter(can_be)
+    summary.cluster_uid.filter(|uid| bounds::is_uid(&uid.0))
 }
 
 /// Whether the cluster that says this of itself is the one that is known; its identity, if that is news.
@@ -89,8 +88,9 @@ mod tests {
         for (text, good) in [
             ("5f6c", true),
             ("", false),
-            (&"x".repeat(253), true),
-            (&"x".repeat(254), false),
+            (&"x".repeat(63), true),
+            (&"x".repeat(64), false),
+            ("the operator of this cluster", false),
         ] {
             let uid = ClusterUid(text.to_owned());
             let summary = ClusterSummary {

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use pilotage_api::{PodChaperon, names, parent::ParentLink, record::LONGEST_UID};
+use pilotage_api::{PodChaperon, bounds::is_uid, names, parent::ParentLink};
 
 use crate::view::ProxyView;
 
@@ -78,7 +78,6 @@ pub fn admit(
     if !serves.is_some_and(|serves| serves.serves(namespace)) {
         return Err(TurnedAway::Namespace);
     }
-    let is_uid = |uid: &str| !uid.is_empty() && uid.len() <= LONGEST_UID;
     let version = meta.resource_version.as_deref();
     let is_version = version.is_some_and(|version| version.parse::<u128>().is_ok());
     let link = ParentLink::of(meta).filter(|link| is_uid(&link.uid));
@@ -138,10 +137,11 @@ mod tests {
             labels.remove(PARENT_CLUSTER_UID);
         };
         assert_eq!(check(plain, Some(&own)), Ok(()));
-        let table: [(&str, Value, TurnedAway); 9] = [
+        let table: [(&str, Value, TurnedAway); 10] = [
             ("/metadata/name", json!("web-1"), TurnedAway::Name),
             ("/metadata/uid", json!("u".repeat(64)), TurnedAway::Form),
             ("/metadata/uid", json!(""), TurnedAway::Form),
+            ("/metadata/uid", json!("a/b"), TurnedAway::Form),
             ("/metadata/resourceVersion", json!("x"), TurnedAway::Form),
             ("/metadata/labels", json!({}), TurnedAway::Form),
             ("/metadata/annotations", json!({}), TurnedAway::Form),

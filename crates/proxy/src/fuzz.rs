@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use pilotage_absurd::{json, objects, text};
-use pilotage_api::bounds::{LONGEST_TIME, MOST_ATTEMPTS};
+use pilotage_api::bounds::{LONGEST_TIME, LONGEST_UID, MOST_ATTEMPTS, is_uid};
 use pilotage_api::parent::ParentLink;
-use pilotage_api::record::LONGEST_UID;
 use pilotage_api::summary::FreeShape;
 use pilotage_api::{PodChaperon, keys, names};
 use pilotage_model::manifest::SourcePod;
@@ -162,8 +161,8 @@ pilotage_absurd::properties! {
         };
         if admitted.is_ok() {
             let link = link.unwrap();
-            prop_assert!(serves.serves(&link.namespace) && link.uid.len() <= LONGEST_UID);
-            prop_assert!(view.uid.len() <= LONGEST_UID && view.resource_version.len() <= 64);
+            prop_assert!(serves.serves(&link.namespace) && is_uid(&link.uid));
+            prop_assert!(is_uid(&view.uid) && view.resource_version.len() <= 64);
             prop_assert!(proxy.is_none_or(|proxy| proxy.uid == link.uid && view.is_of(&proxy)));
         }
         prop_assert!(view.marks.attempt <= MOST_ATTEMPTS && view.marks.allowed <= MOST_ATTEMPTS);

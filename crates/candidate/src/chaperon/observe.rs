@@ -1,7 +1,11 @@
 //! What the chaperon controller reads of a chaperon and of the pod of its name.
 
 use jiff::Timestamp;
-use pilotage_api::{PodChaperon, bounds::cut, keys, record::LONGEST_UID};
+use pilotage_api::{
+    PodChaperon,
+    bounds::{LONGEST_UID, cut},
+    keys,
+};
 use serde_json::{Map, Value};
 
 use super::{memory::Memory, raw_pod::RawPod};
