@@ -4,7 +4,9 @@
 //! An edge feeds it and sends what [`Book::plan`] asks for; a simulator does the same. Who ranks targets and runs
 //! scheduling cycles is not its affair.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod unsaid;
+
+use std::collections::{BTreeMap, HashMap};
 
 use k8s_openapi::api::core::v1::Pod;
 use pilotage_api::{PodChaperon, keys};
@@ -23,6 +25,8 @@ use crate::{
     window::{Standing, Windows},
     world::{Change, ChaperonNews, World},
 };
+
+use unsaid::Unsaid;
 
 /// So many conditions are written at once: words are a courtesy, and a burst has no room for hundreds beside what is done.
 const SAYS_AT_ONCE: usize = 4;
@@ -57,7 +61,7 @@ pub struct Book {
     /// Conditions that are being written.
     says: usize,
     /// Pods whose words found no room among them.
-    unsaid: BTreeSet<String>,
+    unsaid: Unsaid,
 }
 
 impl Book {
@@ -116,7 +120,7 @@ impl Book {
         if let Some(gone) = self.proxies.remove(uid) {
             self.targets.see(Some(&gone.view), None);
             self.windows.forget(&gone.view.ticket, now);
-            self.unsaid.remove(uid);
+            self.unsaid.forget(uid);
         }
     }
 
@@ -143,6 +147,7 @@ impl Book {
     pub fn pass(&mut self, uid: &str) {
         if let Some(known) = self.proxies.get(uid) {
             self.windows.pass(&known.view.ticket);
+            self.unsaid.forget(uid);
         }
     }
 
@@ -272,7 +277,7 @@ impl Book {
         self.windows.tick(turn.now);
         let standings = standings(view, chaperons, memory);
         self.windows.see(&view.ticket, &standings, turn.now);
-        let may_say = self.says < SAYS_AT_ONCE;
+        let may_say = self.says < SAYS_AT_ONCE && self.unsaid.may_speak(uid);
         let plan = decide(&Observed {
             proxy: view,
             chaperons,
@@ -287,9 +292,9 @@ impl Book {
         });
         memory.decided(&plan, turn.now);
         if may_say || memory.words().is_none() {
-            self.unsaid.remove(uid);
+            self.unsaid.forget(uid);
         } else {
-            self.unsaid.insert(uid.to_owned());
+            self.unsaid.wait(uid);
         }
         if plan.asks() {
             // Others are asked while these are still to answer: they were too slow to be trusted alone.
@@ -323,7 +328,7 @@ impl Book {
     pub fn call(&mut self, now: Monotonic) -> Vec<String> {
         let mut called = self.windows.call(now);
         for _ in self.says..SAYS_AT_ONCE {
-            called.extend(self.unsaid.pop_first());
+            called.extend(self.unsaid.call());
         }
         called
     }

@@ -270,6 +270,46 @@ fn few_conditions_are_written_at_once() {
 }
 
 #[test]
+fn who_has_words_first_says_them_first() {
+    let mut scene = Scene::new();
+    let says = |plan: &Plan| {
+        let mut says = plan.actions.iter();
+        says.find(|action| matches!(action, Action::Say { .. }))
+            .cloned()
+    };
+    let mut said = Vec::new();
+    for uid in ["1", "2", "3", "4", "9", "8"] {
+        scene.pod(uid, &json!({ keys::GRANTED_TO: "nowhere/u/1" }));
+        scene.book.say(uid, Some(words()));
+        said.extend(says(&scene.plan(uid)).map(|say| (uid, say)));
+    }
+    assert_eq!(said.len(), SAYS_AT_ONCE);
+    let mut end = |scene: &mut Scene| {
+        let (uid, say) = said.pop().unwrap();
+        let reply = Reply::from(Outcome::Done);
+        let settings = Settings::default();
+        let settled = scene.book.answered(uid, &say, reply, &settings, NOW);
+        assert_eq!(settled, Ok(()));
+        // It has said what it had to.
+        scene.book.say(uid, None);
+    };
+    end(&mut scene);
+    // One that comes now waits as well, however early its UID is.
+    scene.pod("0", &json!({ keys::GRANTED_TO: "nowhere/u/1" }));
+    scene.book.say("0", Some(words()));
+    assert!(says(&scene.plan("0")).is_none());
+    assert_eq!(scene.book.call(NOW), ["9"]);
+    assert!(says(&scene.plan("9")).is_some());
+    assert!(scene.book.call(NOW).is_empty());
+    end(&mut scene);
+    assert_eq!(scene.book.call(NOW), ["8"]);
+    // It couldn't decide.
+    scene.book.pass("8");
+    assert_eq!(scene.book.call(NOW), ["0"]);
+    assert!(says(&scene.plan("0")).is_some());
+}
+
+#[test]
 fn what_was_never_sent_is_decided_again() {
     let mut scene = Scene::new();
     for uid in ["1", "2"] {
