@@ -14,4 +14,5 @@ mod kinds;
 mod makefile;
 mod purity;
 mod scenario;
+mod security;
 mod workspace;
