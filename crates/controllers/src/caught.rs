@@ -13,13 +13,11 @@ use pilotage_proxy::{Outcome, Reply};
 use pilotage_runtime::moment;
 use pilotage_sched_driver::publish::{EventType, Occurrence, Regarding};
 
-use crate::turns::Next;
+use crate::turns::{self, Next};
 
-/// A pod whose step panicked is looked at again after this, if nothing happens to it before.
+/// A pod whose step panicked is looked at again after this, if nothing happens to it before. In a target, where a node may be
+/// held for it, that is sooner ([`turns::AFTER_PANIC`]).
 pub(crate) const AFTER_PANIC: Duration = Duration::from_mins(1);
-
-/// In a target sooner: a node may be held for the pod.
-const AFTER_PANIC_OF_TURN: Duration = Duration::from_secs(10);
 
 /// Reason of the event that its author gets.
 pub(crate) const PANICKED: &str = "InternalError";
@@ -53,7 +51,7 @@ pub(crate) async fn caught_turn(turn: impl Future<Output = Next>, tell: impl FnO
         Ok(next) => next,
         Err(panic) => {
             tell(&words(&*panic));
-            Next::At(moment::from_now(AFTER_PANIC_OF_TURN))
+            Next::At(moment::from_now(turns::AFTER_PANIC))
         }
     }
 }

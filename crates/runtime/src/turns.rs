@@ -22,8 +22,8 @@ use tokio_util::{
 
 use crate::moment::from_now;
 
-/// After a panic a key waits this long.
-const AFTER_PANIC: Duration = Duration::from_secs(10);
+/// After a panic a key waits this long: something may be held for it.
+pub const AFTER_PANIC: Duration = Duration::from_secs(10);
 /// Whoever asks for a later turn gets one then: the queue counts no more than two years.
 const FARTHEST: Duration = Duration::from_hours(365 * 24);
 
