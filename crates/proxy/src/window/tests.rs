@@ -128,6 +128,15 @@ fn whoever_leaves_without_an_answer_makes_no_room() {
         windows.has_room("a", &ticket("3")),
         "one pod takes one place"
     );
+
+    let mut windows = Windows::new(2);
+    windows.enter("a", "1", NOW);
+    see(&mut windows, "1", None, NOW);
+    windows.enter("a", "1", NOW);
+    assert!(
+        windows.has_room("a", &ticket("2")),
+        "also when it is asked for again"
+    );
 }
 
 #[test]

@@ -205,6 +205,18 @@ fn who_has_too_many_on_their_way_gives_way_to_equals_only() {
     assert_eq!(asked(&scene.step()), ["b", "c", "d", "e"]);
 }
 
+#[test]
+fn who_waits_for_a_better_target_waits_for_no_worse_one() {
+    let mut scene = Scene::new();
+    scene.ranking.truncate(2);
+    scene.ranking[1].class = 1;
+    fill(&mut scene, "a");
+    fill(&mut scene, "b");
+    let plan = scene.step();
+    assert!(asked(&plan).is_empty());
+    assert_eq!(plan.queue, ["a"]);
+}
+
 /// One of the others at `node` is answered.
 fn answer(scene: &mut Scene, node: &str, number: usize) {
     let other = Ticket::new(0, 0, format!("other-{number}"));
