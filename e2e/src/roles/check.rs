@@ -42,15 +42,21 @@ impl fmt::Display for Finding {
     }
 }
 
-pub(super) fn check(
-    grants: &BTreeSet<Grant>,
-    uses: &Uses,
-    exceptions: &Exceptions,
-) -> Vec<Finding> {
+/// What the logs show.
+#[derive(Debug)]
+pub(super) struct Checked {
+    /// What is wrong.
+    pub(super) found: Vec<Finding>,
+    /// Exceptions of chance that weren't needed this time.
+    pub(super) spared: Vec<String>,
+}
+
+pub(super) fn check(grants: &BTreeSet<Grant>, uses: &Uses, exceptions: &Exceptions) -> Checked {
     let mut seen: BTreeSet<&Grant> = BTreeSet::new();
     let mut seen_elsewhere: BTreeSet<&Grant> = BTreeSet::new();
+    let mut given: BTreeSet<String> = BTreeSet::new();
     let mut needed: BTreeSet<String> = BTreeSet::new();
-    let mut found = Vec::new();
+    let (mut found, mut spared) = (Vec::new(), Vec::new());
     for (used, run) in uses {
         let Some(role) = role_of(used, grants) else {
             if used.answer == Answer::Forbidden {
@@ -104,6 +110,7 @@ pub(super) fn check(
                     grant.resource.as_str(),
                 )
         });
+        given.extend(exception.map(ToString::to_string));
         if !seen.contains(grant) {
             match exception {
                 Some(it) => {
@@ -115,12 +122,21 @@ pub(super) fn check(
             found.push(Finding::TooWide(grant.clone()));
         }
     }
-    let unused = exceptions.unused.iter().filter(|it| !it.seldom);
-    let unused = unused.map(ToString::to_string);
-    let all = unused.chain(exceptions.forbidden.iter().map(ToString::to_string));
-    let needless = all.filter(|exception| !needed.contains(exception));
+    for exception in exceptions.unused {
+        let told = exception.to_string();
+        if needed.contains(&told) {
+            continue;
+        }
+        if exception.seldom && given.contains(&told) {
+            spared.push(told);
+        } else {
+            found.push(Finding::Needless(told));
+        }
+    }
+    let forbidden = exceptions.forbidden.iter().map(ToString::to_string);
+    let needless = forbidden.filter(|exception| !needed.contains(exception));
     found.extend(needless.map(Finding::Needless));
-    found
+    Checked { found, spared }
 }
 
 /// The role whose right a request used: the asking part's own, or one that was given to a source. None if it used
@@ -273,8 +289,8 @@ mod tests {
         exceptions: &Exceptions,
     ) -> Vec<String> {
         let uses: Uses = uses.map(|used| (used, "run-1".to_owned())).into();
-        let found = check(&grants.into(), &uses, exceptions);
-        found.iter().map(ToString::to_string).collect()
+        let checked = check(&grants.into(), &uses, exceptions);
+        checked.found.iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -412,5 +428,35 @@ mod tests {
         let used = request(HOME, "get", "nodes", allowed(OWN));
         let text = found([grant(OWN, "get", "nodes")], [used], &exceptions).join("\n");
         assert_eq!(text.matches("isn't needed").count(), 2, "{text}");
+    }
+
+    #[test]
+    fn what_is_used_by_chance_is_told_and_a_right_that_is_not_given_needs_no_exception() {
+        let exceptions = Exceptions {
+            unused: &[Unused {
+                role: OWN,
+                verb: "get",
+                resource: "nodes",
+                seldom: true,
+                why: "by chance",
+            }],
+            ..NONE
+        };
+        let given = || [grant(OWN, "get", "nodes")];
+        let told = "pilotage-controllers: get nodes (by chance)";
+        for (used, spared) in [(None, &[][..]), (Some(allowed(OWN)), &[told][..])] {
+            let uses = used.map(|answer| request(HOME, "get", "nodes", answer));
+            let uses: Uses = uses
+                .map(|used| (used, "run-1".to_owned()))
+                .into_iter()
+                .collect();
+            let checked = check(&given().into(), &uses, &exceptions);
+            assert!(checked.found.is_empty(), "{checked:?}");
+            assert_eq!(checked.spared, spared);
+        }
+        assert_eq!(
+            found([], [], &exceptions),
+            [format!("the exception isn't needed: {told}")]
+        );
     }
 }

@@ -17,7 +17,7 @@ pub(super) struct Unused {
     pub(super) role: &'static str,
     pub(super) verb: &'static str,
     pub(super) resource: &'static str,
-    /// It depends on the moment whether a test uses it; otherwise none does.
+    /// It depends on the moment whether a test uses it; otherwise none does. `make roles` tells when one did.
     pub(super) seldom: bool,
     pub(super) why: &'static str,
 }
