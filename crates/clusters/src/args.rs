@@ -7,6 +7,7 @@ use pilotage_runtime::args::parse_period;
 
 use crate::access::Need;
 use crate::allow::{Allowed, Place};
+use crate::namespaces::TargetNamespaces;
 use crate::probe::ProbeOptions;
 
 /// How target clusters are watched over.
@@ -38,6 +39,14 @@ pub struct TargetArgs {
     /// read the credentials, and speak in the target's name.
     #[arg(long)]
     pub allow_insecure_targets: bool,
+
+    /// Read Secrets of these namespaces only, 256 at most, separated by commas. A Target or ClusterTarget whose Secret is
+    /// elsewhere is lost. Without names, Secrets of all namespaces are read.
+    ///
+    /// All parts that run in a source, and "pilotage rbac", need the same names. The roles for these namespaces go with
+    /// them, so Secrets carry no finalizer of ours then.
+    #[arg(long, value_name = "NAMESPACES")]
+    pub target_namespaces: Option<TargetNamespaces>,
 }
 
 impl TargetArgs {
@@ -55,6 +64,7 @@ impl TargetArgs {
                 insecure: self.allow_insecure_targets,
                 places: self.allow_targets_at.into(),
             },
+            namespaces: self.target_namespaces.unwrap_or_default(),
             ..Options::new(component)
         }
     }
@@ -71,6 +81,8 @@ pub struct Options {
     pub identify: Duration,
     /// Where targets may be.
     pub allowed: Allowed,
+    /// Where their Secrets may be.
+    pub namespaces: TargetNamespaces,
     /// Permissions to ask for in each target; empty: don't ask.
     pub needs: &'static [Need],
     /// How often permissions are asked for again while some are missing.
@@ -87,6 +99,7 @@ impl Options {
             probe: ProbeOptions::default(),
             identify: Duration::from_secs(30),
             allowed: Allowed::default(),
+            namespaces: TargetNamespaces::default(),
             needs: &[],
             review_missing: Duration::from_secs(15),
             review_complete: Duration::from_mins(5),
@@ -124,5 +137,26 @@ mod tests {
         assert!(parse(&["--allow-insecure-targets"]).unwrap().insecure);
         let error = parse(&["--allow-targets-at=10.0.0.0/99"]).unwrap_err();
         assert!(error.to_string().contains("neither a host"), "{error}");
+    }
+
+    #[test]
+    fn secrets_of_all_namespaces_are_read_unless_some_are_named() {
+        let parse = |args: &[&str]| {
+            let args = std::iter::once(&"pilotage").chain(args);
+            let command = Command::try_parse_from(args)?;
+            Ok::<_, clap::Error>(command.targets.to_options("test", &[]).namespaces)
+        };
+        for all in [&[][..], &["--target-namespaces="]] {
+            assert!(!parse(all).unwrap().is_narrow(), "{all:?}");
+        }
+        let two = parse(&["--target-namespaces=shop,bank"]).unwrap();
+        assert_eq!(two.names(), ["bank", "shop"]);
+        let error = parse(&["--target-namespaces=shop,Bank"]).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains("--target-namespaces"), "{error}");
+        assert!(
+            error.contains("\"Bank\" is no name of a namespace"),
+            "{error}"
+        );
     }
 }

@@ -85,6 +85,12 @@ pub enum LostReason {
     /// The spec doesn't say how it is reached.
     #[error("{0}")]
     InvalidSpec(#[from] SpecFault),
+    /// The secret isn't looked at.
+    #[error(
+        "secret {}/{} isn't read: its namespace is none of those whose Secrets Pilotage reads (--target-namespaces)",
+        .0.namespace, .0.name
+    )]
+    NamespaceNotAllowed(SecretRef),
     /// The secret isn't there.
     #[error("secret {}/{} does not exist", .0.namespace, .0.name)]
     SecretMissing(SecretRef),
@@ -176,6 +182,7 @@ impl LostReason {
     pub fn word(&self) -> &'static str {
         match self {
             Self::InvalidSpec(_) => "InvalidSpec",
+            Self::NamespaceNotAllowed(_) => "NamespaceNotAllowed",
             Self::SecretMissing(_) => "SecretMissing",
             Self::SecretUnreadable { .. } => "SecretUnreadable",
             Self::KeyMissing { .. } => "KeyMissing",
@@ -222,6 +229,10 @@ mod tests {
             context: None,
         };
         for (reason, want) in [
+            (
+                LostReason::NamespaceNotAllowed(secret.clone()),
+                "secret ns/c2 isn't read: its namespace is none of those whose Secrets Pilotage reads (--target-namespaces)",
+            ),
             (
                 LostReason::SecretMissing(secret.clone()),
                 "secret ns/c2 does not exist",

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::args::Options;
 use crate::key::{TargetKey, TargetObject};
+use crate::namespaces::TargetNamespaces;
 use crate::supervise;
 use crate::target::Target;
 use crate::watch::{Event, Watch, WatchConfig};
@@ -51,6 +52,7 @@ struct Inner {
     synced: cell::Sender<bool>,
     /// Rises whenever it shows what a Target's Secret holds.
     kubeconfigs: Arc<cell::Sender<u64>>,
+    namespaces: TargetNamespaces,
     shutdown: CancellationToken,
 }
 
@@ -69,6 +71,7 @@ impl Registry {
             set: RwLock::default(),
             synced: cell::Sender::new(false),
             kubeconfigs: Arc::new(cell::Sender::new(0)),
+            namespaces: options.namespaces.clone(),
             shutdown: shutdown.clone(),
         });
         let registry = Self { inner };
@@ -113,6 +116,11 @@ impl Registry {
     /// Changes whenever [`Target::has_kubeconfig`] does for one of them.
     pub fn kubeconfigs(&self) -> cell::Receiver<u64> {
         self.inner.kubeconfigs.subscribe()
+    }
+
+    /// Where the Secrets of Targets may be; others must not be asked for.
+    pub fn namespaces(&self) -> &TargetNamespaces {
+        &self.inner.namespaces
     }
 
     /// Whether both kinds have been listed: before that, a target that isn't here may exist.

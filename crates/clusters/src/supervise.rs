@@ -117,12 +117,14 @@ impl Supervisor {
     async fn serve(&mut self, access: &Result<Access, crate::spec::SpecFault>) {
         let secret = match access {
             Ok(Access::Local) => None,
+            Ok(Access::Secret(secret)) if !self.options.namespaces.allows(&secret.namespace) => {
+                let reason = LostReason::NamespaceNotAllowed(secret.clone());
+                return self.never(None, reason).await;
+            }
             Ok(Access::Secret(secret)) => Some(secret),
             Err(fault) => {
-                self.target.set_kubeconfig(Some(false));
-                self.target.set_session(None);
-                self.target.lose(LostReason::InvalidSpec(*fault));
-                return std::future::pending().await;
+                let reason = LostReason::InvalidSpec(*fault);
+                return self.never(Some(false), reason).await;
             }
         };
         let stop = CancellationToken::new();
@@ -188,6 +190,13 @@ impl Supervisor {
                 delay = self.probe(source.as_ref(), next_probe) => next_probe = from_now(delay),
             }
         }
+    }
+
+    /// There is no way to try; whether the Secret holds a kubeconfig, as far as anybody may look.
+    async fn never(&mut self, holds: Option<bool>, reason: LostReason) {
+        self.target.set_kubeconfig(holds);
+        self.shut(reason);
+        std::future::pending().await
     }
 
     /// Makes the first client from new credentials and gives it to everybody, before it is tried: a changed token must not

@@ -14,6 +14,8 @@ pub enum Scope {
     OwnNamespace,
     /// One namespace with a fixed name, such as `kube-system`.
     Namespace(&'static str),
+    /// The namespaces that whoever installs the component names for it; without any, the whole cluster.
+    GivenNamespaces,
 }
 
 /// One RBAC rule. Tables of them are `const`, so that they can stand next to the code that needs them.
@@ -76,6 +78,18 @@ impl Rule {
         }
     }
 
+    /// A rule for the namespaces that are named at the installation, or for all.
+    pub const fn given_namespaces(
+        groups: &'static [&'static str],
+        resources: &'static [&'static str],
+        verbs: &'static [&'static str],
+    ) -> Self {
+        Self {
+            scope: Scope::GivenNamespaces,
+            ..Self::cluster(groups, resources, verbs)
+        }
+    }
+
     /// A rule for paths that are no resources.
     pub const fn urls(urls: &'static [&'static str], verbs: &'static [&'static str]) -> Self {
         Self {
@@ -132,29 +146,45 @@ impl Account<'_> {
     }
 }
 
-/// Renders rules into roles called `role` and their bindings to `account`, ready to be applied: a
-/// `ClusterRole` with its binding if a rule is cluster-wide, and a `Role` with its binding for each
-/// namespace that a rule names, in order of first use. Equal rules are written once.
+/// [`render_in`] with the whole cluster for rules of [`Scope::GivenNamespaces`].
 pub fn render<'r>(
     role: &str,
     account: Account<'_>,
     rules: impl IntoIterator<Item = &'r Rule>,
 ) -> Vec<Value> {
+    render_in(role, account, &[], rules)
+}
+
+/// Renders rules into roles called `role` and their bindings to `account`, ready to be applied: a
+/// `ClusterRole` with its binding if a rule is cluster-wide, and a `Role` with its binding for each
+/// namespace that a rule names, in order of first use. Rules of [`Scope::GivenNamespaces`] are for
+/// each namespace in `given`, or cluster-wide if there is none. Equal rules are written once.
+pub fn render_in<'r>(
+    role: &str,
+    account: Account<'_>,
+    given: &[String],
+    rules: impl IntoIterator<Item = &'r Rule>,
+) -> Vec<Value> {
     let mut by_scope: Vec<(Option<&str>, Vec<&Rule>)> = Vec::new();
     for rule in rules {
-        let namespace = match rule.scope {
-            Scope::Cluster => None,
-            Scope::OwnNamespace => Some(account.namespace),
-            Scope::Namespace(name) => Some(name),
+        let namespaces: Vec<Option<&str>> = match rule.scope {
+            Scope::GivenNamespaces if !given.is_empty() => {
+                given.iter().map(|name| Some(name.as_str())).collect()
+            }
+            Scope::Cluster | Scope::GivenNamespaces => vec![None],
+            Scope::OwnNamespace => vec![Some(account.namespace)],
+            Scope::Namespace(name) => vec![Some(name)],
         };
-        let known = by_scope.iter().position(|(ns, _)| *ns == namespace);
-        let index = known.unwrap_or(by_scope.len());
-        if known.is_none() {
-            by_scope.push((namespace, Vec::new()));
-        }
-        let scoped = &mut by_scope[index].1;
-        if !scoped.iter().any(|other| other.to_json() == rule.to_json()) {
-            scoped.push(rule);
+        for namespace in namespaces {
+            let known = by_scope.iter().position(|(ns, _)| *ns == namespace);
+            let index = known.unwrap_or(by_scope.len());
+            if known.is_none() {
+                by_scope.push((namespace, Vec::new()));
+            }
+            let scoped = &mut by_scope[index].1;
+            if !scoped.iter().any(|other| other.to_json() == rule.to_json()) {
+                scoped.push(rule);
+            }
         }
     }
     by_scope
@@ -246,6 +276,44 @@ mod tests {
             assert_eq!(binding["subjects"][0]["namespace"], "pilotage");
             assert_eq!(binding["roleRef"]["name"], "pilotage-proxy-scheduler");
         }
+    }
+
+    #[test]
+    fn given_namespaces_get_a_role_each_and_none_means_all() {
+        const RULES: &[Rule] = &[
+            Rule::cluster(&[""], &["pods"], &["list"]),
+            Rule::own_namespace(&[""], &["configmaps"], &["get"]),
+            Rule::given_namespaces(&[""], &["secrets"], &["list"]),
+        ];
+        let account = Account {
+            namespace: "pilotage",
+            name: "a",
+        };
+        let secrets = |given: &[&str]| {
+            let given: Vec<String> = given.iter().map(|&name| name.to_owned()).collect();
+            let objects = render_in("r", account, &given, RULES);
+            let of = |object: &Value, key: &str| object[key].as_str().unwrap().to_owned();
+            let reads = |object: &&Value| object["rules"].to_string().contains("secrets");
+            let places: Vec<_> = objects
+                .iter()
+                .filter(reads)
+                .map(|object| {
+                    let namespace = object["metadata"]["namespace"].as_str();
+                    (of(object, "kind"), namespace.unwrap_or_default().to_owned())
+                })
+                .collect();
+            let bindings = objects.iter().filter(|it| it["subjects"].is_array());
+            for binding in bindings.clone() {
+                assert_eq!(binding["subjects"][0]["namespace"], "pilotage");
+            }
+            assert_eq!(bindings.count() * 2, objects.len());
+            places
+        };
+        let role = |namespace: &str| ("Role".to_owned(), namespace.to_owned());
+        assert_eq!(secrets(&[]), [("ClusterRole".to_owned(), String::new())]);
+        assert_eq!(secrets(&["b", "c"]), [role("b"), role("c")]);
+        // Where the component runs, it has one role.
+        assert_eq!(secrets(&["b", "pilotage"]), [role("pilotage"), role("b")]);
     }
 
     #[test]

@@ -46,6 +46,9 @@ pub struct Use {
     pub name: String,
     /// How it was answered.
     pub answer: Answer,
+    /// Whether the role that let it through is one of a namespace (`Role`).
+    #[serde(default)]
+    pub by_namespace: bool,
 }
 
 /// Where a request went.
@@ -102,7 +105,8 @@ impl Use {
             _ => Place::Elsewhere,
         };
         let note = |key| event.annotations.get(key).map_or("", String::as_str);
-        let by = role(note("authorization.k8s.io/reason")).to_owned();
+        let reason = note("authorization.k8s.io/reason");
+        let by = role(reason).to_owned();
         let allowed = note("authorization.k8s.io/decision") == "allow";
         let message = event.response_status.message;
         let answer = match (event.response_status.code, allowed) {
@@ -128,13 +132,18 @@ impl Use {
             },
             place,
             answer,
+            by_namespace: reason.contains(OF_ROLE),
         })
     }
 }
 
+/// How the API server names roles of a namespace, and others.
+const OF_ROLE: &str = "of Role \"";
+const OF_CLUSTER_ROLE: &str = "of ClusterRole \"";
+
 /// The role in `RBAC: allowed by RoleBinding "a/b" of Role "c" to …`.
 fn role(reason: &str) -> &str {
-    let role = ["of ClusterRole \"", "of Role \""]
+    let role = [OF_CLUSTER_ROLE, OF_ROLE]
         .iter()
         .find_map(|of| reason.split_once(of));
     role.and_then(|(_, rest)| rest.split_once('"'))
@@ -260,6 +269,7 @@ mod tests {
         assert_eq!((&*shop.resource, &*shop.name), ("pods/status", ""));
         assert_eq!(shop.place, Place::Elsewhere);
         assert_eq!(shop.answer, Answer::Allowed("r".into()));
+        assert!(!shop.by_namespace);
         let place = |namespace: &str| {
             let more = json!({ "objectRef": { "namespace": namespace } });
             let used = used(&more).unwrap();
@@ -281,7 +291,9 @@ mod tests {
                     "authorization.k8s.io/reason": "RBAC: allowed by RoleBinding \"b/n\" of Role \"own\" to …",
                 },
             });
-            used(&more).unwrap().answer
+            let used = used(&more).unwrap();
+            assert!(used.by_namespace);
+            used.answer
         };
         let allowed = Answer::Allowed("own".into());
         assert_eq!(answer(409, "allow", "exists"), allowed);

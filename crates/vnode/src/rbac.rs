@@ -25,8 +25,9 @@ pub const RULES: &[Rule] = &[
     Rule::cluster(&[""], &["pods"], &["list", "watch", "delete"]),
     // Our finalizer on them.
     Rule::cluster(&[GROUP], &["targets", "clustertargets"], &["patch"]),
-    // Our finalizer on the Secrets that they use: users' own, so the rule can't name them.
-    Rule::cluster(&[""], &["secrets"], &["patch"]),
+    // Our finalizer on the Secrets that they use: users' own, so the rule can't name them. Where these rights go with a
+    // namespace, none is put on, and one that is there is taken off.
+    Rule::given_namespaces(&[""], &["secrets"], &["patch"]),
     // Whether such a Secret is deleted by itself or with its namespace.
     Rule::cluster(&[""], &["namespaces"], &["get"]),
     // What is left of ours in a target that is this very cluster.

@@ -2,9 +2,14 @@
 //!
 //! A namespace that is deleted takes a Target and its Secret along, in any order; without the kubeconfig nobody could clean
 //! up in the target, and the Target, with its namespace, would stay for ever. A Secret that somebody deletes by itself, to
-//! put another one in its place, is let go at once. One that holds no kubeconfig is none of ours, whoever names it. Must not
-//! know what is in a Secret.
+//! put another one in its place, is let go at once. One that holds no kubeconfig is none of ours, whoever names it.
+//!
+//! Where we may read Secrets of some namespaces only, these rights go with the namespace, which a finalizer of ours
+//! would then keep for ever: none is put on, and one that an earlier process put on is taken off. Must not know what is
+//! in a Secret.
 
+use std::future::poll_fn;
+use std::task::Poll;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Namespace, Secret};
@@ -12,10 +17,11 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use pilotage_api::keys;
 use pilotage_clusters::spec::Access;
-use pilotage_clusters::{Registry, Target, Watch, WatchConfig};
+use pilotage_clusters::{Event, Registry, Target, TargetNamespaces, Watch, WatchConfig};
 use pilotage_runtime::call::{self, CALL_LIMIT, CallError, Failure};
 use pilotage_runtime::lease::Leadership;
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -63,13 +69,25 @@ enum Step {
     LetGo(Name, String),
 }
 
+impl Step {
+    fn secret(&self) -> &Name {
+        match self {
+            Self::Hold(name) | Self::LetGo(name, _) => name,
+        }
+    }
+}
+
 /// Whether only the state of its namespace can say if the Secret is still needed.
 fn depends_on_home(held: &Held, uses: &[Use]) -> bool {
     let mut users = uses.iter().filter(|it| it.secret == held.secret);
     held.ending && users.clone().any(|it| it.housemate) && !users.any(|it| it.deleting)
 }
 
-fn is_free(held: &Held, uses: &[Use]) -> bool {
+/// Whether a finalizer that is there may go; `lasting`: whether our rights outlive a Secret's namespace.
+fn is_free(held: &Held, uses: &[Use], lasting: bool) -> bool {
+    if !lasting {
+        return true;
+    }
     let mut users = uses.iter().filter(|it| it.secret == held.secret);
     // Nobody uses it, or nobody can.
     if users.clone().all(|it| it.holds == Some(false)) {
@@ -82,18 +100,78 @@ fn is_free(held: &Held, uses: &[Use]) -> bool {
     held.ending && !users.any(|it| it.deleting)
 }
 
-fn decide(uses: &[Use], held: &[Held]) -> Vec<Step> {
-    let free = held.iter().filter(|it| is_free(it, uses));
+fn decide(uses: &[Use], held: &[Held], lasting: bool) -> Vec<Step> {
+    let free = held.iter().filter(|it| is_free(it, uses, lasting));
     let mut steps: Vec<Step> = free
         .map(|it| Step::LetGo(it.secret.clone(), it.uid.clone()))
         .collect();
-    for it in uses.iter().filter(|it| it.holds == Some(true)) {
+    let needed = uses.iter().filter(|it| lasting && it.holds == Some(true));
+    for it in needed {
         let step = Step::Hold(it.secret.clone());
         if !held.iter().any(|held| held.secret == it.secret) && !steps.contains(&step) {
             steps.push(step);
         }
     }
     steps
+}
+
+/// The Secrets that have our label, in all namespaces or in each that we may look into.
+struct Labelled {
+    /// By namespace; one without stands for all.
+    watches: Vec<(Option<String>, Watch<Secret>)>,
+}
+
+impl Labelled {
+    fn watch(client: &Client, namespaces: &TargetNamespaces, stop: &CancellationToken) -> Self {
+        let config = || {
+            WatchConfig::all()
+                .labels(format!("{}={}", keys::HAS_FINALIZER, keys::TRUE))
+                .trim(|secret: &mut Secret| secret.data = None)
+        };
+        let one = |namespace: &String| {
+            let watch = Watch::of_namespace(client.clone(), namespace, config(), stop);
+            (Some(namespace.clone()), watch)
+        };
+        let watches = if namespaces.is_narrow() {
+            namespaces.names().iter().map(one).collect()
+        } else {
+            vec![(None, Watch::of_client(client.clone(), config(), stop))]
+        };
+        Self { watches }
+    }
+
+    /// The watch that would show Secrets of this namespace, once it has shown those that are there: one namespace that
+    /// doesn't let us look delays no other.
+    fn of(&self, namespace: &str) -> Option<&Watch<Secret>> {
+        let mut watches = self.watches.iter();
+        let fits = |of: Option<&str>| of.is_none_or(|of| of == namespace);
+        let found = watches.find(|(of, watch)| fits(of.as_deref()) && watch.is_synced());
+        found.map(|(_, watch)| watch)
+    }
+
+    fn held(&self) -> Vec<Held> {
+        let secrets = self.watches.iter().flat_map(|(_, watch)| watch.list());
+        secrets.filter_map(|secret| held_by_us(&secret)).collect()
+    }
+
+    fn subscribe(&self) -> Vec<mpsc::UnboundedReceiver<Event<Secret>>> {
+        let watches = self.watches.iter();
+        watches.map(|(_, watch)| watch.subscribe()).collect()
+    }
+}
+
+/// Takes all events that are there, and at least one: only the outcome matters.
+async fn any(feeds: &mut [mpsc::UnboundedReceiver<Event<Secret>>]) {
+    poll_fn(|context| {
+        let mut came = Poll::Pending;
+        for feed in &mut *feeds {
+            while let Poll::Ready(Some(_)) = feed.poll_recv(context) {
+                came = Poll::Ready(());
+            }
+        }
+        came
+    })
+    .await;
 }
 
 /// Keeps our finalizer on the Secrets of `registry`'s Targets and on no others, until `shutdown`.
@@ -103,22 +181,17 @@ pub(crate) async fn run(
     registry: Registry,
     shutdown: CancellationToken,
 ) {
-    let selector = format!("{}={}", keys::HAS_FINALIZER, keys::TRUE);
-    let config = WatchConfig::all()
-        .labels(selector)
-        .trim(|secret: &mut Secret| secret.data = None);
-    let watch = Watch::of_client(client.clone(), config, &shutdown);
+    let labelled = Labelled::watch(&client, registry.namespaces(), &shutdown);
     let work = async {
         // Whose Target isn't known yet isn't nobody's.
         registry.synced().await;
-        watch.synced().await;
-        let (mut events, mut targets) = (watch.subscribe(), registry.subscribe());
+        let (mut events, mut targets) = (labelled.subscribe(), registry.subscribe());
         let mut kubeconfigs = registry.kubeconfigs();
         loop {
             leadership.acquired().await;
-            look(&client, &leadership, &registry, &watch).await;
+            look(&client, &leadership, &registry, &labelled).await;
             tokio::select! {
-                Some(_) = events.recv() => while events.try_recv().is_ok() {},
+                () = any(&mut events) => {}
                 Some(_) = targets.recv() => while targets.try_recv().is_ok() {},
                 Ok(()) = kubeconfigs.changed() => {}
                 () = sleep(LOOK_AGAIN) => {}
@@ -128,28 +201,24 @@ pub(crate) async fn run(
     shutdown.run_until_cancelled(Box::pin(work)).await;
 }
 
-async fn look(
-    client: &Client,
-    leadership: &Leadership,
-    registry: &Registry,
-    watch: &Watch<Secret>,
-) {
+async fn look(client: &Client, leadership: &Leadership, registry: &Registry, labelled: &Labelled) {
     let targets = registry.targets();
     let uses: Vec<Use> = targets.iter().filter_map(|target| use_of(target)).collect();
-    let mut held: Vec<Held> = watch
-        .list()
-        .iter()
-        .filter_map(|secret| held_by_us(secret))
-        .collect();
+    let mut held = labelled.held();
+    let lasting = !registry.namespaces().is_narrow();
     for secret in &mut held {
-        if depends_on_home(secret, &uses) {
+        if lasting && depends_on_home(secret, &uses) {
             secret.home_ending = is_ending(client, &secret.secret.namespace).await;
         }
     }
-    for step in decide(&uses, &held) {
+    for step in decide(&uses, &held, lasting) {
         if !leadership.is_leader() {
             return;
         }
+        // Before the first list nobody knows which are held.
+        let Some(watch) = labelled.of(&step.secret().namespace) else {
+            continue;
+        };
         match act(client, &step).await {
             Ok(secret) => watch.fold(secret),
             // It went, it is going already, or it is another one: the next look tells.
@@ -344,7 +413,7 @@ mod tests {
             ),
         ];
         for (case, uses, secret, want) in table {
-            assert_eq!(decide(&uses, &[secret]), want, "{case}");
+            assert_eq!(decide(&uses, &[secret], true), want, "{case}");
         }
     }
 
@@ -355,9 +424,20 @@ mod tests {
                 holds,
                 ..used(false, true)
             };
-            assert_eq!(decide(&[other], &[]), [], "{holds:?}");
+            assert_eq!(decide(&[other], &[], true), [], "{holds:?}");
         }
         let both = [used(false, true), used(false, false)];
-        assert_eq!(decide(&both, &[]), [Step::Hold(name())]);
+        assert_eq!(decide(&both, &[], true), [Step::Hold(name())]);
+    }
+
+    #[test]
+    fn none_is_held_where_our_rights_go_with_the_namespace() {
+        let uses = [used(false, true), used(true, true), used(false, false)];
+        assert_eq!(decide(&uses, &[], false), []);
+        let let_go = [Step::LetGo(name(), "u".into())];
+        for (ending, home_ending) in [(false, None), (true, None), (true, Some(true))] {
+            let secret = held(ending, home_ending);
+            assert_eq!(decide(&uses, &[secret], false), let_go, "{ending}");
+        }
     }
 }

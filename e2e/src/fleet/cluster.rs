@@ -125,6 +125,7 @@ impl Cluster {
         if command != "all" {
             rbac.push(format!("--component={command}"));
         }
+        rbac.extend(self.namespaces_flag());
         apply_output(&self.plane, &pilotage, rbac).await?;
         let mut access = self.plane.service_account_access(HOME, account).await?;
         let mut line = None;
@@ -168,8 +169,17 @@ impl Cluster {
         if matches!(command, "all" | "proxy-scheduler") {
             flags.push(format!("--cluster-name={}", self.name()));
         }
+        if matches!(command, "all" | "controllers" | "proxy-scheduler") {
+            flags.extend(self.namespaces_flag());
+        }
         flags.extend(self.settings.flags_of(command));
         flags
+    }
+
+    /// Targets are made in sources.
+    fn namespaces_flag(&self) -> Option<String> {
+        let flag = self.settings.namespaces_flag();
+        flag.filter(|_| self.side == Side::Source)
     }
 
     /// Log files and directories of everything that runs here.

@@ -94,6 +94,12 @@ impl Spec {
         self
     }
 
+    /// In the source Pilotage may read Secrets of these namespaces only, which must be there before it is installed.
+    pub fn target_namespaces<const N: usize>(mut self, names: [&str; N]) -> Self {
+        self.settings.namespaces = names.map(str::to_owned).into();
+        self
+    }
+
     /// Other times of leader election than those of tests in which no leader fails.
     pub fn lease(mut self, times: LeaseTimes) -> Self {
         self.settings.lease = times;

@@ -49,6 +49,8 @@ pub(super) struct Settings {
     pub(super) standbys: Vec<&'static str>,
     /// Whether everybody reaches API servers through fault proxies.
     pub(super) faults: bool,
+    /// Namespaces of the source whose Secrets Pilotage may read there; none: all.
+    pub(super) namespaces: Vec<String>,
     /// Flags, each with the command that it is for, or for every one.
     flags: Vec<(Option<&'static str>, String)>,
 }
@@ -60,12 +62,19 @@ impl Settings {
             lease: LeaseTimes::PATIENT,
             standbys: Vec::new(),
             faults: false,
+            namespaces: Vec::new(),
             flags: Vec::new(),
         }
     }
 
     pub(super) fn add_flag(&mut self, command: Option<&'static str>, flag: &str) {
         self.flags.push((command, flag.to_owned()));
+    }
+
+    /// The flag that names namespaces for Secrets, if there are any.
+    pub(super) fn namespaces_flag(&self) -> Option<String> {
+        let names = self.namespaces.join(",");
+        (!names.is_empty()).then(|| format!("--target-namespaces={names}"))
     }
 
     pub(super) fn flags_of(&self, command: &str) -> impl Iterator<Item = String> {
@@ -92,6 +101,10 @@ mod tests {
             of("controllers"),
             ["--log-level=debug", "--target-probe-period=1s"]
         );
+        assert_eq!(settings.namespaces_flag(), None);
+        settings.namespaces = vec!["a".to_owned(), "b".to_owned()];
+        let named = settings.namespaces_flag();
+        assert_eq!(named.as_deref(), Some("--target-namespaces=a,b"));
         let lease = LeaseTimes::PATIENT.flags();
         assert_eq!(lease[0], "--lease-duration=90000ms");
     }

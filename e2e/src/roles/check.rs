@@ -74,7 +74,10 @@ pub(super) fn check(grants: &BTreeSet<Grant>, uses: &Uses, exceptions: &Exceptio
                 .filter(|grant| grant.role == role && fits(grant, used, verb))
                 .collect();
             // The narrowest is the one that was meant.
-            fitting.sort_by_key(|grant| (grant.namespace.is_none(), grant.name.is_none()));
+            fitting.sort_by_key(|grant| {
+                let narrow = grant.namespace.is_some();
+                (!narrow, grant.is_for_named(), grant.name.is_none())
+            });
             match fitting.first() {
                 Some(grant) => {
                     seen.insert(grant);
@@ -176,7 +179,11 @@ fn verbs(used: &Use) -> impl Iterator<Item = &str> {
 
 fn fits(grant: &Grant, used: &Use, verb: &str) -> bool {
     let in_place = match (&grant.namespace, &used.place) {
-        (None, _) => true,
+        // What a role of some namespace let through needs no right to all.
+        (None, _) => !used.by_namespace,
+        (Some(_), place) if grant.is_for_named() => {
+            used.by_namespace && matches!(place, Place::Own | Place::Elsewhere)
+        }
         // Tests of a single component call home what they like.
         (Some(namespace), Place::Own) => PARTS
             .iter()
@@ -242,6 +249,7 @@ mod tests {
     use pilotage_testkit::usage::Uses;
 
     use super::*;
+    use crate::roles::NAMED;
     use crate::roles::exceptions::{Inside, Unused};
 
     const NONE: Exceptions = Exceptions {
@@ -276,6 +284,7 @@ mod tests {
             place: Place::Elsewhere,
             name: String::new(),
             answer,
+            by_namespace: false,
         }
     }
 
@@ -350,6 +359,24 @@ mod tests {
             found(grants, [used], &NONE),
             ["granted and never used: pilotage-controllers: get namespaces"]
         );
+    }
+
+    #[test]
+    fn a_right_to_all_and_one_in_named_namespaces_are_used_by_different_requests() {
+        let grants = || {
+            let mut named = grant(OWN, "list", "secrets");
+            named.namespace = Some(NAMED.to_owned());
+            [named, grant(OWN, "list", "secrets")]
+        };
+        let used = |by_namespace| Use {
+            by_namespace,
+            ..request(HOME, "list", "secrets", allowed(OWN))
+        };
+        let all = "granted and never used: pilotage-controllers: list secrets";
+        let named = format!("{all} in namespace {NAMED}");
+        assert_eq!(found(grants(), [used(true)], &NONE), [all]);
+        assert_eq!(found(grants(), [used(false)], &NONE), [named]);
+        assert_eq!(found(grants(), [used(true), used(false)], &NONE), [""; 0]);
     }
 
     #[test]

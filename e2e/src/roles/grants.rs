@@ -6,6 +6,8 @@ use std::fmt;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::NAMED;
+
 /// A part of Pilotage with roles of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Part {
@@ -51,6 +53,13 @@ pub struct Grant {
     pub name: Option<String>,
     /// `get`, `create`…
     pub verb: String,
+}
+
+impl Grant {
+    /// Whether it is for namespaces that are named at the installation.
+    pub(super) fn is_for_named(&self) -> bool {
+        self.namespace.as_deref() == Some(NAMED)
+    }
 }
 
 impl fmt::Display for Grant {

@@ -187,3 +187,30 @@ async fn a_secret_is_used_as_far_as_its_target_may_lead() {
         assert_eq!(lost_with(text, options).await, want, "{what}");
     }
 }
+
+#[tokio::test]
+async fn a_secret_elsewhere_is_not_even_asked_for() {
+    let source = Server::start(empty).await;
+    let options = Options {
+        namespaces: "other,third".parse().unwrap(),
+        ..Options::new("test")
+    };
+    let target = target();
+    target.set_kubeconfig(Some(true));
+    let mut state = target.state();
+    let task = tokio::spawn(run(target.clone(), source.client(), options));
+    let lost = state.wait_for(|state| state.lost().is_some());
+    let lost = timeout(LIMIT, lost).await.expect("is lost").unwrap();
+    let reason = lost.lost().unwrap();
+    assert_eq!(reason.word(), "NamespaceNotAllowed");
+    let text = reason.to_string();
+    assert!(
+        text.contains("secret ns/far") && text.contains("--target-namespaces"),
+        "{text}"
+    );
+    assert!(!reason.was_tried() && target.client().is_none());
+    // Nobody may look any more.
+    assert_eq!(target.has_kubeconfig(), None);
+    task.abort();
+    assert_eq!(source.asked(), [""; 0]);
+}

@@ -46,7 +46,7 @@ fn connection() -> BoxedStrategy<Connection> {
         key: "config".into(),
         context: None,
     };
-    let reason = (text::text(), text::text(), 0..7_u8).prop_map(move |(one, two, which)| {
+    let reason = (text::text(), text::text(), 0..8_u8).prop_map(move |(one, two, which)| {
         let secret = secret();
         match which {
             0 => LostReason::Unreachable(one),
@@ -61,6 +61,7 @@ fn connection() -> BoxedStrategy<Connection> {
                 secret,
                 message: one,
             },
+            6 => LostReason::NamespaceNotAllowed(secret),
             _ => LostReason::KubeconfigUnreadable {
                 secret,
                 fault: Box::new(KubeconfigFault::Client(one)),

@@ -3,7 +3,8 @@
 use std::str::FromStr;
 
 use clap::ValueEnum;
-use pilotage_runtime::rbac::{Account, render};
+use pilotage_clusters::TargetNamespaces;
+use pilotage_runtime::rbac::{Account, render, render_in};
 use serde_json::Value;
 
 use super::{print, yaml};
@@ -26,6 +27,11 @@ pub struct Args {
     /// Service account to bind the roles to. Its namespace is the one where Pilotage runs.
     #[arg(long, value_name = "NAMESPACE/NAME")]
     service_account: Option<AccountName>,
+
+    /// Let Secrets be read and marked in these namespaces only, 256 at most, separated by commas. They have to be there
+    /// before the roles are. The parts need the same flag. Without names, in all namespaces.
+    #[arg(long, value_name = "NAMESPACES")]
+    target_namespaces: Option<TargetNamespaces>,
 }
 
 /// A service account as written on the command line.
@@ -80,9 +86,15 @@ fn objects(args: &Args) -> Vec<Value> {
     let given = given
         .flat_map(|(name, rules)| render(name, account, *rules))
         .filter(is_role);
-    let own = parts
-        .iter()
-        .flat_map(|part| render(&part.object_name(), account, part.rules()));
+    let namespaces = args.target_namespaces.clone().unwrap_or_default();
+    let own = parts.iter().flat_map(|part| {
+        render_in(
+            &part.object_name(),
+            account,
+            namespaces.names(),
+            part.rules(),
+        )
+    });
     if args.service_account.is_some() {
         std::iter::once(account.to_json())
             .chain(own)

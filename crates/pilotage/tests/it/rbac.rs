@@ -110,3 +110,67 @@ fn the_scheduler_of_a_garden_is_a_part_of_its_own() {
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(error.contains("expected one of webhook, "), "{error}");
 }
+
+#[test]
+fn secrets_may_be_read_in_named_namespaces_only() {
+    let reading = |args: &[&str]| {
+        let (ok, text, error) = rbac(args);
+        assert!(ok, "{error}");
+        let objects = text.split("---\n").map(str::to_owned);
+        let (roles, bindings): (Vec<_>, Vec<_>) = objects
+            .filter(|object| object.contains("- secrets\n") || object.contains("subjects:\n"))
+            .partition(|object| object.contains("- secrets\n"));
+        (roles, bindings)
+    };
+    let parts = "--component=controllers,proxy-scheduler";
+    let account = "--service-account=pilotage/pilotage";
+    for wide in [
+        &[parts, account][..],
+        &[parts, account, "--target-namespaces="],
+    ] {
+        let (roles, _) = reading(wide);
+        assert_eq!(roles.len(), 2, "{roles:#?}");
+        let all = roles.iter().all(|it| it.contains("kind: ClusterRole\n"));
+        assert!(all, "{roles:#?}");
+    }
+
+    let (roles, bindings) = reading(&[parts, account, "--target-namespaces=shop,bank"]);
+    assert_eq!(roles.len(), 4, "{roles:#?}");
+    for namespace in ["bank", "shop"] {
+        let here = format!("  namespace: {namespace}\n");
+        let of = |list: &[String], kind: &str| -> Vec<String> {
+            let fits = |it: &&String| it.contains(kind) && it.contains(&here);
+            list.iter().filter(fits).cloned().collect()
+        };
+        let roles = of(&roles, "kind: Role\n");
+        assert_eq!(roles.len(), 2, "{roles:#?}");
+        // Only virtual nodes have finalizers on Secrets.
+        let patching = roles.iter().filter(|role| role.contains("- patch\n"));
+        assert_eq!(patching.count(), 1, "{roles:#?}");
+        let bound = of(&bindings, "kind: RoleBinding\n");
+        assert_eq!(bound.len(), 2, "{bindings:#?}");
+        let to_us = |it: &String| it.contains("namespace: pilotage\n");
+        assert!(bound.iter().all(to_us), "{bound:#?}");
+    }
+}
+
+#[test]
+fn a_bad_namespace_is_explained() {
+    for args in [
+        &["rbac", "--target-namespaces=shop,Bank"][..],
+        &["controllers", "--target-namespaces=shop,Bank"],
+        &["proxy-scheduler", "--target-namespaces=shop,Bank"],
+        &["all", "--target-namespaces=shop,Bank"],
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_pilotage"))
+            .args(args)
+            .output()
+            .unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(
+            error.contains("\"Bank\" is no name of a namespace"),
+            "{error}"
+        );
+    }
+}

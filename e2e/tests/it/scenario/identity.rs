@@ -11,7 +11,7 @@ use pilotage_testkit::build::pod;
 
 use super::Shop;
 
-async fn may(client: &Client, namespace: &str, verb: &str, resource: &str) -> bool {
+pub(super) async fn may(client: &Client, namespace: &str, verb: &str, resource: &str) -> bool {
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
     let group = if resource == "podchaperons" || resource == "clustersummaries" {
         pilotage_api::GROUP

@@ -12,6 +12,7 @@ mod lifecycle;
 mod live_targets;
 mod lost;
 mod namespaces;
+mod narrow;
 mod nowhere;
 mod parts;
 mod placement;

@@ -41,13 +41,17 @@ fn lost(reason: LostReason) -> Connection {
     }
 }
 
-fn missing() -> LostReason {
-    LostReason::SecretMissing(SecretRef {
+fn secret() -> SecretRef {
+    SecretRef {
         namespace: "default".into(),
         name: "c2".into(),
         key: "config".into(),
         context: None,
-    })
+    }
+}
+
+fn missing() -> LostReason {
+    LostReason::SecretMissing(secret())
 }
 
 fn at(second: i64) -> Time {
@@ -162,6 +166,16 @@ fn every_state_has_its_words() {
             [
                 "Valid=False/SecretMissing",
                 "Connected=False/SecretMissing",
+                "Authorized=Unknown/NotConnected",
+            ],
+        ),
+        (
+            spec(None),
+            lost(LostReason::NamespaceNotAllowed(secret())),
+            Authorization::Unknown,
+            [
+                "Valid=False/NamespaceNotAllowed",
+                "Connected=False/NamespaceNotAllowed",
                 "Authorized=Unknown/NotConnected",
             ],
         ),
