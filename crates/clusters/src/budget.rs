@@ -1,12 +1,19 @@
 //! How much is kept of what one target says: all its watches share one budget.
 //!
 //! A target may show as many objects as it likes; the memory is ours. What is fair follows from the pods that may run
-//! there: the source knows them all, and a chaperon without one is somebody's invention or a leftover.
+//! there: the source knows them all, and a chaperon without one is somebody's invention or a leftover. Since a tenant
+//! may make many Targets, those of one namespace have a bound together ([`Common`]).
 
-use std::sync::OnceLock;
+mod common;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use thiserror::Error;
+
+pub(crate) use common::{Common, Commons};
+
+use common::SHARES;
 
 /// Objects of one target: five times the chaperons of 10,000 proxies.
 const OBJECTS: usize = 50_000;
@@ -15,6 +22,11 @@ const BASE: usize = 16 << 20;
 /// Weight for each pod that may run there. An API server takes 256 KiB of annotations, so that no author of a pod can make a
 /// chaperon that has more; a usual one has 16 KiB.
 const A_POD: usize = 384 << 10;
+
+/// What one target may weigh.
+fn weight_for(pods: usize) -> usize {
+    BASE.saturating_add(A_POD.saturating_mul(pods))
+}
 
 /// The budget is spent.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -36,6 +48,102 @@ pub(crate) enum Excess {
     /// A list without end.
     #[error("a list isn't complete after {0} pages")]
     Pages(usize),
+    /// Too many objects of all Targets of a namespace.
+    #[error("all Targets of namespace {namespace} together would show more than {limit} objects")]
+    CommonObjects {
+        /// Which one.
+        namespace: String,
+        /// The most that are kept.
+        limit: usize,
+    },
+    /// Too heavy ones.
+    #[error(
+        "what all Targets of namespace {namespace} show together would take more than {} MiB of memory, which is what \
+         {shares} of them may take, for {pods} pods that may run there",
+        .limit >> 20,
+        shares = SHARES
+    )]
+    CommonWeight {
+        /// Which one.
+        namespace: String,
+        /// The most that is kept.
+        limit: usize,
+        /// For how many pods.
+        pods: usize,
+    },
+    /// Too long answers at the same time.
+    #[error(
+        "answers of all Targets of namespace {namespace} that are on their way would take more than {} MiB of memory",
+        .limit >> 20
+    )]
+    UnderWay {
+        /// Which one.
+        namespace: String,
+        /// The most that may be on its way.
+        limit: usize,
+    },
+}
+
+/// How many objects, and what they weigh.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Amount {
+    pub(crate) objects: usize,
+    pub(crate) weight: usize,
+}
+
+impl Amount {
+    pub(crate) const fn new(objects: usize, weight: usize) -> Self {
+        Self { objects, weight }
+    }
+
+    /// Both together.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            objects: self.objects.saturating_add(other.objects),
+            weight: self.weight.saturating_add(other.weight),
+        }
+    }
+
+    /// What is left without `other`.
+    pub(crate) fn without(self, other: Self) -> Self {
+        Self {
+            objects: self.objects.saturating_sub(other.objects),
+            weight: self.weight.saturating_sub(other.weight),
+        }
+    }
+
+    fn or(self, other: Self) -> Self {
+        Self {
+            objects: self.objects.max(other.objects),
+            weight: self.weight.max(other.weight),
+        }
+    }
+}
+
+/// What is there, counted by all who keep some of it.
+#[derive(Debug, Default)]
+struct Account {
+    objects: AtomicUsize,
+    weight: AtomicUsize,
+}
+
+impl Account {
+    fn with(&self, more: Amount) -> Amount {
+        let there = Amount {
+            objects: self.objects.load(Ordering::Relaxed),
+            weight: self.weight.load(Ordering::Relaxed),
+        };
+        there.and(more)
+    }
+
+    /// What was `before` is `now`.
+    fn change(&self, before: Amount, now: Amount) {
+        let (more, less) = (now.without(before), before.without(now));
+        self.objects.fetch_add(more.objects, Ordering::Relaxed);
+        self.objects.fetch_sub(less.objects, Ordering::Relaxed);
+        self.weight.fetch_add(more.weight, Ordering::Relaxed);
+        self.weight.fetch_sub(less.weight, Ordering::Relaxed);
+    }
 }
 
 type Expected = Box<dyn Fn() -> usize + Send + Sync>;
@@ -43,14 +151,23 @@ type Expected = Box<dyn Fn() -> usize + Send + Sync>;
 /// What is kept of one target.
 #[derive(Default)]
 pub(crate) struct Budget {
-    objects: AtomicUsize,
-    weight: AtomicUsize,
+    kept: Account,
     /// The most pods that were ever expected there: their chaperons go after them.
     pods: AtomicUsize,
     expected: OnceLock<Expected>,
+    /// What it has together with its namespace's others.
+    common: Option<Arc<Common>>,
 }
 
 impl Budget {
+    /// One that is a share of `common`, if there is such.
+    pub(crate) fn of(common: Option<Arc<Common>>) -> Self {
+        Self {
+            common,
+            ..Self::default()
+        }
+    }
+
     /// Says how many pods may run there at present; the first word counts.
     pub(crate) fn expect(&self, pods: impl Fn() -> usize + Send + Sync + 'static) {
         // A second one would say the same.
@@ -58,74 +175,117 @@ impl Budget {
     }
 
     /// Whether so much more may be kept.
-    pub(crate) fn check(&self, objects: usize, weight: usize) -> Result<(), Excess> {
-        if self.objects.load(Ordering::Relaxed).saturating_add(objects) > OBJECTS {
+    pub(crate) fn check(&self, more: Amount) -> Result<(), Excess> {
+        let sum = self.kept.with(more);
+        if sum.objects > OBJECTS {
             return Err(Excess::Objects);
         }
-        let weight = self.weight.load(Ordering::Relaxed).saturating_add(weight);
-        if weight <= BASE {
-            return Ok(());
+        if sum.weight > BASE {
+            let pods = self.pods();
+            let limit = weight_for(pods);
+            if sum.weight > limit {
+                return Err(Excess::Weight { limit, pods });
+            }
         }
+        match &self.common {
+            Some(common) => common.check(more, || self.pods()),
+            None => Ok(()),
+        }
+    }
+
+    /// What was kept `before` is what is kept `now`.
+    pub(crate) fn change(&self, before: Amount, now: Amount) {
+        self.kept.change(before, now);
+        if let Some(common) = &self.common {
+            common.kept.change(before, now);
+        }
+    }
+
+    /// The most pods that were expected so far.
+    fn pods(&self) -> usize {
         let now = self.expected.get().map_or(0, |expected| expected());
-        let pods = self.pods.fetch_max(now, Ordering::Relaxed).max(now);
-        let limit = BASE.saturating_add(A_POD.saturating_mul(pods));
-        if weight > limit {
-            return Err(Excess::Weight { limit, pods });
+        self.pods.fetch_max(now, Ordering::Relaxed).max(now)
+    }
+}
+
+/// Room for a list while it is read, beyond what it will replace: lists that are read at the same time don't all find
+/// the same room. It is given back when this value goes.
+#[derive(Default)]
+pub(crate) struct Room {
+    budget: Option<Arc<Budget>>,
+    taken: Amount,
+}
+
+impl Room {
+    /// None is taken yet; without a budget nobody counts.
+    pub(crate) fn new(budget: Option<Arc<Budget>>) -> Self {
+        Self {
+            budget,
+            taken: Amount::default(),
+        }
+    }
+
+    /// Takes as much as is missing to `amount`, if there is so much.
+    pub(crate) fn raise(&mut self, amount: Amount) -> Result<(), Excess> {
+        let Some(budget) = &self.budget else {
+            return Ok(());
+        };
+        let now = self.taken.or(amount);
+        budget.check(now.without(self.taken))?;
+        budget.change(self.taken, now);
+        self.taken = now;
+        Ok(())
+    }
+
+    /// Leaves what was taken to the caller, who says from now on what is kept.
+    pub(crate) fn hand_over(mut self) -> Amount {
+        std::mem::take(&mut self.taken)
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if let Some(budget) = &self.budget {
+            budget.change(self.taken, Amount::default());
+        }
+    }
+}
+
+/// The bytes of one answer while they come. They are counted for all Targets of a namespace only: what one of them may
+/// send at a time is bounded by each answer's limits.
+pub(crate) struct UnderWay {
+    budget: Arc<Budget>,
+    bytes: usize,
+}
+
+impl UnderWay {
+    pub(crate) fn new(budget: Arc<Budget>) -> Self {
+        Self { budget, bytes: 0 }
+    }
+
+    /// So many more have come.
+    pub(crate) fn add(&mut self, bytes: usize) -> Result<(), Excess> {
+        if let Some(common) = &self.budget.common {
+            common.receive(bytes, || self.budget.pods())?;
+            self.bytes = self.bytes.saturating_add(bytes);
         }
         Ok(())
     }
 
-    /// Something is kept.
-    pub(crate) fn add(&self, objects: usize, weight: usize) {
-        self.objects.fetch_add(objects, Ordering::Relaxed);
-        self.weight.fetch_add(weight, Ordering::Relaxed);
+    /// They have been passed on.
+    pub(crate) fn clear(&mut self) {
+        let bytes = std::mem::take(&mut self.bytes);
+        if let Some(common) = &self.budget.common {
+            common.pass_on(bytes);
+        }
     }
+}
 
-    /// Something that was added isn't kept any more.
-    pub(crate) fn take_off(&self, objects: usize, weight: usize) {
-        self.objects.fetch_sub(objects, Ordering::Relaxed);
-        self.weight.fetch_sub(weight, Ordering::Relaxed);
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.clear();
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-
-    #[test]
-    fn ten_thousand_pods_fit_and_an_invented_crowd_does_not() {
-        let budget = Budget::default();
-        assert_eq!(budget.check(OBJECTS, BASE), Ok(()));
-        assert_eq!(budget.check(OBJECTS + 1, 0), Err(Excess::Objects));
-        let excess = budget.check(10_000, 10_000 * (16 << 10));
-        assert_eq!(
-            excess,
-            Err(Excess::Weight {
-                limit: BASE,
-                pods: 0
-            })
-        );
-        assert_eq!(
-            excess.unwrap_err().to_string(),
-            "what it shows would take more than 16 MiB of memory, for 0 pods that may run there"
-        );
-        let pods = Arc::new(AtomicUsize::new(10_000));
-        let counted = pods.clone();
-        budget.expect(move || counted.load(Ordering::Relaxed));
-        assert_eq!(budget.check(10_000, 10_000 * (300 << 10)), Ok(()));
-        // When the pods have gone their chaperons are still to go.
-        pods.store(0, Ordering::Relaxed);
-        assert_eq!(budget.check(10_000, 10_000 * (300 << 10)), Ok(()));
-    }
-
-    #[test]
-    fn what_goes_makes_room() {
-        let budget = Budget::default();
-        budget.add(OBJECTS, BASE);
-        assert!(budget.check(1, 0).is_err() && budget.check(0, 1).is_err());
-        budget.take_off(1, 10);
-        assert_eq!(budget.check(1, 10), Ok(()));
-    }
-}
+mod tests;

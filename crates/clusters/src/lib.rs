@@ -11,7 +11,7 @@
 //! broken secret makes a *lost* target, never a removed one.
 //!
 //! A target may be anybody's server. What it says comes through one door (`door`), which bounds size, time and kind; what
-//! is kept of it has one `budget`; and where it may be, `allow` says.
+//! is kept of it has one `budget`, and with all others of its namespace a common one; where it may be, `allow` says.
 
 // No sum may overflow, whoever gave the numbers.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]

@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Options;
+use crate::budget::{Budget, Commons};
 use crate::key::{TargetKey, TargetObject};
 use crate::namespaces::TargetNamespaces;
 use crate::supervise;
@@ -60,6 +61,7 @@ struct Inner {
 struct Set {
     targets: BTreeMap<TargetKey, Arc<Target>>,
     by_node: HashMap<String, TargetKey>,
+    budgets: Commons,
     subscribers: Vec<mpsc::UnboundedSender<RegistryEvent>>,
 }
 
@@ -239,7 +241,10 @@ impl Registry {
             self.inner.shutdown.child_token(),
             self.inner.kubeconfigs.clone(),
         );
-        let target = Arc::new(Target::new(object, removed, kubeconfigs));
+        let namespace = object.key.namespace.as_deref();
+        let common = namespace.map(|namespace| self.write(|set| set.budgets.of(namespace)));
+        let budget = Budget::of(common);
+        let target = Arc::new(Target::new(object, budget, removed, kubeconfigs));
         tracing::info!(target_key = %target.key(), node = target.node(), "target added");
         tokio::spawn(keep_running(
             "supervisor",

@@ -292,7 +292,8 @@ impl Supervisor {
             Source::Local(client) => Ok(client.clone()),
             Source::Remote(config) => {
                 let (config, options) = ((**config).clone(), &self.options);
-                door::client(config, options.component, &options.allowed)
+                let budget = self.target.budget();
+                door::client(config, options.component, &options.allowed, budget)
                     .map_err(|error| KubeconfigFault::Client(error.to_string()))
             }
         }

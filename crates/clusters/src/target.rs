@@ -55,9 +55,10 @@ struct Shelved {
 }
 
 impl Target {
-    /// `kubeconfigs` rises whenever it shows what the Secret holds.
+    /// What is kept of it counts for `budget`; `kubeconfigs` rises whenever it shows what the Secret holds.
     pub(crate) fn new(
         object: TargetObject,
+        budget: Budget,
         removed: CancellationToken,
         kubeconfigs: Arc<cell::Sender<u64>>,
     ) -> Self {
@@ -73,7 +74,7 @@ impl Target {
             doubt: Arc::new(Notify::new()),
             refused: Arc::new(Notify::new()),
             offences: Offences::default(),
-            budget: Arc::default(),
+            budget: Arc::new(budget),
             kubeconfig: Mutex::new(None),
             kubeconfigs,
             removed,
@@ -250,6 +251,10 @@ impl Target {
             shared,
         });
         watch
+    }
+
+    pub(crate) fn budget(&self) -> &Arc<Budget> {
+        &self.budget
     }
 
     pub(crate) fn set_object(&self, object: TargetObject) {

@@ -13,6 +13,7 @@ use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::allow::Allowed;
+use crate::budget::Budget;
 use crate::door;
 use crate::key::TargetObject;
 use crate::session::Session;
@@ -20,6 +21,11 @@ use crate::target::Target;
 
 /// A Target `ns/far`, by a Secret of that name, that nobody supervises.
 pub(crate) fn target() -> Arc<Target> {
+    target_of(Budget::default())
+}
+
+/// The same, with this budget.
+pub(crate) fn target_of(budget: Budget) -> Arc<Target> {
     let secret = KubeconfigSecret {
         name: "far".into(),
         ..KubeconfigSecret::default()
@@ -33,7 +39,8 @@ pub(crate) fn target() -> Arc<Target> {
     object.metadata.uid = Some("u".into());
     let object = TargetObject::from_target(&object).unwrap();
     let kubeconfigs = Arc::new(cell::Sender::new(0));
-    Arc::new(Target::new(object, CancellationToken::new(), kubeconfigs))
+    let removed = CancellationToken::new();
+    Arc::new(Target::new(object, budget, removed, kubeconfigs))
 }
 
 /// What comes back, piece by piece; the connection is closed after the last one.
@@ -122,7 +129,12 @@ impl Server {
 
     /// A client of it through the door.
     pub(crate) fn client(&self) -> Client {
-        door::client(self.config(), "test", &Allowed::default()).unwrap()
+        self.client_of(&Arc::default())
+    }
+
+    /// One whose answers count for this budget.
+    pub(crate) fn client_of(&self, budget: &Arc<Budget>) -> Client {
+        door::client(self.config(), "test", &Allowed::default(), budget).unwrap()
     }
 
     /// Lets a target be reached here.

@@ -14,6 +14,7 @@ use tower::BoxError;
 use super::asked::{Asked, OBJECT_BYTES, Types};
 use super::fault::Fault;
 use super::measured;
+use crate::budget::UnderWay;
 
 /// Time for one event, from its first byte to its last: an API server sends it in one go.
 const EVENT_LIMIT: Duration = Duration::from_secs(30);
@@ -52,8 +53,13 @@ where
     }
 }
 
-/// Reads a body of at most `limit` bytes.
-pub(super) async fn collect<B>(body: B, what: &'static str, limit: usize) -> Result<Bytes, BoxError>
+/// Reads a body of at most `limit` bytes, which are counted meanwhile if that makes a difference.
+pub(super) async fn collect<B>(
+    body: B,
+    what: &'static str,
+    limit: usize,
+    mut under_way: Option<UnderWay>,
+) -> Result<Bytes, BoxError>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<BoxError>,
@@ -67,6 +73,9 @@ where
         if whole.len().saturating_add(data.len()) > limit {
             return Err(Fault::TooLong { what, limit }.into());
         }
+        if let Some(under_way) = &mut under_way {
+            under_way.add(data.len()).map_err(Fault::from)?;
+        }
         whole.extend_from_slice(&data);
     }
     Ok(whole.into())
@@ -78,6 +87,7 @@ pub(crate) struct Events<B> {
     inner: Pin<Box<B>>,
     /// The beginning of an event.
     part: Vec<u8>,
+    under_way: UnderWay,
     /// When its first byte came.
     began: Option<Instant>,
     meter: Meter,
@@ -89,11 +99,12 @@ where
     B: Body<Data = Bytes>,
     B::Error: Into<BoxError>,
 {
-    pub(super) fn new(asked: Asked, body: B) -> Self {
+    pub(super) fn new(asked: Asked, body: B, under_way: UnderWay) -> Self {
         Self {
             asked,
             inner: Box::pin(body),
             part: Vec::new(),
+            under_way,
             began: None,
             meter: Meter::new(Instant::now()),
             pause: None,
@@ -142,6 +153,7 @@ where
             data.slice(..end)
         } else {
             let mut whole = std::mem::take(&mut self.part);
+            self.under_way.clear();
             whole.extend_from_slice(&data[..end]);
             whole.into()
         };
@@ -171,6 +183,7 @@ where
             let limit = EVENT_LIMIT;
             return Err(Fault::TooSlow { what, limit });
         }
+        self.under_way.add(bytes.len())?;
         self.part.extend_from_slice(bytes);
         Ok(())
     }
@@ -273,6 +286,8 @@ impl Meter {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use http::Request;
     use kube::client::Body as Nothing;
 
@@ -284,7 +299,8 @@ mod tests {
     fn events() -> Events<Nothing> {
         let uri = "/apis/multicluster.admiralty.io/v1alpha1/podchaperons?watch=true";
         let request = Request::get(uri).body(()).unwrap();
-        Events::new(Asked::of(&request), Nothing::empty())
+        let under_way = UnderWay::new(Arc::default());
+        Events::new(Asked::of(&request), Nothing::empty(), under_way)
     }
 
     fn event(rest: &str) -> String {

@@ -10,6 +10,7 @@ use pilotage_runtime::call::CallError;
 use thiserror::Error;
 
 use crate::allow::Refusal;
+use crate::budget::Excess;
 use crate::connection::LostReason;
 
 /// How many errors lie in each other at most: a chain that leads back to itself ends here.
@@ -34,6 +35,9 @@ pub(crate) enum Fault {
         /// The most that is given.
         limit: usize,
     },
+    /// More at the same time than all Targets of its namespace may send.
+    #[error(transparent)]
+    NoRoom(#[from] Excess),
     /// It trickles.
     #[error("{what} isn't complete after {} s", .limit.as_secs())]
     TooSlow {
@@ -86,7 +90,9 @@ impl Fault {
 
     fn reason(&self) -> LostReason {
         match self {
-            Self::TooLong { .. } | Self::TooHeavy { .. } => LostReason::TooMuch(self.to_string()),
+            Self::TooLong { .. } | Self::TooHeavy { .. } | Self::NoRoom(_) => {
+                LostReason::TooMuch(self.to_string())
+            }
             Self::Elsewhere(refusal) => LostReason::Refused {
                 secret: None,
                 refusal: refusal.clone(),
@@ -176,6 +182,10 @@ mod tests {
             (
                 kube::Error::Service(Box::new(Fault::Elsewhere(Refusal::Plain))),
                 Some("InsecureServer"),
+            ),
+            (
+                kube::Error::Service(Box::new(Fault::NoRoom(Excess::Objects))),
+                Some("TooMuch"),
             ),
             (kube::Error::SerdeError(json()), Some("Misbehaving")),
             (kube::Error::ReadEvents(utf8), Some("Misbehaving")),

@@ -1,6 +1,8 @@
 //! Whatever bytes an API server sends, however they are cut: they pass whole, or end the answer, and no more is kept of them
 //! than of an object.
 
+use std::sync::Arc;
+
 use http::{Method, Request, StatusCode};
 use hyper::body::Bytes;
 use kube::client::Body as Nothing;
@@ -40,7 +42,7 @@ pilotage_absurd::properties! {
         let clock = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let _in = clock.enter();
         let request = Request::get("/api/v1/pods?watch=true").body(()).unwrap();
-        let mut events = Events::new(Asked::of(&request), Nothing::empty());
+        let mut events = Events::new(Asked::of(&request), Nothing::empty(), UnderWay::new(Arc::default()));
         let mut passed = Vec::new();
         for piece in bytes.chunks(size) {
             match events.take(&Bytes::copy_from_slice(piece)) {

@@ -11,6 +11,7 @@ mod connect;
 mod failure;
 mod fault;
 
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ pub(crate) use asked::OBJECT_WEIGHT;
 pub(crate) use fault::{Fault, offence, offence_of_call};
 
 use crate::allow::Allowed;
+use crate::budget::{Budget, UnderWay};
 use asked::{Asked, Form, Types};
 use body::{Admitted, Events, collect};
 
@@ -42,12 +44,13 @@ const DEEPEST: usize = 100;
 /// Time for a body, from the head of the answer on.
 const BODY_LIMIT: Duration = Duration::from_secs(20);
 
-/// A client of a target, with this door in front of it. It has no time limits for what comes before the head of an
-/// answer: each call has its own ([`pilotage_runtime::call::within`]).
+/// A client of a target, with this door in front of it. What is on its way counts for `budget`. It has no time limits
+/// for what comes before the head of an answer: each call has its own ([`pilotage_runtime::call::within`]).
 pub(crate) fn client(
     config: Config,
     component: &str,
     allowed: &Allowed,
+    budget: &Arc<Budget>,
 ) -> Result<Client, ClientError> {
     let config = client::name(config, component)?;
     let build = |source| ClientError::Build {
@@ -67,11 +70,18 @@ pub(crate) fn client(
         .layer(config.extra_headers_layer().map_err(build)?)
         .map_err(BoxError::from)
         .service(http);
-    Ok(Client::new(Door(stack), config.default_namespace.clone()))
+    let door = Door {
+        service: stack,
+        budget: budget.clone(),
+    };
+    Ok(Client::new(door, config.default_namespace.clone()))
 }
 
 /// Looks at all that the service behind it answers.
-struct Door<S>(S);
+struct Door<S> {
+    service: S,
+    budget: Arc<Budget>,
+}
 
 impl<S, B> Service<Request<Asking>> for Door<S>
 where
@@ -86,17 +96,22 @@ where
     type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.0.poll_ready(context).map_err(Into::into)
+        self.service.poll_ready(context).map_err(Into::into)
     }
 
     fn call(&mut self, request: Request<Asking>) -> Self::Future {
         let asked = Asked::of(&request);
-        let answer = self.0.call(request);
-        Box::pin(async move { admit(asked, answer.await.map_err(Into::into)?).await })
+        let under_way = UnderWay::new(self.budget.clone());
+        let answer = self.service.call(request);
+        Box::pin(async move { admit(asked, answer.await.map_err(Into::into)?, under_way).await })
     }
 }
 
-async fn admit<B>(asked: Asked, answer: Response<B>) -> Result<Response<Admitted<B>>, BoxError>
+async fn admit<B>(
+    asked: Asked,
+    answer: Response<B>,
+    under_way: UnderWay,
+) -> Result<Response<Admitted<B>>, BoxError>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<BoxError>,
@@ -104,7 +119,7 @@ where
     let (mut head, body) = answer.into_parts();
     let what = asked.what();
     if head.status.is_client_error() || head.status.is_server_error() {
-        let text = timeout(BODY_LIMIT, collect(body, what, failure::BYTES)).await;
+        let text = timeout(BODY_LIMIT, collect(body, what, failure::BYTES, None)).await;
         // Whatever became of the text: that it failed is said.
         let text = text.ok().and_then(Result::ok).unwrap_or_default();
         head.headers.remove(CONTENT_LENGTH);
@@ -121,10 +136,13 @@ where
         return Err(Fault::ContentType(what).into());
     }
     if asked.form == Form::Events {
-        let events = Box::new(Events::new(asked, body));
+        let events = Box::new(Events::new(asked, body, under_way));
         return Ok(Response::from_parts(head, Admitted::Events(events)));
     }
-    let whole = if let Ok(whole) = timeout(BODY_LIMIT, collect(body, what, asked.bytes())).await {
+    // Some words about health are nothing that counts; whoever is asked for them has to answer.
+    let under_way = Some(under_way).filter(|_| asked.form != Form::Health);
+    let whole = collect(body, what, asked.bytes(), under_way);
+    let whole = if let Ok(whole) = timeout(BODY_LIMIT, whole).await {
         whole?
     } else {
         let limit = BODY_LIMIT;

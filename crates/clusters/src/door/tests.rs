@@ -6,6 +6,7 @@ use pilotage_runtime::call::CallError;
 use serde_json::json;
 
 use super::*;
+use crate::budget::Commons;
 use crate::connection::LostReason;
 use crate::testing::{Answer, Piece, Server, failure, head, json as good};
 
@@ -111,6 +112,42 @@ async fn endless_bodies_are_cut_at_their_limits() {
         (500, "status 500, without a reason")
     );
     assert!(server.sent() - before < 16 * MIB);
+}
+
+#[tokio::test]
+async fn what_is_on_its_way_counts_for_the_whole_namespace() {
+    let server = Server::start(|line| match line {
+        "GET /readyz" => vec![head("200 OK", "text/plain"), Piece::Bytes(b"ok".to_vec())],
+        line if line.contains("watch=true") => vec![
+            head("200 OK", "application/json"),
+            Piece::Bytes(b"{\"type\":".to_vec()),
+            Piece::Silence,
+        ],
+        line if line.contains("limit=500") => good(&json!({
+            "apiVersion": "v1", "kind": "ConfigMapList", "metadata": { "resourceVersion": "1" },
+            "items": [map(), map()],
+        })),
+        _ => good(&map()),
+    })
+    .await;
+    let mut commons = Commons::default();
+    let [mine, others] = [(); 2].map(|()| Arc::new(Budget::of(Some(commons.of("evil")))));
+    let client = server.client_of(&mine);
+    let mut answers = UnderWay::new(others);
+    answers.add(128 * MIB).unwrap();
+    for (what, result) in [
+        ("list", fault(list(&client).await)),
+        ("object", fault(get(&client).await)),
+        ("event", fault(watch(&client).await)),
+    ] {
+        let fault = result.unwrap();
+        assert!(matches!(fault, Fault::NoRoom(_)), "{what}: {fault}");
+        assert!(fault.to_string().contains("namespace evil"), "{fault}");
+    }
+    assert_eq!(health(&client).await.unwrap(), "ok");
+    drop(answers);
+    assert_eq!(list(&client).await.unwrap(), 2);
+    assert!(get(&client).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::Watchable;
 use super::run::{Follower, Interruption};
-use crate::budget::Excess;
+use crate::budget::{Amount, Excess, Room};
 use crate::door::{Fault, OBJECT_WEIGHT};
 
 /// Limit for one page.
@@ -43,6 +43,8 @@ struct Listed<K> {
     /// Namespaces and names of those that can't be read.
     unread: Vec<(String, String)>,
     weight: usize,
+    /// What it takes beyond what it will replace.
+    room: Room,
 }
 
 impl<K: Watchable> Follower<K> {
@@ -59,6 +61,7 @@ impl<K: Watchable> Follower<K> {
             objects: Vec::new(),
             unread: Vec::new(),
             weight: 0,
+            room: self.core.store.room(),
         };
         let mut pages = 0_usize;
         loop {
@@ -97,9 +100,12 @@ impl<K: Watchable> Follower<K> {
             let version = version.filter(|version| !version.is_empty());
             let version = version.ok_or(Interruption::NoVersion)?;
             let Listed {
-                objects, unread, ..
+                objects,
+                unread,
+                weight: _,
+                room,
             } = listed;
-            self.core.store.replace(objects, &unread, &version);
+            self.core.store.replace(objects, &unread, &version, room);
             self.position = Some(version);
             self.works();
             self.hears();
@@ -133,9 +139,8 @@ impl<K: Watchable> Follower<K> {
         }
         let count = listed.objects.len().saturating_add(listed.unread.len());
         // It takes the place of what is there.
-        let store = &self.core.store;
-        let more = count.saturating_sub(store.len());
-        store.check(more, listed.weight.saturating_sub(store.weight()))?;
+        let more = Amount::new(count, listed.weight).without(self.core.store.kept());
+        listed.room.raise(more)?;
         Ok(())
     }
 }

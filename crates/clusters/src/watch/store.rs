@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use tokio::sync::mpsc;
 
-use crate::budget::{Budget, Excess};
+use crate::budget::{Amount, Budget, Excess, Room};
 use crate::door::OBJECT_WEIGHT;
 
 /// One change of a watched set.
@@ -83,8 +83,10 @@ struct Kept<K> {
 struct Inner<K> {
     /// By namespace (empty for cluster-scoped kinds), then by name, so that a look-up allocates nothing.
     objects: HashMap<String, HashMap<String, Kept<K>>>,
-    /// Of all of them.
-    weight: usize,
+    /// All of them.
+    kept: Amount,
+    /// What of it the budget knows.
+    counted: Amount,
     subscribers: Vec<mpsc::UnboundedSender<Event<K>>>,
     /// The version up to which the watch has told everything.
     seen: u64,
@@ -98,7 +100,8 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
     pub(crate) fn new(selective: bool, limits: Option<Limits<K>>) -> Self {
         let inner = Inner {
             objects: HashMap::new(),
-            weight: 0,
+            kept: Amount::default(),
+            counted: Amount::default(),
             subscribers: Vec::new(),
             seen: 0,
             incomparable: false,
@@ -133,7 +136,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
 
     /// How many objects there are.
     pub fn len(&self) -> usize {
-        self.read().objects.values().map(HashMap::len).sum()
+        self.read().kept.objects
     }
 
     /// How many there are in a namespace, or in all; at no cost.
@@ -175,6 +178,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         let mut inner = self.write();
         if version(&object) > inner.seen {
             self.put(&mut inner, Arc::new(object));
+            self.settle(&mut inner, Amount::default());
         }
     }
 
@@ -191,9 +195,9 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
             .map_or(0, |limits| (limits.weigh)(object))
     }
 
-    /// What all that is there counts for.
-    pub(crate) fn weight(&self) -> usize {
-        self.read().weight
+    /// All that is there.
+    pub(crate) fn kept(&self) -> Amount {
+        self.read().kept
     }
 
     /// Whether anybody counts what is kept.
@@ -201,25 +205,30 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         self.limits.is_some()
     }
 
+    /// Room for a list.
+    pub(crate) fn room(&self) -> Room {
+        Room::new(self.limits.as_ref().map(|limits| limits.budget.clone()))
+    }
+
     /// Whether there is room for so much more than what is there.
-    pub(crate) fn check(&self, objects: usize, weight: usize) -> Result<(), Excess> {
+    fn check(&self, more: Amount) -> Result<(), Excess> {
         self.limits
             .as_ref()
-            .map_or(Ok(()), |limits| limits.budget.check(objects, weight))
+            .map_or(Ok(()), |limits| limits.budget.check(more))
     }
 
     /// Whether there is room for an added or modified object, beside what is there.
     pub(crate) fn check_one(&self, object: &K) -> Result<(), Excess> {
         // All that one object can weigh still fits: most of the time nobody needs to know.
-        if self.check(1, OBJECT_WEIGHT).is_ok() {
+        if self.check(Amount::new(1, OBJECT_WEIGHT)).is_ok() {
             return Ok(());
         }
-        let weight = self.weigh(object);
-        let (objects, old) = match self.read().current(object) {
-            Some(known) => (0, known.weight),
-            None => (1, 0),
+        let new = Amount::new(1, self.weigh(object));
+        let old = match self.read().current(object) {
+            Some(known) => Amount::new(1, known.weight),
+            None => Amount::default(),
         };
-        self.check(objects, weight.saturating_sub(old))
+        self.check(new.without(old))
     }
 
     /// An added or modified object.
@@ -227,6 +236,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         let mut inner = self.write();
         inner.saw(version(&object));
         self.put(&mut inner, Arc::new(object));
+        self.settle(&mut inner, Amount::default());
     }
 
     /// A deleted object, or one that left the selector.
@@ -239,7 +249,8 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
             .current(&object)
             .is_some_and(|known| known.object.meta().uid == object.meta().uid)
         {
-            self.remove(&mut inner, &object);
+            inner.remove(&object);
+            self.settle(&mut inner, Amount::default());
         }
         inner.tell(&if evidence {
             Event::Deleted(object)
@@ -258,7 +269,8 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         let known = known.and_then(|names| names.get(meta.name.as_deref().unwrap_or_default()));
         let known = known.map(|kept| kept.object.clone());
         if let Some(known) = known.filter(|known| known.meta().uid == meta.uid) {
-            self.remove(&mut inner, &known);
+            inner.remove(&known);
+            self.settle(&mut inner, Amount::default());
             inner.tell(&if evidence {
                 Event::Deleted(known)
             } else {
@@ -272,12 +284,14 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         self.write().saw(number(resource_version));
     }
 
-    /// A whole list, read at `resource_version`; objects in `unread` exist but couldn't be parsed.
+    /// A whole list, read at `resource_version`, for which `room` was taken; objects in `unread` exist but couldn't be
+    /// parsed.
     pub(crate) fn replace(
         &self,
         list: Vec<K>,
         unread: &[(String, String)],
         resource_version: &str,
+        room: Room,
     ) {
         let at = number(resource_version);
         let mut inner = self.write();
@@ -305,12 +319,13 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
             .cloned()
             .collect();
         for object in missing {
-            self.remove(&mut inner, &object);
+            inner.remove(&object);
             inner.tell(&Event::Gone(object));
         }
         for object in listed.into_values().flat_map(HashMap::into_values) {
             self.put(&mut inner, object);
         }
+        self.settle(&mut inner, room.hand_over());
         inner.saw(at);
         inner.synced = true;
         inner.tell(&Event::Synced);
@@ -348,33 +363,17 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
             .or_default()
             .insert(name(&*object).to_owned(), kept);
         if let Some(old) = old {
-            self.forget(inner, &old);
+            inner.forget(&old);
         }
-        inner.weight = inner.weight.saturating_add(weight);
-        if let Some(limits) = &self.limits {
-            limits.budget.add(1, weight);
-        }
+        inner.kept = inner.kept.and(Amount::new(1, weight));
         inner.tell(&Event::Applied(object));
     }
 
-    fn remove(&self, inner: &mut Inner<K>, object: &K) {
-        let Some(names) = inner.objects.get_mut(namespace(object)) else {
-            return;
-        };
-        let old = names.remove(name(object));
-        if names.is_empty() {
-            inner.objects.remove(namespace(object));
-        }
-        if let Some(old) = old {
-            self.forget(inner, &old);
-        }
-    }
-
-    /// What isn't there any more doesn't count.
-    fn forget(&self, inner: &mut Inner<K>, old: &Kept<K>) {
-        inner.weight = inner.weight.saturating_sub(old.weight);
+    /// Tells the budget what is kept by now, beside what it knew and `room` that was taken in advance.
+    fn settle(&self, inner: &mut Inner<K>, room: Amount) {
+        let known = std::mem::replace(&mut inner.counted, inner.kept);
         if let Some(limits) = &self.limits {
-            limits.budget.take_off(1, old.weight);
+            limits.budget.change(known.and(room), inner.kept);
         }
     }
 
@@ -397,6 +396,24 @@ impl<K: Resource<DynamicType = ()>> Inner<K> {
         self.objects.get(namespace(object))?.get(name(object))
     }
 
+    fn remove(&mut self, object: &K) {
+        let Some(names) = self.objects.get_mut(namespace(object)) else {
+            return;
+        };
+        let old = names.remove(name(object));
+        if names.is_empty() {
+            self.objects.remove(namespace(object));
+        }
+        if let Some(old) = old {
+            self.forget(&old);
+        }
+    }
+
+    /// What isn't there any more doesn't count.
+    fn forget(&mut self, old: &Kept<K>) {
+        self.kept = self.kept.without(Amount::new(1, old.weight));
+    }
+
     fn saw(&mut self, version: u64) {
         self.seen = self.seen.max(version);
     }
@@ -411,8 +428,7 @@ impl<K> Drop for Store<K> {
     fn drop(&mut self) {
         let Some(limits) = &self.limits else { return };
         let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let count = inner.objects.values().map(HashMap::len).sum();
-        limits.budget.take_off(count, inner.weight);
+        limits.budget.change(inner.counted, Amount::default());
     }
 }
 

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::*;
+use crate::budget::{Amount, Budget, Commons};
 use crate::target::Target;
-use crate::testing::{Answer, Piece, Server, head, json as good, target};
+use crate::testing::{Answer, Piece, Server, head, json as good, target, target_of};
 
 fn map(name: &str, version: u64, data: &str) -> Value {
     json!({
@@ -260,4 +261,38 @@ async fn an_odd_target_leaves_the_others_alone() {
     assert!(good.offences.worst().is_none() && two.len() == 1);
     drop(one);
     no_offence(&bad).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_goes_beyond_the_bound_of_a_namespace_is_lost_until_there_is_room() {
+    let large = "x".repeat(1 << 20);
+    let server = Server::start(move |line| match line {
+        line if line.contains("watch=true") => watching(""),
+        _ => list(vec![map("a", 1, &large)], None),
+    })
+    .await;
+    let mut commons = Commons::default();
+    let mut budget = |namespace| Budget::of(Some(commons.of(namespace)));
+    let others = budget("evil");
+    let nearly_all = Amount::new(0, (128 << 20) - 1024);
+    others.change(Amount::default(), nearly_all);
+    let (evil, honest) = (target_of(budget("evil")), target_of(budget("honest")));
+    let one = evil.watch::<ConfigMap>(WatchConfig::all());
+    let two = honest.watch::<ConfigMap>(WatchConfig::all());
+    server.is(&evil);
+    server.is(&honest);
+    let reason = offence(&evil).await;
+    assert_eq!(reason.word(), "TooMuch");
+    let text = reason.to_string();
+    assert!(
+        text.contains("all Targets of namespace evil") && text.contains("128 MiB"),
+        "{text}"
+    );
+    assert!(!one.is_synced() && one.is_empty());
+    two.synced().await;
+    assert_eq!(honest.offences.worst(), None);
+
+    others.change(nearly_all, Amount::default());
+    no_offence(&evil).await;
+    assert_eq!(one.len(), 1);
 }

@@ -47,7 +47,12 @@ fn a_list_then_events() {
     let store = Store::new(false, None);
     let mut feed = store.subscribe();
     assert!(!store.is_synced());
-    store.replace(vec![object("a", "1", 3), object("b", "2", 4)], &[], "10");
+    store.replace(
+        vec![object("a", "1", 3), object("b", "2", 4)],
+        &[],
+        "10",
+        Room::default(),
+    );
     assert_eq!(told(&mut feed), ["A1@3", "A2@4", "S"]);
     store.apply(object("a", "1", 11));
     store.delete(object("b", "2", 12));
@@ -59,27 +64,32 @@ fn a_list_then_events() {
 #[test]
 fn a_late_subscriber_is_told_what_there_is() {
     let store = Store::new(false, None);
-    store.replace(vec![object("a", "1", 3)], &[], "10");
+    store.replace(vec![object("a", "1", 3)], &[], "10", Room::default());
     assert_eq!(told(&mut store.subscribe()), ["A1@3", "S"]);
 }
 
 #[test]
 fn absence_from_a_list_is_no_evidence() {
     let store = Store::new(false, None);
-    store.replace(vec![object("a", "1", 3), object("b", "2", 4)], &[], "10");
+    store.replace(
+        vec![object("a", "1", 3), object("b", "2", 4)],
+        &[],
+        "10",
+        Room::default(),
+    );
     let mut feed = store.subscribe();
     told(&mut feed);
-    store.replace(vec![object("b", "3", 15)], &[], "20");
+    store.replace(vec![object("b", "3", 15)], &[], "20", Room::default());
     assert_eq!(told(&mut feed), ["A3@15", "G1@3", "G2@4", "S"]);
 }
 
 #[test]
 fn an_unparsable_object_is_not_missing() {
     let store = Store::new(false, None);
-    store.replace(vec![object("a", "1", 3)], &[], "10");
+    store.replace(vec![object("a", "1", 3)], &[], "10", Room::default());
     let mut feed = store.subscribe();
     told(&mut feed);
-    store.replace(vec![], &[("ns".into(), "a".into())], "20");
+    store.replace(vec![], &[("ns".into(), "a".into())], "20", Room::default());
     assert_eq!(told(&mut feed), ["S"]);
     assert!(store.get(Some("ns"), "a").is_some());
 }
@@ -87,7 +97,12 @@ fn an_unparsable_object_is_not_missing() {
 #[test]
 fn leaving_a_selector_is_no_evidence_but_being_deleted_is() {
     let store = Store::new(true, None);
-    store.replace(vec![object("a", "1", 3), object("b", "2", 3)], &[], "10");
+    store.replace(
+        vec![object("a", "1", 3), object("b", "2", 3)],
+        &[],
+        "10",
+        Room::default(),
+    );
     let mut feed = store.subscribe();
     told(&mut feed);
     store.delete(object("a", "1", 11));
@@ -103,7 +118,7 @@ fn leaving_a_selector_is_no_evidence_but_being_deleted_is() {
 #[test]
 fn an_own_write_is_seen_at_once_and_not_undone_by_older_events() {
     let store = Store::new(false, None);
-    store.replace(vec![object("a", "1", 3)], &[], "10");
+    store.replace(vec![object("a", "1", 3)], &[], "10", Room::default());
     let mut feed = store.subscribe();
     told(&mut feed);
     store.fold(object("a", "1", 15));
@@ -118,7 +133,7 @@ fn an_own_write_is_seen_at_once_and_not_undone_by_older_events() {
 #[test]
 fn a_late_reply_does_not_raise_the_dead() {
     let store = Store::new(false, None);
-    store.replace(vec![object("a", "1", 3)], &[], "10");
+    store.replace(vec![object("a", "1", 3)], &[], "10", Room::default());
     store.delete(object("a", "1", 20));
     store.fold(object("a", "1", 15));
     assert!(store.is_empty());
@@ -131,9 +146,9 @@ fn a_late_reply_does_not_raise_the_dead() {
 #[test]
 fn a_folded_object_survives_an_older_list_and_an_older_deletion() {
     let store = Store::new(false, None);
-    store.replace(vec![], &[], "10");
+    store.replace(vec![], &[], "10", Room::default());
     store.fold(object("a", "2", 25));
-    store.replace(vec![], &[], "20");
+    store.replace(vec![], &[], "20", Room::default());
     assert_eq!(store.len(), 1);
     let mut feed = store.subscribe();
     told(&mut feed);
@@ -145,11 +160,16 @@ fn a_folded_object_survives_an_older_list_and_an_older_deletion() {
 #[test]
 fn another_cluster_counts_anew() {
     let store = Store::new(false, None);
-    store.replace(vec![object("a", "1", 900)], &[], "1000");
+    store.replace(vec![object("a", "1", 900)], &[], "1000", Room::default());
     let mut feed = store.subscribe();
     told(&mut feed);
     store.forget_versions();
-    store.replace(vec![object("a", "6", 4), object("b", "7", 5)], &[], "6");
+    store.replace(
+        vec![object("a", "6", 4), object("b", "7", 5)],
+        &[],
+        "6",
+        Room::default(),
+    );
     assert_eq!(told(&mut feed), ["A6@4", "A7@5", "G1@900", "S"]);
     store.fold(object("b", "7", 8));
     assert_eq!(version(&*store.get(Some("ns"), "b").unwrap()), 8);
@@ -164,7 +184,12 @@ fn what_is_kept_is_counted_until_it_goes() {
     };
     let store = Store::new(false, Some(limits));
     let longest = "a".repeat(24);
-    store.replace(vec![object(&longest[..9], "1", 1)], &[], "1");
+    store.replace(
+        vec![object(&longest[..9], "1", 1)],
+        &[],
+        "1",
+        Room::default(),
+    );
     assert!(store.check_one(&object(&longest[..7], "2", 2)).is_ok());
     assert!(store.check_one(&object(&longest[..8], "2", 2)).is_err());
     // In its own place there is that much more.
@@ -176,8 +201,37 @@ fn what_is_kept_is_counted_until_it_goes() {
     assert!(store.check_one(&object("b", "3", 5)).is_ok());
     assert_eq!((store.count_in(Some("ns")), store.count_in(None)), (1, 1));
     assert_eq!(store.count_in(Some("other")), 0);
-    let whole = || budget.check(0, 16 << 20);
+    let whole = || budget.check(Amount::new(0, 16 << 20));
     assert!(whole().is_err());
     drop(store);
     assert_eq!(whole(), Ok(()));
+}
+
+#[test]
+fn the_room_of_a_list_is_counted_once() {
+    let budget = Arc::new(Budget::default());
+    let limits = Limits {
+        budget: budget.clone(),
+        weigh: |object: &ConfigMap| name(object).len() << 20,
+    };
+    let store = Store::new(false, Some(limits));
+    let left = |mib: usize| {
+        let check = |mib: usize| budget.check(Amount::new(0, mib << 20)).is_ok();
+        assert!(check(mib) && !check(mib + 1), "{mib} MiB are left");
+    };
+    let mut room = store.room();
+    room.raise(Amount::new(1, 9 << 20)).unwrap();
+    left(7);
+    store.replace(vec![object("nine-long", "1", 1)], &[], "1", room);
+    left(7);
+    // Beside what it replaces nothing is missing.
+    store.replace(vec![object("seven-7", "1", 2)], &[], "2", store.room());
+    left(9);
+    // A list that is given up leaves what is there.
+    let mut room = store.room();
+    room.raise(Amount::new(1, 9 << 20)).unwrap();
+    left(0);
+    drop(room);
+    left(9);
+    assert_eq!(store.len(), 1);
 }

@@ -1,0 +1,115 @@
+//! What all Targets of one namespace may make us keep together. Whoever may make one Target may make hundreds, and is
+//! still one tenant. `ClusterTarget`s are the operator's, and have only a budget each.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use super::{Account, Amount, BASE, Excess, OBJECTS, weight_for};
+
+/// So many whole budgets the Targets of one namespace have together, and as much again may be on its way from them.
+///
+/// It is more than honest ones need, however many they are: eight times what the heaviest chaperon of each pod may
+/// weigh is a chaperon of usual weight in nearly 200 targets, and no pod has one in all of them for long. And a few
+/// hostile ones can't take it from the others of their namespace: each is stopped by its own budget first.
+pub(super) const SHARES: usize = 8;
+
+/// What is kept of all Targets of one namespace, and what is on its way from them.
+#[derive(Debug)]
+pub(crate) struct Common {
+    namespace: String,
+    pub(super) kept: Account,
+    /// Bytes of answers that aren't complete.
+    under_way: AtomicUsize,
+    /// The most pods that any of them ever expected.
+    pods: AtomicUsize,
+}
+
+impl Common {
+    fn new(namespace: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            kept: Account::default(),
+            under_way: AtomicUsize::new(0),
+            pods: AtomicUsize::new(0),
+        }
+    }
+
+    /// Whether so much more may be kept; who has nothing to add isn't to blame for what others have added.
+    pub(super) fn check(
+        &self,
+        more: Amount,
+        expected: impl FnOnce() -> usize,
+    ) -> Result<(), Excess> {
+        let sum = self.kept.with(more);
+        let limit = OBJECTS.saturating_mul(SHARES);
+        if more.objects > 0 && sum.objects > limit {
+            let namespace = self.namespace.clone();
+            return Err(Excess::CommonObjects { namespace, limit });
+        }
+        if more.weight == 0 || sum.weight <= BASE.saturating_mul(SHARES) {
+            return Ok(());
+        }
+        let pods = self.pods(expected);
+        let limit = weight_for(pods).saturating_mul(SHARES);
+        if sum.weight > limit {
+            return Err(Excess::CommonWeight {
+                namespace: self.namespace.clone(),
+                limit,
+                pods,
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether so many more bytes may come; they are counted then.
+    pub(super) fn receive(
+        &self,
+        bytes: usize,
+        expected: impl FnOnce() -> usize,
+    ) -> Result<(), Excess> {
+        let before = self.under_way.fetch_add(bytes, Ordering::Relaxed);
+        let sum = before.saturating_add(bytes);
+        if sum <= BASE.saturating_mul(SHARES) {
+            return Ok(());
+        }
+        let limit = weight_for(self.pods(expected)).saturating_mul(SHARES);
+        if sum > limit {
+            self.pass_on(bytes);
+            let namespace = self.namespace.clone();
+            return Err(Excess::UnderWay { namespace, limit });
+        }
+        Ok(())
+    }
+
+    /// So many bytes aren't on their way any more.
+    pub(super) fn pass_on(&self, bytes: usize) {
+        self.under_way.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    fn pods(&self, expected: impl FnOnce() -> usize) -> usize {
+        let now = expected();
+        self.pods.fetch_max(now, Ordering::Relaxed).max(now)
+    }
+}
+
+/// One [`Common`] a namespace, as long as anything of a Target of it is kept.
+#[derive(Debug, Default)]
+pub(crate) struct Commons {
+    by_namespace: HashMap<String, Weak<Common>>,
+}
+
+impl Commons {
+    /// That of a namespace, for one more Target.
+    pub(crate) fn of(&mut self, namespace: &str) -> Arc<Common> {
+        let known = self.by_namespace.get(namespace).and_then(Weak::upgrade);
+        known.unwrap_or_else(|| {
+            let common = Arc::new(Common::new(namespace));
+            self.by_namespace
+                .retain(|_, common| common.strong_count() > 0);
+            self.by_namespace
+                .insert(namespace.to_owned(), Arc::downgrade(&common));
+            common
+        })
+    }
+}
