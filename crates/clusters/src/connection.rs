@@ -85,6 +85,17 @@ pub enum LostReason {
     /// The spec doesn't say how it is reached.
     #[error("{0}")]
     InvalidSpec(#[from] SpecFault),
+    /// Others of its namespace are older.
+    #[error(
+        "namespace {namespace} has more Targets than the {most} that are connected at the same time, and this one \
+         isn't among the oldest: it waits until others are deleted"
+    )]
+    TooManyTargets {
+        /// Which one.
+        namespace: String,
+        /// So many are connected.
+        most: usize,
+    },
     /// The secret isn't looked at.
     #[error(
         "secret {}/{} isn't read: its namespace is none of those whose Secrets Pilotage reads (--target-namespaces)",
@@ -182,6 +193,7 @@ impl LostReason {
     pub fn word(&self) -> &'static str {
         match self {
             Self::InvalidSpec(_) => "InvalidSpec",
+            Self::TooManyTargets { .. } => "TooManyTargets",
             Self::NamespaceNotAllowed(_) => "NamespaceNotAllowed",
             Self::SecretMissing(_) => "SecretMissing",
             Self::SecretUnreadable { .. } => "SecretUnreadable",
@@ -231,7 +243,8 @@ mod tests {
         for (reason, want) in [
             (
                 LostReason::NamespaceNotAllowed(secret.clone()),
-                "secret ns/c2 isn't read: its namespace is none of those whose Secrets Pilotage reads (--target-namespaces)",
+                "secret ns/c2 isn't read: its namespace is none of those whose Secrets Pilotage reads \
+                 (--target-namespaces)",
             ),
             (
                 LostReason::SecretMissing(secret.clone()),

@@ -78,6 +78,8 @@ pub struct TargetObject {
     pub resource_version: String,
     /// Generation of the spec.
     pub generation: Option<i64>,
+    /// When it was made, by the API server's clock.
+    pub created: Timestamp,
     /// When its deletion was asked for, by the API server's clock.
     pub deletion: Option<Timestamp>,
     /// Finalizers.
@@ -136,6 +138,11 @@ impl TargetObject {
             uid: meta.uid.clone()?,
             resource_version: meta.resource_version.clone().unwrap_or_default(),
             generation: meta.generation,
+            created: meta
+                .creation_timestamp
+                .as_ref()
+                .map(|time| time.0)
+                .unwrap_or_default(),
             deletion: meta.deletion_timestamp.as_ref().map(|time| time.0),
             finalizers: meta.finalizers.clone().unwrap_or_default(),
             labels: meta.labels.clone().unwrap_or_default(),
@@ -180,6 +187,7 @@ impl TargetObject {
             uid,
             resource_version: _,
             generation,
+            created: _,
             deletion,
             finalizers,
             labels,

@@ -33,6 +33,7 @@ mod offence;
 mod probe;
 pub mod rbac;
 mod registry;
+mod seats;
 mod session;
 pub mod spec;
 mod supervise;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pilotage_api::{bounds, limits};
 
 /// How many may be named: each one costs a watch, and a role for each part that reads Secrets.
-pub const MOST: usize = 256;
+const MOST: usize = 256;
 
 /// Namespaces whose Secrets may hold kubeconfigs of Targets; all of them, if none is named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -19,6 +19,7 @@ use crate::args::Options;
 use crate::budget::{Budget, Commons};
 use crate::key::{TargetKey, TargetObject};
 use crate::namespaces::TargetNamespaces;
+use crate::seats::Seats;
 use crate::supervise;
 use crate::target::Target;
 use crate::watch::{Event, Watch, WatchConfig};
@@ -62,6 +63,7 @@ struct Set {
     targets: BTreeMap<TargetKey, Arc<Target>>,
     by_node: HashMap<String, TargetKey>,
     budgets: Commons,
+    seats: Seats,
     subscribers: Vec<mpsc::UnboundedSender<RegistryEvent>>,
 }
 
@@ -198,7 +200,7 @@ impl Registry {
                     Event::Deleted(target) | Event::Gone(target) => {
                         self.remove(TargetObject::from_target(&target));
                     }
-                    Event::Synced => {}
+                    Event::Synced => self.write(Set::seat_all),
                 },
                 Some(event) = two.recv() => match event {
                     Event::Applied(target) => {
@@ -241,10 +243,19 @@ impl Registry {
             self.inner.shutdown.child_token(),
             self.inner.kubeconfigs.clone(),
         );
-        let namespace = object.key.namespace.as_deref();
-        let common = namespace.map(|namespace| self.write(|set| set.budgets.of(namespace)));
-        let budget = Budget::of(common);
-        let target = Arc::new(Target::new(object, budget, removed, kubeconfigs));
+        let target = self.write(|set| {
+            let namespace = object.key.namespace.as_deref();
+            let budget = Budget::of(namespace.map(|namespace| set.budgets.of(namespace)));
+            let seat = set.seats.at_first(&object);
+            let target = Arc::new(Target::new(object, budget, seat, removed, kubeconfigs));
+            set.by_node
+                .insert(target.node().to_owned(), target.key().clone());
+            set.targets.insert(target.key().clone(), target.clone());
+            set.seats.join(&target.object());
+            set.reseat(target.key());
+            set.tell(&RegistryEvent::Added(target.clone()));
+            target
+        });
         tracing::info!(target_key = %target.key(), node = target.node(), "target added");
         tokio::spawn(keep_running(
             "supervisor",
@@ -255,12 +266,6 @@ impl Registry {
                 move |target, _| supervise::run(target, client.clone(), options.clone())
             },
         ));
-        self.write(|set| {
-            set.by_node
-                .insert(target.node().to_owned(), target.key().clone());
-            set.targets.insert(target.key().clone(), target.clone());
-            set.tell(&RegistryEvent::Added(target));
-        });
     }
 
     fn remove(&self, object: Option<TargetObject>) {
@@ -278,6 +283,8 @@ impl Registry {
             }
             let target = set.targets.remove(key)?;
             set.by_node.remove(target.node());
+            set.seats.leave(&target.object());
+            set.reseat(key);
             set.tell(&RegistryEvent::Removed(key.clone()));
             Some(target)
         });
@@ -309,6 +316,31 @@ impl Registry {
 }
 
 impl Set {
+    /// All Targets are known from now on.
+    fn seat_all(&mut self) {
+        if self.seats.complete() {
+            for (namespace, name, seated) in self.seats.all() {
+                self.seat(&TargetKey::namespaced(namespace, name), seated);
+            }
+        }
+    }
+
+    /// One of these has come or gone.
+    fn reseat(&self, key: &TargetKey) {
+        let Some(namespace) = &key.namespace else {
+            return;
+        };
+        for (name, seated) in self.seats.edge(namespace) {
+            self.seat(&TargetKey::namespaced(namespace, name), seated);
+        }
+    }
+
+    fn seat(&self, key: &TargetKey, seated: bool) {
+        if let Some(target) = self.targets.get(key) {
+            target.set_seat(seated);
+        }
+    }
+
     fn tell(&mut self, event: &RegistryEvent) {
         self.subscribers
             .retain(|subscriber| subscriber.send(event.clone()).is_ok());
@@ -356,3 +388,7 @@ async fn keep_running<F, W>(
     }
     stop.cancel();
 }
+
+#[cfg(test)]
+#[path = "registry/tests.rs"]
+mod tests;

@@ -22,6 +22,7 @@ use crate::identity;
 use crate::key::TargetObject;
 use crate::kubeconfig::{self, KubeconfigFault};
 use crate::probe::{self, Prober};
+use crate::seats::SEATS;
 use crate::session::Session;
 use crate::spec::{Access, SecretRef};
 use crate::target::Target;
@@ -96,25 +97,36 @@ impl Supervisor {
     }
 
     async fn run(mut self) {
-        let mut objects = self.target.objects();
+        let (mut objects, mut seats) = (self.target.objects(), self.target.seat());
         loop {
             let access = objects.borrow_and_update().access.clone();
+            let seat = *seats.borrow_and_update();
+            // The senders live in the target, which lives in `self`.
             let changed = async {
-                // The sender lives in the target, which lives in `self`.
-                let _ = objects
-                    .wait_for(|object: &Arc<TargetObject>| object.access != access)
-                    .await;
+                tokio::select! {
+                    _ = objects.wait_for(|object: &Arc<TargetObject>| object.access != access) => {}
+                    _ = seats.wait_for(|now| *now != seat) => {}
+                }
             };
             tokio::select! {
                 biased;
                 () = changed => {}
-                () = self.serve(&access) => {}
+                () = self.serve(&access, seat) => {}
             }
         }
     }
 
-    /// Runs as long as the target is reached in this way; never ends by itself.
-    async fn serve(&mut self, access: &Result<Access, crate::spec::SpecFault>) {
+    /// Runs as long as the target is reached in this way, if it may be; never ends by itself.
+    async fn serve(&mut self, access: &Result<Access, crate::spec::SpecFault>, seat: Option<bool>) {
+        match (seat, self.target.key().namespace.clone()) {
+            (Some(false), Some(namespace)) => {
+                let most = SEATS;
+                let reason = LostReason::TooManyTargets { namespace, most };
+                return self.never(None, reason).await;
+            }
+            (None, _) => return std::future::pending().await,
+            _ => {}
+        }
         let secret = match access {
             Ok(Access::Local) => None,
             Ok(Access::Secret(secret)) if !self.options.namespaces.allows(&secret.namespace) => {
@@ -196,7 +208,7 @@ impl Supervisor {
     async fn never(&mut self, holds: Option<bool>, reason: LostReason) {
         self.target.set_kubeconfig(holds);
         self.shut(reason);
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Makes the first client from new credentials and gives it to everybody, before it is tried: a changed token must not

@@ -32,6 +32,8 @@ pub struct Target {
     authorization: cell::Sender<Authorization>,
     identity: cell::Sender<Option<ClusterUid>>,
     turned_away: cell::Sender<Option<String>>,
+    /// Whether it may be connected beside the others of its namespace; `None` until they are known.
+    seat: cell::Sender<Option<bool>>,
     /// Somebody has reason to doubt the connection.
     pub(crate) doubt: Arc<Notify>,
     /// A watch failed: maybe for want of a permission.
@@ -55,10 +57,12 @@ struct Shelved {
 }
 
 impl Target {
-    /// What is kept of it counts for `budget`; `kubeconfigs` rises whenever it shows what the Secret holds.
+    /// What is kept of it counts for `budget`; `seat` says whether it may be connected, as far as that is known;
+    /// `kubeconfigs` rises whenever it shows what the Secret holds.
     pub(crate) fn new(
         object: TargetObject,
         budget: Budget,
+        seat: Option<bool>,
         removed: CancellationToken,
         kubeconfigs: Arc<cell::Sender<u64>>,
     ) -> Self {
@@ -71,6 +75,7 @@ impl Target {
             authorization: cell::Sender::new(Authorization::Unknown),
             identity: cell::Sender::new(None),
             turned_away: cell::Sender::new(None),
+            seat: cell::Sender::new(seat),
             doubt: Arc::new(Notify::new()),
             refused: Arc::new(Notify::new()),
             offences: Offences::default(),
@@ -251,6 +256,19 @@ impl Target {
             shared,
         });
         watch
+    }
+
+    /// Whether it may be connected, with every change.
+    pub(crate) fn seat(&self) -> cell::Receiver<Option<bool>> {
+        self.seat.subscribe()
+    }
+
+    pub(crate) fn set_seat(&self, seated: bool) {
+        self.seat.send_if_modified(|seat| {
+            let changed = *seat != Some(seated);
+            *seat = Some(seated);
+            changed
+        });
     }
 
     pub(crate) fn budget(&self) -> &Arc<Budget> {

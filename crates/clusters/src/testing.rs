@@ -40,7 +40,8 @@ pub(crate) fn target_of(budget: Budget) -> Arc<Target> {
     let object = TargetObject::from_target(&object).unwrap();
     let kubeconfigs = Arc::new(cell::Sender::new(0));
     let removed = CancellationToken::new();
-    Arc::new(Target::new(object, budget, removed, kubeconfigs))
+    let seat = Some(true);
+    Arc::new(Target::new(object, budget, seat, removed, kubeconfigs))
 }
 
 /// What comes back, piece by piece; the connection is closed after the last one.

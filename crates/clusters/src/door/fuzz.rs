@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::asked::{Asked, OBJECT_BYTES, Types};
 use super::body::Events;
 use super::{DEEPEST, failure, measured};
+use crate::budget::UnderWay;
 
 fn event(object: &Value) -> String {
     json!({ "type": "ADDED", "object": object }).to_string() + "\n"

@@ -303,7 +303,7 @@ async fn a_name_that_leads_elsewhere_is_not_even_connected_to() {
             places: places.iter().map(|it| it.parse().unwrap()).collect(),
         };
         let config = Config::new(url.parse().unwrap());
-        let client = client(config, "test", &allowed).unwrap();
+        let client = client(config, "test", &allowed, &Arc::default()).unwrap();
         async move { get(&client).await }
     };
     assert_eq!(word(asks(&["10.0.0.0/8"]).await), Some("ServerNotAllowed"));

@@ -120,9 +120,9 @@ fn valid(object: &TargetObject, connection: &Connection) -> ConditionState {
     let access = match (&object.access, connection) {
         (Err(fault), _) => Some((Some(false), "InvalidSpec", fault.to_string())),
         (Ok(_), Connection::Lost { reason, .. }) if !reason.was_tried() => {
-            // What our own API server doesn't let us read may be valid or not.
+            // What our own API server doesn't let us read, or nobody looked at, may be valid or not.
             let status = match reason {
-                LostReason::SecretUnreadable { .. } => None,
+                LostReason::SecretUnreadable { .. } | LostReason::TooManyTargets { .. } => None,
                 _ => Some(false),
             };
             Some((status, reason.word(), reason.to_string()))

@@ -46,7 +46,7 @@ fn connection() -> BoxedStrategy<Connection> {
         key: "config".into(),
         context: None,
     };
-    let reason = (text::text(), text::text(), 0..8_u8).prop_map(move |(one, two, which)| {
+    let reason = (text::text(), text::text(), 0..9_u8).prop_map(move |(one, two, which)| {
         let secret = secret();
         match which {
             0 => LostReason::Unreachable(one),
@@ -62,6 +62,10 @@ fn connection() -> BoxedStrategy<Connection> {
                 message: one,
             },
             6 => LostReason::NamespaceNotAllowed(secret),
+            7 => LostReason::TooManyTargets {
+                namespace: one,
+                most: 100,
+            },
             _ => LostReason::KubeconfigUnreadable {
                 secret,
                 fault: Box::new(KubeconfigFault::Client(one)),

@@ -171,6 +171,19 @@ fn every_state_has_its_words() {
         ),
         (
             spec(None),
+            lost(LostReason::TooManyTargets {
+                namespace: "default".into(),
+                most: 100,
+            }),
+            Authorization::Unknown,
+            [
+                "Valid=Unknown/TooManyTargets",
+                "Connected=False/TooManyTargets",
+                "Authorized=Unknown/NotConnected",
+            ],
+        ),
+        (
+            spec(None),
             lost(LostReason::NamespaceNotAllowed(secret())),
             Authorization::Unknown,
             [

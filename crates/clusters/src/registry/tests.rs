@@ -1,0 +1,103 @@
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::*;
+use crate::connection::Connection;
+use crate::testing::{Answer, Piece, Server, head, json as good};
+
+const LIMIT: Duration = Duration::from_secs(30);
+const VERSION: &str = "multicluster.admiralty.io/v1alpha1";
+
+fn name(number: usize) -> String {
+    format!("t{number:03}")
+}
+
+/// The Target of that number, each a second younger than the one before, for this very cluster.
+fn item(namespace: &str, number: usize) -> Value {
+    let created = format!("2026-01-01T00:{:02}:{:02}Z", number / 60, number % 60);
+    json!({
+        "apiVersion": VERSION, "kind": "Target", "spec": { "self": true },
+        "metadata": {
+            "name": name(number), "namespace": namespace, "uid": format!("{namespace}-{number}"),
+            "resourceVersion": "1", "creationTimestamp": created,
+        },
+    })
+}
+
+/// An API server with these Targets and nothing else.
+fn source(line: &str, targets: &[Value]) -> Answer {
+    let list = |kind: &str, items: &[Value]| {
+        good(&json!({
+            "apiVersion": VERSION, "kind": format!("{kind}List"), "metadata": { "resourceVersion": "1" },
+            "items": items,
+        }))
+    };
+    match line {
+        "GET /readyz" => vec![head("200 OK", "text/plain"), Piece::Bytes(b"ok".to_vec())],
+        line if line.contains("watch=true") => {
+            vec![head("200 OK", "application/json"), Piece::Silence]
+        }
+        line if line.contains("/clustersummaries") => list("ClusterSummary", &[]),
+        line if line.contains("/clustertargets") => list("ClusterTarget", &[]),
+        _ => list("Target", targets),
+    }
+}
+
+async fn reaches(target: &Target, want: impl Fn(&Connection) -> bool) -> Connection {
+    let mut state = target.state();
+    let reached = timeout(LIMIT, state.wait_for(|state| want(state))).await;
+    let reached = reached.map(|state| state.unwrap().clone());
+    reached.unwrap_or_else(|_| panic!("{} is {:?}", target.key(), target.connection()))
+}
+
+#[tokio::test]
+async fn the_oldest_hundred_of_a_namespace_are_connected_and_the_next_when_one_goes() {
+    // The youngest first.
+    let items = (0..103).rev().map(|number| item("evil", number));
+    let items: Vec<Value> = items.chain([item("honest", 200)]).collect();
+    let server = Server::start(move |line| source(line, &items)).await;
+    let stop = CancellationToken::new();
+    let registry = Registry::start(&server.client(), Options::new("test"), &stop);
+    let synced = timeout(LIMIT, registry.synced()).await;
+    synced.expect("lists the targets");
+    let get = |namespace: &str, number| {
+        let key = TargetKey::namespaced(namespace, name(number));
+        registry.get(&key).unwrap()
+    };
+    for number in 0..100 {
+        reaches(&get("evil", number), Connection::is_connected).await;
+    }
+    for number in 100..103 {
+        let target = get("evil", number);
+        let state = reaches(&target, |state| *state != Connection::Connecting).await;
+        let reason = state.lost().unwrap();
+        assert_eq!(reason.word(), "TooManyTargets");
+        assert_eq!(
+            reason.to_string(),
+            "namespace evil has more Targets than the 100 that are connected at the same time, and this one isn't \
+             among the oldest: it waits until others are deleted"
+        );
+        assert!(target.client().is_none() && !reason.was_tried());
+    }
+    reaches(&get("honest", 200), Connection::is_connected).await;
+
+    let oldest = get("evil", 0).object();
+    registry.remove(Some((*oldest).clone()));
+    reaches(&get("evil", 100), Connection::is_connected).await;
+    assert!(get("evil", 101).connection().lost().is_some());
+    // Its name alone is no seat: whoever comes is the youngest.
+    let young = get("evil", 102).object();
+    let again = TargetObject {
+        uid: "another".into(),
+        created: young.created + Duration::from_secs(9),
+        ..(*oldest).clone()
+    };
+    registry.apply(Some(again), &server.client(), &Options::new("test"));
+    let again = get("evil", 0);
+    let state = reaches(&again, |state| *state != Connection::Connecting).await;
+    assert_eq!(state.lost().unwrap().word(), "TooManyTargets");
+    assert!(get("evil", 100).is_connected());
+    stop.cancel();
+}
