@@ -1,4 +1,4 @@
-//! Objects as they stand in lists and watch events: one that can't be read stops no other.
+//! Objects as they stand in lists and watch events: one that can't be read, or whose reading panics, stops no other.
 //!
 //! Does what kube's `DeserializeGuard` does, without a copy of each object in between, and leaves out who manages which
 //! field: that is up to half of an object, and nobody here reads it. Only for text that `serde_json` reads.
@@ -10,6 +10,8 @@ use kube::Resource;
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use thiserror::Error;
+
+use crate::caught::{caught, note};
 
 /// An object without `managedFields`, or why it can't be read.
 #[derive(Clone, Debug)]
@@ -29,12 +31,13 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Guarded<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         let text = without_managed_fields(raw.get());
-        Ok(Self(serde_json::from_str(&text).map_err(|error| {
-            Unreadable {
-                error: error.to_string(),
-                metadata: Box::new(metadata(&text)),
-            }
-        })))
+        let read = match caught(|| serde_json::from_str(&text)) {
+            Ok(read) => read.map_err(|error| error.to_string()),
+            Err(panic) => Err(note(&panic)),
+        };
+        Ok(Self(
+            read.map_err(|error| Unreadable::unread(&error, &text)),
+        ))
     }
 }
 
@@ -158,5 +161,31 @@ mod tests {
         assert_eq!(names, [Some("b"), None, None]);
         let error = &read[0].0.as_ref().unwrap_err().error;
         assert!(error.contains("PodSpec"), "{error}");
+    }
+
+    #[test]
+    fn an_object_whose_reading_panics_stops_no_other() {
+        #[derive(Debug)]
+        struct Picky(ObjectMeta);
+
+        impl<'de> Deserialize<'de> for Picky {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                #[derive(Deserialize)]
+                struct Object {
+                    metadata: ObjectMeta,
+                }
+                let Object { metadata } = Object::deserialize(deserializer)?;
+                assert_ne!(metadata.name.as_deref(), Some("bad"), "on purpose");
+                Ok(Self(metadata))
+            }
+        }
+
+        let list = r#"[{ "metadata": { "name": "bad" } }, { "metadata": { "name": "good" } }]"#;
+        let read: Vec<Guarded<Picky>> = serde_json::from_str(list).unwrap();
+        let Unreadable { error, metadata } = read[0].0.as_ref().unwrap_err();
+        assert!(error.contains("on purpose"), "{error}");
+        assert_eq!(metadata.name.as_deref(), Some("bad"));
+        let Picky(good) = read[1].0.as_ref().unwrap();
+        assert_eq!(good.name.as_deref(), Some("good"));
     }
 }

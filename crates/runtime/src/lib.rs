@@ -11,6 +11,7 @@
 //! | [`ready`], [`admin`] | what must happen before the process is ready; the port that says so |
 //! | [`shutdown`], [`tasks`] | the ordered end, and tasks that can't end unnoticed |
 //! | [`turns`] | one turn a key at a time, at most so many at once |
+//! | [`caught`] | panics about one object, which stop nobody else's |
 //! | [`lease`] | leader election; leadership is asked for when writing |
 //! | [`tls`], [`serve`] | replaceable certificates and the TLS server that shows them |
 //! | [`backoff`], [`moment`] | delays as plain arithmetic, and moments after them |
@@ -26,6 +27,7 @@ pub mod admin;
 pub mod args;
 pub mod backoff;
 pub mod call;
+pub mod caught;
 pub mod client;
 #[cfg(test)]
 mod fuzz;

@@ -11,6 +11,8 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use crate::caught::words;
+
 type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// Why the tasks ended early.
@@ -139,12 +141,7 @@ fn judge(
         Ok((_, Ok(()))) => Ok(()),
         Err(error) if error.is_cancelled() => Err(TaskError::Ended { task }),
         Err(error) => {
-            let panic = error.into_panic();
-            let message = panic
-                .downcast_ref::<&str>()
-                .map(ToString::to_string)
-                .or_else(|| panic.downcast_ref::<String>().cloned())
-                .unwrap_or_else(|| "no message".to_owned());
+            let message = words(&*error.into_panic());
             Err(TaskError::Panicked { task, message })
         }
     }

@@ -12,6 +12,7 @@ use kube::Resource;
 use kube::api::{WatchEvent, WatchParams};
 use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::call::{self, CallError, Failure};
+use pilotage_runtime::caught::caught;
 use pilotage_runtime::guarded::Guarded;
 use thiserror::Error;
 use tokio::sync::watch as cell;
@@ -310,8 +311,12 @@ impl<K: Watchable> Follower<K> {
     pub(super) fn unwrap(&self, guarded: Guarded<K>) -> Option<K> {
         match guarded.0 {
             Ok(mut object) => {
-                if let Some(trim) = self.config.trim {
-                    trim(&mut object);
+                // What is left of it can be used.
+                if let Some(trim) = self.config.trim
+                    && let Err(panic) = caught(|| trim(&mut object))
+                {
+                    let name = object.meta().name.as_deref();
+                    tracing::error!(kind = %K::kind(&()), name, panic, "an object is kept whole");
                 }
                 Some(object)
             }
