@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::guard::{caught, guarded};
 use crate::names::PodUid;
 use crate::node_info::NodeInfo;
 use crate::nominator::Nominator;
@@ -11,7 +12,7 @@ use crate::pod_info::PodInfo;
 use crate::profile::Profile;
 use crate::snapshot::Snapshot;
 use crate::state::CycleState;
-use crate::status::Verdict;
+use crate::status::{PluginError, Status, Verdict};
 use crate::waiting::WaitingPods;
 
 /// The surroundings of a scheduling cycle.
@@ -61,14 +62,26 @@ impl<'a> Context<'a> {
 
     /// Runs the profile's Filter plugins in order, up to the first failure.
     pub fn filter(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Verdict {
-        for (index, plugin) in self.profile.filters().iter().enumerate() {
-            if !state.skipped_filters.contains(index) {
-                plugin
-                    .filter(state, pod, node)
-                    .map_err(|status| status.by(plugin.name()))?;
+        let mut running = None;
+        // One guard for all plugins: this runs once a node.
+        let filtered = caught(|| -> Verdict {
+            for (index, plugin) in self.profile.filters().iter().enumerate() {
+                if !state.skipped_filters.contains(index) {
+                    running = Some(plugin);
+                    plugin
+                        .filter(state, pod, node)
+                        .map_err(|status| status.by(plugin.name()))?;
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        });
+        filtered.unwrap_or_else(|panic| {
+            let error = PluginError::new(panic);
+            Err(Status::Error(match running {
+                Some(plugin) => error.by(plugin.name()),
+                None => error,
+            }))
+        })
     }
 
     /// As [`Context::filter`], counting the pods nominated to the node.
@@ -140,7 +153,8 @@ impl<'a> Context<'a> {
     ) -> Verdict {
         for (index, plugin) in self.profile.pre_filters().iter().enumerate() {
             if !state.skipped_pre_filters.contains(index) {
-                run(&**plugin, state).map_err(|status| status.by(plugin.name()))?;
+                guarded(plugin.name(), || run(&**plugin, state))
+                    .map_err(|status| status.by(plugin.name()))?;
             }
         }
         Ok(())

@@ -18,6 +18,8 @@
 //! - What a plugin says is `Ok` or a [`Status`]: a [`Rejection`] with typed [`Reason`]s, or an error.
 //! - A [`Scheduler`] is one plain struct; a driver keeps it in a mutex and never holds that across an await.
 //!   After each call it asks [`Scheduler::take_resolved`] which pods' waits at Permit ended.
+//! - A plugin that panics has failed, for its pod alone; [`Scheduler::take_mishaps`] tells of panics that failed no
+//!   attempt. After a panic in a method of the scheduler itself, [`Scheduler::mend`] makes its books agree again.
 //! - Malformed pods and nodes are parsed as far as possible and kept apart by [`plugins::WellFormed`].
 //!
 //! A plugin, a profile, and one attempt:
@@ -107,6 +109,7 @@ mod effects;
 pub mod event;
 #[cfg(test)]
 mod fuzz;
+mod guard;
 pub mod host_ports;
 pub mod labels;
 mod moment;
@@ -145,6 +148,7 @@ pub use crate::cycle::{
 };
 pub use crate::effects::Effects;
 pub use crate::event::{Actions, AnyObject, Event, EventKind, EventObject, EventResource, Hint};
+pub use crate::guard::{Mishap, Panicked};
 pub use crate::moment::Moment;
 pub use crate::names::{NodeName, ObjectKey, PodUid};
 pub use crate::node_info::NodeInfo;

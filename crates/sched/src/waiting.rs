@@ -193,6 +193,14 @@ impl WaitingPods {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
+    /// Takes out the pods that nobody wants.
+    pub(crate) fn retain(&mut self, wanted: impl Fn(&PodUid) -> bool) {
+        let unwanted = self.pods.keys().filter(|uid| !wanted(uid));
+        for uid in unwanted.cloned().collect::<Vec<_>>() {
+            self.take(&uid);
+        }
+    }
+
     /// Takes the pod out, however it stands.
     pub(crate) fn take(&mut self, uid: &PodUid) -> Option<WaitingPod> {
         let pod = self.pods.remove(uid)?;

@@ -4,6 +4,7 @@
 //! Assumed pods never expire: the watch confirms them, or a failed binding forgets them.
 
 mod order;
+mod rebuild;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

@@ -46,6 +46,33 @@ fn describe(node: &NodeInfo) -> String {
 }
 
 #[test]
+fn a_change_that_broke_off_is_mended() {
+    let mut cache = Cache::new();
+    for (name, zone) in [("n", "z1"), ("m", "z2")] {
+        let node = node(name).label("topology.kubernetes.io/zone", zone);
+        cache.set_node(node.allocatable("cpu", "4").object());
+    }
+    cache.set_pod(pod("there").on("n").request("cpu", "1").info(), &on("n"));
+    cache.set_pod(pod("ghost").on("gone").info(), &on("gone"));
+    let held = pod("held").request("cpu", "1").info();
+    cache.assume(held, &on("m")).unwrap();
+    let (before, size) = (contents(&mut cache), cache.size());
+    // A pod counts on its node, and nobody knows that it is there; another one doesn't count.
+    let stray = pod("stray").request("cpu", "1").info();
+    cache.change(&on("n"), |info| info.add_pod(stray));
+    cache.change(&on("m"), |info| {
+        info.remove_pod(&uid("held"));
+    });
+    assert_ne!(contents(&mut cache), before);
+    cache.rebuild();
+    assert_eq!((contents(&mut cache), cache.size()), (before, size));
+    assert!(cache.is_assumed(&uid("held")));
+    let names: Vec<_> = cache.node_names().map(NodeName::as_str).collect();
+    assert_eq!(names, ["n", "m"], "zones take turns");
+    assert!(cache.remove_pod(&uid("ghost")).is_some());
+}
+
+#[test]
 fn assume_then_forget_leaves_no_trace() {
     let mut cache = Cache::new();
     cache.set_node(node("n").allocatable("cpu", "4").object());

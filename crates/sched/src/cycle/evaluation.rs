@@ -4,6 +4,7 @@
 use super::search::{SearchSize, search};
 use super::{Diagnosis, Stop, score};
 use crate::context::Context;
+use crate::guard::guarded;
 use crate::names::NodeName;
 use crate::plugin::PreFiltered;
 use crate::pod_info::PodInfo;
@@ -130,10 +131,8 @@ pub(crate) fn recheck(
 ) -> Verdict {
     for (index, plugin) in cx.profile().pre_filters().iter().enumerate() {
         let name = plugin.name();
-        match plugin
-            .pre_filter(cx, state, pod)
-            .map_err(|status| status.by(name))?
-        {
+        let found = guarded(name, || plugin.pre_filter(cx, state, pod));
+        match found.map_err(|status| status.by(name))? {
             PreFiltered::AllNodes => {}
             PreFiltered::Skip => {
                 state.skipped_pre_filters.insert(index);

@@ -7,6 +7,7 @@ mod score;
 mod search;
 
 use crate::context::Context;
+use crate::guard::caught;
 use crate::names::NodeName;
 use crate::plugin::{Nomination, PostFiltered};
 use crate::pod_info::PodInfo;
@@ -128,10 +129,13 @@ fn post_filter(
     let mut said = Vec::new();
     let mut nomination = Nomination::Keep;
     for plugin in cx.profile().post_filters() {
+        let found = caught(|| plugin.post_filter(cx, state, pod, &diagnosis.statuses));
         let PostFiltered {
             nomination: wanted,
             verdict,
-        } = plugin.post_filter(cx, state, pod, &diagnosis.statuses);
+        } = found.unwrap_or_else(|panic| {
+            PostFiltered::no_help(Nomination::Keep, Status::Error(PluginError::new(panic)))
+        });
         match verdict {
             Err(Status::Rejected(rejection)) if rejection.resolvable() => {
                 said.push(rejection.to_string());

@@ -1,6 +1,7 @@
 //! Owns ranking: `PreScore`, Score, normalizing, weights. Knows nothing of how nodes were found.
 
 use crate::context::Context;
+use crate::guard::guarded;
 use crate::plugin::{MAX_NODE_SCORE, PreScored};
 use crate::pod_info::PodInfo;
 use crate::profile::WeightedScore;
@@ -38,14 +39,14 @@ pub(super) fn each_plugin(
         if state.skipped_scores.contains(index) {
             continue;
         }
-        let fail = |status: Status| failure(status, plugin.name());
         scores.clear();
-        for node in nodes {
-            scores.push(plugin.score(state, pod, node).map_err(fail)?);
-        }
-        plugin
-            .normalize(state, pod, nodes, &mut scores)
-            .map_err(fail)?;
+        let scored = guarded(plugin.name(), || {
+            for node in nodes {
+                scores.push(plugin.score(state, pod, node)?);
+            }
+            plugin.normalize(state, pod, nodes, &mut scores)
+        });
+        scored.map_err(|status| failure(status, plugin.name()))?;
         for (score, node) in scores.iter_mut().zip(nodes) {
             if !(0..=MAX_NODE_SCORE).contains(score) {
                 let node = node.name();
@@ -67,7 +68,7 @@ fn pre_score(
     nodes: &[SnapshotNode],
 ) -> Result<(), PluginError> {
     for (index, plugin) in cx.profile().pre_scores().iter().enumerate() {
-        let scored = plugin.pre_score(cx, state, pod, nodes);
+        let scored = guarded(plugin.name(), || plugin.pre_score(cx, state, pod, nodes));
         match scored.map_err(|status| failure(status, plugin.name()))? {
             PreScored::Proceed => {}
             PreScored::Skip => {

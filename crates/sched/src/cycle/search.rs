@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{Diagnosis, Stop};
 use crate::context::Context;
+use crate::guard::guarded;
 use crate::names::NodeName;
 use crate::plugin::PreFiltered;
 use crate::pod_info::PodInfo;
@@ -123,10 +124,8 @@ fn pre_filter(
     let mut rejected: Option<Rejection> = None;
     for (index, plugin) in cx.profile().pre_filters().iter().enumerate() {
         let name = plugin.name();
-        match plugin
-            .pre_filter(cx, state, pod)
-            .map_err(|status| status.by(name))
-        {
+        let found = guarded(name, || plugin.pre_filter(cx, state, pod));
+        match found.map_err(|status| status.by(name)) {
             Ok(PreFiltered::AllNodes) => {}
             Ok(PreFiltered::Skip) => {
                 state.skipped_pre_filters.insert(index);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::QueuedPod;
 use crate::event::{Event, EventKind, EventResource, Hint};
+use crate::guard::{Mishaps, caught};
 use crate::plugin::EnqueueExtensions;
 use crate::profile::Profiles;
 use crate::status::PluginName;
@@ -27,9 +28,18 @@ struct Registration {
 }
 
 impl Registration {
-    fn wants(&self, queued: &QueuedPod, event: &Event) -> bool {
-        self.kinds.iter().any(|kind| kind.covers(event.kind))
-            && self.plugin.hint(&queued.pod, event) == Hint::Queue
+    fn wants(&self, queued: &QueuedPod, event: &Event, mishaps: &Mishaps) -> bool {
+        if !self.kinds.iter().any(|kind| kind.covers(event.kind)) {
+            return false;
+        }
+        match caught(|| self.plugin.hint(&queued.pod, event)) {
+            Ok(hint) => hint == Hint::Queue,
+            Err(panic) => {
+                mishaps.note(&queued.pod, panic.by(self.plugin.name()));
+                // In doubt it is worth a try.
+                true
+            }
+        }
     }
 }
 
@@ -38,10 +48,11 @@ pub(super) struct Hints {
     by_profile: HashMap<Arc<str>, HashMap<PluginName, Registration>>,
     // Everything that anybody registered for: most events of a cluster are nobody's business.
     all: BTreeSet<EventKind>,
+    mishaps: Arc<Mishaps>,
 }
 
 impl Hints {
-    pub(super) fn new(profiles: &Profiles) -> Self {
+    pub(super) fn new(profiles: &Profiles, mishaps: Arc<Mishaps>) -> Self {
         let registrations = profiles.iter().map(|profile| {
             let plugins = profile.enqueue_extensions().iter().map(|plugin| {
                 let registration = Registration {
@@ -58,7 +69,11 @@ impl Hints {
             .flat_map(HashMap::values)
             .flat_map(|registration| registration.kinds.iter().copied())
             .collect();
-        Self { by_profile, all }
+        Self {
+            by_profile,
+            all,
+            mishaps,
+        }
     }
 
     /// Whether the event can be worth anything to any pod.
@@ -104,7 +119,7 @@ impl Hints {
         let wanted = plugins
             .and_then(|plugins| plugins.get(plugin))
             // A plugin that registered nothing at all can't tell, so anything may help.
-            .is_none_or(|registration| registration.wants(queued, event));
+            .is_none_or(|registration| registration.wants(queued, event, &self.mishaps));
         if wanted { worth } else { Worth::Nothing }
     }
 }

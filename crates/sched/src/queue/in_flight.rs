@@ -41,6 +41,11 @@ impl InFlight {
         self.since.contains_key(uid)
     }
 
+    /// The pods being tried, in no particular order.
+    pub(super) fn uids(&self) -> impl Iterator<Item = &PodUid> {
+        self.since.keys()
+    }
+
     pub(super) fn record(&mut self, happened: Happened) {
         if !self.since.is_empty() {
             self.events.push_back(happened);

@@ -15,6 +15,7 @@ mod in_flight;
 mod place;
 mod queued;
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -27,11 +28,13 @@ use self::in_flight::{Happened, InFlight};
 pub use self::place::{Outcome, Place, QueueSize};
 pub use self::queued::{Gate, QueuedPod};
 use crate::event::Event;
+use crate::guard::{Mishaps, caught, guarded};
 use crate::moment::Moment;
 use crate::names::PodUid;
 use crate::plugin::{PreEnqueue, QueueSort};
 use crate::pod_info::PodInfo;
 use crate::profile::{ProfileError, Profiles};
+use crate::status::Status;
 
 /// The scheduling queue.
 pub struct Queue {
@@ -48,6 +51,7 @@ pub struct Queue {
     arrivals: Arrivals,
     sequence: u64,
     next_unschedulable_flush: Moment,
+    mishaps: Arc<Mishaps>,
 }
 
 impl std::fmt::Debug for Queue {
@@ -68,9 +72,11 @@ impl Queue {
         let active = by_sort(sort.clone());
         let expiry = move |pod: &QueuedPod| config.expiry(pod);
         let rejected = move |a: &QueuedPod, b: &QueuedPod| {
-            expiry(a).cmp(&expiry(b)).then_with(|| sort.compare(a, b))
+            let by_expiry = expiry(a).cmp(&expiry(b));
+            by_expiry.then_with(|| compare(&*sort, a, b))
         };
         let failed = move |a: &QueuedPod, b: &QueuedPod| expiry(a).cmp(&expiry(b));
+        let mishaps = Arc::<Mishaps>::default();
         Ok(Self {
             config,
             active: Heap::new(active),
@@ -83,10 +89,11 @@ impl Queue {
                 .iter()
                 .map(|profile| (profile.name().clone(), profile.pre_enqueues().to_vec()))
                 .collect(),
-            hints: Hints::new(profiles),
+            hints: Hints::new(profiles, mishaps.clone()),
             arrivals: Arrivals::default(),
             sequence: 0,
             next_unschedulable_flush: Moment::after_epoch(UNSCHEDULABLE_FLUSH),
+            mishaps,
         })
     }
 
@@ -163,6 +170,23 @@ impl Queue {
     /// Says that a popped pod doesn't come back as *rejected*: it was placed, dropped, or is being bound.
     pub fn done(&mut self, uid: &PodUid) {
         self.in_flight.finish(uid);
+    }
+
+    /// Takes a pod that a mistake has lost; it is tried after a backoff, lest the mistake is made again at once.
+    pub(crate) fn recover(&mut self, pod: Arc<PodInfo>, now: Moment) {
+        self.sequence = self.sequence.saturating_add(1);
+        let queued = QueuedPod::new(pod, now, self.sequence);
+        self.requeue(queued, Outcome::Failed, now);
+    }
+
+    /// The pods that are being tried or bound.
+    pub(crate) fn in_flight(&self) -> impl Iterator<Item = &PodUid> {
+        self.in_flight.uids()
+    }
+
+    /// What went wrong in plugins that nobody else tells.
+    pub(crate) fn mishaps(&self) -> &Mishaps {
+        &self.mishaps
     }
 
     /// Brings a popped pod back. `queued.pod` must be its newest version.
@@ -374,6 +398,13 @@ impl Queue {
     /// Puts a pod into the active or the backoff queue, unless a gate holds it.
     fn put(&mut self, mut queued: QueuedPod, place: Place, why: &str) -> Place {
         queued.gate = self.gate(&queued);
+        if let Some(Gate {
+            status: Status::Error(error),
+            ..
+        }) = &queued.gate
+        {
+            self.mishaps.note(&queued.pod, error.clone());
+        }
         let place = if queued.gate.is_some() {
             Place::Gated
         } else {
@@ -400,17 +431,23 @@ impl Queue {
             .iter()
             .partition(|plugin| Some(plugin.name()) == last);
         first.into_iter().chain(others).find_map(|plugin| {
-            let (plugin, verdict) = (plugin.name(), plugin.pre_enqueue(&queued.pod));
+            let name = plugin.name();
+            let verdict = guarded(name, || plugin.pre_enqueue(&queued.pod));
             verdict.err().map(|status| Gate {
-                plugin,
-                status: status.by(plugin),
+                plugin: name,
+                status: status.by(name),
             })
         })
     }
 }
 
 fn by_sort(sort: Arc<dyn QueueSort>) -> heap::Order {
-    Arc::new(move |a, b| sort.compare(a, b))
+    Arc::new(move |a, b| compare(&*sort, a, b))
+}
+
+/// The order of two pods. Without an answer they are equals, and the one that came first goes first.
+fn compare(sort: &dyn QueueSort, a: &QueuedPod, b: &QueuedPod) -> Ordering {
+    caught(|| sort.compare(a, b)).unwrap_or(Ordering::Equal)
 }
 
 #[cfg(test)]

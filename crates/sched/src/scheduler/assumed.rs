@@ -1,11 +1,13 @@
 //! Owns a pod that has a node and is on its way to be bound: what a binding task needs, apart from the
-//! scheduler itself. Runs `PreBind` and Bind; knows nothing of the API server, which is behind those plugins.
+//! scheduler itself. Runs `PreBind` and Bind, whose panics are errors; knows nothing of the API server, which is behind
+//! those plugins.
 
 use std::sync::Arc;
 
 use futures::future::{BoxFuture, try_join_all};
 
 use crate::cycle::score_failure;
+use crate::guard::{guarded, guarded_async};
 use crate::names::{NodeName, PodUid};
 use crate::plugin::{Bound, PreBind, Preflight};
 use crate::pod_info::PodInfo;
@@ -76,7 +78,9 @@ impl Assumed {
     pub fn preflight(&mut self) -> Verdict<bool> {
         let mut plans = Vec::with_capacity(self.profile.pre_binds().len());
         for plugin in self.profile.pre_binds() {
-            let plan = plugin.preflight(&self.state, &self.queued.pod, &self.node);
+            let plan = guarded(plugin.name(), || {
+                plugin.preflight(&self.state, &self.queued.pod, &self.node)
+            });
             // It is too late to reject.
             plans.push(plan.map_err(|status| score_failure(status, plugin.name()))?);
         }
@@ -98,7 +102,9 @@ impl Assumed {
     pub async fn run_bind(&self) -> Verdict {
         for plugin in self.profile.binds() {
             let name = plugin.name();
-            let bound = plugin.bind(&self.state, &self.queued.pod, &self.node).await;
+            // The call itself may panic, too.
+            let work = async { plugin.bind(&self.state, &self.queued.pod, &self.node).await };
+            let bound = guarded_async(name, work).await;
             match bound.map_err(|status| status.by(name))? {
                 Bound::Done => return Ok(()),
                 Bound::Skip => {}
@@ -130,9 +136,13 @@ impl Assumed {
 
     fn run_together<'a>(&'a self, plugins: &[&'a Arc<dyn PreBind>]) -> BoxFuture<'a, Verdict> {
         let running = plugins.iter().map(|plugin| {
-            let work = plugin.pre_bind(&self.state, &self.queued.pod, &self.node);
+            let plugin = *plugin;
             let name = plugin.name();
-            async move { work.await.map_err(|status| status.by(name)) }
+            let work = async move {
+                let work = plugin.pre_bind(&self.state, &self.queued.pod, &self.node);
+                work.await.map_err(|status| status.by(name))
+            };
+            guarded_async(name, work)
         });
         let all = try_join_all(running.collect::<Vec<_>>());
         Box::pin(async move { all.await.map(|_| ()) })

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{Assumed, EventNote, Failure, Scheduler};
 use crate::context::Context;
 use crate::cycle::{self, Cause, Choice, Diagnosis, NoChoice, SearchSize};
+use crate::guard::{Mishaps, caught, guarded};
 use crate::moment::Moment;
 use crate::names::NodeName;
 use crate::plugin::{Nomination, PermitDecision};
@@ -26,6 +27,17 @@ pub enum Attempt {
     Failed(Box<Failure>),
     /// It needn't be scheduled.
     Skipped(Skipped),
+}
+
+impl Attempt {
+    /// The pod that it is about.
+    pub fn pod(&self) -> &Arc<PodInfo> {
+        match self {
+            Self::Assumed(assumed) => assumed.pod(),
+            Self::Failed(failure) => &failure.pod,
+            Self::Skipped(skipped) => &skipped.pod,
+        }
+    }
 }
 
 /// A popped pod that needn't be scheduled.
@@ -51,16 +63,32 @@ pub enum SkipReason {
 }
 
 impl Scheduler {
-    /// Pops the next pod and tries to place it; `None` if none is ready.
+    /// Pops the next pod and tries to place it; `None` if none is ready. A panic fails its attempt.
     pub fn schedule_next(&mut self, now: Moment, ties: &mut dyn TieBreaker) -> Option<Attempt> {
         let queued = self.queue.pop(now)?;
-        Some(match self.admit(&queued) {
+        let popped = queued.clone();
+        Some(
+            caught(|| self.attempt(queued, now, ties)).unwrap_or_else(|panic| {
+                // Plugins are guarded one by one: this was a mistake in the scheduler itself.
+                let node = self
+                    .cache
+                    .pod(&popped.pod.uid)
+                    .map(|(_, node)| node.clone());
+                let failure = self.undo(popped, node, panic, now);
+                self.mend(now);
+                Attempt::Failed(failure)
+            }),
+        )
+    }
+
+    fn attempt(&mut self, queued: QueuedPod, now: Moment, ties: &mut dyn TieBreaker) -> Attempt {
+        match self.admit(&queued) {
             Ok(profile) => self.schedule(queued, profile, now, ties),
             Err(skipped) => {
                 self.queue.done(&queued.pod.uid);
                 Attempt::Skipped(skipped)
             }
-        })
+        }
     }
 
     /// The profile of a popped pod, or why it needn't be scheduled.
@@ -157,9 +185,14 @@ impl Scheduler {
                 Attempt::Assumed(Box::new(assumed))
             }
             Err(status) => {
-                unreserve(&mut assumed);
+                let Assumed {
+                    queued,
+                    node,
+                    mut state,
+                    ..
+                } = assumed;
+                unreserve(&profile, &mut state, &pod, &node, self.queue.mishaps());
                 self.cache.forget(&pod.uid);
-                let Assumed { queued, node, .. } = assumed;
                 let cause = cause_at(&node, status);
                 let failure = self.failure(queued, cause, &Nomination::Clear, Some(node), now);
                 Attempt::Failed(Box::new(failure))
@@ -174,17 +207,26 @@ fn reserve(cx: &Context<'_>, assumed: &mut Assumed) -> Verdict {
     let profile = assumed.profile.clone();
     for plugin in profile.reserves() {
         let pod = &assumed.queued.pod;
-        plugin
-            .reserve(cx, &mut assumed.state, pod, &assumed.node)
-            .map_err(|status| status.by(plugin.name()))?;
+        let reserved = guarded(plugin.name(), || {
+            plugin.reserve(cx, &mut assumed.state, pod, &assumed.node)
+        });
+        reserved.map_err(|status| status.by(plugin.name()))?;
     }
     Ok(())
 }
 
-pub(super) fn unreserve(assumed: &mut Assumed) {
-    let profile = assumed.profile.clone();
+/// Has all plugins give back what they took. One that panics keeps no other from it.
+pub(super) fn unreserve(
+    profile: &Profile,
+    state: &mut CycleState,
+    pod: &Arc<PodInfo>,
+    node: &NodeName,
+    mishaps: &Mishaps,
+) {
     for plugin in profile.reserves().iter().rev() {
-        plugin.unreserve(&mut assumed.state, &assumed.queued.pod, &assumed.node);
+        if let Err(panic) = caught(|| plugin.unreserve(state, pod, node)) {
+            mishaps.note(pod, panic.by(plugin.name()));
+        }
     }
 }
 
@@ -194,7 +236,9 @@ fn permit(cx: &Context<'_>, assumed: &mut Assumed) -> Verdict<Vec<(PluginName, D
     let mut waits = Vec::new();
     for plugin in profile.permits() {
         let pod = &assumed.queued.pod;
-        let decision = plugin.permit(cx, &mut assumed.state, pod, &assumed.node);
+        let decision = guarded(plugin.name(), || {
+            plugin.permit(cx, &mut assumed.state, pod, &assumed.node)
+        });
         match decision.map_err(|status| status.by(plugin.name()))? {
             PermitDecision::Allow => {}
             PermitDecision::Wait(timeout) => waits.push((plugin.name(), timeout)),

@@ -5,6 +5,7 @@ use super::{Aftermath, Assumed, EventNote, Failure, Scheduler, StatusPatch};
 use crate::cycle::{Cause, Diagnosis};
 use crate::effects::Effects;
 use crate::event::{Actions, Event, EventResource};
+use crate::guard::caught;
 use crate::moment::Moment;
 use crate::names::{NodeName, PodUid};
 use crate::plugin::Nomination;
@@ -70,7 +71,10 @@ impl Scheduler {
         } = assumed;
         let uid = queued.pod.uid.clone();
         for plugin in profile.post_binds() {
-            plugin.post_bind(&state, &queued.pod, &node);
+            if let Err(panic) = caught(|| plugin.post_bind(&state, &queued.pod, &node)) {
+                let error = panic.by(plugin.name());
+                self.queue.mishaps().note(&queued.pod, error);
+            }
         }
         self.waiting.take(&uid);
         self.binding.remove(&uid);
@@ -85,17 +89,24 @@ impl Scheduler {
     /// The pod was rejected at Permit, or `PreBind` or Bind failed: gives everything back and requeues it.
     pub fn binding_failed(
         &mut self,
-        mut assumed: Assumed,
+        assumed: Assumed,
         status: Status,
         now: Moment,
     ) -> Box<Failure> {
-        let uid = assumed.uid().clone();
-        unreserve(&mut assumed);
+        let Assumed {
+            queued,
+            node,
+            profile,
+            mut state,
+            ..
+        } = assumed;
+        let uid = queued.pod.uid.clone();
+        let mishaps = self.queue.mishaps();
+        unreserve(&profile, &mut state, &queued.pod, &node, mishaps);
         self.waiting.take(&uid);
         self.binding.remove(&uid);
-        let effects = assumed.state.take_effects();
+        let effects = state.take_effects();
         let rejected = matches!(status, Status::Rejected(_));
-        let Assumed { queued, node, .. } = assumed;
         let cause = cause_at(&node, status);
         let failure = self.failure(queued, cause, &Nomination::Clear, Some(node), now);
         // Others may use the room; the pod itself was rejected for another reason than room.
@@ -105,7 +116,7 @@ impl Scheduler {
     }
 
     /// Forgets an assumed pod and announces its room.
-    fn release(&mut self, uid: &PodUid, not: Option<&PodUid>, now: Moment) {
+    pub(super) fn release(&mut self, uid: &PodUid, not: Option<&PodUid>, now: Moment) {
         if let Some(pod) = self.cache.forget(uid) {
             let event = Event::pod(EventResource::AssignedPod, Actions::DELETE, Some(pod), None);
             self.queue.on_event_but(&event, not, now);

@@ -7,6 +7,7 @@ mod attempt;
 mod binding;
 mod changes;
 mod failure;
+mod mend;
 mod watch;
 
 use std::collections::{HashMap, HashSet};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::{add_node, at, scheduler, waiting};
+use crate::guard::Panicked;
 use crate::names::{NodeName, PodUid};
 use crate::plugins::stock_profile;
 use crate::scheduler::{Assumed, Attempt};
@@ -23,6 +24,8 @@ enum Op {
     Next,
     Bound(u8),
     BindFails(u8),
+    BindPanics(u8),
+    Mend,
     Reject(u8),
     Allow(u8),
     Node(bool),
@@ -39,6 +42,8 @@ fn op() -> impl Strategy<Value = Op> {
         4 => Just(Op::Next),
         2 => pod.clone().prop_map(Op::Bound),
         2 => pod.clone().prop_map(Op::BindFails),
+        1 => pod.clone().prop_map(Op::BindPanics),
+        1 => Just(Op::Mend),
         1 => pod.clone().prop_map(Op::Reject),
         2 => pod.prop_map(Op::Allow),
         1 => any::<bool>().prop_map(Op::Node),
@@ -119,6 +124,15 @@ proptest! {
                         scheduler.binding_failed(placed, Status::error("cut off"), time);
                     }
                 }
+                Op::BindPanics(n) => {
+                    let task = tasks.keys().nth(usize::from(n)).cloned();
+                    if let Some(placed) = task.and_then(|uid| tasks.remove(&uid)) {
+                        let (queued, node) = (placed.queued().clone(), placed.node().clone());
+                        let panic = Panicked::new("on purpose");
+                        prop_assert!(scheduler.abandon(queued, node, panic, time).is_some());
+                    }
+                }
+                Op::Mend => scheduler.mend(time),
                 Op::Reject(n) => { scheduler.reject(&id(&lives, n), "Tug", "no"); }
                 Op::Allow(n) => { scheduler.allow(&id(&lives, n), "Tug"); }
                 Op::Node(true) => add_node(&mut scheduler, "n", "3"),
