@@ -15,7 +15,7 @@ use crate::review::Outcome;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Labels {
-    /// `untouched`, `mutated`, `denied` or `malformed`.
+    /// `untouched`, `mutated`, `denied`, `malformed` or `panicked`.
     outcome: &'static str,
     /// Why it was denied; else empty.
     reason: &'static str,
@@ -72,6 +72,7 @@ impl Metrics {
             Outcome::Mutated => ("mutated", ""),
             Outcome::Denied(reason) => ("denied", reason),
             Outcome::Malformed => ("malformed", ""),
+            Outcome::Panicked => ("panicked", ""),
         };
         self.requests
             .get_or_create(&Labels { outcome, reason })

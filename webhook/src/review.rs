@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use json_patch::Patch;
 use pilotage_api::{bounds, keys};
+use pilotage_runtime::caught::{PANICKED, caught};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -69,6 +70,8 @@ pub enum Outcome {
     Denied(&'static str),
     /// The question made no sense.
     Malformed,
+    /// A mistake of ours.
+    Panicked,
 }
 
 /// An answer: the body of the response, and what it says.
@@ -80,9 +83,45 @@ pub struct Answer {
     pub outcome: Outcome,
 }
 
-/// Answers the review `body`. A question that makes no sense is answered with a refusal that says so, since an HTTP
-/// error would only be seen in the API server's log.
+/// Answers the review `body`. A question that makes no sense, or whose answer panics, is answered with a refusal that
+/// says so, since an HTTP error would only be seen in the API server's log.
 pub fn answer(body: &[u8]) -> Answer {
+    answer_by(body, mutate::mutate)
+}
+
+fn answer_by(body: &[u8], mutate: fn(&Value) -> Result<Mutation, Denial>) -> Answer {
+    caught(|| judged(body, mutate)).unwrap_or_else(|panic| {
+        let Asked {
+            uid,
+            namespace,
+            name,
+        } = Asked::of(body);
+        tracing::error!(uid, namespace, name, panic, "a review panicked");
+        panicked(&uid, &panic)
+    })
+}
+
+/// What is told of a question that couldn't be answered.
+#[derive(Debug, Default, Deserialize)]
+struct Asked {
+    uid: String,
+    namespace: Option<String>,
+    name: Option<String>,
+}
+
+impl Asked {
+    fn of(body: &[u8]) -> Self {
+        #[derive(Deserialize)]
+        struct Review {
+            request: Asked,
+        }
+        serde_json::from_slice(body)
+            .map(|Review { request }| request)
+            .unwrap_or_default()
+    }
+}
+
+fn judged(body: &[u8], mutate: fn(&Value) -> Result<Mutation, Denial>) -> Answer {
     let review: Review = match serde_json::from_slice(body) {
         Ok(review) => review,
         Err(error) => return malformed("", &format!("the request is no {KIND}: {error}")),
@@ -133,7 +172,7 @@ pub fn answer(body: &[u8]) -> Answer {
             return malformed(&uid, "the request has no object");
         }
         Ok(Object::Read(pod)) => {
-            let answer = match mutate::mutate(&pod) {
+            let answer = match mutate(&pod) {
                 Ok(mutation) => allowed(&uid, &mutation),
                 Err(denial) => denied(&uid, &denial),
             };
@@ -206,6 +245,15 @@ fn denied(uid: &str, denial: &Denial) -> Answer {
     review(
         &json!({ "uid": uid, "allowed": false, "status": status }),
         outcome,
+    )
+}
+
+fn panicked(uid: &str, panic: &str) -> Answer {
+    let message = format!("a mistake in Pilotage, please report it: {panic}");
+    let status = json!({ "code": 500, "reason": PANICKED, "message": message });
+    review(
+        &json!({ "uid": uid, "allowed": false, "status": status }),
+        Outcome::Panicked,
     )
 }
 

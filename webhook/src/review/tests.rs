@@ -32,6 +32,23 @@ fn what_is_too_large_to_be_read_is_refused_only_if_it_is_elected() {
 }
 
 #[test]
+fn a_review_whose_answer_panics_is_refused_with_its_words() {
+    let pod = elected(&json!({}));
+    let refused = answer_by(&create(&pod), |_| panic!("{}", "on purpose ".repeat(1000)));
+    assert_eq!(refused.outcome, Outcome::Panicked);
+    let response = &refused.body["response"];
+    assert_eq!(
+        (&response["uid"], &response["allowed"]),
+        (&json!("u"), &json!(false))
+    );
+    assert_eq!(response["status"]["code"], 500);
+    let message = response["status"]["message"].as_str().unwrap();
+    assert!(message.contains("report it: on purpose"), "{message}");
+    assert!(message.len() < TOLD, "{message}");
+    assert_eq!(answer(&create(&json!({}))).outcome, Outcome::Untouched);
+}
+
+#[test]
 fn answers_are_short_whatever_is_asked() {
     let long = "x".repeat(3_000_000);
     let deep = "[".repeat(3_000_000);
