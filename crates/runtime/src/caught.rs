@@ -6,21 +6,20 @@
 use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
-    time::Duration,
 };
 
 use futures::FutureExt;
 
-use crate::{moment::from_now, turns::Next};
+use crate::{
+    moment::from_now,
+    turns::{AFTER_PANIC, Next},
+};
 
 /// Reason of the event that its author gets.
 pub const PANICKED: &str = "InternalError";
 
 /// How much of a panic's words is told, in bytes: they may quote anybody.
 const TOLD: usize = 512;
-
-/// A key whose turn panicked gets another one after this.
-const AFTER_PANIC: Duration = Duration::from_secs(10);
 
 /// What the author is told.
 pub fn note(panic: &str) -> String {

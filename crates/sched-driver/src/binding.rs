@@ -1,10 +1,11 @@
 //! The way of one pod from *assumed* to *bound*, or back into the queue: a task of its own.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use futures::FutureExt;
-use pilotage_sched::{Assumed, Code, Moment, Nomination, Status, Verdict};
+use pilotage_runtime::caught::caught_async;
+use pilotage_sched::{
+    Assumed, Code, Moment, NodeName, Nomination, Panicked, QueuedPod, Status, Verdict,
+};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -13,8 +14,38 @@ use crate::metrics::AttemptResult;
 use crate::publish::Desired;
 
 /// Binds a pod. `began` is when the attempt began. Ends early if the driver ends while Permit still
-/// holds the pod: the hold is in memory only.
+/// holds the pod: the hold is in memory only. A panic fails the attempt, and leaves no room taken.
 pub(crate) async fn bind(
+    inner: Arc<Inner>,
+    assumed: Box<Assumed>,
+    held: Option<oneshot::Receiver<()>>,
+    began: Moment,
+    token: CancellationToken,
+) {
+    let (queued, node) = (assumed.queued().clone(), assumed.node().clone());
+    let all = whole_way(inner.clone(), assumed, held, began, token);
+    if let Err(panic) = caught_async(all).await {
+        let pod = queued.pod.clone();
+        inner.caught(&pod, || abandon(&inner, queued, node, &panic, began));
+    }
+}
+
+fn abandon(inner: &Inner, queued: QueuedPod, node: NodeName, panic: &str, began: Moment) {
+    let pod = queued.pod.clone();
+    let abandoned = inner
+        .core
+        .with(|scheduler, now| scheduler.abandon(queued, node, Panicked::new(panic), now));
+    let Some(mut failure) = abandoned else {
+        // It was bound, or given back, before.
+        return inner.mistakes.of_pod(pod.pod(), &pod.scheduler_name, panic);
+    };
+    if inner.announce_nominations && failure.event.is_some() {
+        failure.status.get_or_insert_default().nomination = Nomination::Clear;
+    }
+    inner.publish_failure(&pod.scheduler_name, &failure, began);
+}
+
+async fn whole_way(
     inner: Arc<Inner>,
     mut assumed: Box<Assumed>,
     held: Option<oneshot::Receiver<()>>,
@@ -74,7 +105,7 @@ pub(crate) async fn bind(
     }
 }
 
-/// Runs an extension point and takes its time. A plugin that panics must not keep the node for ever.
+/// Runs an extension point and takes its time.
 async fn timed(
     inner: &Inner,
     assumed: &Assumed,
@@ -82,11 +113,7 @@ async fn timed(
     work: impl Future<Output = Verdict>,
 ) -> Verdict {
     let since = inner.core.now();
-    let panicked = || Status::error(format!("a plugin panicked at {point}"));
-    let done = AssertUnwindSafe(work)
-        .catch_unwind()
-        .await
-        .unwrap_or_else(|_| Err(panicked()));
+    let done = work.await;
     let status = code(&done);
     inner.metrics.point(
         assumed.profile().name(),

@@ -1,16 +1,26 @@
 //! The scheduler behind its lock: every access ends with the wake-ups that it made necessary.
 //!
-//! Owns the lock, the clock, and who waits for what. The lock is never held across an await.
+//! Owns the lock, the clock, and who waits for what. The lock is never held across an await. After a panic the scheduler's
+//! books agree again before anybody else looks into them.
 
+use std::any::Any;
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use pilotage_runtime::moment::after;
-use pilotage_sched::{Assumed, Attempt, Moment, PodUid, Scheduler, SeededTies};
+use pilotage_runtime::caught::{caught, words};
+use pilotage_runtime::moment::{after, from_now};
+use pilotage_sched::{Assumed, Attempt, Mishap, Moment, PodUid, Scheduler, SeededTies};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
+
+/// After a mistake in the queue itself the loop looks again then.
+const AFTER_PANIC: Duration = Duration::from_secs(1);
+
+/// Is told what went wrong in plugins beside attempts.
+pub(crate) type Tell = Box<dyn Fn(Mishap) + Send + Sync>;
 
 /// The scheduler, shared.
 pub(crate) struct Core {
@@ -19,6 +29,7 @@ pub(crate) struct Core {
     changed: Notify,
     /// When the turn that is under way began, in milliseconds since the epoch plus one; 0 if none is.
     turning_since: AtomicU64,
+    tell: Tell,
 }
 
 struct State {
@@ -42,7 +53,7 @@ pub(crate) enum Turn {
 }
 
 impl Core {
-    pub(crate) fn new(scheduler: Scheduler, seed: u64) -> Self {
+    pub(crate) fn new(scheduler: Scheduler, seed: u64, tell: Tell) -> Self {
         Self {
             state: Mutex::new(State {
                 scheduler,
@@ -52,22 +63,38 @@ impl Core {
             epoch: Instant::now(),
             changed: Notify::new(),
             turning_since: AtomicU64::new(0),
+            tell,
         }
     }
 
-    /// Does something with the scheduler, then wakes whoever it concerns.
+    /// Does something with the scheduler, then wakes whoever it concerns. A panic goes on to whoever calls.
     pub(crate) fn with<R>(&self, work: impl FnOnce(&mut Scheduler, Moment) -> R) -> R {
-        let mut state = self.lock();
-        let result = work(&mut state.scheduler, self.now());
-        state.wake_resolved();
-        drop(state);
+        let result = self.locked(|state| work(&mut state.scheduler, self.now()));
         self.changed.notify_one();
-        result
+        result.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// Asks the scheduler something that changes nothing.
+    /// Asks the scheduler something that changes nothing. A panic goes on to whoever calls.
     pub(crate) fn ask<R>(&self, question: impl FnOnce(&mut Scheduler) -> R) -> R {
-        question(&mut self.lock().scheduler)
+        let answer = self.locked(|state| question(&mut state.scheduler));
+        answer.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
+    fn locked<R>(&self, work: impl FnOnce(&mut State) -> R) -> Result<R, Box<dyn Any + Send>> {
+        let mut state = self.lock();
+        let result = catch_unwind(AssertUnwindSafe(|| work(&mut state)));
+        if result.is_err()
+            && let Err(panic) = caught(|| state.scheduler.mend(self.now()))
+        {
+            tracing::error!(panic, "the scheduler can't be mended");
+        }
+        state.wake_resolved();
+        let mishaps = state.scheduler.take_mishaps();
+        drop(state);
+        for mishap in mishaps {
+            (self.tell)(mishap);
+        }
+        result
     }
 
     /// Tries the next pod.
@@ -91,31 +118,39 @@ impl Core {
     }
 
     fn take_turn(&self) -> Turn {
-        let mut state = self.lock();
-        let now = self.now();
-        let State {
-            scheduler,
-            ties,
-            held,
-        } = &mut *state;
-        scheduler.flush(now);
-        let turn = match scheduler.schedule_next(now, ties) {
-            Some(Attempt::Assumed(assumed)) => {
-                let held = assumed.waits().then(|| {
-                    let (sender, receiver) = oneshot::channel();
-                    held.insert(assumed.uid().clone(), sender);
-                    receiver
-                });
-                Turn::Bind { assumed, held }
+        // Without it pods come back later than they should, or not at all, but others can be tried.
+        let flushed = self.locked(|state| state.scheduler.flush(self.now()));
+        let turn = self.locked(|state| {
+            let State {
+                scheduler,
+                ties,
+                held,
+            } = state;
+            match scheduler.schedule_next(self.now(), ties) {
+                Some(Attempt::Assumed(assumed)) => {
+                    let held = assumed.waits().then(|| {
+                        let (sender, receiver) = oneshot::channel();
+                        held.insert(assumed.uid().clone(), sender);
+                        receiver
+                    });
+                    Turn::Bind { assumed, held }
+                }
+                Some(attempt) => Turn::Publish(attempt),
+                None => Turn::Idle(
+                    scheduler
+                        .next_deadline()
+                        .map(|moment| after(self.epoch, moment.since_epoch())),
+                ),
             }
-            Some(attempt) => Turn::Publish(attempt),
-            None => Turn::Idle(
-                scheduler
-                    .next_deadline()
-                    .map(|moment| after(self.epoch, moment.since_epoch())),
-            ),
+        });
+        let (turn, panic) = match (turn, flushed) {
+            (Ok(turn), Ok(_)) => return turn,
+            (Ok(Turn::Idle(_)), Err(panic)) | (Err(panic), _) => {
+                (Turn::Idle(Some(from_now(AFTER_PANIC))), panic)
+            }
+            (Ok(turn), Err(panic)) => (turn, panic),
         };
-        state.wake_resolved();
+        tracing::error!(panic = words(&*panic), "the scheduler's queue panicked");
         turn
     }
 
@@ -135,7 +170,7 @@ impl Core {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic inside ends the driver's loop, and with it the process.
+        // After a panic it was mended.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

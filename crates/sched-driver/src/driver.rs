@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
+use pilotage_runtime::caught::caught;
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::ready::{Gate, Health};
 use pilotage_runtime::tasks::{TaskError, Tasks};
 use pilotage_sched::{
-    Attempt, EventNote, Failure, Moment, PodInfo, Profile, ProfileError, Scheduler, SchedulerConfig,
+    Attempt, Cause, EventNote, Failure, Moment, Panicked, PodInfo, Profile, ProfileError,
+    Scheduler, SchedulerConfig,
 };
 use prometheus_client::registry::Registry;
 use thiserror::Error;
@@ -22,9 +24,10 @@ use crate::core::Core;
 use crate::feed::{self, Pods};
 use crate::handle::DriverHandle;
 use crate::metrics::{AttemptResult, Gauges, Metrics};
+use crate::mistakes::Mistakes;
 use crate::observer::{NoObserver, Observer};
 use crate::publish::{
-    Desired, EventType, EventWriter, Occurrence, Recorder, Regarding, StatusWriter,
+    Desired, EventType, EventWriter, Occurrence, Recorder, Regarding, StatusWriter, Warnings,
 };
 use crate::run::schedule;
 use crate::sinks::{NodeSink, PodSink};
@@ -106,6 +109,7 @@ pub(crate) struct Inner {
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) announce_nominations: bool,
     pub(crate) status: StatusWriter,
+    pub(crate) mistakes: Arc<Mistakes>,
 }
 
 impl Driver {
@@ -128,14 +132,20 @@ impl Driver {
         } = options;
         let scheduler = Scheduler::new(profiles, config)?;
         let (recorder, event_writer) = Recorder::new(client.clone(), instance);
+        let metrics = Metrics::register(registry);
+        let warnings = Warnings::new(recorder.clone(), leadership.clone());
+        let mistakes = Arc::new(Mistakes::new(warnings, metrics.clone()));
+        let told = mistakes.clone();
+        let tell = Box::new(move |mishap| told.of_plugin(&mishap));
         let inner = Arc::new(Inner {
-            core: Core::new(scheduler, seed),
+            core: Core::new(scheduler, seed, tell),
             recorder,
-            metrics: Metrics::register(registry),
+            metrics,
             leadership,
             observer,
             announce_nominations,
             status: StatusWriter::new(client.clone()),
+            mistakes,
         });
         Gauges::register(registry, measure(&inner));
         health.check("scheduling loop", is_turning(&inner));
@@ -223,6 +233,14 @@ async fn infallible(task: impl Future<Output = ()>) -> Result<(), std::convert::
 }
 
 impl Inner {
+    /// Does something about one pod. A panic is told on it, and stops nobody else.
+    pub(crate) fn caught(&self, pod: &PodInfo, work: impl FnOnce()) {
+        if let Err(panic) = caught(work) {
+            let scheduler = &pod.scheduler_name;
+            self.mistakes.of_pod(pod.pod(), scheduler, &panic);
+        }
+    }
+
     pub(crate) fn publish(&self, attempt: Attempt, began: Moment) {
         match attempt {
             Attempt::Failed(failure) => {
@@ -253,6 +271,10 @@ impl Inner {
         if rejected {
             tracing::debug!(%pod, attempts, aftermath = ?failure.aftermath, cause = %failure.cause,
                 "pod not scheduled");
+        } else if is_panic(&failure.cause) {
+            self.metrics.panicked();
+            tracing::error!(%pod, attempts, aftermath = ?failure.aftermath, cause = %failure.cause,
+                "attempt panicked");
         } else {
             tracing::warn!(%pod, attempts, aftermath = ?failure.aftermath, cause = %failure.cause,
                 "attempt failed");
@@ -298,6 +320,10 @@ impl Inner {
     }
 }
 
+fn is_panic(cause: &Cause) -> bool {
+    matches!(cause, Cause::Error(error) if error.cause().is::<Panicked>())
+}
+
 /// Fails once an attempt takes so long that a plugin must hang.
 fn is_turning(inner: &Arc<Inner>) -> impl Fn() -> Result<(), String> + Send + Sync + 'static {
     let inner: Weak<Inner> = Arc::downgrade(inner);
@@ -333,3 +359,6 @@ impl fmt::Debug for Driver {
         f.write_str("Driver")
     }
 }
+
+#[cfg(test)]
+mod tests;

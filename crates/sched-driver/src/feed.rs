@@ -1,6 +1,6 @@
 //! Watches that never end: each keeps a [`Sink`] up to date with all objects of one kind.
 //!
-//! Owns restarts, back-off, word of the first complete list, and objects that can't be read.
+//! Owns restarts, back-off, word of the first complete list, and objects that can't be read or taken in.
 //! Knows no scheduler; what the objects are for is the sink's business.
 
 mod lean;
@@ -16,6 +16,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource};
 use pilotage_runtime::backoff::{Backoff, dice};
+use pilotage_runtime::caught::{caught, caught_async};
 use pilotage_runtime::guarded::Guarded;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
@@ -34,9 +35,11 @@ const LIVING_PODS: &str = "status.phase!=Succeeded,status.phase!=Failed";
 /// Takes the changes of all objects of a kind, in order.
 pub(crate) trait Sink<K>: Send {
     /// It came or changed.
-    fn applied(&mut self, object: Arc<K>);
+    fn applied(&mut self, object: &Arc<K>);
     /// It went, as far as this watch is concerned.
     fn deleted(&mut self, namespace: &str, name: &str, uid: &str);
+    /// To take it in panicked.
+    fn panicked(&mut self, object: &Arc<K>, panic: &str);
 }
 
 /// Follows all pods that aren't over, until `token` is cancelled.
@@ -91,7 +94,11 @@ where
             if let Event::Apply(Guarded(Ok(object))) | Event::InitApply(Guarded(Ok(object))) =
                 &mut event
             {
-                lean(object);
+                // What is left of it can be used.
+                if let Err(panic) = caught(|| lean(object)) {
+                    let name = object.meta().name.as_deref();
+                    tracing::error!(name, panic, "an object is kept whole");
+                }
             }
             event
         })
@@ -138,10 +145,10 @@ async fn follow<K, S>(
             let next = tokio::select! {
                 biased;
                 () = token.cancelled() => return,
-                next = next => next,
+                next = caught_async(next) => next,
             };
-            let delay = match next {
-                Ok(Some(Ok(event))) => {
+            let (delay, anew) = match next {
+                Ok(Ok(Some(Ok(event)))) => {
                     // The beginning of a list is told before the API server was asked.
                     if !matches!(event, Event::Init) {
                         failures = 0;
@@ -154,22 +161,30 @@ async fn follow<K, S>(
                     }
                     continue;
                 }
-                Ok(Some(Err(error))) => {
+                Ok(Ok(Some(Err(error)))) => {
                     failures = failures.saturating_add(1);
                     let delay = RETRY.delay(failures, dice());
                     tracing::warn!(kind = what, %error, ?delay, "watch failed, trying again");
-                    Some(delay)
+                    (delay, false)
                 }
-                Ok(None) => None,
-                Err(_) => {
+                Ok(Ok(None)) => (Duration::ZERO, true),
+                Ok(Err(_)) => {
                     tracing::warn!(kind = what, limit = ?PAGE_LIMIT, "list hangs, asking again");
-                    None
+                    (Duration::ZERO, true)
+                }
+                Err(panic) => {
+                    failures = failures.saturating_add(1);
+                    let delay = RETRY.delay(failures, dice());
+                    tracing::error!(kind = what, panic, ?delay, "watch panicked, making another");
+                    (delay, true)
                 }
             };
-            let Some(delay) = delay else { break };
             tokio::select! {
                 () = token.cancelled() => return,
                 () = tokio::time::sleep(delay) => {}
+            }
+            if anew {
+                break;
             }
         }
     }
@@ -185,7 +200,12 @@ fn take<K: Resource>(
     let mut complete = false;
     for change in relist.on(event) {
         match change {
-            Change::Applied(Guarded(Ok(object))) => sink.applied(Arc::new(object)),
+            Change::Applied(Guarded(Ok(object))) => {
+                let object = Arc::new(object);
+                if let Err(panic) = caught(|| sink.applied(&object)) {
+                    sink.panicked(&object, &panic);
+                }
+            }
             Change::Applied(Guarded(Err(invalid))) => {
                 // What was known of it stays in force; the others are none the worse.
                 let meta = &invalid.metadata;
@@ -201,7 +221,9 @@ fn take<K: Resource>(
                 key: (namespace, name),
                 uid,
             } => {
-                sink.deleted(&namespace, &name, &uid);
+                if let Err(panic) = caught(|| sink.deleted(&namespace, &name, &uid)) {
+                    tracing::error!(kind = what, namespace, name, panic, "a deletion panicked");
+                }
             }
             Change::Synced => complete = true,
         }

@@ -71,6 +71,7 @@ pub(crate) struct Metrics {
     sli_seconds: HistogramFamily<SliLabels>,
     point_seconds: HistogramFamily<PointLabels>,
     permit_wait_seconds: HistogramFamily<PermitLabels>,
+    panics: Counter,
 }
 
 impl Metrics {
@@ -86,6 +87,7 @@ impl Metrics {
                 Histogram::new(buckets(0.000_1, 2.0, 12))
             }),
             permit_wait_seconds: Family::new_with_constructor(millis_15),
+            panics: Counter::default(),
         };
         let scheduler = registry.sub_registry_with_prefix("scheduler");
         scheduler.register(
@@ -122,6 +124,11 @@ impl Metrics {
             "permit_wait_duration_seconds",
             "Time that pods were held at Permit",
             metrics.permit_wait_seconds.clone(),
+        );
+        scheduler.register(
+            "panics",
+            "Panics about one pod or node, which stopped nobody else",
+            metrics.panics.clone(),
         );
         metrics
     }
@@ -172,6 +179,11 @@ impl Metrics {
         self.point_seconds
             .get_or_create(&labels)
             .observe(took.as_secs_f64());
+    }
+
+    /// Something about one object panicked.
+    pub(crate) fn panicked(&self) {
+        self.panics.inc();
     }
 
     /// A pod left Permit.
@@ -286,6 +298,7 @@ mod tests {
         metrics.scheduled(17, took);
         metrics.point(&profile, "Bind", "Success", took);
         metrics.permit_waited("Success", took);
+        metrics.panicked();
         let queue = QueueSize {
             gated: 3,
             ..QueueSize::default()
@@ -305,6 +318,7 @@ mod tests {
             "scheduler_pod_scheduling_sli_duration_seconds_count{attempts=\"15+\"} 1",
             "scheduler_framework_extension_point_duration_seconds_count{extension_point=\"Bind\",status=\"Success\",profile=\"p\"} 1",
             "scheduler_permit_wait_duration_seconds_count{result=\"Success\"} 1",
+            "scheduler_panics_total 1",
             "scheduler_pending_pods{queue=\"gated\"} 3",
             "scheduler_cache_size{type=\"nodes\"} 2",
         ] {

@@ -6,8 +6,10 @@ mod condition;
 mod events;
 mod series;
 mod status;
+mod warnings;
 
 pub(crate) use condition::Desired;
 pub use condition::unscheduled;
 pub use events::{EventType, EventWriter, Occurrence, Recorder, Regarding};
 pub(crate) use status::StatusWriter;
+pub use warnings::Warnings;

@@ -1,4 +1,5 @@
-//! The scheduling loop: pop, place, hand over to a binding task. One attempt at a time.
+//! The scheduling loop: pop, place, hand over to a binding task. One attempt at a time; a panic about one pod ends none
+//! but its own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,6 +60,7 @@ async fn turns(
     }
     loop {
         inner.leadership.acquired().await;
+        inner.mistakes.tell_all();
         let Ok(slot) = slots.clone().acquire_owned().await else {
             return;
         };
@@ -73,13 +75,15 @@ async fn turns(
             }
             Turn::Publish(attempt) => {
                 inner.metrics.searched(inner.core.since(began));
-                inner.publish(attempt, began);
+                let pod = attempt.pod().clone();
+                inner.caught(&pod, || inner.publish(attempt, began));
             }
             Turn::Bind { assumed, held } => {
                 inner.metrics.searched(inner.core.since(began));
-                inner
-                    .observer
-                    .assumed(assumed.pod(), assumed.node(), held.is_some());
+                inner.caught(assumed.pod(), || {
+                    let (pod, node) = (assumed.pod(), assumed.node());
+                    inner.observer.assumed(pod, node, held.is_some());
+                });
                 let binding = binding::bind(inner.clone(), assumed, held, began, token.clone());
                 bindings.spawn(async move {
                     binding.await;

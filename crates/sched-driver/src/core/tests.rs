@@ -53,7 +53,7 @@ impl Permit for Hold {
 fn core() -> Core {
     let profile = stock_profile("default-scheduler", Arc::new(NoBinder)).permit(Arc::new(Hold));
     let scheduler = Scheduler::new([profile.build().unwrap()], SchedulerConfig::default()).unwrap();
-    Core::new(scheduler, 7)
+    Core::new(scheduler, 7, Box::new(|_| {}))
 }
 
 fn add_node(core: &Core) {
@@ -162,4 +162,27 @@ fn a_turn_under_way_can_be_timed_from_outside() {
     assert!(core.turning_for().is_some());
     core.turn();
     assert_eq!(core.turning_for(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_the_scheduler_goes_to_its_caller_and_loses_no_pod() {
+    let core = core();
+    add_node(&core);
+    let held_pod = add_pod(&core, "held");
+    let (assumed, held) = held(core.turn());
+    let lost = add_pod(&core, "lost");
+    let panics = caught(|| {
+        core.with(|scheduler, _| assert!(scheduler.place(&lost).is_none(), "on purpose"));
+    });
+    assert!(panics.unwrap_err().contains("on purpose"));
+    // Who was held is held, and who waited waits.
+    assert!(core.ask(|scheduler| scheduler.place(&lost)).is_some());
+    assert!(core.with(|scheduler, _| scheduler.allow(&held_pod, "Hold")));
+    held.await.unwrap();
+    core.with(|scheduler, _| scheduler.start_binding(&held_pod))
+        .unwrap();
+    core.with(|scheduler, now| scheduler.bound(*assumed, now));
+    let panics = caught(|| core.ask(|_| -> u8 { panic!("on purpose") }));
+    assert_eq!(panics, Err("on purpose".to_owned()));
+    assert_eq!(core.ask(|scheduler| scheduler.cache_size()).assumed_pods, 1);
 }

@@ -1,5 +1,6 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
 use futures::stream::{self, BoxStream};
 use kube::core::Status;
@@ -18,12 +19,20 @@ impl Told {
 }
 
 impl Sink<Pod> for Told {
-    fn applied(&mut self, pod: Arc<Pod>) {
+    fn applied(&mut self, pod: &Arc<Pod>) {
         let name = pod.metadata.name.as_deref().unwrap();
+        assert_ne!(name, "bad", "on purpose");
         self.0.lock().unwrap().push(format!("+{name}"));
     }
 
+    fn panicked(&mut self, pod: &Arc<Pod>, panic: &str) {
+        assert!(panic.contains("on purpose"), "{panic}");
+        let name = pod.metadata.name.as_deref().unwrap();
+        self.0.lock().unwrap().push(format!("!{name}"));
+    }
+
     fn deleted(&mut self, namespace: &str, name: &str, uid: &str) {
+        assert_ne!(name, "worse", "on purpose");
         self.0
             .lock()
             .unwrap()
@@ -165,4 +174,44 @@ async fn what_another_watch_tells_is_handed_on_in_order_until_it_ends() {
     .await;
     assert_eq!(heard.lines(), ["+a", "-ns/a/a-uid", "+b"]);
     health.ready().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_whose_intake_panics_stops_no_other() {
+    let script = vec![
+        Ok(Event::Init),
+        Ok(Event::InitApply(pod("bad"))),
+        Ok(Event::InitApply(pod("worse"))),
+        Ok(Event::InitDone),
+        Ok(Event::Delete(pod("worse"))),
+        Ok(Event::Apply(pod("bad"))),
+        Ok(Event::Apply(pod("a"))),
+        Ok(Event::Delete(pod("bad"))),
+    ];
+    let (told, health) = play(vec![script], Duration::from_secs(1)).await;
+    let want = ["!bad", "+worse", "!bad", "+a", "-ns/bad/bad-uid"];
+    assert_eq!(told.lines(), want);
+    assert!(health.missing().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_panics_is_made_anew() {
+    let (told, gate) = (Told::default(), Health::new().gate("pods listed"));
+    let opened = Mutex::new(0);
+    let open = || -> BoxStream<'static, Item<Pod>> {
+        let mut opened = opened.lock().unwrap();
+        *opened += 1;
+        let begun = stream::iter([Ok(Event::Init), Ok(Event::InitApply(pod("a")))]);
+        if *opened == 1 {
+            let panics = stream::poll_fn(|_| -> Poll<Option<Item<Pod>>> { panic!("on purpose") });
+            return begun.chain(panics).boxed();
+        }
+        let rest = stream::iter([Ok(Event::InitApply(pod("b"))), Ok(Event::InitDone)]);
+        begun.chain(rest).chain(stream::pending()).boxed()
+    };
+    let token = CancellationToken::new();
+    let following = follow("pods", open, told.clone(), || gate.release(), token);
+    let ended = tokio::time::timeout(Duration::from_secs(1), following).await;
+    assert!(ended.is_err(), "a watch doesn't end by itself");
+    assert_eq!(told.lines(), ["+a", "+a", "+b"]);
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::Pod;
+use pilotage_runtime::caught::caught;
 use tokio_util::sync::CancellationToken;
 
 use super::Sink;
@@ -48,12 +49,19 @@ pub(crate) async fn told(
     let mut synced = Some(synced);
     while let Some(Some(news)) = token.run_until_cancelled(news.next()).await {
         match news {
-            PodNews::Applied(pod) => sink.applied(pod),
+            PodNews::Applied(pod) => {
+                if let Err(panic) = caught(|| sink.applied(&pod)) {
+                    sink.panicked(&pod, &panic);
+                }
+            }
             PodNews::Gone(pod) => {
                 let meta = &pod.metadata;
                 let text = |of: &Option<String>| of.as_deref().unwrap_or_default().to_owned();
                 let (namespace, name) = (text(&meta.namespace), text(&meta.name));
-                sink.deleted(&namespace, &name, &text(&meta.uid));
+                let gone = || sink.deleted(&namespace, &name, &text(&meta.uid));
+                if let Err(panic) = caught(gone) {
+                    tracing::error!(kind = "pods", namespace, name, panic, "a deletion panicked");
+                }
             }
             PodNews::Listed => {
                 if let Some(synced) = synced.take() {

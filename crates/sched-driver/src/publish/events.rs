@@ -12,6 +12,7 @@ use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, Resource};
 use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, within};
+use pilotage_runtime::caught::caught_async;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -233,7 +234,11 @@ impl EventWriter {
                         }
                     };
                     let Some(job) = job else { return };
-                    write(&client, &instance, &inner, job).await;
+                    let about = job.occurrence.regarding.clone();
+                    let written = caught_async(write(&client, &instance, &inner, job)).await;
+                    if let Err(panic) = written {
+                        tracing::error!(?about, panic, "writing an event panicked");
+                    }
                 }
             });
         }
@@ -246,6 +251,16 @@ impl EventWriter {
             }
         }
         tracker.wait().await;
+    }
+}
+
+#[cfg(test)]
+impl EventWriter {
+    /// What was recorded and isn't written yet.
+    pub(crate) fn taken(&mut self) -> Vec<Occurrence> {
+        let lanes = self.lanes.iter_mut();
+        let jobs = lanes.flat_map(|lane| std::iter::from_fn(move || lane.try_recv().ok()));
+        jobs.map(|job| job.occurrence).collect()
     }
 }
 

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 use pilotage_runtime::call::{CALL_LIMIT, Failure, within};
+use pilotage_runtime::caught::caught_async;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
@@ -64,7 +65,9 @@ impl StatusWriter {
         self.tasks.spawn(async move {
             let mut next = Some((pod, desired));
             while let Some((pod, desired)) = next {
-                this.settle(pod, &desired).await;
+                if let Err(panic) = caught_async(this.settle(pod, &desired)).await {
+                    tracing::error!(uid, panic, "writing a pod's status panicked");
+                }
                 let mut wanted = this.wanted();
                 next = wanted.get_mut(&uid).and_then(Option::take);
                 if next.is_none() {
