@@ -1,9 +1,11 @@
-//! Feeds the world from watches, and wakes the Shoots that a change could help. It judges nothing itself.
+//! Feeds the world from watches, and wakes the Shoots that a change could help. It judges nothing itself. An object whose
+//! intake panics stops no other.
 
 use kube::{Client, Resource};
 use pilotage_clusters::{Event, Watch, WatchConfig, Watchable};
 use pilotage_gardener::kinds::{GARDEN, ProfileKind, REGION_CONFIG_LABEL};
 use pilotage_gardener::scheduler::{ShootKey, World};
+use pilotage_runtime::caught::caught;
 use pilotage_runtime::turns::Waker;
 use pilotage_sched_driver::publish::Regarding;
 use tokio::sync::{mpsc, watch as cell};
@@ -144,7 +146,7 @@ struct Feed<'a> {
 }
 
 impl Feed<'_> {
-    async fn follow<K: Resource>(
+    async fn follow<K: Resource<DynamicType = ()>>(
         &self,
         kind: &'static str,
         mut events: mpsc::UnboundedReceiver<Event<K>>,
@@ -163,12 +165,16 @@ impl Feed<'_> {
                     continue;
                 }
             };
-            let woken = {
+            let woken = caught(|| {
                 let mut world = self.parts.world();
                 let woken = take(&mut world, object, gone);
                 self.parts.metrics.sizes(world.waiting(), world.seeds());
                 woken
-            };
+            });
+            let woken = woken.unwrap_or_else(|panic| {
+                self.parts.mistaken(Regarding::object(&**object), &panic);
+                Vec::new()
+            });
             self.parts.metrics.woke(kind, woken.len());
             if self.parts.has_begun() {
                 for key in woken {
@@ -189,4 +195,76 @@ fn name<K: Resource>(object: &K) -> &str {
 fn key<K: Resource>(object: &K) -> ShootKey {
     let namespace = object.meta().namespace.as_deref();
     ShootKey::new(namespace.unwrap_or_default(), name(object))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use kube::Config;
+    use pilotage_gardener::DEFAULT_SCHEDULER;
+    use pilotage_placement::Settings;
+    use pilotage_runtime::backoff::Backoff;
+    use pilotage_runtime::client::from_config;
+    use pilotage_runtime::lease::Leadership;
+    use pilotage_runtime::ready::Health;
+    use pilotage_runtime::turns::Turns;
+    use pilotage_sched_driver::publish::Recorder;
+    use prometheus_client::registry::Registry;
+    use serde_json::json;
+
+    use super::*;
+    use crate::options::Options;
+    use crate::scheduler::Shoots;
+
+    #[tokio::test]
+    async fn an_object_whose_intake_panics_stops_no_other() {
+        let nowhere = Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = from_config(nowhere, "test").unwrap();
+        let (events, _writer) = Recorder::new(client.clone(), "test".to_owned());
+        let second = Duration::from_secs(1);
+        let with = Shoots {
+            client,
+            options: Options {
+                scheduler: DEFAULT_SCHEDULER.to_owned(),
+                settings: Settings::default(),
+                workers: 1,
+                backoff: Backoff::new(second, second),
+                qps: -1.0,
+                burst: 1,
+            },
+            leadership: Leadership::always(),
+            events,
+            health: Health::new(),
+        };
+        let stop = CancellationToken::new();
+        let (parts, _gate) = Parts::new(with, &mut Registry::default(), &stop);
+        let (sender, events) = mpsc::unbounded_channel();
+        for name in ["bad", "good"] {
+            let shoot: ShootObject = serde_json::from_value(json!({
+                "metadata": {"namespace": "n", "name": name, "uid": name, "resourceVersion": "1"},
+                "spec": {},
+            }))
+            .unwrap();
+            sender.send(Event::Applied(Arc::new(shoot))).unwrap();
+        }
+        sender.send(Event::Synced).unwrap();
+        drop(sender);
+        let ((_turns, waker), known) = (Turns::new(1), cell::Sender::new(0));
+        let feed = Feed {
+            parts: &parts,
+            waker: &waker,
+            known: &known,
+        };
+        let take = |world: &mut World, shoot: &ShootObject, _: bool| {
+            let key = key(shoot);
+            assert_ne!(key.name, "bad", "on purpose");
+            world.shoot(&key, Some(&shoot.content))
+        };
+        feed.follow("shoots", events, take).await;
+        assert_eq!(parts.world().keys(), [ShootKey::new("n", "good")]);
+        assert_eq!(*known.borrow(), 1);
+        stop.cancel();
+    }
 }

@@ -22,7 +22,6 @@ mod options;
 pub mod rbac;
 mod scheduler;
 mod throttle;
-mod untold;
 
 pub use options::{Options, OptionsError, lease};
 pub use scheduler::{Shoots, start};

@@ -9,11 +9,12 @@ use std::time::Duration;
 use futures::FutureExt;
 use kube::Client;
 use pilotage_gardener::scheduler::{Bind, Decision, Report, ShootKey, World};
+use pilotage_runtime::caught::{PANICKED, caught_turn, note};
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::moment::from_now;
 use pilotage_runtime::ready::{Gate, Health};
 use pilotage_runtime::turns::{Next, Turns, Waker};
-use pilotage_sched_driver::publish::{EventType, Occurrence, Recorder, Regarding};
+use pilotage_sched_driver::publish::{EventType, Occurrence, Recorder, Regarding, Warnings};
 use prometheus_client::registry::Registry;
 use tokio::sync::watch as cell;
 use tokio::time::Instant;
@@ -24,7 +25,6 @@ use crate::feed::{self, KINDS, Watches};
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::throttle::Throttle;
-use crate::untold::Untold;
 
 /// Who says so in events, as in Gardener.
 const COMPONENT: &str = "shoot-scheduler";
@@ -56,7 +56,7 @@ pub(crate) struct Parts {
     leadership: Leadership,
     world: Mutex<World>,
     throttle: Mutex<Throttle>,
-    untold: Mutex<Untold>,
+    warnings: Warnings,
     /// It leads, and turns are taken: before that nobody is woken, since the queue of a standby would grow for ever.
     begun: AtomicBool,
     /// Failed attempts in a row.
@@ -70,31 +70,9 @@ pub fn start(
     registry: &mut Registry,
     shutdown: CancellationToken,
 ) -> impl Future<Output = Result<(), Infallible>> + Send + use<> {
-    let Shoots {
-        client,
-        options,
-        leadership,
-        events,
-        health,
-    } = with;
-    let gate = health.gate("gardener's objects listed");
-    let parts = Arc::new(Parts {
-        watches: Watches::new(&client, &shutdown),
-        world: Mutex::new(World::new(&options.scheduler, options.settings.clone())),
-        throttle: Mutex::new(Throttle::new(options.qps, options.burst)),
-        metrics: Metrics::register(registry),
-        component: Arc::from(COMPONENT),
-        begun: AtomicBool::new(false),
-        failures: Mutex::default(),
-        untold: Mutex::default(),
-        started: Instant::now(),
-        client,
-        options,
-        leadership,
-        events,
-    });
+    let (parts, gate) = Parts::new(with, registry, &shutdown);
     async move {
-        run(parts, gate, shutdown).await;
+        run(Arc::new(parts), gate, shutdown).await;
         Ok(())
     }
 }
@@ -106,7 +84,13 @@ async fn run(parts: Arc<Parts>, gate: Gate, shutdown: CancellationToken) {
         let (parts, waker) = (parts.clone(), waker.clone());
         move |key: ShootKey| {
             let (parts, waker) = (parts.clone(), waker.clone());
-            async move { parts.turn(&key, &waker).await }.boxed()
+            async move {
+                caught_turn(parts.turn(&key, &waker), |panic| {
+                    parts.panicked(&key, panic);
+                })
+                .await
+            }
+            .boxed()
         }
     };
     let working = async {
@@ -116,7 +100,7 @@ async fn run(parts: Arc<Parts>, gate: Gate, shutdown: CancellationToken) {
             let _ = all.wait_for(|known| *known >= KINDS).await;
             gate.release();
             parts.leadership.acquired().await;
-            parts.tell();
+            parts.warnings.tell();
             parts.begun.store(true, Ordering::SeqCst);
             for key in parts.world().keys() {
                 waker.wake(key);
@@ -136,6 +120,37 @@ async fn run(parts: Arc<Parts>, gate: Gate, shutdown: CancellationToken) {
 }
 
 impl Parts {
+    /// Starts to watch; the gate is for when everything is known.
+    pub(crate) fn new(
+        with: Shoots,
+        registry: &mut Registry,
+        shutdown: &CancellationToken,
+    ) -> (Self, Gate) {
+        let Shoots {
+            client,
+            options,
+            leadership,
+            events,
+            health,
+        } = with;
+        let parts = Self {
+            watches: Watches::new(&client, shutdown),
+            world: Mutex::new(World::new(&options.scheduler, options.settings.clone())),
+            throttle: Mutex::new(Throttle::new(options.qps, options.burst)),
+            metrics: Metrics::register(registry),
+            component: Arc::from(COMPONENT),
+            begun: AtomicBool::new(false),
+            failures: Mutex::default(),
+            warnings: Warnings::new(events.clone(), leadership.clone()),
+            started: Instant::now(),
+            client,
+            options,
+            leadership,
+            events,
+        };
+        (parts, health.gate("gardener's objects listed"))
+    }
+
     pub(crate) fn world(&self) -> MutexGuard<'_, World> {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -163,7 +178,7 @@ impl Parts {
             reason,
             "{note}"
         );
-        self.untold().add(Occurrence {
+        self.warnings.warn(Occurrence {
             regarding,
             type_: EventType::Warning,
             reason,
@@ -171,24 +186,33 @@ impl Parts {
             note,
             controller: self.component.clone(),
         });
-        self.tell();
     }
 
     /// Nothing is wrong with an object, or not any more.
     pub(crate) fn mended(&self, object: impl FnOnce() -> Regarding) {
-        self.untold().mended(object);
+        self.warnings.mended(object);
     }
 
-    fn tell(&self) {
-        if self.leadership.is_leader() {
-            for warning in self.untold().take() {
-                self.events.record(warning);
-            }
+    /// A mistake of ours about one object, of which its author hears.
+    pub(crate) fn mistaken(&self, regarding: Regarding, panic: &str) {
+        tracing::error!(
+            kind = regarding.kind,
+            name = regarding.name,
+            panic,
+            "an object's step panicked"
+        );
+        self.warn(regarding, PANICKED, note(panic));
+    }
+
+    /// An attempt panicked.
+    fn panicked(&self, key: &ShootKey, panic: &str) {
+        self.metrics.attempted("panic");
+        let shoot = self.watches.shoots.get(Some(&key.namespace), &key.name);
+        if let Some(shoot) = shoot {
+            self.mistaken(Regarding::object(&*shoot), panic);
+        } else {
+            tracing::error!(shoot = %key, panic, "an attempt panicked");
         }
-    }
-
-    fn untold(&self) -> MutexGuard<'_, Untold> {
-        self.untold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One attempt.

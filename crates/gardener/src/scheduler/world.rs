@@ -1,7 +1,9 @@
 //! Owns the caches of a running scheduler and the decision about one Shoot. A Shoot that is decided to be bound counts
-//! at its Seed at once, so that whoever is decided next can't overfill it, however many work at once.
+//! at its Seed at once, so that whoever is decided next can't overfill it, however many work at once. A panic in a judgement
+//! leaves all counts as they were.
 
 use std::collections::{BTreeMap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use pilotage_placement::{Candidate, Request, Settings};
@@ -78,9 +80,9 @@ impl World {
     /// if it is new or its spec has changed (what we write into its status doesn't count), and those that it made room for.
     pub fn shoot(&mut self, key: &ShootKey, seen: Option<&SeenShoot>) -> Vec<ShootKey> {
         let mut woken = Vec::new();
+        let new = seen.and_then(|seen| Waiting::of(seen, &self.scheduler));
         let mut left = self.recount(key, seen);
         let old = self.waiting.remove(key);
-        let new = seen.and_then(|seen| Waiting::of(seen, &self.scheduler));
         match (old, new) {
             (None, None) => {}
             (None, Some(new)) => {
@@ -146,17 +148,19 @@ impl World {
         ends: &[Last],
         woken: &mut Vec<ShootKey>,
     ) {
+        let mut roomy = Vec::new();
         for seed in seeds {
             let was_full = self.places.is_full(&seed);
             self.places.sub(namespace, &seed);
-            if was_full
-                && !self.places.is_full(&seed)
-                && let Some(candidate) = self.places.get(&seed)
-            {
-                let settings = &self.settings;
-                let helps = |request: &Request| takes(request, candidate, settings);
-                woken.extend(unmet(&mut self.waiting, ends, helps));
+            if was_full && !self.places.is_full(&seed) {
+                roomy.push(seed);
             }
+        }
+        // All counts are right before anything is judged.
+        for candidate in roomy.iter().filter_map(|seed| self.places.get(seed)) {
+            let settings = &self.settings;
+            let helps = |request: &Request| takes(request, candidate, settings);
+            woken.extend(unmet(&mut self.waiting, ends, helps));
         }
     }
 
@@ -173,10 +177,11 @@ impl World {
         for seed in &own {
             self.places.sub(&key.namespace, seed);
         }
-        let verdict = self.judge(key);
+        let verdict = catch_unwind(AssertUnwindSafe(|| self.judge(key)));
         for seed in &own {
             self.places.add(&key.namespace, seed);
         }
+        let verdict = verdict.unwrap_or_else(|panic| resume_unwind(panic));
         let Some(waiting) = self.waiting.get_mut(key) else {
             return Decision::Nothing;
         };
