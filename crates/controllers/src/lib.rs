@@ -9,6 +9,7 @@ pub mod chaperon;
 mod clock;
 pub mod feedback;
 pub mod fleet;
+mod intake;
 mod pulse;
 mod remote;
 pub mod reserve;

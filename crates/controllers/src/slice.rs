@@ -38,7 +38,7 @@ macro_rules! take_in {
     ($slice:expr, $edge:expr, $($receiver:expr => $take:ident,)*) => { $(
         for _ in 0..$receiver.len() {
             let Ok(news) = $receiver.try_recv() else { break };
-            $edge.$take(news);
+            $edge.take_in(news, Self::$take);
             $slice.pause().await;
         }
     )* };

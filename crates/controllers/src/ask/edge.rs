@@ -22,7 +22,10 @@ use pilotage_proxy::{
 };
 use pilotage_runtime::ready;
 use pilotage_sched::PodUid;
-use pilotage_sched_driver::{PodBinder, publish::EventType};
+use pilotage_sched_driver::{
+    PodBinder,
+    publish::{EventType, Warnings},
+};
 use tokio::{sync::mpsc, time::sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -32,6 +35,7 @@ use crate::{
     caught::{AFTER_PANIC, PANICKED, caught, note, replied},
     clock::Clock,
     fleet::{Fleet, FleetEvent},
+    intake::Intake,
     slice::{Slice, take_in},
     timers::Timers,
 };
@@ -73,6 +77,7 @@ pub(super) struct Edge {
     dirty: BTreeSet<String>,
     finished: mpsc::UnboundedSender<Finished>,
     answers: mpsc::UnboundedReceiver<Finished>,
+    warnings: Warnings,
 }
 
 impl Edge {
@@ -85,8 +90,10 @@ impl Edge {
             cluster_name: parts.cluster_name.clone(),
             fleet,
         };
+        let recorder = parts.scheduling.recorder().clone();
         Self {
             acting: Arc::new(acting),
+            warnings: Warnings::new(recorder, parts.leadership.clone()),
             ranker: Ranker::new(parts.configuration.clone(), parts.namespace.clone()),
             parts,
             clock: Clock::start(),
@@ -130,7 +137,7 @@ impl Edge {
         }
         let mut tables = tables.subscribe();
         while let Ok(event) = tables.try_recv() {
-            self.ranker.take_table(event);
+            self.take_in(event, Self::take_table);
         }
         let Inbox {
             mut choices,
@@ -150,13 +157,13 @@ impl Edge {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return,
-                Some(finished) = self.answers.recv() => self.take_answer(finished),
-                Some(event) = pods.recv() => self.take_pod(event),
-                Some(event) = nodes.recv() => self.take_node(event),
-                Some(event) = fleet.recv() => self.take_fleet(event),
-                Some(choice) = choices.recv() => self.take_choice(choice),
-                Some(failed) = failed.recv() => self.take_failed(failed),
-                Some(event) = tables.recv() => self.take_table(event),
+                Some(finished) = self.answers.recv() => self.take_in(finished, Self::take_answer),
+                Some(event) = pods.recv() => self.take_in(event, Self::take_pod),
+                Some(event) = nodes.recv() => self.take_in(event, Self::take_node),
+                Some(event) = fleet.recv() => self.take_in(event, Self::take_fleet),
+                Some(choice) = choices.recv() => self.take_in(choice, Self::take_choice),
+                Some(failed) = failed.recv() => self.take_in(failed, Self::take_failed),
+                Some(event) = tables.recv() => self.take_in(event, Self::take_table),
                 () = sleep_until(wake_at) => {}
                 () = leadership.acquired(), if !leads => {
                     leads = true;
@@ -185,6 +192,7 @@ impl Edge {
                 self.dirty.insert(uid);
             }
             if leads && leadership.is_leader() {
+                self.warnings.tell();
                 self.ranker.tell(self.parts.scheduling.recorder());
                 loop {
                     // Each decision may make room for somebody who waits for it.

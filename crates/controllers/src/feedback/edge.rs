@@ -13,7 +13,7 @@ use pilotage_proxy::{
     feedback::{Action, Book, Plan},
 };
 use pilotage_runtime::ready::Gate;
-use pilotage_sched_driver::publish::{EventType, Occurrence, Regarding};
+use pilotage_sched_driver::publish::{EventType, Occurrence, Regarding, Warnings};
 use tokio::{sync::mpsc, time::sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -25,6 +25,7 @@ use crate::{
     caught::{AFTER_PANIC, PANICKED, caught, note, replied},
     clock::Clock,
     fleet::{Fleet, FleetEvent},
+    intake::{About, Intake, News},
     slice::{Slice, take_in},
     timers::Timers,
 };
@@ -47,6 +48,23 @@ pub(super) struct Edge {
     dirty: BTreeSet<String>,
     finished: mpsc::UnboundedSender<Finished>,
     answers: mpsc::UnboundedReceiver<Finished>,
+    warnings: Warnings,
+}
+
+impl News for Finished {
+    fn about(&self) -> About {
+        About::Proxy(self.uid.clone())
+    }
+}
+
+impl Intake for Edge {
+    fn mistaken(&mut self, pod: &Pod, panic: &str) {
+        self.warnings.warn(occurrence(pod, PANICKED, note(panic)));
+    }
+
+    fn mistaken_about(&mut self, uid: &str, panic: &str) {
+        self.panicked(uid, panic);
+    }
 }
 
 impl Edge {
@@ -54,6 +72,7 @@ impl Edge {
         let (finished, answers) = mpsc::unbounded_channel();
         Self {
             book: Book::new(parts.cluster.clone()),
+            warnings: Warnings::new(parts.events.clone(), parts.leadership.clone()),
             parts,
             fleet,
             clock: Clock::start(),
@@ -97,9 +116,9 @@ impl Edge {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return,
-                Some(finished) = self.answers.recv() => self.take_answer(finished),
-                Some(event) = pods.recv() => self.take_pod(event),
-                Some(event) = fleet.recv() => self.take_fleet(event),
+                Some(finished) = self.answers.recv() => self.take_in(finished, Self::take_answer),
+                Some(event) = pods.recv() => self.take_in(event, Self::take_pod),
+                Some(event) = fleet.recv() => self.take_in(event, Self::take_fleet),
                 () = sleep_until(wake_at) => {}
                 () = leadership.acquired(), if !leads => {
                     leads = true;
@@ -121,6 +140,7 @@ impl Edge {
                 return;
             }
             if leads && leadership.is_leader() {
+                self.warnings.tell();
                 while let Some(uid) = self.dirty.pop_first() {
                     if let Err(panic) = caught(|| self.step(&uid)) {
                         self.panicked(&uid, &panic);
@@ -156,7 +176,10 @@ impl Edge {
 
     fn take_pod(&mut self, event: Event<Pod>) {
         match event {
-            Event::Applied(pod) => self.dirty.extend(self.book.proxy_applied(pod)),
+            Event::Applied(pod) => {
+                self.warnings.mended(|| Regarding::pod(&pod));
+                self.dirty.extend(self.book.proxy_applied(pod));
+            }
             Event::Deleted(pod) | Event::Gone(pod) => {
                 let Some(uid) = pod.metadata.uid.clone() else {
                     return;
@@ -225,14 +248,7 @@ impl Edge {
     }
 
     fn record(&self, pod: &Pod, reason: &'static str, note: String) {
-        self.parts.events.record(Occurrence {
-            regarding: Regarding::pod(pod),
-            type_: EventType::Warning,
-            reason,
-            action: "Waiting",
-            note,
-            controller: "pilotage-feedback".into(),
-        });
+        self.parts.events.record(occurrence(pod, reason, note));
     }
 
     fn step(&mut self, uid: &str) {
@@ -286,13 +302,24 @@ impl Edge {
         let (parts, fleet) = (Arc::clone(&self.parts), self.fleet.clone());
         let finished = self.finished.clone();
         tokio::spawn(async move {
-            let reply = replied(act(&parts.client, &fleet, &subject, &action)).await;
+            let reply = replied(Box::pin(act(&parts.client, &fleet, &subject, &action))).await;
             let _ = finished.send(Finished {
                 uid: subject.uid,
                 action,
                 reply,
             });
         });
+    }
+}
+
+fn occurrence(pod: &Pod, reason: &'static str, note: String) -> Occurrence {
+    Occurrence {
+        regarding: Regarding::pod(pod),
+        type_: EventType::Warning,
+        reason,
+        action: "Waiting",
+        note,
+        controller: "pilotage-feedback".into(),
     }
 }
 

@@ -1,16 +1,73 @@
-//! What the ask edge takes in: pods, nodes, tables, targets, choices, and replies to its own requests. Nothing is decided here.
+//! What the ask edge takes in: pods, nodes, tables, targets, choices, and replies to its own requests. Nothing is decided
+//! here.
 
 use std::{collections::hash_map::Entry, sync::Arc};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use pilotage_api::keys;
 use pilotage_clusters::Event;
 use pilotage_proxy::{Outcome, placing::Want, plugins::GrantFailure};
+use pilotage_sched_driver::publish::{EventType, Occurrence, Regarding};
 
 use super::{Edge, Finished, proxy::Proxy};
 use crate::{
     ask::port::{Choice, Failed, NodeEvent},
+    caught::{PANICKED, note},
     fleet::FleetEvent,
+    intake::{About, Intake, News, about_object},
 };
+
+impl News for Event<ConfigMap> {
+    fn about(&self) -> About {
+        about_object("ConfigMap", self)
+    }
+}
+
+impl News for NodeEvent {
+    fn about(&self) -> About {
+        let name = match self {
+            Self::Applied(node) => node.metadata.name.clone().unwrap_or_default(),
+            Self::Deleted(name) => name.clone(),
+            Self::Home(_) => "the source's own".to_owned(),
+        };
+        About::Other("Node", name)
+    }
+}
+
+impl News for Choice {
+    fn about(&self) -> About {
+        About::Proxy(self.uid.clone())
+    }
+}
+
+impl News for Failed {
+    fn about(&self) -> About {
+        About::Proxy(self.uid.clone())
+    }
+}
+
+impl News for Finished {
+    fn about(&self) -> About {
+        About::Proxy(self.uid.clone())
+    }
+}
+
+impl Intake for Edge {
+    fn mistaken(&mut self, pod: &Pod, panic: &str) {
+        self.warnings.warn(Occurrence {
+            regarding: Regarding::pod(pod),
+            type_: EventType::Warning,
+            reason: PANICKED,
+            action: "Scheduling",
+            note: note(panic),
+            controller: keys::PROXY_SCHEDULER.into(),
+        });
+    }
+
+    fn mistaken_about(&mut self, uid: &str, panic: &str) {
+        self.panicked(uid, panic);
+    }
+}
 
 impl Edge {
     pub(super) fn mark_all(&mut self) {
@@ -30,6 +87,7 @@ impl Edge {
     }
 
     pub(super) fn apply_pod(&mut self, pod: Arc<Pod>) {
+        self.warnings.mended(|| Regarding::pod(&pod));
         let Some(uid) = self.book.proxy_applied(&pod) else {
             return;
         };
