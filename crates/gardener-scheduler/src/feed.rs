@@ -1,5 +1,5 @@
-//! Feeds the world from watches, and wakes the Shoots that a change could help. It judges nothing itself. An object whose
-//! intake panics stops no other.
+//! Feeds the world from watches, and wakes the Shoots that a change could help. It judges nothing itself. An object
+//! whose intake panics stops no other.
 
 use kube::{Client, Resource};
 use pilotage_clusters::{Event, Watch, WatchConfig, Watchable};

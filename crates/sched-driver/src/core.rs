@@ -1,7 +1,7 @@
 //! The scheduler behind its lock: every access ends with the wake-ups that it made necessary.
 //!
-//! Owns the lock, the clock, and who waits for what. The lock is never held across an await. After a panic the scheduler's
-//! books agree again before anybody else looks into them.
+//! Owns the lock, the clock, and who waits for what. The lock is never held across an await. After a panic the
+//! scheduler's books agree again before anybody else looks into them.
 
 use std::any::Any;
 use std::collections::HashMap;

@@ -1,4 +1,5 @@
-//! Owns word of panics: each is counted, logged, and told on the object that it is about. It must not know what panicked.
+//! Owns word of panics: each is counted, logged, and told on the object that it is about. It must not know what
+//! panicked.
 
 use std::sync::Arc;
 

@@ -5,8 +5,8 @@
 //! what it wants done to other pods goes through [`CycleState::request`]. Facts from outside (volumes, answers
 //! of other clusters) reach a plugin through shared data that it holds and that somebody else fills.
 //!
-//! All but `PreBind` and Bind run while the driver holds the scheduler: they must not call back into it, nor wait. A plugin
-//! that panics has failed, for that pod alone; where no answer is needed it is only told.
+//! All but `PreBind` and Bind run while the driver holds the scheduler: they must not call back into it, nor wait. A
+//! plugin that panics has failed, for that pod alone; where no answer is needed it is only told.
 //!
 //! Plugins that can reject a pod implement [`EnqueueExtensions`] too, since a pod without an event that
 //! brings it back would wait for the five-minute flush: the compiler asks for it.

@@ -1,6 +1,6 @@
 //! Owns the caches of a running scheduler and the decision about one Shoot. A Shoot that is decided to be bound counts
-//! at its Seed at once, so that whoever is decided next can't overfill it, however many work at once. A panic in a judgement
-//! leaves all counts as they were.
+//! at its Seed at once, so that whoever is decided next can't overfill it, however many work at once. A panic in a
+//! judgement leaves all counts as they were.
 
 use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -305,10 +305,10 @@ async fn what_panics_for_one_pod_stops_no_other() {
         for name in ["first", "second"] {
             running.see(name, "3");
         }
-        running.bound(&["first", "second"]).await;
         if is_bound {
-            running.bound(&["bad"]).await;
+            running.bound(&["bad", "first", "second"]).await;
         } else {
+            running.bound(&["first", "second"]).await;
             // Its room is free, whenever it had been taken.
             running.see("third", "3");
             running.bound(&["third"]).await;

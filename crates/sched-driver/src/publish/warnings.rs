@@ -1,5 +1,5 @@
-//! Owns warnings about objects: they are told as soon as this process leads, since only who leads may write, and objects
-//! are read long before that. What is mended meanwhile needs no warning any more.
+//! Owns warnings about objects: they are told as soon as this process leads, since only who leads may write, and
+//! objects are read long before that. What is mended meanwhile needs no warning any more.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

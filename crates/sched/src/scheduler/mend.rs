@@ -1,7 +1,7 @@
 //! Owns what makes the books agree again after a panic in the scheduler itself, in the middle of whatever it did.
 //!
-//! What can be derived is made anew: sums, the order of nodes, the snapshot. A pod is in the queue, in a binding task or
-//! on a node, or it is put into the queue. What was being taken in may be left out.
+//! What can be derived is made anew: sums, the order of nodes, the snapshot. A pod is in the queue, in a binding task
+//! or on a node, or it is put into the queue. What was being taken in may be left out.
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ impl Scheduler {
         self.queue.mishaps().take()
     }
 
-    /// A binding task panicked, and its [`Assumed`](super::Assumed) is lost: gives everything back and requeues the pod,
-    /// as [`Scheduler::binding_failed`] does. `None` if it was given back before.
+    /// A binding task panicked, and its [`Assumed`](super::Assumed) is lost: gives everything back and requeues the
+    /// pod, as [`Scheduler::binding_failed`] does. `None` if it was given back before.
     pub fn abandon(
         &mut self,
         queued: QueuedPod,

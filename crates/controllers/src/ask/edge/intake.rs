@@ -1,5 +1,5 @@
-//! What the ask edge takes in: pods, nodes, tables, targets, choices, and replies to its own requests. Nothing is decided
-//! here.
+//! What the ask edge takes in: pods, nodes, tables, targets, choices, and replies to its own requests. Nothing is
+//! decided here.
 
 use std::{collections::hash_map::Entry, sync::Arc};
 
