@@ -14,6 +14,9 @@ const SEED: u64 = 1;
 /// 200 kB costs an algorithm that is worse than linear.
 const LONGEST: Duration = Duration::from_secs(2);
 
+/// How long a smaller case that fails is looked for.
+const SHRINKING: Duration = Duration::from_mins(1);
+
 /// How many cases a property has: as many as `PROPTEST_CASES` says (`make fuzz` does), or few. What failed once is kept in
 /// `proptest-regressions` and tried first.
 pub fn config() -> ProptestConfig {
@@ -21,6 +24,7 @@ pub fn config() -> ProptestConfig {
     let asked = std::env::var_os("PROPTEST_CASES").is_some();
     ProptestConfig {
         cases: if asked { default.cases } else { CASES },
+        max_shrink_time: u32::try_from(SHRINKING.as_millis()).unwrap_or(u32::MAX),
         // The same cases in each run of the tests; `make fuzz` looks for others.
         rng_seed: if asked {
             default.rng_seed

@@ -9,6 +9,9 @@ use crate::text;
 /// How often an entry of a list is repeated, or how many fields come to an object.
 const MANY: [usize; 6] = [0, 2, 65, 257, 1025, 3000];
 
+/// How many bytes such repetition makes at most: about what an API server stores as one object.
+const ROOM: usize = 1 << 20;
+
 /// Whole numbers where types end.
 const WHOLE: [i64; 14] = [
     i64::MIN,
@@ -142,6 +145,16 @@ pub fn extreme(document: impl Strategy<Value = Value> + 'static) -> BoxedStrateg
         .boxed()
 }
 
+/// How long a value is as text.
+fn bytes(value: &Value) -> usize {
+    value.to_string().len()
+}
+
+/// How many values of so many bytes there is room for.
+fn fitting(bytes: usize) -> usize {
+    ROOM / bytes.max(1)
+}
+
 fn make_extreme(value: &mut Value, text: String, number: i64, many: usize) {
     match value {
         Value::Null => {}
@@ -151,14 +164,16 @@ fn make_extreme(value: &mut Value, text: String, number: i64, many: usize) {
         Value::Array(items) => {
             // What is large by itself isn't repeated.
             let all: usize = items.iter().map(places).sum();
-            let items_wanted = if all > 40 { many.min(2) } else { many };
-            *items = items.iter().cloned().cycle().take(items_wanted).collect();
+            let wanted = if all > 40 { many.min(2) } else { many };
+            let wanted = wanted.min(fitting(items.iter().map(bytes).max().unwrap_or_default()));
+            *items = items.iter().cloned().cycle().take(wanted).collect();
         }
         Value::Object(fields) => {
             let Some(one) = fields.values().next().cloned() else {
                 return;
             };
             let many = if places(&one) > 40 { 1 } else { many };
+            let many = many.min(fitting(bytes(&one)));
             let more: Map<String, Value> = (0..many)
                 .map(|number| {
                     (
