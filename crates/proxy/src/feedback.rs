@@ -2,6 +2,7 @@
 
 mod action;
 pub mod book;
+mod orphans;
 
 pub use action::{Action, Key};
 pub use book::Book;

@@ -6,7 +6,7 @@ use std::{collections::HashMap, sync::Arc};
 use k8s_openapi::api::core::v1::Pod;
 use pilotage_api::{keys, parent::ClusterUid};
 
-use super::{Action, Key, Memory, Observed, Plan, decide};
+use super::{Action, Key, Memory, Observed, Plan, decide, orphans::Orphans};
 use crate::{
     door::{Serves, TurnedAway, admit},
     requests::{Outcome, Reply},
@@ -30,6 +30,7 @@ pub struct Book {
     world: World,
     parents: HashMap<String, Parent>,
     targets: Targets,
+    orphans: Orphans,
     /// The proxy pods have been listed: what isn't among them may be gone.
     proxies_known: bool,
 }
@@ -42,6 +43,7 @@ impl Book {
             world: World::default(),
             parents: HashMap::new(),
             targets: Targets::default(),
+            orphans: Orphans::default(),
             proxies_known: false,
         }
     }
@@ -90,6 +92,7 @@ impl Book {
         self.targets.set_reach(node, reach, now);
         if reach == Reach::NoSuchTarget {
             self.world.drop_target(node);
+            self.orphans.drop_target(node);
         }
     }
 
@@ -125,6 +128,7 @@ impl Book {
             // Only who leads plans, and would see to that.
             if parent.pod.is_none() && nothing_left {
                 self.parents.remove(&change.parent);
+                self.orphans.forget(&change.parent);
             }
         }
         Ok(Some(change.parent))
@@ -180,12 +184,13 @@ impl Book {
         if parent.pod.is_none() && (chaperons.is_empty() || !self.proxies_known) {
             if chaperons.is_empty() {
                 self.parents.remove(uid);
+                self.orphans.forget(uid);
             }
             return None;
         }
         let proxy = parent.pod.as_ref().map(|(view, _)| view);
         parent.memory.see(proxy, chaperons, &self.targets, now);
-        let plan = decide(&Observed {
+        let mut plan = decide(&Observed {
             proxy: parent.pod.as_ref().map(|(view, pod)| (view, pod)),
             chaperons,
             targets: &self.targets,
@@ -194,6 +199,21 @@ impl Book {
             now,
         });
         parent.memory.decided(&plan, now);
+        if parent.pod.is_none() {
+            let Plan {
+                actions, wake_at, ..
+            } = &mut plan;
+            actions.retain(|action| {
+                let Action::DeleteIfOrphan { node, .. } = action else {
+                    return true;
+                };
+                let at = self.orphans.turn(uid, node, now);
+                if at > now {
+                    *wake_at = Some(wake_at.map_or(at, |other| other.min(at)));
+                }
+                at <= now
+            });
+        }
         Some(plan)
     }
 

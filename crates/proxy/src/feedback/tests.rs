@@ -353,3 +353,42 @@ fn what_a_copy_brought_back_is_known_unless_the_pod_has_gone() {
     book.proxy_gone("u1");
     assert_eq!(answered(&mut book, "3"), None);
 }
+
+#[test]
+fn orphans_of_one_target_are_seen_to_one_after_the_other() {
+    let mut book = Book::new(ClusterUid("source".into()));
+    book.proxies_listed();
+    let parents: Vec<String> = (0..500).map(|number| format!("p{number}")).collect();
+    for node in ["evil", "good"] {
+        book.set_serves(node, Serves::Everybody);
+        book.set_reach(node, Reach::Reachable, NOW);
+    }
+    let mut forge = |node: &str, parent: &String| {
+        let mut of = proxy();
+        (of.uid, of.name) = (parent.clone(), format!("web-{parent}"));
+        let object = stored_chaperon(&of, &format!("{node}-{parent}"), "1");
+        let forged = Arc::new(serde_json::from_value(object).unwrap());
+        let known = book.chaperon(node, ChaperonNews::Applied(forged));
+        assert_eq!(known, Ok(Some(parent.clone())));
+    };
+    for parent in &parents {
+        forge("evil", parent);
+    }
+    forge("good", &parents[0]);
+    let mut seen_to = |now| {
+        let plans = parents.iter().map(|parent| book.plan(parent, now).unwrap());
+        let actions: Vec<_> = plans
+            .inspect(|plan| {
+                let later = plan.wake_at.is_some_and(|at| at > now);
+                assert!(later || !plan.actions.is_empty(), "it waits for something");
+            })
+            .flat_map(|plan| plan.actions)
+            .collect();
+        let of = |node| actions.iter().filter(|it| it.node() == Some(node)).count();
+        (of("evil"), of("good"))
+    };
+    assert_eq!(seen_to(NOW), (101, 1));
+    // What was sent is under way in truth; here nothing was, and each of them asks for a turn anew.
+    let (evil, _) = seen_to(NOW + Duration::from_secs(1));
+    assert!(evil <= 50, "{evil}");
+}
