@@ -1,4 +1,5 @@
-//! Two targets that lie: they tell of chaperons that aren't theirs. Nobody is ever asked for there.
+//! Two targets that lie about chaperons that aren't theirs: they forge them, repeat what they once were, tell of their end,
+//! and withhold them from lists. Nobody is ever asked for there.
 //!
 //! The first one stands behind a Target of another namespace, and may say nothing of these pods. The other one serves them, so that
 //! its words come in; but what it says of a chaperon's end must count for its own chaperons only.
@@ -16,6 +17,9 @@ pub(crate) const TENANT: &str = "liar-of-another-namespace";
 /// The one that serves these pods.
 pub(crate) const TWIN: &str = "liar-of-this-namespace";
 
+/// Kinds of lies.
+pub(crate) const LIES: usize = 8;
+
 /// What each serves.
 pub(crate) fn liars() -> [(&'static str, Serves); 2] {
     let elsewhere = Serves::Namespace("elsewhere".to_owned());
@@ -30,18 +34,32 @@ impl World {
         if chaperons.is_empty() || !self.runs(slot) {
             return false;
         }
-        let truth = &chaperons[n % chaperons.len()];
-        let (node, news) = match how % 4 {
-            0 => match forged(truth) {
+        let truth = chaperons[n % chaperons.len()].clone();
+        let (node, news) = match how % LIES {
+            0 => match forged(&truth) {
                 Some(forged) => (TENANT, ChaperonNews::Applied(forged)),
                 None => return false,
             },
-            1 => (TENANT, ChaperonNews::Deleted(truth.clone())),
-            2 => (TENANT, ChaperonNews::Vanished(truth.clone())),
-            _ => (TWIN, ChaperonNews::Deleted(truth.clone())),
+            1 => (TENANT, ChaperonNews::Deleted(truth)),
+            2 => (TENANT, ChaperonNews::Vanished(truth)),
+            3 => (TWIN, ChaperonNews::Deleted(truth)),
+            4 => (TENANT, ChaperonNews::Applied(truth)),
+            5 => (TENANT, ChaperonNews::Applied(self.first_of(truth))),
+            6 => (TWIN, ChaperonNews::Vanished(truth)),
+            _ => (TWIN, ChaperonNews::Deleted(self.first_of(truth))),
         };
         self.source(slot, |source, cx, _| source.take_news(node, news, cx))
             .is_some()
+    }
+
+    /// The chaperon as it was when it was made.
+    fn first_of(&self, chaperon: Arc<PodChaperon>) -> Arc<PodChaperon> {
+        let logs = self.servers[1..].iter().flat_map(|s| &s.chaperons.log);
+        let mut known = logs.map(|entry| &entry.object);
+        known
+            .find(|known| known.metadata.uid == chaperon.metadata.uid)
+            .cloned()
+            .unwrap_or(chaperon)
     }
 }
 

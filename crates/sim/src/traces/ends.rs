@@ -5,6 +5,7 @@ use pilotage_api::keys;
 use super::{is_grant, is_record};
 use crate::{
     config::Config,
+    liar::LIES,
     play::{ASK, Ended, FEEDBACK, Play, candidate},
     server::Object,
     step::Word,
@@ -222,4 +223,27 @@ pub(super) fn unseen_parent() -> Ended {
         "it stays, for its parent was read live",
     )?;
     play.end()
+}
+
+pub(super) fn every_lie() -> Ended {
+    for process in [ASK, FEEDBACK] {
+        for how in 0..LIES {
+            let mut play = placed(0);
+            let first = play.delegate(0).map(|pod| pod.uid().to_owned());
+            play.hold_word(Word::Kubelet);
+            play.step(Word::Lie, process, 0, how);
+            play.wait(90);
+            let same = play.delegate(0).map(|pod| pod.uid().to_owned()) == first;
+            play.check(
+                same && play.is_bound(0) && play.is_guarded(0),
+                "the delegate stays",
+            )?;
+            play.check(
+                play.recorded_at() == Some(0) && !play.is_bound(1),
+                "nobody else is chosen",
+            )?;
+            play.end()?;
+        }
+    }
+    Ok(())
 }

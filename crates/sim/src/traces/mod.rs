@@ -84,6 +84,10 @@ pub const TRACES: &[Trace] = &[
         ends::unseen_parent,
     ),
     ("a target whose Pilotage is down", lost::deaf_target),
+    (
+        "every lie about a delegate, by targets that don't run it",
+        ends::every_lie,
+    ),
 ];
 
 fn is_record(request: &Request) -> bool {
