@@ -27,6 +27,10 @@ const HONEST: &str = "honest";
 const TENANT: &str = "tenant";
 /// MiB that the source's one process may take, whatever it is told.
 const AIM: f64 = 150.0;
+/// So many times the p99 of calm times may be that of pods under attack …
+const TIMES: f64 = 2.0;
+/// … or longer than that by so many ms: in a calm time of few pods p99 is hardly more than a guess.
+const LONGER: f64 = 1_000.0;
 /// The first pods warm everything up.
 const WARM: Duration = Duration::from_secs(10);
 /// The longest measurement without an attack.
@@ -51,8 +55,8 @@ struct Told {
     bytes: u64,
 }
 
-/// Attacks for so many minutes, and prints what that cost. An error if the source took too much memory, or a pod or a
-/// target didn't do what it should.
+/// Attacks for so many minutes, and prints what that cost. An error if the source took too much memory, the pods of others
+/// waited longer, or a pod or a target didn't do what it should.
 pub async fn run(minutes: u64) -> Result<(), Error> {
     let measuring = async {
         let fleet = start().await?;
@@ -115,10 +119,22 @@ async fn measure(fleet: &Fleet, time: Duration) -> Result<(), Error> {
         times,
         taken,
     };
-    println!("{}", report(&[before, during], &told));
-    if taken.peak > AIM {
-        let (peak, aim) = (taken.peak, AIM);
+    println!("{}", report(&[&before, &during], &told));
+    judge(&before, &during)
+}
+
+/// What was missed, memory first.
+fn judge(calm: &Phase, attacked: &Phase) -> Result<(), Error> {
+    let (peak, aim) = (attacked.taken.peak, AIM);
+    if peak > aim {
         return Err(Error::TooLarge { peak, aim });
+    }
+    let p99 = |phase: &Phase| Quantiles::of(phase.times.iter().copied()).map(|all| all.p99_ms);
+    let (Some(calm), Some(attacked)) = (p99(calm), p99(attacked)) else {
+        return Err(Error::NoPods);
+    };
+    if attacked > calm * TIMES && attacked > calm + LONGER {
+        return Err(Error::TooSlow { calm, attacked });
     }
     Ok(())
 }
@@ -188,7 +204,7 @@ async fn one(
     Ok(())
 }
 
-fn report(phases: &[Phase], told: &Told) -> String {
+fn report(phases: &[&Phase], told: &Told) -> String {
     let rows = phases.iter().map(|phase| {
         let Phase { name, times, taken } = phase;
         let mut row = vec![(*name).to_owned(), times.len().to_string()];
@@ -219,22 +235,47 @@ fn report(phases: &[Phase], told: &Told) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_report_shows_both_times() {
-        let phase = |name, ms| Phase {
+    fn phase(name: &'static str, ms: u64) -> Phase {
+        Phase {
             name,
             times: vec![Duration::from_millis(ms); 3],
             taken: Taken {
                 sampled: 40.0,
                 peak: 41.5,
             },
+        }
+    }
+
+    #[test]
+    fn others_may_wait_a_little_longer_and_memory_is_bounded() {
+        let judged = |calm, attacked: &Phase| {
+            let judged = judge(&phase("calm", calm), attacked);
+            judged.map_err(|error| error.to_string())
         };
+        for (calm, attacked) in [(10, 1_010), (2_000, 4_000), (2_000, 1_000)] {
+            assert_eq!(judged(calm, &phase("attacked", attacked)), Ok(()));
+        }
+        for (calm, attacked) in [(10, 1_011), (2_000, 4_001)] {
+            let why = judged(calm, &phase("attacked", attacked)).unwrap_err();
+            assert!(why.contains(&format!("{attacked} ms")), "{why}");
+        }
+        let mut large = phase("attacked", 10);
+        large.taken.peak = 150.5;
+        assert!(judged(10, &large).unwrap_err().contains("at most 150 MiB"));
+        large.taken.peak = 150.0;
+        assert_eq!(judged(10, &large), Ok(()));
+        large.times.clear();
+        assert!(judged(10, &large).is_err());
+    }
+
+    #[test]
+    fn a_report_shows_both_times() {
         let told = Told {
             attacks: 2,
             lies: 70,
             bytes: 5 << 20,
         };
-        let text = report(&[phase("calm", 10), phase("attacked", 20)], &told);
+        let text = report(&[&phase("calm", 10), &phase("attacked", 20)], &told);
         for line in [
             "TIME      PODS  P50 MS  P99 MS  MAX MS  RSS MIB  PEAK MIB",
             "attacked     3      20      20      20     40.0      41.5",

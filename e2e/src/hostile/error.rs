@@ -53,6 +53,20 @@ pub enum Error {
         /// What it may take.
         aim: f64,
     },
+    /// The pods of others waited longer.
+    #[error(
+        "the slowest pods of others (p99) took {attacked:.0} ms under attack, and {calm:.0} ms before: more than twice as \
+         long, and than a second longer"
+    )]
+    TooSlow {
+        /// p99 before, in milliseconds.
+        calm: f64,
+        /// p99 under attack, in milliseconds.
+        attacked: f64,
+    },
+    /// There is nothing to compare.
+    #[error("no pods were measured")]
+    NoPods,
     /// Signals can't be listened to.
     #[error("can't listen to Ctrl-C")]
     Signal(#[source] std::io::Error),
