@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::feed::Feed;
 use super::kinds::{Kind, Query, Selection};
 use super::wire::Request;
-use super::world::{Refusal, World};
+use super::world::{Ended, Refusal, World};
 use crate::fault::{Call, Verb};
 
 /// As often as an API server sends them.
@@ -23,6 +23,17 @@ const WATCH_LIMIT: Duration = Duration::from_mins(30);
 pub(super) struct Truth {
     pub(super) status: u16,
     pub(super) content: Content,
+}
+
+/// What is done about a request whose answer is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Deed {
+    /// What it asks for.
+    Done,
+    /// Nothing; what is told is what would be if it were done.
+    Undone,
+    /// Nothing; the object is told as it is.
+    Shown,
 }
 
 /// The body of an answer.
@@ -50,6 +61,24 @@ pub(super) struct Honest {
 }
 
 impl Honest {
+    pub(super) fn answer_after(&self, deed: Deed, call: &Call, request: &Request) -> Truth {
+        match deed {
+            Deed::Done => self.answer(call, request),
+            Deed::Undone => {
+                let elsewhere = Self {
+                    world: Arc::new(self.world.copy()),
+                    token: self.token.clone(),
+                };
+                elsewhere.answer(call, request)
+            }
+            Deed::Shown => {
+                let mut read = call.clone();
+                read.verb = Verb::Get;
+                self.answer(&read, request)
+            }
+        }
+    }
+
     pub(super) fn answer(&self, call: &Call, request: &Request) -> Truth {
         let expected = format!("Bearer {}", self.token);
         if header(&request.headers, &AUTHORIZATION) != expected {
@@ -119,8 +148,12 @@ impl Honest {
                 Truth::object(200, patched)
             }
             Verb::Delete => {
-                let kept = self.world.delete(kind, in_namespace, name, &request.body)?;
-                Truth::object(200, kept.unwrap_or_else(|| success(call)))
+                let ended = self.world.delete(kind, in_namespace, name, &request.body)?;
+                let told = match ended {
+                    Ended::Kept(object) => object,
+                    Ended::Gone(uid) => success(call, uid),
+                };
+                Truth::object(200, told)
             }
             _ => failure(call, 405),
         })
@@ -204,13 +237,16 @@ fn refused(call: &Call, refusal: &Refusal) -> Truth {
     Truth::object(refusal.code, status)
 }
 
-fn success(call: &Call) -> Value {
+/// What was deleted is named with its UID: whoever asked can be sure which object is gone.
+fn success(call: &Call, uid: Value) -> Value {
+    let mut details = details(call);
+    details["uid"] = uid;
     json!({
         "kind": "Status",
         "apiVersion": "v1",
         "metadata": {},
         "status": "Success",
-        "details": details(call),
+        "details": details,
     })
 }
 

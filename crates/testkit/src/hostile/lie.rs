@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::answer::{self, Answer, JSON};
 use super::feed;
-use super::honest::{Content, Truth, failure};
+use super::honest::{Content, Deed, Truth, failure};
 use super::wire::{After, Body, Head, Reply};
 use crate::fault::Call;
 
@@ -63,6 +63,10 @@ pub enum Lie {
     },
     /// A watch without bookmarks that never ends. About everything else the truth.
     QuietWatch,
+    /// What would be the truth if the write were done, which it isn't.
+    Undone,
+    /// The object that was to be written or deleted as it is, 200. Nothing is done with it.
+    Shown,
 }
 
 /// How what is true is written down.
@@ -84,9 +88,16 @@ impl Lie {
     }
 
     /// What is sent; `truth` is only asked for if it is told in some form.
-    pub(super) fn tell(&self, call: &Call, truth: impl FnOnce() -> Truth) -> Reply {
+    pub(super) fn tell(&self, call: &Call, truth: impl FnOnce(Deed) -> Truth) -> Reply {
         let mut hand = Hand::default();
+        let deed = match self {
+            Self::Undone => Deed::Undone,
+            Self::Shown => Deed::Shown,
+            _ => Deed::Done,
+        };
+        let truth = || truth(deed);
         match self {
+            Self::Undone | Self::Shown => honestly(truth()),
             Self::Answer(answer) => answer.reply(),
             Self::Failure(code) => honestly(failure(call, *code)),
             Self::Redirect(address) => {
@@ -227,7 +238,7 @@ mod tests {
     fn told_of(lie: &Lie, object: &Value) -> Reply {
         let call = Call::of(&Method::GET, &"/api/v1/pods".parse().unwrap());
         let content = Content::Object(object.clone());
-        lie.tell(&call, || Truth {
+        lie.tell(&call, |_| Truth {
             status: 200,
             content,
         })
@@ -286,7 +297,7 @@ mod tests {
     fn another_answer_leaves_the_truth_alone() {
         let chaperon = "/apis/multicluster.admiralty.io/v1alpha1/namespaces/n/podchaperons/web";
         let call = Call::of(&Method::GET, &chaperon.parse().unwrap());
-        let lie = |lie: Lie| lie.tell(&call, || panic!("nobody asked"));
+        let lie = |lie: Lie| lie.tell(&call, |_| panic!("nobody asked"));
         let gone = lie(Lie::Failure(404));
         assert_eq!(gone.head.as_ref().unwrap().status, 404);
         let status: Value = serde_json::from_slice(&bytes(gone)).unwrap();

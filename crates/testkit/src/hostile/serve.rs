@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::count::Counter;
-use super::honest::Honest;
+use super::honest::{Deed, Honest};
 use super::lie::honestly;
 use super::script::Script;
 use super::wire::{After, Line, Reply, Request};
@@ -40,13 +40,13 @@ impl Shared {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take(&call);
-        let truth = || self.honest.answer(&call, request);
+        let truth = |deed| self.honest.answer_after(deed, &call, request);
         match lie {
             Some(lie) => {
                 self.lies.fetch_add(1, Ordering::Relaxed);
                 lie.tell(&call, truth)
             }
-            None => honestly(truth()),
+            None => honestly(truth(Deed::Done)),
         }
     }
 

@@ -325,6 +325,44 @@ async fn lies_reach_a_client_and_the_truth_comes_back() {
 }
 
 #[tokio::test]
+async fn what_is_said_to_be_done_may_not_be() {
+    let server = server().await;
+    let api = chaperons(&server, "shop");
+    let (post, params) = (PostParams::default(), PatchParams::default());
+    let any = |lie| server.play(Script::new().always(Calls::any().resource("podchaperons"), lie));
+    any(Lie::Undone);
+    let made = api.create(&post, &question("web")).await.unwrap();
+    assert!(made.uid().is_some() && made.resource_version().is_some());
+    assert!(server.objects("podchaperons").unwrap().is_empty());
+
+    server.tell_truth();
+    let made = api.create(&post, &question("web")).await.unwrap();
+    let (name, uid) = (made.name_any(), made.uid().unwrap());
+    let before = server.objects("podchaperons").unwrap();
+    let granted = json!({ "metadata": { "annotations": { keys::IS_ALLOWED: keys::TRUE } } });
+    let granted = Patch::Merge(granted);
+    any(Lie::Undone);
+    let told = api.patch(&name, &params, &granted).await.unwrap();
+    assert_eq!(told.annotations()[keys::IS_ALLOWED], keys::TRUE);
+    assert_ne!(told.resource_version(), made.resource_version());
+    let status = api.delete(&name, &DeleteParams::default()).await.unwrap();
+    let status = status.right().unwrap();
+    let details = status.details.clone().unwrap();
+    assert!(status.is_success());
+    assert_eq!(
+        (&details.name, &details.uid, &*details.kind),
+        (&name, &uid, "podchaperons")
+    );
+
+    any(Lie::Shown);
+    let told = api.patch(&name, &params, &granted).await.unwrap();
+    assert_eq!(told.resource_version(), made.resource_version());
+    let told = api.delete(&name, &DeleteParams::default()).await.unwrap();
+    assert_eq!(told.left().unwrap().uid(), Some(uid));
+    assert_eq!(server.objects("podchaperons").unwrap(), before);
+}
+
+#[tokio::test]
 async fn a_quiet_watch_outlives_the_time_that_it_was_given() {
     let server = server().await;
     let api = chaperons(&server, "shop");

@@ -56,7 +56,7 @@ pub(super) struct World {
     changed: watch::Sender<u64>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Inner {
     version: u64,
     /// How many UIDs were given.
@@ -72,6 +72,15 @@ struct Stored {
     object: Value,
     /// In each list and watch of its kind, whatever was asked for.
     everywhere: bool,
+}
+
+/// What became of an object that was to go.
+#[derive(Debug, PartialEq)]
+pub(super) enum Ended {
+    /// Finalizers keep it; it is this now.
+    Kept(Value),
+    /// It is gone; this was its UID.
+    Gone(Value),
 }
 
 /// What a selection holds at one moment.
@@ -96,6 +105,16 @@ impl World {
         Self {
             inner: Mutex::new(inner),
             changed: watch::Sender::new(FIRST_VERSION),
+        }
+    }
+
+    /// One of the same objects, of whose changes nobody hears.
+    pub(super) fn copy(&self) -> Self {
+        let inner = self.lock().clone();
+        let changed = watch::Sender::new(inner.version);
+        Self {
+            inner: Mutex::new(inner),
+            changed,
         }
     }
 
@@ -215,14 +234,14 @@ impl World {
         })
     }
 
-    /// A client's DELETE: the object, if finalizers keep it.
+    /// A client's DELETE.
     pub(super) fn delete(
         &self,
         kind: &'static Kind,
         namespace: &str,
         name: &str,
         options: &[u8],
-    ) -> Result<Option<Value>, Refusal> {
+    ) -> Result<Ended, Refusal> {
         let options: Value = match options {
             [] => Value::Null,
             text => parsed(text)?,
@@ -236,14 +255,14 @@ impl World {
             expect(&object, &options["preconditions"])?;
             if !is_kept(&object) {
                 inner.remove(kind, &key);
-                return Ok(None);
+                return Ok(Ended::Gone(object["metadata"]["uid"].clone()));
             }
             if object["metadata"]["deletionTimestamp"].is_null() {
                 object["metadata"]["deletionTimestamp"] = json!(now());
                 object["metadata"]["deletionGracePeriodSeconds"] = json!(0);
                 object = inner.store(kind, &key, object, everywhere);
             }
-            Ok(Some(object))
+            Ok(Ended::Kept(object))
         })
     }
 
