@@ -144,6 +144,8 @@ pub(crate) struct Fleet {
     looking: Arc<Mutex<HashSet<String>>>,
     /// The source's own API server.
     client: Client,
+    /// The source's identity.
+    cluster: ClusterUid,
     tell: mpsc::UnboundedSender<FleetEvent>,
     metrics: FleetMetrics,
 }
@@ -152,6 +154,7 @@ impl Fleet {
     /// No targets yet; what happens to them is told through the receiver.
     pub(crate) fn new(
         client: Client,
+        cluster: ClusterUid,
         metrics: FleetMetrics,
     ) -> (Self, mpsc::UnboundedReceiver<FleetEvent>) {
         let (tell, told) = mpsc::unbounded_channel();
@@ -159,10 +162,16 @@ impl Fleet {
             members: Arc::default(),
             looking: Arc::default(),
             client,
+            cluster,
             tell,
             metrics,
         };
         (fleet, told)
+    }
+
+    /// Who we are.
+    pub(crate) fn cluster(&self) -> &ClusterUid {
+        &self.cluster
     }
 
     /// One target, if it is known.
@@ -196,7 +205,6 @@ impl Fleet {
     pub(crate) async fn follow(
         self,
         registry: Registry,
-        cluster: ClusterUid,
         proxies: Watch<Pod>,
         shutdown: CancellationToken,
     ) {
@@ -204,7 +212,7 @@ impl Fleet {
         if shutdown.run_until_cancelled(known).await.is_none() {
             return;
         }
-        let selector = selector_of_source(&cluster);
+        let selector = selector_of_source(&self.cluster);
         let (known, ending) = (registry.clone(), shutdown.clone());
         registry
             .for_each("chaperons", &shutdown, move |target, end| {

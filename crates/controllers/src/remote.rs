@@ -1,30 +1,28 @@
 //! Requests about chaperons in a target, and what their answers mean to the source's state machines.
 //!
-//! Each takes one action's data and says how it ended; whether and when it is sent is decided elsewhere.
+//! Each takes one action's data and says how it ended; whether and when it is sent is decided elsewhere. An answer
+//! counts for the chaperon that the request was about, and as done only if that shows it: a target may be anybody's
+//! server.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
+use either::Either;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api,
     api::{DeleteParams, ListParams, Preconditions, PropagationPolicy},
 };
 use pilotage_api::PodChaperon;
-use pilotage_proxy::{Outcome, Reply, wire};
-use pilotage_runtime::call::{CallError, Failure, within};
+use pilotage_proxy::{Outcome, Reply, TurnedAway, Wanted, wire};
+use pilotage_runtime::call::{CallError, Failure, says_deleted, within};
 
 use crate::fleet::{Fleet, Member};
 
 /// Limit of one request to a target.
 const REMOTE_LIMIT: Duration = Duration::from_secs(10);
 
-/// As wanted, with the chaperon as it is now.
-pub(crate) fn done(chaperon: PodChaperon) -> Reply {
-    Reply {
-        chaperon: Some(Arc::new(chaperon)),
-        ..Outcome::Done.into()
-    }
-}
+/// The plural of chaperons.
+const CHAPERONS: &str = "podchaperons";
 
 /// How a chaperon is deleted.
 #[derive(Clone, Copy, Default)]
@@ -36,15 +34,25 @@ pub(crate) struct Deletion<'a> {
 }
 
 /// The APIs of a target that requests about one pod use.
-pub(crate) struct Remote {
+pub(crate) struct Remote<'a> {
+    fleet: &'a Fleet,
     member: Member,
+    namespace: &'a str,
+    /// UID of the pod.
+    parent: &'a str,
     pub(crate) chaperons: Api<PodChaperon>,
     pods: Api<Pod>,
 }
 
-impl Remote {
-    /// The target behind `node`, in the pod's namespace; an outcome if it can't even be tried.
-    pub(crate) fn of(fleet: &Fleet, node: &str, namespace: &str) -> Result<Self, Outcome> {
+impl<'a> Remote<'a> {
+    /// The target behind `node`, for the pod with the UID `parent` in this namespace; an outcome if it can't even be
+    /// tried.
+    pub(crate) fn of(
+        fleet: &'a Fleet,
+        node: &str,
+        namespace: &'a str,
+        parent: &'a str,
+    ) -> Result<Self, Outcome> {
         let unknown = |why: &str| Outcome::Unknown(format!("{node}: {why}"));
         let member = fleet
             .member(node)
@@ -54,10 +62,50 @@ impl Remote {
             .client()
             .ok_or_else(|| unknown("no connection"))?;
         Ok(Self {
+            fleet,
+            namespace,
+            parent,
             chaperons: Api::namespaced(client.clone(), namespace),
             pods: Api::namespaced(client, namespace),
             member,
         })
+    }
+
+    /// The chaperon that a request is about; without a UID, the one that is to be made.
+    pub(crate) fn wanted<'b>(&'b self, name: &'b str, uid: Option<&'b str>) -> Wanted<'b> {
+        Wanted {
+            namespace: self.namespace,
+            name,
+            uid,
+            parent: self.parent,
+            cluster: self.fleet.cluster(),
+        }
+    }
+
+    /// A request was answered with this chaperon: done, if it is the wanted one and `shows` it.
+    pub(crate) fn done(
+        &self,
+        wanted: &Wanted<'_>,
+        chaperon: PodChaperon,
+        shows: impl FnOnce(&PodChaperon) -> bool,
+    ) -> Reply {
+        if let Err(why) = wanted.admit(&chaperon.metadata) {
+            return self.turn_away(why);
+        }
+        if !shows(&chaperon) {
+            let why = "the target says that it was done, and shows that it wasn't";
+            return Outcome::Unknown(why.to_owned()).into();
+        }
+        Reply {
+            chaperon: Some(Arc::new(chaperon)),
+            ..Outcome::Done.into()
+        }
+    }
+
+    /// The answer counts for nothing: the request may or may not have been done.
+    pub(crate) fn turn_away(&self, why: TurnedAway) -> Reply {
+        self.fleet.turn_away(self.member.target.node(), why);
+        Outcome::Unknown(format!("what came back counts for nothing: {why}")).into()
     }
 
     /// Sends a request within the limit; without an answer, the target's connection is looked at at once.
@@ -89,7 +137,16 @@ impl Remote {
         };
         match self.call(self.chaperons.delete(name, &params)).await {
             // A chaperon that still holds a finalizer comes back; it is ending now.
-            Ok(answer) => answer.left().map_or_else(|| Outcome::Gone.into(), done),
+            Ok(Either::Left(chaperon)) => {
+                self.done(&self.wanted(name, Some(uid)), chaperon, wire::is_ending)
+            }
+            Ok(Either::Right(status)) if says_deleted(&status, CHAPERONS, name, uid) => {
+                Outcome::Gone.into()
+            }
+            Ok(Either::Right(_)) => {
+                let why = "the target says that something was done, and not which object is gone";
+                Outcome::Unknown(why.to_owned()).into()
+            }
             Err(error) if is_absent(&error, name) => Outcome::Gone.into(),
             // It moved on, another UID has the name, or some admission minds: the watch or a live read will tell.
             Err(error) if error.kind() == Failure::Conflict => Outcome::Conflict.into(),
@@ -99,15 +156,27 @@ impl Remote {
 
     /// Live GET: does this UID still exist? For a plain target the pods of that name must be gone as well.
     pub(crate) async fn confirm_gone(&self, name: &str, uid: &str, plain: bool) -> Reply {
+        let wanted = self.wanted(name, Some(uid));
         match self.call(self.chaperons.get(name)).await {
-            Ok(chaperon) if chaperon.metadata.uid.as_deref() == Some(uid) => Reply {
-                chaperon: Some(Arc::new(chaperon)),
-                ..Outcome::StillThere.into()
-            },
-            Err(error) if !is_absent(&error, name) => Outcome::Unknown(error.message()).into(),
+            Ok(chaperon) if !wanted.is_replaced_by(&chaperon.metadata) => {
+                return match wanted.admit(&chaperon.metadata) {
+                    Ok(()) => Reply {
+                        chaperon: Some(Arc::new(chaperon)),
+                        ..Outcome::StillThere.into()
+                    },
+                    Err(why) => self.turn_away(why),
+                };
+            }
+            Err(error) if !is_absent(&error, name) => {
+                return Outcome::Unknown(error.message()).into();
+            }
             // Absent, or another UID has the name.
-            _ if plain => self.confirm_no_pod(name, uid).await.into(),
-            _ => Outcome::Gone.into(),
+            _ => {}
+        }
+        if plain {
+            self.confirm_no_pod(name, uid).await.into()
+        } else {
+            Outcome::Gone.into()
         }
     }
 
@@ -129,7 +198,7 @@ impl Remote {
 
 /// Whether the API server itself said that no chaperon of this name exists.
 pub(crate) fn is_absent(error: &CallError, name: &str) -> bool {
-    error.says_absent("podchaperons", name)
+    error.says_absent(CHAPERONS, name)
 }
 
 /// What a refused write of the source to its own pod means.

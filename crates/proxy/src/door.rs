@@ -5,9 +5,15 @@
 
 use std::fmt;
 
-use pilotage_api::{PodChaperon, bounds::is_uid, names, parent::ParentLink};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use pilotage_api::{
+    PodChaperon,
+    bounds::is_uid,
+    names,
+    parent::{ClusterUid, ParentLink},
+};
 
-use crate::view::ProxyView;
+use crate::{view::ProxyView, wire::is_own};
 
 /// Whose pods a target may be asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +45,8 @@ pub enum TurnedAway {
     Parent,
     /// What every stored object has is missing or unreadable.
     Form,
+    /// It is the answer to a request about another one.
+    Reply,
 }
 
 impl TurnedAway {
@@ -49,6 +57,7 @@ impl TurnedAway {
             Self::Name => "name",
             Self::Parent => "parent",
             Self::Form => "form",
+            Self::Reply => "reply",
         }
     }
 }
@@ -60,6 +69,7 @@ impl fmt::Display for TurnedAway {
             Self::Name => "its name isn't that of its parent's chaperon",
             Self::Parent => "the pod that it names is another one",
             Self::Form => "it has no UID, version or parent that can be read",
+            Self::Reply => "it isn't the one that a request was about",
         })
     }
 }
@@ -95,6 +105,48 @@ pub fn admit(
     match proxy {
         Some(proxy) if !is_parent(proxy, &link) => Err(TurnedAway::Parent),
         _ => Ok(()),
+    }
+}
+
+/// The chaperon that a request of ours is about. Whoever answers with another one has answered nothing: neither that
+/// the request was done, nor anything of that other one, which its target tells in a watch.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// Its namespace.
+    pub namespace: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// Its UID; `None`: it is to be made, or found.
+    pub uid: Option<&'a str>,
+    /// UID of the pod that it is for.
+    pub parent: &'a str,
+    /// Who we are.
+    pub cluster: &'a ClusterUid,
+}
+
+impl Wanted<'_> {
+    /// Checks an object that came back of the request.
+    pub fn admit(&self, meta: &ObjectMeta) -> Result<(), TurnedAway> {
+        let uid = meta.uid.as_deref().filter(|uid| is_uid(uid));
+        let fits = uid.is_some_and(|uid| self.uid.is_none_or(|wanted| wanted == uid));
+        if fits && self.is_named(meta) && is_own(meta, self.parent, self.cluster) {
+            Ok(())
+        } else {
+            Err(TurnedAway::Reply)
+        }
+    }
+
+    /// Whether a live read shows another object of that name, which proves that the wanted one is gone.
+    pub fn is_replaced_by(&self, meta: &ObjectMeta) -> bool {
+        let uid = meta.uid.as_deref().filter(|uid| is_uid(uid));
+        let another = self.uid.zip(uid).is_some_and(|(wanted, uid)| wanted != uid);
+        another && self.is_named(meta)
+    }
+
+    /// Whether it has the place of the wanted one, whatever else it is.
+    pub fn is_named(&self, meta: &ObjectMeta) -> bool {
+        let place = (meta.namespace.as_deref(), meta.name.as_deref());
+        place == (Some(self.namespace), Some(self.name))
     }
 }
 
@@ -169,5 +221,76 @@ mod tests {
             c["metadata"]["name"] = json!(names::chaperon("shop", "api", "p"));
         };
         assert_eq!(check(renamed, Some(&own)), Err(TurnedAway::Parent));
+    }
+
+    #[test]
+    fn a_reply_is_about_the_chaperon_that_was_asked_for_or_about_nothing() {
+        use pilotage_api::keys::{PARENT_CLUSTER_UID, PARENT_UID};
+        let (proxy, cluster) = (proxy(), ClusterUid("source".into()));
+        let name = proxy.chaperon_name();
+        let wanted = |uid| Wanted {
+            namespace: &proxy.namespace,
+            name: &name,
+            uid,
+            parent: &proxy.uid,
+            cluster: &cluster,
+        };
+        let reply = |place: &str, value: Value| -> ObjectMeta {
+            let mut meta = crate::testing::stored_chaperon(&proxy, "u", "7")["metadata"].take();
+            match place {
+                "" => {}
+                PARENT_UID | PARENT_CLUSTER_UID => meta["labels"][place] = value,
+                _ => meta[place] = value,
+            }
+            serde_json::from_value(meta).unwrap()
+        };
+        let own = reply("", Value::Null);
+        for uid in [None, Some("u")] {
+            assert_eq!(wanted(uid).admit(&own), Ok(()), "{uid:?}");
+        }
+        let away = Err(TurnedAway::Reply);
+        assert_eq!(wanted(Some("another")).admit(&own), away);
+        for (place, value) in [
+            ("namespace", json!("tenant")),
+            ("namespace", Value::Null),
+            ("name", json!("web-1")),
+            ("uid", Value::Null),
+            ("uid", json!("a/b")),
+            ("labels", json!({})),
+            ("annotations", json!({})),
+            (PARENT_UID, json!("another")),
+            (PARENT_CLUSTER_UID, json!("another")),
+        ] {
+            let other = reply(place, value.clone());
+            for uid in [None, Some("u")] {
+                assert_eq!(wanted(uid).admit(&other), away, "{place}: {value}");
+            }
+        }
+        // One that a plain scheduler has left names no source.
+        let mut plain = own.clone();
+        let labels = plain.labels.as_mut().unwrap();
+        labels.remove(PARENT_CLUSTER_UID);
+        assert_eq!(wanted(Some("u")).admit(&plain), Ok(()));
+    }
+
+    #[test]
+    fn only_another_object_of_that_name_has_replaced_a_chaperon() {
+        let cluster = ClusterUid("source".into());
+        let wanted = Wanted {
+            namespace: "shop",
+            name: "web-x",
+            uid: Some("u"),
+            parent: "p",
+            cluster: &cluster,
+        };
+        let shown = |namespace: &str, name: &str, uid: Option<&str>| {
+            let meta = json!({ "namespace": namespace, "name": name, "uid": uid });
+            wanted.is_replaced_by(&serde_json::from_value(meta).unwrap())
+        };
+        assert!(shown("shop", "web-x", Some("successor")));
+        assert!(!shown("shop", "web-x", Some("u")), "it is still there");
+        assert!(!shown("shop", "web-y", Some("successor")), "another name");
+        assert!(!shown("bank", "web-x", Some("successor")), "another place");
+        assert!(!shown("shop", "web-x", None) && !shown("shop", "web-x", Some("a/b")));
     }
 }

@@ -44,7 +44,7 @@ pub mod world;
 pub use book::Book;
 pub use config::Configuration;
 pub use decide::{Observed, decide, see};
-pub use door::{Serves, TurnedAway};
+pub use door::{Serves, TurnedAway, Wanted};
 pub use memory::Memory;
 pub use plan::{Action, ActionKey, Answer, ChoiceFate, Gate, GrantForm, Note, Plan, Words};
 pub use requests::{Outcome, Reply};

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pilotage_api::{
-    keys,
+    PodChaperon, keys,
     parent::{ClusterUid, ParentLink},
     record::Record,
 };
@@ -10,6 +10,7 @@ use pilotage_sched::BindingRequest;
 use serde_json::{Value, json};
 
 use crate::{
+    class::Marks,
     plan::GrantForm,
     view::{ProxyView, RecordState},
 };
@@ -110,6 +111,29 @@ pub fn grant_by_version(
     json!({ "metadata": metadata })
 }
 
+/// What a grant was answered with: does it say that it was granted, with the finalizer that goes with it?
+pub fn is_granted(chaperon: &PodChaperon, form: GrantForm) -> bool {
+    let marks = Marks::of(chaperon);
+    let allowed = match form {
+        GrantForm::Attempt(attempt) => attempt,
+        GrantForm::Unreserved => 1,
+        GrantForm::Plain => return marks.is_allowed,
+    };
+    let mut finalizers = chaperon.metadata.finalizers.iter().flatten();
+    let held = finalizers.any(|finalizer| finalizer == keys::DELEGATE_GONE);
+    marks.is_allowed && marks.allowed == allowed && held
+}
+
+/// What giving a chaperon up was answered with: does it say so?
+pub fn is_given_up(chaperon: &PodChaperon) -> bool {
+    Marks::of(chaperon).gives_up
+}
+
+/// What a deletion was answered with: does it say that the chaperon is ending?
+pub fn is_ending(chaperon: &PodChaperon) -> bool {
+    chaperon.metadata.deletion_timestamp.is_some()
+}
+
 /// A live read of a proxy pod: may its record name this chaperon behind this virtual node?
 pub fn is_recorded(
     live: Option<&ProxyView>,
@@ -183,6 +207,37 @@ mod tests {
         let both = json!(["theirs", keys::DELEGATE_GONE]);
         assert_eq!(finalizers(GrantForm::Attempt(2)), both);
         assert_eq!(finalizers(GrantForm::Plain), Value::Null);
+    }
+
+    #[test]
+    fn who_says_that_it_was_done_has_to_show_it() {
+        let shown = |changes: Value| -> PodChaperon {
+            let mut chaperon = crate::testing::stored_chaperon(&crate::testing::proxy(), "u", "7");
+            let meta = chaperon["metadata"].as_object_mut().unwrap();
+            meta.extend(changes.as_object().unwrap().clone());
+            serde_json::from_value(chaperon).unwrap()
+        };
+        let granted = |allowed: &str, finalizers: Value| {
+            let marks = json!({ keys::IS_ALLOWED: "true", keys::ALLOWED_ATTEMPT: allowed });
+            shown(json!({ "annotations": marks, "finalizers": finalizers }))
+        };
+        let ours = || json!(["theirs", keys::DELEGATE_GONE]);
+        let (second, first) = (GrantForm::Attempt(2), GrantForm::Unreserved);
+        let as_it_was = shown(json!({}));
+        for form in [second, first, GrantForm::Plain] {
+            assert!(!is_granted(&as_it_was, form), "{form:?}");
+        }
+        assert!(is_granted(&granted("2", ours()), second));
+        assert!(!is_granted(&granted("1", ours()), second));
+        assert!(!is_granted(&granted("2", json!(["theirs"])), second));
+        assert!(is_granted(&granted("1", ours()), first));
+        assert!(!is_granted(&granted("1", Value::Null), first));
+        assert!(is_granted(&granted("0", Value::Null), GrantForm::Plain));
+
+        let given_up = json!({ "annotations": { keys::GIVE_UP: "true" } });
+        assert!(is_given_up(&shown(given_up)) && !is_given_up(&as_it_was));
+        let ending = json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" });
+        assert!(is_ending(&shown(ending)) && !is_ending(&as_it_was));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use kube::core::{Status, response::StatusDetails};
 use serde_json::error::Category;
 use thiserror::Error;
 
@@ -105,6 +106,16 @@ impl Failure {
     }
 }
 
+/// Whether a deletion was answered with the API server's word that this very object is gone; `resource` is its plural.
+///
+/// Of an object that finalizers keep, the object itself comes back. A success that names nothing proves nothing.
+pub fn says_deleted(status: &Status, resource: &str, name: &str, uid: &str) -> bool {
+    let about = status.details.as_ref();
+    let names =
+        |about: &StatusDetails| about.kind == resource && about.name == name && about.uid == uid;
+    status.is_success() && about.is_some_and(names)
+}
+
 /// A live GET: `None` only if the API server itself said that the object doesn't exist ([`CallError::says_absent`]).
 pub async fn find<T>(
     limit: Duration,
@@ -162,7 +173,7 @@ pub fn describe(error: &kube::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kube::core::{Status, response::StatusDetails};
+    use serde_json::json;
 
     use super::*;
 
@@ -217,6 +228,30 @@ mod tests {
                 status(reason, kind, name).says_absent("podchaperons", "web-1"),
                 want
             );
+        }
+    }
+
+    #[test]
+    fn a_success_proves_the_end_of_what_it_names() {
+        let named = |kind: &str, name: &str, uid: &str| {
+            let details = json!({ "kind": kind, "name": name, "uid": uid });
+            json!({ "status": "Success", "details": details })
+        };
+        let mut failed = named("podchaperons", "web-1", "u");
+        failed["status"] = json!("Failure");
+        for (said, want) in [
+            (named("podchaperons", "web-1", "u"), true),
+            (named("podchaperons", "web-1", "another"), false),
+            (named("podchaperons", "web-1", ""), false),
+            (named("podchaperons", "web-2", "u"), false),
+            (named("pods", "web-1", "u"), false),
+            (json!({ "status": "Success" }), false),
+            (failed, false),
+            (json!({}), false),
+        ] {
+            let status: Status = serde_json::from_value(said.clone()).unwrap();
+            let is = says_deleted(&status, "podchaperons", "web-1", "u");
+            assert_eq!(is, want, "{said}");
         }
     }
 

@@ -13,13 +13,13 @@ use pilotage_api::{
     parent::{ClusterUid, ParentLink},
 };
 use pilotage_model::manifest::{ManifestError, SourcePod};
-use pilotage_proxy::{Action, GrantForm, Outcome, ProxyView, Reply, wire};
+use pilotage_proxy::{Action, GrantForm, Outcome, ProxyView, Reply, TurnedAway, Wanted, wire};
 use pilotage_runtime::call::{CallError, Failure, find, within};
 use pilotage_sched_driver::{BindError, PodBinder, publish::unscheduled};
 
 use crate::{
     fleet::Fleet,
-    remote::{Deletion, Remote, done, is_absent, local_failure},
+    remote::{Deletion, Remote, is_absent, local_failure},
 };
 
 /// Limit of one request to the source's own API server.
@@ -108,7 +108,7 @@ impl Acting {
             | Action::DeleteChaperon { node, .. }
             | Action::ConfirmGone { node, .. }
             | Action::DeleteUnlessRecorded { node, .. } => {
-                match Remote::of(&self.fleet, node, &proxy.namespace) {
+                match Remote::of(&self.fleet, node, &proxy.namespace, &proxy.uid) {
                     Ok(remote) => self.act_there(&remote, proxy, source, action).await,
                     Err(outcome) => outcome.into(),
                 }
@@ -118,7 +118,7 @@ impl Acting {
 
     async fn act_there(
         &self,
-        remote: &Remote,
+        remote: &Remote<'_>,
         proxy: &ProxyView,
         source: Option<Source>,
         action: &Action,
@@ -151,7 +151,12 @@ impl Acting {
                 let patched = remote
                     .call(remote.chaperons.patch(name, &params, &patch))
                     .await;
-                sent(name, patched)
+                sent(
+                    remote,
+                    &remote.wanted(name, Some(uid)),
+                    patched,
+                    wire::is_given_up,
+                )
             }
             Action::DeleteChaperon {
                 name,
@@ -183,7 +188,7 @@ impl Acting {
     }
 
     /// POST the chaperon; one that is there already is adopted if it is the pod's own.
-    async fn ask(&self, remote: &Remote, proxy: &ProxyView, source: Option<Source>) -> Reply {
+    async fn ask(&self, remote: &Remote<'_>, proxy: &ProxyView, source: Option<Source>) -> Reply {
         let source = source.unwrap_or_else(|| Err(ManifestError::Missing.to_string()));
         let body = match source.and_then(|source| self.chaperon(proxy, &source)) {
             Ok(body) => body,
@@ -193,7 +198,10 @@ impl Acting {
             .call(remote.chaperons.create(&PostParams::default(), &body))
             .await
         {
-            Ok(chaperon) => done(chaperon),
+            Ok(chaperon) => {
+                let name = proxy.chaperon_name();
+                remote.done(&remote.wanted(&name, None), chaperon, |_| true)
+            }
             Err(error) => match error.kind() {
                 Failure::AlreadyExists => adopt(remote, proxy, &self.cluster).await,
                 Failure::NotFound | Failure::Forbidden | Failure::Invalid => {
@@ -255,17 +263,17 @@ impl Acting {
     }
 }
 
-async fn adopt(remote: &Remote, proxy: &ProxyView, cluster: &ClusterUid) -> Reply {
-    match remote
-        .call(remote.chaperons.get_opt(&proxy.chaperon_name()))
-        .await
-    {
+async fn adopt(remote: &Remote<'_>, proxy: &ProxyView, cluster: &ClusterUid) -> Reply {
+    let name = proxy.chaperon_name();
+    let wanted = remote.wanted(&name, None);
+    match remote.call(remote.chaperons.get_opt(&name)).await {
         Ok(Some(chaperon)) => {
-            if wire::is_own(&chaperon.metadata, &proxy.uid, cluster) {
-                done(chaperon)
-            } else {
+            let meta = &chaperon.metadata;
+            if wanted.is_named(meta) && !wire::is_own(meta, &proxy.uid, cluster) {
                 let reason = "a chaperon of this name belongs to another pod";
                 Outcome::Refused(reason.to_owned()).into()
+            } else {
+                remote.done(&wanted, chaperon, |_| true)
             }
         }
         Ok(None) => Outcome::Unknown("it was there a moment ago".to_owned()).into(),
@@ -274,26 +282,22 @@ async fn adopt(remote: &Remote, proxy: &ProxyView, cluster: &ClusterUid) -> Repl
 }
 
 /// The grant that a status update in between doesn't disturb: its tests say what must still hold.
-async fn grant_by_test(remote: &Remote, name: &str, uid: &str, form: GrantForm) -> Reply {
+async fn grant_by_test(remote: &Remote<'_>, name: &str, uid: &str, form: GrantForm) -> Reply {
     let patch = match serde_json::from_value(wire::grant_by_test(uid, form)) {
         Ok(operations) => Patch::Json::<()>(operations),
         Err(error) => return Outcome::Unknown(error.to_string()).into(),
     };
-    sent(
-        name,
-        remote
-            .call(
-                remote
-                    .chaperons
-                    .patch(name, &PatchParams::default(), &patch),
-            )
-            .await,
-    )
+    let params = PatchParams::default();
+    let patched = remote
+        .call(remote.chaperons.patch(name, &params, &patch))
+        .await;
+    let shows = |chaperon: &PodChaperon| wire::is_granted(chaperon, form);
+    sent(remote, &remote.wanted(name, Some(uid)), patched, shows)
 }
 
 /// The grant by version: to targets that number nothing, and beside others' finalizers.
 async fn grant_by_version(
-    remote: &Remote,
+    remote: &Remote<'_>,
     name: &str,
     uid: &str,
     resource_version: &str,
@@ -303,6 +307,9 @@ async fn grant_by_version(
         Vec::new()
     } else {
         match remote.call(remote.chaperons.get_metadata(name)).await {
+            Ok(current) if !remote.wanted(name, None).is_named(&current.metadata) => {
+                return remote.turn_away(TurnedAway::Reply);
+            }
             Ok(current) => current.metadata.finalizers.unwrap_or_default(),
             Err(error) if is_absent(&error, name) => return Outcome::Gone.into(),
             Err(error) => return Outcome::Unknown(error.message()).into(),
@@ -310,22 +317,24 @@ async fn grant_by_version(
     };
     let patch = wire::grant_by_version(uid, resource_version, form, finalizers);
     let patch = Patch::Merge(patch);
-    sent(
-        name,
-        remote
-            .call(
-                remote
-                    .chaperons
-                    .patch(name, &PatchParams::default(), &patch),
-            )
-            .await,
-    )
+    let params = PatchParams::default();
+    let patched = remote
+        .call(remote.chaperons.patch(name, &params, &patch))
+        .await;
+    let shows = |chaperon: &PodChaperon| wire::is_granted(chaperon, form);
+    sent(remote, &remote.wanted(name, Some(uid)), patched, shows)
 }
 
-fn sent(name: &str, result: Result<PodChaperon, CallError>) -> Reply {
+/// How a PATCH of the wanted chaperon ended; `shows`: whether what came back says that it was done.
+fn sent(
+    remote: &Remote<'_>,
+    wanted: &Wanted<'_>,
+    result: Result<PodChaperon, CallError>,
+    shows: impl FnOnce(&PodChaperon) -> bool,
+) -> Reply {
     match result {
-        Ok(chaperon) => done(chaperon),
-        Err(error) if is_absent(&error, name) => Outcome::Gone.into(),
+        Ok(chaperon) => remote.done(wanted, chaperon, shows),
+        Err(error) if is_absent(&error, wanted.name) => Outcome::Gone.into(),
         Err(error) => match error.kind() {
             Failure::Conflict | Failure::Invalid => Outcome::Conflict.into(),
             _ => Outcome::Unknown(error.message()).into(),

@@ -73,10 +73,10 @@ pub fn news(proxies: &Watch<Pod>) -> BoxStream<'static, PodNews> {
 pub async fn run(ask: Ask, inbox: Inbox, shutdown: CancellationToken, ready: ready::Gate) {
     let proxies = ask.proxies.clone();
     let tables = ranker::watch_tables(&ask.client, &ask.namespace, &shutdown);
-    let (fleet, told) = Fleet::new(ask.client.clone(), ask.metrics.clone());
-    let (registry, cluster) = (ask.registry.clone(), ask.cluster.clone());
-    let (follower, pods) = (fleet.clone(), proxies.clone());
-    let following = follower.follow(registry, cluster, pods, shutdown.clone());
+    let (client, cluster) = (ask.client.clone(), ask.cluster.clone());
+    let (fleet, told) = Fleet::new(client, cluster, ask.metrics.clone());
+    let (registry, follower) = (ask.registry.clone(), fleet.clone());
+    let following = follower.follow(registry, proxies.clone(), shutdown.clone());
     let edge = edge::Edge::new(ask, fleet);
     let watches = edge::Watches { proxies, tables };
     let working = edge.run(watches, told, inbox, shutdown, ready);

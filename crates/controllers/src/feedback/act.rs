@@ -39,7 +39,7 @@ pub(super) async fn act(client: &Client, fleet: &Fleet, pod: &Subject, action: &
             uid,
             plain,
             resource_version,
-        } => match Remote::of(fleet, node, &pod.namespace) {
+        } => match Remote::of(fleet, node, &pod.namespace, &pod.uid) {
             Ok(remote) => {
                 remote
                     .delete(
@@ -59,7 +59,7 @@ pub(super) async fn act(client: &Client, fleet: &Fleet, pod: &Subject, action: &
             name,
             uid,
             plain,
-        } => match Remote::of(fleet, node, &pod.namespace) {
+        } => match Remote::of(fleet, node, &pod.namespace, &pod.uid) {
             Ok(remote) => remote.confirm_gone(name, uid, *plain).await,
             Err(outcome) => outcome.into(),
         },
@@ -72,7 +72,7 @@ pub(super) async fn act(client: &Client, fleet: &Fleet, pod: &Subject, action: &
             if let Some(outcome) = local.is_alive().await {
                 return outcome.into();
             }
-            match Remote::of(fleet, node, &pod.namespace) {
+            match Remote::of(fleet, node, &pod.namespace, &pod.uid) {
                 Ok(remote) => remote.delete(name, uid, Deletion::default()).await,
                 Err(outcome) => outcome.into(),
             }

@@ -49,10 +49,10 @@ pub fn watch_proxies(client: &Client, stop: &CancellationToken) -> Watch<Pod> {
 pub async fn run(feedback: Feedback, shutdown: CancellationToken, ready: Gate) {
     // Only a leader acts: until then the stores would just grow old.
     let proxies = watch_proxies(&feedback.client, &shutdown);
-    let (fleet, told) = Fleet::new(feedback.client.clone(), feedback.metrics.clone());
-    let (registry, cluster) = (feedback.registry.clone(), feedback.cluster.clone());
-    let (follower, pods) = (fleet.clone(), proxies.clone());
-    let following = follower.follow(registry, cluster, pods, shutdown.clone());
+    let (client, cluster) = (feedback.client.clone(), feedback.cluster.clone());
+    let (fleet, told) = Fleet::new(client, cluster, feedback.metrics.clone());
+    let (registry, follower) = (feedback.registry.clone(), fleet.clone());
+    let following = follower.follow(registry, proxies.clone(), shutdown.clone());
     let edge = edge::Edge::new(Arc::new(feedback), fleet);
     let working = edge.run(proxies, told, shutdown, ready);
     futures::join!(following, working);
