@@ -19,3 +19,4 @@ mod stage;
 mod watches;
 mod whose;
 mod words;
+mod writes;

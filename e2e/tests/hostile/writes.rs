@@ -1,0 +1,195 @@
+//! Lies in the answers to what the source writes to a target: its questions, its grants and its deletions.
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{ListParams, PostParams};
+use kube::{Api, ResourceExt};
+use pilotage_testkit::fault::{Calls, Verb};
+use pilotage_testkit::hostile::{Answer, Lie, Script};
+use pilotage_testkit::{HostileServer, build};
+use serde_json::{Value, json};
+
+use crate::stage::{LIMIT, Stage, elected, node_of, record};
+
+const CHAPERONS: &str = "podchaperons";
+/// All that the source asks about one chaperon.
+const VERBS: [Verb; 4] = [Verb::Create, Verb::Patch, Verb::Delete, Verb::Get];
+/// Requests of one verb that an attack may draw: the pauses between them double, so that no test is long enough for more.
+const MOST: u64 = 30;
+/// An address that only lies have.
+const LIE: &str = "10.6.6.6";
+/// Later than anything that a watch has told, so that nothing is left out because it is old.
+const LATER: &str = "999999999";
+
+/// A tenant with one pod, which only a hostile server may take, and somebody honest.
+struct Scene {
+    stage: Stage,
+    server: HostileServer,
+    /// UID of the source.
+    source: String,
+    /// The tenant's.
+    web: Pod,
+    /// Of somebody honest; it has its place in the healthy target.
+    settled: Pod,
+    /// Of somebody honest; it fits nowhere, so that it waits for any word.
+    waiting: Pod,
+}
+
+impl Scene {
+    /// Before there is a Target that leads to the server.
+    async fn new(prefix: &str) -> Self {
+        let stage = Stage::new(prefix).await;
+        let (honest, own) = (stage.pods(&stage.honest), stage.pods(&stage.own));
+        let post = PostParams::default();
+        let settled = elected("settled", "100m");
+        honest.create(&post, &settled).await.unwrap();
+        let waiting = honest.create(&post, &elected("waiting", "64")).await;
+        let web = own.create(&post, &elected("web", "100m")).await;
+        Self {
+            web: web.unwrap(),
+            settled: stage.runs(&stage.honest, "settled").await,
+            waiting: waiting.unwrap(),
+            server: HostileServer::start(prefix).await.unwrap(),
+            source: stage.source_uid().await,
+            stage,
+        }
+    }
+
+    /// The tenant's Target leads to the server, which lies like this.
+    async fn begin(&self, script: Script) {
+        self.server.play(script);
+        self.stage.lead_to(&self.server, "evil").await;
+        let source = &self.stage.fleet.source;
+        source.connected("evil", &self.stage.own).await.unwrap();
+    }
+
+    /// The chaperon of a pod, bound and running, as a lie tells it.
+    fn lie_about(&self, pod: &Pod) -> Value {
+        let lie = build::chaperon_of(pod, Some(&self.source)).uid("forged");
+        let mut lie = lie.granted(1).running(LIE).value();
+        lie["metadata"]["resourceVersion"] = LATER.into();
+        lie
+    }
+
+    /// Waits until the server was asked this so often.
+    async fn asked(&self, verb: Verb, least: u64) {
+        let asked = self.server.counted(verb, CHAPERONS, least, LIMIT).await;
+        if let Err(error) = asked {
+            panic!("{error}\nlogs: {:#?}", self.stage.fleet.logs());
+        }
+    }
+
+    async fn web(&self) -> Pod {
+        self.stage.pods(&self.stage.own).get("web").await.unwrap()
+    }
+
+    /// The pod of the tenant has the place that its chaperon says, or none.
+    async fn web_is_where_its_chaperon_says(&self) {
+        let web = self.web().await;
+        // What a pod shows was said before.
+        let runs = |chaperon: &Value| chaperon["status"]["phase"] == "Running";
+        let said = self.server.objects(CHAPERONS).unwrap().iter().any(runs);
+        let told = serde_json::to_string(&web).unwrap();
+        assert!(said || (phase(&web) != "Running" && node_of(&web).is_none()));
+        assert!(!told.contains(LIE), "{told}");
+    }
+
+    /// A pod of another namespace is placed meanwhile, no process has ended, nobody else was touched, and the server
+    /// wasn't asked again and again.
+    async fn nobody_else_notices(&self) {
+        self.stage.is_well("beside").await;
+        let honest = self.stage.pods(&self.stage.honest);
+        let waiting = honest.get("waiting").await.unwrap();
+        assert_eq!((record(&waiting), node_of(&waiting)), (None, None));
+        let settled = honest.get("settled").await.unwrap();
+        assert_eq!(kept(&settled), kept(&self.settled));
+        let events: Api<Event> = Api::namespaced(self.stage.admin(), &self.stage.honest);
+        let events = events.list(&ListParams::default()).await.unwrap().items;
+        let events = events.iter().map(|event| json!(event).to_string());
+        let pods = [&waiting, &settled].map(|pod| json!(pod).to_string());
+        for told in events.chain(pods) {
+            let noticed = told.contains(LIE) || told.contains(&self.stage.own);
+            assert!(!noticed, "{told}");
+        }
+        for verb in VERBS {
+            let count = self.server.count(verb, CHAPERONS);
+            assert!(count <= MOST, "{verb:?}: {count} times");
+        }
+    }
+}
+
+fn phase(pod: &Pod) -> &str {
+    let status = pod.status.as_ref();
+    let phase = status.and_then(|status| status.phase.as_deref());
+    phase.unwrap_or_default()
+}
+
+/// What of a pod in its place may not change.
+fn kept(pod: &Pod) -> Value {
+    let address = pod.status.as_ref().and_then(|status| status.pod_ip.clone());
+    json!([
+        pod.uid(),
+        pod.labels(),
+        record(pod),
+        node_of(pod),
+        phase(pod),
+        address,
+        pod.metadata.deletion_timestamp,
+    ])
+}
+
+/// All requests of a kind about chaperons.
+fn calls(verb: Verb) -> Calls {
+    Calls::of(verb, CHAPERONS)
+}
+
+fn answer(status: u16, object: &Value) -> Lie {
+    Lie::Answer(Answer::json(object).status(status))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_answered_with_another_pods_chaperon() {
+    let scene = Scene::new("whose-answer").await;
+    let own = &scene.stage.own;
+    let pods = scene.stage.pods(own);
+    // The tenant's as well; it isn't to be placed at all.
+    let sibling = build::pod("sibling")
+        .elect()
+        .gate("example.com/wait")
+        .build();
+    let sibling = pods.create(&PostParams::default(), &sibling).await;
+    let sibling = sibling.unwrap();
+    let changed = |pod: &Pod, change: Value| {
+        let mut lie = scene.lie_about(pod);
+        let metadata = lie["metadata"].as_object_mut().unwrap();
+        metadata.extend(change.as_object().unwrap().clone());
+        lie
+    };
+    let recorded = record(&scene.settled).unwrap().split('/').nth(1).unwrap();
+    let mut others = scene.lie_about(&scene.web);
+    others["metadata"]["labels"][pilotage_api::keys::PARENT_UID] = json!(scene.waiting.uid());
+    let lies = [
+        scene.lie_about(&scene.waiting),
+        changed(&scene.settled, json!({ "uid": recorded })),
+        changed(&scene.waiting, json!({ "namespace": own })),
+        scene.lie_about(&sibling),
+        changed(&scene.web, json!({ "name": "web" })),
+        changed(&scene.web, json!({ "labels": {} })),
+        others,
+    ];
+    let count = lies.len() as u64;
+    let tell = |script: Script, lie: &Value| script.next(1, calls(Verb::Create), answer(201, lie));
+    scene.begin(lies.iter().fold(Script::new(), tell)).await;
+
+    scene.asked(Verb::Create, count).await;
+    scene.nobody_else_notices().await;
+    scene.web_is_where_its_chaperon_says().await;
+    for name in ["web", "sibling"] {
+        let pod = pods.get(name).await.unwrap();
+        assert_eq!((record(&pod), node_of(&pod)), (None, None), "{name}");
+    }
+    // Nothing of all that was ever there.
+    for verb in [Verb::Patch, Verb::Delete] {
+        assert_eq!(scene.server.count(verb, CHAPERONS), 0, "{verb:?}");
+    }
+}
