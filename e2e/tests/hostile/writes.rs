@@ -5,7 +5,7 @@ use k8s_openapi::api::events::v1::Event;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, ResourceExt};
 use pilotage_testkit::fault::{Calls, Verb};
-use pilotage_testkit::hostile::{Answer, Lie, Script};
+use pilotage_testkit::hostile::{Answer, Lie, Questions, Script};
 use pilotage_testkit::{HostileServer, build};
 use serde_json::{Value, json};
 
@@ -192,4 +192,38 @@ async fn a_question_answered_with_another_pods_chaperon() {
     for verb in [Verb::Patch, Verb::Delete] {
         assert_eq!(scene.server.count(verb, CHAPERONS), 0, "{verb:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_answered_with_no_chaperon() {
+    let scene = Scene::new("no-answer").await;
+    let chaperon = scene.lie_about(&scene.web);
+    let mut secret = chaperon.clone();
+    secret["apiVersion"] = "v1".into();
+    secret["kind"] = "Secret".into();
+    let success = json!({ "apiVersion": "v1", "kind": "Status", "status": "Success" });
+    let list = Answer::list(&chaperon, Some(1)).status(201);
+    let empty = Answer::bytes("application/json", "").status(201);
+    let lies = [
+        answer(201, &secret),
+        Lie::Answer(list),
+        answer(201, &success),
+        Lie::Answer(empty),
+        // This one lands.
+        Lie::ContentType("text/html".to_owned()),
+    ];
+    let count = lies.len() as u64;
+    let tell = |script: Script, lie| script.next(1, calls(Verb::Create), lie);
+    scene
+        .begin(lies.into_iter().fold(Script::new(), tell))
+        .await;
+
+    scene.asked(Verb::Create, count).await;
+    scene.nobody_else_notices().await;
+    scene.web_is_where_its_chaperon_says().await;
+    // It is as good as any other when it behaves.
+    scene.server.answer_questions(Questions::Run(json!({})));
+    scene.stage.runs(&scene.stage.own, "web").await;
+    scene.nobody_else_notices().await;
+    scene.web_is_where_its_chaperon_says().await;
 }
