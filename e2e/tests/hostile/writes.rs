@@ -227,3 +227,44 @@ async fn a_question_answered_with_no_chaperon() {
     scene.nobody_else_notices().await;
     scene.web_is_where_its_chaperon_says().await;
 }
+
+/// The hostile server reserves a node, and the grant is answered like this; seen this often.
+async fn is_granted_in_vain(scene: &Scene, script: Script, seen: u64) {
+    scene.server.answer_questions(Questions::Run(json!({})));
+    scene.begin(script).await;
+    scene.asked(Verb::Patch, seen).await;
+    scene.nobody_else_notices().await;
+    scene.web_is_where_its_chaperon_says().await;
+    // The choice stands as long as nobody knows what became of the grant.
+    let web = scene.web().await;
+    assert!(record(&web).is_some() && node_of(&web).is_none());
+    let all = scene.server.objects(CHAPERONS).unwrap();
+    let granted = |chaperon: &Value| !chaperon["metadata"]["finalizers"].is_null();
+    assert!(all.len() == 1 && !all.iter().any(granted), "{all:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grant_answered_with_the_chaperon_as_it_was() {
+    let scene = Scene::new("as-it-was").await;
+    let script = Script::new().always(calls(Verb::Patch), Lie::Shown);
+    is_granted_in_vain(&scene, script, 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grant_answered_with_another_chaperon() {
+    let scene = Scene::new("another").await;
+    let another_uid = scene.lie_about(&scene.web);
+    let lies = [&scene.waiting, &scene.settled].map(|pod| scene.lie_about(pod));
+    let script = Script::new()
+        .next(1, calls(Verb::Patch), answer(200, &another_uid))
+        .next(1, calls(Verb::Patch), answer(200, &lies[0]))
+        .always(calls(Verb::Patch), answer(200, &lies[1]));
+    is_granted_in_vain(&scene, script, 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grant_that_is_only_said_to_be_done() {
+    let scene = Scene::new("only-said").await;
+    let script = Script::new().always(calls(Verb::Patch), Lie::Undone);
+    is_granted_in_vain(&scene, script, 1).await;
+}
