@@ -2,11 +2,12 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, ResourceExt};
+use pilotage_api::{conditions::types, keys, names};
 use pilotage_testkit::fault::{Calls, Verb};
 use pilotage_testkit::hostile::{Answer, Lie, Questions, Script};
-use pilotage_testkit::{HostileServer, build};
+use pilotage_testkit::{HostileServer, build, wait_gone};
 use serde_json::{Value, json};
 
 use crate::stage::{LIMIT, Stage, elected, node_of, record};
@@ -69,6 +70,11 @@ impl Scene {
         let mut lie = lie.granted(1).running(LIE).value();
         lie["metadata"]["resourceVersion"] = LATER.into();
         lie
+    }
+
+    /// Name of the chaperon of the tenant's pod.
+    fn web_chaperon(&self) -> String {
+        names::chaperon(&self.stage.own, "web", &self.web.uid().unwrap())
     }
 
     /// Waits until the server was asked this so often.
@@ -167,7 +173,7 @@ async fn a_question_answered_with_another_pods_chaperon() {
     };
     let recorded = record(&scene.settled).unwrap().split('/').nth(1).unwrap();
     let mut others = scene.lie_about(&scene.web);
-    others["metadata"]["labels"][pilotage_api::keys::PARENT_UID] = json!(scene.waiting.uid());
+    others["metadata"]["labels"][keys::PARENT_UID] = json!(scene.waiting.uid());
     let lies = [
         scene.lie_about(&scene.waiting),
         changed(&scene.settled, json!({ "uid": recorded })),
@@ -267,4 +273,113 @@ async fn a_grant_that_is_only_said_to_be_done() {
     let scene = Scene::new("only-said").await;
     let script = Script::new().always(calls(Verb::Patch), Lie::Undone);
     is_granted_in_vain(&scene, script, 1).await;
+}
+
+/// The pod of the tenant runs behind the hostile server.
+async fn runs_there(scene: &Scene) {
+    scene.server.answer_questions(Questions::Run(json!({})));
+    scene.begin(Script::new()).await;
+    scene.stage.runs(&scene.stage.own, "web").await;
+}
+
+/// It is deleted, and so is its chaperon, which is answered like this.
+async fn is_deleted(scene: &Scene, answer: Lie) {
+    let script = Script::new().always(calls(Verb::Delete), answer);
+    is_deleted_as(scene, script).await;
+}
+
+async fn is_deleted_as(scene: &Scene, script: Script) {
+    scene.server.play(script);
+    let pods = scene.stage.pods(&scene.stage.own);
+    pods.delete("web", &DeleteParams::default()).await.unwrap();
+}
+
+/// Nobody takes its end for proved.
+async fn is_there_still(scene: &Scene) {
+    scene.nobody_else_notices().await;
+    let web = scene.web().await;
+    assert_eq!(web.uid(), scene.web.uid());
+    let finalizers = web.finalizers();
+    let held = finalizers.iter().any(|it| it == keys::DELEGATE_GONE);
+    assert!(held, "{finalizers:?}");
+    assert_eq!(scene.server.objects(CHAPERONS).unwrap().len(), 1);
+}
+
+/// It goes with its chaperon.
+async fn is_gone(scene: &Scene) {
+    let pods = scene.stage.pods(&scene.stage.own);
+    if let Err(error) = wait_gone(&pods, "web", LIMIT).await {
+        panic!("{error}\nlogs: {:#?}", scene.stage.fleet.logs());
+    }
+}
+
+/// The API server's word that an object is gone, with what it says of it.
+fn success(details: &Value) -> Value {
+    json!({ "apiVersion": "v1", "kind": "Status", "status": "Success", "details": details })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_answered_with_the_chaperon_as_it_was() {
+    let scene = Scene::new("not-ending").await;
+    runs_there(&scene).await;
+    is_deleted(&scene, Lie::Shown).await;
+    scene.asked(Verb::Delete, 3).await;
+    is_there_still(&scene).await;
+    scene.server.tell_truth();
+    is_gone(&scene).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_answered_with_the_end_of_something_else() {
+    let scene = Scene::new("another-end").await;
+    let other = json!({ "name": scene.web_chaperon(), "kind": CHAPERONS, "uid": "another" });
+    let mut ending = scene.lie_about(&scene.settled);
+    ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    let script = Script::new()
+        .next(1, calls(Verb::Delete), answer(200, &success(&json!({}))))
+        .next(1, calls(Verb::Delete), answer(200, &success(&other)))
+        .always(calls(Verb::Delete), answer(200, &ending));
+    runs_there(&scene).await;
+    is_deleted_as(&scene, script).await;
+    scene.asked(Verb::Delete, 3).await;
+    is_there_still(&scene).await;
+    let told = scene.stage.condition("evil", types::TRUSTWORTHY, "False");
+    assert!(told.await.starts_with("TurnedAway: "));
+    scene.server.tell_truth();
+    is_gone(&scene).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_that_is_only_said_to_begin() {
+    let scene = Scene::new("only-begun").await;
+    runs_there(&scene).await;
+    is_deleted(&scene, Lie::Undone).await;
+    scene.asked(Verb::Delete, 1).await;
+    is_there_still(&scene).await;
+    let (own, name) = (&scene.stage.own, scene.web_chaperon());
+    assert!(scene.server.remove(CHAPERONS, own, &name).unwrap());
+    is_gone(&scene).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proof_of_the_end_of_what_stays() {
+    let scene = Scene::new("stays").await;
+    runs_there(&scene).await;
+    let mut chaperon = scene.server.objects(CHAPERONS).unwrap().remove(0);
+    let uid = &chaperon["metadata"]["uid"];
+    let proof = json!({ "name": scene.web_chaperon(), "kind": CHAPERONS, "uid": uid });
+    is_deleted(&scene, answer(200, &success(&proof))).await;
+    // The tenant's target may say so of the tenant's own pod.
+    is_gone(&scene).await;
+    // As often as it is told, what has no parent is deleted.
+    let before = scene.server.count(Verb::Delete, CHAPERONS);
+    for told in 1..=3 {
+        chaperon["metadata"]["annotations"]["example.com/told"] = json!(told.to_string());
+        scene.server.put(chaperon.clone()).unwrap();
+        scene.nobody_else_notices().await;
+    }
+    scene.asked(Verb::Delete, before + 1).await;
+    let after = scene.server.count(Verb::Delete, CHAPERONS);
+    assert!(after <= before + 3, "{before}, and then {after}");
+    assert_eq!(scene.server.objects(CHAPERONS).unwrap().len(), 1);
 }
