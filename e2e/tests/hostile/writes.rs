@@ -383,3 +383,75 @@ async fn a_proof_of_the_end_of_what_stays() {
     assert!(after <= before + 3, "{before}, and then {after}");
     assert_eq!(scene.server.objects(CHAPERONS).unwrap().len(), 1);
 }
+
+/// What API servers refuse writes with: they are old, invalid, or not allowed.
+const REFUSALS: [u16; 3] = [409, 422, 403];
+
+/// Each of these verbs is refused in every way, one after the other, before the truth is told.
+fn refused_in_turn(verbs: &[Verb]) -> Script {
+    let each = |verb: &Verb| REFUSALS.map(|code| (*verb, code));
+    let refuse = |script: Script, (verb, code)| script.next(1, calls(verb), Lie::Failure(code));
+    verbs.iter().flat_map(each).fold(Script::new(), refuse)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_refused_in_turn() {
+    let writes = [Verb::Create, Verb::Patch, Verb::Delete];
+    let scene = Scene::new("in-turn").await;
+    scene.server.answer_questions(Questions::Run(json!({})));
+    scene.begin(refused_in_turn(&writes)).await;
+    let own = &scene.stage.own;
+    // After that it runs: nothing was refused for good.
+    scene.stage.runs(own, "web").await;
+    scene.web_is_where_its_chaperon_says().await;
+    let pods = scene.stage.pods(own);
+    pods.delete("web", &DeleteParams::default()).await.unwrap();
+    is_gone(&scene).await;
+    scene.nobody_else_notices().await;
+    for verb in writes {
+        let count = scene.server.count(verb, CHAPERONS);
+        assert!(count > REFUSALS.len() as u64, "{verb:?}: {count} times");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_refused_for_ever() {
+    let scene = Scene::new("for-ever").await;
+    scene.server.answer_questions(Questions::Run(json!({})));
+    let refuse = |verb, code| Script::new().always(calls(verb), Lie::Failure(code));
+    scene.begin(refuse(Verb::Create, REFUSALS[0])).await;
+    // Once questions are taken, a node is reserved, which the pod can't be granted.
+    for verb in [Verb::Create, Verb::Patch] {
+        for code in REFUSALS {
+            scene.server.play(refuse(verb, code));
+            let before = scene.server.count(verb, CHAPERONS);
+            scene.asked(verb, before + 2).await;
+        }
+        scene.nobody_else_notices().await;
+        scene.web_is_where_its_chaperon_says().await;
+        assert_eq!(node_of(&scene.web().await), None);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_live_read_that_denies_what_the_list_shows() {
+    let scene = Scene::new("denied").await;
+    // Somebody else's finalizer makes the source read it before it is granted.
+    let chaperon = build::chaperon_of(&scene.web, Some(&scene.source));
+    let chaperon = chaperon.reserved(1).finalizer("example.com/theirs");
+    let mut chaperon = scene.server.put(chaperon.value()).unwrap();
+    let denied = Script::new().always(calls(Verb::Get), Lie::Failure(404));
+    scene.begin(denied).await;
+    // First it is to be granted, and then it is to be made, which finds one there.
+    scene.asked(Verb::Get, 3).await;
+    scene.nobody_else_notices().await;
+    scene.web_is_where_its_chaperon_says().await;
+    for told in 1..=3 {
+        chaperon["metadata"]["annotations"]["example.com/told"] = json!(told.to_string());
+        scene.server.put(chaperon.clone()).unwrap();
+        scene.nobody_else_notices().await;
+        scene.web_is_where_its_chaperon_says().await;
+    }
+    assert_eq!(node_of(&scene.web().await), None);
+    assert_eq!(scene.server.objects(CHAPERONS).unwrap().len(), 1);
+}
