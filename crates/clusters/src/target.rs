@@ -150,8 +150,8 @@ impl Target {
         self.turned_away.subscribe()
     }
 
-    /// It said something that isn't its to say, and was turned away; `why` is our own words.
-    pub fn turn_away(&self, why: String) {
+    /// It said something that isn't its to say, and was turned away; `why` is our own words. Whether that is news.
+    pub fn turn_away(&self, why: String) -> bool {
         self.turned_away.send_if_modified(|known| {
             // One word is enough: whoever lies in two ways would have it written again and again.
             let news = known.is_none();
@@ -160,7 +160,7 @@ impl Target {
                 *known = Some(why);
             }
             news
-        });
+        })
     }
 
     /// Whether its Secret holds a kubeconfig, wherever that leads; `None` if nobody could look yet, and for this very cluster.

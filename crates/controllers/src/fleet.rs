@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::Client;
 use pilotage_api::{
     PodChaperon, keys,
@@ -43,6 +43,8 @@ pub(crate) enum FleetEvent {
     Words(String, Words),
     /// Something happened to a chaperon of ours there.
     Chaperon(String, ChaperonNews),
+    /// The first word of a target that wasn't its to say since this process began: its Target, and what was wrong.
+    TurnedAway(ObjectReference, String),
 }
 
 /// What the edges count of the targets' words.
@@ -342,10 +344,11 @@ impl Fleet {
     /// What a target said of a chaperon wasn't taken in: counts it, and has its Target's status say so.
     pub(crate) fn turn_away(&self, node: &str, why: TurnedAway) {
         self.metrics.turn_away(why);
-        if let Some(member) = self.member(node) {
-            member.target.turn_away(format!(
-                "a PodChaperon of this target counts for nothing: {why}"
-            ));
+        if let Some(Member { target, .. }) = self.member(node) {
+            let words = format!("a PodChaperon of this target counts for nothing: {why}");
+            if target.turn_away(words.clone()) {
+                self.say(FleetEvent::TurnedAway(target.object().reference(), words));
+            }
         }
     }
 

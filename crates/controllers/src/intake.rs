@@ -93,6 +93,9 @@ impl News for FleetEvent {
                 let name = meta.name.as_deref().unwrap_or_default();
                 About::Other("PodChaperon", format!("{node}: {namespace}/{name}"))
             }
+            Self::TurnedAway(target, _) => {
+                About::Other("target", target.name.clone().unwrap_or_default())
+            }
         }
     }
 }

@@ -3,11 +3,12 @@
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use pilotage_api::{conditions::types, keys, names};
 use pilotage_testkit::fault::{Calls, Verb};
 use pilotage_testkit::hostile::{Answer, Lie, Questions, Script};
-use pilotage_testkit::{HostileServer, build, wait_gone};
+use pilotage_testkit::{HostileServer, build, wait_count, wait_gone};
 use serde_json::{Value, json};
 
 use crate::stage::{LIMIT, Stage, elected, node_of, record};
@@ -188,6 +189,11 @@ async fn a_question_answered_with_another_pods_chaperon() {
     scene.begin(lies.iter().fold(Script::new(), tell)).await;
 
     scene.asked(Verb::Create, count).await;
+    // Only the proxy scheduler has heard it.
+    let events: Api<Event> = Api::namespaced(scene.stage.admin(), own);
+    let all = watcher::Config::default();
+    let told = |event: &Event| event.reason.as_deref() == Some("TargetTurnedAway");
+    wait_count(&events, all, 1, told, LIMIT).await.unwrap();
     scene.nobody_else_notices().await;
     scene.web_is_where_its_chaperon_says().await;
     for name in ["web", "sibling"] {

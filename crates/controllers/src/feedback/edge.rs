@@ -211,6 +211,8 @@ impl Edge {
             }
             // Whoever ranks cares.
             FleetEvent::Words(..) => {}
+            // The Target's condition says so.
+            FleetEvent::TurnedAway(..) => {}
             FleetEvent::Chaperon(node, news) => match self.book.chaperon(&node, news) {
                 Ok(parent) => self.dirty.extend(parent),
                 Err(why) => self.fleet.turn_away(&node, why),

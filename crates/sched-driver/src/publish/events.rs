@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, Resource};
@@ -77,6 +77,17 @@ impl Regarding {
             namespace: meta.namespace.clone().unwrap_or_default(),
             name: meta.name.clone().unwrap_or_default(),
             uid: meta.uid.clone().unwrap_or_default(),
+        }
+    }
+
+    /// What a reference names.
+    pub fn reference(reference: ObjectReference) -> Self {
+        Self {
+            api_version: reference.api_version.unwrap_or_default(),
+            kind: reference.kind.unwrap_or_default(),
+            namespace: reference.namespace.unwrap_or_default(),
+            name: reference.name.unwrap_or_default(),
+            uid: reference.uid.unwrap_or_default(),
         }
     }
 }

@@ -165,6 +165,17 @@ impl Edge {
                 self.book.set_terms(&node, terms);
                 self.mark_all();
             }
+            // The Target's condition is the controllers', which hear no answer to a request of ours.
+            FleetEvent::TurnedAway(target, note) => {
+                self.parts.scheduling.recorder().record(Occurrence {
+                    regarding: Regarding::reference(target),
+                    type_: EventType::Warning,
+                    reason: "TargetTurnedAway",
+                    action: "Asking",
+                    note,
+                    controller: keys::PROXY_SCHEDULER.into(),
+                });
+            }
             FleetEvent::Words(node, words) => {
                 if self.ranker.set_words(&node, words) {
                     self.rank_anew();
