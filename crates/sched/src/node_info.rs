@@ -23,6 +23,7 @@ pub struct NodeInfo {
     requested: ResourceSum,
     non_zero_requested: ResourceSum,
     used_ports: Vec<HostPort>,
+    unread: Option<PodUid>,
     generation: u64,
 }
 
@@ -37,6 +38,7 @@ impl NodeInfo {
             requested: ResourceSum::default(),
             non_zero_requested: ResourceSum::default(),
             used_ports: Vec::new(),
+            unread: None,
             generation: 0,
         }
     }
@@ -91,6 +93,11 @@ impl NodeInfo {
         &self.used_ports
     }
 
+    /// A pod on it that couldn't be taken in, if there is one: it is missing in all sums.
+    pub const fn unread_pod(&self) -> Option<&PodUid> {
+        self.unread.as_ref()
+    }
+
     /// Grows with each change; equal generations of one node mean equal contents.
     pub const fn generation(&self) -> u64 {
         self.generation
@@ -98,6 +105,10 @@ impl NodeInfo {
 
     pub(crate) const fn set_generation(&mut self, generation: u64) {
         self.generation = generation;
+    }
+
+    pub(crate) fn set_unread(&mut self, pod: Option<PodUid>) {
+        self.unread = pod;
     }
 
     pub(crate) fn set_node(&mut self, node: Arc<NodeObject>) {

@@ -180,9 +180,7 @@ impl PodInfo {
                 .map(|gate| gate.name.clone())
                 .collect(),
             deleting: meta.deletion_timestamp.is_some(),
-            terminal: status
-                .and_then(|status| status.phase.as_deref())
-                .is_some_and(|phase| matches!(phase, "Succeeded" | "Failed")),
+            terminal: is_terminal(&pod),
             defects,
             pod,
         })
@@ -203,4 +201,11 @@ impl PodInfo {
     pub fn defects(&self) -> &[Defect] {
         &self.defects
     }
+}
+
+/// Whether a pod is finished: it takes no room any more.
+pub(crate) fn is_terminal(pod: &Pod) -> bool {
+    let status = pod.status.as_ref();
+    let phase = status.and_then(|status| status.phase.as_deref());
+    phase.is_some_and(|phase| matches!(phase, "Succeeded" | "Failed"))
 }

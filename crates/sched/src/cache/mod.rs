@@ -73,6 +73,8 @@ pub struct Cache {
     slots: HashMap<NodeName, Slot>,
     pods: HashMap<PodUid, CachedPod>,
     order: NodeOrder,
+    // Nodes with a pod that couldn't be taken in, whether there is a Node object or not.
+    unread: HashMap<NodeName, PodUid>,
     generation: u64,
     // Nodes whose contents changed since the last snapshot; `None` if nodes came, went or changed zone.
     dirty: Option<BTreeSet<NodeName>>,
@@ -188,6 +190,7 @@ impl Cache {
                 info.add_pod(pod);
             }
         }
+        info.set_unread(self.unread.get(&name).cloned());
         self.generation = self.generation.saturating_add(1);
         info.set_generation(self.generation);
         self.slots.insert(name, Slot::Node(Arc::new(info)));
@@ -210,6 +213,17 @@ impl Cache {
         }
         self.dirty = None;
         Some(gone.node().clone())
+    }
+
+    /// Says which pod on a node couldn't be taken in, if there is one.
+    pub(crate) fn set_unread(&mut self, node: &NodeName, pod: Option<PodUid>) {
+        match pod.clone() {
+            Some(pod) => self.unread.insert(node.clone(), pod),
+            None => self.unread.remove(node),
+        };
+        if info(&self.slots, node).is_some_and(|info| info.unread_pod() != pod.as_ref()) {
+            self.change(node, |info| info.set_unread(pod));
+        }
     }
 
     /// A node with the pods on it.

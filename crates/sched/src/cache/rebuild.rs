@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use super::{Cache, CachedPod, Slot};
 use crate::guard::caught;
-use crate::names::PodUid;
+use crate::names::{NodeName, PodUid};
 use crate::node_object::NodeObject;
+use crate::pod_info::PodInfo;
 
 impl Cache {
-    /// Makes sums, order and snapshot anew. A pod that can't be put on its node is left out, as if nobody had seen it.
-    pub(crate) fn rebuild(&mut self) {
+    /// Makes sums, order and snapshot anew. The pods that can't be put on their nodes are left out, as if nobody had
+    /// seen them.
+    pub(crate) fn rebuild(&mut self) -> Vec<(Arc<PodInfo>, NodeName)> {
         let nodes: Vec<Arc<NodeObject>> = self
             .slots
             .values()
@@ -22,9 +24,12 @@ impl Cache {
         // In an order that doesn't depend on history.
         let mut pods: BTreeMap<PodUid, CachedPod> =
             std::mem::take(&mut self.pods).into_iter().collect();
+        let mut left_out = Vec::new();
         while let Err(culprit) = self.refill(&nodes, &pods) {
-            pods.remove(&culprit);
+            let culprit = pods.remove(&culprit);
+            left_out.extend(culprit.map(|CachedPod { pod, node, .. }| (pod, node)));
         }
+        left_out
     }
 
     /// The first pod that can't be put on its node, if there is one: then that node's sums can't be trusted.
@@ -36,6 +41,7 @@ impl Cache {
         *self = Self {
             // Equal generations of a node mean equal contents.
             generation: self.generation,
+            unread: std::mem::take(&mut self.unread),
             ..Self::default()
         };
         for node in nodes {

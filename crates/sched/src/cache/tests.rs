@@ -64,12 +64,37 @@ fn a_change_that_broke_off_is_mended() {
         info.remove_pod(&uid("held"));
     });
     assert_ne!(contents(&mut cache), before);
-    cache.rebuild();
+    assert!(cache.rebuild().is_empty());
     assert_eq!((contents(&mut cache), cache.size()), (before, size));
     assert!(cache.is_assumed(&uid("held")));
     let names: Vec<_> = cache.node_names().map(NodeName::as_str).collect();
     assert_eq!(names, ["n", "m"], "zones take turns");
     assert!(cache.remove_pod(&uid("ghost")).is_some());
+}
+
+#[test]
+fn a_node_says_that_a_pod_on_it_could_not_be_taken_in_however_it_comes_and_goes() {
+    let mut cache = Cache::new();
+    let is_told = |cache: &mut Cache| {
+        let snapshot = cache.snapshot();
+        let node = snapshot.node(&on("n")).unwrap();
+        node.unread_pod() == Some(&uid("bad"))
+    };
+    cache.set_unread(&on("n"), Some(uid("bad")));
+    for _ in 0..2 {
+        cache.set_node(node("n").object());
+        assert!(is_told(&mut cache), "it came");
+        cache.set_node(node("n").allocatable("cpu", "4").object());
+        assert!(is_told(&mut cache), "it changed");
+        assert!(cache.rebuild().is_empty());
+        assert!(is_told(&mut cache), "it was made anew");
+        cache.remove_node(&on("n"));
+    }
+    cache.set_node(node("n").object());
+    cache.set_unread(&on("n"), None);
+    assert!(!is_told(&mut cache));
+    cache.set_unread(&on("n"), Some(uid("bad")));
+    assert!(is_told(&mut cache));
 }
 
 #[test]

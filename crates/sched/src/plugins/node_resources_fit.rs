@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::scoring_strategy::{Load, ScoringStrategy};
 use crate::coming::Coming;
 use crate::event::{Actions, Event, EventKind, EventObject, EventResource, Hint};
+use crate::names::PodUid;
 use crate::node_info::NodeInfo;
 use crate::node_object::NodeObject;
 use crate::plugin::{EnqueueExtensions, Filter, Plugin, Score};
@@ -38,6 +39,8 @@ pub enum FitReason {
     TooManyPods,
     /// Not enough of this resource is left.
     Insufficient(ResourceName),
+    /// What this pod takes there isn't known. Its name is no business of whoever reads this.
+    Unread(PodUid),
 }
 
 impl From<FitReason> for Reason {
@@ -50,6 +53,9 @@ impl From<FitReason> for Reason {
                 Self::fixed("Insufficient ephemeral-storage")
             }
             FitReason::Insufficient(name) => Self::from(format!("Insufficient {}", name.as_str())),
+            FitReason::Unread(uid) => Self::from(format!(
+                "node(s) had a pod that could not be taken in (UID {uid})"
+            )),
         }
     }
 }
@@ -193,6 +199,10 @@ fn asks_for_any(pod: &PodInfo, test: impl Fn(&ResourceName) -> bool) -> bool {
 
 impl Filter for NodeResourcesFit {
     fn filter(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Verdict {
+        if let Some(unread) = node.unread_pod() {
+            let kind = RejectionKind::UnschedulableAndUnresolvable;
+            return Err(Rejection::new(kind, FitReason::Unread(unread.clone())).into());
+        }
         let room = Room {
             allocatable: node.allocatable(),
             requested: node.requested(),

@@ -1,7 +1,7 @@
 //! Owns what makes the books agree again after a panic in the scheduler itself, in the middle of whatever it did.
 //!
 //! What can be derived is made anew: sums, the order of nodes, the snapshot. A pod is in the queue, in a binding task
-//! or on a node, or it is put into the queue. What was being taken in may be left out.
+//! or on a node, or it is put into the queue. What was being taken in may be left out; the node of such a pod is closed.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ impl Scheduler {
 
     /// Makes the books agree again after a panic in one of the methods here.
     pub fn mend(&mut self, now: Moment) {
-        self.cache.rebuild();
+        let left_out = self.cache.rebuild();
         self.waiting.retain(|uid| self.binding.contains(uid));
         let nobodys = self
             .queue
@@ -78,6 +78,7 @@ impl Scheduler {
                 self.pending.remove(&pod.uid);
             }
         }
+        self.close_nodes(left_out, now);
     }
 
     /// The pods without a node that are nowhere, by UID.

@@ -8,16 +8,19 @@ mod binding;
 mod changes;
 mod failure;
 mod mend;
+mod unread;
 mod watch;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::Pod;
 use thiserror::Error;
 
 pub use self::assumed::Assumed;
 pub use self::attempt::{Attempt, SkipReason, Skipped};
 pub use self::failure::{Aftermath, EventNote, FailedCondition, Failure, StatusPatch};
+use self::unread::UnreadPods;
 pub use self::watch::PodChange;
 use crate::cache::{Cache, CacheSize};
 use crate::coming::Coming;
@@ -73,6 +76,10 @@ pub struct Scheduler {
     uids: HashMap<ObjectKey, PodUid>,
     // Pods between `Assumed` and `bound` or `binding_failed`.
     binding: HashSet<PodUid>,
+    // Pods on nodes that couldn't be taken in.
+    unread: UnreadPods,
+    // The pod that is being taken in just now.
+    taking: Option<Arc<Pod>>,
     next_start: usize,
 }
 
@@ -93,14 +100,17 @@ impl Scheduler {
             pending: HashMap::new(),
             uids: HashMap::new(),
             binding: HashSet::new(),
+            unread: UnreadPods::default(),
+            taking: None,
             next_start: 0,
         })
     }
 
     /// Does what the passing of time asks for: moves pods whose backoff or long wait is over, rejects pods held
-    /// too long at Permit. How many pods moved within the queue.
+    /// too long at Permit, tries pods that couldn't be taken in. How many pods moved within the queue.
     pub fn flush(&mut self, now: Moment) -> usize {
         self.waiting.expire(now);
+        self.try_unread(now);
         self.queue.flush(now)
     }
 
@@ -110,6 +120,7 @@ impl Scheduler {
             .next_deadline()
             .into_iter()
             .chain(self.waiting.next_deadline())
+            .chain(self.unread.next_due())
             .min()
     }
 

@@ -41,6 +41,14 @@ impl Scheduler {
     /// A pod as the watch shows it: new, changed, or unchanged after a new list. Pods of all schedulers must be
     /// given, since all take room.
     pub fn pod_applied(&mut self, pod: Arc<Pod>, now: Moment) -> Result<PodChange, IdentityError> {
+        self.take(pod, |scheduler, pod| scheduler.pod_seen(pod, now))
+    }
+
+    pub(super) fn pod_seen(
+        &mut self,
+        pod: Arc<Pod>,
+        now: Moment,
+    ) -> Result<PodChange, IdentityError> {
         let pod = Arc::new(PodInfo::parse(pod)?);
         if let Some(known) = self.uids.get(&pod.key)
             && *known != pod.uid
@@ -60,6 +68,10 @@ impl Scheduler {
         };
         if change != PodChange::Foreign {
             self.uids.insert(pod.key.clone(), pod.uid.clone());
+        }
+        // One that is being bound may take room that nobody counts, until its node shows.
+        if change != PodChange::Trying {
+            self.was_read(&pod.uid, now);
         }
         Ok(change)
     }
@@ -133,6 +145,7 @@ impl Scheduler {
 
     /// A pod is gone, or finished.
     pub fn pod_deleted(&mut self, uid: &PodUid, now: Moment) -> PodChange {
+        self.was_read(uid, now);
         let pending = self.pending.remove(uid);
         let on_node = self.cache.pod(uid).map(|(pod, _)| pod.clone());
         let Some(pod) = on_node.as_ref().or(pending.as_ref()).cloned() else {
@@ -173,6 +186,7 @@ impl Scheduler {
             .pending
             .keys()
             .chain(self.cache.pod_uids())
+            .chain(self.unread.uids())
             .filter(|uid| !listed.contains(*uid))
             .cloned()
             .collect::<Vec<_>>();

@@ -1,5 +1,6 @@
 //! Plugins that panic for one pod, and mistakes in the scheduler itself: nobody else suffers.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{
@@ -7,7 +8,7 @@ use super::{
 };
 use crate::context::Context;
 use crate::event::{Actions, Event, EventKind, EventResource, Hint};
-use crate::guard::Panicked;
+use crate::guard::{Panicked, caught};
 use crate::names::NodeName;
 use crate::node_info::NodeInfo;
 use crate::plugin::{
@@ -20,7 +21,7 @@ use crate::queue::Place;
 use crate::scheduler::{Aftermath, Attempt, Scheduler};
 use crate::state::CycleState;
 use crate::status::{Code, PluginName, Status, Verdict};
-use crate::test_objects::{NeverBinds, pod, uid};
+use crate::test_objects::{NeverBinds, PodBuilder, pod, uid};
 use crate::test_plugins::{Fake, Log, block_on, profile, taken};
 use crate::tie::TieBreaker;
 
@@ -337,4 +338,86 @@ fn mending_finds_who_got_lost_and_keeps_who_has_a_place() {
     scheduler.start_binding(&uid("held")).unwrap();
     scheduler.bound(placed, at(0));
     assert_eq!(scheduler.queue_size().in_flight_events, 0);
+}
+
+/// A pod whose taking in panics, as a driver meets it.
+fn breaks_off(scheduler: &mut Scheduler, pod: PodBuilder, now: u64) {
+    let broken = caught::<()>(|| scheduler.take(pod.object(), |_, _| panic!("on purpose")));
+    assert!(broken.is_err());
+    scheduler.mend(at(now));
+}
+
+#[test]
+fn a_pod_that_could_not_be_taken_in_closes_its_node_until_it_is() {
+    let mut scheduler = scheduler(stock_profile("test", Arc::new(NeverBinds)));
+    for (name, cpu) in [("a", "4"), ("b", "2")] {
+        add_node(&mut scheduler, name, cpu);
+    }
+    breaks_off(&mut scheduler, pod("bad").request("cpu", "3").on("a"), 0);
+    add(&mut scheduler, pod("first").request("cpu", "2"));
+    assert_eq!(assumed(&mut scheduler).node().as_str(), "b");
+    add(&mut scheduler, pod("late").request("cpu", "1"));
+    let note = failed(&mut scheduler, 0).event.unwrap().note;
+    let why = "1 Insufficient cpu, 1 node(s) had a pod that could not be taken in (UID uid-bad)";
+    assert!(note.contains(why), "{note}");
+
+    // It is tried again, counts, and leaves room for another one.
+    assert_eq!(scheduler.next_deadline(), Some(at(10)));
+    scheduler.flush(at(10));
+    assert_eq!(cpu_taken(&mut scheduler, "a"), 3000);
+    scheduler.flush(at(12));
+    let Some(Attempt::Assumed(placed)) = next(&mut scheduler, 12) else {
+        panic!("the node is open again")
+    };
+    assert_eq!((placed.uid(), placed.node().as_str()), (&uid("late"), "a"));
+}
+
+#[test]
+fn a_pod_that_cannot_be_taken_in_is_tried_less_and_less_often_until_it_is_gone() {
+    let mut scheduler = stock();
+    for (now, due) in [
+        (0, 10),
+        (10, 30),
+        (30, 70),
+        (70, 150),
+        (150, 310),
+        (310, 610),
+    ] {
+        breaks_off(&mut scheduler, pod("bad").on("n"), now);
+        assert_eq!(scheduler.next_deadline(), Some(at(due)));
+    }
+    breaks_off(&mut scheduler, pod("bad").on("n"), 610);
+    assert_eq!(
+        scheduler.next_deadline(),
+        Some(at(910)),
+        "five minutes at most"
+    );
+    // Deleted, and nobody saw it.
+    scheduler.retain_pods(&HashSet::new(), at(610));
+    assert_eq!(scheduler.next_deadline(), None);
+    add(&mut scheduler, pod("p").request("cpu", "4"));
+    assert_eq!(assumed(&mut scheduler).node().as_str(), "n");
+}
+
+#[test]
+fn a_pod_that_takes_no_room_or_counts_already_closes_no_node() {
+    let mut scheduler = stock();
+    let finished = pod("finished").on("n").edit(|pod| {
+        pod.status.get_or_insert_default().phase = Some("Failed".to_owned());
+    });
+    breaks_off(&mut scheduler, finished, 0);
+    breaks_off(&mut scheduler, pod("pending").request("cpu", "4"), 0);
+    let counted = pod("counted").on("n").request("cpu", "3").object();
+    let broken = caught::<()>(|| {
+        scheduler.take(counted, |scheduler, pod| {
+            scheduler.pod_seen(pod, at(0)).unwrap();
+            panic!("on purpose")
+        })
+    });
+    assert!(broken.is_err());
+    scheduler.mend(at(0));
+    assert_eq!(scheduler.next_deadline(), None);
+    add(&mut scheduler, pod("p").request("cpu", "1"));
+    assert_eq!(assumed(&mut scheduler).node().as_str(), "n");
+    assert_eq!(cpu_taken(&mut scheduler, "n"), 4000);
 }
