@@ -200,46 +200,17 @@ fn key<K: Resource>(object: &K) -> ShootKey {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::time::Duration;
 
-    use kube::Config;
-    use pilotage_gardener::DEFAULT_SCHEDULER;
-    use pilotage_placement::Settings;
-    use pilotage_runtime::backoff::Backoff;
-    use pilotage_runtime::client::from_config;
-    use pilotage_runtime::lease::Leadership;
-    use pilotage_runtime::ready::Health;
     use pilotage_runtime::turns::Turns;
-    use pilotage_sched_driver::publish::Recorder;
-    use prometheus_client::registry::Registry;
     use serde_json::json;
 
     use super::*;
-    use crate::options::Options;
-    use crate::scheduler::Shoots;
+    use crate::scheduler::tests::parts;
 
     #[tokio::test]
     async fn an_object_whose_intake_panics_stops_no_other() {
-        let nowhere = Config::new("http://127.0.0.1:1".parse().unwrap());
-        let client = from_config(nowhere, "test").unwrap();
-        let (events, _writer) = Recorder::new(client.clone(), "test".to_owned());
-        let second = Duration::from_secs(1);
-        let with = Shoots {
-            client,
-            options: Options {
-                scheduler: DEFAULT_SCHEDULER.to_owned(),
-                settings: Settings::default(),
-                workers: 1,
-                backoff: Backoff::new(second, second),
-                qps: -1.0,
-                burst: 1,
-            },
-            leadership: Leadership::always(),
-            events,
-            health: Health::new(),
-        };
         let stop = CancellationToken::new();
-        let (parts, _gate) = Parts::new(with, &mut Registry::default(), &stop);
+        let parts = parts(&stop);
         let (sender, events) = mpsc::unbounded_channel();
         for name in ["bad", "good"] {
             let shoot: ShootObject = serde_json::from_value(json!({

@@ -9,10 +9,11 @@ use std::time::Duration;
 use futures::FutureExt;
 use kube::Client;
 use pilotage_gardener::scheduler::{Bind, Decision, Report, ShootKey, World};
-use pilotage_runtime::caught::{PANICKED, caught_turn, note};
+use pilotage_runtime::caught::{PANICKED, PAUSES, caught_async, note};
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::moment::from_now;
 use pilotage_runtime::ready::{Gate, Health};
+use pilotage_runtime::retries::Retries;
 use pilotage_runtime::turns::{Next, Turns, Waker};
 use pilotage_sched_driver::publish::{EventType, Occurrence, Recorder, Regarding, Warnings};
 use prometheus_client::registry::Registry;
@@ -61,6 +62,8 @@ pub(crate) struct Parts {
     begun: AtomicBool,
     /// Failed attempts in a row.
     failures: Mutex<HashMap<ShootKey, u32>>,
+    /// Shoots whose last attempt panicked.
+    panics: Mutex<Retries<ShootKey>>,
     started: Instant,
 }
 
@@ -84,13 +87,7 @@ async fn run(parts: Arc<Parts>, gate: Gate, shutdown: CancellationToken) {
         let (parts, waker) = (parts.clone(), waker.clone());
         move |key: ShootKey| {
             let (parts, waker) = (parts.clone(), waker.clone());
-            async move {
-                caught_turn(parts.turn(&key, &waker), |panic| {
-                    parts.panicked(&key, panic);
-                })
-                .await
-            }
-            .boxed()
+            async move { parts.guard(&key, parts.turn(&key, &waker)).await }.boxed()
         }
     };
     let working = async {
@@ -141,6 +138,7 @@ impl Parts {
             component: Arc::from(COMPONENT),
             begun: AtomicBool::new(false),
             failures: Mutex::default(),
+            panics: Mutex::new(Retries::new(PAUSES)),
             warnings: Warnings::new(events.clone(), leadership.clone()),
             started: Instant::now(),
             client,
@@ -202,6 +200,24 @@ impl Parts {
             "an object's step panicked"
         );
         self.warn(regarding, PANICKED, note(panic));
+    }
+
+    /// Waits for the end of an attempt; one that panics is told, and made again after a pause.
+    async fn guard(&self, key: &ShootKey, attempt: impl Future<Output = Next>) -> Next {
+        let ended = caught_async(attempt).await;
+        let mut panics = self.panics.lock().unwrap_or_else(PoisonError::into_inner);
+        match ended {
+            Ok(next) => {
+                panics.succeeded(key);
+                next
+            }
+            Err(panic) => {
+                let at = panics.failed(key.clone(), Instant::now());
+                drop(panics);
+                self.panicked(key, &panic);
+                Next::At(at)
+            }
+        }
     }
 
     /// An attempt panicked.
@@ -288,5 +304,59 @@ impl Parts {
 
     fn failures(&self) -> MutexGuard<'_, HashMap<ShootKey, u32>> {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use kube::Config;
+    use pilotage_gardener::DEFAULT_SCHEDULER;
+    use pilotage_placement::Settings;
+    use pilotage_runtime::backoff::Backoff;
+    use pilotage_runtime::client::from_config;
+
+    use super::*;
+
+    /// A scheduler whose API server doesn't answer.
+    pub(crate) fn parts(stop: &CancellationToken) -> Parts {
+        let nowhere = Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = from_config(nowhere, "test").unwrap();
+        let (events, _writer) = Recorder::new(client.clone(), "test".to_owned());
+        let second = Duration::from_secs(1);
+        let with = Shoots {
+            client,
+            options: Options {
+                scheduler: DEFAULT_SCHEDULER.to_owned(),
+                settings: Settings::default(),
+                workers: 1,
+                backoff: Backoff::new(second, second),
+                qps: -1.0,
+                burst: 1,
+            },
+            leadership: Leadership::always(),
+            events,
+            health: Health::new(),
+        };
+        let (parts, _gate) = Parts::new(with, &mut Registry::default(), stop);
+        parts
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shoot_that_panics_is_tried_less_and_less_often_until_it_succeeds() {
+        let stop = CancellationToken::new();
+        let parts = parts(&stop);
+        let key = |name| ShootKey::new("n", name);
+        let in_seconds = |seconds| Next::At(Instant::now() + Duration::from_secs(seconds));
+        for pause in [10, 20, 40, 80, 160, 300, 300] {
+            let next = parts.guard(&key("bad"), async { panic!("on purpose") });
+            assert_eq!(next.await, in_seconds(pause));
+        }
+        let other = parts.guard(&key("other"), async { panic!("on purpose") });
+        assert_eq!(other.await, in_seconds(10), "each by itself");
+        let good = parts.guard(&key("bad"), std::future::ready(Next::Rest));
+        assert_eq!(good.await, Next::Rest);
+        let again = parts.guard(&key("bad"), async { panic!("on purpose") });
+        assert_eq!(again.await, in_seconds(10));
+        stop.cancel();
     }
 }

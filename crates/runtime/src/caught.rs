@@ -6,17 +6,22 @@
 use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
 };
 
 use futures::FutureExt;
 
 use crate::{
+    backoff::Backoff,
     moment::from_now,
     turns::{AFTER_PANIC, Next},
 };
 
 /// Reason of the event that its author gets.
 pub const PANICKED: &str = "InternalError";
+
+/// Pauses after panics about one object in a row, where nothing is held for it.
+pub const PAUSES: Backoff = Backoff::new(AFTER_PANIC, Duration::from_mins(5));
 
 /// How much of a panic's words is told, in bytes: they may quote anybody.
 const TOLD: usize = 512;
@@ -58,10 +63,7 @@ pub fn words(panic: &(dyn Any + Send)) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        sync::{Arc, Mutex},
-        time::Duration,
-    };
+    use std::sync::{Arc, Mutex};
 
     use tokio_util::sync::CancellationToken;
 

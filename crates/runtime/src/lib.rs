@@ -12,6 +12,7 @@
 //! | [`shutdown`], [`tasks`] | the ordered end, and tasks that can't end unnoticed |
 //! | [`turns`] | one turn a key at a time, at most so many at once |
 //! | [`caught`] | panics about one object, which stop nobody else's |
+//! | [`retries`] | who failed how often in a row, and is tried again when |
 //! | [`lease`] | leader election; leadership is asked for when writing |
 //! | [`tls`], [`serve`] | replaceable certificates and the TLS server that shows them |
 //! | [`backoff`], [`moment`] | delays as plain arithmetic, and moments after them |
@@ -38,6 +39,7 @@ pub mod metrics;
 pub mod moment;
 pub mod rbac;
 pub mod ready;
+pub mod retries;
 pub mod serve;
 pub mod shutdown;
 pub mod tasks;
