@@ -6,6 +6,7 @@
 use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
@@ -26,6 +27,14 @@ pub const PAUSES: Backoff = Backoff::new(AFTER_PANIC, Duration::from_mins(5));
 /// How much of a panic's words is told, in bytes: they may quote anybody.
 const TOLD: usize = 512;
 
+/// Of this process.
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+/// How many panics were caught here since the start.
+pub fn count() -> u64 {
+    COUNT.load(Ordering::Relaxed)
+}
+
 /// What the author is told.
 pub fn note(panic: &str) -> String {
     format!("a mistake in Pilotage, please report it: {panic}; it tries again after a pause")
@@ -33,13 +42,18 @@ pub fn note(panic: &str) -> String {
 
 /// Runs a step; the panic's own words if there was one.
 pub fn caught<T>(step: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(step)).map_err(|panic| words(&*panic))
+    catch_unwind(AssertUnwindSafe(step)).map_err(|panic| counted(&*panic))
 }
 
 /// Waits for the end of some work; the panic's own words if there was one.
 pub async fn caught_async<T>(work: impl Future<Output = T>) -> Result<T, String> {
     let ended = AssertUnwindSafe(work).catch_unwind().await;
-    ended.map_err(|panic| words(&*panic))
+    ended.map_err(|panic| counted(&*panic))
+}
+
+fn counted(panic: &(dyn Any + Send)) -> String {
+    COUNT.fetch_add(1, Ordering::Relaxed);
+    words(panic)
 }
 
 /// Takes one key's turn; if it panics, tells the panic's words, and asks for another turn after a pause.
@@ -117,7 +131,9 @@ mod tests {
             std::hint::black_box([1][usize::from(number) + 1]);
         });
         assert!(panics.unwrap_err().contains("out of bounds"));
+        let before = count();
         assert_eq!(caught::<()>(|| panic!("fixed")), Err("fixed".to_owned()));
+        assert!(count() > before);
     }
 
     #[test]

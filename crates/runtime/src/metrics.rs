@@ -7,8 +7,10 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-/// A registry with `pilotage_build_info` and, on Linux, the `process_*` metrics that Prometheus'
-/// other client libraries have too. Its names have no prefix: each component brings its own
+use crate::caught;
+
+/// A registry with `pilotage_build_info`, `pilotage_panics_total` and, on Linux, the `process_*` metrics that
+/// Prometheus' other client libraries have too. Its names have no prefix: each component brings its own
 /// (`scheduler_…` as kube-scheduler's, else `pilotage_…`).
 pub fn root(component: &str) -> Registry {
     let mut registry = Registry::default();
@@ -20,6 +22,7 @@ pub fn root(component: &str) -> Registry {
             ("component", component.to_owned()),
         ]),
     );
+    registry.register_collector(Box::new(Panics));
     registry.register_collector(Box::new(Process));
     registry
 }
@@ -27,6 +30,23 @@ pub fn root(component: &str) -> Registry {
 /// `count` bucket bounds from `first`, each `factor` times the one before.
 pub fn buckets(first: f64, factor: f64, count: u16) -> impl Iterator<Item = f64> {
     prometheus_client::metrics::histogram::exponential_buckets(first, factor, count)
+}
+
+/// Reads the count of panics at each scrape.
+#[derive(Debug)]
+struct Panics;
+
+impl Collector for Panics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let counter = ConstCounter::new(caught::count());
+        let descriptor = encoder.encode_descriptor(
+            "pilotage_panics",
+            "Panics about one object or step, which stopped nobody else",
+            None,
+            counter.metric_type(),
+        )?;
+        counter.encode(descriptor)
+    }
 }
 
 /// Reads `/proc/self` at each scrape.
@@ -106,6 +126,7 @@ mod tests {
         for want in [
             "pilotage_build_info{",
             "component=\"webhook\"",
+            "pilotage_panics_total ",
             "process_resident_memory_bytes ",
             "process_cpu_seconds_total ",
             "process_open_fds ",
