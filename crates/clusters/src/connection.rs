@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use pilotage_api::parent::ClusterUid;
+use pilotage_runtime::caught::PANICKED;
 use thiserror::Error;
 use tokio::time::Instant;
 
@@ -146,6 +147,11 @@ pub enum LostReason {
     /// It answers as no API server does.
     #[error("what answers there doesn't behave as an API server: {0}")]
     Misbehaving(String),
+    /// A mistake of ours. What it was may quote the secret, so only the log says it.
+    #[error(
+        "a mistake in Pilotage, please report it with what its log says; it tries again after a pause"
+    )]
+    Internal,
     /// Its API server doesn't answer, or answers that it can't serve.
     #[error("the API server of the target can't be reached: {0}")]
     Unreachable(String),
@@ -202,6 +208,7 @@ impl LostReason {
             Self::Refused { refusal, .. } => refusal.word(),
             Self::TooMuch(_) => "TooMuch",
             Self::Misbehaving(_) => "Misbehaving",
+            Self::Internal => PANICKED,
             Self::Unreachable(_) => "Unreachable",
             Self::Unauthorized(_) => "Unauthorized",
             Self::OtherCluster { .. } => "OtherCluster",

@@ -52,6 +52,18 @@ impl TargetKey {
         }
     }
 
+    /// Reference for events about the object with this UID.
+    pub fn reference(&self, uid: &str) -> ObjectReference {
+        ObjectReference {
+            api_version: Some(format!("{GROUP}/{VERSION}")),
+            kind: Some(self.kind().to_owned()),
+            namespace: self.namespace.clone(),
+            name: Some(self.name.clone()),
+            uid: Some(uid.to_owned()),
+            ..ObjectReference::default()
+        }
+    }
+
     /// Whether pods of `namespace` may be sent there: a `Target` takes those of its own namespace only.
     pub fn serves(&self, namespace: &str) -> bool {
         self.namespace.as_deref().is_none_or(|own| own == namespace)
@@ -160,14 +172,7 @@ impl TargetObject {
 
     /// Reference for events about the object.
     pub fn reference(&self) -> ObjectReference {
-        ObjectReference {
-            api_version: Some(format!("{GROUP}/{VERSION}")),
-            kind: Some(self.key.kind().to_owned()),
-            namespace: self.key.namespace.clone(),
-            name: Some(self.key.name.clone()),
-            uid: Some(self.uid.clone()),
-            ..ObjectReference::default()
-        }
+        self.key.reference(&self.uid)
     }
 
     /// Path of the object under the API server's root.

@@ -1,28 +1,34 @@
 //! The live set of targets: added, changed and removed while the process runs.
 //!
 //! Knows the objects `Target` and `ClusterTarget`, and nothing of what their clusters do: that is each target's
-//! supervisor's. A target's trouble never reaches this file.
+//! supervisor's. A target's trouble never reaches this file, and a panic about one target stops no other.
+
+mod follow;
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use kube::Client;
-use pilotage_api as api;
 use pilotage_runtime::backoff::{Backoff, dice};
+use pilotage_runtime::caught::{caught, caught_async};
 use tokio::sync::{mpsc, watch as cell};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Options;
 use crate::budget::{Budget, Commons};
 use crate::key::{TargetKey, TargetObject};
+use crate::mistakes::{Mistake, Mistakes};
 use crate::namespaces::TargetNamespaces;
 use crate::seats::Seats;
 use crate::supervise;
 use crate::target::Target;
-use crate::watch::{Event, Watch, WatchConfig};
+use crate::watch::{Watch, WatchConfig};
+use follow::{Follower, Manner};
 
 /// Pause before a task that broke is started again.
 const RESTART: Backoff = Backoff::new(
@@ -55,6 +61,7 @@ struct Inner {
     /// Rises whenever it shows what a Target's Secret holds.
     kubeconfigs: Arc<cell::Sender<u64>>,
     namespaces: TargetNamespaces,
+    mistakes: Arc<Mistakes>,
     shutdown: CancellationToken,
 }
 
@@ -70,21 +77,31 @@ struct Set {
 impl Registry {
     /// Begins to follow the `Target`s and `ClusterTarget`s of the cluster behind `client`, until `shutdown`.
     pub fn start(client: &Client, options: Options, shutdown: &CancellationToken) -> Self {
+        Self::start_as(client, options, shutdown, Manner::default())
+    }
+
+    fn start_as(
+        client: &Client,
+        options: Options,
+        shutdown: &CancellationToken,
+        manner: Manner,
+    ) -> Self {
         let shutdown = shutdown.child_token();
         let inner = Arc::new(Inner {
             set: RwLock::default(),
             synced: cell::Sender::new(false),
             kubeconfigs: Arc::new(cell::Sender::new(0)),
             namespaces: options.namespaces.clone(),
+            mistakes: Arc::default(),
             shutdown: shutdown.clone(),
         });
         let registry = Self { inner };
         let targets = Watch::of_client(client.clone(), WatchConfig::all(), &shutdown);
         let cluster_targets = Watch::of_client(client.clone(), WatchConfig::all(), &shutdown);
-        let (follower, client) = (registry.clone(), client.clone());
+        let (follows, watches) = (registry.clone(), (targets, cluster_targets));
+        let follower = Follower::new(follows, client.clone(), options, watches, manner);
         tokio::spawn(async move {
-            let work = follower.follow(targets, cluster_targets, client, options);
-            shutdown.run_until_cancelled(work).await;
+            shutdown.run_until_cancelled(follower.run()).await;
         });
         registry
     }
@@ -127,6 +144,17 @@ impl Registry {
         &self.inner.namespaces
     }
 
+    /// Mistakes of ours about one Target from now on, for who may tell its author.
+    pub fn mistakes(&self) -> mpsc::UnboundedReceiver<Mistake> {
+        self.inner.mistakes.subscribe()
+    }
+
+    /// Something about a Target panicked, and was caught.
+    pub fn mistaken(&self, task: &'static str, target: &Target, panic: &str) {
+        let about = target.object().reference();
+        self.inner.mistakes.tell(task, about, panic);
+    }
+
     /// Whether both kinds have been listed: before that, a target that isn't here may exist.
     pub fn is_synced(&self) -> bool {
         *self.inner.synced.borrow()
@@ -161,13 +189,13 @@ impl Registry {
                     let end = shutdown.child_token();
                     let key = target.key().clone();
                     let previous = running.remove(&key);
-                    let work = work.clone();
+                    let (work, mistakes) = (work.clone(), self.inner.mistakes.clone());
                     let task = tokio::spawn(async move {
                         if let Some(previous) = previous {
                             // Two tasks for one name must not overlap; how the other ended is logged there.
                             let _ = previous.await;
                         }
-                        keep_running(name, target, end, work).await;
+                        keep_running(name, target, end, work, mistakes).await;
                     });
                     running.insert(key, task);
                 }
@@ -179,50 +207,6 @@ impl Registry {
         shutdown.cancelled().await;
         for task in running.into_values() {
             let _ = task.await;
-        }
-    }
-
-    async fn follow(
-        self,
-        targets: Watch<api::Target>,
-        cluster_targets: Watch<api::ClusterTarget>,
-        client: Client,
-        options: Options,
-    ) {
-        let (mut one, mut two) = (targets.subscribe(), cluster_targets.subscribe());
-        loop {
-            tokio::select! {
-                Some(event) = one.recv() => match event {
-                    Event::Applied(target) => {
-                        self.apply(TargetObject::from_target(&target), &client, &options);
-                    }
-                    // Our own API server's list is the truth about what it is to do.
-                    Event::Deleted(target) | Event::Gone(target) => {
-                        self.remove(TargetObject::from_target(&target));
-                    }
-                    Event::Synced => self.write(Set::seat_all),
-                },
-                Some(event) = two.recv() => match event {
-                    Event::Applied(target) => {
-                        self.apply(TargetObject::from_cluster_target(&target), &client, &options);
-                    }
-                    Event::Deleted(target) | Event::Gone(target) => {
-                        self.remove(TargetObject::from_cluster_target(&target));
-                    }
-                    Event::Synced => {}
-                },
-                else => return,
-            }
-            // Only when what the lists held has been taken in.
-            if one.is_empty()
-                && two.is_empty()
-                && targets.is_synced()
-                && cluster_targets.is_synced()
-            {
-                self.inner
-                    .synced
-                    .send_if_modified(|synced| !std::mem::replace(synced, true));
-            }
         }
     }
 
@@ -243,7 +227,8 @@ impl Registry {
             self.inner.shutdown.child_token(),
             self.inner.kubeconfigs.clone(),
         );
-        let target = self.write(|set| {
+        let key = object.key.clone();
+        let add = |set: &mut Set| {
             let namespace = object.key.namespace.as_deref();
             let budget = Budget::of(namespace.map(|namespace| set.budgets.of(namespace)));
             let seat = set.seats.at_first(&object);
@@ -255,6 +240,14 @@ impl Registry {
             set.reseat(target.key());
             set.tell(&RegistryEvent::Added(target.clone()));
             target
+        };
+        let added = catch_unwind(AssertUnwindSafe(|| self.write(add)));
+        let target = added.unwrap_or_else(|panic| {
+            // Half a target has no supervisor, and would never get one.
+            if let Err(panic) = caught(|| self.drop_target(&key, None)) {
+                tracing::error!(target_key = %key, panic, "a target is half there");
+            }
+            resume_unwind(panic)
         });
         tracing::info!(target_key = %target.key(), node = target.node(), "target added");
         tokio::spawn(keep_running(
@@ -265,32 +258,30 @@ impl Registry {
                 let (client, options) = (client.clone(), options.clone());
                 move |target, _| supervise::run(target, client.clone(), options.clone())
             },
+            self.inner.mistakes.clone(),
         ));
-    }
-
-    fn remove(&self, object: Option<TargetObject>) {
-        if let Some(object) = object {
-            self.drop_target(&object.key, Some(&object.uid));
-        }
     }
 
     /// Removes the target of that key, if it has that UID.
     fn drop_target(&self, key: &TargetKey, uid: Option<&str>) {
-        let removed = self.write(|set| {
-            let target = set.targets.get(key)?;
+        let mut removed = None;
+        self.write(|set| {
+            let Some(target) = set.targets.get(key).cloned() else {
+                return;
+            };
             if uid.is_some_and(|uid| target.object().uid != uid) {
-                return None;
+                return;
             }
-            let target = set.targets.remove(key)?;
+            set.targets.remove(key);
             set.by_node.remove(target.node());
+            // Its tasks end, whatever happens here.
+            removed = Some(target.removed().clone().drop_guard());
             set.seats.leave(&target.object());
             set.reseat(key);
             set.tell(&RegistryEvent::Removed(key.clone()));
-            Some(target)
         });
-        if let Some(target) = removed {
+        if removed.is_some() {
             tracing::info!(target_key = %key, "target removed");
-            target.removed().cancel();
         }
     }
 
@@ -353,6 +344,7 @@ async fn keep_running<F, W>(
     target: Arc<Target>,
     end: CancellationToken,
     work: W,
+    mistakes: Arc<Mistakes>,
 ) where
     W: Fn(Arc<Target>, CancellationToken) -> F + Send + Sync + 'static,
     F: Future<Output = ()> + Send + 'static,
@@ -369,17 +361,21 @@ async fn keep_running<F, W>(
     });
     let mut failures = 0_u32;
     while !stop.is_cancelled() {
-        // A task of its own, so that a panic ends the task and nothing else.
-        let ended = tokio::spawn(work(target.clone(), stop.clone())).await;
+        let began = Instant::now();
+        // Even to begin may panic.
+        let running = Box::pin(async { work(target.clone(), stop.clone()).await });
+        let ended = caught_async(running).await;
+        if let Err(panic) = &ended {
+            mistakes.tell(name, target.object().reference(), panic);
+        }
         if stop.is_cancelled() {
             break;
         }
+        if began.elapsed() >= RESTART.max {
+            failures = 0;
+        }
         failures = failures.saturating_add(1);
-        let error = ended
-            .err()
-            .map(|error| error.to_string())
-            .unwrap_or_default();
-        tracing::error!(target_key = %target.key(), task = name, error, "task of a target ended and is started again");
+        tracing::error!(target_key = %target.key(), task = name, "task of a target ended and is started again");
         let mut pause = pin!(tokio::time::sleep(RESTART.delay(failures, dice())));
         tokio::select! {
             () = &mut pause => {}

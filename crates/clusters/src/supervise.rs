@@ -1,11 +1,14 @@
 //! The task that keeps one target's facts current: secret → client → probe → permissions.
 //!
 //! Each target has its own, so that a dead one delays nobody. Everything it waits for is in one `select!`: a new
-//! secret, a new spec, the next probe. What follows from a probe is decided in `probe`.
+//! secret, a new spec, the next probe. What follows from a probe is decided in `probe`. A panic loses that target until
+//! the task has begun anew.
 
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, Config};
@@ -39,7 +42,16 @@ const DOUBT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Keeps `target` current until it is removed.
 pub(crate) fn run(target: Arc<Target>, local: Client, options: Options) -> BoxFuture<'static, ()> {
-    Box::pin(supervise(target, local, options))
+    Box::pin(guard(target.clone(), supervise(target, local, options)))
+}
+
+/// Nobody looks after the target between a panic in this work and its next begin: until then nobody knows how it is.
+async fn guard(target: Arc<Target>, work: impl Future<Output = ()>) {
+    if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
+        target.set_session(None);
+        target.lose(LostReason::Internal);
+        resume_unwind(panic);
+    }
 }
 
 async fn supervise(target: Arc<Target>, local: Client, options: Options) {
@@ -68,7 +80,6 @@ struct Supervisor {
     local: Client,
     options: Options,
     prober: Prober,
-    generation: u64,
     realm: u64,
     /// Server and its authority: another value may be another cluster.
     place: Option<(String, Option<Vec<Vec<u8>>>)>,
@@ -82,13 +93,14 @@ struct Supervisor {
 
 impl Supervisor {
     fn new(target: Arc<Target>, local: Client, options: Options) -> Self {
+        // Who supervised it before may have seen another cluster.
+        let realm = target.next_number();
         Self {
             target,
             local,
             options,
             prober: Prober::default(),
-            generation: 0,
-            realm: 0,
+            realm,
             place: None,
             unproved: false,
             identified: None,
@@ -245,7 +257,7 @@ impl Supervisor {
             .replace(place.clone())
             .is_some_and(|old| old != place)
         {
-            self.realm = self.realm.saturating_add(1);
+            self.realm = self.target.next_number();
             // Another cluster, maybe: what it says counts for nothing until it has said who it is.
             if self.target.is_connected() {
                 self.target.set_connection(Connection::Connecting);
@@ -295,7 +307,7 @@ impl Supervisor {
     /// Nobody talks any more to what may be another cluster, nor goes on from its versions.
     fn withdraw(&mut self) {
         self.unproved = true;
-        self.realm = self.realm.saturating_add(1);
+        self.realm = self.target.next_number();
         self.target.set_session(None);
     }
 
@@ -312,12 +324,10 @@ impl Supervisor {
     }
 
     fn publish(&mut self, client: Client) {
-        self.generation = self.generation.saturating_add(1);
-        let (generation, realm) = (self.generation, self.realm);
         self.target.set_session(Some(Session {
-            generation,
+            generation: self.target.next_number(),
             client,
-            realm,
+            realm: self.realm,
         }));
     }
 

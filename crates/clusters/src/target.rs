@@ -4,6 +4,7 @@
 
 use std::any::{Any, TypeId};
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
@@ -29,6 +30,8 @@ pub struct Target {
     object: cell::Sender<Arc<TargetObject>>,
     connection: cell::Sender<Connection>,
     session: cell::Sender<Option<Session>>,
+    /// What is next to tell sessions apart.
+    number: AtomicU64,
     authorization: cell::Sender<Authorization>,
     identity: cell::Sender<Option<ClusterUid>>,
     turned_away: cell::Sender<Option<String>>,
@@ -72,6 +75,7 @@ impl Target {
             object: cell::Sender::new(Arc::new(object)),
             connection: cell::Sender::new(Connection::Connecting),
             session: cell::Sender::new(None),
+            number: AtomicU64::new(1),
             authorization: cell::Sender::new(Authorization::Unknown),
             identity: cell::Sender::new(None),
             turned_away: cell::Sender::new(None),
@@ -301,6 +305,11 @@ impl Target {
             self.kubeconfigs
                 .send_modify(|count| *count = count.wrapping_add(1));
         }
+    }
+
+    /// A number above all that were given for this target, whoever supervised it then.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.number.fetch_add(1, Ordering::Relaxed)
     }
 
     pub(crate) fn set_session(&self, session: Option<Session>) {

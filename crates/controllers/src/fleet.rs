@@ -5,10 +5,12 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    panic::{AssertUnwindSafe, resume_unwind},
     sync::{Arc, Mutex, PoisonError, RwLock},
     time::Duration,
 };
 
+use futures::FutureExt;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::Client;
 use pilotage_api::{
@@ -20,6 +22,7 @@ use pilotage_clusters::{
     has_target,
 };
 use pilotage_proxy::{ChaperonNews, Reach, Reply, Serves, Terms, TurnedAway, placing::Words};
+use pilotage_runtime::caught::retried;
 use prometheus_client::{
     metrics::{counter::Counter, family::Family},
     registry::Registry as MetricsRegistry,
@@ -83,12 +86,12 @@ fn news(event: Event<PodChaperon>) -> Option<ChaperonNews> {
 /// How a target can be reached, by its connection and by how our watches there fare.
 ///
 /// Only silence is a loss, or the proof that another cluster answers: what the target doesn't let us see, or who it is, may
-/// be a matter of its roles.
+/// be a matter of its roles, and a mistake of ours isn't its silence.
 fn reach(connection: &Connection, watches: [&WatchHealth; 2], listed: bool) -> Reach {
     let fails = |health: &&WatchHealth| matches!(health, WatchHealth::Failing { .. });
     match connection {
         Connection::Lost {
-            reason: LostReason::Unidentified { .. },
+            reason: LostReason::Unidentified { .. } | LostReason::Internal,
             ..
         } => Reach::Unseen,
         Connection::Lost { .. } => Reach::Lost,
@@ -230,12 +233,17 @@ impl Fleet {
                 };
                 let (fleet, known, ending) = (self.clone(), known.clone(), ending.clone());
                 async move {
-                    fleet.follow_one(member.clone(), end).await;
+                    let following = fleet.follow_one(member.clone(), end);
+                    let followed = AssertUnwindSafe(following).catch_unwind().await;
                     let now = known.get(member.target.key());
                     let goes_on = now.is_some_and(|now| Arc::ptr_eq(&now, &member.target));
                     // The end of this process is not the end of its targets.
                     if !goes_on && !ending.is_cancelled() {
                         fleet.leave(&member);
+                    }
+                    if let Err(panic) = followed {
+                        fleet.lose_sight(member.target.node());
+                        resume_unwind(panic);
                     }
                 }
             })
@@ -314,31 +322,37 @@ impl Fleet {
         }
         let (fleet, node) = (self.clone(), node.to_owned());
         tokio::spawn(async move {
-            while fleet.member(&node).is_none() && !fleet.tell.is_closed() {
-                match has_target(&fleet.client, &node).await {
-                    Ok(false) => {
-                        // It may have come back meanwhile: then its own task tells of it.
-                        if fleet.member(&node).is_none() {
-                            tracing::info!(%node, "no Target stands behind this virtual node");
-                            fleet.say(FleetEvent::Reach(node.clone(), Reach::NoSuchTarget));
-                        }
-                        break;
-                    }
-                    // The watch will bring it.
-                    Ok(true) => {}
-                    Err(error) => tracing::warn!(%node, %error, "can't look for a target"),
-                }
-                tokio::select! {
-                    () = fleet.tell.closed() => {}
-                    () = tokio::time::sleep(LOOK_AGAIN) => {}
-                }
-            }
+            let panicked =
+                |panic: &str| tracing::error!(node, panic, "to look for a target panicked");
+            retried(|| fleet.look(&node), panicked).await;
             fleet
                 .looking
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .remove(&node);
         });
+    }
+
+    async fn look(&self, node: &str) {
+        while self.member(node).is_none() && !self.tell.is_closed() {
+            match has_target(&self.client, node).await {
+                Ok(false) => {
+                    // It may have come back meanwhile: then its own task tells of it.
+                    if self.member(node).is_none() {
+                        tracing::info!(%node, "no Target stands behind this virtual node");
+                        self.say(FleetEvent::Reach(node.to_owned(), Reach::NoSuchTarget));
+                    }
+                    break;
+                }
+                // The watch will bring it.
+                Ok(true) => {}
+                Err(error) => tracing::warn!(%node, %error, "can't look for a target"),
+            }
+            tokio::select! {
+                () = self.tell.closed() => {}
+                () = tokio::time::sleep(LOOK_AGAIN) => {}
+            }
+        }
     }
 
     /// What a target said of a chaperon wasn't taken in: counts it, and has its Target's status say so.
@@ -361,6 +375,13 @@ impl Fleet {
     /// Nobody listens any more only when the process ends.
     fn say(&self, event: FleetEvent) {
         let _ = self.tell.send(event);
+    }
+
+    /// Nobody follows a target for a while: whether it can be reached isn't known, and what is granted there stands.
+    fn lose_sight(&self, node: &str) {
+        if self.member(node).is_some() {
+            self.say(FleetEvent::Reach(node.to_owned(), Reach::Unseen));
+        }
     }
 
     /// The Target is gone; another one of its name may be there already. What was seen in the old one's cluster isn't
@@ -418,6 +439,12 @@ mod tests {
             (lost(other), [live, live], true, Reach::Lost),
             (
                 lost(LostReason::Unidentified { known: uid("x") }),
+                [live, live],
+                true,
+                Reach::Unseen,
+            ),
+            (
+                lost(LostReason::Internal),
                 [live, live],
                 true,
                 Reach::Unseen,

@@ -67,6 +67,23 @@ pub async fn caught_turn(turn: impl Future<Output = Next>, tell: impl FnOnce(&st
     }
 }
 
+/// Does some work, and again after a pause each time that it panics; the panics' words are told.
+pub async fn retried<W: Future>(
+    mut work: impl FnMut() -> W,
+    mut tell: impl FnMut(&str),
+) -> W::Output {
+    let mut failures = 0_u32;
+    loop {
+        // Even to begin may panic.
+        match caught_async(async { work().await }).await {
+            Ok(done) => return done,
+            Err(panic) => tell(&panic),
+        }
+        failures = failures.saturating_add(1);
+        tokio::time::sleep(PAUSES.delay(failures, 0.0)).await;
+    }
+}
+
 /// What a panic says.
 pub fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
@@ -121,6 +138,29 @@ mod tests {
         );
         stop.cancel();
         task.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_panics_is_done_again_after_pauses() {
+        let start = tokio::time::Instant::now();
+        let (mut tries, mut told) = (0, Vec::new());
+        let work = || {
+            tries += 1;
+            assert_ne!(tries, 1, "to begin");
+            let tried = tries;
+            async move {
+                assert_ne!(tried, 2, "to go on");
+                tried
+            }
+        };
+        let tell = |panic: &str| told.push((start.elapsed().as_secs(), panic.to_owned()));
+        assert_eq!(retried(work, tell).await, 3);
+        assert_eq!(told.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [0, 10]);
+        assert!(
+            told[0].1.contains("to begin") && told[1].1.contains("to go on"),
+            "{told:?}"
+        );
+        assert_eq!(start.elapsed().as_secs(), 30);
     }
 
     #[test]

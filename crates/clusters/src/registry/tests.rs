@@ -1,11 +1,13 @@
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use pilotage_api as api;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::*;
 use crate::connection::Connection;
-use crate::testing::{Answer, Piece, Server, head, json as good};
+use crate::testing::{Answer, Piece, Server, head, json as good, target};
 
 const LIMIT: Duration = Duration::from_secs(30);
 const VERSION: &str = "multicluster.admiralty.io/v1alpha1";
@@ -84,7 +86,7 @@ async fn the_oldest_hundred_of_a_namespace_are_connected_and_the_next_when_one_g
     reaches(&get("honest", 200), Connection::is_connected).await;
 
     let oldest = get("evil", 0).object();
-    registry.remove(Some((*oldest).clone()));
+    registry.drop_target(&oldest.key, Some(&oldest.uid));
     reaches(&get("evil", 100), Connection::is_connected).await;
     assert!(get("evil", 101).connection().lost().is_some());
     // Its name alone is no seat: whoever comes is the youngest.
@@ -100,4 +102,94 @@ async fn the_oldest_hundred_of_a_namespace_are_connected_and_the_next_when_one_g
     assert_eq!(state.lost().unwrap().word(), "TooManyTargets");
     assert!(get("evil", 100).is_connected());
     stop.cancel();
+}
+
+static IS_BROKEN: AtomicBool = AtomicBool::new(true);
+
+/// Reads Targets, but for one.
+fn picky(target: &api::Target) -> Option<TargetObject> {
+    let is_bad = target.metadata.name == Some(name(1));
+    assert!(!is_bad || !IS_BROKEN.load(Ordering::SeqCst), "on purpose");
+    TargetObject::from_target(target)
+}
+
+#[tokio::test]
+async fn a_target_whose_taking_in_panics_stops_no_other_and_is_tried_again() {
+    let items = [item("ns", 1), item("ns", 2)];
+    let server = Server::start(move |line| source(line, &items)).await;
+    let stop = CancellationToken::new();
+    let pause = Duration::from_millis(20);
+    let manner = Manner {
+        target: picky,
+        pauses: Backoff::new(pause, pause),
+        ..Manner::default()
+    };
+    let registry = Registry::start_as(&server.client(), Options::new("test"), &stop, manner);
+    let mut mistakes = registry.mistakes();
+    let synced = timeout(LIMIT, registry.synced()).await;
+    synced.expect("lists the targets");
+    let [bad, good] = [1, 2].map(|number| TargetKey::namespaced("ns", name(number)));
+    reaches(&registry.get(&good).unwrap(), Connection::is_connected).await;
+    assert!(registry.get(&bad).is_none());
+    for _ in 0..2 {
+        let told = timeout(LIMIT, mistakes.recv()).await.expect("is told");
+        let about = bad.reference("ns-1");
+        let task = "registry";
+        assert_eq!(told, Some(Mistake { about, task }), "again and again");
+    }
+
+    IS_BROKEN.store(false, Ordering::SeqCst);
+    let mut events = registry.subscribe();
+    let added = async {
+        while let Some(event) = events.recv().await {
+            if let RegistryEvent::Added(target) = event
+                && *target.key() == bad
+            {
+                return target;
+            }
+        }
+        panic!("the registry ended")
+    };
+    let added = timeout(LIMIT, added).await.expect("is taken in at last");
+    reaches(&added, Connection::is_connected).await;
+    stop.cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_panics_is_told_and_begun_again() {
+    let (mistakes, stop) = (Arc::new(Mistakes::default()), CancellationToken::new());
+    let mut told = mistakes.subscribe();
+    let (sender, mut running) = mpsc::unbounded_channel();
+    let tries = Arc::new(AtomicUsize::new(0));
+    let work = move |_, end: CancellationToken| {
+        let (tried, sender) = (tries.fetch_add(1, Ordering::SeqCst), sender.clone());
+        assert_ne!(tried, 0, "on purpose, before it has begun");
+        async move {
+            assert_ne!(tried, 1, "on purpose");
+            sender.send(()).unwrap();
+            end.cancelled().await;
+        }
+    };
+    let target = target();
+    let task = tokio::spawn(keep_running(
+        "test",
+        target.clone(),
+        stop.clone(),
+        work,
+        mistakes,
+    ));
+    for _ in 0..2 {
+        let about = target.object().reference();
+        assert_eq!(
+            told.recv().await,
+            Some(Mistake {
+                about,
+                task: "test"
+            })
+        );
+    }
+    running.recv().await.expect("the third one runs");
+    stop.cancel();
+    task.await.expect("no panic ends it");
+    assert!(told.recv().await.is_none(), "nothing else went wrong");
 }

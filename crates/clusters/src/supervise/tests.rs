@@ -214,3 +214,29 @@ async fn a_secret_elsewhere_is_not_even_asked_for() {
     task.abort();
     assert_eq!(source.asked(), [""; 0]);
 }
+
+#[tokio::test]
+async fn a_target_whose_supervisor_panics_is_lost_until_the_next_one_has_reached_it() {
+    let server = Server::start(empty).await;
+    let target = target();
+    let (mut first, source) = supervisor(&target, &server);
+    assert!(probe(&mut first, &source).await.is_connected());
+    let session = || target.sessions().borrow().clone();
+    let before = session().unwrap();
+    let panics = tokio::spawn(guard(target.clone(), async { panic!("of hunter2") }));
+    assert!(
+        panics.await.unwrap_err().is_panic(),
+        "it goes on to who restarts it"
+    );
+    let state = target.connection();
+    let reason = state.lost().unwrap();
+    assert_eq!(reason.word(), "InternalError");
+    assert!(!reason.to_string().contains("hunter2") && !reason.was_tried());
+    assert!(session().is_none());
+
+    let (mut second, source) = supervisor(&target, &server);
+    assert!(probe(&mut second, &source).await.is_connected());
+    let after = session().unwrap();
+    assert!(after.generation > before.generation);
+    assert_ne!(after.realm, before.realm, "it may be another cluster's");
+}

@@ -2,7 +2,7 @@
 //!
 //! The position survives errors and new clients, since a resumed watch still brings the DELETED events of the time
 //! between, which a new list can't. Every step has a limit, so that a black-holed connection is noticed here too. What no
-//! API server does is told as such, and tried again more seldom.
+//! API server does is told as such, and tried again more seldom. So is what panics: it is listed anew after a pause.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use kube::Resource;
 use kube::api::{WatchEvent, WatchParams};
 use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::call::{self, CallError, Failure};
-use pilotage_runtime::caught::caught;
+use pilotage_runtime::caught::{PAUSES, caught, caught_async};
 use pilotage_runtime::guarded::Guarded;
 use thiserror::Error;
 use tokio::sync::watch as cell;
@@ -64,6 +64,9 @@ pub(super) enum Interruption {
     Idle,
     #[error("nothing came in {0} watches in a row, not even a bookmark")]
     Mute(u32),
+    /// What it was may quote a Secret, so only the log says it.
+    #[error("a mistake in Pilotage, please report it with what its log says")]
+    Panicked,
     /// The position is too old: list again. Nothing is wrong.
     #[error("the position is too old")]
     Expired,
@@ -86,7 +89,7 @@ impl Interruption {
                 Some(LostReason::Misbehaving(self.to_string()))
             }
             Self::TooMuch(excess) => Some(LostReason::TooMuch(excess.to_string())),
-            Self::Idle | Self::Ended(_) | Self::Expired | Self::Over => None,
+            Self::Idle | Self::Ended(_) | Self::Panicked | Self::Expired | Self::Over => None,
         }
     }
 }
@@ -152,17 +155,26 @@ impl<K: Watchable> Follower<K> {
                     self.failures = 0;
                     continue;
                 }
-                interruption = self.follow(&session) => interruption,
+                interruption = caught_async(self.follow(&session)) => {
+                    interruption.unwrap_or_else(|panic| {
+                        tracing::error!(kind = %K::kind(&()), panic, "a watch panicked");
+                        Interruption::Panicked
+                    })
+                }
             };
             let offence = interruption.offence();
             if began.elapsed() >= PROVEN_AFTER && offence.is_none() {
                 self.failures = 0;
             }
-            if let Interruption::TooMuch(_) = interruption {
+            if let Interruption::TooMuch(_) | Interruption::Panicked = interruption {
                 // What was passed over comes with the next list, if there is room again.
                 self.position = None;
             }
-            let backoff = if offence.is_some() { SHUN } else { BACKOFF };
+            let backoff = match &interruption {
+                Interruption::Panicked => PAUSES,
+                _ if offence.is_some() => SHUN,
+                _ => BACKOFF,
+            };
             if interruption.is_failure() {
                 self.failed(&interruption);
                 self.offended |= offence.is_some();

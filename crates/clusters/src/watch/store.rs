@@ -9,6 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
+use pilotage_runtime::caught::caught;
 use tokio::sync::mpsc;
 
 use crate::budget::{Amount, Budget, Excess, Room};
@@ -188,11 +189,15 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         version(object) <= self.read().seen
     }
 
-    /// What an object counts for: nothing where nobody counts.
+    /// What an object counts for: nothing where nobody counts, and the most if to weigh it panics.
     pub(crate) fn weigh(&self, object: &K) -> usize {
-        self.limits
-            .as_ref()
-            .map_or(0, |limits| (limits.weigh)(object))
+        let Some(limits) = &self.limits else {
+            return 0;
+        };
+        caught(|| (limits.weigh)(object)).unwrap_or_else(|panic| {
+            tracing::error!(kind = %K::kind(&()), name = name(object), panic, "an object has no weight");
+            OBJECT_WEIGHT
+        })
     }
 
     /// All that is there.

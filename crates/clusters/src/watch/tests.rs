@@ -296,3 +296,34 @@ async fn who_goes_beyond_the_bound_of_a_namespace_is_lost_until_there_is_room() 
     no_offence(&evil).await;
     assert_eq!(one.len(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_panics_says_so_and_goes_on_after_a_pause() {
+    let server = Server::start(|line| match line {
+        line if line.contains("watch=true") => watching(""),
+        _ => list(vec![map("a", 1, "")], None),
+    })
+    .await;
+    let calls = AtomicUsize::new(0);
+    let api: ApiOf<ConfigMap> = Arc::new(move |client| {
+        assert_ne!(calls.fetch_add(1, Ordering::SeqCst), 0, "of hunter2");
+        Api::all(client)
+    });
+    let (sessions, stop) = (Session::fixed(server.client()), CancellationToken::new());
+    let watch = Watch::start(sessions, api, WatchConfig::all(), &stop, None, |_| {});
+    let mut health = watch.health();
+    let fails = health.wait_for(|health| matches!(health, WatchHealth::Failing { .. }));
+    let fails = timeout(Duration::from_mins(20), fails)
+        .await
+        .expect("it fails");
+    let WatchHealth::Failing { error, .. } = fails.unwrap().clone() else {
+        panic!("it doesn't fail")
+    };
+    assert!(
+        error.contains("please report it") && !error.contains("hunter2"),
+        "{error}"
+    );
+    let synced = timeout(Duration::from_mins(20), watch.synced()).await;
+    synced.expect("it is listed after all");
+    assert_eq!(watch.len(), 1);
+}

@@ -122,7 +122,9 @@ fn valid(object: &TargetObject, connection: &Connection) -> ConditionState {
         (Ok(_), Connection::Lost { reason, .. }) if !reason.was_tried() => {
             // What our own API server doesn't let us read, or nobody looked at, may be valid or not.
             let status = match reason {
-                LostReason::SecretUnreadable { .. } | LostReason::TooManyTargets { .. } => None,
+                LostReason::SecretUnreadable { .. }
+                | LostReason::TooManyTargets { .. }
+                | LostReason::Internal => None,
                 _ => Some(false),
             };
             Some((status, reason.word(), reason.to_string()))

@@ -46,7 +46,7 @@ fn connection() -> BoxedStrategy<Connection> {
         key: "config".into(),
         context: None,
     };
-    let reason = (text::text(), text::text(), 0..9_u8).prop_map(move |(one, two, which)| {
+    let reason = (text::text(), text::text(), 0..10_u8).prop_map(move |(one, two, which)| {
         let secret = secret();
         match which {
             0 => LostReason::Unreachable(one),
@@ -66,6 +66,7 @@ fn connection() -> BoxedStrategy<Connection> {
                 namespace: one,
                 most: 100,
             },
+            8 => LostReason::Internal,
             _ => LostReason::KubeconfigUnreadable {
                 secret,
                 fault: Box::new(KubeconfigFault::Client(one)),

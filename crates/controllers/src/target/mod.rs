@@ -1,10 +1,12 @@
-//! The target controller: says in each Target's status whether it is valid, connected and authorized.
+//! The target controller: says in each Target's status whether it is valid, connected and authorized, and tells
+//! mistakes of ours about it.
 //!
 //! Observes the registry and nothing else; decides in `decide`; writes only what changed.
 
 mod decide;
 #[cfg(test)]
 mod fuzz;
+mod mistakes;
 pub mod rbac;
 
 use std::sync::Arc;
@@ -36,10 +38,12 @@ const BACKOFF: Backoff =
 pub async fn run(
     client: Client,
     registry: Registry,
+    events: pilotage_sched_driver::publish::Recorder,
     leadership: Leadership,
     ready: Gate,
     shutdown: CancellationToken,
 ) {
+    let telling = mistakes::tell(registry.mistakes(), events, leadership.clone());
     let reporter = Reporter {
         controller: "pilotage".into(),
         instance: None,
@@ -60,7 +64,11 @@ pub async fn run(
             stop.run_until_cancelled(Box::pin(keeper.run())).await;
         }
     });
-    tokio::join!(each, shutdown.run_until_cancelled(known));
+    tokio::join!(
+        each,
+        shutdown.run_until_cancelled(known),
+        shutdown.run_until_cancelled(telling)
+    );
 }
 
 struct Keeper {

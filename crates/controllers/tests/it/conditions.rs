@@ -12,6 +12,7 @@ use pilotage_controllers::target::{self, rbac as rules};
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::rbac::{self, Account};
 use pilotage_runtime::ready::Health;
+use pilotage_sched_driver::publish::Recorder;
 use pilotage_testkit::{ControlPlane, apply, list_until, wait_for};
 use serde_json::json;
 use std::time::Duration;
@@ -71,8 +72,9 @@ async fn a_target_says_what_it_lacks_until_it_lacks_nothing() {
     let registry = Registry::start(&client, options, &stop);
     let gate = Health::new().gate("targets");
     tokio::spawn(target::run(
-        client,
+        client.clone(),
         registry,
+        Recorder::new(client, "test".to_owned()).0,
         Leadership::always(),
         gate,
         stop.clone(),

@@ -94,6 +94,7 @@ pub(crate) fn start(
     let status = target::run(
         client.clone(),
         registry.clone(),
+        events.clone(),
         leadership.clone(),
         gate,
         token.clone(),

@@ -1,7 +1,8 @@
 //! Owns what makes the books agree again after a panic in the scheduler itself, in the middle of whatever it did.
 //!
 //! What can be derived is made anew: sums, the order of nodes, the snapshot. A pod is in the queue, in a binding task
-//! or on a node, or it is put into the queue. What was being taken in may be left out; the node of such a pod is closed.
+//! or on a node, or it is put into the queue. What was being taken in may be left out; then the node of such a pod is
+//! closed.
 
 use std::sync::Arc;
 

@@ -235,3 +235,20 @@ fn the_room_of_a_list_is_counted_once() {
     left(9);
     assert_eq!(store.len(), 1);
 }
+
+#[test]
+fn an_object_that_cannot_be_weighed_counts_for_the_most() {
+    let limits = Limits {
+        budget: Arc::default(),
+        weigh: |object: &ConfigMap| {
+            assert_ne!(object.metadata.name.as_deref(), Some("bad"), "on purpose");
+            1
+        },
+    };
+    let store = Store::new(false, Some(limits));
+    store.apply(object("good", "1", 1));
+    store.apply(object("bad", "2", 2));
+    assert_eq!(store.kept(), Amount::new(2, 1 + OBJECT_WEIGHT));
+    store.delete(object("bad", "2", 3));
+    assert_eq!(store.kept(), Amount::new(1, 1));
+}

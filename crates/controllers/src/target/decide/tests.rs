@@ -184,6 +184,16 @@ fn every_state_has_its_words() {
         ),
         (
             spec(None),
+            lost(LostReason::Internal),
+            Authorization::Unknown,
+            [
+                "Valid=Unknown/InternalError",
+                "Connected=False/InternalError",
+                "Authorized=Unknown/NotConnected",
+            ],
+        ),
+        (
+            spec(None),
             lost(LostReason::NamespaceNotAllowed(secret())),
             Authorization::Unknown,
             [
