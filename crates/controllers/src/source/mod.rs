@@ -1,7 +1,7 @@
 //! The source controller (target side): makes the identity that a source acts under, and binds it.
 //!
 //! Stages as everywhere: observe → decide (pure) → act → status. Everything is local to one API server, so one task
-//! does all of it, a Source at a time.
+//! does all of it, a Source at a time; a panic about one is told in its status and keeps nobody else waiting.
 
 mod act;
 mod decide;
@@ -22,6 +22,7 @@ use pilotage_api::{ClusterSource, Source, keys};
 use pilotage_clusters::{Event, Watch, WatchConfig, Watchable};
 use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::call::CallError;
+use pilotage_runtime::caught::{PANICKED, PAUSES, caught, caught_async, note};
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::moment::{after, from_now};
 use pilotage_runtime::ready::Gate;
@@ -236,22 +237,49 @@ impl Controller {
     }
 
     async fn turn(&mut self, key: SourceKey) {
-        let failures = self.due.remove(&key).map_or(0, |(_, failures)| failures);
-        let outcome = match self.find(&key) {
+        let ended = caught_async(self.work(&key)).await;
+        let panic = ended.as_ref().err().cloned();
+        if let Some(panic) = panic {
+            self.mistaken(&key, &panic).await;
+        }
+        self.settle(key, ended);
+    }
+
+    async fn work(&self, key: &SourceKey) -> Result<Settled, ActError> {
+        match self.find(key) {
             Some(source) if !source.deleting => self.keep(&source).await,
             // What a Source owns goes with it; what it can't own is swept up.
-            _ => self.sweep(&key).await,
-        };
-        let (failures, pause) = match outcome {
-            Ok(Settled::Yes) => return,
-            Ok(Settled::LacksRole) => (0, ROLE_RETRY),
-            Err(error) => {
+            _ => self.sweep(key).await,
+        }
+    }
+
+    /// Decides when a Source is looked at again, after its turn has ended so, or with a panic's words.
+    fn settle(&mut self, key: SourceKey, ended: Result<Result<Settled, ActError>, String>) {
+        let failures = self.due.remove(&key).map_or(0, |(_, failures)| failures);
+        let failures = failures.saturating_add(1);
+        let (failures, pause) = match ended {
+            Ok(Ok(Settled::Yes)) => return,
+            Ok(Ok(Settled::LacksRole)) => (0, ROLE_RETRY),
+            Ok(Err(error)) => {
                 tracing::warn!(?key, %error, "the identity of a source is not as it should be");
-                let failures = failures.saturating_add(1);
                 (failures, BACKOFF.delay(failures, dice()))
             }
+            Err(_) => (failures, PAUSES.delay(failures, dice())),
         };
         self.due.insert(key, (from_now(pause), failures));
+    }
+
+    /// Tells a Source's author of a panic, if that can be done without another one.
+    async fn mistaken(&self, key: &SourceKey, panic: &str) {
+        tracing::error!(?key, panic, "a source's turn panicked");
+        let Ok(Some(source)) = caught(|| self.find(key)) else {
+            return;
+        };
+        match caught_async(self.report(&source, mistake(panic))).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(?key, %error, "a source isn't told of a panic"),
+            Err(panic) => tracing::error!(?key, panic, "to tell a source of a panic panicked"),
+        }
     }
 
     async fn keep(&self, source: &SourceObject) -> Result<Settled, ActError> {
@@ -383,6 +411,16 @@ impl SourceKey {
     }
 }
 
+/// What a Source's status says after a panic.
+fn mistake(panic: &str) -> ConditionState {
+    ConditionState {
+        type_: types::READY,
+        status: Some(false),
+        reason: PANICKED.to_owned(),
+        message: note(panic),
+    }
+}
+
 fn marked(meta: &ObjectMeta) -> Item {
     SourceKey::marked(meta).map_or(Item::Everything, Item::Source)
 }
@@ -398,7 +436,13 @@ fn forward<K: Watchable>(
         while let Some(event) = events.recv().await {
             let sent = match event {
                 Event::Applied(object) | Event::Deleted(object) | Event::Gone(object) => {
-                    sender.send(item(&object))
+                    let item = caught(|| item(&object)).unwrap_or_else(|panic| {
+                        let kind = K::kind(&());
+                        let name = object.meta().name.as_deref();
+                        tracing::error!(%kind, name, panic, "to take an object in panicked");
+                        Item::Everything
+                    });
+                    sender.send(item)
                 }
                 Event::Synced => Ok(()),
             };
@@ -407,4 +451,50 @@ fn forward<K: Watchable>(
             }
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::Config;
+    use pilotage_runtime::client::from_config;
+
+    use super::*;
+
+    async fn panics() -> Result<Settled, ActError> {
+        panic!("on purpose")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_source_whose_turn_panics_is_tried_less_and_less_often_and_told() {
+        let nowhere = Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = from_config(nowhere, "test").unwrap();
+        let stop = CancellationToken::new();
+        let roles = Roles {
+            source: "source".to_owned(),
+            summary_viewer: "viewer".to_owned(),
+        };
+        let mut controller = Controller::new(client, roles, Leadership::always(), &stop);
+        let key = |name: &str| SourceKey {
+            namespace: Some("ns".to_owned()),
+            name: name.to_owned(),
+        };
+        controller.soon(key("other"));
+        let due_in = |seconds| Instant::now() + Duration::from_secs(seconds);
+        for (failures, pause) in (1..).zip([10, 20, 40, 80, 160, 300, 300]) {
+            controller.settle(key("bad"), caught_async(panics()).await);
+            assert_eq!(controller.due[&key("bad")], (due_in(pause), failures));
+        }
+        assert_eq!(controller.due[&key("other")], (due_in(0), 0));
+        controller.settle(key("bad"), Ok(Ok(Settled::Yes)));
+        assert!(
+            !controller.due.contains_key(&key("bad")),
+            "it is well again"
+        );
+
+        let told = mistake("on purpose");
+        assert_eq!((told.type_, told.status), (types::READY, Some(false)));
+        assert_eq!(told.reason, "InternalError");
+        assert!(told.message.contains("on purpose"), "{}", told.message);
+        stop.cancel();
+    }
 }
