@@ -1,7 +1,8 @@
 //! The summary controller (target side): tells sources what this cluster offers.
 //!
 //! Nodes and pods are tallied as they change (`tally`); what follows is written at most once a period, and only
-//! if it differs. One object, `singleton`, by server-side apply.
+//! if it differs. One object, `singleton`, by server-side apply. A node or pod that panics is left as it was known, and
+//! tried again.
 
 mod amounts;
 #[cfg(test)]
@@ -22,11 +23,13 @@ use pilotage_clusters::{Event, Watch, WatchConfig};
 use pilotage_runtime::args::parse_period;
 use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::call::{self, CALL_LIMIT, CallError};
+use pilotage_runtime::caught::{PAUSES, caught, caught_async};
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::ready::Gate;
+use pilotage_runtime::retries::Retries;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use tally::{Facts, Tally};
@@ -68,6 +71,34 @@ pub async fn run(
     shutdown.run_until_cancelled(controller.run(ready)).await;
 }
 
+/// What the tally is made of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Piece {
+    /// The node of that name.
+    Node(String),
+    /// A pod.
+    Pod {
+        namespace: String,
+        name: String,
+        uid: String,
+    },
+}
+
+impl Piece {
+    fn node(node: &Node) -> Self {
+        Self::Node(node.metadata.name.clone().unwrap_or_default())
+    }
+
+    fn pod(pod: &Pod) -> Self {
+        let meta = &pod.metadata;
+        Self::Pod {
+            namespace: meta.namespace.clone().unwrap_or_default(),
+            name: meta.name.clone().unwrap_or_default(),
+            uid: meta.uid.clone().unwrap_or_default(),
+        }
+    }
+}
+
 struct Controller {
     api: Api<ClusterSummary>,
     /// Who this cluster is.
@@ -78,6 +109,8 @@ struct Controller {
     pods: Watch<Pod>,
     summaries: Watch<ClusterSummary>,
     tally: Tally,
+    /// What panicked when it was taken in.
+    retries: Retries<Piece>,
     /// What was written last, so that labels that aren't shared any more are taken off.
     written: Option<Facts>,
 }
@@ -102,6 +135,7 @@ impl Controller {
             pods: Watch::of_client(client.clone(), pods, stop),
             summaries: Watch::of_client(client.clone(), WatchConfig::all().fields(own), stop),
             tally: Tally::default(),
+            retries: Retries::new(PAUSES),
             written: None,
         }
     }
@@ -119,30 +153,47 @@ impl Controller {
         loop {
             self.take(&mut nodes, &mut pods);
             while summaries.try_recv().is_ok() {}
+            self.again();
             self.leadership.acquired().await;
-            let facts = self.tally.facts();
-            if self.stands(&facts) {
-                tokio::select! {
-                    Some(event) = nodes.recv() => self.node(&event),
-                    Some(event) = pods.recv() => self.pod(&event),
-                    Some(_) = summaries.recv() => {}
-                    else => return,
+            let ended = caught_async(self.turn()).await;
+            failures = match &ended {
+                Ok(Ok(_)) => 0,
+                _ => failures.saturating_add(1),
+            };
+            let pause = match ended {
+                Ok(Ok(true)) => self.period,
+                Ok(Ok(false)) => {
+                    let next = self.retries.next();
+                    tokio::select! {
+                        Some(event) = nodes.recv() => self.node(&event),
+                        Some(event) = pods.recv() => self.pod(&event),
+                        Some(_) = summaries.recv() => {}
+                        () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
+                        else => return,
+                    }
+                    continue;
                 }
-                continue;
-            }
-            let pause = match self.write(facts).await {
-                Ok(()) => {
-                    failures = 0;
-                    self.period
-                }
-                Err(error) => {
+                Ok(Err(error)) => {
                     tracing::warn!(%error, "failed to write the summary of this cluster");
-                    failures = failures.saturating_add(1);
                     BACKOFF.delay(failures, dice())
+                }
+                Err(panic) => {
+                    tracing::error!(panic, "the summary of this cluster panicked");
+                    PAUSES.delay(failures, dice())
                 }
             };
             sleep(pause).await;
         }
+    }
+
+    /// Writes what isn't written yet; whether there was anything.
+    async fn turn(&mut self) -> Result<bool, CallError> {
+        let facts = self.tally.facts();
+        if self.stands(&facts) {
+            return Ok(false);
+        }
+        self.write(facts).await?;
+        Ok(true)
     }
 
     /// Takes in all changes that are there.
@@ -161,10 +212,10 @@ impl Controller {
 
     fn node(&mut self, event: &Event<Node>) {
         match event {
-            Event::Applied(node) => self.tally.node(node),
+            Event::Applied(node) => self.step(Piece::node(node), |tally| tally.node(node)),
             Event::Deleted(node) | Event::Gone(node) => {
-                self.tally
-                    .no_node(node.metadata.name.as_deref().unwrap_or_default());
+                let name = node.metadata.name.as_deref().unwrap_or_default();
+                self.step(Piece::node(node), |tally| tally.no_node(name));
             }
             Event::Synced => {}
         }
@@ -172,12 +223,50 @@ impl Controller {
 
     fn pod(&mut self, event: &Event<Pod>) {
         match event {
-            Event::Applied(pod) => self.tally.pod(pod),
+            Event::Applied(pod) => self.step(Piece::pod(pod), |tally| tally.pod(pod)),
             Event::Deleted(pod) | Event::Gone(pod) => {
-                self.tally
-                    .no_pod(pod.metadata.uid.as_deref().unwrap_or_default());
+                let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+                self.step(Piece::pod(pod), |tally| tally.no_pod(uid));
             }
             Event::Synced => {}
+        }
+    }
+
+    /// Takes one piece in.
+    fn step(&mut self, piece: Piece, take: impl FnOnce(&mut Tally)) {
+        match caught(|| take(&mut self.tally)) {
+            Ok(()) => self.retries.succeeded(&piece),
+            Err(panic) => {
+                tracing::error!(?piece, panic, "to sum an object up panicked");
+                self.retries.failed(piece, Instant::now());
+            }
+        }
+    }
+
+    /// Takes those in again whose time has come, as they are now.
+    fn again(&mut self) {
+        for piece in self.retries.due(Instant::now()) {
+            match &piece {
+                Piece::Node(name) => {
+                    let node = self.nodes.get(None, name);
+                    self.step(piece.clone(), |tally| match &node {
+                        Some(node) => tally.node(node),
+                        None => tally.no_node(name),
+                    });
+                }
+                Piece::Pod {
+                    namespace,
+                    name,
+                    uid,
+                } => {
+                    let pod = self.pods.get(Some(namespace), name);
+                    let pod = pod.filter(|pod| pod.metadata.uid.as_ref() == Some(uid));
+                    self.step(piece.clone(), |tally| match &pod {
+                        Some(pod) => tally.pod(pod),
+                        None => tally.no_pod(uid),
+                    });
+                }
+            }
         }
     }
 
@@ -274,9 +363,58 @@ fn trim_node(node: &mut Node) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use kube::Config;
+    use pilotage_runtime::client::from_config;
     use pilotage_sched::PodInfo;
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_that_panics_is_tried_again_and_keeps_no_other_out_of_the_sum() {
+        let nowhere = Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = from_config(nowhere, "test").unwrap();
+        let (stop, args) = (CancellationToken::new(), SummaryArgs::default());
+        let cluster = ClusterUid("u".to_owned());
+        let mut controller = Controller::new(&client, cluster, args, Leadership::always(), &stop);
+        let node = json!({
+            "metadata": { "name": "n" },
+            "status": {
+                "allocatable": { "cpu": "8", "memory": "7Gi", "pods": "9" },
+                "conditions": [{ "type": "Ready", "status": "True" }],
+            },
+        });
+        let node: Node = serde_json::from_value(node).unwrap();
+        controller.node(&Event::Applied(Arc::new(node)));
+        let pod = |name: &str| -> Arc<Pod> {
+            let pod = json!({
+                "metadata": { "namespace": "ns", "name": name, "uid": name, "resourceVersion": "1" },
+                "spec": {
+                    "nodeName": "n",
+                    "containers": [{ "name": "c", "resources": { "requests": { "cpu": "1" } } }],
+                },
+            });
+            Arc::new(serde_json::from_value(pod).unwrap())
+        };
+        let free = |controller: &Controller| {
+            let free = controller.tally.facts().free.list();
+            free.get("cpu").cloned().unwrap_or_default().0
+        };
+        let bad = pod("bad");
+        controller.pods.fold((*bad).clone());
+        controller.step(Piece::pod(&bad), |_| panic!("on purpose"));
+        controller.pod(&Event::Applied(pod("good")));
+        assert_eq!(free(&controller), "7");
+        tokio::time::advance(Duration::from_secs(5)).await;
+        controller.again();
+        assert_eq!(free(&controller), "7", "after a pause");
+        tokio::time::advance(Duration::from_secs(6)).await;
+        controller.again();
+        assert_eq!(free(&controller), "6");
+        assert_eq!(controller.retries.next(), None);
+        stop.cancel();
+    }
 
     #[test]
     fn a_trimmed_pod_asks_for_the_same() {

@@ -135,8 +135,10 @@ impl Tally {
         let Some(uid) = pod.metadata.uid.clone() else {
             return;
         };
+        // Should that panic, what was known of it stays.
+        let info = PodInfo::parse(pod.clone());
         self.no_pod(&uid);
-        let Ok(info) = PodInfo::parse(pod.clone()) else {
+        let Ok(info) = info else {
             return;
         };
         let (Some(node), false) = (&info.node_name, info.terminal) else {
