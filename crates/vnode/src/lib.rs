@@ -33,6 +33,7 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use pilotage_api::keys;
 use pilotage_api::parent::ClusterUid;
 use pilotage_clusters::{Registry, RegistryEvent, TargetKey, Watch, WatchConfig, has_target};
+use pilotage_runtime::caught::{caught, retried};
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::ready::Health;
 use tokio::sync::Notify;
@@ -190,19 +191,13 @@ async fn orphans(shared: Shared, registry: Registry, bells: Bells, shutdown: Can
             );
             let stop = shutdown.child_token();
             tasks.insert(node.clone(), stop.clone());
-            let orphan = Subject::Orphan(key);
-            let keeper = keeper::run(shared.clone(), orphan, bells.of(&node), stop.clone());
-            let (running, client, node_stop) =
-                (running.clone(), shared.client.clone(), stop.clone());
+            let (shared, bell) = (shared.clone(), bells.of(&node));
+            let running = running.clone();
             tracker.spawn(async move {
-                // A store without the target may be older than the target.
-                if node_stop
-                    .run_until_cancelled(has_no_target(&client, &node))
-                    .await
-                    .is_some()
-                {
-                    keeper.await;
-                }
+                let remove = || remove(shared.clone(), key.clone(), bell.clone(), stop.clone());
+                let panicked =
+                    |panic: &str| tracing::error!(node, panic, "to remove a node panicked");
+                stop.run_until_cancelled(retried(remove, panicked)).await;
                 running
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
@@ -225,6 +220,13 @@ async fn orphans(shared: Shared, registry: Registry, bells: Bells, shutdown: Can
     tracker.wait().await;
 }
 
+/// Removes the node of a Target that doesn't exist.
+async fn remove(shared: Shared, key: TargetKey, bell: Arc<Notify>, stop: CancellationToken) {
+    // A store without the target may be older than the target.
+    has_no_target(&shared.client, &key.node()).await;
+    keeper::run(shared, Subject::Orphan(key), bell, stop).await;
+}
+
 /// Completes when a live read has found no Target behind a node.
 async fn has_no_target(client: &Client, node: &str) {
     loop {
@@ -241,19 +243,27 @@ async fn has_no_target(client: &Client, node: &str) {
 /// Virtual nodes that say whose they are, and whose Target doesn't exist.
 fn nobodys(nodes: &Watch<Node>, registry: &Registry) -> Vec<(String, TargetKey)> {
     let unclaimed = nodes.list().into_iter().filter_map(|node| {
-        let name = node.metadata.name.clone()?;
-        let labels = node.metadata.labels.as_ref()?;
-        let key = match labels.get(keys::CLUSTER_TARGET_NAME) {
-            Some(target) => TargetKey::cluster(target),
-            None => TargetKey::namespaced(
-                labels.get(keys::TARGET_NAMESPACE)?,
-                labels.get(keys::TARGET_NAME)?,
-            ),
-        };
-        // A node that only claims to be a virtual node of that target is left alone.
-        (key.node() == name && registry.by_node(&name).is_none()).then_some((name, key))
+        caught(|| nobodys_key(&node, registry)).unwrap_or_else(|panic| {
+            let name = node.metadata.name.as_deref();
+            tracing::error!(name, panic, "to find whose a node is panicked");
+            None
+        })
     });
     unclaimed.collect()
+}
+
+fn nobodys_key(node: &Node, registry: &Registry) -> Option<(String, TargetKey)> {
+    let name = node.metadata.name.clone()?;
+    let labels = node.metadata.labels.as_ref()?;
+    let key = match labels.get(keys::CLUSTER_TARGET_NAME) {
+        Some(target) => TargetKey::cluster(target),
+        None => TargetKey::namespaced(
+            labels.get(keys::TARGET_NAMESPACE)?,
+            labels.get(keys::TARGET_NAME)?,
+        ),
+    };
+    // A node that only claims to be a virtual node of that target is left alone.
+    (key.node() == name && registry.by_node(&name).is_none()).then_some((name, key))
 }
 
 /// Tells the author of a Target what only a person can mend.

@@ -7,6 +7,8 @@
 //! Where we may read Secrets of some namespaces only, these rights go with the namespace, which a finalizer of ours
 //! would then keep for ever: none is put on, and one that an earlier process put on is taken off. Must not know what is
 //! in a Secret.
+//!
+//! While it isn't known what one of the Targets uses, because of a panic, no finalizer is taken off.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -17,12 +19,15 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use pilotage_api::keys;
 use pilotage_clusters::spec::Access;
-use pilotage_clusters::{Event, Registry, Target, TargetNamespaces, Watch, WatchConfig};
+use pilotage_clusters::{Event, Registry, Target, TargetKey, TargetNamespaces, Watch, WatchConfig};
+use pilotage_runtime::backoff::dice;
 use pilotage_runtime::call::{self, CALL_LIMIT, CallError, Failure};
+use pilotage_runtime::caught::{PAUSES, caught, caught_async};
 use pilotage_runtime::lease::Leadership;
+use pilotage_runtime::retries::Retries;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::act::FIELD_MANAGER;
@@ -47,6 +52,48 @@ struct Use {
     housemate: bool,
     /// Whether the Secret holds a kubeconfig at the key that the Target names; `None`: nobody could look yet.
     holds: Option<bool>,
+}
+
+/// How Targets use Secrets.
+#[derive(Debug)]
+struct Uses {
+    uses: Vec<Use>,
+    /// Whether that is known of each Target; otherwise nobody's Secret may be somebody's.
+    all: bool,
+}
+
+/// Asks each target how it uses a Secret, but for those that panicked and whose time hasn't come.
+fn uses<T>(
+    targets: &[(TargetKey, T)],
+    retries: &mut Retries<TargetKey>,
+    now: Instant,
+    read: impl Fn(&T) -> Option<Use>,
+    panicked: impl Fn(&T, &str),
+) -> Uses {
+    let due = retries.due(now);
+    let is_gone = |key: &&TargetKey| targets.iter().all(|(known, _)| known != *key);
+    for gone in due.iter().filter(is_gone) {
+        retries.succeeded(gone);
+    }
+    let (mut uses, mut all) = (Vec::new(), true);
+    for (key, target) in targets {
+        if retries.has_failed(key) && !due.contains(key) {
+            all = false;
+            continue;
+        }
+        match caught(|| read(target)) {
+            Ok(found) => {
+                retries.succeeded(key);
+                uses.extend(found);
+            }
+            Err(panic) => {
+                panicked(target, &panic);
+                retries.failed(key.clone(), now);
+                all = false;
+            }
+        }
+    }
+    Uses { uses, all }
 }
 
 /// A Secret that has our finalizer.
@@ -100,7 +147,15 @@ fn is_free(held: &Held, uses: &[Use], lasting: bool) -> bool {
     held.ending && !users.any(|it| it.deleting)
 }
 
-fn decide(uses: &[Use], held: &[Held], lasting: bool) -> Vec<Step> {
+fn decide(uses: &Uses, held: &[Held], lasting: bool) -> Vec<Step> {
+    let mut steps = decide_by(&uses.uses, held, lasting);
+    if lasting && !uses.all {
+        steps.retain(|step| matches!(step, Step::Hold(_)));
+    }
+    steps
+}
+
+fn decide_by(uses: &[Use], held: &[Held], lasting: bool) -> Vec<Step> {
     let free = held.iter().filter(|it| is_free(it, uses, lasting));
     let mut steps: Vec<Step> = free
         .map(|it| Step::LetGo(it.secret.clone(), it.uid.clone()))
@@ -187,9 +242,17 @@ pub(crate) async fn run(
         registry.synced().await;
         let (mut events, mut targets) = (labelled.subscribe(), registry.subscribe());
         let mut kubeconfigs = registry.kubeconfigs();
+        let (mut retries, mut failures) = (Retries::new(PAUSES), 0_u32);
         loop {
             leadership.acquired().await;
-            look(&client, &leadership, &registry, &labelled).await;
+            let looked = look(&client, &leadership, &registry, &labelled, &mut retries);
+            if let Err(panic) = caught_async(looked).await {
+                failures = failures.saturating_add(1);
+                tracing::error!(panic, "to look at Secrets panicked");
+                sleep(PAUSES.delay(failures, dice())).await;
+                continue;
+            }
+            failures = 0;
             tokio::select! {
                 () = any(&mut events) => {}
                 Some(_) = targets.recv() => while targets.try_recv().is_ok() {},
@@ -201,13 +264,26 @@ pub(crate) async fn run(
     shutdown.run_until_cancelled(Box::pin(work)).await;
 }
 
-async fn look(client: &Client, leadership: &Leadership, registry: &Registry, labelled: &Labelled) {
-    let targets = registry.targets();
-    let uses: Vec<Use> = targets.iter().filter_map(|target| use_of(target)).collect();
+async fn look(
+    client: &Client,
+    leadership: &Leadership,
+    registry: &Registry,
+    labelled: &Labelled,
+    retries: &mut Retries<TargetKey>,
+) {
+    let targets = registry.targets().into_iter();
+    let targets: Vec<_> = targets.map(|it| (it.key().clone(), it)).collect();
+    let uses = uses(
+        &targets,
+        retries,
+        Instant::now(),
+        |target| use_of(target),
+        |target, panic| registry.mistaken("finalizers of Secrets", target, panic),
+    );
     let mut held = labelled.held();
     let lasting = !registry.namespaces().is_narrow();
     for secret in &mut held {
-        if lasting && depends_on_home(secret, &uses) {
+        if lasting && depends_on_home(secret, &uses.uses) {
             secret.home_ending = is_ending(client, &secret.secret.namespace).await;
         }
     }
@@ -219,7 +295,13 @@ async fn look(client: &Client, leadership: &Leadership, registry: &Registry, lab
         let Some(watch) = labelled.of(&step.secret().namespace) else {
             continue;
         };
-        match act(client, &step).await {
+        let acted = caught_async(act(client, &step)).await;
+        let Ok(acted) = acted.inspect_err(|panic| {
+            tracing::error!(?step, panic, "to write a Secret's finalizer panicked");
+        }) else {
+            continue;
+        };
+        match acted {
             Ok(secret) => watch.fold(secret),
             // It went, it is going already, or it is another one: the next look tells.
             Err(error)
@@ -318,6 +400,8 @@ fn let_go(uid: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     fn name() -> Name {
@@ -413,7 +497,17 @@ mod tests {
             ),
         ];
         for (case, uses, secret, want) in table {
-            assert_eq!(decide(&uses, &[secret], true), want, "{case}");
+            let uses = |all| Uses {
+                uses: uses.clone(),
+                all,
+            };
+            let held = [secret];
+            assert_eq!(decide(&uses(true), &held, true), want, "{case}");
+            assert_eq!(
+                decide(&uses(false), &held, true),
+                [],
+                "{case}, or another one does"
+            );
         }
     }
 
@@ -424,20 +518,60 @@ mod tests {
                 holds,
                 ..used(false, true)
             };
-            assert_eq!(decide(&[other], &[], true), [], "{holds:?}");
+            assert_eq!(decide_by(&[other], &[], true), [], "{holds:?}");
         }
-        let both = [used(false, true), used(false, false)];
-        assert_eq!(decide(&both, &[], true), [Step::Hold(name())]);
+        for all in [true, false] {
+            let uses = vec![used(false, true), used(false, false)];
+            let both = Uses { uses, all };
+            assert_eq!(decide(&both, &[], true), [Step::Hold(name())]);
+        }
     }
 
     #[test]
     fn none_is_held_where_our_rights_go_with_the_namespace() {
-        let uses = [used(false, true), used(true, true), used(false, false)];
+        let uses = vec![used(false, true), used(true, true), used(false, false)];
+        let uses = Uses { uses, all: false };
         assert_eq!(decide(&uses, &[], false), []);
         let let_go = [Step::LetGo(name(), "u".into())];
         for (ending, home_ending) in [(false, None), (true, None), (true, Some(true))] {
             let secret = held(ending, home_ending);
             assert_eq!(decide(&uses, &[secret], false), let_go, "{ending}");
         }
+    }
+
+    #[test]
+    fn a_target_that_panics_is_told_tried_again_and_hides_no_other() {
+        let target = |name: &'static str| (TargetKey::namespaced("shop", name), name);
+        let (bad, good) = (target("bad"), target("good"));
+        let mut retries = Retries::new(PAUSES);
+        let told = Cell::new(0);
+        let start = Instant::now();
+        let mut look = |targets: &[(TargetKey, &'static str)], seconds| {
+            let read = |name: &&str| {
+                assert_ne!(*name, "bad", "on purpose");
+                Some(used(false, true))
+            };
+            let now = start + Duration::from_secs(seconds);
+            let found = uses(targets, &mut retries, now, read, |name, panic| {
+                assert!(
+                    *name == "bad" && panic.contains("on purpose"),
+                    "{name}: {panic}"
+                );
+                told.set(told.get() + 1);
+            });
+            (found.uses.len(), found.all, told.get())
+        };
+        let both = [bad.clone(), good.clone()];
+        for (seconds, panics) in [(0, 1), (9, 1), (10, 2), (29, 2), (30, 3)] {
+            assert_eq!(look(&both, seconds), (1, false, panics), "{seconds}");
+        }
+        assert_eq!(look(&[good], 31), (1, true, 3), "it is gone");
+        assert_eq!(
+            look(&[bad.clone()], 32),
+            (0, false, 3),
+            "and back before its time"
+        );
+        assert_eq!(look(&[], 70), (0, true, 3));
+        assert_eq!(look(&[bad], 71), (0, false, 4), "and back, anew");
     }
 }
