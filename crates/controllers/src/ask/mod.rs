@@ -29,6 +29,7 @@ pub use args::AskArgs;
 pub use port::{Feed, Inbox, Port, connect};
 
 use crate::fleet::{Fleet, FleetMetrics};
+use crate::target::mistakes;
 
 /// What the edge works with.
 pub struct Ask {
@@ -76,9 +77,11 @@ pub async fn run(ask: Ask, inbox: Inbox, shutdown: CancellationToken, ready: rea
     let (client, cluster) = (ask.client.clone(), ask.cluster.clone());
     let (fleet, told) = Fleet::new(client, cluster, ask.metrics.clone());
     let (registry, follower) = (ask.registry.clone(), fleet.clone());
+    let events = ask.scheduling.recorder().clone();
+    let telling = mistakes::tell(registry.mistakes(), events, ask.leadership.clone());
     let following = follower.follow(registry, proxies.clone(), shutdown.clone());
     let edge = edge::Edge::new(ask, fleet);
     let watches = edge::Watches { proxies, tables };
-    let working = edge.run(watches, told, inbox, shutdown, ready);
-    futures::join!(following, working);
+    let working = edge.run(watches, told, inbox, shutdown.clone(), ready);
+    futures::join!(following, working, shutdown.run_until_cancelled(telling));
 }

@@ -8,7 +8,7 @@ use pilotage_sched_driver::publish::{EventType, Occurrence, Recorder, Regarding,
 use tokio::sync::mpsc;
 
 /// Tells them all, as long as any can come.
-pub(super) async fn tell(
+pub(crate) async fn tell(
     mut mistakes: mpsc::UnboundedReceiver<Mistake>,
     events: Recorder,
     leadership: Leadership,

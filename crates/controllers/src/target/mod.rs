@@ -6,7 +6,7 @@
 mod decide;
 #[cfg(test)]
 mod fuzz;
-mod mistakes;
+pub(crate) mod mistakes;
 pub mod rbac;
 
 use std::sync::Arc;
