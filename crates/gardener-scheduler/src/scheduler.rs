@@ -345,17 +345,17 @@ pub(crate) mod tests {
     async fn a_shoot_that_panics_is_tried_less_and_less_often_until_it_succeeds() {
         let stop = CancellationToken::new();
         let parts = parts(&stop);
-        let key = |name| ShootKey::new("n", name);
+        let [bad, fine] = ["bad", "fine"].map(|name| ShootKey::new("n", name));
         let in_seconds = |seconds| Next::At(Instant::now() + Duration::from_secs(seconds));
         for pause in [10, 20, 40, 80, 160, 300, 300] {
-            let next = parts.guard(&key("bad"), async { panic!("on purpose") });
+            let next = parts.guard(&bad, async { panic!("on purpose") });
             assert_eq!(next.await, in_seconds(pause));
         }
-        let other = parts.guard(&key("other"), async { panic!("on purpose") });
+        let other = parts.guard(&fine, async { panic!("on purpose") });
         assert_eq!(other.await, in_seconds(10), "each by itself");
-        let good = parts.guard(&key("bad"), std::future::ready(Next::Rest));
+        let good = parts.guard(&bad, std::future::ready(Next::Rest));
         assert_eq!(good.await, Next::Rest);
-        let again = parts.guard(&key("bad"), async { panic!("on purpose") });
+        let again = parts.guard(&bad, async { panic!("on purpose") });
         assert_eq!(again.await, in_seconds(10));
         stop.cancel();
     }

@@ -197,7 +197,8 @@ async fn orphans(shared: Shared, registry: Registry, bells: Bells, shutdown: Can
                 let remove = || remove(shared.clone(), key.clone(), bell.clone(), stop.clone());
                 let panicked =
                     |panic: &str| tracing::error!(node, panic, "to remove a node panicked");
-                stop.run_until_cancelled(retried(remove, panicked)).await;
+                let removing = Box::pin(retried(remove, panicked));
+                stop.run_until_cancelled(removing).await;
                 running
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)

@@ -209,10 +209,8 @@ impl Edge {
                 self.book.set_terms(&node, terms);
                 self.mark_all();
             }
-            // Whoever ranks cares.
-            FleetEvent::Words(..) => {}
-            // The Target's condition says so.
-            FleetEvent::TurnedAway(..) => {}
+            // Whoever ranks cares; the Target's condition says so.
+            FleetEvent::Words(..) | FleetEvent::TurnedAway(..) => {}
             FleetEvent::Chaperon(node, news) => match self.book.chaperon(&node, news) {
                 Ok(parent) => self.dirty.extend(parent),
                 Err(why) => self.fleet.turn_away(&node, why),

@@ -79,7 +79,8 @@ pub async fn run(
         summary_viewer: args.cluster_summary_viewer_role,
     };
     let controller = Controller::new(client, roles, leadership, &shutdown);
-    shutdown.run_until_cancelled(controller.run(ready)).await;
+    let running = Box::pin(controller.run(ready));
+    shutdown.run_until_cancelled(running).await;
 }
 
 /// Something to look at.

@@ -68,7 +68,8 @@ pub async fn run(
     shutdown: CancellationToken,
 ) {
     let controller = Controller::new(&client, cluster, args, leadership, &shutdown);
-    shutdown.run_until_cancelled(controller.run(ready)).await;
+    let running = Box::pin(controller.run(ready));
+    shutdown.run_until_cancelled(running).await;
 }
 
 /// What the tally is made of.

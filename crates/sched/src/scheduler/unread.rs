@@ -99,7 +99,7 @@ fn place(pod: &Pod) -> Option<(PodUid, NodeName)> {
 
 impl Scheduler {
     /// Takes a pod in. Should that panic, [`Scheduler::mend`] knows which one it was.
-    pub(super) fn take<R>(
+    pub(super) fn take_in<R>(
         &mut self,
         pod: Arc<Pod>,
         work: impl FnOnce(&mut Self, Arc<Pod>) -> R,
@@ -113,7 +113,7 @@ impl Scheduler {
     /// After a panic: closes the nodes of these pods, and of the one that was being taken in, if it doesn't count.
     pub(super) fn close_nodes(&mut self, left_out: Vec<(Arc<PodInfo>, NodeName)>, now: Moment) {
         for (pod, node) in left_out {
-            self.not_read(pod.uid.clone(), pod.pod().clone(), node, now);
+            self.not_read(pod.uid.clone(), pod.pod().clone(), &node, now);
         }
         let taking = self.taking.take();
         let Some((pod, (uid, node))) = taking.and_then(|pod| Some((pod.clone(), place(&pod)?)))
@@ -125,16 +125,16 @@ impl Scheduler {
             .pod(&uid)
             .is_some_and(|(known, at)| Arc::ptr_eq(known.pod(), &pod) && *at == node);
         if !counts {
-            self.not_read(uid, pod, node, now);
+            self.not_read(uid, pod, &node, now);
         }
     }
 
-    fn not_read(&mut self, uid: PodUid, pod: Arc<Pod>, node: NodeName, now: Moment) {
+    fn not_read(&mut self, uid: PodUid, pod: Arc<Pod>, node: &NodeName, now: Moment) {
         let before = self.unread.failed(uid, pod, node.clone(), now);
-        if let Some(before) = before.filter(|before| *before != node) {
+        if let Some(before) = before.filter(|before| before != node) {
             self.open_or_close(&before, now);
         }
-        self.open_or_close(&node, now);
+        self.open_or_close(node, now);
     }
 
     /// A pod could be taken in, or is gone.

@@ -41,7 +41,7 @@ impl Scheduler {
     /// A pod as the watch shows it: new, changed, or unchanged after a new list. Pods of all schedulers must be
     /// given, since all take room.
     pub fn pod_applied(&mut self, pod: Arc<Pod>, now: Moment) -> Result<PodChange, IdentityError> {
-        self.take(pod, |scheduler, pod| scheduler.pod_seen(pod, now))
+        self.take_in(pod, |scheduler, pod| scheduler.pod_seen(pod, now))
     }
 
     pub(super) fn pod_seen(
