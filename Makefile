@@ -82,7 +82,7 @@ bench-gardener: tools-clusters ## Measure what placing a Gardener Shoot costs, b
 	@$(RELEASE)/bench-gardener $(if $(SHOOTS),--shoots $(SHOOTS))
 
 .PHONY: bench-hostile
-bench-hostile: tools-clusters ## Measure the source's memory and others' pods under all attacks of a hostile target (MINUTES=10)
+bench-hostile: tools-clusters ## Show that all attacks of a hostile target cost little memory and delay no pod of others (MINUTES=10)
 	@$(CARGO) build $(ALL) --release --bin pilotage --bin bench-hostile
 	@$(RELEASE)/bench-hostile --minutes $(or $(MINUTES),10)
 

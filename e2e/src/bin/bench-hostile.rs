@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use pilotage_e2e::hostile::bench;
 
-/// Measures what all attacks of a hostile target cost the source and the pods of others.
+/// Measures what all attacks of a hostile target cost the source and the pods of others, and fails if that is too much.
 #[derive(Debug, Parser)]
 struct Args {
     /// For how long it attacks.
