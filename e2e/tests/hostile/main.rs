@@ -8,6 +8,7 @@
 )]
 
 mod bodies;
+mod elsewhere;
 mod limits;
 mod lines;
 mod numbers;

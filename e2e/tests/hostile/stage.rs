@@ -15,14 +15,20 @@ use tokio::sync::OnceCell;
 /// For everything that has to happen.
 pub(crate) const LIMIT: Duration = Duration::from_mins(2);
 
+/// Where Targets may lead: all servers of these tests are there.
+pub(crate) const ALLOWED: &str = "127.0.0.1";
+
 /// The fleet that all tests share; the process's end ends it.
 async fn fleet() -> &'static Fleet {
     static FLEET: OnceCell<Fleet> = OnceCell::const_new();
     let start = || async {
         let nodes = build::nodes("east", 2, |node| node.cpu("4").memory("16Gi").pods(110));
+        let place = format!("--allow-targets-at={ALLOWED}");
         // A busy machine is no reason to ask the next target, too: honest namespaces have but one.
         let spec = Spec::new()
             .target("east", nodes)
+            .part_flag("controllers", &place)
+            .part_flag("proxy-scheduler", &place)
             .part_flag("proxy-scheduler", "--silence=4s");
         let started = async {
             let mut fleet = spec.start().await.unwrap();

@@ -163,6 +163,7 @@ impl HostileServer {
             counter: Counter::default(),
             lies: AtomicU64::default(),
             sent: Arc::default(),
+            accepted: AtomicU64::default(),
             connections,
             cut: Mutex::new(stop.child_token()),
         });
@@ -313,6 +314,11 @@ impl HostileServer {
     /// Connections that are open now.
     pub fn connections(&self) -> usize {
         self.shared.connections.len()
+    }
+
+    /// Connections that were ever opened, whether or not anything was said over them.
+    pub fn accepted(&self) -> u64 {
+        self.shared.accepted.load(Ordering::Relaxed)
     }
 
     /// Ends all connections without a word; new ones are taken. A lie under way ends with its connection.

@@ -26,6 +26,8 @@ pub(super) struct Shared {
     pub(super) lies: AtomicU64,
     /// Bytes that went to clients.
     pub(super) sent: Arc<AtomicU64>,
+    /// Connections that were ever opened.
+    pub(super) accepted: AtomicU64,
     pub(super) connections: TaskTracker,
     /// Ends the connections of now, not those after.
     pub(super) cut: Mutex<CancellationToken>,
@@ -61,6 +63,7 @@ pub(super) async fn listen(listener: TcpListener, acceptor: TlsAcceptor, shared:
     loop {
         match listener.accept().await {
             Ok((client, _)) => {
+                shared.accepted.fetch_add(1, Ordering::Relaxed);
                 let serving = serve(client, acceptor.clone(), Arc::clone(&shared));
                 let stop = shared.cut();
                 shared

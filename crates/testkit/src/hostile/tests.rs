@@ -484,5 +484,6 @@ async fn connections_end_as_the_script_says() {
     play(Lie::Reset(1));
     let (_, ended) = raw(&server).await;
     assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+    assert_eq!(server.accepted(), 3);
     server.stop().await;
 }
