@@ -13,6 +13,7 @@ mod limits;
 mod lines;
 mod numbers;
 mod record;
+mod secrets;
 mod siege;
 mod silent;
 mod slow;
