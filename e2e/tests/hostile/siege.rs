@@ -50,7 +50,6 @@ fn every_attack_has_a_test_of_its_name() {
     let alone = [
         "a_redirection",
         "the_same_event_again_and_again",
-        // By paused time, in `clusters::watch`.
         "watches_without_bookmarks",
     ];
     let tested = [

@@ -2,8 +2,8 @@
 
 use pilotage_api::conditions::types;
 use pilotage_e2e::hostile::attacks;
-use pilotage_testkit::HostileServer;
 use pilotage_testkit::fault::Verb;
+use pilotage_testkit::{HostileServer, build};
 
 use crate::siege::stage;
 use crate::stage::LIMIT;
@@ -35,4 +35,31 @@ async fn the_same_event_again_and_again() {
     for name in ["one", "two"] {
         stage.is_well(name).await;
     }
+}
+
+/// That such a target is lost in the end is shown by paused time, in `clusters::watch`.
+#[tokio::test(flavor = "multi_thread")]
+async fn watches_without_bookmarks() {
+    let attack = attacks::named("watches_without_bookmarks").unwrap();
+    let stage = stage(attack.name).await;
+    let server = HostileServer::start("liar").await.unwrap();
+    server.play(attack.script());
+    stage.lead_to(&server, "evil").await;
+    stage.condition("evil", types::CONNECTED, "True").await;
+    server
+        .counted(Verb::Watch, "podchaperons", WATCHES, LIMIT)
+        .await
+        .unwrap();
+    for name in ["one", "two"] {
+        stage.is_well(name).await;
+    }
+    // They are waited for, not asked for again and again.
+    for verb in [Verb::List, Verb::Watch] {
+        let asked = server.count(verb, "podchaperons");
+        assert!(asked <= 2 * WATCHES, "{verb:?}: {asked} times");
+    }
+    // And what they tell is heard.
+    let strange = build::chaperon("web").ns(&stage.honest);
+    server.put_everywhere(strange.value()).unwrap();
+    stage.condition("evil", types::TRUSTWORTHY, "False").await;
 }
