@@ -668,3 +668,16 @@ fn a_meaningless_value_is_told_once() {
     assert_eq!(case.plan().tell, Some(Note::Unreadable(fault)));
     assert_eq!(case.plan().tell, None);
 }
+
+#[test]
+fn notes_that_differ_each_time_fill_no_memory() {
+    let mut case = Case::new();
+    let mut is_told = |value: u32| {
+        let (key, value) = (pilotage_api::keys::ATTEMPT, value.to_string());
+        case.chaperon.as_mut().unwrap().faults = vec![Fault { key, value }];
+        case.plan().tell.is_some()
+    };
+    assert!((0..17_u32).all(&mut is_told));
+    assert!(!(1..17_u32).any(&mut is_told), "sixteen are remembered");
+    assert!(is_told(0), "the oldest one isn't");
+}

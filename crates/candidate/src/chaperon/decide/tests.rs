@@ -247,6 +247,19 @@ fn a_refused_pod_is_an_answer_with_the_servers_words_and_is_tried_again() {
 }
 
 #[test]
+fn refusals_that_differ_each_time_fill_no_memory() {
+    let mut memory = Memory::default();
+    let note = |number: u32| Note::Refused(number.to_string());
+    for number in 0..17 {
+        memory.finish(&Action::Tell(note(number)), &Outcome::Done, Duration::ZERO);
+    }
+    for number in 0..17 {
+        let is_known = memory.was_told(&note(number));
+        assert_eq!(is_known, number > 0, "{number}: sixteen are remembered");
+    }
+}
+
+#[test]
 fn a_pod_of_somebody_else_is_left_alone_and_said() {
     let mut foreign = pod();
     foreign["metadata"]["ownerReferences"][0]["kind"] = "ReplicaSet".into();
