@@ -40,6 +40,7 @@ fn is_there(name: &str, files: &[(String, String)]) -> bool {
     let (place, rest) = name.split_once("::").unwrap();
     let directory = match place {
         "hostile" => "e2e/tests/hostile/".to_owned(),
+        "e2e" => "e2e/tests/it/".to_owned(),
         "scenario" => "e2e/tests/it/scenario/".to_owned(),
         "webhook" => "webhook/".to_owned(),
         "mutants" => {
