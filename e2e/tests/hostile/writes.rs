@@ -1,5 +1,7 @@
 //! Lies in the answers to what the source writes to a target: its questions, its grants and its deletions.
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{DeleteParams, ListParams, PostParams};
@@ -39,7 +41,11 @@ struct Scene {
 
 impl Scene {
     /// Before there is a Target that leads to the server.
-    async fn new(prefix: &str) -> Self {
+    fn new(prefix: &str) -> BoxFuture<'_, Self> {
+        Self::made(prefix).boxed()
+    }
+
+    async fn made(prefix: &str) -> Self {
         let stage = Stage::new(prefix).await;
         let (honest, own) = (stage.pods(&stage.honest), stage.pods(&stage.own));
         let post = PostParams::default();

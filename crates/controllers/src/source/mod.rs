@@ -462,6 +462,7 @@ mod tests {
     use super::*;
 
     async fn panics() -> Result<Settled, ActError> {
+        std::future::ready(()).await;
         panic!("on purpose")
     }
 
