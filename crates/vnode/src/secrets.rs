@@ -567,7 +567,7 @@ mod tests {
         }
         assert_eq!(look(&[good], 31), (1, true, 3), "it is gone");
         assert_eq!(
-            look(&[bad.clone()], 32),
+            look(std::slice::from_ref(&bad), 32),
             (0, false, 3),
             "and back before its time"
         );

@@ -412,7 +412,7 @@ fn a_pod_that_takes_no_room_or_counts_already_closes_no_node() {
         scheduler.take_in(counted, |scheduler, pod| {
             scheduler.pod_seen(pod, at(0)).unwrap();
             panic!("on purpose")
-        })
+        });
     });
     assert!(broken.is_err());
     scheduler.mend(at(0));
