@@ -220,6 +220,8 @@ async fn a_target_whose_supervisor_panics_is_lost_until_the_next_one_has_reached
     let server = Server::start(empty).await;
     let target = target();
     let (mut first, source) = supervisor(&target, &server);
+    // As with every Secret that is read.
+    first.unproved = true;
     assert!(probe(&mut first, &source).await.is_connected());
     let session = || target.sessions().borrow().clone();
     let before = session().unwrap();
