@@ -1,5 +1,5 @@
-//! Secrets that a tenant's Target names and that hold no kubeconfig: they stay as they are, and nobody reads in a status
-//! what is in them.
+//! Secrets that a tenant's Target names and that hold no kubeconfig: they stay as they are, and no status shows what is
+//! in them.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
