@@ -19,12 +19,12 @@ type Need = (&'static str, fn(&PodInfo) -> bool);
 
 /// What no plugin knows.
 const UNKNOWN: [Need; 9] = [
-    ("host ports", |pod| !pod.host_ports.is_empty()),
+    ("host ports", |pod| !pod.needs.host_ports.is_empty()),
     ("inter-pod affinity", |pod| {
-        !pod.pod_affinity.required.is_empty()
+        !pod.needs.pod_affinity.required.is_empty()
     }),
     ("inter-pod anti-affinity", |pod| {
-        !pod.pod_affinity.required_anti.is_empty()
+        !pod.needs.pod_affinity.required_anti.is_empty()
     }),
     ("topology spreading", |pod| spec(pod).is_some_and(spreads)),
     ("persistent volumes", |pod| {
@@ -86,7 +86,7 @@ fn unknown_needs(pod: &PodInfo) -> Vec<&'static str> {
 
 /// Whether `other` may want no pod like this one beside it. Where it is, and how far that reaches, isn't looked at.
 fn keeps_away(other: &PodInfo, pod: &PodInfo) -> bool {
-    let terms = other.pod_affinity.required_anti.iter();
+    let terms = other.needs.pod_affinity.required_anti.iter();
     let mut against = terms.filter(|term| term.may_match(&pod.key.namespace, pod.labels()));
     against.next().is_some()
 }
@@ -142,8 +142,8 @@ impl PreFilter for UnknownConstraints {
     ) -> Verdict<PreFiltered> {
         let mut needs = unknown_needs(pod);
         if needs.is_empty() {
-            let nodes = cx.snapshot().nodes_with_required_anti_affinity();
-            let mut others = nodes.flat_map(|node| node.pods_with_required_anti_affinity());
+            let nodes = cx.nodes().nodes_with_required_anti_affinity();
+            let mut others = nodes.flat_map(|node| node.row().pods_with_required_anti_affinity());
             needs.extend(others.any(|other| keeps_away(other, pod)).then_some(OTHERS));
         }
         match needs.split_last() {

@@ -209,7 +209,7 @@ fn placing(times: &mut Times) {
         times.step("why not the others", || order.tell("", &BTreeMap::new()));
         let feasible: Vec<_> = node_names.iter().map(|name| (name.clone(), 1)).collect();
         let room = Room {
-            shapes: vec![(1, info.requests.total.clone()); 256],
+            shapes: vec![(1, info.needs.requests.total.clone()); 256],
             ..Room::default()
         };
         let seen = |_: &str| Seen {
@@ -218,7 +218,13 @@ fn placing(times: &mut Times) {
             silent: false,
         };
         times.step("ranking what the scheduler has left", || {
-            rank("u", &info.requests.total, &feasible, seen, Some(&order))
+            rank(
+                "u",
+                &info.needs.requests.total,
+                &feasible,
+                seen,
+                Some(&order),
+            )
         });
     }
     times.step("a virtual node goes", || {

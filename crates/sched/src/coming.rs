@@ -64,16 +64,16 @@ mod tests {
         let small = pod("small").request("cpu", "1").info();
         let huge = pod("huge").request("cpu", "9223372036854775807").info();
         let mut coming = Coming::default();
-        coming.add("n", &small.requests);
-        coming.add("n", &huge.requests);
-        coming.remove("n", &huge.requests);
+        coming.add("n", &small.needs.requests);
+        coming.add("n", &huge.needs.requests);
+        coming.remove("n", &huge.needs.requests);
         assert_eq!(at(&coming), Some(1000));
-        coming.remove("n", &small.requests);
+        coming.remove("n", &small.needs.requests);
         assert_eq!(at(&coming), None);
         // What was dropped with its node isn't owed to the next one of its name.
-        coming.add("n", &huge.requests);
+        coming.add("n", &huge.needs.requests);
         coming.drop_node("n");
-        coming.remove("n", &huge.requests);
+        coming.remove("n", &huge.needs.requests);
         assert_eq!(at(&coming), None);
     }
 }

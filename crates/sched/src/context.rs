@@ -1,25 +1,24 @@
-//! Owns what plugins of a cycle may look at beside the pod: the snapshot, nominated and waiting pods, and the
-//! profile's own Filter, for *what if* questions. Borrowed, read-only.
+//! Owns what a scheduling cycle works on beside the pod: the table of nodes, nominated and waiting pods, and the
+//! profile's own Filter. Most plugins get a [`Context`] of it, read-only; who asks *what if* gets the [`Cycle`].
 
 use std::sync::Arc;
 
 use crate::guard::{caught, guarded};
 use crate::names::PodUid;
-use crate::node_info::NodeInfo;
 use crate::nominator::Nominator;
 use crate::plugin::PreFilter;
 use crate::pod_info::PodInfo;
 use crate::profile::Profile;
-use crate::snapshot::Snapshot;
 use crate::state::CycleState;
 use crate::status::{PluginError, Status, Verdict};
+use crate::table::{NodeId, NodeTable, NodeView, WhatIfTable};
 use crate::waiting::WaitingPods;
 
-/// The surroundings of a scheduling cycle.
+/// The surroundings of a scheduling cycle, as plugins see them.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
     profile: &'a Profile,
-    snapshot: &'a Snapshot,
+    nodes: &'a NodeTable,
     nominator: &'a Nominator,
     waiting: &'a WaitingPods,
 }
@@ -28,13 +27,13 @@ impl<'a> Context<'a> {
     /// The surroundings of one cycle.
     pub const fn new(
         profile: &'a Profile,
-        snapshot: &'a Snapshot,
+        nodes: &'a NodeTable,
         nominator: &'a Nominator,
         waiting: &'a WaitingPods,
     ) -> Self {
         Self {
             profile,
-            snapshot,
+            nodes,
             nominator,
             waiting,
         }
@@ -46,8 +45,8 @@ impl<'a> Context<'a> {
     }
 
     /// All nodes.
-    pub const fn snapshot(&self) -> &'a Snapshot {
-        self.snapshot
+    pub const fn nodes(&self) -> &'a NodeTable {
+        self.nodes
     }
 
     /// Pods expected on nodes.
@@ -61,7 +60,7 @@ impl<'a> Context<'a> {
     }
 
     /// Runs the profile's Filter plugins in order, up to the first failure.
-    pub fn filter(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Verdict {
+    pub fn filter(&self, state: &CycleState, pod: &PodInfo, node: NodeView<'_>) -> Verdict {
         let mut running = None;
         // One guard for all plugins: this runs once a node.
         let filtered = caught(|| -> Verdict {
@@ -83,77 +82,158 @@ impl<'a> Context<'a> {
             }))
         })
     }
+}
 
-    /// As [`Context::filter`], counting the pods nominated to the node.
+/// The surroundings of a scheduling cycle, with the table of nodes for itself.
+#[derive(Debug)]
+pub struct Cycle<'a> {
+    profile: &'a Profile,
+    nodes: &'a mut NodeTable,
+    nominator: &'a Nominator,
+    waiting: &'a WaitingPods,
+}
+
+impl<'a> Cycle<'a> {
+    /// The surroundings of one cycle.
+    pub(crate) const fn new(
+        profile: &'a Profile,
+        nodes: &'a mut NodeTable,
+        nominator: &'a Nominator,
+        waiting: &'a WaitingPods,
+    ) -> Self {
+        Self {
+            profile,
+            nodes,
+            nominator,
+            waiting,
+        }
+    }
+
+    /// What plugins may look at.
+    pub const fn context(&self) -> Context<'_> {
+        Context::new(self.profile, self.nodes, self.nominator, self.waiting)
+    }
+
+    /// The profile that runs.
+    pub const fn profile(&self) -> &'a Profile {
+        self.profile
+    }
+
+    /// Begins a *what if*; when it is dropped, the table is as it was. Use a copy of the cycle's state for it.
+    pub const fn what_if(&mut self) -> WhatIf<'_> {
+        WhatIf {
+            profile: self.profile,
+            nodes: WhatIfTable::new(self.nodes),
+            nominator: self.nominator,
+            waiting: self.waiting,
+        }
+    }
+
+    /// As [`Context::filter`], counting the pods nominated to the node. A node that has gone is refused.
     ///
     /// If pods of at least this pod's priority are expected on the node, the pod must fit with them *and*
     /// without them: they may never come, and affinity may depend on them.
     pub fn filter_with_nominated(
-        &self,
+        &mut self,
         state: &CycleState,
         pod: &PodInfo,
-        node: &NodeInfo,
+        node: NodeId,
     ) -> Verdict {
-        if !self.nominator.is_empty() {
-            let mut expected = self
-                .nominator
-                .pods_on(node.name())
-                .filter(|other| other.uid != pod.uid && other.priority >= pod.priority)
-                .peekable();
-            if expected.peek().is_some() {
-                let mut state = state.clone();
-                let mut node = node.clone();
-                for other in expected {
-                    self.add_pod(&mut state, pod, other, &mut node)?;
-                }
-                self.filter(&state, pod, &node)?;
+        let gone = || Status::unresolvable("node(s) had gone");
+        let view = self.nodes.get(node).ok_or_else(gone)?;
+        let mut expected = expected_on(self.nominator, pod, view).peekable();
+        if expected.peek().is_some() {
+            let mut state = state.clone();
+            let expected = expected.cloned().collect::<Vec<_>>();
+            let mut what_if = self.what_if();
+            for other in &expected {
+                what_if.add_pod(&mut state, pod, other, node)?;
             }
+            what_if.filter(&state, pod, node)?;
         }
-        self.filter(state, pod, node)
+        let view = self.nodes.get(node).ok_or_else(gone)?;
+        self.context().filter(state, pod, view)
+    }
+}
+
+/// The pods nominated to a node that a pod must leave room for.
+pub(crate) fn expected_on<'a>(
+    nominator: &'a Nominator,
+    pod: &'a PodInfo,
+    node: NodeView<'a>,
+) -> impl Iterator<Item = &'a Arc<PodInfo>> {
+    let expected = nominator.pods_on(node.row().name());
+    expected.filter(|other| other.uid != pod.uid && other.priority >= pod.priority)
+}
+
+/// A *what if*: pods come and go, in the table and in the state of the plugins, and nobody else is told.
+#[derive(Debug)]
+pub struct WhatIf<'a> {
+    profile: &'a Profile,
+    nodes: WhatIfTable<'a>,
+    nominator: &'a Nominator,
+    waiting: &'a WaitingPods,
+}
+
+impl WhatIf<'_> {
+    /// What plugins may look at.
+    pub const fn context(&self) -> Context<'_> {
+        let nodes = self.nodes.table();
+        Context::new(self.profile, nodes, self.nominator, self.waiting)
     }
 
-    /// *What if* `other` ran on `node`: changes both node and state.
+    /// Runs the profile's Filter plugins on a node as it would be. A node that has gone is refused.
+    pub fn filter(&self, state: &CycleState, pod: &PodInfo, node: NodeId) -> Verdict {
+        match self.nodes.table().get(node) {
+            Some(node) => self.context().filter(state, pod, node),
+            None => Err(Status::unresolvable("node(s) had gone")),
+        }
+    }
+
+    /// `other` runs on the node.
     pub fn add_pod(
-        &self,
+        &mut self,
         state: &mut CycleState,
         pod: &PodInfo,
         other: &Arc<PodInfo>,
-        node: &mut NodeInfo,
+        node: NodeId,
     ) -> Verdict {
-        node.add_pod(other.clone());
-        self.each_extension(state, |plugin, state| {
-            plugin
-                .extensions()
-                .map_or(Ok(()), |e| e.add_pod(state, pod, other, node))
+        self.nodes.add_pod(node, other.clone());
+        self.each_extension(state, node, |plugin, state, node| {
+            let extensions = plugin.extensions();
+            extensions.map_or(Ok(()), |e| e.add_pod(state, pod, other, node))
         })
     }
 
-    /// *What if* a pod left `node`: changes both node and state. Nothing happens if it isn't there.
+    /// A pod leaves the node. Nothing happens if it isn't there.
     pub fn remove_pod(
-        &self,
+        &mut self,
         state: &mut CycleState,
         pod: &PodInfo,
         other: &PodUid,
-        node: &mut NodeInfo,
+        node: NodeId,
     ) -> Verdict {
-        let Some(other) = node.remove_pod(other) else {
+        let Some(other) = self.nodes.remove_pod(node, other) else {
             return Ok(());
         };
-        self.each_extension(state, |plugin, state| {
-            plugin
-                .extensions()
-                .map_or(Ok(()), |e| e.remove_pod(state, pod, &other, node))
+        self.each_extension(state, node, |plugin, state, node| {
+            let extensions = plugin.extensions();
+            extensions.map_or(Ok(()), |e| e.remove_pod(state, pod, &other, node))
         })
     }
 
     fn each_extension(
         &self,
         state: &mut CycleState,
-        run: impl Fn(&dyn PreFilter, &mut CycleState) -> Verdict,
+        node: NodeId,
+        run: impl Fn(&dyn PreFilter, &mut CycleState, NodeView<'_>) -> Verdict,
     ) -> Verdict {
+        let Some(node) = self.nodes.table().get(node) else {
+            return Ok(());
+        };
         for (index, plugin) in self.profile.pre_filters().iter().enumerate() {
             if !state.skipped_pre_filters.contains(index) {
-                guarded(plugin.name(), || run(&**plugin, state))
+                guarded(plugin.name(), || run(&**plugin, state, node))
                     .map_err(|status| status.by(plugin.name()))?;
             }
         }

@@ -11,11 +11,11 @@ use pilotage_absurd::text;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::node_info::NodeInfo;
 use crate::node_object::NodeObject;
 use crate::pod_info::PodInfo;
 use crate::quantity::Quantity;
 use crate::resources::Resources;
+use crate::table::NodeInfo;
 use crate::taints::first_untolerated;
 
 type List = BTreeMap<String, ApiQuantity>;
@@ -248,20 +248,20 @@ pilotage_absurd::properties! {
         let overhead = spec.overhead.map_or(0, |list| list.len());
         let whole = spec.resources.and_then(|it| it.requests).map_or(0, |list| list.len());
         let most = said(&spec.containers) + said(&spec.init_containers.unwrap_or_default()) + overhead + whole;
-        prop_assert!(info.requests.total.scalars().len() <= most);
+        prop_assert!(info.needs.requests.total.scalars().len() <= most);
         let tolerations = spec.tolerations.map_or(0, |list| list.len());
         // Nodes' and pods' affinity are told of once each.
         prop_assert!(info.defects().len() <= most + tolerations + 2);
-        prop_assert!(info.tolerations.len() <= tolerations);
+        prop_assert!(info.needs.tolerations.len() <= tolerations);
 
         let node = NodeObject::parse(Arc::new(node)).unwrap();
-        let matches = info.node_affinity.matches("n", node.labels());
-        prop_assert!(matches || !info.node_affinity.is_empty());
-        for preferred in &info.preferred_nodes {
+        let matches = info.needs.node_affinity.matches("n", node.labels());
+        prop_assert!(matches || !info.needs.node_affinity.is_empty());
+        for preferred in &info.needs.preferred_nodes {
             let score = preferred.score("n", node.labels());
             prop_assert!(score == 0 || score == preferred.weight);
         }
-        let untolerated = first_untolerated(&node.taints, &info.tolerations);
+        let untolerated = first_untolerated(&node.taints, &info.needs.tolerations);
         prop_assert!(untolerated.is_none_or(|taint| node.taints.contains(taint)));
     }
 }

@@ -4,11 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 
+/// The label that tells nodes apart and nothing else.
+pub const HOSTNAME: &str = "kubernetes.io/hostname";
+
 /// Labels of an object.
 pub type Labels = BTreeMap<String, String>;
 
 /// One condition on the value of one key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Requirement {
     /// The label's key.
     pub key: String,
@@ -17,7 +20,7 @@ pub struct Requirement {
 }
 
 /// What a label's value must be.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Test {
     /// One of these.
     In(BTreeSet<String>),
@@ -102,7 +105,7 @@ impl Requirement {
 }
 
 /// A label selector: all requirements must pass. An absent one selects nothing, an empty one everything.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Selector {
     /// Selects nothing.
     Nothing,

@@ -1,4 +1,4 @@
-//! A Kubernetes scheduler without I/O: cache, snapshot, queue, plugin traits, profiles, the scheduling cycle and
+//! A Kubernetes scheduler without I/O: cache, table of nodes, queue, plugin traits, profiles, the scheduling cycle and
 //! the default plugins, after kube-scheduler 1.36.
 //!
 //! Pure: no client, no clock, no randomness, no tasks. A *driver* owns those.
@@ -32,7 +32,7 @@
 //! use pilotage_sched::plugins::{Binder, stock_profile};
 //! use pilotage_sched::{
 //!     Actions, Attempt, CycleState, EnqueueExtensions, EventKind, EventResource, Filter, FirstOfEquals,
-//!     Moment, NodeInfo, NodeName, Plugin, PluginName, PodInfo, Scheduler, SchedulerConfig, Status, Verdict,
+//!     Moment, NodeName, NodeView, Plugin, PluginName, PodInfo, Scheduler, SchedulerConfig, Status, Verdict,
 //! };
 //!
 //! /// Keeps pods off nodes without a berth.
@@ -51,7 +51,7 @@
 //! }
 //!
 //! impl Filter for Berths {
-//!     fn filter(&self, _: &CycleState, _: &PodInfo, node: &NodeInfo) -> Verdict {
+//!     fn filter(&self, _: &CycleState, _: &PodInfo, node: NodeView<'_>) -> Verdict {
 //!         if node.labels().contains_key("berth") {
 //!             return Ok(());
 //!         }
@@ -102,6 +102,7 @@
 
 mod binding;
 pub mod cache;
+mod classes;
 mod coming;
 mod context;
 mod cycle;
@@ -115,22 +116,23 @@ pub mod labels;
 mod moment;
 mod names;
 pub mod node_affinity;
-mod node_info;
 mod node_object;
 mod nominator;
 pub mod plugin;
 pub mod plugins;
 pub mod pod_affinity;
 mod pod_info;
+mod pod_needs;
 mod profile;
 pub mod quantity;
 pub mod queue;
+mod refusals;
 mod requests;
 pub mod resources;
 mod scheduler;
-mod snapshot;
 mod state;
 mod status;
+mod table;
 pub mod taints;
 mod tie;
 mod waiting;
@@ -142,7 +144,7 @@ mod test_plugins;
 
 pub use crate::binding::BindingRequest;
 pub use crate::coming::Coming;
-pub use crate::context::Context;
+pub use crate::context::{Context, Cycle, WhatIf};
 pub use crate::cycle::{
     Cause, Diagnosis, Evaluation, NodeStatuses, RejectedNode, ScorePart, ScoredNode,
 };
@@ -151,8 +153,7 @@ pub use crate::event::{Actions, AnyObject, Event, EventKind, EventObject, EventR
 pub use crate::guard::{Mishap, Panicked};
 pub use crate::moment::Moment;
 pub use crate::names::{NodeName, ObjectKey, PodUid};
-pub use crate::node_info::NodeInfo;
-pub use crate::node_object::{NodeObject, Zone};
+pub use crate::node_object::{NodeImage, NodeObject, Zone};
 pub use crate::nominator::Nominator;
 pub use crate::plugin::{
     Bind, Bound, EnqueueExtensions, Filter, MAX_NODE_SCORE, Nomination, Permit, PermitDecision,
@@ -160,17 +161,21 @@ pub use crate::plugin::{
     PreFilterExtensions, PreFiltered, PreScore, PreScored, Preflight, QueueSort, Reserve, Score,
 };
 pub use crate::pod_info::{Defect, IdentityError, PodInfo};
+pub use crate::pod_needs::PodNeeds;
 pub use crate::profile::{Point, Profile, ProfileBuilder, ProfileError, Profiles, WeightedScore};
 pub use crate::queue::{Arrivals, Gate, Place, QueueConfig, QueueSize, QueuedPod};
+pub use crate::refusals::{Refusals, RejectionId};
 pub use crate::requests::PodRequests;
 pub use crate::scheduler::{
     Aftermath, Assumed, Attempt, EvaluateError, EventNote, FailedCondition, Failure, PodChange,
     Scheduler, SchedulerConfig, SkipReason, Skipped, StatusPatch,
 };
-pub use crate::snapshot::{Snapshot, SnapshotNode};
 pub use crate::state::CycleState;
 pub use crate::status::{
     Code, PluginError, PluginName, Reason, Rejection, RejectionKind, Status, Verdict,
+};
+pub use crate::table::{
+    Column, Image, ImageSpread, NodeId, NodeInfo, NodeTable, NodeView, Numbers, Reads, SetId,
 };
 pub use crate::tie::{FirstOfEquals, SeededTies, TieBreaker};
 pub use crate::waiting::{MAX_PERMIT_WAIT, PermitState, WaitingPod, WaitingPods};

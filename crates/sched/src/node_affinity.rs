@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1 as core;
 
-use crate::labels::{Labels, Requirement, RequirementError, Test};
+use crate::labels::{HOSTNAME, Labels, Requirement, RequirementError, Test};
 
 /// One term: labels and name must pass all of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeSelectorTerm {
     /// Requirements on the node's labels.
     pub labels: Vec<Requirement>,
@@ -50,6 +50,12 @@ impl NodeSelectorTerm {
         self.labels.is_empty() && self.names.is_empty()
     }
 
+    /// Whether it reads labels alone that nodes may share, so neither name nor hostname.
+    fn reads_shared_labels(&self) -> bool {
+        let mut keys = self.labels.iter().map(|requirement| &requirement.key);
+        self.names.is_empty() && keys.all(|key| key != HOSTNAME)
+    }
+
     /// Whether the node passes. An empty term matches no node.
     pub fn matches(&self, name: &str, labels: &Labels) -> bool {
         !self.is_empty() && self.passes(name, labels)
@@ -76,8 +82,15 @@ impl NodeSelectorTerm {
     }
 }
 
+/// Whether all terms read labels alone that nodes may share.
+pub(crate) fn all_read_shared_labels<'a>(
+    mut terms: impl Iterator<Item = &'a NodeSelectorTerm>,
+) -> bool {
+    terms.all(NodeSelectorTerm::reads_shared_labels)
+}
+
 /// What a node must be: all pairs of the selector, and one of the terms if there are any.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RequiredNodeAffinity {
     /// `spec.nodeSelector`.
     pub selector: Labels,
@@ -89,6 +102,12 @@ impl RequiredNodeAffinity {
     /// Whether nothing is required.
     pub fn is_empty(&self) -> bool {
         self.selector.is_empty() && self.terms.is_none()
+    }
+
+    /// Whether it reads labels alone that nodes may share, so neither name nor hostname.
+    pub(crate) fn reads_shared_labels(&self) -> bool {
+        let terms = self.terms.iter().flatten();
+        !self.selector.contains_key(HOSTNAME) && all_read_shared_labels(terms)
     }
 
     /// Whether the node will do.
@@ -114,7 +133,7 @@ impl RequiredNodeAffinity {
 }
 
 /// A preferred term with its weight.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PreferredNodeTerm {
     /// 1 to 100.
     pub weight: i64,
@@ -123,6 +142,11 @@ pub struct PreferredNodeTerm {
 }
 
 impl PreferredNodeTerm {
+    /// Whether it reads labels alone that nodes may share, so neither name nor hostname.
+    pub(crate) fn reads_shared_labels(&self) -> bool {
+        self.term.reads_shared_labels()
+    }
+
     /// The weight if the node matches, else 0.
     pub fn score(&self, name: &str, labels: &Labels) -> i64 {
         if self.term.passes(name, labels) {
@@ -134,7 +158,7 @@ impl PreferredNodeTerm {
 }
 
 /// A node affinity: required and preferred part.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NodeAffinityTerms {
     /// Required terms; `None` if there is no required part.
     pub required: Option<Vec<NodeSelectorTerm>>,

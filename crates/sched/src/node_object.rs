@@ -1,5 +1,6 @@
 //! Owns a Node object as the scheduler sees it: parsed once, shared. Knows nothing of the pods on it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
@@ -24,6 +25,10 @@ pub struct NodeObject {
     pub taints: Vec<Taint>,
     /// `spec.unschedulable`.
     pub unschedulable: bool,
+    /// `status.images`, each name once, by name.
+    pub images: Vec<NodeImage>,
+    /// `status.declaredFeatures`.
+    pub declared_features: Vec<String>,
     node: Arc<Node>,
     defects: Vec<Defect>,
 }
@@ -61,7 +66,11 @@ impl NodeObject {
             }
         }
         let unschedulable = spec.and_then(|spec| spec.unschedulable).unwrap_or(false);
+        let status = node.status.as_ref();
+        let features = status.and_then(|status| status.declared_features.clone());
         Ok(Self {
+            images: images(&node),
+            declared_features: features.unwrap_or_default(),
             name,
             allocatable,
             taints,
@@ -79,6 +88,17 @@ impl NodeObject {
     /// Its labels.
     pub fn labels(&self) -> &Labels {
         self.node.metadata.labels.as_ref().unwrap_or(&NO_LABELS)
+    }
+
+    /// Whether plugins can't tell it from another version of the same node.
+    pub(crate) fn equals_for_plugins(&self, other: &Self) -> bool {
+        self.labels() == other.labels()
+            && self.allocatable == other.allocatable
+            && self.taints == other.taints
+            && self.unschedulable == other.unschedulable
+            && self.images == other.images
+            && self.declared_features == other.declared_features
+            && self.defects == other.defects
     }
 
     /// Its malformed fields. No pod is placed on a node that has any: what is wrong with it could be the
@@ -106,6 +126,35 @@ impl NodeObject {
             ]),
         }
     }
+}
+
+/// An image that a node has, under one of its names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeImage {
+    /// The name, with tag or digest.
+    pub name: Arc<str>,
+    /// The size in bytes that the node tells.
+    pub size: i64,
+}
+
+/// The images of a node. Under a name that is told twice, the first one counts.
+fn images(node: &Node) -> Vec<NodeImage> {
+    let status = node.status.as_ref();
+    let told = status.and_then(|status| status.images.as_ref());
+    let mut images = BTreeMap::new();
+    for image in told.into_iter().flatten() {
+        for name in image.names.iter().flatten() {
+            let size = image.size_bytes.unwrap_or_default().max(0);
+            images.entry(name.as_str()).or_insert(size);
+        }
+    }
+    let images = images.into_iter();
+    images
+        .map(|(name, size)| NodeImage {
+            name: name.into(),
+            size,
+        })
+        .collect()
 }
 
 /// A failure domain.

@@ -51,6 +51,11 @@ impl Nominator {
             .flat_map(BTreeMap::values)
     }
 
+    /// The nodes where pods are expected, in no particular order.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = &NodeName> {
+        self.by_node.keys()
+    }
+
     /// Whether no pod is expected anywhere.
     pub fn is_empty(&self) -> bool {
         self.by_pod.is_empty()

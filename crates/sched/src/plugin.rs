@@ -17,16 +17,16 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 
-use crate::context::Context;
+use crate::context::{Context, Cycle};
 use crate::cycle::NodeStatuses;
 use crate::event::{Event, EventKind, Hint};
 use crate::names::NodeName;
-use crate::node_info::NodeInfo;
 use crate::pod_info::PodInfo;
 use crate::queue::QueuedPod;
-use crate::snapshot::SnapshotNode;
+use crate::refusals::Refusals;
 use crate::state::CycleState;
-use crate::status::{PluginName, Status, Verdict};
+use crate::status::{PluginError, PluginName, Status, Verdict};
+use crate::table::{NodeId, NodeTable, NodeView, Reads};
 
 /// The best score of a node, after normalizing. The worst is 0.
 pub const MAX_NODE_SCORE: i64 = 100;
@@ -87,7 +87,7 @@ pub trait PreFilter: EnqueueExtensions {
     ) -> Verdict<PreFiltered>;
 
     /// The part that follows pods which come and go in a *what if*; `None` if Filter looks only at the
-    /// [`NodeInfo`] given to it.
+    /// [`NodeView`] given to it.
     fn extensions(&self) -> Option<&dyn PreFilterExtensions> {
         None
     }
@@ -101,7 +101,7 @@ pub trait PreFilterExtensions {
         state: &mut CycleState,
         pod: &PodInfo,
         other: &PodInfo,
-        node: &NodeInfo,
+        node: NodeView<'_>,
     ) -> Verdict;
 
     /// `other` left `node`, which holds it no more.
@@ -110,14 +110,37 @@ pub trait PreFilterExtensions {
         state: &mut CycleState,
         pod: &PodInfo,
         other: &PodInfo,
-        node: &NodeInfo,
+        node: NodeView<'_>,
     ) -> Verdict;
 }
 
 /// Says whether a node will do. Never does I/O; may run in parallel over nodes.
 pub trait Filter: EnqueueExtensions {
-    /// Must look only at `node` for what is on it, never at the snapshot: in a *what if* they differ.
-    fn filter(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Verdict;
+    /// Must look only at `node` for what is on it, never at the table: in a *what if* they may differ.
+    fn filter(&self, state: &CycleState, pod: &PodInfo, node: NodeView<'_>) -> Verdict;
+
+    /// What the answer depends on. In doubt leave it at [`Reads::ANYTHING`]: then it is asked for in every cycle.
+    fn reads(&self) -> Reads {
+        Reads::ANYTHING
+    }
+
+    /// The same for many nodes: refuses those of `nodes` that won't do. Worth writing where columns or equal parts
+    /// of nodes make it faster; must say what [`Filter::filter`] says.
+    fn filter_all(
+        &self,
+        state: &CycleState,
+        pod: &PodInfo,
+        table: &NodeTable,
+        nodes: &[NodeId],
+        refusals: &mut Refusals<'_>,
+    ) -> Result<(), PluginError> {
+        for (at, &id) in nodes.iter().enumerate() {
+            if let Some(node) = table.get(id) {
+                refusals.note(at, self.filter(state, pod, node))?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What to do with a pod's nomination (`status.nominatedNodeName`).
@@ -165,10 +188,10 @@ impl PostFiltered {
 /// Tries to help a pod that fits nowhere, by preemption for example. The pod is reported unschedulable in any
 /// case; help counts for its next try.
 pub trait PostFilter: Plugin {
-    /// Looks for help; `statuses` says why each node was rejected.
+    /// Looks for help; `statuses` says why each node was rejected. It may ask *what if*: see [`Cycle::what_if`].
     fn post_filter(
         &self,
-        cx: &Context<'_>,
+        cycle: &mut Cycle<'_>,
         state: &mut CycleState,
         pod: &PodInfo,
         statuses: &NodeStatuses,
@@ -192,21 +215,44 @@ pub trait PreScore: Plugin {
         cx: &Context<'_>,
         state: &mut CycleState,
         pod: &PodInfo,
-        nodes: &[SnapshotNode],
+        nodes: &[NodeId],
     ) -> Verdict<PreScored>;
 }
 
 /// Ranks feasible nodes. May run in parallel over nodes.
 pub trait Score: Plugin {
-    /// A raw score, of any range that `normalize` brings to 0..=100. Rejections are errors here.
-    fn score(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Verdict<i64>;
+    /// A raw score, of any range that `normalize` brings to 0..=100; `i64::MIN` is none. Rejections are errors here.
+    fn score(&self, state: &CycleState, pod: &PodInfo, node: NodeView<'_>) -> Verdict<i64>;
+
+    /// What the raw score depends on. In doubt leave it at [`Reads::ANYTHING`]: then it is asked for in every cycle.
+    fn reads(&self) -> Reads {
+        Reads::ANYTHING
+    }
+
+    /// The same for many nodes: appends one raw score for each of `nodes`. Worth writing where columns or equal parts
+    /// of nodes make it faster; must say what [`Score::score`] says.
+    fn score_all(
+        &self,
+        state: &CycleState,
+        pod: &PodInfo,
+        table: &NodeTable,
+        nodes: &[NodeId],
+        scores: &mut Vec<i64>,
+    ) -> Verdict {
+        for &id in nodes {
+            let node = table.get(id);
+            scores.push(node.map_or(Ok(0), |node| self.score(state, pod, node))?);
+        }
+        Ok(())
+    }
 
     /// Brings the raw scores (one a node, same order) to 0..=100. Needed unless they are so already.
     fn normalize(
         &self,
         _state: &CycleState,
         _pod: &PodInfo,
-        _nodes: &[SnapshotNode],
+        _table: &NodeTable,
+        _nodes: &[NodeId],
         _scores: &mut [i64],
     ) -> Verdict {
         Ok(())

@@ -11,7 +11,7 @@ use crate::labels::{Labels, RequirementError, Selector};
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
 /// A term: which pods, in which namespaces, over which topology.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PodAffinityTerm {
     /// Namespaces by name (the pod's own if the term names none at all).
     pub namespaces: BTreeSet<String>,
@@ -58,7 +58,7 @@ impl PodAffinityTerm {
 }
 
 /// A preferred term with its weight.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WeightedPodAffinityTerm {
     /// 1 to 100.
     pub weight: i64,
@@ -67,7 +67,7 @@ pub struct WeightedPodAffinityTerm {
 }
 
 /// All inter-pod affinity of a pod.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PodAffinityTerms {
     /// Required affinity.
     pub required: Vec<PodAffinityTerm>,

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use thiserror::Error;
 
-use crate::host_ports::{self, HostPort};
+use crate::host_ports;
 use crate::labels::{Labels, RequirementError};
 use crate::names::{NodeName, ObjectKey, PodUid};
-use crate::node_affinity::{NodeAffinityTerms, PreferredNodeTerm, RequiredNodeAffinity};
+use crate::node_affinity::{NodeAffinityTerms, RequiredNodeAffinity};
 use crate::pod_affinity::PodAffinityTerms;
+use crate::pod_needs::PodNeeds;
 use crate::quantity::QuantityError;
-use crate::requests::{PodRequests, pod_requests};
+use crate::requests::pod_requests;
 use crate::taints::Toleration;
 
 static NO_LABELS: Labels = Labels::new();
@@ -72,18 +73,8 @@ pub struct PodInfo {
     pub priority: i32,
     /// `status.nominatedNodeName`, if set.
     pub nominated_node: Option<NodeName>,
-    /// What it asks for.
-    pub requests: PodRequests,
-    /// `spec.nodeSelector` and required node affinity.
-    pub node_affinity: RequiredNodeAffinity,
-    /// Preferred node affinity.
-    pub preferred_nodes: Vec<PreferredNodeTerm>,
-    /// Inter-pod affinity and anti-affinity.
-    pub pod_affinity: PodAffinityTerms,
-    /// `spec.tolerations`.
-    pub tolerations: Vec<Toleration>,
-    /// Host ports that it wants.
-    pub host_ports: Vec<HostPort>,
+    /// What plugins read of it to judge nodes, shared by equal pods once a scheduler has seen them.
+    pub needs: Arc<PodNeeds>,
     /// Names of `spec.schedulingGates`.
     pub scheduling_gates: Vec<String>,
     /// Whether `metadata.deletionTimestamp` is set.
@@ -164,15 +155,17 @@ impl PodInfo {
                 .into(),
             priority: spec.priority.unwrap_or(0),
             nominated_node: named(status.and_then(|status| status.nominated_node_name.as_ref())),
-            requests,
-            node_affinity: RequiredNodeAffinity {
-                selector: spec.node_selector.clone().unwrap_or_default(),
-                terms: nodes.required,
-            },
-            preferred_nodes: nodes.preferred,
-            pod_affinity,
-            tolerations,
-            host_ports: host_ports::wanted(spec),
+            needs: Arc::new(PodNeeds {
+                requests,
+                node_affinity: RequiredNodeAffinity {
+                    selector: spec.node_selector.clone().unwrap_or_default(),
+                    terms: nodes.required,
+                },
+                preferred_nodes: nodes.preferred,
+                pod_affinity,
+                tolerations,
+                host_ports: host_ports::wanted(spec),
+            }),
             scheduling_gates: spec
                 .scheduling_gates
                 .iter()
@@ -194,6 +187,14 @@ impl PodInfo {
     /// Its labels.
     pub fn labels(&self) -> &Labels {
         self.pod.metadata.labels.as_ref().unwrap_or(&NO_LABELS)
+    }
+
+    /// Whether plugins that look at nodes can't tell it from another version of the same pod.
+    pub(crate) fn equals_for_plugins(&self, other: &Self) -> bool {
+        self.needs == other.needs
+            && self.labels() == other.labels()
+            && self.priority == other.priority
+            && self.deleting == other.deleting
     }
 
     /// Its malformed fields. A pod that looks for a node is rejected with them; one that has a node counts

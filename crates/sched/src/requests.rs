@@ -10,7 +10,7 @@ use crate::quantity::QuantityError;
 use crate::resources::{DEFAULT_MEMORY, DEFAULT_MILLI_CPU, ResourceName, Resources};
 
 /// What a pod asks for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PodRequests {
     /// What Filter compares with the room on a node.
     pub total: Resources,

@@ -70,7 +70,7 @@ pub fn is_extended(name: &str) -> bool {
 }
 
 /// Amounts of all resources, as numbers `N`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Amounts<N> {
     /// CPU in thousandths of a core.
     pub milli_cpu: N,

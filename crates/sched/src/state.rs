@@ -11,7 +11,7 @@ use crate::status::Verdict;
 type Shared = Arc<dyn Any + Send + Sync>;
 
 /// One bit a plugin of an extension point, in profile order. A profile has at most 64 plugins a point.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct PluginMask(u64);
 
 impl PluginMask {

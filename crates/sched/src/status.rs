@@ -109,7 +109,7 @@ impl fmt::Display for Reason {
 }
 
 /// A plugin's *no*: what kind of no, why, and who said it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rejection {
     kind: RejectionKind,
     // The first reason lives inline: one fixed reason a node, the usual case, allocates nothing.

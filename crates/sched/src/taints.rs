@@ -30,7 +30,7 @@ impl Effect {
 }
 
 /// A taint of a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Taint {
     /// Its key.
     pub key: String,
@@ -52,7 +52,7 @@ impl Taint {
 }
 
 /// How a toleration compares values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TolerationOperator {
     /// The values are equal.
     Equal,
@@ -65,7 +65,7 @@ pub enum TolerationOperator {
 }
 
 /// A toleration of a pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Toleration {
     /// The taint's key; empty with Exists means any.
     pub key: String,

@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{
-    Container, Node, NodeAffinity, NodeCondition, NodeSelector, NodeSelectorRequirement,
-    NodeSelectorTerm, NodeSpec, NodeStatus, Pod, PodCondition, PodSchedulingGate, PodSpec,
-    PodStatus, PreferredSchedulingTerm, ResourceRequirements, Taint, Toleration,
+    Container, ContainerImage, ContainerPort, Node, NodeAffinity, NodeCondition, NodeSelector,
+    NodeSelectorRequirement, NodeSelectorTerm, NodeSpec, NodeStatus, Pod, PodCondition,
+    PodSchedulingGate, PodSpec, PodStatus, PreferredSchedulingTerm, ResourceRequirements, Taint,
+    Toleration,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
 use crate::names::PodUid;
-use crate::node_info::NodeInfo;
 use crate::node_object::NodeObject;
 use crate::pod_info::PodInfo;
+use crate::table::NodeInfo;
 
 fn text(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
@@ -119,6 +120,15 @@ impl PodBuilder {
     pub(crate) fn deleting(mut self) -> Self {
         self.0.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
         self
+    }
+
+    pub(crate) fn host_port(self, port: i32) -> Self {
+        let port = ContainerPort {
+            host_port: Some(port),
+            ..ContainerPort::default()
+        };
+        let add = |spec: &mut PodSpec| spec.containers[0].ports.get_or_insert_default().push(port);
+        self.spec(add)
     }
 
     pub(crate) fn scheduler(self, name: &str) -> Self {
@@ -278,6 +288,16 @@ impl NodeBuilder {
 
     pub(crate) fn unschedulable(mut self) -> Self {
         self.0.spec.get_or_insert_default().unschedulable = Some(true);
+        self
+    }
+
+    pub(crate) fn image(mut self, names: &[&str], size: i64) -> Self {
+        let image = ContainerImage {
+            names: Some(names.iter().map(|name| (*name).to_owned()).collect()),
+            size_bytes: Some(size),
+        };
+        let status = self.0.status.get_or_insert_default();
+        status.images.get_or_insert_default().push(image);
         self
     }
 

@@ -4,11 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use futures::future::BoxFuture;
 
-use crate::context::Context;
+use crate::context::{Context, Cycle};
 use crate::cycle::NodeStatuses;
 use crate::event::{Event, EventKind, Hint};
 use crate::names::NodeName;
-use crate::node_info::NodeInfo;
 use crate::plugin::{
     Bind, Bound, EnqueueExtensions, Filter, Nomination, Permit, PermitDecision, Plugin, PostBind,
     PostFilter, PostFiltered, PreBind, PreEnqueue, PreFilter, PreFilterExtensions, PreFiltered,
@@ -19,12 +18,13 @@ use crate::pod_info::PodInfo;
 use crate::profile::ProfileBuilder;
 use crate::state::CycleState;
 use crate::status::{PluginName, Status, Verdict};
+use crate::table::NodeView;
 
 /// Calls of all fakes of a test, in order.
 pub(crate) type Log = Arc<Mutex<Vec<String>>>;
 
 type OfPod<T> = Box<dyn Fn(&PodInfo) -> Verdict<T> + Send + Sync>;
-type OfNode<T> = Box<dyn Fn(&PodInfo, &NodeInfo) -> Verdict<T> + Send + Sync>;
+type OfNode<T> = Box<dyn Fn(&PodInfo, NodeView<'_>) -> Verdict<T> + Send + Sync>;
 type OfState<T> = Box<dyn Fn(&CycleState, &PodInfo) -> Verdict<T> + Send + Sync>;
 
 pub(crate) struct Fake {
@@ -140,7 +140,7 @@ impl PreFilterExtensions for Fake {
         _: &mut CycleState,
         _: &PodInfo,
         other: &PodInfo,
-        node: &NodeInfo,
+        node: NodeView<'_>,
     ) -> Verdict {
         self.note(&format!("add {} to {}", other.key.name, node.name()));
         Ok(())
@@ -151,7 +151,7 @@ impl PreFilterExtensions for Fake {
         _: &mut CycleState,
         _: &PodInfo,
         other: &PodInfo,
-        node: &NodeInfo,
+        node: NodeView<'_>,
     ) -> Verdict {
         self.note(&format!("remove {} from {}", other.key.name, node.name()));
         Ok(())
@@ -159,7 +159,7 @@ impl PreFilterExtensions for Fake {
 }
 
 impl Filter for Fake {
-    fn filter(&self, _: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Verdict {
+    fn filter(&self, _: &CycleState, pod: &PodInfo, node: NodeView<'_>) -> Verdict {
         self.note(&format!(
             "filter {} with {}",
             node.name(),
@@ -172,7 +172,7 @@ impl Filter for Fake {
 impl PostFilter for Fake {
     fn post_filter(
         &self,
-        _: &Context<'_>,
+        _: &mut Cycle<'_>,
         _: &mut CycleState,
         _: &PodInfo,
         statuses: &NodeStatuses,
@@ -183,7 +183,7 @@ impl PostFilter for Fake {
 }
 
 impl Score for Fake {
-    fn score(&self, _: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Verdict<i64> {
+    fn score(&self, _: &CycleState, pod: &PodInfo, node: NodeView<'_>) -> Verdict<i64> {
         self.note(&format!("score {}", node.name()));
         (self.score)(pod, node)
     }

@@ -379,7 +379,7 @@ impl Edge {
                     .collect();
                 let (ranker, places, book) = (&mut self.ranker, &self.places, &self.book);
                 proxy.order = ranker.order(uid, proxy.policy, &proxy.want, &feasible, places);
-                let (request, order) = (&info.requests.total, proxy.order.as_ref());
+                let (request, order) = (&info.needs.requests.total, proxy.order.as_ref());
                 let seen = |node: &str| Seen {
                     room: places.room(node),
                     used: (ranker.placed_at(node)).saturating_add(places.others_at(node, uid)),

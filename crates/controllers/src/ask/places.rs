@@ -138,7 +138,7 @@ impl Places {
         let mut coming = Arc::clone(&self.coming);
         for (node, place) in &self.by_node {
             if let Some(Some(own)) = place.guests.get(pod) {
-                Arc::make_mut(&mut coming).remove(node, &own.requests);
+                Arc::make_mut(&mut coming).remove(node, &own.needs.requests);
             }
         }
         coming
@@ -153,11 +153,11 @@ impl Place {
             return;
         }
         if let Some(Some(old)) = self.guests.remove(pod) {
-            coming.remove(node, &old.requests);
+            coming.remove(node, &old.needs.requests);
         }
         if let Some(guest) = guest {
             if let Some(info) = &guest {
-                coming.add(node, &info.requests);
+                coming.add(node, &info.needs.requests);
             }
             self.guests.insert(pod.to_owned(), guest);
         }
@@ -186,9 +186,9 @@ mod tests {
         let outstanding = |places: &Places| places.room("a").unwrap().outstanding;
         let text = |coming: &Coming| format!("{coming:?}");
         let (mut both, mut nobody) = (Coming::default(), Coming::default());
-        both.add("a", &info.requests);
-        nobody.add("a", &info.requests);
-        nobody.remove("a", &info.requests);
+        both.add("a", &info.needs.requests);
+        nobody.add("a", &info.needs.requests);
+        nobody.remove("a", &info.needs.requests);
 
         places.asked("p", Some(&info), "a");
         places.asked("p", Some(&info), "a");

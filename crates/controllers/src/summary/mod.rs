@@ -445,7 +445,7 @@ mod tests {
         let mut trimmed = pod.clone();
         trim_pod(&mut trimmed);
         assert!(trimmed.spec.as_ref().unwrap().volumes.is_none());
-        let requests = |pod: Pod| PodInfo::parse(pod.into()).unwrap().requests;
+        let requests = |pod: Pod| PodInfo::parse(pod.into()).unwrap().needs.requests.clone();
         assert_eq!(requests(trimmed), requests(pod.clone()));
         assert_eq!(requests(pod).total.milli_cpu, 3210);
     }

@@ -145,7 +145,7 @@ impl Tally {
             return;
         };
         let node = node.as_str().to_owned();
-        let mut asked = info.requests.total.clone();
+        let mut asked = info.needs.requests.total.clone();
         asked.pods = 1;
         self.used.entry(node.clone()).or_default().add(&asked);
         self.pods.insert(uid, (node, asked));

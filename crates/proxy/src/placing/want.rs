@@ -105,7 +105,7 @@ impl Want {
         let (zones, access) = (said(pod, keys::ZONES), said(pod, keys::ACCESS_RESTRICTIONS));
         let asks = region.is_some() || provider.is_some() || zones.is_some() || access.is_some();
         let own = Wishes::of(info);
-        let selected = &info.node_affinity.selector;
+        let selected = &info.needs.node_affinity.selector;
         Self {
             asks,
             demanded_region: region.as_deref().map(Region::new),
@@ -122,7 +122,7 @@ impl Want {
             selector: Selector::new(selected, &[])
                 .ok()
                 .filter(|_| !selected.is_empty()),
-            tolerations: info.tolerations.clone(),
+            tolerations: info.needs.tolerations.clone(),
             application: owner(pod),
         }
     }
@@ -236,7 +236,7 @@ fn demanded(text: &str) -> BTreeSet<String> {
 /// Values of the first of these labels that the pod selects: by its selector, by what its affinity requires, or by the
 /// heaviest term that it prefers and that speaks of it.
 fn wished(info: &PodInfo, labels: [&str; 2]) -> BTreeSet<String> {
-    let selector: &Labels = &info.node_affinity.selector;
+    let selector: &Labels = &info.needs.node_affinity.selector;
     if let Some(value) = labels.iter().find_map(|label| selector.get(*label)) {
         return BTreeSet::from([value.clone()]);
     }
@@ -250,12 +250,12 @@ fn wished(info: &PodInfo, labels: [&str; 2]) -> BTreeSet<String> {
         });
         sets.next().unwrap_or_default()
     };
-    let required = info.node_affinity.terms.iter().flatten();
+    let required = info.needs.node_affinity.terms.iter().flatten();
     let required: BTreeSet<_> = required.flat_map(|term| among(&term.labels)).collect();
     if !required.is_empty() {
         return required;
     }
-    let mut preferred: Vec<_> = info.preferred_nodes.iter().collect();
+    let mut preferred: Vec<_> = info.needs.preferred_nodes.iter().collect();
     preferred.sort_by_key(|term| std::cmp::Reverse(term.weight));
     let mut sets = preferred
         .iter()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pilotage_sched::{
-    Actions, Context, CycleState, EnqueueExtensions, EventKind, EventResource, Filter, NodeInfo,
+    Actions, Context, CycleState, EnqueueExtensions, EventKind, EventResource, Filter, NodeView,
     Plugin, PluginName, PodInfo, PreEnqueue, PreFilter, PreFiltered, Status, Verdict,
 };
 
@@ -68,7 +68,7 @@ impl PreFilter for CandidateAnswers {
 }
 
 impl Filter for CandidateAnswers {
-    fn filter(&self, state: &CycleState, _: &PodInfo, node: &NodeInfo) -> Verdict {
+    fn filter(&self, state: &CycleState, _: &PodInfo, node: NodeView<'_>) -> Verdict {
         let CycleAnswers(answers) = state.require()?;
         let name: &str = node.name();
         let objection = match answers.get(name) {

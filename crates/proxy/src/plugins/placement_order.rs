@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use pilotage_sched::{
-    Context, CycleState, MAX_NODE_SCORE, NodeInfo, Plugin, PluginName, PodInfo, PreScore,
-    PreScored, Score, SnapshotNode, Verdict,
+    Context, CycleState, MAX_NODE_SCORE, NodeId, NodeTable, NodeView, Plugin, PluginName, PodInfo,
+    PreScore, PreScored, Score, Verdict,
 };
 
 use crate::board::{Board, Classes};
@@ -40,7 +40,7 @@ impl PreScore for PlacementOrder {
         _: &Context<'_>,
         state: &mut CycleState,
         pod: &PodInfo,
-        _: &[SnapshotNode],
+        _: &[NodeId],
     ) -> Verdict<PreScored> {
         let classes = self.board.get(&pod.uid).classes;
         if classes.is_empty() {
@@ -53,7 +53,7 @@ impl PreScore for PlacementOrder {
 
 impl Score for PlacementOrder {
     /// The class; the best is 0.
-    fn score(&self, state: &CycleState, _: &PodInfo, node: &NodeInfo) -> Verdict<i64> {
+    fn score(&self, state: &CycleState, _: &PodInfo, node: NodeView<'_>) -> Verdict<i64> {
         let CycleClasses(classes) = state.require()?;
         let name: &str = node.name();
         Ok(classes
@@ -66,7 +66,8 @@ impl Score for PlacementOrder {
         &self,
         _: &CycleState,
         _: &PodInfo,
-        _: &[SnapshotNode],
+        _: &NodeTable,
+        _: &[NodeId],
         scores: &mut [i64],
     ) -> Verdict {
         by_place(scores);

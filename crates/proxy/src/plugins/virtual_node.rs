@@ -2,7 +2,7 @@
 
 use pilotage_api::keys;
 use pilotage_sched::{
-    Actions, CycleState, EnqueueExtensions, EventKind, EventResource, Filter, NodeInfo, Plugin,
+    Actions, CycleState, EnqueueExtensions, EventKind, EventResource, Filter, NodeView, Plugin,
     PluginName, PodInfo, Status, Verdict,
 };
 
@@ -26,7 +26,7 @@ impl EnqueueExtensions for VirtualNode {
 }
 
 impl Filter for VirtualNode {
-    fn filter(&self, _: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Verdict {
+    fn filter(&self, _: &CycleState, pod: &PodInfo, node: NodeView<'_>) -> Verdict {
         let labels = node.labels();
         let label = |key: &str| labels.get(key).map(AsRef::as_ref);
         if label(keys::PROVIDER) != Some(keys::PROVIDER_VALUE) {

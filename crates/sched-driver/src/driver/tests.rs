@@ -8,9 +8,9 @@ use kube::Config;
 use pilotage_runtime::client::from_config;
 use pilotage_sched::plugins::{Binder, stock_profile};
 use pilotage_sched::{
-    Context, CycleState, EnqueueExtensions, EventKind, Filter, NodeInfo, NodeName, Permit,
+    Context, CycleState, EnqueueExtensions, EventKind, Filter, NodeId, NodeName, NodeView, Permit,
     PermitDecision, Plugin, PluginName, PostBind, PreBind, PreEnqueue, PreFilter, PreFiltered,
-    PreScore, PreScored, Preflight, Reserve, Score, SnapshotNode, Verdict,
+    PreScore, PreScored, Preflight, Reserve, Score, Verdict,
 };
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -62,7 +62,7 @@ impl PreFilter for Bad {
 }
 
 impl Filter for Bad {
-    fn filter(&self, _: &CycleState, pod: &PodInfo, _: &NodeInfo) -> Verdict {
+    fn filter(&self, _: &CycleState, pod: &PodInfo, _: NodeView<'_>) -> Verdict {
         self.check("Filter", pod);
         Ok(())
     }
@@ -74,7 +74,7 @@ impl PreScore for Bad {
         _: &Context<'_>,
         _: &mut CycleState,
         pod: &PodInfo,
-        _: &[SnapshotNode],
+        _: &[NodeId],
     ) -> Verdict<PreScored> {
         self.check("PreScore", pod);
         Ok(PreScored::Proceed)
@@ -82,7 +82,7 @@ impl PreScore for Bad {
 }
 
 impl Score for Bad {
-    fn score(&self, _: &CycleState, pod: &PodInfo, _: &NodeInfo) -> Verdict<i64> {
+    fn score(&self, _: &CycleState, pod: &PodInfo, _: NodeView<'_>) -> Verdict<i64> {
         self.check("Score", pod);
         Ok(0)
     }

@@ -3,20 +3,17 @@
 //!
 //! Assumed pods never expire: the watch confirms them, or a failed binding forgets them.
 
-mod order;
 mod rebuild;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use thiserror::Error;
 
-use self::order::NodeOrder;
 use crate::names::{NodeName, PodUid};
-use crate::node_info::NodeInfo;
 use crate::node_object::NodeObject;
 use crate::pod_info::PodInfo;
-use crate::snapshot::Snapshot;
+use crate::table::{NodeTable, NodeView};
 
 /// Why the cache refuses.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -51,13 +48,6 @@ pub enum PodSeen {
 }
 
 #[derive(Debug)]
-enum Slot {
-    Node(Arc<NodeInfo>),
-    /// The Node object is gone, or hasn't come yet; its pods are kept in case it comes.
-    Ghost(BTreeMap<PodUid, Arc<PodInfo>>),
-}
-
-#[derive(Debug)]
 struct CachedPod {
     pod: Arc<PodInfo>,
     node: NodeName,
@@ -65,20 +55,14 @@ struct CachedPod {
 }
 
 /// Nodes with the pods on them.
-///
-/// Each [`NodeInfo`] is shared with the last snapshot and copied on the first change after it, so that a new
-/// snapshot costs as much as what changed.
 #[derive(Debug, Default)]
 pub struct Cache {
-    slots: HashMap<NodeName, Slot>,
+    nodes: NodeTable,
+    // Pods of nodes whose Node object is gone, or hasn't come yet; kept in case it comes.
+    ghosts: HashMap<NodeName, BTreeMap<PodUid, Arc<PodInfo>>>,
     pods: HashMap<PodUid, CachedPod>,
-    order: NodeOrder,
     // Nodes with a pod that couldn't be taken in, whether there is a Node object or not.
     unread: HashMap<NodeName, PodUid>,
-    generation: u64,
-    // Nodes whose contents changed since the last snapshot; `None` if nodes came, went or changed zone.
-    dirty: Option<BTreeSet<NodeName>>,
-    snapshot: Arc<Snapshot>,
 }
 
 impl Cache {
@@ -87,29 +71,14 @@ impl Cache {
         Self::default()
     }
 
-    /// All nodes as they are now. Cheap if little has changed since the last call.
-    pub fn snapshot(&mut self) -> Arc<Snapshot> {
-        match &mut self.dirty {
-            Some(dirty) if dirty.is_empty() => {}
-            Some(dirty) => {
-                let changed = std::mem::take(dirty);
-                let nodes = changed
-                    .iter()
-                    .filter_map(|name| info(&self.slots, name))
-                    .cloned();
-                Arc::make_mut(&mut self.snapshot).replace(nodes);
-            }
-            None => {
-                let names = self.order.interleaved();
-                let nodes = names
-                    .filter_map(|name| info(&self.slots, name))
-                    .cloned()
-                    .collect();
-                self.snapshot = Arc::new(Snapshot::new(nodes));
-                self.dirty = Some(BTreeSet::new());
-            }
-        }
-        self.snapshot.clone()
+    /// All nodes as they are now.
+    pub const fn nodes(&self) -> &NodeTable {
+        &self.nodes
+    }
+
+    /// The same, for a cycle, which may ask *what if*.
+    pub(crate) const fn nodes_mut(&mut self) -> &mut NodeTable {
+        &mut self.nodes
     }
 
     /// Puts a pod on a node before the API server knows.
@@ -135,37 +104,47 @@ impl Cache {
 
     /// Puts a watched pod on the node that it names, confirming or correcting what was assumed.
     pub fn set_pod(&mut self, pod: Arc<PodInfo>, node: &NodeName) -> PodSeen {
-        let seen = match self.pods.get(&pod.uid) {
-            None => PodSeen::Added,
-            Some(known) if known.node != *node => PodSeen::Moved {
-                from: known.node.clone(),
-            },
-            Some(known) if known.assumed => PodSeen::Confirmed,
-            Some(known) => PodSeen::Updated {
-                old: known.pod.clone(),
-            },
+        let Some(known) = self.pods.get_mut(&pod.uid) else {
+            self.place(pod, node.clone(), false);
+            return PodSeen::Added;
         };
-        self.remove_pod(&pod.uid);
-        self.place(pod, node.clone(), false);
+        let seen = if known.node != *node {
+            PodSeen::Moved {
+                from: known.node.clone(),
+            }
+        } else if known.assumed {
+            PodSeen::Confirmed
+        } else {
+            PodSeen::Updated {
+                old: known.pod.clone(),
+            }
+        };
+        if known.node == *node && known.pod.equals_for_plugins(&pod) {
+            known.assumed = false;
+            known.pod = pod.clone();
+            if let Some(id) = self.nodes.id(node) {
+                self.nodes.refresh_pod(id, &pod);
+            } else {
+                let ghost = self.ghosts.entry(node.clone()).or_default();
+                ghost.insert(pod.uid.clone(), pod);
+            }
+        } else {
+            self.remove_pod(&pod.uid);
+            self.place(pod, node.clone(), false);
+        }
         seen
     }
 
     /// Takes a pod off its node, assumed or not.
     pub fn remove_pod(&mut self, uid: &PodUid) -> Option<Arc<PodInfo>> {
         let CachedPod { pod, node, .. } = self.pods.remove(uid)?;
-        match self.slots.get_mut(&node) {
-            Some(Slot::Node(_)) => {
-                self.change(&node, |info| {
-                    info.remove_pod(uid);
-                });
+        if let Some(id) = self.nodes.id(&node) {
+            self.nodes.remove_pod(id, uid);
+        } else if let Some(pods) = self.ghosts.get_mut(&node) {
+            pods.remove(uid);
+            if pods.is_empty() {
+                self.ghosts.remove(&node);
             }
-            Some(Slot::Ghost(pods)) => {
-                pods.remove(uid);
-                if pods.is_empty() {
-                    self.slots.remove(&node);
-                }
-            }
-            None => {}
         }
         Some(pod)
     }
@@ -173,45 +152,28 @@ impl Cache {
     /// Adds or changes a node; the object before, if there was one.
     pub fn set_node(&mut self, node: Arc<NodeObject>) -> Option<Arc<NodeObject>> {
         let name = node.name.clone();
-        if let Some(old) = info(&self.slots, &name).map(|info| info.node().clone()) {
-            let (from, to) = (old.zone(), node.zone());
-            if from != to {
-                self.order.remove(&from, &name);
-                self.order.insert(to, name.clone());
-                self.dirty = None;
+        let old = self.nodes.set_node(node);
+        if old.is_none()
+            && let Some(id) = self.nodes.id(&name)
+        {
+            for pod in self.ghosts.remove(&name).unwrap_or_default().into_values() {
+                self.nodes.add_pod(id, pod);
             }
-            self.change(&name, |info| info.set_node(node));
-            return Some(old);
-        }
-        self.order.insert(node.zone(), name.clone());
-        let mut info = NodeInfo::new(node);
-        if let Some(Slot::Ghost(pods)) = self.slots.remove(&name) {
-            for pod in pods.into_values() {
-                info.add_pod(pod);
+            if let Some(pod) = self.unread.get(&name) {
+                self.nodes.set_unread(id, Some(pod.clone()));
             }
         }
-        info.set_unread(self.unread.get(&name).cloned());
-        self.generation = self.generation.saturating_add(1);
-        info.set_generation(self.generation);
-        self.slots.insert(name, Slot::Node(Arc::new(info)));
-        self.dirty = None;
-        None
+        old
     }
 
     /// Removes a node. Its pods stay known until they are removed themselves, or the node comes back.
     pub fn remove_node(&mut self, name: &NodeName) -> Option<Arc<NodeObject>> {
-        let gone = info(&self.slots, name)?.clone();
-        self.order.remove(&gone.node().zone(), name);
-        self.slots.remove(name);
+        let gone = self.nodes.remove_node(name)?;
         if !gone.pods().is_empty() {
-            let pods = gone
-                .pods()
-                .iter()
-                .map(|pod| (pod.uid.clone(), pod.clone()))
-                .collect();
-            self.slots.insert(name.clone(), Slot::Ghost(pods));
+            let pods = gone.pods().iter();
+            let pods = pods.map(|pod| (pod.uid.clone(), pod.clone())).collect();
+            self.ghosts.insert(name.clone(), pods);
         }
-        self.dirty = None;
         Some(gone.node().clone())
     }
 
@@ -221,14 +183,17 @@ impl Cache {
             Some(pod) => self.unread.insert(node.clone(), pod),
             None => self.unread.remove(node),
         };
-        if info(&self.slots, node).is_some_and(|info| info.unread_pod() != pod.as_ref()) {
-            self.change(node, |info| info.set_unread(pod));
+        if let Some(known) = self.nodes.by_name(node)
+            && known.unread_pod() != pod.as_ref()
+        {
+            let id = known.id();
+            self.nodes.set_unread(id, pod);
         }
     }
 
     /// A node with the pods on it.
-    pub fn node(&self, name: &NodeName) -> Option<&Arc<NodeInfo>> {
-        info(&self.slots, name)
+    pub fn node(&self, name: &NodeName) -> Option<NodeView<'_>> {
+        self.nodes.by_name(name)
     }
 
     /// A pod on a node, and the node.
@@ -248,51 +213,27 @@ impl Cache {
 
     /// Names of all nodes, in search order.
     pub(crate) fn node_names(&self) -> impl Iterator<Item = &NodeName> {
-        self.order.interleaved()
+        self.nodes.names()
     }
 
     /// How much there is, for metrics.
     pub fn size(&self) -> CacheSize {
         CacheSize {
-            nodes: self.order.len(),
+            nodes: self.nodes.len(),
             pods: self.pods.len(),
             assumed_pods: self.pods.values().filter(|known| known.assumed).count(),
         }
     }
 
     fn place(&mut self, pod: Arc<PodInfo>, node: NodeName, assumed: bool) {
-        match self.slots.get_mut(&node) {
-            Some(Slot::Node(_)) => self.change(&node, |info| info.add_pod(pod.clone())),
-            Some(Slot::Ghost(pods)) => {
-                pods.insert(pod.uid.clone(), pod.clone());
-            }
-            None => {
-                let pods = BTreeMap::from([(pod.uid.clone(), pod.clone())]);
-                self.slots.insert(node.clone(), Slot::Ghost(pods));
-            }
+        if let Some(id) = self.nodes.id(&node) {
+            self.nodes.add_pod(id, pod.clone());
+        } else {
+            let ghost = self.ghosts.entry(node.clone()).or_default();
+            ghost.insert(pod.uid.clone(), pod.clone());
         }
-        self.pods
-            .insert(pod.uid.clone(), CachedPod { pod, node, assumed });
-    }
-
-    fn change(&mut self, name: &NodeName, with: impl FnOnce(&mut NodeInfo)) {
-        let Some(Slot::Node(node)) = self.slots.get_mut(name) else {
-            return;
-        };
-        self.generation = self.generation.saturating_add(1);
-        let node = Arc::make_mut(node);
-        with(node);
-        node.set_generation(self.generation);
-        if let Some(dirty) = &mut self.dirty {
-            dirty.insert(name.clone());
-        }
-    }
-}
-
-fn info<'a>(slots: &'a HashMap<NodeName, Slot>, name: &NodeName) -> Option<&'a Arc<NodeInfo>> {
-    match slots.get(name) {
-        Some(Slot::Node(info)) => Some(info),
-        _ => None,
+        let uid = pod.uid.clone();
+        self.pods.insert(uid, CachedPod { pod, node, assumed });
     }
 }
 

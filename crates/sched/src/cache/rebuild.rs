@@ -3,24 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Cache, CachedPod, Slot};
+use super::{Cache, CachedPod};
 use crate::guard::caught;
 use crate::names::{NodeName, PodUid};
 use crate::node_object::NodeObject;
 use crate::pod_info::PodInfo;
+use crate::table::NodeTable;
 
 impl Cache {
-    /// Makes sums, order and snapshot anew. The pods that can't be put on their nodes are left out, as if nobody had
+    /// Makes the table anew. The pods that can't be put on their nodes are left out, as if nobody had
     /// seen them.
     pub(crate) fn rebuild(&mut self) -> Vec<(Arc<PodInfo>, NodeName)> {
-        let nodes: Vec<Arc<NodeObject>> = self
-            .slots
-            .values()
-            .filter_map(|slot| match slot {
-                Slot::Node(info) => Some(info.node().clone()),
-                Slot::Ghost(_) => None,
-            })
-            .collect();
+        let nodes: Vec<Arc<NodeObject>> = self.nodes.objects().cloned().collect();
         // In an order that doesn't depend on history.
         let mut pods: BTreeMap<PodUid, CachedPod> =
             std::mem::take(&mut self.pods).into_iter().collect();
@@ -39,8 +33,7 @@ impl Cache {
         pods: &BTreeMap<PodUid, CachedPod>,
     ) -> Result<(), PodUid> {
         *self = Self {
-            // Equal generations of a node mean equal contents.
-            generation: self.generation,
+            nodes: NodeTable::in_place_of(&self.nodes),
             unread: std::mem::take(&mut self.unread),
             ..Self::default()
         };

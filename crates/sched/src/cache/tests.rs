@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 use super::{Cache, CacheError, CacheSize, PodSeen};
 use crate::names::NodeName;
-use crate::node_info::NodeInfo;
 use crate::pod_info::PodInfo;
+use crate::table::{NodeInfo, Position, Reads};
 use crate::test_objects::{node, pod, uid};
 
 fn on(name: &str) -> NodeName {
@@ -15,11 +15,9 @@ fn on(name: &str) -> NodeName {
 
 /// What a cache says of its nodes, without history (generations, order of pods).
 fn contents(cache: &mut Cache) -> BTreeMap<String, String> {
-    let snapshot = cache.snapshot();
-    snapshot
-        .nodes()
-        .iter()
-        .map(|node| (node.name().to_string(), describe(node)))
+    let nodes = cache.nodes().iter();
+    nodes
+        .map(|node| (node.name().to_string(), describe(node.row())))
         .collect()
 }
 
@@ -59,10 +57,11 @@ fn a_change_that_broke_off_is_mended() {
     let (before, size) = (contents(&mut cache), cache.size());
     // A pod counts on its node, and nobody knows that it is there; another one doesn't count.
     let stray = pod("stray").request("cpu", "1").info();
-    cache.change(&on("n"), |info| info.add_pod(stray));
-    cache.change(&on("m"), |info| {
-        info.remove_pod(&uid("held"));
-    });
+    let id = |cache: &Cache, name| cache.nodes().id(&on(name)).unwrap();
+    let n = id(&cache, "n");
+    cache.nodes_mut().add_pod(n, stray);
+    let m = id(&cache, "m");
+    cache.nodes_mut().remove_pod(m, &uid("held"));
     assert_ne!(contents(&mut cache), before);
     assert!(cache.rebuild().is_empty());
     assert_eq!((contents(&mut cache), cache.size()), (before, size));
@@ -76,8 +75,7 @@ fn a_change_that_broke_off_is_mended() {
 fn a_node_says_that_a_pod_on_it_could_not_be_taken_in_however_it_comes_and_goes() {
     let mut cache = Cache::new();
     let is_told = |cache: &mut Cache| {
-        let snapshot = cache.snapshot();
-        let node = snapshot.node(&on("n")).unwrap();
+        let node = cache.node(&on("n")).unwrap();
         node.unread_pod() == Some(&uid("bad"))
     };
     cache.set_unread(&on("n"), Some(uid("bad")));
@@ -107,15 +105,7 @@ fn assume_then_forget_leaves_no_trace() {
         .assume(pod("new").request("cpu", "2").info(), &on("n"))
         .unwrap();
     assert!(cache.is_assumed(&uid("new")));
-    assert_eq!(
-        cache
-            .snapshot()
-            .node(&on("n"))
-            .unwrap()
-            .requested()
-            .milli_cpu,
-        3000
-    );
+    assert_eq!(cache.node(&on("n")).unwrap().requested().milli_cpu, 3000);
     assert!(cache.forget(&uid("new")).is_some());
     assert_eq!(contents(&mut cache), before);
     assert!(
@@ -157,8 +147,7 @@ fn the_watch_confirms_or_corrects() {
     );
     let seen = cache.set_pod(pod("wrong").on("b").info(), &on("b"));
     assert!(matches!(seen, PodSeen::Updated { .. }), "{seen:?}");
-    let snapshot = cache.snapshot();
-    let count = |name| snapshot.node(&on(name)).unwrap().pods().len();
+    let count = |name| cache.node(&on(name)).unwrap().pods().len();
     assert_eq!((count("a"), count("b")), (1, 1));
     assert_eq!(cache.size().assumed_pods, 0);
 }
@@ -167,42 +156,61 @@ fn the_watch_confirms_or_corrects() {
 fn pods_wait_for_their_node() {
     let mut cache = Cache::new();
     cache.set_pod(pod("early").on("n").request("cpu", "1").info(), &on("n"));
-    assert!(cache.snapshot().nodes().is_empty(), "a ghost isn't offered");
+    assert!(cache.nodes().is_empty(), "a ghost isn't offered");
     cache.set_node(node("n").object());
-    assert_eq!(cache.snapshot().nodes()[0].requested().milli_cpu, 1000);
+    assert_eq!(
+        cache.nodes().iter().next().unwrap().requested().milli_cpu,
+        1000
+    );
     cache.remove_node(&on("n"));
-    assert!(cache.snapshot().nodes().is_empty());
+    assert!(cache.nodes().is_empty());
     assert!(cache.pod(&uid("early")).is_some());
     cache.set_node(node("n").object());
     assert_eq!(
-        cache.snapshot().nodes()[0].pods().len(),
+        cache.nodes().iter().next().unwrap().pods().len(),
         1,
         "and comes back with its pods"
     );
 }
 
 #[test]
-fn a_snapshot_never_changes_and_shares_what_did_not() {
+fn what_plugins_cannot_tell_apart_touches_no_node() {
     let mut cache = Cache::new();
-    for name in ["a", "b"] {
-        cache.set_node(node(name).object());
-    }
-    let first = cache.snapshot();
-    cache.assume(pod("p").info(), &on("a")).unwrap();
-    let second = cache.snapshot();
-    assert!(first.node(&on("a")).unwrap().pods().is_empty());
-    assert_eq!(second.node(&on("a")).unwrap().pods().len(), 1);
-    assert!(Arc::ptr_eq(
-        first.node(&on("b")).unwrap(),
-        second.node(&on("b")).unwrap()
-    ));
-    assert!(
-        Arc::ptr_eq(&second, &cache.snapshot()),
-        "nothing changed, nothing made"
-    );
-    assert!(
-        second.node(&on("a")).unwrap().generation() > first.node(&on("a")).unwrap().generation()
-    );
+    let object = || node("n").allocatable("cpu", "4").label("dock", "dry");
+    cache.set_node(object().object());
+    let needs = pod("p").request("cpu", "1").info().needs.clone();
+    let version = |version: &str, change: fn(PodInfo) -> PodInfo| {
+        let pod = pod("p").on("n").request("cpu", "1");
+        let pod = pod.edit(|pod| pod.metadata.resource_version = Some(version.into()));
+        let mut pod = PodInfo::parse(pod.object()).unwrap();
+        pod.needs = needs.clone();
+        Arc::new(change(pod))
+    };
+    cache.assume(version("1", |pod| pod), &on("n")).unwrap();
+    let before = cache.nodes().position();
+    cache.set_pod(version("2", |pod| pod), &on("n"));
+    cache.set_node(object().condition("Ready", "True").object());
+    assert_eq!(cache.nodes().position(), before, "a kubelet wrote a status");
+    let node = cache.node(&on("n")).unwrap();
+    let known = node.pods()[0].pod().metadata.resource_version.as_deref();
+    assert_eq!(known, Some("2"), "the newest version is known all the same");
+    let condition = node.node().node().status.as_ref().unwrap();
+    assert!(condition.conditions.is_some());
+
+    let deleting = |mut pod: PodInfo| {
+        pod.deleting = true;
+        pod
+    };
+    cache.set_pod(version("3", deleting), &on("n"));
+    assert_eq!(told(&cache, before), [Reads::PODS, Reads::PODS]);
+    let before = cache.nodes().position();
+    cache.set_node(object().label("dock", "wet").object());
+    assert_eq!(told(&cache, before), [Reads::OBJECT]);
+}
+
+fn told(cache: &Cache, since: Position) -> Vec<Reads> {
+    let changes = cache.nodes().changes_since(since).unwrap();
+    changes.map(|(_, what)| what).collect()
 }
 
 #[test]
@@ -218,7 +226,6 @@ fn a_node_that_changes_zone_is_searched_elsewhere() {
     }
     let names = |cache: &mut Cache| {
         cache
-            .snapshot()
             .nodes()
             .iter()
             .map(|n| n.name().to_string())
@@ -239,7 +246,6 @@ enum Op {
     RemovePod { pod: u8 },
     Assume { pod: u8, node: u8, cpu: u8 },
     Forget { pod: u8 },
-    Snapshot,
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -255,7 +261,6 @@ fn op() -> impl Strategy<Value = Op> {
         pod.clone().prop_map(|pod| Op::RemovePod { pod }),
         (pod.clone(), node, cpu).prop_map(|(pod, node, cpu)| Op::Assume { pod, node, cpu }),
         pod.prop_map(|pod| Op::Forget { pod }),
-        Just(Op::Snapshot),
     ]
 }
 
@@ -333,9 +338,6 @@ proptest! {
                         pods.remove(&pod);
                     }
                 }
-                Op::Snapshot => {
-                    cache.snapshot();
-                }
             }
         }
         let mut rebuilt = Cache::new();
@@ -353,13 +355,12 @@ proptest! {
         prop_assert_eq!(contents(&mut cache), contents(&mut rebuilt));
         prop_assert_eq!(cache.size(), rebuilt.size());
         let names = |cache: &mut Cache| {
-            cache.snapshot().nodes().iter().map(|n| n.name().clone()).collect::<Vec<_>>()
+            cache.nodes().iter().map(|n| n.name().clone()).collect::<Vec<_>>()
         };
         prop_assert_eq!(names(&mut cache), names(&mut rebuilt));
         let indexed = |cache: &mut Cache| {
-            let snapshot = cache.snapshot();
-            let with = snapshot.nodes_with_required_anti_affinity().map(|n| n.name().clone());
-            with.collect::<Vec<_>>()
+            let with = cache.nodes().nodes_with_required_anti_affinity().map(|n| n.name().clone());
+            with.collect::<std::collections::BTreeSet<_>>()
         };
         prop_assert_eq!(indexed(&mut cache), indexed(&mut rebuilt));
     }

@@ -5,28 +5,48 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::names::NodeName;
+use crate::refusals::{RejectionId, Rejections};
 use crate::status::{PluginError, PluginName, Rejection, RejectionKind};
 
-/// Why each node was rejected.
+/// Why nodes were rejected: each reason once, with how many nodes it concerns, and which ones if somebody asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeStatuses {
     total: usize,
-    rejected: Vec<(NodeName, Rejection)>,
-    // What counts for all nodes that aren't listed: left out by PreFilter.
+    rejections: Rejections,
+    // How many nodes have each rejection.
+    counts: Vec<usize>,
+    // Nodes rejected one by one, in search order.
+    rejected: Vec<(NodeName, RejectionId)>,
+    // What counts for all nodes that aren't counted: left out by PreFilter.
     others: Option<Rejection>,
 }
 
 impl NodeStatuses {
-    /// For a snapshot of `total` nodes.
-    pub const fn new(total: usize) -> Self {
+    /// For a table of `total` nodes.
+    pub(crate) fn new(total: usize) -> Self {
         Self {
             total,
-            rejected: Vec::new(),
-            others: None,
+            ..Self::default()
         }
     }
 
     pub(crate) fn push(&mut self, node: NodeName, rejection: Rejection) {
+        let id = self.count(rejection, 1);
+        self.rejected.push((node, id));
+    }
+
+    /// So many nodes were rejected for this.
+    pub(crate) fn count(&mut self, rejection: Rejection, nodes: usize) -> RejectionId {
+        let id = self.rejections.id(rejection);
+        if self.counts.len() < self.rejections.len() {
+            self.counts.push(0);
+        }
+        self.counts[id.index()] = self.counts[id.index()].saturating_add(nodes);
+        id
+    }
+
+    /// This node is one of those that were counted.
+    pub(crate) fn name(&mut self, node: NodeName, rejection: RejectionId) {
         self.rejected.push((node, rejection));
     }
 
@@ -34,12 +54,25 @@ impl NodeStatuses {
         self.others = Some(rejection);
     }
 
-    /// Nodes rejected one by one, in search order.
-    pub fn rejected(&self) -> &[(NodeName, Rejection)] {
-        &self.rejected
+    /// Nodes rejected one by one, in search order. Empty if no `PostFilter` plugin could ask for them.
+    pub fn rejected(&self) -> impl ExactSizeIterator<Item = (&NodeName, &Rejection)> {
+        let rejected = self.rejected.iter();
+        rejected.map(|(node, id)| (node, self.rejections.get(*id)))
     }
 
-    /// What counts for all other nodes; `None` if every node is listed.
+    /// Each rejection once, with how many nodes have it.
+    pub fn counts(&self) -> impl Iterator<Item = (&Rejection, usize)> {
+        let counts = self.counts.iter().copied();
+        self.rejections.iter().zip(counts)
+    }
+
+    /// How many nodes were rejected one by one.
+    pub fn counted(&self) -> usize {
+        let counts = self.counts.iter();
+        counts.fold(0, |all, nodes| all.saturating_add(*nodes))
+    }
+
+    /// What counts for all other nodes; `None` if every node is counted.
     pub const fn others(&self) -> Option<&Rejection> {
         self.others.as_ref()
     }
@@ -51,7 +84,7 @@ impl NodeStatuses {
 
     /// Why this node was rejected. Walks the list: to look at all nodes, use the parts.
     pub fn get(&self, node: &NodeName) -> Option<&Rejection> {
-        let listed = self.rejected.iter().find(|(name, _)| name == node);
+        let listed = self.rejected().find(|(name, _)| *name == node);
         listed
             .map(|(_, rejection)| rejection)
             .or(self.others.as_ref())
@@ -60,19 +93,12 @@ impl NodeStatuses {
     /// How many nodes have each reason. A node with two reasons counts in both.
     fn histogram(&self) -> BTreeMap<&str, usize> {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut count = |reason, nodes| {
-            let all = counts.entry(reason).or_default();
-            *all = all.saturating_add(nodes);
-        };
-        for (_, rejection) in &self.rejected {
-            for reason in rejection.reasons() {
-                count(reason.as_str(), 1);
-            }
-        }
-        let others = self.total.saturating_sub(self.rejected.len());
-        if let Some(rejection) = self.others.as_ref().filter(|_| others > 0) {
-            for reason in rejection.reasons() {
-                count(reason.as_str(), others);
+        let others = self.total.saturating_sub(self.counted());
+        let others = self.others.as_ref().map(|rejection| (rejection, others));
+        for (rejection, nodes) in self.counts().chain(others) {
+            for reason in rejection.reasons().filter(|_| nodes > 0) {
+                let all = counts.entry(reason.as_str()).or_default();
+                *all = all.saturating_add(nodes);
             }
         }
         counts
@@ -97,7 +123,7 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// For a snapshot of `total` nodes.
+    /// For a table of `total` nodes.
     pub(crate) fn new(total: usize) -> Self {
         Self {
             statuses: NodeStatuses::new(total),

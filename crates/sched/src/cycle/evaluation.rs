@@ -1,9 +1,11 @@
 //! Owns questions about a pod that take nothing: which nodes would do and how good they are, and whether the
 //! node that is held for it still does.
 
-use super::search::{SearchSize, search};
+use std::collections::HashSet;
+
+use super::search::{SearchSize, prepare, search};
 use super::{Diagnosis, Stop, score};
-use crate::context::Context;
+use crate::context::{Context, Cycle};
 use crate::guard::guarded;
 use crate::names::NodeName;
 use crate::plugin::PreFiltered;
@@ -52,39 +54,41 @@ pub struct Evaluation {
 }
 
 pub(crate) fn evaluate(
-    cx: &Context<'_>,
+    cycle: &mut Cycle<'_>,
     state: &mut CycleState,
     pod: &PodInfo,
 ) -> Result<Evaluation, PluginError> {
     let mut feasible = Vec::new();
-    let diagnosis = if cx.snapshot().nodes().is_empty() {
-        Diagnosis::new(0)
+    let found = if cycle.context().nodes().is_empty() {
+        Err(Stop::Unfit(Box::new(Diagnosis::new(0))))
     } else {
-        match search(cx, state, pod, SearchSize::All, &mut 0) {
-            Ok(found) => {
-                feasible = found
-                    .feasible
-                    .iter()
-                    .map(|node| ScoredNode {
-                        node: node.name().clone(),
-                        total: 0,
-                        parts: Vec::new(),
-                    })
-                    .collect();
-                score::each_plugin(cx, state, pod, &found.feasible, |plugin, scores| {
-                    for (node, &weighted) in feasible.iter_mut().zip(scores) {
-                        node.total = node.total.saturating_add(weighted);
-                        node.parts.push(ScorePart { plugin, weighted });
-                    }
-                })?;
-                feasible.sort_by(|a, b| b.total.cmp(&a.total).then_with(|| a.node.cmp(&b.node)));
-                found.diagnosis
-            }
-            Err(Stop::Unfit(diagnosis)) => *diagnosis,
-            Err(Stop::Error(error)) => return Err(error),
-        }
+        prepare(&cycle.context(), state, pod)
+            .and_then(|prepared| search(cycle, state, pod, prepared, SearchSize::All, &mut 0))
     };
-    let rejected = rejections(cx, &feasible, &diagnosis);
+    let cx = cycle.context();
+    let diagnosis = match found {
+        Ok(found) => {
+            let views = found.feasible.iter().filter_map(|id| cx.nodes().get(*id));
+            feasible = views
+                .map(|node| ScoredNode {
+                    node: node.name().clone(),
+                    total: 0,
+                    parts: Vec::new(),
+                })
+                .collect();
+            score::each_plugin(&cx, state, pod, &found.feasible, |plugin, scores| {
+                for (node, &weighted) in feasible.iter_mut().zip(scores) {
+                    node.total = node.total.saturating_add(weighted);
+                    node.parts.push(ScorePart { plugin, weighted });
+                }
+            })?;
+            feasible.sort_by(|a, b| b.total.cmp(&a.total).then_with(|| a.node.cmp(&b.node)));
+            found.diagnosis
+        }
+        Err(Stop::Unfit(diagnosis)) => *diagnosis,
+        Err(Stop::Error(error)) => return Err(error),
+    };
+    let rejected = rejections(&cx, &feasible, &diagnosis);
     Ok(Evaluation {
         feasible,
         rejected,
@@ -97,41 +101,37 @@ fn rejections(
     feasible: &[ScoredNode],
     diagnosis: &Diagnosis,
 ) -> Vec<RejectedNode> {
-    let known = |node, rejection: &Rejection| RejectedNode {
-        node,
+    let known = |node: &NodeName, rejection: &Rejection| RejectedNode {
+        node: node.clone(),
         rejection: rejection.clone(),
     };
-    let listed = diagnosis.statuses.rejected();
-    let mut rejected = listed
-        .iter()
-        .map(|(node, rejection)| known(node.clone(), rejection))
-        .collect::<Vec<_>>();
-    if let Some(others) = diagnosis.statuses.others() {
+    let statuses = &diagnosis.statuses;
+    let listed = statuses.rejected().map(|(node, why)| known(node, why));
+    let mut rejected = listed.collect::<Vec<_>>();
+    if let Some(others) = statuses.others() {
         let spoken_for = feasible
             .iter()
             .map(|node| &node.node)
-            .chain(listed.iter().map(|(node, _)| node))
-            .collect::<std::collections::HashSet<_>>();
-        let names = cx.snapshot().nodes().iter().map(|node| node.name());
-        rejected.extend(
-            names
-                .filter(|name| !spoken_for.contains(name))
-                .map(|name| known(name.clone(), others)),
-        );
+            .chain(statuses.rejected().map(|(node, _)| node))
+            .collect::<HashSet<_>>();
+        let rest = cx.nodes().iter().map(|node| node.row().name());
+        let rest = rest.filter(|name| !spoken_for.contains(name));
+        rejected.extend(rest.map(|name| known(name, others)));
     }
     rejected
 }
 
 /// Whether `node` will do for the pod: `PreFilter`, and Filter for this node alone.
 pub(crate) fn recheck(
-    cx: &Context<'_>,
+    cycle: &mut Cycle<'_>,
     state: &mut CycleState,
     pod: &PodInfo,
     node: &NodeName,
 ) -> Verdict {
+    let cx = cycle.context();
     for (index, plugin) in cx.profile().pre_filters().iter().enumerate() {
         let name = plugin.name();
-        let found = guarded(name, || plugin.pre_filter(cx, state, pod));
+        let found = guarded(name, || plugin.pre_filter(&cx, state, pod));
         match found.map_err(|status| status.by(name))? {
             PreFiltered::AllNodes => {}
             PreFiltered::Skip => {
@@ -147,8 +147,8 @@ pub(crate) fn recheck(
             }
         }
     }
-    let Some(info) = cx.snapshot().node(node) else {
+    let Some(id) = cx.nodes().id(node) else {
         return Err(Status::unresolvable("node(s) had gone"));
     };
-    cx.filter_with_nominated(state, pod, info)
+    cycle.filter_with_nominated(state, pod, id)
 }

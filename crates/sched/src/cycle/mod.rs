@@ -1,19 +1,24 @@
 //! Owns one scheduling cycle up to the choice of a node: `PreFilter`, Filter, `PostFilter`, `PreScore`, Score.
-//! Takes a snapshot and a pod, changes nothing but the cycle's own state.
+//! Takes the table of nodes and a pod, changes nothing but the cycle's own state.
+//!
+//! There are two ways from Filter to the choice, which say the same. [`by_class`] keeps what plugins said for pods of
+//! the same class, and asks again about touched nodes alone; [`search`] asks node by node, where that isn't possible.
 
+mod by_class;
 mod diagnosis;
 mod evaluation;
 mod score;
 mod search;
 
-use crate::context::Context;
+use crate::classes::Classes;
+use crate::context::Cycle;
 use crate::guard::caught;
 use crate::names::NodeName;
 use crate::plugin::{Nomination, PostFiltered};
 use crate::pod_info::PodInfo;
-use crate::snapshot::SnapshotNode;
 use crate::state::CycleState;
 use crate::status::{PluginError, Status};
+use crate::table::NodeId;
 use crate::tie::TieBreaker;
 
 pub use self::diagnosis::{Cause, Diagnosis, NodeStatuses};
@@ -37,25 +42,32 @@ pub(crate) struct NoChoice {
     pub(crate) nomination: Nomination,
 }
 
-/// Chooses a node. `start` is where the search begins; it moves on, so that each node gets its turn.
+/// How a node is looked for.
+pub(crate) struct Search<'a> {
+    pub(crate) size: SearchSize,
+    /// Where a search of a part of the nodes begins; it moves on, so that each node gets its turn.
+    pub(crate) start: &'a mut usize,
+    pub(crate) ties: &'a mut dyn TieBreaker,
+    pub(crate) classes: &'a mut Classes,
+}
+
+/// Chooses a node.
 pub(crate) fn choose(
-    cx: &Context<'_>,
+    cycle: &mut Cycle<'_>,
     state: &mut CycleState,
     pod: &PodInfo,
-    size: SearchSize,
-    start: &mut usize,
-    ties: &mut dyn TieBreaker,
+    how: Search<'_>,
 ) -> Result<Choice, NoChoice> {
-    if cx.snapshot().nodes().is_empty() {
+    if cycle.context().nodes().is_empty() {
         return Err(NoChoice {
             cause: Cause::NoNodes,
             nomination: Nomination::Clear,
         });
     }
-    match find(cx, state, pod, size, start, ties) {
+    match find(cycle, state, pod, how) {
         Ok(choice) => Ok(choice),
         Err(Stop::Unfit(mut diagnosis)) => {
-            let nomination = post_filter(cx, state, pod, &mut diagnosis);
+            let nomination = post_filter(cycle, state, pod, &mut diagnosis);
             Err(NoChoice {
                 cause: Cause::Unfit(diagnosis),
                 nomination,
@@ -81,29 +93,41 @@ impl From<PluginError> for Stop {
 }
 
 fn find(
-    cx: &Context<'_>,
+    cycle: &mut Cycle<'_>,
     state: &mut CycleState,
     pod: &PodInfo,
-    size: SearchSize,
-    start: &mut usize,
-    ties: &mut dyn TieBreaker,
+    how: Search<'_>,
 ) -> Result<Choice, Stop> {
-    let mut found = search::search(cx, state, pod, size, start)?;
-    let evaluated = found.evaluated;
+    let mut prepared = search::prepare(&cycle.context(), state, pod)?;
+    if let Some(node) = search::nominated(cycle, state, pod, &mut prepared)? {
+        return Ok(choice(cycle, node, 1, 1));
+    }
+    let everywhere = how.size.is_all() && prepared.allowed.is_none();
+    if everywhere && by_class::is_possible(cycle.context().profile(), pod) {
+        return by_class::choose(cycle, state, pod, prepared.diagnosis, how);
+    }
+    let found = search::search(cycle, state, pod, prepared, how.size, how.start)?;
     let feasible = found.feasible.len();
     // A single node is simply taken.
     let at = if feasible == 1 {
         0
     } else {
-        let totals = score::totals(cx, state, pod, &found.feasible)?;
-        best(&totals, ties)
+        let totals = score::totals(&cycle.context(), state, pod, &found.feasible)?;
+        best(&totals, how.ties)
     };
-    let node: SnapshotNode = found.feasible.swap_remove(at);
-    Ok(Choice {
-        node: node.name().clone(),
+    let node = found.feasible[at];
+    Ok(choice(cycle, node, found.evaluated, feasible))
+}
+
+fn choice(cycle: &Cycle<'_>, node: NodeId, evaluated: usize, feasible: usize) -> Choice {
+    let nodes = cycle.context().nodes();
+    let node = nodes.get(node).map(|node| node.name().clone());
+    Choice {
+        // It was there a moment ago.
+        node: node.unwrap_or_else(|| NodeName::from("")),
         evaluated,
         feasible,
-    })
+    }
 }
 
 /// The place of the highest total; among equals the tie breaker decides.
@@ -121,15 +145,15 @@ fn best(totals: &[i64], ties: &mut dyn TieBreaker) -> usize {
 /// Looks for help, and adds what was said to the report. The pod stays unschedulable in any case, even if a
 /// plugin fails.
 fn post_filter(
-    cx: &Context<'_>,
+    cycle: &mut Cycle<'_>,
     state: &mut CycleState,
     pod: &PodInfo,
     diagnosis: &mut Diagnosis,
 ) -> Nomination {
     let mut said = Vec::new();
     let mut nomination = Nomination::Keep;
-    for plugin in cx.profile().post_filters() {
-        let found = caught(|| plugin.post_filter(cx, state, pod, &diagnosis.statuses));
+    for plugin in cycle.profile().post_filters() {
+        let found = caught(|| plugin.post_filter(cycle, state, pod, &diagnosis.statuses));
         let PostFiltered {
             nomination: wanted,
             verdict,

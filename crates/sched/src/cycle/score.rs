@@ -2,19 +2,20 @@
 
 use crate::context::Context;
 use crate::guard::guarded;
-use crate::plugin::{MAX_NODE_SCORE, PreScored};
+use crate::names::NodeName;
+use crate::plugin::{MAX_NODE_SCORE, PreScored, Score};
 use crate::pod_info::PodInfo;
 use crate::profile::WeightedScore;
-use crate::snapshot::SnapshotNode;
 use crate::state::CycleState;
 use crate::status::{PluginError, PluginName, Status};
+use crate::table::{NodeId, NodeTable};
 
 /// The total of each node, in the same order.
 pub(super) fn totals(
     cx: &Context<'_>,
     state: &mut CycleState,
     pod: &PodInfo,
-    nodes: &[SnapshotNode],
+    nodes: &[NodeId],
 ) -> Result<Vec<i64>, PluginError> {
     let mut totals = vec![0_i64; nodes.len()];
     each_plugin(cx, state, pod, nodes, |_, weighted| {
@@ -30,7 +31,7 @@ pub(super) fn each_plugin(
     cx: &Context<'_>,
     state: &mut CycleState,
     pod: &PodInfo,
-    nodes: &[SnapshotNode],
+    nodes: &[NodeId],
     mut take: impl FnMut(PluginName, &[i64]),
 ) -> Result<(), PluginError> {
     pre_score(cx, state, pod, nodes)?;
@@ -41,31 +42,58 @@ pub(super) fn each_plugin(
         }
         scores.clear();
         let scored = guarded(plugin.name(), || {
-            for node in nodes {
-                scores.push(plugin.score(state, pod, node)?);
+            for &id in nodes {
+                let node = cx.nodes().get(id);
+                scores.push(node.map_or(Ok(0), |node| plugin.score(state, pod, node))?);
             }
-            plugin.normalize(state, pod, nodes, &mut scores)
+            Ok(())
         });
         scored.map_err(|status| failure(status, plugin.name()))?;
-        for (score, node) in scores.iter_mut().zip(nodes) {
-            if !(0..=MAX_NODE_SCORE).contains(score) {
-                let node = node.name();
-                let text =
-                    format!("score {score} of node {node:?} isn't within 0..={MAX_NODE_SCORE}");
-                return Err(PluginError::new(text).by(plugin.name()));
-            }
-            *score = score.saturating_mul(*weight);
-        }
+        finish(
+            &**plugin,
+            *weight,
+            state,
+            pod,
+            cx.nodes(),
+            nodes,
+            &mut scores,
+        )?;
         take(plugin.name(), &scores);
     }
     Ok(())
 }
 
-fn pre_score(
+/// Normalizes a plugin's raw scores, checks them, and multiplies them by its weight.
+pub(crate) fn finish(
+    plugin: &dyn Score,
+    weight: i64,
+    state: &CycleState,
+    pod: &PodInfo,
+    table: &NodeTable,
+    nodes: &[NodeId],
+    scores: &mut [i64],
+) -> Result<(), PluginError> {
+    let normalized = guarded(plugin.name(), || {
+        plugin.normalize(state, pod, table, nodes, scores)
+    });
+    normalized.map_err(|status| failure(status, plugin.name()))?;
+    for (score, id) in scores.iter_mut().zip(nodes) {
+        if !(0..=MAX_NODE_SCORE).contains(score) {
+            let node = table.get(*id).map(|node| node.name().clone());
+            let node = node.unwrap_or_else(|| NodeName::from(""));
+            let text = format!("score {score} of node {node:?} isn't within 0..={MAX_NODE_SCORE}");
+            return Err(PluginError::new(text).by(plugin.name()));
+        }
+        *score = score.saturating_mul(weight);
+    }
+    Ok(())
+}
+
+pub(crate) fn pre_score(
     cx: &Context<'_>,
     state: &mut CycleState,
     pod: &PodInfo,
-    nodes: &[SnapshotNode],
+    nodes: &[NodeId],
 ) -> Result<(), PluginError> {
     for (index, plugin) in cx.profile().pre_scores().iter().enumerate() {
         let scored = guarded(plugin.name(), || plugin.pre_score(cx, state, pod, nodes));

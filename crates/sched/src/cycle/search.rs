@@ -4,14 +4,14 @@
 use std::collections::BTreeSet;
 
 use super::{Diagnosis, Stop};
-use crate::context::Context;
+use crate::context::{Context, Cycle};
 use crate::guard::guarded;
 use crate::names::NodeName;
 use crate::plugin::PreFiltered;
 use crate::pod_info::PodInfo;
-use crate::snapshot::SnapshotNode;
 use crate::state::CycleState;
 use crate::status::{PluginName, Rejection, RejectionKind, Status};
+use crate::table::NodeId;
 
 /// How many feasible nodes are enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,11 @@ pub(crate) enum SearchSize {
 }
 
 impl SearchSize {
+    /// Whether it is certain that every node is looked at.
+    pub(crate) const fn is_all(self) -> bool {
+        matches!(self, Self::All | Self::Percentage(100..))
+    }
+
     /// How many feasible nodes of `nodes` are sought (`numFeasibleNodesToFind` of kube-scheduler).
     pub(crate) fn wanted(self, nodes: usize) -> usize {
         const MIN_NODES: usize = 100;
@@ -42,66 +47,89 @@ impl SearchSize {
 
 /// What a search found: at least one node.
 pub(crate) struct Found {
-    pub(crate) feasible: Vec<SnapshotNode>,
+    pub(crate) feasible: Vec<NodeId>,
     pub(crate) evaluated: usize,
     pub(crate) diagnosis: Diagnosis,
 }
 
-pub(super) fn search(
+/// What `PreFilter` left to look at.
+pub(crate) struct Prepared {
+    /// The nodes that may do, by name; `None` for all.
+    pub(crate) allowed: Option<BTreeSet<NodeName>>,
+    pub(crate) diagnosis: Diagnosis,
+}
+
+/// Runs `PreFilter`.
+pub(super) fn prepare(
     cx: &Context<'_>,
     state: &mut CycleState,
     pod: &PodInfo,
-    size: SearchSize,
-    start: &mut usize,
-) -> Result<Found, Stop> {
-    let all = cx.snapshot().nodes();
-    let mut diagnosis = Diagnosis::new(all.len());
-    let allowed = match pre_filter(cx, state, pod, &mut diagnosis) {
-        Ok(allowed) => allowed,
-        Err(Status::Error(error)) => return Err(error.into()),
+) -> Result<Prepared, Stop> {
+    let mut diagnosis = Diagnosis::new(cx.nodes().len());
+    match pre_filter(cx, state, pod, &mut diagnosis) {
+        Ok(allowed) => Ok(Prepared { allowed, diagnosis }),
+        Err(Status::Error(error)) => Err(error.into()),
         Err(Status::Rejected(rejection)) => {
             diagnosis.pre_filter = Some(rejection.to_string());
             diagnosis.note(&rejection);
             diagnosis.statuses.set_others(rejection);
-            return Err(Stop::Unfit(Box::new(diagnosis)));
-        }
-    };
-    if size != SearchSize::All
-        && let Some(nominated) = cx.nominator().node_of(&pod.uid)
-        && allowed
-            .as_ref()
-            .is_none_or(|allowed| allowed.contains(nominated))
-        && let Some(node) = cx.snapshot().node(nominated)
-    {
-        match cx.filter_with_nominated(state, pod, node) {
-            Ok(()) => {
-                return Ok(Found {
-                    feasible: vec![node.clone()],
-                    evaluated: 1,
-                    diagnosis,
-                });
-            }
-            // Room was made there, but somebody was faster: look everywhere.
-            Err(Status::Rejected(rejection)) => diagnosis.note(&rejection),
-            Err(Status::Error(error)) => return Err(error.into()),
+            Err(Stop::Unfit(Box::new(diagnosis)))
         }
     }
-    let feasible = if let Some(allowed) = allowed {
-        let offered = allowed
-            .iter()
-            .filter_map(|name| cx.snapshot().node(name))
-            .cloned();
-        let offered = offered.collect::<Vec<_>>();
-        filter(cx, state, pod, size, &offered, *start, &mut diagnosis)?
-    } else {
-        filter(cx, state, pod, size, all, *start, &mut diagnosis)?
+}
+
+/// The node that the pod itself is nominated to, if it does; room was made there.
+pub(super) fn nominated(
+    cycle: &mut Cycle<'_>,
+    state: &CycleState,
+    pod: &PodInfo,
+    prepared: &mut Prepared,
+) -> Result<Option<NodeId>, Stop> {
+    let cx = cycle.context();
+    let node = cx.nominator().node_of(&pod.uid);
+    let allowed = |node: &&NodeName| {
+        let allowed = prepared.allowed.as_ref();
+        allowed.is_none_or(|allowed| allowed.contains(*node))
     };
-    let rejected = diagnosis.statuses.rejected().len();
-    let evaluated = feasible.len().saturating_add(rejected);
+    let Some(id) = node.filter(allowed).and_then(|node| cx.nodes().id(node)) else {
+        return Ok(None);
+    };
+    match cycle.filter_with_nominated(state, pod, id) {
+        Ok(()) => Ok(Some(id)),
+        // Somebody was faster: look everywhere.
+        Err(Status::Rejected(rejection)) => {
+            prepared.diagnosis.note(&rejection);
+            Ok(None)
+        }
+        Err(Status::Error(error)) => Err(error.into()),
+    }
+}
+
+/// Runs Filter, node by node, over the nodes that `PreFilter` left.
+pub(super) fn search(
+    cycle: &mut Cycle<'_>,
+    state: &CycleState,
+    pod: &PodInfo,
+    prepared: Prepared,
+    size: SearchSize,
+    start: &mut usize,
+) -> Result<Found, Stop> {
+    let Prepared {
+        allowed,
+        mut diagnosis,
+    } = prepared;
+    let nodes = cycle.context().nodes();
+    let all = nodes.len();
+    let offered = match &allowed {
+        Some(allowed) => allowed.iter().filter_map(|name| nodes.id(name)).collect(),
+        None => nodes.ids().to_vec(),
+    };
+    let feasible = filter(cycle, state, pod, size, &offered, *start, &mut diagnosis)?;
+    let evaluated = feasible.len().saturating_add(diagnosis.statuses.counted());
     diagnosis.evaluated = evaluated;
     // Each search starts where the last one ended, whatever part of the nodes it was about.
     let end = start.saturating_add(evaluated);
-    *start = end.checked_rem(all.len()).unwrap_or_default();
+    *start = end.checked_rem(all).unwrap_or_default();
     if feasible.is_empty() {
         return Err(Stop::Unfit(Box::new(diagnosis)));
     }
@@ -188,31 +216,33 @@ fn empty_intersection(narrowed_by: &BTreeSet<PluginName>) -> Rejection {
 
 /// Runs Filter over `offered`, from `start` on, until enough are found.
 fn filter(
-    cx: &Context<'_>,
+    cycle: &mut Cycle<'_>,
     state: &CycleState,
     pod: &PodInfo,
     size: SearchSize,
-    offered: &[SnapshotNode],
+    offered: &[NodeId],
     start: usize,
     diagnosis: &mut Diagnosis,
-) -> Result<Vec<SnapshotNode>, Stop> {
+) -> Result<Vec<NodeId>, Stop> {
     let wanted = size.wanted(offered.len());
     let mut feasible = Vec::with_capacity(wanted.min(offered.len()));
     let Some(start) = start.checked_rem(offered.len()) else {
         return Ok(feasible);
     };
     let (before, from) = offered.split_at(start);
-    for node in from.iter().chain(before) {
-        match cx.filter_with_nominated(state, pod, node) {
+    for &node in from.iter().chain(before) {
+        match cycle.filter_with_nominated(state, pod, node) {
             Ok(()) => {
-                feasible.push(node.clone());
+                feasible.push(node);
                 if feasible.len() >= wanted {
                     break;
                 }
             }
             Err(Status::Rejected(rejection)) => {
                 diagnosis.note(&rejection);
-                diagnosis.statuses.push(node.name().clone(), rejection);
+                if let Some(node) = cycle.context().nodes().get(node) {
+                    diagnosis.statuses.push(node.name().clone(), rejection);
+                }
             }
             Err(Status::Error(error)) => return Err(error.into()),
         }

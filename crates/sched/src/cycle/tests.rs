@@ -1,17 +1,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Cause, Choice, NoChoice, SearchSize, choose, evaluate, recheck};
-use crate::context::Context;
+use super::{Cause, Choice, NoChoice, Search, SearchSize, choose, evaluate, recheck};
+use crate::classes::Classes;
+use crate::context::Cycle;
 use crate::names::NodeName;
-use crate::node_info::NodeInfo;
 use crate::nominator::Nominator;
 use crate::plugin::{Nomination, PostFiltered, PreFiltered};
 use crate::pod_info::PodInfo;
 use crate::profile::{Profile, ProfileBuilder};
-use crate::snapshot::Snapshot;
 use crate::state::CycleState;
 use crate::status::{Code, Status};
+use crate::table::{NodeTable, NodeView};
 use crate::test_objects::{node, pod, uid};
 use crate::test_plugins::{Fake, Log, profile, taken};
 use crate::tie::{FirstOfEquals, SeededTies};
@@ -20,7 +20,8 @@ use crate::waiting::WaitingPods;
 /// A cluster of empty nodes, and what a cycle needs beside it.
 struct Harbour {
     profile: Arc<Profile>,
-    snapshot: Snapshot,
+    nodes: NodeTable,
+    classes: Classes,
     nominator: Nominator,
     waiting: WaitingPods,
     start: usize,
@@ -28,40 +29,42 @@ struct Harbour {
 
 impl Harbour {
     fn new(profile: ProfileBuilder, nodes: usize) -> Self {
-        let nodes = (0..nodes)
-            .map(|n| Arc::new(node(&format!("n{n}")).info()))
-            .collect();
+        let mut table = NodeTable::default();
+        for n in 0..nodes {
+            // Each its own zone, so that they are searched in this order.
+            let zone = format!("{n:04}");
+            let node = node(&format!("n{n}")).label("topology.kubernetes.io/zone", &zone);
+            table.set_node(node.object());
+        }
         Self {
             profile: profile.build().unwrap(),
-            snapshot: Snapshot::new(nodes),
+            nodes: table,
+            classes: Classes::default(),
             nominator: Nominator::default(),
             waiting: WaitingPods::default(),
             start: 0,
         }
     }
 
-    fn context(&self) -> Context<'_> {
-        Context::new(
+    fn cycle(&mut self) -> Cycle<'_> {
+        Cycle::new(
             &self.profile,
-            &self.snapshot,
+            &mut self.nodes,
             &self.nominator,
             &self.waiting,
         )
     }
 
     fn choose_for(&mut self, pod: &PodInfo, size: SearchSize) -> Result<Choice, NoChoice> {
-        let mut start = self.start;
-        let mut state = CycleState::new();
-        let chosen = choose(
-            &self.context(),
-            &mut state,
-            pod,
+        let how = Search {
             size,
-            &mut start,
-            &mut FirstOfEquals,
-        );
-        self.start = start;
-        chosen
+            start: &mut self.start,
+            ties: &mut FirstOfEquals,
+            classes: &mut self.classes,
+        };
+        let (nodes, nominator) = (&mut self.nodes, &self.nominator);
+        let mut cycle = Cycle::new(&self.profile, nodes, nominator, &self.waiting);
+        choose(&mut cycle, &mut CycleState::new(), pod, how)
     }
 
     fn choose(&mut self) -> Result<Choice, NoChoice> {
@@ -74,7 +77,7 @@ impl Harbour {
     }
 }
 
-fn is(node: &NodeInfo, names: &[&str]) -> bool {
+fn is(node: NodeView<'_>, names: &[&str]) -> bool {
     names.contains(&node.name().as_str())
 }
 
@@ -371,18 +374,14 @@ fn weights_decide_and_ties_are_broken_from_outside() {
     assert_eq!((choice.node.as_str(), choice.feasible), ("n0", 3));
     let mut picked = BTreeSet::new();
     for seed in 0..20 {
-        let mut state = CycleState::new();
-        let size = SearchSize::Percentage(0);
-        let (cx, pod) = (harbour.context(), pod("p").info());
-        let chosen = choose(
-            &cx,
-            &mut state,
-            &pod,
-            size,
-            &mut 0,
-            &mut SeededTies::new(seed),
-        )
-        .unwrap();
+        let how = Search {
+            size: SearchSize::Percentage(0),
+            start: &mut 0,
+            ties: &mut SeededTies::new(seed),
+            classes: &mut Classes::default(),
+        };
+        let (mut cycle, pod) = (harbour.cycle(), pod("p").info());
+        let chosen = choose(&mut cycle, &mut CycleState::new(), &pod, how).unwrap();
         picked.insert(chosen.node.to_string());
     }
     assert_eq!(
@@ -509,17 +508,18 @@ fn malformed_pods_and_nodes_are_kept_apart() {
         by(&["WellFormed"])
     );
 
-    harbour.snapshot = Snapshot::new(vec![
-        Arc::new(node("bad").allocatable("cpu", "4x").info()),
-        Arc::new(node("good").info()),
-    ]);
+    harbour.nodes = NodeTable::default();
+    harbour
+        .nodes
+        .set_node(node("bad").allocatable("cpu", "4x").object());
+    harbour.nodes.set_node(node("good").object());
     let choice = harbour.choose().unwrap();
     assert_eq!((choice.node.as_str(), choice.feasible), ("good", 1));
 }
 
 #[test]
 fn an_evaluation_tells_everything_and_takes_nothing() {
-    let harbour = Harbour::new(
+    let mut harbour = Harbour::new(
         profile()
             .pre_filter(pre("Named", || Ok(names(&["n0", "n1", "n2"]))))
             .filter(Arc::new(only("Depth", &["n0", "n2", "n3"], "too shallow")))
@@ -527,7 +527,12 @@ fn an_evaluation_tells_everything_and_takes_nothing() {
             .score(scoring("B", &[5, 0, 5, 0]), 1),
         4,
     );
-    let found = evaluate(&harbour.context(), &mut CycleState::new(), &pod("p").info()).unwrap();
+    let found = evaluate(
+        &mut harbour.cycle(),
+        &mut CycleState::new(),
+        &pod("p").info(),
+    )
+    .unwrap();
     let totals = found
         .feasible
         .iter()
@@ -550,8 +555,8 @@ fn an_evaluation_tells_everything_and_takes_nothing() {
     ];
     assert_eq!(rejected.collect::<Vec<_>>(), expected);
 
-    let empty = Harbour::new(profile(), 0);
-    let found = evaluate(&empty.context(), &mut CycleState::new(), &pod("p").info()).unwrap();
+    let mut empty = Harbour::new(profile(), 0);
+    let found = evaluate(&mut empty.cycle(), &mut CycleState::new(), &pod("p").info()).unwrap();
     assert!(found.feasible.is_empty() && found.rejected.is_empty());
 }
 
@@ -559,16 +564,16 @@ fn an_evaluation_tells_everything_and_takes_nothing() {
 fn a_recheck_asks_for_one_node_alone() {
     let log = Log::default();
     let filter = only("Depth", &["n1"], "too shallow").log(&log);
-    let harbour = Harbour::new(
+    let mut harbour = Harbour::new(
         profile()
             .pre_filter(pre("Named", || Ok(names(&["n0", "n1"]))))
             .filter(Arc::new(filter)),
         3,
     );
     let pod = pod("p").info();
-    let ask = |node: &str| {
+    let mut ask = |node: &str| {
         recheck(
-            &harbour.context(),
+            &mut harbour.cycle(),
             &mut CycleState::new(),
             &pod,
             &NodeName::from(node),
@@ -586,8 +591,8 @@ fn a_recheck_asks_for_one_node_alone() {
             (plugin, text)
         );
     }
-    let everywhere = Harbour::new(profile(), 1);
+    let mut everywhere = Harbour::new(profile(), 1);
     let gone = NodeName::from("gone");
-    let status = recheck(&everywhere.context(), &mut CycleState::new(), &pod, &gone).unwrap_err();
+    let status = recheck(&mut everywhere.cycle(), &mut CycleState::new(), &pod, &gone).unwrap_err();
     assert_eq!(status.code(), Code::UnschedulableAndUnresolvable);
 }

@@ -1,6 +1,7 @@
 //! The plugins, one a file, each with its reasons, its events and its hints, as in kube-scheduler 1.36.
 //! Knows nothing of the profiles that use them, except for the stock one.
 
+mod by_set;
 mod default_binder;
 mod node_affinity;
 mod node_name;

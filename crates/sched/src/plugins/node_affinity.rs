@@ -2,20 +2,23 @@
 
 use k8s_openapi::api::core::v1 as core;
 
+use super::by_set;
 use crate::context::Context;
 use crate::event::{Actions, Event, EventKind, EventObject, EventResource, Hint};
 use crate::labels::{Labels, RequirementError};
 use crate::names;
-use crate::node_affinity::{NodeAffinityTerms, NodeSelectorTerm, PreferredNodeTerm};
-use crate::node_info::NodeInfo;
+use crate::node_affinity::{
+    NodeAffinityTerms, NodeSelectorTerm, PreferredNodeTerm, all_read_shared_labels,
+};
 use crate::plugin::{
     EnqueueExtensions, Filter, Plugin, PreFilter, PreFiltered, PreScore, PreScored, Score,
     normalize_by_max,
 };
 use crate::pod_info::PodInfo;
-use crate::snapshot::SnapshotNode;
+use crate::refusals::Refusals;
 use crate::state::CycleState;
-use crate::status::{PluginName, Reason, Status, Verdict};
+use crate::status::{PluginError, PluginName, Reason, Status, Verdict};
+use crate::table::{NodeId, NodeTable, NodeView, Reads};
 
 const POD: Reason = Reason::fixed("node(s) didn't match Pod's node affinity/selector");
 const ENFORCED: Reason = Reason::fixed("node(s) didn't match scheduler-enforced node affinity");
@@ -47,7 +50,7 @@ impl NodeAffinity {
         {
             return Err(ENFORCED);
         }
-        if pod.node_affinity.matches(name, labels) {
+        if pod.needs.node_affinity.matches(name, labels) {
             Ok(())
         } else {
             Err(POD)
@@ -92,10 +95,10 @@ impl PreFilter for NodeAffinity {
         _state: &mut CycleState,
         pod: &PodInfo,
     ) -> Verdict<PreFiltered> {
-        if pod.node_affinity.is_empty() && self.added_required.is_none() {
+        if pod.needs.node_affinity.is_empty() && self.added_required.is_none() {
             return Ok(PreFiltered::Skip);
         }
-        match pod.node_affinity.pinned_names() {
+        match pod.needs.node_affinity.pinned_names() {
             None => Ok(PreFiltered::AllNodes),
             Some(names) if names.is_empty() => Err(Status::unresolvable(CONFLICT)),
             Some(names) => Ok(PreFiltered::Nodes(
@@ -106,9 +109,33 @@ impl PreFilter for NodeAffinity {
 }
 
 impl Filter for NodeAffinity {
-    fn filter(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Verdict {
+    fn filter(&self, _state: &CycleState, pod: &PodInfo, node: NodeView<'_>) -> Verdict {
         self.check(pod, node.name(), node.labels())
             .map_err(Status::unresolvable)
+    }
+
+    fn reads(&self) -> Reads {
+        Reads::OBJECT
+    }
+
+    fn filter_all(
+        &self,
+        state: &CycleState,
+        pod: &PodInfo,
+        table: &NodeTable,
+        nodes: &[NodeId],
+        refusals: &mut Refusals<'_>,
+    ) -> Result<(), PluginError> {
+        let mut added = self.added_required.iter().flatten();
+        let sets = if pod.needs.node_affinity.reads_shared_labels()
+            && all_read_shared_labels(&mut added)
+        {
+            table.label_sets()
+        } else {
+            0
+        };
+        let set = (sets, |id| table.label_set(id));
+        by_set::filter(self, (state, pod), table, set, nodes, refusals)
     }
 }
 
@@ -118,9 +145,9 @@ impl PreScore for NodeAffinity {
         _cx: &Context<'_>,
         _state: &mut CycleState,
         pod: &PodInfo,
-        _nodes: &[SnapshotNode],
+        _nodes: &[NodeId],
     ) -> Verdict<PreScored> {
-        let nothing = pod.preferred_nodes.is_empty() && self.added_preferred.is_empty();
+        let nothing = pod.needs.preferred_nodes.is_empty() && self.added_preferred.is_empty();
         Ok(if nothing {
             PreScored::Skip
         } else {
@@ -130,18 +157,53 @@ impl PreScore for NodeAffinity {
 }
 
 impl Score for NodeAffinity {
-    fn score(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Verdict<i64> {
-        let terms = self.added_preferred.iter().chain(&pod.preferred_nodes);
+    fn score(&self, _state: &CycleState, pod: &PodInfo, node: NodeView<'_>) -> Verdict<i64> {
+        let terms = self
+            .added_preferred
+            .iter()
+            .chain(&pod.needs.preferred_nodes);
         Ok(terms
             .map(|term| term.score(node.name(), node.labels()))
             .sum())
+    }
+
+    fn reads(&self) -> Reads {
+        Reads::OBJECT
+    }
+
+    fn score_all(
+        &self,
+        state: &CycleState,
+        pod: &PodInfo,
+        table: &NodeTable,
+        nodes: &[NodeId],
+        scores: &mut Vec<i64>,
+    ) -> Verdict {
+        let mut terms = self
+            .added_preferred
+            .iter()
+            .chain(&pod.needs.preferred_nodes);
+        let sets = if terms.all(PreferredNodeTerm::reads_shared_labels) {
+            table.label_sets()
+        } else {
+            0
+        };
+        let set = (sets, |id| table.label_set(id));
+        by_set::score(
+            |node| self.score(state, pod, node),
+            table,
+            set,
+            nodes,
+            scores,
+        )
     }
 
     fn normalize(
         &self,
         _state: &CycleState,
         _pod: &PodInfo,
-        _nodes: &[SnapshotNode],
+        _table: &NodeTable,
+        _nodes: &[NodeId],
         scores: &mut [i64],
     ) -> Verdict {
         normalize_by_max(false, scores);

@@ -1,11 +1,12 @@
 //! Honours `spec.nodeName` of pods that are evaluated although they name a node.
 
 use crate::event::{Actions, Event, EventKind, EventObject, EventResource, Hint};
-use crate::node_info::NodeInfo;
 use crate::plugin::{EnqueueExtensions, Filter, Plugin};
 use crate::pod_info::PodInfo;
+use crate::refusals::Refusals;
 use crate::state::CycleState;
-use crate::status::{PluginName, Status, Verdict};
+use crate::status::{PluginError, PluginName, Status, Verdict};
+use crate::table::{NodeId, NodeTable, NodeView, Reads};
 
 /// Rejects every node but the one that `spec.nodeName` names, if it names one.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,13 +42,36 @@ impl EnqueueExtensions for NodeName {
 }
 
 impl Filter for NodeName {
-    fn filter(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Verdict {
+    fn filter(&self, _state: &CycleState, pod: &PodInfo, node: NodeView<'_>) -> Verdict {
         if Self::fits(pod, node.name()) {
             return Ok(());
         }
         Err(Status::unresolvable(
             "node(s) didn't match the requested node name",
         ))
+    }
+
+    fn reads(&self) -> Reads {
+        Reads::OBJECT
+    }
+
+    fn filter_all(
+        &self,
+        state: &CycleState,
+        pod: &PodInfo,
+        table: &NodeTable,
+        nodes: &[NodeId],
+        refusals: &mut Refusals<'_>,
+    ) -> Result<(), PluginError> {
+        if pod.node_name.is_none() {
+            return Ok(());
+        }
+        for (at, &id) in nodes.iter().enumerate() {
+            if let Some(node) = table.get(id) {
+                refusals.note(at, self.filter(state, pod, node))?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -65,9 +89,13 @@ mod tests {
         let state = CycleState::new();
         let (here, there) = (node("here").info(), node("there").info());
         let named = pod("a").on("here").info();
-        assert!(NodeName.filter(&state, &pod("b").info(), &there).is_ok());
-        assert!(NodeName.filter(&state, &named, &here).is_ok());
-        let status = NodeName.filter(&state, &named, &there).unwrap_err();
+        assert!(
+            NodeName
+                .filter(&state, &pod("b").info(), there.view())
+                .is_ok()
+        );
+        assert!(NodeName.filter(&state, &named, here.view()).is_ok());
+        let status = NodeName.filter(&state, &named, there.view()).unwrap_err();
         assert_eq!(status.code(), Code::UnschedulableAndUnresolvable);
         assert_eq!(
             status.to_string(),

@@ -7,13 +7,14 @@ use super::scoring_strategy::{Load, ScoringStrategy};
 use crate::coming::Coming;
 use crate::event::{Actions, Event, EventKind, EventObject, EventResource, Hint};
 use crate::names::PodUid;
-use crate::node_info::NodeInfo;
 use crate::node_object::NodeObject;
 use crate::plugin::{EnqueueExtensions, Filter, Plugin, Score};
 use crate::pod_info::PodInfo;
+use crate::refusals::Refusals;
 use crate::resources::{ResourceName, ResourceSum, Resources, cap, is_extended};
 use crate::state::CycleState;
-use crate::status::{PluginName, Reason, Rejection, RejectionKind, Verdict};
+use crate::status::{PluginError, PluginName, Reason, Rejection, RejectionKind, Verdict};
+use crate::table::{Column, NodeId, NodeTable, NodeView, Reads};
 
 /// What `NodeResourcesFit` can be told.
 #[derive(Clone, Debug, Default)]
@@ -131,7 +132,7 @@ impl NodeResourcesFit {
             pods: 0,
         };
         let mut fits = true;
-        self.shortages(&pod.requests.total, room, |_, _| fits = false);
+        self.shortages(&pod.needs.requests.total, room, |_, _| fits = false);
         fits
     }
 }
@@ -161,7 +162,7 @@ impl EnqueueExtensions for NodeResourcesFit {
                 old: Some(old),
                 new: Some(new),
             } if old.uid != pod.uid => {
-                let (before, after) = (&old.requests.total, &new.requests.total);
+                let (before, after) = (&old.needs.requests.total, &new.needs.requests.total);
                 Hint::queue_if(asks_for_any(pod, |name| after.get(name) < before.get(name)))
             }
             EventObject::Node {
@@ -182,7 +183,7 @@ impl EnqueueExtensions for NodeResourcesFit {
 
 /// Whether a resource that the pod asks for passes the test.
 fn asks_for_any(pod: &PodInfo, test: impl Fn(&ResourceName) -> bool) -> bool {
-    let wanted = &pod.requests.total;
+    let wanted = &pod.needs.requests.total;
     [
         ResourceName::Cpu,
         ResourceName::Memory,
@@ -198,7 +199,7 @@ fn asks_for_any(pod: &PodInfo, test: impl Fn(&ResourceName) -> bool) -> bool {
 }
 
 impl Filter for NodeResourcesFit {
-    fn filter(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Verdict {
+    fn filter(&self, _state: &CycleState, pod: &PodInfo, node: NodeView<'_>) -> Verdict {
         if let Some(unread) = node.unread_pod() {
             let kind = RejectionKind::UnschedulableAndUnresolvable;
             return Err(Rejection::new(kind, FitReason::Unread(unread.clone())).into());
@@ -210,7 +211,7 @@ impl Filter for NodeResourcesFit {
         };
         let mut reasons = Vec::new();
         let mut hopeless = false;
-        self.shortages(&pod.requests.total, room, |reason, too_large| {
+        self.shortages(&pod.needs.requests.total, room, |reason, too_large| {
             reasons.push(Reason::from(reason));
             hopeless |= too_large;
         });
@@ -227,11 +228,44 @@ impl Filter for NodeResourcesFit {
             .fold(Rejection::new(kind, first), Rejection::and)
             .into())
     }
+
+    fn reads(&self) -> Reads {
+        Reads::OBJECT | Reads::PODS
+    }
+
+    fn filter_all(
+        &self,
+        state: &CycleState,
+        pod: &PodInfo,
+        table: &NodeTable,
+        nodes: &[NodeId],
+        refusals: &mut Refusals<'_>,
+    ) -> Result<(), PluginError> {
+        let wanted = &pod.needs.requests.total;
+        let columns_suffice = wanted.scalars().len() == 0;
+        let wanted = Column::ALL.map(|column| (column, column.amount(wanted)));
+        let numbers = table.numbers();
+        for (at, &id) in nodes.iter().enumerate() {
+            let fits = |(column, wanted): (Column, i64)| {
+                let has = numbers.allocatable(column, id);
+                wanted <= 0 || wanted <= has.saturating_sub(numbers.requested(column, id))
+            };
+            let fits = columns_suffice
+                && numbers.free_pods(id) > 0
+                && !numbers.is_closed(id)
+                && wanted.into_iter().all(fits);
+            // Who doesn't fit is told why.
+            if !fits && let Some(node) = table.get(id) {
+                refusals.note(at, self.filter(state, pod, node))?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Score for NodeResourcesFit {
-    fn score(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Verdict<i64> {
-        let (taken, own) = (node.non_zero_requested(), &pod.requests.non_zero);
+    fn score(&self, state: &CycleState, pod: &PodInfo, node: NodeView<'_>) -> Verdict<i64> {
+        let (taken, own) = (node.non_zero_requested(), &pod.needs.requests.non_zero);
         let coming = state.get::<Arc<Coming>>();
         let coming = coming.and_then(|all| all.at(node.name()));
         let strategy = &self.args.scoring_strategy;
@@ -251,6 +285,47 @@ impl Score for NodeResourcesFit {
             })
         });
         Ok(strategy.score(loads))
+    }
+
+    fn reads(&self) -> Reads {
+        Reads::OBJECT | Reads::PODS
+    }
+
+    fn score_all(
+        &self,
+        state: &CycleState,
+        pod: &PodInfo,
+        table: &NodeTable,
+        nodes: &[NodeId],
+        scores: &mut Vec<i64>,
+    ) -> Verdict {
+        let strategy = &self.args.scoring_strategy;
+        let own = &pod.needs.requests.non_zero;
+        let columns = strategy.resources().iter().map(|resource| {
+            let column = Column::of(&resource.name)?;
+            Some((column, column.amount(own), resource.weight))
+        });
+        let columns = columns.collect::<Option<Vec<_>>>();
+        let (Some(columns), None) = (columns, state.get::<Arc<Coming>>()) else {
+            for &id in nodes {
+                let node = table.get(id);
+                scores.push(node.map_or(Ok(0), |node| self.score(state, pod, node))?);
+            }
+            return Ok(());
+        };
+        let numbers = table.numbers();
+        scores.extend(nodes.iter().map(|&id| {
+            strategy.score(columns.iter().filter_map(|&(column, wanted, weight)| {
+                let allocatable = numbers.allocatable(column, id);
+                let requested = numbers.non_zero_requested(column, id);
+                (allocatable > 0).then(|| Load {
+                    requested: requested.saturating_add(wanted),
+                    allocatable,
+                    weight,
+                })
+            }))
+        }));
+        Ok(())
     }
 }
 

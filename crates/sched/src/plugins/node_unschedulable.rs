@@ -1,12 +1,14 @@
 //! Keeps pods off cordoned nodes.
 
+use super::by_set;
 use crate::event::{Actions, Event, EventKind, EventObject, EventResource, Hint};
-use crate::node_info::NodeInfo;
 use crate::node_object::NodeObject;
 use crate::plugin::{EnqueueExtensions, Filter, Plugin};
 use crate::pod_info::PodInfo;
+use crate::refusals::Refusals;
 use crate::state::CycleState;
-use crate::status::{PluginName, Status, Verdict};
+use crate::status::{PluginError, PluginName, Status, Verdict};
+use crate::table::{NodeId, NodeTable, NodeView, Reads};
 use crate::taints::{Effect, Taint};
 
 /// Rejects nodes with `spec.unschedulable`, unless the pod tolerates the taint that stands for it.
@@ -20,7 +22,8 @@ impl NodeUnschedulable {
             value: String::new(),
             effect: Effect::NoSchedule,
         };
-        pod.tolerations
+        pod.needs
+            .tolerations
             .iter()
             .any(|toleration| toleration.tolerates(&taint))
     }
@@ -65,11 +68,27 @@ impl EnqueueExtensions for NodeUnschedulable {
 }
 
 impl Filter for NodeUnschedulable {
-    fn filter(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Verdict {
+    fn filter(&self, _state: &CycleState, pod: &PodInfo, node: NodeView<'_>) -> Verdict {
         if Self::fits(pod, node.node()) {
             return Ok(());
         }
         Err(Status::unresolvable("node(s) were unschedulable"))
+    }
+
+    fn reads(&self) -> Reads {
+        Reads::OBJECT
+    }
+
+    fn filter_all(
+        &self,
+        state: &CycleState,
+        pod: &PodInfo,
+        table: &NodeTable,
+        nodes: &[NodeId],
+        refusals: &mut Refusals<'_>,
+    ) -> Result<(), PluginError> {
+        let set = (table.taint_sets(), |id| table.taint_set(id));
+        by_set::filter(self, (state, pod), table, set, nodes, refusals)
     }
 }
 
@@ -90,7 +109,7 @@ mod tests {
         let cordoned = node("n").unschedulable().info();
         assert!(
             NodeUnschedulable
-                .filter(&state, &pod("a").info(), &node("n").info())
+                .filter(&state, &pod("a").info(), node("n").info().view())
                 .is_ok()
         );
         for (pod, fits) in [
@@ -101,13 +120,13 @@ mod tests {
         ] {
             assert_eq!(
                 NodeUnschedulable
-                    .filter(&state, &pod.info(), &cordoned)
+                    .filter(&state, &pod.info(), cordoned.view())
                     .is_ok(),
                 fits
             );
         }
         let status = NodeUnschedulable
-            .filter(&state, &pod("a").info(), &cordoned)
+            .filter(&state, &pod("a").info(), cordoned.view())
             .unwrap_err();
         assert_eq!(status.code(), Code::UnschedulableAndUnresolvable);
         assert_eq!(status.to_string(), "node(s) were unschedulable");

@@ -1,12 +1,13 @@
 //! Keeps pods off tainted nodes that they don't tolerate, and ranks nodes by the soft taints that they don't.
 
+use super::by_set;
 use crate::event::{Actions, Event, EventKind, EventObject, EventResource, Hint};
-use crate::node_info::NodeInfo;
 use crate::plugin::{EnqueueExtensions, Filter, Plugin, Score, normalize_by_max};
 use crate::pod_info::PodInfo;
-use crate::snapshot::SnapshotNode;
+use crate::refusals::Refusals;
 use crate::state::CycleState;
-use crate::status::{PluginName, Status, Verdict};
+use crate::status::{PluginError, PluginName, Status, Verdict};
+use crate::table::{NodeId, NodeTable, NodeView, Reads};
 use crate::taints::{Effect, Taint, first_untolerated};
 
 /// Taints and tolerations.
@@ -15,7 +16,7 @@ pub struct TaintToleration;
 
 impl TaintToleration {
     fn fits(pod: &PodInfo, taints: &[Taint]) -> bool {
-        first_untolerated(taints, &pod.tolerations).is_none()
+        first_untolerated(taints, &pod.needs.tolerations).is_none()
     }
 }
 
@@ -53,30 +54,70 @@ impl EnqueueExtensions for TaintToleration {
 }
 
 impl Filter for TaintToleration {
-    fn filter(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Verdict {
+    fn filter(&self, _state: &CycleState, pod: &PodInfo, node: NodeView<'_>) -> Verdict {
         if Self::fits(pod, &node.node().taints) {
             return Ok(());
         }
         Err(Status::unresolvable("node(s) had untolerated taint(s)"))
     }
+
+    fn reads(&self) -> Reads {
+        Reads::OBJECT
+    }
+
+    fn filter_all(
+        &self,
+        state: &CycleState,
+        pod: &PodInfo,
+        table: &NodeTable,
+        nodes: &[NodeId],
+        refusals: &mut Refusals<'_>,
+    ) -> Result<(), PluginError> {
+        let set = (table.taint_sets(), |id| table.taint_set(id));
+        by_set::filter(self, (state, pod), table, set, nodes, refusals)
+    }
 }
 
 impl Score for TaintToleration {
-    fn score(&self, _state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Verdict<i64> {
+    fn score(&self, _state: &CycleState, pod: &PodInfo, node: NodeView<'_>) -> Verdict<i64> {
         let soft = node
             .node()
             .taints
             .iter()
             .filter(|t| t.effect == Effect::PreferNoSchedule);
-        let unwelcome = soft.filter(|taint| !pod.tolerations.iter().any(|t| t.tolerates(taint)));
+        let unwelcome =
+            soft.filter(|taint| !pod.needs.tolerations.iter().any(|t| t.tolerates(taint)));
         Ok(unwelcome.count() as i64)
+    }
+
+    fn reads(&self) -> Reads {
+        Reads::OBJECT
+    }
+
+    fn score_all(
+        &self,
+        state: &CycleState,
+        pod: &PodInfo,
+        table: &NodeTable,
+        nodes: &[NodeId],
+        scores: &mut Vec<i64>,
+    ) -> Verdict {
+        let set = (table.taint_sets(), |id| table.taint_set(id));
+        by_set::score(
+            |node| self.score(state, pod, node),
+            table,
+            set,
+            nodes,
+            scores,
+        )
     }
 
     fn normalize(
         &self,
         _state: &CycleState,
         _pod: &PodInfo,
-        _nodes: &[SnapshotNode],
+        _table: &NodeTable,
+        _nodes: &[NodeId],
         scores: &mut [i64],
     ) -> Verdict {
         normalize_by_max(true, scores);
@@ -91,6 +132,7 @@ mod tests {
     use crate::plugin::{EnqueueExtensions, Filter, Score};
     use crate::state::CycleState;
     use crate::status::Code;
+    use crate::table::NodeTable;
     use crate::test_objects::{node, pod};
 
     #[test]
@@ -122,7 +164,7 @@ mod tests {
                 false,
             ),
         ] {
-            let verdict = TaintToleration.filter(&state, &pod.info(), &node.info());
+            let verdict = TaintToleration.filter(&state, &pod.info(), node.info().view());
             assert_eq!(verdict.is_ok(), fits);
             if let Err(status) = verdict {
                 assert_eq!(status.code(), Code::UnschedulableAndUnresolvable);
@@ -148,11 +190,11 @@ mod tests {
             .info();
         let mut scores = nodes
             .iter()
-            .map(|n| TaintToleration.score(&state, &pod, n).unwrap())
+            .map(|n| TaintToleration.score(&state, &pod, n.view()).unwrap())
             .collect::<Vec<_>>();
         assert_eq!(scores, [0, 2, 1]);
         TaintToleration
-            .normalize(&state, &pod, &[], &mut scores)
+            .normalize(&state, &pod, &NodeTable::default(), &[], &mut scores)
             .unwrap();
         assert_eq!(scores, [100, 0, 50]);
     }

@@ -3,11 +3,11 @@
 
 use crate::context::Context;
 use crate::event::{Actions, EventKind, EventResource};
-use crate::node_info::NodeInfo;
 use crate::plugin::{EnqueueExtensions, Filter, Plugin, PreFilter, PreFiltered};
 use crate::pod_info::PodInfo;
 use crate::state::CycleState;
 use crate::status::{PluginName, Status, Verdict};
+use crate::table::{NodeView, Reads};
 
 /// Rejects malformed pods, and malformed nodes. [`crate::ProfileBuilder`] adds it to every profile.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,12 +43,16 @@ impl PreFilter for WellFormed {
 }
 
 impl Filter for WellFormed {
-    fn filter(&self, _state: &CycleState, _pod: &PodInfo, node: &NodeInfo) -> Verdict {
+    fn filter(&self, _state: &CycleState, _pod: &PodInfo, node: NodeView<'_>) -> Verdict {
         match node.node().defects().first() {
             Some(defect) => Err(Status::unresolvable(format!(
                 "node(s) were malformed: {defect}"
             ))),
             None => Ok(()),
         }
+    }
+
+    fn reads(&self) -> Reads {
+        Reads::OBJECT
     }
 }

@@ -10,6 +10,7 @@ use crate::plugin::{
 };
 use crate::plugins::WellFormed;
 use crate::status::PluginName;
+use crate::table::Reads;
 
 /// One point's plugins while a profile is built.
 type Slot<T> = Vec<Arc<T>>;
@@ -200,6 +201,9 @@ impl ProfileBuilder {
         let coupled_filter = couple(&pre_filter, &filter);
         let coupled_score = couple(&self.pre_score, &scores);
         let score = weigh(&profile, self.score)?;
+        let mut reads = (filter.iter().map(|plugin| plugin.reads()))
+            .chain(scores.iter().map(|plugin| plugin.reads()));
+        let keeps_answers = !scores.is_empty() && reads.all(Reads::may_be_kept);
 
         let enqueue = self
             .pre_enqueue
@@ -230,6 +234,7 @@ impl ProfileBuilder {
             enqueue: enqueue.into_values().collect(),
             coupled_filter,
             coupled_score,
+            keeps_answers,
         }))
     }
 

@@ -83,6 +83,7 @@ pub struct Profile {
     // Where the Filter (Score) of the n-th PreFilter (PreScore) plugin stands, for Skip.
     coupled_filter: Vec<Option<usize>>,
     coupled_score: Vec<Option<usize>>,
+    keeps_answers: bool,
 }
 
 impl fmt::Debug for Profile {
@@ -167,6 +168,11 @@ impl Profile {
     /// Every plugin that can reject a pod, once.
     pub fn enqueue_extensions(&self) -> &[Arc<dyn EnqueueExtensions>] {
         &self.enqueue
+    }
+
+    /// Whether all plugins that judge nodes say what their answers depend on.
+    pub(crate) const fn keeps_answers(&self) -> bool {
+        self.keeps_answers
     }
 
     pub(crate) fn filter_of_pre_filter(&self, index: usize) -> Option<usize> {

@@ -297,5 +297,5 @@ fn malformed_amounts_are_told_once_with_their_place() {
         defects,
         ["spec.containers[main].resources.requests[cpu] has no number"]
     );
-    assert_eq!(info.requests.total.memory, MI, "the rest counts");
+    assert_eq!(info.needs.requests.total.memory, MI, "the rest counts");
 }

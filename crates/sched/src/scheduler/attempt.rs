@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Assumed, EventNote, Failure, Scheduler};
-use crate::context::Context;
-use crate::cycle::{self, Cause, Choice, Diagnosis, NoChoice, SearchSize};
+use crate::context::{Context, Cycle};
+use crate::cycle::{self, Cause, Choice, Diagnosis, NoChoice, Search, SearchSize};
 use crate::guard::{Mishaps, caught, guarded};
 use crate::moment::Moment;
 use crate::names::NodeName;
@@ -13,7 +13,6 @@ use crate::plugin::{Nomination, PermitDecision};
 use crate::pod_info::PodInfo;
 use crate::profile::Profile;
 use crate::queue::QueuedPod;
-use crate::snapshot::Snapshot;
 use crate::state::CycleState;
 use crate::status::{PluginError, PluginName, Status, Verdict};
 use crate::tie::TieBreaker;
@@ -121,11 +120,16 @@ impl Scheduler {
         ties: &mut dyn TieBreaker,
     ) -> Attempt {
         let pod = queued.pod.clone();
-        let snapshot = self.cache.snapshot();
         let mut state = CycleState::new();
-        let size = self.search_size(&profile);
-        let cx = Context::new(&profile, &snapshot, &self.nominator, &self.waiting);
-        match cycle::choose(&cx, &mut state, &pod, size, &mut self.next_start, ties) {
+        let how = Search {
+            size: self.search_size(&profile),
+            start: &mut self.next_start,
+            ties,
+            classes: &mut self.classes,
+        };
+        let nodes = self.cache.nodes_mut();
+        let mut cycle = Cycle::new(&profile, nodes, &self.nominator, &self.waiting);
+        match cycle::choose(&mut cycle, &mut state, &pod, how) {
             Ok(Choice {
                 node,
                 evaluated,
@@ -143,7 +147,7 @@ impl Scheduler {
                     feasible,
                     preflight,
                 };
-                self.take(assumed, &snapshot, now)
+                self.take(assumed, now)
             }
             Err(NoChoice { cause, nomination }) => {
                 let failure = self.failure(queued, cause, &nomination, None, now);
@@ -162,7 +166,7 @@ impl Scheduler {
     }
 
     /// Takes the chosen node: assume, Reserve, Permit.
-    fn take(&mut self, mut assumed: Assumed, snapshot: &Snapshot, now: Moment) -> Attempt {
+    fn take(&mut self, mut assumed: Assumed, now: Moment) -> Attempt {
         let pod = assumed.pod().clone();
         if let Err(error) = self.cache.assume(pod.clone(), &assumed.node) {
             let cause = Cause::Error(PluginError::new(error));
@@ -171,7 +175,7 @@ impl Scheduler {
         }
         self.nominator.clear(&pod.uid);
         let profile = assumed.profile.clone();
-        let cx = Context::new(&profile, snapshot, &self.nominator, &self.waiting);
+        let cx = Context::new(&profile, self.cache.nodes(), &self.nominator, &self.waiting);
         let waits = reserve(&cx, &mut assumed).and_then(|()| permit(&cx, &mut assumed));
         let effects = assumed.state.take_effects();
         let attempt = match waits {

@@ -16,14 +16,14 @@ pub(super) fn of_pod(
     old: &Arc<PodInfo>,
     new: &Arc<PodInfo>,
 ) -> Vec<Event> {
-    let (less, more) = scaled(&old.requests.total, &new.requests.total);
+    let (less, more) = scaled(&old.needs.requests.total, &new.needs.requests.total);
     let gates_gone = !old.scheduling_gates.is_empty() && new.scheduling_gates.is_empty();
     let mut actions = [
         (old.labels() != new.labels(), Actions::UPDATE_POD_LABEL),
         (less, Actions::UPDATE_POD_SCALE_DOWN),
         (more, Actions::UPDATE_POD_SCALE_UP),
         (
-            old.tolerations != new.tolerations,
+            old.needs.tolerations != new.needs.tolerations,
             Actions::UPDATE_POD_TOLERATION,
         ),
         (gates_gone, Actions::UPDATE_POD_SCHEDULING_GATES_ELIMINATED),

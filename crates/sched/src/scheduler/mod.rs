@@ -23,28 +23,40 @@ pub use self::failure::{Aftermath, EventNote, FailedCondition, Failure, StatusPa
 use self::unread::UnreadPods;
 pub use self::watch::PodChange;
 use crate::cache::{Cache, CacheSize};
+use crate::classes::Classes;
 use crate::coming::Coming;
-use crate::context::Context;
+use crate::context::Cycle;
 use crate::cycle::{self, Evaluation};
 use crate::event::{AnyObject, Event};
 use crate::moment::Moment;
 use crate::names::{ObjectKey, PodUid};
 use crate::nominator::Nominator;
 use crate::pod_info::{IdentityError, PodInfo};
+use crate::pod_needs::KnownNeeds;
 use crate::profile::{Profile, ProfileError, Profiles};
 use crate::queue::{Arrivals, Gate, Place, Queue, QueueConfig, QueueSize, QueuedPod};
-use crate::snapshot::Snapshot;
 use crate::state::CycleState;
 use crate::status::{PluginError, Status, Verdict};
+use crate::table::{NodeTable, WhatIfTable};
 use crate::waiting::WaitingPods;
 
 /// How a scheduler behaves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchedulerConfig {
-    /// `percentageOfNodesToScore` for profiles without their own; 0 means adaptive.
+    /// `percentageOfNodesToScore` for profiles without their own; 0 means adaptive, as in kube-scheduler. All nodes
+    /// (100) is the default: what is kept of pods' classes makes that cheaper than a search of a part.
     pub percentage_of_nodes_to_score: u8,
     /// How the queue behaves.
     pub queue: QueueConfig,
+}
+
+impl Default for SchedulerConfig {
+    fn default() -> Self {
+        Self {
+            percentage_of_nodes_to_score: 100,
+            queue: QueueConfig::default(),
+        }
+    }
 }
 
 /// Why a pod can't be evaluated.
@@ -67,6 +79,10 @@ pub struct Scheduler {
     config: SchedulerConfig,
     profiles: Profiles,
     cache: Cache,
+    // Equal pods share what was parsed of them.
+    needs: KnownNeeds,
+    // What plugins said of nodes, for the next pod of its class.
+    classes: Classes,
     queue: Queue,
     nominator: Nominator,
     waiting: WaitingPods,
@@ -95,6 +111,8 @@ impl Scheduler {
             config,
             profiles,
             cache: Cache::new(),
+            needs: KnownNeeds::default(),
+            classes: Classes::default(),
             nominator: Nominator::default(),
             waiting: WaitingPods::default(),
             pending: HashMap::new(),
@@ -148,8 +166,8 @@ impl Scheduler {
     }
 
     /// All nodes as they are now.
-    pub fn snapshot(&mut self) -> Arc<Snapshot> {
-        self.cache.snapshot()
+    pub const fn nodes(&self) -> &NodeTable {
+        self.cache.nodes()
     }
 
     /// Filter and score of all nodes for a pod, taking nothing; scores count what is `coming` as taken. The pod
@@ -162,17 +180,16 @@ impl Scheduler {
     ) -> Result<Evaluation, EvaluateError> {
         let unknown = || EvaluateError::NoProfile(profile.to_owned());
         let profile = self.profiles.get(profile).cloned().ok_or_else(unknown)?;
-        let snapshot = self.cache.snapshot();
-        let cx = Context::new(&profile, &snapshot, &self.nominator, &self.waiting);
+        let nodes = self.cache.nodes_mut();
+        let mut cycle = Cycle::new(&profile, nodes, &self.nominator, &self.waiting);
         let mut state = CycleState::new();
         state.insert(coming);
-        Ok(cycle::evaluate(&cx, &mut state, pod)?)
+        Ok(cycle::evaluate(&mut cycle, &mut state, pod)?)
     }
 
     /// Whether the node that is held for an assumed pod still does: `PreFilter` and Filter on the newest state,
     /// as if the pod itself weren't there.
     pub fn recheck(&mut self, uid: &PodUid) -> Verdict {
-        let snapshot = self.cache.snapshot();
         let held = self.cache.pod(uid).filter(|_| self.cache.is_assumed(uid));
         let Some((pod, node)) = held else {
             return Err(Status::error(format!("pod {uid} isn't assumed")));
@@ -184,14 +201,13 @@ impl Scheduler {
                 pod.scheduler_name
             )));
         };
-        let mut without = (*snapshot).clone();
-        if let Some(info) = snapshot.node(&node) {
-            let mut info = (**info).clone();
-            info.remove_pod(uid);
-            without.replace(std::iter::once(Arc::new(info)));
+        let mut without = WhatIfTable::new(self.cache.nodes_mut());
+        if let Some(id) = without.table().id(&node) {
+            without.remove_pod(id, uid);
         }
-        let cx = Context::new(profile, &without, &self.nominator, &self.waiting);
-        cycle::recheck(&cx, &mut CycleState::new(), &pod, &node)
+        let nodes = without.table_mut();
+        let mut cycle = Cycle::new(profile, nodes, &self.nominator, &self.waiting);
+        cycle::recheck(&mut cycle, &mut CycleState::new(), &pod, &node)
     }
 
     /// Whether the pod is assumed on a node and the watch hasn't confirmed it.

@@ -49,7 +49,9 @@ impl Scheduler {
         pod: Arc<Pod>,
         now: Moment,
     ) -> Result<PodChange, IdentityError> {
-        let pod = Arc::new(PodInfo::parse(pod)?);
+        let mut pod = PodInfo::parse(pod)?;
+        pod.needs = self.needs.shared(pod.needs);
+        let pod = Arc::new(pod);
         if let Some(known) = self.uids.get(&pod.key)
             && *known != pod.uid
         {

@@ -13,20 +13,20 @@ use crate::plugin::{
 };
 use crate::plugins::stock_profile;
 use crate::pod_info::PodInfo;
-use crate::snapshot::Snapshot;
 use crate::state::CycleState;
 use crate::status::{Code, Verdict};
+use crate::table::NodeTable;
 use crate::test_objects::{NeverBinds, PodBuilder, node, pod, requirement, term};
 use crate::waiting::WaitingPods;
 
 fn with_context<T>(ask: impl FnOnce(&Context<'_>) -> T) -> T {
     let profile = stock_profile("test", Arc::new(NeverBinds)).build().unwrap();
-    let (snapshot, nominator, waiting) = (
-        Snapshot::default(),
+    let (nodes, nominator, waiting) = (
+        NodeTable::default(),
         Nominator::default(),
         WaitingPods::default(),
     );
-    ask(&Context::new(&profile, &snapshot, &nominator, &waiting))
+    ask(&Context::new(&profile, &nodes, &nominator, &waiting))
 }
 
 fn pre_filter(plugin: &NodeAffinity, pod: &PodInfo) -> Verdict<PreFiltered> {
@@ -147,7 +147,7 @@ fn selector_and_terms() {
     ] {
         let pod = pod.info();
         assert_eq!(pod.defects(), [], "{what}");
-        let verdict = NodeAffinity::default().filter(&CycleState::new(), &pod, &pier());
+        let verdict = NodeAffinity::default().filter(&CycleState::new(), &pod, pier().view());
         assert_eq!(verdict.is_ok(), fits, "{what}");
         if let Err(status) = verdict {
             assert_eq!(status.code(), Code::UnschedulableAndUnresolvable);
@@ -164,18 +164,18 @@ fn the_configuration_s_affinity_comes_first() {
     let plugin = added(&[term(&[requirement("fleet", "Exists", &[])], &[])], &[]);
     let ours = node("n").label("fleet", "a").info();
     let pod = pod("p").node_selector("zone", "north").info();
-    let told = |node| {
+    let told = |node: &crate::table::NodeInfo| {
         plugin
-            .filter(&CycleState::new(), &pod, &node)
+            .filter(&CycleState::new(), &pod, node.view())
             .unwrap_err()
             .to_string()
     };
     assert_eq!(
-        told(node("n").info()),
+        told(&node("n").info()),
         "node(s) didn't match scheduler-enforced node affinity"
     );
     assert_eq!(
-        told(ours),
+        told(&ours),
         "node(s) didn't match Pod's node affinity/selector"
     );
 }
@@ -248,11 +248,17 @@ fn preferences_add_up() {
         let pod = pod.info();
         let scores = nodes
             .iter()
-            .map(|node| plugin.score(&CycleState::new(), &pod, node).unwrap());
+            .map(|node| plugin.score(&CycleState::new(), &pod, node.view()).unwrap());
         let mut scores = scores.collect::<Vec<_>>();
         let raw = scores.clone();
         plugin
-            .normalize(&CycleState::new(), &pod, &[], &mut scores)
+            .normalize(
+                &CycleState::new(),
+                &pod,
+                &NodeTable::default(),
+                &[],
+                &mut scores,
+            )
             .unwrap();
         (raw, scores)
     };

@@ -66,7 +66,11 @@ fn every_shortage_is_told() {
         (pod("p").request("port.io/lock", "0"), None),
     ] {
         let status = fit
-            .filter(&CycleState::new(), &pod.info(), &harbour().with(moored()))
+            .filter(
+                &CycleState::new(),
+                &pod.info(),
+                harbour().with(moored()).view(),
+            )
             .err();
         let told = status
             .as_ref()
@@ -78,7 +82,8 @@ fn every_shortage_is_told() {
 #[test]
 fn slots_for_pods_run_out_even_for_pods_that_ask_for_nothing() {
     let full = node("n").allocatable("pods", "1").with(vec![pod("there")]);
-    let status = NodeResourcesFit::default().filter(&CycleState::new(), &pod("p").info(), &full);
+    let status =
+        NodeResourcesFit::default().filter(&CycleState::new(), &pod("p").info(), full.view());
     let status = status.unwrap_err();
     assert_eq!(
         (status.code(), status.to_string().as_str()),
@@ -95,9 +100,9 @@ fn a_pod_that_wanted_everything_and_went_leaves_no_node_overbooked() {
     let mut full = harbour().with(moored());
     for _ in 0..2 {
         full.add_pod(most().info());
-        assert!(fit.filter(&state, &wanted, &full).is_err());
+        assert!(fit.filter(&state, &wanted, full.view()).is_err());
         full.remove_pod(&uid("most"));
-        let status = fit.filter(&state, &wanted, &full).unwrap_err();
+        let status = fit.filter(&state, &wanted, full.view()).unwrap_err();
         assert_eq!(status.to_string(), "Insufficient cpu");
     }
 }
@@ -119,7 +124,7 @@ fn ignored_resources_are_left_to_others() {
         (ignoring(&[], &["port.io"]), "port.io/crane", true),
         (ignoring(&["hugepages-2Mi"], &[]), "hugepages-2Mi", false),
     ] {
-        let verdict = fit.filter(&CycleState::new(), &wants(wanted), &harbour().info());
+        let verdict = fit.filter(&CycleState::new(), &wants(wanted), harbour().info().view());
         assert_eq!(verdict.is_ok(), fits, "{wanted}");
     }
 }
@@ -140,7 +145,7 @@ fn room_that_is_left_ranks_nodes() {
     let small = sized("4", "10000").with(used("2", "4000"));
     let large = sized("6", "10000").with(used("1", "2000"));
     let least = NodeResourcesFit::default();
-    let scores = [&small, &large].map(|node| least.score(&state, &new, node).unwrap());
+    let scores = [&small, &large].map(|node| least.score(&state, &new, node.view()).unwrap());
     assert_eq!(scores, [32, 63]);
 
     let with = |kind, resources: &[(&str, i64)]| {
@@ -158,7 +163,7 @@ fn room_that_is_left_ranks_nodes() {
         })
     };
     let most = with(StrategyKind::MostAllocated, &[("cpu", 1), ("memory", 1)]);
-    assert_eq!(most.score(&state, &new, &small).unwrap(), 67);
+    assert_eq!(most.score(&state, &new, small.view()).unwrap(), 67);
 
     // A scalar that the pod doesn't ask for says nothing, nor does one that the node doesn't have.
     let cranes = with(
@@ -168,7 +173,7 @@ fn room_that_is_left_ranks_nodes() {
     let harbour = harbour().info();
     assert_eq!(
         cranes
-            .score(&state, &pod("p").request("cpu", "1").info(), &harbour)
+            .score(&state, &pod("p").request("cpu", "1").info(), harbour.view())
             .unwrap(),
         75
     );
@@ -177,7 +182,9 @@ fn room_that_is_left_ranks_nodes() {
         .request("port.io/crane", "1")
         .request("port.io/lock", "1");
     assert_eq!(
-        cranes.score(&state, &lifting.info(), &harbour).unwrap(),
+        cranes
+            .score(&state, &lifting.info(), harbour.view())
+            .unwrap(),
         i64::midpoint(75, 50)
     );
 }
@@ -193,13 +200,13 @@ fn pods_that_ask_for_nothing_still_spread() {
     };
     // Each silent container counts as 100m and 200Mi.
     let empty = fit
-        .score(&state, &pod("p").info(), &sized().info())
+        .score(&state, &pod("p").info(), sized().info().view())
         .unwrap();
     let busy = fit
         .score(
             &state,
             &pod("p").info(),
-            &sized().with(vec![pod("a"), pod("b")]),
+            sized().with(vec![pod("a"), pod("b")]).view(),
         )
         .unwrap();
     assert_eq!((empty, busy), (90, 70));

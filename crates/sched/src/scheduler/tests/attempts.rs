@@ -197,7 +197,7 @@ fn what_is_coming_lowers_a_score_and_excludes_nobody() {
     add_node(&mut scheduler, "other", "4");
     let stranger = pod("stranger").request("cpu", "3").info();
     let mut coming = Coming::default();
-    coming.add("n", &stranger.requests);
+    coming.add("n", &stranger.needs.requests);
     let found = scheduler
         .evaluate("test", &stranger, Arc::new(coming))
         .unwrap();

@@ -64,9 +64,9 @@ fn failed(scheduler: &mut Scheduler, now: u64) -> Failure {
 }
 
 fn cpu_taken(scheduler: &mut Scheduler, name: &str) -> i128 {
-    let snapshot = scheduler.snapshot();
-    snapshot
-        .node(&NodeName::from(name))
+    let nodes = scheduler.nodes();
+    nodes
+        .by_name(&NodeName::from(name))
         .unwrap()
         .requested()
         .milli_cpu

@@ -10,7 +10,6 @@ use crate::context::Context;
 use crate::event::{Actions, Event, EventKind, EventResource, Hint};
 use crate::guard::{Panicked, caught};
 use crate::names::NodeName;
-use crate::node_info::NodeInfo;
 use crate::plugin::{
     Bound, EnqueueExtensions, Filter, PermitDecision, Plugin, PostBind, PreFiltered, Reserve,
 };
@@ -21,6 +20,7 @@ use crate::queue::Place;
 use crate::scheduler::{Aftermath, Attempt, Scheduler};
 use crate::state::CycleState;
 use crate::status::{Code, PluginName, Status, Verdict};
+use crate::table::NodeView;
 use crate::test_objects::{NeverBinds, PodBuilder, pod, uid};
 use crate::test_plugins::{Fake, Log, block_on, profile, taken};
 use crate::tie::TieBreaker;
@@ -166,7 +166,7 @@ impl EnqueueExtensions for Bad {
 }
 
 impl Filter for Bad {
-    fn filter(&self, _: &CycleState, pod: &PodInfo, _: &NodeInfo) -> Verdict {
+    fn filter(&self, _: &CycleState, pod: &PodInfo, _: NodeView<'_>) -> Verdict {
         if &*pod.key.name == "late" {
             return Err(Status::unschedulable("late"));
         }

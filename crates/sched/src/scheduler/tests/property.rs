@@ -155,8 +155,7 @@ proptest! {
                     prop_assert!(!queued && !assumed, "p{} is gone", n);
                 }
             }
-            let snapshot = scheduler.snapshot();
-            for node in snapshot.nodes() {
+            for node in scheduler.nodes().iter() {
                 prop_assert_eq!(node.requested().milli_cpu, 1000 * node.pods().len() as i128);
             }
         }

@@ -25,7 +25,7 @@ fn what_happens_to_a_pod_while_it_is_bound() {
     assert_eq!(failure.aftermath, Aftermath::Bound);
     assert!(failure.event.is_none() && failure.status.is_none());
     assert_eq!(
-        scheduler.snapshot().nodes()[0].pods().len(),
+        scheduler.nodes().iter().next().unwrap().pods().len(),
         1,
         "it is really there"
     );
@@ -41,7 +41,7 @@ fn what_happens_to_a_pod_while_it_is_bound() {
     );
     let failure = scheduler.binding_failed(placed, Status::error("404"), at(0));
     assert_eq!(failure.aftermath, Aftermath::Gone);
-    assert_eq!(scheduler.snapshot().nodes()[0].pods().len(), 1);
+    assert_eq!(scheduler.nodes().iter().next().unwrap().pods().len(), 1);
 
     // Deleted although the bind succeeded: no watch event will ever free the room.
     add(&mut scheduler, pod("r"));
@@ -86,9 +86,13 @@ fn a_new_list_repairs_missed_deletions() {
     add(&mut scheduler, pod("pending"));
     scheduler.retain_pods(&HashSet::from([uid("kept")]), at(0));
     scheduler.retain_nodes(&HashSet::from([NodeName::from("n")]), at(0));
-    let snapshot = scheduler.snapshot();
-    assert_eq!(snapshot.nodes().len(), 1);
-    let names = snapshot.nodes()[0]
+    let nodes = scheduler.nodes();
+    assert_eq!(nodes.len(), 1);
+    let names = nodes
+        .iter()
+        .next()
+        .unwrap()
+        .row()
         .pods()
         .iter()
         .map(|pod| pod.key.name.to_string());

@@ -10,9 +10,7 @@ use crate::node_object::NodeObject;
 use crate::pod_info::PodInfo;
 use crate::resources::{ResourceSum, Resources};
 
-/// A node with the pods on it, assumed ones included.
-///
-/// Shared as `Arc<NodeInfo>` between cache and snapshots, copied only when one side changes it.
+/// A node with the pods on it, assumed ones included: a row of the table.
 #[derive(Clone, Debug)]
 pub struct NodeInfo {
     node: Arc<NodeObject>,
@@ -24,7 +22,6 @@ pub struct NodeInfo {
     non_zero_requested: ResourceSum,
     used_ports: Vec<HostPort>,
     unread: Option<PodUid>,
-    generation: u64,
 }
 
 impl NodeInfo {
@@ -39,7 +36,6 @@ impl NodeInfo {
             non_zero_requested: ResourceSum::default(),
             used_ports: Vec::new(),
             unread: None,
-            generation: 0,
         }
     }
 
@@ -98,15 +94,6 @@ impl NodeInfo {
         self.unread.as_ref()
     }
 
-    /// Grows with each change; equal generations of one node mean equal contents.
-    pub const fn generation(&self) -> u64 {
-        self.generation
-    }
-
-    pub(crate) const fn set_generation(&mut self, generation: u64) {
-        self.generation = generation;
-    }
-
     pub(crate) fn set_unread(&mut self, pod: Option<PodUid>) {
         self.unread = pod;
     }
@@ -115,15 +102,35 @@ impl NodeInfo {
         self.node = node;
     }
 
+    /// Puts a pod back where it was taken off, at this place among the pods.
+    pub(super) fn put_back(&mut self, pod: Arc<PodInfo>, at: usize) {
+        self.add_pod(pod);
+        let last = self.pods.len().saturating_sub(1);
+        self.pods.swap(at.min(last), last);
+    }
+
+    /// Puts a newer version of a pod in its place that asks for the same.
+    pub(super) fn refresh_pod(&mut self, pod: &Arc<PodInfo>) {
+        for list in [
+            &mut self.pods,
+            &mut self.with_affinity,
+            &mut self.with_required_anti_affinity,
+        ] {
+            if let Some(known) = list.iter_mut().find(|known| known.uid == pod.uid) {
+                *known = pod.clone();
+            }
+        }
+    }
+
     /// Puts a pod on it.
     pub fn add_pod(&mut self, pod: Arc<PodInfo>) {
-        self.requested.add(&pod.requests.total);
-        self.non_zero_requested.add(&pod.requests.non_zero);
-        self.used_ports.extend_from_slice(&pod.host_ports);
-        if !pod.pod_affinity.is_empty() {
+        self.requested.add(&pod.needs.requests.total);
+        self.non_zero_requested.add(&pod.needs.requests.non_zero);
+        self.used_ports.extend_from_slice(&pod.needs.host_ports);
+        if !pod.needs.pod_affinity.is_empty() {
             self.with_affinity.push(pod.clone());
         }
-        if !pod.pod_affinity.required_anti.is_empty() {
+        if !pod.needs.pod_affinity.required_anti.is_empty() {
             self.with_required_anti_affinity.push(pod.clone());
         }
         self.pods.push(pod);
@@ -136,9 +143,10 @@ impl NodeInfo {
         self.with_affinity.retain(|pod| pod.uid != *uid);
         self.with_required_anti_affinity
             .retain(|pod| pod.uid != *uid);
-        self.requested.subtract(&pod.requests.total);
-        self.non_zero_requested.subtract(&pod.requests.non_zero);
-        for port in &pod.host_ports {
+        self.requested.subtract(&pod.needs.requests.total);
+        self.non_zero_requested
+            .subtract(&pod.needs.requests.non_zero);
+        for port in &pod.needs.host_ports {
             if let Some(at) = self.used_ports.iter().position(|used| used == port) {
                 self.used_ports.swap_remove(at);
             }

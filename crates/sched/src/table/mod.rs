@@ -1,0 +1,347 @@
+//! Owns the one table of nodes that the scheduler works on: a row a node, integer columns beside the rows, numbers for
+//! equal parts of nodes, and a log of what changed. No copy is made for a cycle, which has the table for itself.
+//!
+//! *What if* questions change the table and then put everything back: see [`WhatIf`]. Knows nothing of how nodes and
+//! pods are learned of (see [`crate::cache`]), nor of what plugins say of them (see `classes`).
+
+mod images;
+mod log;
+mod node_info;
+mod numbers;
+mod order;
+mod sets;
+mod view;
+mod what_if;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, OnceLock};
+
+pub use self::images::{Image, ImageSpread};
+use self::log::ChangeLog;
+pub(crate) use self::log::Position;
+pub use self::log::Reads;
+pub use self::node_info::NodeInfo;
+pub use self::numbers::{Column, Numbers};
+use self::order::NodeOrder;
+pub use self::sets::SetId;
+use self::sets::Sets;
+pub use self::view::NodeView;
+pub(crate) use self::what_if::WhatIfTable;
+use crate::labels::{HOSTNAME, Labels};
+use crate::names::{NodeName, PodUid};
+use crate::node_object::NodeObject;
+use crate::pod_info::PodInfo;
+
+/// The number of a node's row. Nodes that have gone give their numbers away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(u32);
+
+impl NodeId {
+    pub(crate) const fn new(row: usize) -> Self {
+        // A cluster has far fewer nodes.
+        Self(row as u32)
+    }
+
+    /// For vectors with an element a row.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What equal nodes share: numbers of their equal parts.
+#[derive(Clone, Copy, Debug)]
+struct Parts {
+    labels: SetId,
+    taints: SetId,
+    images: SetId,
+}
+
+/// Taints, and whether the node is cordoned, as one value.
+type TaintSet = (Vec<crate::taints::Taint>, bool);
+
+/// Nodes with the pods on them.
+#[derive(Debug, Default)]
+pub struct NodeTable {
+    rows: Vec<Option<NodeInfo>>,
+    parts: Vec<Option<Parts>>,
+    numbers: Numbers,
+    free: Vec<NodeId>,
+    // Lookups only; never iterated, so that its order can't matter.
+    by_name: HashMap<NodeName, NodeId>,
+    labels: Sets<Labels>,
+    taints: Sets<TaintSet>,
+    image_sets: Sets<Vec<Arc<str>>>,
+    images: ImageSpread,
+    order: NodeOrder,
+    in_order: OnceLock<Vec<NodeId>>,
+    with_affinity: BTreeSet<NodeId>,
+    with_required_anti_affinity: BTreeSet<NodeId>,
+    log: ChangeLog,
+}
+
+impl NodeTable {
+    /// An empty table that takes the place of another.
+    pub(crate) fn in_place_of(other: &Self) -> Self {
+        Self {
+            log: ChangeLog::after(&other.log),
+            ..Self::default()
+        }
+    }
+
+    /// How many nodes there are.
+    pub const fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Whether there is no node.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Numbers of nodes are below this.
+    pub(crate) const fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// All nodes, in search order: zones take turns, so that a partial search samples every zone.
+    pub fn ids(&self) -> &[NodeId] {
+        self.in_order.get_or_init(|| {
+            let ids = self.order.interleaved();
+            ids.filter_map(|name| self.id(name)).collect()
+        })
+    }
+
+    /// All nodes, in search order.
+    pub fn iter(&self) -> impl Iterator<Item = NodeView<'_>> {
+        self.ids().iter().filter_map(|id| self.get(*id))
+    }
+
+    /// The number of a node.
+    pub fn id(&self, name: &NodeName) -> Option<NodeId> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The node of this number.
+    pub fn get(&self, id: NodeId) -> Option<NodeView<'_>> {
+        let row = self.rows.get(id.index())?.as_ref()?;
+        Some(NodeView::new(row, id))
+    }
+
+    /// The node of this name.
+    pub fn by_name(&self, name: &NodeName) -> Option<NodeView<'_>> {
+        self.get(self.id(name)?)
+    }
+
+    /// The integer columns, by number of node.
+    pub const fn numbers(&self) -> &Numbers {
+        &self.numbers
+    }
+
+    /// The number of a node's labels, hostname apart: nodes with equal numbers differ in that label alone.
+    pub fn label_set(&self, id: NodeId) -> Option<SetId> {
+        Some(self.parts(id)?.labels)
+    }
+
+    /// Numbers of labels are below this.
+    pub const fn label_sets(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// The number of a node's taints and of `spec.unschedulable`.
+    pub fn taint_set(&self, id: NodeId) -> Option<SetId> {
+        Some(self.parts(id)?.taints)
+    }
+
+    /// Numbers of taints are below this.
+    pub const fn taint_sets(&self) -> usize {
+        self.taints.len()
+    }
+
+    /// The number of a node's images, by name.
+    pub fn image_set(&self, id: NodeId) -> Option<SetId> {
+        Some(self.parts(id)?.images)
+    }
+
+    /// Numbers of image sets are below this.
+    pub const fn image_sets(&self) -> usize {
+        self.image_sets.len()
+    }
+
+    /// Which images the nodes have.
+    pub const fn images(&self) -> &ImageSpread {
+        &self.images
+    }
+
+    /// Nodes with pods that have inter-pod affinity or anti-affinity.
+    pub fn nodes_with_affinity(&self) -> impl Iterator<Item = NodeView<'_>> {
+        self.with_affinity.iter().filter_map(|id| self.get(*id))
+    }
+
+    /// Nodes with pods that have required anti-affinity.
+    pub fn nodes_with_required_anti_affinity(&self) -> impl Iterator<Item = NodeView<'_>> {
+        let ids = self.with_required_anti_affinity.iter();
+        ids.filter_map(|id| self.get(*id))
+    }
+
+    fn parts(&self, id: NodeId) -> Option<Parts> {
+        self.parts.get(id.index()).copied().flatten()
+    }
+
+    /// Where the log ends now.
+    pub(crate) fn position(&self) -> Position {
+        self.log.end()
+    }
+
+    /// Which nodes changed since then, and what of them, oldest first; `None` if that was too long ago. A node that is
+    /// told may have gone.
+    pub(crate) fn changes_since(
+        &self,
+        position: Position,
+    ) -> Option<impl ExactSizeIterator<Item = (NodeId, Reads)>> {
+        self.log.since(position)
+    }
+
+    /// The Node objects, whatever else is wrong with the table.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = &Arc<NodeObject>> {
+        self.rows.iter().flatten().map(NodeInfo::node)
+    }
+
+    /// Names of all nodes, in search order.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &NodeName> {
+        self.order.interleaved()
+    }
+
+    /// Adds a node without pods, or changes one; the object before, if there was one.
+    pub(crate) fn set_node(&mut self, node: Arc<NodeObject>) -> Option<Arc<NodeObject>> {
+        let parts = self.take_parts(&node);
+        let Some(id) = self.id(&node.name) else {
+            self.add_node(node, parts);
+            return None;
+        };
+        let before = self.parts[id.index()].replace(parts);
+        if let Some(before) = before {
+            self.give_back(before);
+        }
+        let old = self.rows[id.index()].as_ref()?.node().clone();
+        let (from, to) = (old.zone(), node.zone());
+        if from != to {
+            self.order.remove(&from, &node.name);
+            self.order.insert(to, node.name.clone());
+            self.in_order.take();
+        }
+        if old.images != node.images {
+            self.images.remove(&old);
+            self.images.add(&node);
+        }
+        if old.equals_for_plugins(&node) {
+            self.edit(id, |row| row.set_node(node));
+        } else {
+            self.change(id, Reads::OBJECT, |row| row.set_node(node));
+        }
+        Some(old)
+    }
+
+    fn add_node(&mut self, node: Arc<NodeObject>, parts: Parts) {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.rows.push(None);
+            self.parts.push(None);
+            NodeId::new(self.rows.len().saturating_sub(1))
+        });
+        self.order.insert(node.zone(), node.name.clone());
+        self.in_order.take();
+        self.by_name.insert(node.name.clone(), id);
+        self.images.add(&node);
+        self.rows[id.index()] = Some(NodeInfo::new(node));
+        self.parts[id.index()] = Some(parts);
+        self.change(id, Reads::ANYTHING, |_| {});
+    }
+
+    /// Removes a node; what it was.
+    pub(crate) fn remove_node(&mut self, name: &NodeName) -> Option<NodeInfo> {
+        let id = self.by_name.remove(name)?;
+        let row = self.rows[id.index()].take()?;
+        if let Some(parts) = self.parts[id.index()].take() {
+            self.give_back(parts);
+        }
+        self.order.remove(&row.node().zone(), name);
+        self.in_order.take();
+        self.images.remove(row.node());
+        self.with_affinity.remove(&id);
+        self.with_required_anti_affinity.remove(&id);
+        self.free.push(id);
+        self.log.push(id, Reads::ANYTHING, self.order.len());
+        Some(row)
+    }
+
+    /// Puts a pod on a node.
+    pub(crate) fn add_pod(&mut self, id: NodeId, pod: Arc<PodInfo>) {
+        self.change(id, Reads::PODS, |row| row.add_pod(pod));
+    }
+
+    /// Takes a pod off a node; `None` if it isn't there.
+    pub(crate) fn remove_pod(&mut self, id: NodeId, uid: &PodUid) -> Option<Arc<PodInfo>> {
+        self.change(id, Reads::PODS, |row| row.remove_pod(uid))?
+    }
+
+    /// Puts a newer version of a pod in its place that differs in nothing that plugins read.
+    pub(crate) fn refresh_pod(&mut self, id: NodeId, pod: &Arc<PodInfo>) {
+        self.edit(id, |row| row.refresh_pod(pod));
+    }
+
+    /// Says which pod on a node couldn't be taken in, if there is one.
+    pub(crate) fn set_unread(&mut self, id: NodeId, pod: Option<PodUid>) {
+        self.change(id, Reads::PODS, |row| row.set_unread(pod));
+    }
+
+    /// Changes a row, its columns and the log.
+    pub(crate) fn change<T>(
+        &mut self,
+        id: NodeId,
+        what: Reads,
+        with: impl FnOnce(&mut NodeInfo) -> T,
+    ) -> Option<T> {
+        let done = self.edit(id, with)?;
+        self.log.push(id, what, self.order.len());
+        Some(done)
+    }
+
+    /// Changes a row and its columns in a way that concerns no kept answer, or is undone before one is asked for.
+    fn edit<T>(&mut self, id: NodeId, with: impl FnOnce(&mut NodeInfo) -> T) -> Option<T> {
+        let row = self.rows.get_mut(id.index())?.as_mut()?;
+        let done = with(row);
+        self.numbers.set(id, row);
+        keep(&mut self.with_affinity, id, row.pods_with_affinity());
+        let anti = row.pods_with_required_anti_affinity();
+        keep(&mut self.with_required_anti_affinity, id, anti);
+        Some(done)
+    }
+
+    fn take_parts(&mut self, node: &NodeObject) -> Parts {
+        let mut labels = node.labels().clone();
+        labels.remove(HOSTNAME);
+        let images = node.images.iter().map(|image| image.name.clone());
+        Parts {
+            labels: self.labels.take(labels),
+            taints: self.taints.take((node.taints.clone(), node.unschedulable)),
+            images: self.image_sets.take(images.collect()),
+        }
+    }
+
+    fn give_back(&mut self, parts: Parts) {
+        self.labels.give_back(parts.labels);
+        self.taints.give_back(parts.taints);
+        self.image_sets.give_back(parts.images);
+    }
+}
+
+/// Whether a node is in a set follows whether it has such pods.
+fn keep(set: &mut BTreeSet<NodeId>, id: NodeId, pods: &[Arc<PodInfo>]) {
+    if pods.is_empty() {
+        set.remove(&id);
+    } else {
+        set.insert(id);
+    }
+}
+
+#[cfg(test)]
+mod tests;
