@@ -39,8 +39,8 @@ fn abandon(inner: &Inner, queued: QueuedPod, node: NodeName, panic: &str, began:
         // It was bound, or given back, before.
         return inner.mistakes.of_pod(pod.pod(), &pod.scheduler_name, panic);
     };
-    if inner.announce_nominations && failure.event.is_some() {
-        failure.status.get_or_insert_default().nomination = Nomination::Clear;
+    if inner.announce_nominations && failure.is_told() {
+        failure.withdraw_nomination();
     }
     inner.publish_failure(&pod.scheduler_name, &failure, began);
 }
@@ -155,9 +155,9 @@ fn fail(inner: &Inner, assumed: Box<Assumed>, status: Status, began: Moment, ann
     let mut failure = inner
         .core
         .with(|scheduler, now| scheduler.binding_failed(*assumed, status, now));
-    if announced && failure.event.is_some() {
+    if announced && failure.is_told() {
         // The watch may not have shown our own nomination yet.
-        failure.status.get_or_insert_default().nomination = Nomination::Clear;
+        failure.withdraw_nomination();
     }
     inner.publish_failure(&profile, &failure, began);
 }

@@ -280,14 +280,14 @@ impl Inner {
                 "attempt failed");
         }
         let published = self.observer.publishes(failure);
-        if published && let Some(event) = &failure.event {
-            self.record(&failure.pod, event.clone());
+        if published && let Some(event) = failure.event() {
+            self.record(&failure.pod, event);
         }
         if published
-            && let Some(status) = &failure.status
             && self.observer.writes_status(failure)
+            && let Some(status) = failure.status()
         {
-            self.write_status(failure.pod.pod().clone(), Desired::from(status.clone()));
+            self.write_status(failure.pod.pod().clone(), Desired::from(status));
         }
         self.observer.failed(failure);
     }

@@ -49,6 +49,12 @@ pub trait EnqueueExtensions: Plugin {
     fn hint(&self, _pod: &PodInfo, _event: &Event) -> Hint {
         Hint::Queue
     }
+
+    /// Whether the hint reads of the pod its [needs](PodInfo::needs) alone, so that one answer holds for all pods with
+    /// equal ones; events about the pod itself apart. In doubt leave it at `false`: then it is asked for each pod.
+    fn hints_by_class(&self) -> bool {
+        false
+    }
 }
 
 /// Says whether a pod may be tried at all. Runs whenever it would enter the active or the backoff queue.

@@ -112,11 +112,10 @@ impl Observer for Feed {
     }
 
     fn failed(&self, failure: &Failure) {
-        let status = failure.status.as_ref();
-        let condition = status.and_then(|status| status.condition.as_ref());
+        let condition = failure.status().and_then(|status| status.condition);
         let words = condition.map(|condition| Words {
             reason: condition.reason,
-            message: condition.message.clone(),
+            message: condition.message,
         });
         let uid = failure.pod.uid.to_string();
         let _ = self.failed.send(Failed { uid, words });

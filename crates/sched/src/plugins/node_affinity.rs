@@ -86,6 +86,10 @@ impl EnqueueExtensions for NodeAffinity {
             _ => Hint::Queue,
         }
     }
+
+    fn hints_by_class(&self) -> bool {
+        true
+    }
 }
 
 impl PreFilter for NodeAffinity {

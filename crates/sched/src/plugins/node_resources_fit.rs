@@ -179,6 +179,10 @@ impl EnqueueExtensions for NodeResourcesFit {
             _ => Hint::Queue,
         }
     }
+
+    fn hints_by_class(&self) -> bool {
+        true
+    }
 }
 
 /// Whether a resource that the pod asks for passes the test.

@@ -65,6 +65,10 @@ impl EnqueueExtensions for NodeUnschedulable {
             _ => Hint::Queue,
         }
     }
+
+    fn hints_by_class(&self) -> bool {
+        true
+    }
 }
 
 impl Filter for NodeUnschedulable {

@@ -51,6 +51,10 @@ impl EnqueueExtensions for TaintToleration {
             _ => Hint::Queue,
         }
     }
+
+    fn hints_by_class(&self) -> bool {
+        true
+    }
 }
 
 impl Filter for TaintToleration {

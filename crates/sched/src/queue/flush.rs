@@ -41,9 +41,8 @@ impl Queue {
 
     fn flush_unschedulable(&mut self, now: Moment) -> usize {
         let tired = self
-            .unschedulable
-            .values()
-            .chain(self.gated.values())
+            .pool
+            .iter()
             .filter(|queued| now.since(queued.queued_at) > self.config.max_unschedulable)
             .map(|queued| queued.pod.uid.clone())
             .collect::<Vec<_>>();
@@ -65,7 +64,7 @@ impl Queue {
             .into_iter()
             .filter_map(|heap| heap.peek().map(|first| self.config.backoff_end(first)))
             .min();
-        let waiting = !self.unschedulable.is_empty() || !self.gated.is_empty();
+        let waiting = !self.pool.is_empty();
         let unschedulable = waiting.then_some(self.next_unschedulable_flush);
         backoff.into_iter().chain(unschedulable).min()
     }

@@ -81,6 +81,26 @@ impl Hints {
         event.is_wildcard() || self.all.iter().any(|kind| kind.covers(event.kind))
     }
 
+    /// What an event is worth to all pods that have what scheduling reads, and their rejections, in common with this
+    /// one; `None` if each has to be asked about.
+    pub(super) fn worth_of_class(&self, one: &QueuedPod, event: &Event) -> Option<Worth> {
+        if event.kind.resource == EventResource::TargetPod {
+            return None;
+        }
+        let plugins = self.by_profile.get(&one.pod.scheduler_name);
+        let differ = |plugin: &PluginName| {
+            let known = plugins.and_then(|plugins| plugins.get(plugin));
+            known.is_some_and(|known| {
+                let asked = known.kinds.iter().any(|kind| kind.covers(event.kind));
+                asked && !known.plugin.hints_by_class()
+            })
+        };
+        let mut asked = one.gate.iter().map(|gate| &gate.plugin);
+        let mut rejecting = one.pending_by.iter().chain(&one.rejected_by);
+        let each = asked.any(differ) || (one.gate.is_none() && rejecting.any(differ));
+        (!each).then(|| self.worth(one, event))
+    }
+
     /// What an event is worth to a pod.
     pub(super) fn worth(&self, queued: &QueuedPod, event: &Event) -> Worth {
         if event.is_wildcard() {

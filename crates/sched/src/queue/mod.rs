@@ -13,6 +13,7 @@ mod heap;
 mod hints;
 mod in_flight;
 mod place;
+mod pool;
 mod queued;
 
 use std::cmp::Ordering;
@@ -26,6 +27,7 @@ use self::heap::Heap;
 use self::hints::{Hints, Worth};
 use self::in_flight::{Happened, InFlight};
 pub use self::place::{Outcome, Place, QueueSize};
+use self::pool::Pool;
 pub use self::queued::{Gate, QueuedPod};
 use crate::event::Event;
 use crate::guard::{Mishaps, caught, guarded};
@@ -42,9 +44,7 @@ pub struct Queue {
     active: Heap,
     rejected_backoff: Heap,
     failed_backoff: Heap,
-    // Ordered, so that an event visits pods in a repeatable order.
-    unschedulable: BTreeMap<PodUid, QueuedPod>,
-    gated: BTreeMap<PodUid, QueuedPod>,
+    pool: Pool,
     in_flight: InFlight,
     pre_enqueue: BTreeMap<Arc<str>, Vec<Arc<dyn PreEnqueue>>>,
     hints: Hints,
@@ -82,8 +82,7 @@ impl Queue {
             active: Heap::new(active),
             rejected_backoff: Heap::new(Arc::new(rejected)),
             failed_backoff: Heap::new(Arc::new(failed)),
-            unschedulable: BTreeMap::new(),
-            gated: BTreeMap::new(),
+            pool: Pool::default(),
             in_flight: InFlight::default(),
             pre_enqueue: profiles
                 .iter()
@@ -217,7 +216,7 @@ impl Queue {
         if worth == Worth::Nothing {
             self.arrivals
                 .count(Place::Unschedulable, arrivals::ATTEMPT_FAILED);
-            self.unschedulable.insert(uid, queued);
+            self.pool.insert(queued);
             return Place::Unschedulable;
         }
         self.bring_back(queued, worth, arrivals::ATTEMPT_FAILED, now)
@@ -270,14 +269,7 @@ impl Queue {
             return 0;
         }
         self.remember(event);
-        let helped = self
-            .unschedulable
-            .values()
-            .chain(self.gated.values())
-            .filter(|queued| Some(&queued.pod.uid) != not)
-            .map(|queued| (queued.pod.uid.clone(), self.hints.worth(queued, event)))
-            .filter(|(_, worth)| *worth != Worth::Nothing)
-            .collect::<Vec<_>>();
+        let helped = self.helped(event, not);
         if helped.is_empty() {
             return 0;
         }
@@ -291,6 +283,29 @@ impl Queue {
             moved = moved.saturating_add(usize::from(place != Place::Gated));
         }
         moved
+    }
+
+    /// The waiting pods that an event may help, in a repeatable order. Of pods that are equal to all who are asked, one
+    /// is asked about.
+    fn helped(&self, event: &Event, not: Option<&PodUid>) -> Vec<(PodUid, Worth)> {
+        let mut helped = Vec::new();
+        for pods in self.pool.groups() {
+            let Some(first) = pods.clone().next() else {
+                continue;
+            };
+            let all = self.hints.worth_of_class(first, event);
+            if all == Some(Worth::Nothing) {
+                continue;
+            }
+            for queued in pods.filter(|queued| Some(&queued.pod.uid) != not) {
+                let worth = all.unwrap_or_else(|| self.hints.worth(queued, event));
+                if worth != Worth::Nothing {
+                    helped.push((queued.pod.uid.clone(), worth));
+                }
+            }
+        }
+        helped.sort_by_cached_key(|(uid, _)| (self.pool.is_gated(uid), uid.clone()));
+        helped
     }
 
     /// Tries a pod as soon as possible: runs `PreEnqueue`, and skips backoff. Where it is now; `None` if it
@@ -317,10 +332,10 @@ impl Queue {
             Some(Place::Active)
         } else if self.rejected_backoff.contains(uid) || self.failed_backoff.contains(uid) {
             Some(Place::Backoff)
-        } else if self.unschedulable.contains_key(uid) {
-            Some(Place::Unschedulable)
-        } else if self.gated.contains_key(uid) {
+        } else if self.pool.is_gated(uid) {
             Some(Place::Gated)
+        } else if self.pool.get(uid).is_some() {
+            Some(Place::Unschedulable)
         } else if self.in_flight.contains(uid) {
             Some(Place::InFlight)
         } else {
@@ -330,22 +345,23 @@ impl Queue {
 
     /// A pod that waits for an event, gated ones included.
     pub fn waiting(&self, uid: &PodUid) -> Option<&QueuedPod> {
-        self.unschedulable.get(uid).or_else(|| self.gated.get(uid))
+        self.pool.get(uid)
     }
 
     /// The pods that wait for an event, then the gated ones, each by UID.
     pub fn unschedulable(&self) -> impl Iterator<Item = &QueuedPod> {
-        self.unschedulable.values().chain(self.gated.values())
+        self.pool.iter()
     }
 
     /// How many pods are where.
     pub fn size(&self) -> QueueSize {
         let rejected = self.rejected_backoff.len();
+        let (unschedulable, gated) = self.pool.len();
         QueueSize {
             active: self.active.len(),
             backoff: rejected.saturating_add(self.failed_backoff.len()),
-            unschedulable: self.unschedulable.len(),
-            gated: self.gated.len(),
+            unschedulable,
+            gated,
             in_flight_events: self.in_flight.events(),
         }
     }
@@ -356,9 +372,7 @@ impl Queue {
     }
 
     fn take_waiting(&mut self, uid: &PodUid) -> Option<QueuedPod> {
-        self.unschedulable
-            .remove(uid)
-            .or_else(|| self.gated.remove(uid))
+        self.pool.remove(uid)
     }
 
     /// Puts a newer version in place, wherever the pod is (not in flight).
@@ -374,9 +388,9 @@ impl Queue {
                 return;
             }
         }
-        let waiting = self.unschedulable.get_mut(&pod.uid);
-        if let Some(queued) = waiting.or_else(|| self.gated.get_mut(&pod.uid)) {
+        if let Some(mut queued) = self.pool.remove(&pod.uid) {
             queued.pod = pod;
+            self.pool.insert(queued);
         }
     }
 
@@ -412,9 +426,7 @@ impl Queue {
         };
         self.arrivals.count(place, why);
         match place {
-            Place::Gated => {
-                self.gated.insert(queued.pod.uid.clone(), queued);
-            }
+            Place::Gated => self.pool.insert(queued),
             Place::Backoff if queued.failed_by_error() => self.failed_backoff.push(queued),
             Place::Backoff => self.rejected_backoff.push(queued),
             _ => self.active.push(queued),

@@ -490,8 +490,8 @@ fn places(queue: &Queue, number: u8) -> usize {
         queue.active.contains(&uid),
         queue.rejected_backoff.contains(&uid),
         queue.failed_backoff.contains(&uid),
-        queue.unschedulable.contains_key(&uid),
-        queue.gated.contains_key(&uid),
+        queue.pool.get(&uid).is_some() && !queue.pool.is_gated(&uid),
+        queue.pool.is_gated(&uid),
         queue.in_flight.contains(&uid),
     ]
     .into_iter()

@@ -75,7 +75,7 @@ impl Scheduler {
                     .map(|(_, node)| node.clone());
                 let failure = self.undo(popped, node, panic, now);
                 self.mend(now);
-                Attempt::Failed(failure)
+                Attempt::Failed(Box::new(failure))
             }),
         )
     }

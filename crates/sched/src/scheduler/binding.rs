@@ -1,7 +1,7 @@
 //! Owns what follows an assumed pod: its wait at Permit, *bound* or *failed*, and what a failure gives back.
 
 use super::attempt::{cause_at, unreserve};
-use super::{Aftermath, Assumed, EventNote, Failure, Scheduler, StatusPatch};
+use super::{Aftermath, Assumed, Failure, Scheduler};
 use crate::cycle::{Cause, Diagnosis};
 use crate::effects::Effects;
 use crate::event::{Actions, Event, EventResource};
@@ -87,12 +87,7 @@ impl Scheduler {
     }
 
     /// The pod was rejected at Permit, or `PreBind` or Bind failed: gives everything back and requeues it.
-    pub fn binding_failed(
-        &mut self,
-        assumed: Assumed,
-        status: Status,
-        now: Moment,
-    ) -> Box<Failure> {
+    pub fn binding_failed(&mut self, assumed: Assumed, status: Status, now: Moment) -> Failure {
         let Assumed {
             queued,
             node,
@@ -112,7 +107,7 @@ impl Scheduler {
         // Others may use the room; the pod itself was rejected for another reason than room.
         self.release(&uid, rejected.then_some(&uid), now);
         self.apply(effects);
-        Box::new(failure)
+        failure
     }
 
     /// Forgets an assumed pod and announces its room.
@@ -143,16 +138,8 @@ impl Scheduler {
             } else {
                 Aftermath::Gone
             };
-            let pod = queued.pod;
-            return Failure {
-                pod,
-                attempts,
-                node,
-                cause,
-                aftermath,
-                event: None,
-                status: None,
-            };
+            let failure = Failure::new(queued.pod, attempts, cause, aftermath);
+            return Failure { node, ..failure };
         };
         queued.pod = newest.clone();
         let outcome = match cause.diagnosis() {
@@ -173,13 +160,9 @@ impl Scheduler {
             Nomination::Set(node) => self.nominator.nominate(newest.clone(), node.clone()),
         }
         Failure {
-            attempts,
             node,
-            event: Some(EventNote::failed_scheduling(&cause.to_string())),
-            status: StatusPatch::of(&newest, &cause, nomination),
-            cause,
-            aftermath: Aftermath::Requeued(place),
-            pod: newest,
+            nomination: nomination.clone(),
+            ..Failure::new(newest, attempts, cause, Aftermath::Requeued(place))
         }
     }
 

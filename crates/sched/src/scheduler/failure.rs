@@ -1,7 +1,7 @@
 //! Owns what a failed attempt leaves to be published: event, condition, nomination, as plain data.
 //! Knows nothing of clients; the pod is back in its queue already when this is made.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::cycle::Cause;
 use crate::names::NodeName;
@@ -73,22 +73,21 @@ pub struct StatusPatch {
 }
 
 impl StatusPatch {
-    pub(crate) fn of(pod: &PodInfo, cause: &Cause, nomination: &Nomination) -> Option<Self> {
+    fn of(pod: &PodInfo, cause: &Cause, message: &str, nomination: &Nomination) -> Option<Self> {
         let patch = Self {
-            condition: changed_condition(pod, cause),
+            condition: changed_condition(pod, cause, message),
             nomination: changed_nomination(pod.nominated_node.as_ref(), nomination),
         };
         (patch.condition.is_some() || patch.nomination != Nomination::Keep).then_some(patch)
     }
 }
 
-fn changed_condition(pod: &PodInfo, cause: &Cause) -> Option<FailedCondition> {
+fn changed_condition(pod: &PodInfo, cause: &Cause, message: &str) -> Option<FailedCondition> {
     let reason = if cause.is_rejection() {
         "Unschedulable"
     } else {
         "SchedulerError"
     };
-    let message = cause.to_string();
     let object = pod.pod();
     let conditions = object
         .status
@@ -102,13 +101,13 @@ fn changed_condition(pod: &PodInfo, cause: &Cause) -> Option<FailedCondition> {
     let same = known.is_some_and(|known| {
         known.status == "False"
             && known.reason.as_deref() == Some(reason)
-            && known.message.as_deref() == Some(&message)
+            && known.message.as_deref() == Some(message)
             && known.observed_generation == observed_generation
     });
     let transition = known.is_none_or(|known| known.status != "False");
     (!same).then_some(FailedCondition {
         reason,
-        message,
+        message: message.to_owned(),
         transition,
         observed_generation,
     })
@@ -147,10 +146,66 @@ pub struct Failure {
     pub cause: Cause,
     /// What became of it.
     pub aftermath: Aftermath,
+    /// What becomes of its nomination.
+    pub(crate) nomination: Nomination,
+    pub(super) withdrawn: bool,
+    pub(super) message: OnceLock<String>,
+}
+
+impl Failure {
+    pub(crate) const fn new(
+        pod: Arc<PodInfo>,
+        attempts: u32,
+        cause: Cause,
+        aftermath: Aftermath,
+    ) -> Self {
+        Self {
+            pod,
+            attempts,
+            node: None,
+            cause,
+            aftermath,
+            nomination: Nomination::Keep,
+            withdrawn: false,
+            message: OnceLock::new(),
+        }
+    }
+
+    /// Whether its author is told: it looks for a node again.
+    pub const fn is_told(&self) -> bool {
+        matches!(self.aftermath, Aftermath::Requeued(_))
+    }
+
+    /// The text of event and condition. Worked out when it is asked for, which needs no scheduler, and once.
+    pub fn message(&self) -> &str {
+        self.message.get_or_init(|| self.cause.to_string())
+    }
+
     /// The event to record.
-    pub event: Option<EventNote>,
-    /// What to write into its status.
-    pub status: Option<StatusPatch>,
+    pub fn event(&self) -> Option<EventNote> {
+        self.is_told()
+            .then(|| EventNote::failed_scheduling(self.message()))
+    }
+
+    /// Takes a nomination away that the driver wrote, whether the pod shows it yet or not.
+    pub const fn withdraw_nomination(&mut self) {
+        self.withdrawn = true;
+    }
+
+    /// What to write into its status, if anything changes.
+    pub fn status(&self) -> Option<StatusPatch> {
+        if !self.is_told() {
+            return None;
+        }
+        let patch = StatusPatch::of(&self.pod, &self.cause, self.message(), &self.nomination);
+        if self.withdrawn {
+            return Some(StatusPatch {
+                nomination: Nomination::Clear,
+                ..patch.unwrap_or_default()
+            });
+        }
+        patch
+    }
 }
 
 #[cfg(test)]
@@ -161,8 +216,13 @@ mod tests {
     use crate::cycle::Cause;
     use crate::names::NodeName;
     use crate::plugin::Nomination;
+    use crate::pod_info::PodInfo;
     use crate::status::PluginError;
     use crate::test_objects::pod;
+
+    fn of(pod: &PodInfo, cause: &Cause, nomination: &Nomination) -> Option<StatusPatch> {
+        StatusPatch::of(pod, cause, &cause.to_string(), nomination)
+    }
 
     #[test]
     fn notes_are_cut_between_characters() {
@@ -184,14 +244,14 @@ mod tests {
             ..PodCondition::default()
         };
         let known = pod("a").condition(condition("False")).info();
-        assert_eq!(StatusPatch::of(&known, &cause, &Nomination::Clear), None);
+        assert_eq!(of(&known, &cause, &Nomination::Clear), None);
 
         let moved = Nomination::Set(NodeName::from("n"));
-        let patch = StatusPatch::of(&known, &cause, &moved).unwrap();
+        let patch = of(&known, &cause, &moved).unwrap();
         assert_eq!((patch.condition, patch.nomination), (None, moved));
 
         let other = Cause::Error(PluginError::new("broken"));
-        let written = StatusPatch::of(&known, &other, &Nomination::Keep)
+        let written = of(&known, &other, &Nomination::Keep)
             .unwrap()
             .condition
             .unwrap();
@@ -201,7 +261,7 @@ mod tests {
         );
 
         let first = pod("b").condition(condition("True")).info();
-        let written = StatusPatch::of(&first, &cause, &Nomination::Keep)
+        let written = of(&first, &cause, &Nomination::Keep)
             .unwrap()
             .condition
             .unwrap();
@@ -211,10 +271,10 @@ mod tests {
     #[test]
     fn a_nomination_is_cleared_only_where_there_is_one() {
         let named = pod("a").nominated("n").info();
-        let patch = StatusPatch::of(&named, &Cause::NoNodes, &Nomination::Clear).unwrap();
+        let patch = of(&named, &Cause::NoNodes, &Nomination::Clear).unwrap();
         assert_eq!(patch.nomination, Nomination::Clear);
         let same = Nomination::Set(NodeName::from("n"));
-        let patch = StatusPatch::of(&named, &Cause::NoNodes, &same).unwrap();
+        let patch = of(&named, &Cause::NoNodes, &same).unwrap();
         assert_eq!(patch.nomination, Nomination::Keep);
     }
 }

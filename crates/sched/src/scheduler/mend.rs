@@ -33,7 +33,7 @@ impl Scheduler {
         node: NodeName,
         panic: Panicked,
         now: Moment,
-    ) -> Option<Box<Failure>> {
+    ) -> Option<Failure> {
         let has_task = self.binding.contains(&queued.pod.uid);
         has_task.then(|| self.undo(queued, Some(node), panic, now))
     }
@@ -45,7 +45,7 @@ impl Scheduler {
         node: Option<NodeName>,
         panic: Panicked,
         now: Moment,
-    ) -> Box<Failure> {
+    ) -> Failure {
         let pod = queued.pod.clone();
         if let (Some(node), Some(profile)) = (&node, self.profiles.get(&pod.scheduler_name)) {
             // What its plugins said is lost, but they know the pod.
@@ -57,7 +57,7 @@ impl Scheduler {
         let cause = Cause::Error(PluginError::new(panic));
         let failure = self.failure(queued, cause, &Nomination::Clear, node, now);
         self.release(&pod.uid, None, now);
-        Box::new(failure)
+        failure
     }
 
     /// Makes the books agree again after a panic in one of the methods here.

@@ -77,13 +77,13 @@ fn a_pod_without_room_waits_until_some_is_left() {
     let failure = failed(&mut scheduler, 0);
     assert_eq!(failure.aftermath, Aftermath::Requeued(Place::Unschedulable));
     let text = "0/1 nodes are available: 1 Insufficient cpu.";
-    let event = failure.event.unwrap();
+    let event = failure.event().unwrap();
     assert_eq!(
         (event.reason, event.action, event.warning),
         ("FailedScheduling", "Scheduling", true)
     );
     assert_eq!(event.note, text);
-    let patch = failure.status.unwrap();
+    let patch = failure.status().unwrap();
     let condition = patch.condition.unwrap();
     assert_eq!(
         (condition.reason, condition.message.as_str()),
@@ -106,7 +106,7 @@ fn an_empty_cluster_fails_by_error_backoff_with_its_own_text() {
     add(&mut scheduler, pod("p"));
     let failure = failed(&mut scheduler, 0);
     assert_eq!(failure.aftermath, Aftermath::Requeued(Place::Backoff));
-    let condition = failure.status.unwrap().condition.unwrap();
+    let condition = failure.status().unwrap().condition.unwrap();
     assert_eq!(condition.reason, "Unschedulable");
     assert_eq!(condition.message, "no nodes available to schedule pods");
 }
@@ -320,7 +320,7 @@ fn a_bind_error_is_retried_without_an_event() {
     assert_eq!(failure.aftermath, Aftermath::Requeued(Place::Backoff));
     assert!(matches!(failure.cause, Cause::Error(_)));
     let text = "plugin \"DefaultBinder\" failed: nothing is bound here";
-    assert_eq!(failure.status.unwrap().condition.unwrap().message, text);
+    assert_eq!(failure.status().unwrap().condition.unwrap().message, text);
     assert_eq!(failure.attempts, 1);
 }
 

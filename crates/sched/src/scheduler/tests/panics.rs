@@ -109,8 +109,8 @@ fn a_plugin_that_panics_for_one_pod_fails_its_attempt_alone() {
         let mut scheduler = with_panic_at(point);
         add(&mut scheduler, pod("bad").request("cpu", "3"));
         let failure = failed(&mut scheduler, 0);
-        assert_eq!(failure.event.unwrap().note, TEXT, "{point}");
-        let condition = failure.status.unwrap().condition.unwrap();
+        assert_eq!(failure.event().unwrap().note, TEXT, "{point}");
+        let condition = failure.status().unwrap().condition.unwrap();
         assert_eq!(condition.reason, "SchedulerError", "{point}");
         assert_eq!(failure.aftermath, Aftermath::Requeued(Place::Backoff));
         fill(&mut scheduler);
@@ -281,7 +281,7 @@ fn a_mistake_in_the_cycle_itself_fails_that_attempt_alone() {
         panic!("it panicked")
     };
     let text = "a mistake in Pilotage, please report it: no dice";
-    assert_eq!(failure.event.unwrap().note, text);
+    assert_eq!(failure.event().unwrap().note, text);
     assert_eq!(failure.aftermath, Aftermath::Requeued(Place::Backoff));
     assert_eq!(failure.attempts, 1);
     fill(&mut scheduler);
@@ -357,7 +357,7 @@ fn a_pod_that_could_not_be_taken_in_closes_its_node_until_it_is() {
     add(&mut scheduler, pod("first").request("cpu", "2"));
     assert_eq!(assumed(&mut scheduler).node().as_str(), "b");
     add(&mut scheduler, pod("late").request("cpu", "1"));
-    let note = failed(&mut scheduler, 0).event.unwrap().note;
+    let note = failed(&mut scheduler, 0).event().unwrap().note;
     let why = "1 Insufficient cpu, 1 node(s) had a pod that could not be taken in (UID uid-bad)";
     assert!(note.contains(why), "{note}");
 

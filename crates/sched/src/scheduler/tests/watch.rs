@@ -23,7 +23,7 @@ fn what_happens_to_a_pod_while_it_is_bound() {
     add(&mut scheduler, pod("p").on("n"));
     let failure = scheduler.binding_failed(placed, Status::error("timeout"), at(0));
     assert_eq!(failure.aftermath, Aftermath::Bound);
-    assert!(failure.event.is_none() && failure.status.is_none());
+    assert!(failure.event().is_none() && failure.status().is_none());
     assert_eq!(
         scheduler.nodes().iter().next().unwrap().pods().len(),
         1,
