@@ -15,7 +15,6 @@
 
 pub mod board;
 pub mod chaperon;
-pub mod constraints;
 pub mod decide;
 #[cfg(test)]
 mod fuzz;

@@ -9,13 +9,16 @@ use pilotage_api::keys;
 use pilotage_sched::{
     Context, CycleState, EnqueueExtensions, EventKind, MAX_PERMIT_WAIT, NodeName, Permit,
     PermitDecision, Plugin, PluginName, PodInfo, PreEnqueue, ProfileBuilder, Status, Verdict,
-    plugins::{Binder, stock_profile},
+    plugins::{Binder, UnknownConstraints, stock_profile},
 };
 
-use crate::{board::Board, constraints::UnknownConstraints};
+use crate::board::Board;
 
 /// Name of the plugin, under which the edge allows and rejects pods at Permit.
 pub const RESERVATION: PluginName = "Reservation";
+
+/// Who refuses a candidate that needs what no plugin knows.
+const SCHEDULER: &str = "this candidate scheduler";
 
 /// Gates pods by the board and holds them until the source has chosen.
 #[derive(Debug)]
@@ -70,7 +73,7 @@ impl Permit for Reservation {
 pub fn candidate_profile(board: Arc<Board>, edge: Arc<dyn Binder>) -> ProfileBuilder {
     let reservation = Arc::new(Reservation::new(board));
     stock_profile(keys::CANDIDATE_SCHEDULER, edge)
-        .mandatory_pre_filter(Arc::new(UnknownConstraints))
+        .mandatory_pre_filter(Arc::new(UnknownConstraints::new(SCHEDULER)))
         .pre_enqueue(reservation.clone())
         .permit(reservation)
 }

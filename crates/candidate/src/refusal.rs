@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use pilotage_sched::{Cause, plugins::UNKNOWN_CONSTRAINTS};
+
 /// Longest text of a refusal; annotations are for reading, the whole report is in the pod's events.
 const LONGEST: usize = 1024;
 
@@ -18,6 +20,17 @@ pub enum Refusal {
     NoLongerFits,
     /// The pod that the answer was for is gone.
     PodGone,
+}
+
+impl Refusal {
+    /// How the chaperon is told of an attempt that found no node for this reason.
+    pub fn of(cause: &Cause) -> Self {
+        let ours = cause
+            .diagnosis()
+            .filter(|diagnosis| diagnosis.rejected_by.contains(UNKNOWN_CONSTRAINTS))
+            .and_then(|diagnosis| diagnosis.pre_filter.clone());
+        ours.map_or_else(|| Self::Unschedulable(cause.to_string()), Self::Unknown)
+    }
 }
 
 impl fmt::Display for Refusal {
@@ -37,14 +50,4 @@ fn cut(text: &str) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_reason_is_cut_at_a_character() {
-        for refusal in [Refusal::Unschedulable, Refusal::Unknown] {
-            let text = refusal("é".repeat(1000)).to_string();
-            assert!(text.len() <= "Unschedulable: ".len() + LONGEST && text.ends_with('é'));
-        }
-    }
-}
+mod tests;

@@ -15,7 +15,7 @@ use std::{
 
 use futures::future::BoxFuture;
 use pilotage_api::keys;
-use pilotage_candidate::{Board, Memory, Settings, constraints, plan::Dropped};
+use pilotage_candidate::{Board, Memory, Refusal, Settings, plan::Dropped};
 use pilotage_runtime::moment::after;
 use pilotage_sched::{Aftermath, Failure, NodeName, PodInfo, plugins::Binder};
 use pilotage_sched_driver::{DriverHandle, Observer};
@@ -175,7 +175,7 @@ impl Observer for Edge {
             if failure.node.is_some() {
                 cell.memory.put_back(&pod.uid);
             } else if matches!(failure.aftermath, Aftermath::Requeued(_)) {
-                let refusal = constraints::refusal(&failure.cause);
+                let refusal = Refusal::of(&failure.cause);
                 cell.memory.found_none(&pod.uid, refusal);
             }
         });

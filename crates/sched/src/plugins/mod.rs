@@ -11,6 +11,7 @@ mod priority_sort;
 mod scheduling_gates;
 mod scoring_strategy;
 mod taint_toleration;
+mod unknown_constraints;
 mod well_formed;
 
 use std::sync::Arc;
@@ -26,6 +27,7 @@ pub use self::scoring_strategy::{
     ScoringResource, ScoringStrategy, ShapePoint, StrategyError, StrategyKind,
 };
 pub use self::taint_toleration::TaintToleration;
+pub use self::unknown_constraints::{UNKNOWN_CONSTRAINTS, UnknownConstraints};
 pub use self::well_formed::WellFormed;
 use crate::profile::ProfileBuilder;
 

@@ -1,15 +1,16 @@
-//! What pods may ask for and no plugin of the candidate's scheduler knows yet. A pod that needs it is refused by its
-//! name; without that it was bound as if it had asked for nothing.
+//! What pods may ask for and no plugin here knows yet. A pod that needs it is refused by its name; without that it was
+//! bound as if it had asked for nothing.
 //!
 //! Each line of the table goes when a plugin for it comes. What is only preferred refuses nobody.
 
 use k8s_openapi::api::core::v1::{PodSpec, Volume};
-use pilotage_sched::{
-    Actions, Cause, Context, CycleState, EnqueueExtensions, Event, EventKind, EventObject,
-    EventResource, Hint, Plugin, PluginName, PodInfo, PreFilter, PreFiltered, Status, Verdict,
-};
 
-use crate::refusal::Refusal;
+use crate::context::Context;
+use crate::event::{Actions, Event, EventKind, EventObject, EventResource, Hint};
+use crate::plugin::{EnqueueExtensions, Plugin, PreFilter, PreFiltered};
+use crate::pod_info::PodInfo;
+use crate::state::CycleState;
+use crate::status::{PluginName, Status, Verdict};
 
 /// Name of the plugin.
 pub const UNKNOWN_CONSTRAINTS: PluginName = "UnknownConstraints";
@@ -91,9 +92,26 @@ fn keeps_away(other: &PodInfo, pod: &PodInfo) -> bool {
     against.next().is_some()
 }
 
-/// Refuses pods that need what no plugin knows. No configuration can switch it off.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct UnknownConstraints;
+/// Refuses pods that need what no plugin knows. It belongs into every profile of the
+/// [stock plugins](super::stock_profile), as a [mandatory](crate::ProfileBuilder::mandatory_pre_filter) one, so that no
+/// configuration can switch it off.
+#[derive(Clone, Copy, Debug)]
+pub struct UnknownConstraints {
+    scheduler: &'static str,
+}
+
+impl UnknownConstraints {
+    /// Refuses in the name of `scheduler`, as in "this scheduler", which is told to the pod's author.
+    pub const fn new(scheduler: &'static str) -> Self {
+        Self { scheduler }
+    }
+
+    /// Nothing that happens on a node helps.
+    fn refused(self, needs: &str) -> Status {
+        let scheduler = self.scheduler;
+        Status::unresolvable(format!("needs {needs}, which {scheduler} doesn't know yet"))
+    }
+}
 
 impl Plugin for UnknownConstraints {
     fn name(&self) -> PluginName {
@@ -148,30 +166,51 @@ impl PreFilter for UnknownConstraints {
         }
         match needs.split_last() {
             None => Ok(PreFiltered::AllNodes),
-            Some((last, [])) => Err(refused(last)),
-            Some((last, first)) => Err(refused(&format!("{} and {last}", first.join(", ")))),
+            Some((last, [])) => Err(self.refused(last)),
+            Some((last, first)) => Err(self.refused(&format!("{} and {last}", first.join(", ")))),
         }
     }
 }
 
-/// Nothing that happens on a node helps.
-fn refused(needs: &str) -> Status {
-    Status::unresolvable(format!(
-        "needs {needs}, which this candidate scheduler doesn't know yet"
-    ))
-}
-
-/// How the chaperon is told of an attempt that found no node for this reason.
-pub fn refusal(cause: &Cause) -> Refusal {
-    let ours = cause
-        .diagnosis()
-        .filter(|diagnosis| diagnosis.rejected_by.contains(UNKNOWN_CONSTRAINTS))
-        .and_then(|diagnosis| diagnosis.pre_filter.clone());
-    ours.map_or_else(
-        || Refusal::Unschedulable(cause.to_string()),
-        Refusal::Unknown,
-    )
-}
-
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::sync::Arc;
+
+    use k8s_openapi::api::core::v1::PodResourceClaim;
+
+    use super::{UNKNOWN_CONSTRAINTS, UnknownConstraints};
+    use crate::moment::Moment;
+    use crate::plugins::stock_profile;
+    use crate::scheduler::{Attempt, Scheduler, SchedulerConfig};
+    use crate::test_objects::{NeverBinds, node, pod};
+    use crate::tie::FirstOfEquals;
+
+    // The whole table is gone through by the tests of `pilotage-candidate` (`refusal`), as the source is told of it.
+    #[test]
+    fn a_scheduler_refuses_in_its_own_name() {
+        let profile = stock_profile("test", Arc::new(NeverBinds))
+            .mandatory_pre_filter(Arc::new(UnknownConstraints::new("this harbour")));
+        let mut scheduler =
+            Scheduler::new([profile.build().unwrap()], SchedulerConfig::default()).unwrap();
+        let now = Moment::ZERO;
+        scheduler.node_applied(node("n").build(), now).unwrap();
+        let claims = pod("a").edit(|pod| {
+            let claim = PodResourceClaim {
+                name: "gpu".into(),
+                ..PodResourceClaim::default()
+            };
+            pod.spec.get_or_insert_default().resource_claims = Some(vec![claim]);
+        });
+        scheduler.pod_applied(claims.object(), now).unwrap();
+        let failure = match scheduler.schedule_next(now, &mut FirstOfEquals) {
+            Some(Attempt::Failed(failure)) => failure,
+            other => panic!("not refused: {other:?}"),
+        };
+        assert_eq!(
+            failure.cause.to_string(),
+            "0/1 nodes are available: needs resource claims, which this harbour doesn't know yet."
+        );
+        let by = &failure.cause.diagnosis().unwrap().rejected_by;
+        assert!(by.contains(UNKNOWN_CONSTRAINTS), "{by:?}");
+    }
+}

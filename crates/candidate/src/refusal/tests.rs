@@ -4,7 +4,7 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
 use pilotage_api::keys;
 use pilotage_sched::{
-    Attempt, FirstOfEquals, Moment, NodeName, Place, PodUid, ProfileError, Scheduler,
+    Attempt, FirstOfEquals, Moment, NodeName, Place, PodInfo, PodUid, ProfileError, Scheduler,
     SchedulerConfig, plugins::Binder,
 };
 use serde_json::{Value, json};
@@ -82,7 +82,7 @@ impl Bench {
             .scheduler
             .schedule_next(Moment::ZERO, &mut FirstOfEquals);
         match attempt.expect("a pod waits for its turn") {
-            Attempt::Failed(failure) => Some(refusal(&failure.cause).to_string()),
+            Attempt::Failed(failure) => Some(Refusal::of(&failure.cause).to_string()),
             Attempt::Assumed(_) => None,
             Attempt::Skipped(skipped) => panic!("{skipped:?}"),
         }
@@ -128,6 +128,14 @@ fn volume(source: &str, what: &Value) -> Value {
 fn port(number: u16) -> Value {
     let ports = json!([{ "containerPort": 80, "hostPort": number }]);
     json!({ "containers": [{ "name": "c", "ports": ports }] })
+}
+
+#[test]
+fn a_long_reason_is_cut_at_a_character() {
+    for refusal in [Refusal::Unschedulable, Refusal::Unknown] {
+        let text = refusal("é".repeat(1000)).to_string();
+        assert!(text.len() <= "Unschedulable: ".len() + LONGEST && text.ends_with('é'));
+    }
 }
 
 #[test]
