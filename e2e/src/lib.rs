@@ -6,3 +6,4 @@ pub mod fleet;
 pub mod garden;
 pub mod hostile;
 pub mod roles;
+pub mod scheduler;

@@ -17,7 +17,8 @@ use crate::cmd;
 ///   target cluster    controllers, candidate-scheduler
 ///
 /// A cluster may be both. "all" runs every part in one process. Parts that find nothing to do stay
-/// idle, so it is right for sources and targets alike.
+/// idle, so it is right for sources and targets alike. "scheduler" and the commands for Gardener
+/// are for themselves.
 #[derive(Debug, Parser)]
 #[command(
     name = "pilotage",
@@ -113,6 +114,19 @@ pub enum Command {
     ///   pilotage all --parts controllers,candidate-scheduler
     #[command(verbatim_doc_comment)]
     All(Box<cmd::all::Args>),
+
+    /// One cluster: gives pods a node there, as kube-scheduler does.
+    ///
+    /// It runs in any cluster, next to the cluster's own scheduler, and needs no other part and no
+    /// definitions. It places the pods that ask for it (spec.schedulerName), by kube-scheduler's
+    /// plugins as far as they exist here. A pod that needs what none of them knows stays Pending and
+    /// is told so by name. Nothing is preempted. Of several replicas one acts, the holder of a Lease.
+    ///
+    /// Example:
+    ///
+    ///   pilotage scheduler --scheduler-name harbour
+    #[command(verbatim_doc_comment)]
+    Scheduler(cmd::scheduler::Args),
 
     /// Prints the custom resource definitions.
     ///

@@ -26,6 +26,7 @@ pub async fn run(cli: Cli) -> Result<(), Error> {
         Command::Crds(args) => cmd::crds::run(&args),
         Command::Rbac(args) => cmd::rbac::run(&args),
         Command::GardenerScheduler(args) => cmd::gardener_scheduler::run(args).await,
+        Command::Scheduler(args) => cmd::scheduler::run(args).await,
         Command::SelectSeed(args) => cmd::select_seed::run(&args).await,
     }
 }

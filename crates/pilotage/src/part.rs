@@ -20,6 +20,8 @@ pub(crate) enum Part {
     CandidateScheduler,
     /// Places Gardener's Shoots (a garden). Runs on its own.
     GardenerScheduler,
+    /// Gives pods nodes of their own cluster (any cluster). Runs on its own.
+    Scheduler,
 }
 
 impl Part {
@@ -48,6 +50,7 @@ impl Part {
             Self::ProxyScheduler => "proxy-scheduler",
             Self::CandidateScheduler => "candidate-scheduler",
             Self::GardenerScheduler => "gardener-scheduler",
+            Self::Scheduler => "scheduler",
         }
     }
 
@@ -64,6 +67,7 @@ impl Part {
             Self::ProxyScheduler => cmd::proxy_scheduler::RULES,
             Self::CandidateScheduler => cmd::candidate_scheduler::RULES,
             Self::GardenerScheduler => cmd::gardener_scheduler::RULES,
+            Self::Scheduler => cmd::scheduler::RULES,
         };
         tables.iter().copied().flatten().collect()
     }
@@ -75,7 +79,8 @@ impl Part {
             Self::Webhook
             | Self::ProxyScheduler
             | Self::CandidateScheduler
-            | Self::GardenerScheduler => &[],
+            | Self::GardenerScheduler
+            | Self::Scheduler => &[],
         }
     }
 }

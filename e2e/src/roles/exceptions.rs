@@ -99,6 +99,7 @@ const CONTROLLERS: &str = "pilotage-controllers";
 const PROXY: &str = "pilotage-proxy-scheduler";
 const CANDIDATE: &str = "pilotage-candidate-scheduler";
 const GARDENER: &str = "pilotage-gardener-scheduler";
+const SCHEDULER: &str = "pilotage-scheduler";
 const SOURCE: &str = "pilotage-source";
 
 const SELF: &str = "for a cluster that is its own target; tests send the same request to others, under pilotage-source";
@@ -131,11 +132,13 @@ pub(super) const EXCEPTIONS: Exceptions = Exceptions {
         Unused::seldom(PROXY, ("delete", "podchaperons"), SELF),
         Unused::seldom(PROXY, ("get", "pods"), LIVE),
         Unused::seldom(CANDIDATE, ("get", "pods"), LIVE),
+        Unused::seldom(SCHEDULER, ("get", "pods"), LIVE),
         Unused::seldom(SOURCE, ("get", "podchaperons"), LIVE),
         Unused::seldom(CONTROLLERS, ("patch", "events"), AGAIN),
         Unused::seldom(PROXY, ("patch", "events"), AGAIN),
         Unused::seldom(CANDIDATE, ("patch", "events"), AGAIN),
         Unused::seldom(GARDENER, ("patch", "events"), AGAIN),
+        Unused::seldom(SCHEDULER, ("patch", "events"), AGAIN),
         Unused::never(
             GARDENER,
             ("update", "shoots/binding"),

@@ -17,12 +17,13 @@ use check::{Checked, Finding};
 use grants::{Grant, Part};
 
 /// The parts of Pilotage, and the namespaces where tests run them.
-const PARTS: [Part; 5] = [
+const PARTS: [Part; 6] = [
     Part::new("webhook", fleet::HOME),
     Part::new("controllers", fleet::HOME),
     Part::new("proxy-scheduler", fleet::HOME),
     Part::new("candidate-scheduler", fleet::HOME),
     Part::new("gardener-scheduler", garden::ACCOUNT.0),
+    Part::new("scheduler", fleet::HOME),
 ];
 
 /// Stands for the namespaces that are named in `--target-namespaces`: those of tests have names of their own.

@@ -14,5 +14,6 @@ mod kinds;
 mod makefile;
 mod purity;
 mod scenario;
+mod scheduler;
 mod security;
 mod workspace;

@@ -55,8 +55,8 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
                 let own = &args.candidate_scheduler;
                 candidate_scheduler::start(&mut process, own, &lease)?;
             }
-            // It isn't one of them.
-            Part::GardenerScheduler => {}
+            // They aren't among them.
+            Part::GardenerScheduler | Part::Scheduler => {}
         }
     }
     process.run().await

@@ -8,6 +8,7 @@ pub(crate) mod files;
 pub(crate) mod gardener_scheduler;
 pub(crate) mod proxy_scheduler;
 pub(crate) mod rbac;
+pub(crate) mod scheduler;
 pub(crate) mod select_seed;
 pub(crate) mod webhook;
 

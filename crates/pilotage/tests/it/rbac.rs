@@ -1,6 +1,9 @@
 //! `pilotage rbac` prints what a cluster takes.
 
+use std::collections::BTreeSet;
 use std::process::Command;
+
+use serde_json::Value;
 
 fn rbac(args: &[&str]) -> (bool, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_pilotage"))
@@ -109,6 +112,48 @@ fn the_scheduler_of_a_garden_is_a_part_of_its_own() {
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(error.contains("expected one of webhook, "), "{error}");
+}
+
+#[test]
+fn the_scheduler_of_one_cluster_may_place_pods_and_nothing_else() {
+    let (_, all, _) = rbac(&["--service-account=a/b"]);
+    assert!(!all.contains("name: pilotage-scheduler\n"), "{all}");
+    let (ok, text, _) = rbac(&[
+        "--component=scheduler",
+        "--service-account=pilotage/scheduler",
+    ]);
+    assert!(ok);
+    let mut rights: BTreeSet<String> = BTreeSet::new();
+    for document in text.split("---\n") {
+        let object: Value = serde_saphyr::from_str(document).unwrap();
+        let texts = |list: &Value| -> Vec<String> {
+            let list = list.as_array().into_iter().flatten();
+            list.map(|it| it.as_str().unwrap().to_owned()).collect()
+        };
+        for rule in object["rules"].as_array().into_iter().flatten() {
+            for resource in texts(&rule["resources"]) {
+                let kind = object["kind"].as_str().unwrap();
+                rights.insert(format!(
+                    "{kind} {resource}: {}",
+                    texts(&rule["verbs"]).join(", ")
+                ));
+            }
+        }
+    }
+    let want = [
+        "ClusterRole events: create, patch",
+        "ClusterRole nodes: list, watch",
+        "ClusterRole pods/binding: create",
+        "ClusterRole pods/status: patch",
+        "ClusterRole pods: get, list, watch",
+        "Role leases: get, create, patch",
+    ];
+    assert_eq!(rights, BTreeSet::from(want.map(str::to_owned)), "{text}");
+    let output = Command::new(env!("CARGO_BIN_EXE_pilotage"))
+        .args(["all", "--parts=scheduler"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]

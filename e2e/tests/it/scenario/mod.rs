@@ -180,7 +180,7 @@ fn is_running(pod: &Pod) -> bool {
         == Some("Running")
 }
 
-fn node_of(pod: &Pod) -> Option<&str> {
+pub(crate) fn node_of(pod: &Pod) -> Option<&str> {
     pod.spec
         .as_ref()?
         .node_name
@@ -189,7 +189,7 @@ fn node_of(pod: &Pod) -> Option<&str> {
 }
 
 /// Status, reason and message of the pod's `PodScheduled` condition.
-fn scheduled(pod: &Pod) -> Option<(&str, &str, &str)> {
+pub(crate) fn scheduled(pod: &Pod) -> Option<(&str, &str, &str)> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     let condition = conditions
         .iter()
