@@ -28,8 +28,11 @@ const OTHER: &str = "someone-else";
 const HOME: &str = "pilotage";
 const USER: &str = "system:serviceaccount:pilotage:scheduler";
 
-/// Pods by kind: how many, and what they ask for. Each kind has nodes of its own, or their order would count.
-const KINDS: [(&str, usize, fn(PodBuilder) -> PodBuilder); 4] = [
+/// Name, how many, and what they ask for.
+type Kind = (&'static str, usize, fn(PodBuilder) -> PodBuilder);
+
+/// Each kind of pods has nodes of its own, or their order would count.
+const KINDS: [Kind; 4] = [
     ("even", 20, |pod| {
         pod.request("cpu", "300m").node_selector("pool", "even")
     }),
