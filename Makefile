@@ -110,6 +110,11 @@ sim: ## Simulate the protocol under faults (SEEDS=1000000 FIRST=0, or SEED=5)
 sim-mutants: ## Show that the simulator notices each rule taken out of the code
 	@CARGO='$(CARGO)' crates/sim/mutants/run $(or $(SEEDS),200000)
 
+# It needs few of the crates, too, and is run by the hundred thousand pods.
+.PHONY: diff-test
+diff-test: tools ## Play clusters through our scheduler and the real one, and show where they differ (SEEDS=2000 FIRST=0)
+	@$(CARGO) run --locked --quiet --release -p pilotage-sched-diff -- run --seeds $(or $(SEEDS),2000) --first $(or $(FIRST),0)
+
 .PHONY: chaos
 chaos: tools-clusters ## Strike every part of real clusters in every state of a pod (CHAOS_ROUNDS=2 repeats, CHAOS_CELLS chooses)
 	@$(CARGO) build $(ALL) --bins

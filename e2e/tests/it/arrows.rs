@@ -62,6 +62,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("sim", &["api", "candidate", "model", "proxy"]),
+    ("sched-diff", &["sched"]),
     ("testkit", &["api"]),
     ("absurd", &[]),
     ("e2e", &["api", "testkit"]),

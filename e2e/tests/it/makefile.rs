@@ -14,6 +14,7 @@ const TARGETS: &[&str] = &[
     "chaos",
     "crds",
     "demo",
+    "diff-test",
     "doc",
     "fmt",
     "fuzz",

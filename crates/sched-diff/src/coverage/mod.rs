@@ -1,0 +1,12 @@
+//! Which fields of which plugins were used with effect: not merely present, but so that an answer would have been another one
+//! without them. A run that never saw that of a field has tested nothing of it, and fails.
+
+mod effect;
+mod field;
+mod rows;
+mod table;
+
+pub use self::effect::Effects;
+pub use self::field::{Change, Field, On, Point, When};
+pub use self::rows::rows;
+pub use self::table::{Table, Tally};

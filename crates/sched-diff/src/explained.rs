@@ -1,0 +1,130 @@
+//! Differences that are meant, or that aren't worth what it would cost to copy them. Each has a reason here and its paragraph
+//! in `docs/scheduler-differences.md`; all others fail the run.
+
+use serde_json::Value;
+
+use crate::compare::{Aspect, Difference};
+use crate::verdict::Verdict;
+use crate::world::World;
+
+/// What both said of a pod, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene<'a> {
+    /// The pod.
+    pub pod: &'a Value,
+    /// What there was.
+    pub world: &'a World,
+    /// What ours said.
+    pub ours: &'a Verdict,
+    /// What the oracle said.
+    pub theirs: &'a Verdict,
+}
+
+/// A reason for differences.
+#[derive(Clone, Copy, Debug)]
+pub struct Explanation {
+    /// Its name, which is the heading of its paragraph in the document.
+    pub name: &'static str,
+    /// The reason in a sentence.
+    pub reason: &'static str,
+    /// Whether it is the reason for this difference.
+    pub explains: fn(&Scene<'_>, &Difference) -> bool,
+}
+
+/// All of them.
+pub const EXPLAINED: &[Explanation] = &[];
+
+/// Splits differences: those that nothing explains, and the names of what explains the others. What only follows from an
+/// explained difference is explained with it.
+pub fn explain<'a>(
+    scene: &Scene<'_>,
+    differences: Vec<Difference>,
+    explanations: &'a [Explanation],
+) -> (Vec<Difference>, Vec<&'a str>) {
+    let mut names = Vec::new();
+    let mut open = Vec::new();
+    // Whoever is refused a node, or let on one, shifts the scores of all.
+    let mut others_on_nodes = false;
+    for difference in differences {
+        let found = explanations
+            .iter()
+            .find(|explanation| (explanation.explains)(scene, &difference));
+        if let Some(explanation) = found {
+            names.push(explanation.name);
+            others_on_nodes |= difference.aspect <= Aspect::Filter;
+        } else {
+            open.push(difference);
+        }
+    }
+    let follows = |difference: &Difference| {
+        difference.aspect.follows() || (others_on_nodes && difference.aspect == Aspect::Score)
+    };
+    if !names.is_empty() && open.iter().all(follows) {
+        open.clear();
+    }
+    (open, names)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use serde_json::Value;
+
+    use super::{EXPLAINED, Explanation, Scene, explain};
+    use crate::compare::{Aspect, Difference};
+    use crate::verdict::Verdict;
+    use crate::world::World;
+
+    const SCORES_OF_P: Explanation = Explanation {
+        name: "p",
+        reason: "P is another one.",
+        explains: |_, difference| {
+            difference.aspect == Aspect::Score && difference.plugin.as_deref() == Some("P")
+        },
+    };
+
+    fn difference(aspect: Aspect, plugin: Option<&str>) -> Difference {
+        let mut difference = Difference::new(aspect, "1", "2");
+        difference.plugin = plugin.map(str::to_owned);
+        difference
+    }
+
+    fn left(differences: Vec<Difference>) -> (usize, usize) {
+        let (pod, world, verdict) = (Value::Null, World::default(), Verdict::default());
+        let scene = Scene {
+            pod: &pod,
+            world: &world,
+            ours: &verdict,
+            theirs: &verdict,
+        };
+        let (open, names) = explain(&scene, differences, &[SCORES_OF_P]);
+        (open.len(), names.len())
+    }
+
+    #[test]
+    fn what_follows_from_an_explained_difference_is_explained_with_it() {
+        let p = || difference(Aspect::Score, Some("P"));
+        let q = || difference(Aspect::Score, Some("Q"));
+        let best = || difference(Aspect::Best, None);
+        assert_eq!(left(vec![p(), best()]), (0, 1));
+        assert_eq!(left(vec![best()]), (1, 0));
+        assert_eq!(left(vec![p(), q(), best()]), (2, 1));
+    }
+
+    #[test]
+    fn each_explanation_has_its_paragraph() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let text = fs::read_to_string(root.join("docs/scheduler-differences.md")).unwrap();
+        let headings: Vec<_> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("## "))
+            .collect();
+        let names: Vec<_> = EXPLAINED
+            .iter()
+            .map(|explanation| explanation.name)
+            .collect();
+        assert_eq!(headings, names);
+    }
+}

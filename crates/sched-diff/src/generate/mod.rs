@@ -1,0 +1,71 @@
+//! Draws cases from seeds: a cluster, a configuration, and what happens then. Everything is as an API server would have
+//! taken it, however odd.
+
+mod affinity;
+mod amounts;
+mod containers;
+mod history;
+mod nodes;
+mod pods;
+mod profile;
+mod running;
+mod swarm;
+
+use serde_json::Value;
+
+pub use self::amounts::EXTREME;
+use self::history::History;
+use self::swarm::Swarm;
+use crate::case::Case;
+use crate::draw::Draw;
+
+/// The case of a seed.
+pub fn generate(seed: u64) -> Case {
+    let mut draw = Draw::new(seed);
+    let swarm = Swarm::draw(&mut draw);
+    let configuration = profile::profile(&mut draw, &swarm);
+    let count = match draw.below(20) {
+        0 => draw.within(0, 4),
+        _ => draw.within(5, 30),
+    };
+    let nodes: Vec<Value> = (0..count)
+        .map(|at| nodes::node(&mut draw, &swarm, at))
+        .collect();
+    let mut running = Vec::new();
+    for node in &nodes {
+        for _ in 0..draw.below(3) {
+            running.push(running::pod(&mut draw, &swarm, running.len(), node));
+        }
+    }
+    // On a node that isn't there, or not yet.
+    if draw.percent(20) {
+        let later = nodes::node(&mut draw, &swarm, count);
+        running.push(running::pod(&mut draw, &swarm, running.len(), &later));
+    }
+    let mut objects = nodes.clone();
+    objects.extend(running.iter().cloned());
+    let history = History::new(nodes, running);
+    Case {
+        seed,
+        configuration,
+        objects,
+        steps: history.steps(&mut draw, &swarm),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::generate;
+    use crate::case::Case;
+
+    #[test]
+    fn a_case_is_that_of_its_seed_and_can_be_written_down() {
+        for seed in 0..30 {
+            let case = generate(seed);
+            assert_eq!(case, generate(seed));
+            let text = serde_json::to_string(&case).unwrap();
+            assert_eq!(serde_json::from_str::<Case>(&text).unwrap(), case);
+        }
+        assert_ne!(generate(1).objects, generate(2).objects);
+    }
+}

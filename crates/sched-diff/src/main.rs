@@ -1,0 +1,230 @@
+//! `sched-diff`: plays seeds through our scheduler and the real one, and tells where they differ.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::{Parser, Subcommand};
+use pilotage_sched_diff::compare::Signature;
+use pilotage_sched_diff::explained::EXPLAINED;
+use pilotage_sched_diff::play::Disagreement;
+use pilotage_sched_diff::run::Found;
+use pilotage_sched_diff::{Case, Nobody, Oracle, Plan, Summary, generate, play_with, run, smaller};
+
+/// How many differences of a pod are printed.
+const SHOWN: usize = 12;
+/// After so many cases a line tells how far it is.
+const EVERY: u64 = 500;
+
+/// Plays seeded cases through our scheduler and the real one, and tells where they differ.
+#[derive(Debug, Parser)]
+struct Args {
+    /// The oracle's program.
+    #[arg(
+        long,
+        global = true,
+        default_value = "target/tools/kube-scheduler-oracle"
+    )]
+    oracle: PathBuf,
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Play many seeds.
+    Run {
+        /// How many.
+        #[arg(long, default_value_t = 2000)]
+        seeds: u64,
+        /// The first one.
+        #[arg(long, default_value_t = 0)]
+        first: u64,
+        /// On how many threads, each with an oracle of its own.
+        #[arg(long, default_value_t = 2)]
+        workers: usize,
+        /// From so many seeds on, a field that never had an effect fails the run.
+        #[arg(long, default_value_t = 2000)]
+        long: u64,
+        /// How many kinds of differences are shown with a small case.
+        #[arg(long, default_value_t = 5)]
+        examples: usize,
+        /// How many tries may be made to make a case smaller.
+        #[arg(long, default_value_t = 1500)]
+        tries: usize,
+        /// Where small cases are written to.
+        #[arg(long, default_value = "target/sched-diff")]
+        keep: PathBuf,
+    },
+    /// Play one seed.
+    Seed {
+        /// The seed.
+        seed: u64,
+    },
+    /// Print the case of a seed as JSON.
+    Show {
+        /// The seed.
+        seed: u64,
+    },
+    /// Play a case that was written down.
+    Replay {
+        /// The file.
+        file: PathBuf,
+    },
+}
+
+fn main() -> ExitCode {
+    let Args { oracle, what } = Args::parse();
+    let done = match what {
+        What::Run {
+            seeds,
+            first,
+            workers,
+            long,
+            examples,
+            tries,
+            keep,
+        } => {
+            let plan = Plan {
+                oracle,
+                first,
+                seeds,
+                workers,
+            };
+            many(&plan, long).and_then(|(summary, agreed)| {
+                for (signature, found) in summary.found.iter().take(examples) {
+                    example(signature, found, &plan.oracle, tries, &keep)?;
+                }
+                Ok(agreed)
+            })
+        }
+        What::Seed { seed } => one(&generate(seed), &oracle),
+        What::Show { seed } => serde_json::to_string_pretty(&generate(seed))
+            .map(|text| {
+                println!("{text}");
+                true
+            })
+            .map_err(|error| error.to_string()),
+        What::Replay { file } => read(&file).and_then(|case| one(&case, &oracle)),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("sched-diff: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn read(file: &Path) -> Result<Case, String> {
+    let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+/// Plays one case, and tells all differences. Whether there is none.
+fn one(case: &Case, oracle: &Path) -> Result<bool, String> {
+    let mut oracle = Oracle::start(oracle).map_err(|error| error.to_string())?;
+    let report = play_with(case, &mut oracle, &mut Nobody).map_err(|error| error.to_string())?;
+    for disagreement in &report.disagreements {
+        print!("{}", told(disagreement));
+    }
+    for (name, times) in &report.explained {
+        println!("{times} pods differ as explained: {name}");
+    }
+    println!(
+        "{} pods, {} placed, {} differ",
+        report.pods,
+        report.placed,
+        report.disagreements.len()
+    );
+    Ok(report.disagreements.is_empty())
+}
+
+fn told(disagreement: &Disagreement) -> String {
+    let mut told = format!("pod {} (step {})\n", disagreement.pod, disagreement.step);
+    for difference in disagreement.differences.iter().take(SHOWN) {
+        // Writing to a string can't fail.
+        let _ = writeln!(told, "  {difference}");
+    }
+    let more = disagreement.differences.len().saturating_sub(SHOWN);
+    if more > 0 {
+        let _ = writeln!(told, "  and {more} more");
+    }
+    told
+}
+
+/// Plays many, and tells what came of it. Whether all is well.
+fn many(plan: &Plan, long: u64) -> Result<(Summary, bool), String> {
+    let began = Instant::now();
+    let summary = run(plan, &|done| {
+        if done % EVERY == 0 {
+            eprintln!("{done} of {} cases", plan.seeds);
+        }
+    })
+    .map_err(|error| error.to_string())?;
+    let seconds = began.elapsed().as_secs_f64();
+    println!("{}", summary.table);
+    for explanation in EXPLAINED {
+        let times = summary.explained.get(explanation.name).unwrap_or(&0);
+        println!(
+            "{times:>10} pods differ as explained: {}. {}",
+            explanation.name, explanation.reason
+        );
+    }
+    for (seed, error) in &summary.unplayed {
+        println!("seed {seed} can't be played: {error}");
+    }
+    for (signature, found) in &summary.found {
+        println!(
+            "{:>10} pods differ in {signature}, first with seed {}",
+            found.times, found.seed
+        );
+    }
+    let idle = summary.table.idle_names();
+    let is_long = plan.seeds >= long;
+    for name in idle.iter().filter(|_| is_long) {
+        println!("without effect: {name}");
+    }
+    println!(
+        "{} cases, {} pods ({} placed) on {} nodes in {seconds:.0} s; {} kinds of differences, {} rows without effect",
+        summary.cases,
+        summary.pods,
+        summary.placed,
+        summary.nodes,
+        summary.found.len(),
+        idle.len()
+    );
+    let agreed =
+        summary.found.is_empty() && summary.unplayed.is_empty() && (idle.is_empty() || !is_long);
+    Ok((summary, agreed))
+}
+
+/// Shows a kind of difference by the smallest case that has it.
+fn example(
+    signature: &Signature,
+    found: &Found,
+    oracle: &Path,
+    tries: usize,
+    keep: &Path,
+) -> Result<(), String> {
+    println!("\n{signature}, seed {}:", found.seed);
+    print!("{}", told(&found.example));
+    let small = smaller(&generate(found.seed), signature, oracle, tries)
+        .map_err(|error| error.to_string())?;
+    let json = serde_json::to_string(&small).map_err(|error| error.to_string())?;
+    println!("{json}");
+    let plugin = signature
+        .plugin
+        .as_deref()
+        .unwrap_or("all")
+        .replace(' ', "-");
+    let name = format!("{:?}-{plugin}-{}.json", signature.aspect, found.seed);
+    let file = keep.join(name);
+    let kept = fs::create_dir_all(keep).and_then(|()| fs::write(&file, json + "\n"));
+    kept.map_err(|error| format!("{}: {error}", file.display()))?;
+    println!("again: sched-diff replay {}", file.display());
+    one(&small, oracle).map(drop)
+}

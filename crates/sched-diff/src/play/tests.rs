@@ -1,0 +1,173 @@
+use serde_json::{Value, json};
+
+use super::{Nobody, Players, Report, play};
+use crate::case::{Case, Step};
+use crate::compare::Aspect;
+use crate::configuration::Configuration;
+use crate::generate::generate;
+use crate::object;
+use crate::shrink::shrink;
+use crate::side::{Side, SideError};
+use crate::subject::Subject;
+use crate::verdict::Verdict;
+
+/// Plays the oracle: our own scheduler, which says one thing too much of tainted nodes.
+#[derive(Default)]
+struct Liar {
+    scheduler: Subject,
+    tainted: Vec<String>,
+    lies: bool,
+}
+
+impl Side for Liar {
+    fn open(&mut self, configuration: &Configuration, objects: &[Value]) -> Result<(), SideError> {
+        let nodes = objects
+            .iter()
+            .filter(|object| object::kind(object) == "Node");
+        let tainted = nodes.filter(|node| !object::list(node, "/spec/taints").is_empty());
+        self.tainted = tainted.map(|node| object::name(node).to_owned()).collect();
+        self.scheduler.open(configuration, objects)
+    }
+
+    fn apply(&mut self, object: &Value) -> Result<(), SideError> {
+        self.scheduler.apply(object)
+    }
+
+    fn delete(&mut self, object: &Value) -> Result<(), SideError> {
+        self.scheduler.delete(object)
+    }
+
+    fn evaluate(&mut self, pod: &Value) -> Result<Verdict, SideError> {
+        let mut verdict = self.scheduler.evaluate(pod)?;
+        for node in self.tainted.iter().filter(|_| self.lies) {
+            if let Some(score) = verdict
+                .scores
+                .get_mut(node)
+                .and_then(|scores| scores.get_mut("TaintToleration"))
+            {
+                *score += 1;
+                verdict.sum();
+            }
+        }
+        Ok(verdict)
+    }
+
+    fn assume(&mut self, pod: &Value, node: &str) -> Result<(), SideError> {
+        self.scheduler.assume(pod, node)
+    }
+
+    fn nominate(&mut self, pod: &Value, node: &str) -> Result<(), SideError> {
+        self.scheduler.nominate(pod, node)
+    }
+}
+
+fn played(case: &Case, lies: bool) -> Report {
+    let mut theirs = Liar {
+        lies,
+        ..Liar::default()
+    };
+    let mut players = Players {
+        ours: &mut Subject::default(),
+        theirs: &mut theirs,
+        explanations: &[],
+    };
+    play(case, &mut players, &mut Nobody).unwrap()
+}
+
+#[test]
+fn a_scheduler_agrees_with_itself_whatever_is_generated() {
+    let (mut pods, mut placed) = (0, 0);
+    for seed in 0..60 {
+        let report = played(&generate(seed), false);
+        assert_eq!(report.disagreements, [], "seed {seed}");
+        pods += report.pods;
+        placed += report.placed;
+    }
+    assert!(pods > 600, "{pods}");
+    // Cases in which nothing fits, or everything does, show little.
+    assert!(
+        (pods / 5..pods * 19 / 20).contains(&placed),
+        "{placed} of {pods}"
+    );
+}
+
+#[test]
+fn a_lie_is_found_and_made_small() {
+    let lie = |case: &Case| {
+        let report = played(case, true);
+        let mut found = report.disagreements.into_iter();
+        found.find(|found| {
+            let first = &found.differences[0];
+            first.aspect == Aspect::Score && first.plugin.as_deref() == Some("TaintToleration")
+        })
+    };
+    let seed = (0..50)
+        .find(|seed| lie(&generate(*seed)).is_some())
+        .unwrap();
+    let small = shrink(&generate(seed), 2000, &mut |case| lie(case).is_some());
+    assert_eq!(
+        (small.objects.len(), small.steps.len()),
+        (1, 1),
+        "{small:?}"
+    );
+    assert_eq!(small.configuration.arguments.len(), 0);
+    let text = serde_json::to_string(&small).unwrap();
+    let read: Case = serde_json::from_str(&text).unwrap();
+    assert_eq!(read, small);
+    assert!(lie(&read).is_some());
+}
+
+fn node(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
+        "status": {"allocatable": {"cpu": "1", "pods": "1"}}})
+}
+
+fn pod(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}")},
+        "spec": {"schedulerName": "default-scheduler", "containers": []}})
+}
+
+#[test]
+fn steps_mean_what_there_is_by_then() {
+    let case = |steps: Vec<Step>| Case {
+        seed: 1,
+        configuration: Configuration::default(),
+        objects: vec![node("n")],
+        steps,
+    };
+    let placed = |steps| {
+        let report = played(&case(steps), false);
+        assert_eq!(report.disagreements, []);
+        report.placed
+    };
+    let (a, b) = (|| Step::Schedule(pod("a")), || Step::Schedule(pod("b")));
+    // The node takes one pod at a time.
+    assert_eq!(placed(vec![a(), b()]), 1);
+    assert_eq!(placed(vec![a(), Step::Delete(pod("a")), b()]), 2);
+    assert_eq!(placed(vec![a(), Step::Finish(pod("a")), b()]), 2);
+    assert_eq!(placed(vec![a(), Step::Apply(pod("a")), b()]), 1);
+    assert_eq!(placed(vec![Step::Ask(pod("a")), b()]), 1);
+    assert_eq!(placed(vec![Step::Delete(node("n")), a()]), 0);
+    assert_eq!(
+        placed(vec![Step::Delete(node("n")), Step::Apply(node("n")), a()]),
+        1
+    );
+    let nominate = |name| Step::Nominate {
+        pod: pod(name),
+        node: "n".to_owned(),
+    };
+    assert_eq!(placed(vec![nominate("b"), a()]), 0);
+    assert_eq!(placed(vec![nominate("b"), b(), a()]), 1);
+    assert_eq!(placed(vec![nominate("b"), Step::Delete(pod("b")), a()]), 1);
+    // What isn't there is passed over.
+    assert_eq!(
+        placed(vec![
+            Step::Delete(pod("x")),
+            Step::Apply(pod("x")),
+            a(),
+            a()
+        ]),
+        1
+    );
+}
