@@ -14,7 +14,7 @@ use crate::side::{Side, SideError};
 use crate::verdict::Verdict;
 
 /// The longest that an answer may take; a world of thirty nodes takes some milliseconds.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A running oracle.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use crate::case::Case;
-use crate::compare::Signature;
+use crate::compare::{Difference, Signature};
 use crate::coverage::{Effects, Table};
 use crate::explained::EXPLAINED;
 use crate::generate::generate;
@@ -117,10 +117,7 @@ impl Summary {
 
 /// The kind of a disagreement: that of its first difference, from which the others may follow.
 pub fn signature(disagreement: &Disagreement) -> Option<Signature> {
-    disagreement
-        .differences
-        .first()
-        .map(|first| first.signature())
+    disagreement.differences.first().map(Difference::signature)
 }
 
 /// Plays a case through ours and an oracle.

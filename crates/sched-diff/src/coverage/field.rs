@@ -89,7 +89,6 @@ impl Field {
 
     fn walk(&self, value: &mut Value, path: &[&str]) -> bool {
         match (path, value) {
-            ([], _) => false,
             (["*"], Value::Array(list)) => {
                 let before = list.len();
                 let mut changed = self.replace(list.iter_mut());
