@@ -2,7 +2,7 @@
 # Provides the real parts that tests and demo run: builds each tool once into a
 # cache of the user and links it into target/tools/. See README.md beside it.
 #
-#   build.sh [TOOL…]     TOOL: kubernetes etcd kwok helm kubeconform kind; default: all
+#   build.sh [TOOL…]     TOOL: kubernetes oracle etcd kwok helm kubeconform kind; default: all
 #
 # Nothing is printed when nothing had to be done.
 set -euo pipefail
@@ -10,12 +10,13 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 links=$(cd "$here/../.." && pwd -P)/target/tools
 
-all_tools='kubernetes etcd kwok helm kubeconform kind'
+all_tools='kubernetes oracle etcd kwok helm kubeconform kind'
 
 # The commands that a tool's module provides, by the names they are linked as.
 binaries() {
 	case $1 in
 	kubernetes) echo kube-apiserver kube-controller-manager kube-scheduler kubectl ;;
+	oracle) echo kube-scheduler-oracle ;;
 	*) echo "$1" ;;
 	esac
 }
@@ -23,7 +24,7 @@ binaries() {
 # The module whose version a tool is known by.
 main_module() {
 	case $1 in
-	kubernetes) echo k8s.io/kubernetes ;;
+	kubernetes | oracle) echo k8s.io/kubernetes ;;
 	etcd) echo go.etcd.io/etcd/server/v3 ;;
 	kwok) echo sigs.k8s.io/kwok ;;
 	helm) echo helm.sh/helm/v4 ;;
@@ -38,17 +39,33 @@ fail() {
 	exit 1
 }
 
+# The directory of a tool's module. The oracle is a program of our own in that of Kubernetes: same versions, same sums.
+module() {
+	case $1 in
+	oracle) echo kubernetes ;;
+	*) echo "$1" ;;
+	esac
+}
+
+# What is built there.
+packages() {
+	case $1 in
+	oracle) echo ./oracle ;;
+	*) echo tool ;;
+	esac
+}
+
 # The version of a tool as its go.mod pins it.
 version() {
 	awk -v module="$(main_module "$1")" '
 		{ for (i = 1; i < NF; i++) if ($i == module && $(i + 1) ~ /^v[0-9]/) { print $(i + 1); exit } }
-	' "$here/$1/go.mod"
+	' "$here/$(module "$1")/go.mod"
 }
 
 # Build tags, as in the tool's own release build.
 tags() {
 	case $1 in
-	kubernetes) echo selinux,notest,grpcnotrace ;;
+	kubernetes | oracle) echo selinux,notest,grpcnotrace ;;
 	esac
 }
 
@@ -87,7 +104,8 @@ cache_key() {
 	{
 		printf '%s\n' "$(uname -sm)" "$(binaries "$tool")" "$(tags "$tool")" \
 			"$(linker_flags "$tool" "$(version "$tool")")"
-		cat "$here/$tool/go.mod" "$here/$tool/go.sum"
+		cat "$here/$(module "$tool")/go.mod" "$here/$(module "$tool")/go.sum"
+		[ "$tool" != oracle ] || cat "$here/kubernetes/oracle/"*.go
 	} | git hash-object --stdin | cut -c1-16
 }
 
@@ -134,7 +152,7 @@ link_ready_made() {
 # Says in one line why nothing can be built, if so.
 require_go() {
 	local wanted found
-	wanted=$(awk '$1 == "go" { print $2; exit }' "$here/$1/go.mod")
+	wanted=$(awk '$1 == "go" { print $2; exit }' "$here/$(module "$1")/go.mod")
 	local instead='install it (https://go.dev/dl) or let PILOTAGE_TOOLS_DIR name a directory with ready-made tools'
 	command -v go >/dev/null 2>&1 ||
 		fail "Go $wanted or newer is needed to build $1 and there is no \`go\` in PATH: $instead"
@@ -226,14 +244,14 @@ build_tool() {
 	mkdir -p "$result" "$stage/tmp"
 	[ -t 2 ] || say "$title: building"
 	(
-		cd "$here/$tool"
+		cd "$here/$(module "$tool")"
 		GOOS=$(cd / && go env GOHOSTOS)
 		GOARCH=$(cd / && go env GOHOSTARCH)
 		# Everything that could make one user's build differ from another's.
 		export GOOS GOARCH GOTOOLCHAIN=local GOFLAGS=-mod=readonly GOWORK=off GO111MODULE=on CGO_ENABLED=0
 		export GOTMPDIR="$stage/tmp"
 		exec go build -o "$result" -buildvcs=false -trimpath -tags "$(tags "$tool")" \
-			-ldflags "$(linker_flags "$tool" "$(version "$tool")")$(date_flags "$tool")" tool
+			-ldflags "$(linker_flags "$tool" "$(version "$tool")")$(date_flags "$tool")" "$(packages "$tool")"
 	) >"$stage/log" 2>&1 &
 	build=$!
 	if ! await_build "$title"; then
@@ -242,7 +260,10 @@ build_tool() {
 		exit 1
 	fi
 	# Go names a command after its directory.
-	[ "$tool" != etcd ] || mv "$result/server" "$result/etcd"
+	case $tool in
+	etcd) mv "$result/server" "$result/etcd" ;;
+	oracle) mv "$result/oracle" "$result/kube-scheduler-oracle" ;;
+	esac
 	# shellcheck disable=SC2086
 	has_all "$result" $names || fail "$title: built, but not all of: $names"
 	# shellcheck disable=SC2086

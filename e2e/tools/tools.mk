@@ -1,6 +1,6 @@
 # Included by the Makefile of the root. What it does: e2e/tools/README.md.
 
-.PHONY: tools tools-clusters
+.PHONY: tools tools-clusters tools-oracle
 
 tools: ## Build the real parts that tests and demo run (once; cached per user)
 	@e2e/tools/build.sh
@@ -8,3 +8,7 @@ tools: ## Build the real parts that tests and demo run (once; cached per user)
 # The part of them that a cluster is made of: enough for the demo.
 tools-clusters:
 	@e2e/tools/build.sh kubernetes etcd kwok
+
+# The real scheduler's framework and plugins in one process, and what its end-to-end runs need.
+tools-oracle:
+	@e2e/tools/build.sh kubernetes etcd oracle

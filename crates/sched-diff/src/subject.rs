@@ -162,7 +162,7 @@ impl Side for Subject {
         let pod = PodInfo::parse(Arc::new(pod))
             .map_err(|error| SideError::refused("evaluate", &error))?;
         let scheduler = self.scheduler()?;
-        let is_empty = scheduler.snapshot().nodes().is_empty();
+        let is_empty = scheduler.nodes().is_empty();
         Ok(
             match scheduler.evaluate(PROFILE, &pod, Arc::new(Coming::default())) {
                 Ok(_) if is_empty => Verdict {
@@ -207,8 +207,9 @@ fn verdict(evaluation: &Evaluation) -> Verdict {
     let mut verdict = Verdict::default();
     let diagnosis = &evaluation.diagnosis;
     let statuses = &diagnosis.statuses;
-    let listed = |(node, rejection): &(NodeName, Rejection)| (node.to_string(), refusal(rejection));
-    verdict.filter = statuses.rejected().iter().map(listed).collect();
+    let listed =
+        |(node, rejection): (&NodeName, &Rejection)| (node.to_string(), refusal(rejection));
+    verdict.filter = statuses.rejected().map(listed).collect();
     for node in &evaluation.feasible {
         let parts = node.parts.iter();
         let parts = parts.map(|part| (part.plugin.to_owned(), part.weighted));
