@@ -98,11 +98,7 @@ impl PodInfo {
         let namespace = meta.namespace.as_deref().unwrap_or_default();
         let mut defects = Vec::new();
         let requests = pod_requests(&pod, &mut |path, error| {
-            let defect = Defect::Quantity { path, error };
-            // The two sums read the same fields.
-            if !defects.contains(&defect) {
-                defects.push(defect);
-            }
+            defects.push(Defect::Quantity { path, error });
         });
         let empty = PodSpec::default();
         let spec = pod.spec.as_ref().unwrap_or(&empty);

@@ -54,6 +54,22 @@ impl Quantity {
         }))
     }
 
+    /// This many whole units.
+    pub const fn of(units: i64) -> Self {
+        Self((units as i128).saturating_mul(NANO))
+    }
+
+    /// This many thousandths.
+    pub const fn of_milli(thousandths: i64) -> Self {
+        Self((thousandths as i128).saturating_mul(MICRO))
+    }
+
+    /// The exact sum.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
     /// Whole units, rounded away from zero.
     pub const fn value(self) -> i64 {
         Self::rounded(self.0 / NANO, self.0 % NANO)
@@ -222,6 +238,17 @@ mod tests {
             assert_eq!(quantity.value(), value, "{text}");
             assert_eq!(quantity.milli_value(), milli, "{text} in milli");
         }
+    }
+
+    #[test]
+    fn sums_are_exact_and_rounded_once() {
+        let read = |text| Quantity::parse(text).unwrap();
+        let sum = read("0.4").plus(read("400m")).plus(read("100u"));
+        assert_eq!((sum.value(), sum.milli_value()), (1, 801));
+        assert_eq!(Quantity::of(3).plus(Quantity::of_milli(500)), read("3.5"));
+        let most = read("9223372036854775807");
+        assert_eq!(most, Quantity::of(i64::MAX));
+        assert_eq!(most.plus(most).value(), i64::MAX);
     }
 
     #[test]

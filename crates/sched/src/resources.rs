@@ -64,9 +64,54 @@ impl ResourceName {
     }
 }
 
-/// Whether a scalar's name is that of an extended resource: it has a domain, and not one of Kubernetes' own.
+/// Whether a scalar's name is that of an extended resource: it has a domain, and not one of Kubernetes' own, and a quota
+/// could name it. As in kube-scheduler 1.36.3 (`IsExtendedResourceName`).
 pub fn is_extended(name: &str) -> bool {
-    name.contains('/') && !name.contains("kubernetes.io/") && !name.starts_with("requests.")
+    let Some((domain, rest)) = name.split_once('/') else {
+        return false;
+    };
+    !name.contains(NATIVE)
+        && !name.starts_with(QUOTA)
+        && is_domain(domain)
+        && domain.len() <= LONGEST_DOMAIN.saturating_sub(QUOTA.len())
+        && is_bare_name(rest)
+}
+
+/// What makes a name one of Kubernetes' own.
+const NATIVE: &str = "kubernetes.io/";
+/// What a quota puts before the names of resources.
+const QUOTA: &str = "requests.";
+const LONGEST_DOMAIN: usize = 253;
+const LONGEST_BARE_NAME: usize = 63;
+
+/// Whether it is dot-separated labels of lower-case letters, digits and inner dashes.
+fn is_domain(text: &str) -> bool {
+    text.split('.').all(|label| {
+        let dash_ends = label.starts_with('-') || label.ends_with('-');
+        let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        !label.is_empty() && !dash_ends && label.bytes().all(allowed)
+    })
+}
+
+/// Whether it is letters, digits and, inside, `-`, `_` and `.`.
+fn is_bare_name(text: &str) -> bool {
+    let ends = [text.bytes().next(), text.bytes().last()];
+    text.len() <= LONGEST_BARE_NAME
+        && ends
+            .iter()
+            .all(|end| end.is_some_and(|byte| byte.is_ascii_alphanumeric()))
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+}
+
+/// Whether kube-scheduler counts a resource of this name, beside those that have fields of their own: extended ones,
+/// huge pages, Kubernetes' own with a domain, attachable volumes.
+fn is_scalar(name: &str) -> bool {
+    name.starts_with("hugepages-")
+        || name.starts_with("attachable-volumes-")
+        || name.contains(NATIVE)
+        || is_extended(name)
 }
 
 /// Amounts of all resources, as numbers `N`.
@@ -151,7 +196,7 @@ impl<N: Copy + Default + PartialEq> Amounts<N> {
 
 impl Resources {
     /// Reads a resource list. What can't be read is left out and given to `defect` with its name; less than nothing is
-    /// nothing, so that nobody makes room by asking for it.
+    /// nothing, so that nobody makes room by asking for it. Names that kube-scheduler doesn't know aren't counted.
     pub fn parse(
         list: &BTreeMap<String, ApiQuantity>,
         mut defect: impl FnMut(&str, QuantityError),
@@ -159,24 +204,30 @@ impl Resources {
         let mut resources = Self::default();
         for (name, quantity) in list {
             match Quantity::parse(&quantity.0) {
-                Ok(quantity) => {
-                    let name = ResourceName::parse(name);
-                    let amount = match name {
-                        ResourceName::Cpu => quantity.milli_value(),
-                        _ => quantity.value(),
-                    };
-                    resources.set(&name, amount.max(0));
-                }
+                Ok(quantity) => resources.put(name, quantity),
                 Err(error) => defect(name, error),
             }
         }
         resources
     }
 
-    /// Adds what another part of the same pod asks for; as much as 64 bits hold. It can't be taken away again: for that
-    /// there are sums.
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.combine(other, i64::saturating_add);
+    /// Rounds exact amounts, each name once.
+    pub(crate) fn rounded<'a>(amounts: impl Iterator<Item = (&'a str, Quantity)>) -> Self {
+        let mut resources = Self::default();
+        for (name, quantity) in amounts {
+            resources.put(name, quantity);
+        }
+        resources
+    }
+
+    fn put(&mut self, name: &str, quantity: Quantity) {
+        let name = ResourceName::parse(name);
+        let amount = match &name {
+            ResourceName::Scalar(name) if !is_scalar(name) => return,
+            ResourceName::Cpu => quantity.milli_value(),
+            _ => quantity.value(),
+        };
+        self.set(&name, amount.max(0));
     }
 
     /// Raises each amount to at least the other's.
@@ -256,8 +307,37 @@ mod tests {
             ("kubernetes.io/batch", false),
             ("x.kubernetes.io/batch", false),
             ("requests.nvidia.com/gpu", false),
+            ("NVIDIA.com/gpu", false),
+            ("nvidia.com/g/pu", false),
+            ("nvidia..com/gpu", false),
+            ("-nvidia.com/gpu", false),
+            ("/gpu", false),
+            ("nvidia.com/", false),
+            ("nvidia.com/GPU_v1.2", true),
+            ("nvidia.com/gpu-", false),
         ] {
             assert_eq!(is_extended(name), extended, "{name}");
+        }
+        let long = |length| format!("{}/gpu", "a".repeat(length));
+        assert_eq!(
+            [244, 245].map(|length| is_extended(&long(length))),
+            [true, false]
+        );
+    }
+
+    #[test]
+    fn only_names_that_the_scheduler_knows_count() {
+        for (name, counts) in [
+            ("a.b/gpu", true),
+            ("hugepages-2Mi", true),
+            ("kubernetes.io/batch", true),
+            ("attachable-volumes-csi-x", true),
+            ("gpu", false),
+            ("storage", false),
+            ("A.b/gpu", false),
+        ] {
+            let read = Resources::parse(&list(&[(name, "2")]), |_, _| panic!("{name}"));
+            assert_eq!(read.scalars().len(), usize::from(counts), "{name}");
         }
     }
 }

@@ -8,6 +8,7 @@ mod node_name;
 mod node_resources_fit;
 mod node_unschedulable;
 mod priority_sort;
+mod resource_load;
 mod scheduling_gates;
 mod scoring_strategy;
 mod taint_toleration;

@@ -1,8 +1,12 @@
-//! Keeps pods off nodes without room for them, and ranks nodes by the room that is left.
+//! Keeps pods off nodes without room for them, and ranks nodes by the room that is left. Reasons, formulas and their order
+//! are those of kube-scheduler 1.36.3 (`plugins/noderesources`).
+//!
+//! Its hint honours ignored resources, as its Filter does; upstream's counts them, so that pods miss nodes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::resource_load::ResourceLoad;
 use super::scoring_strategy::{Load, ScoringStrategy};
 use crate::coming::Coming;
 use crate::event::{Actions, Event, EventKind, EventObject, EventResource, Hint};
@@ -11,7 +15,7 @@ use crate::node_object::NodeObject;
 use crate::plugin::{EnqueueExtensions, Filter, Plugin, Score};
 use crate::pod_info::PodInfo;
 use crate::refusals::Refusals;
-use crate::resources::{ResourceName, ResourceSum, Resources, cap, is_extended};
+use crate::resources::{ResourceName, ResourceSum, Resources, is_extended};
 use crate::state::CycleState;
 use crate::status::{PluginError, PluginName, Reason, Rejection, RejectionKind, Verdict};
 use crate::table::{Column, NodeId, NodeTable, NodeView, Reads};
@@ -132,7 +136,7 @@ impl NodeResourcesFit {
             pods: 0,
         };
         let mut fits = true;
-        self.shortages(&pod.needs.requests.total, room, |_, _| fits = false);
+        self.shortages(&pod.needs.requests.asked, room, |_, _| fits = false);
         fits
     }
 }
@@ -163,7 +167,8 @@ impl EnqueueExtensions for NodeResourcesFit {
                 new: Some(new),
             } if old.uid != pod.uid => {
                 let (before, after) = (&old.needs.requests.total, &new.needs.requests.total);
-                Hint::queue_if(asks_for_any(pod, |name| after.get(name) < before.get(name)))
+                let less = |name: &_| after.get(name) < before.get(name);
+                Hint::queue_if(any_of(&pod.needs.requests.total, less))
             }
             EventObject::Node {
                 old,
@@ -172,7 +177,9 @@ impl EnqueueExtensions for NodeResourcesFit {
                 let grew = old.as_ref().is_none_or(|old| {
                     let (before, after) = (&old.allocatable, &new.allocatable);
                     after.pods > before.pods
-                        || asks_for_any(pod, |name| after.get(name) > before.get(name))
+                        || any_of(&pod.needs.requests.asked, |name| {
+                            after.get(name) > before.get(name)
+                        })
                 });
                 Hint::queue_if(grew && self.fits_empty(pod, new))
             }
@@ -185,9 +192,8 @@ impl EnqueueExtensions for NodeResourcesFit {
     }
 }
 
-/// Whether a resource that the pod asks for passes the test.
-fn asks_for_any(pod: &PodInfo, test: impl Fn(&ResourceName) -> bool) -> bool {
-    let wanted = &pod.needs.requests.total;
+/// Whether one of the wanted resources passes the test.
+fn any_of(wanted: &Resources, test: impl Fn(&ResourceName) -> bool) -> bool {
     [
         ResourceName::Cpu,
         ResourceName::Memory,
@@ -215,7 +221,7 @@ impl Filter for NodeResourcesFit {
         };
         let mut reasons = Vec::new();
         let mut hopeless = false;
-        self.shortages(&pod.needs.requests.total, room, |reason, too_large| {
+        self.shortages(&pod.needs.requests.asked, room, |reason, too_large| {
             reasons.push(Reason::from(reason));
             hopeless |= too_large;
         });
@@ -245,7 +251,7 @@ impl Filter for NodeResourcesFit {
         nodes: &[NodeId],
         refusals: &mut Refusals<'_>,
     ) -> Result<(), PluginError> {
-        let wanted = &pod.needs.requests.total;
+        let wanted = &pod.needs.requests.asked;
         let columns_suffice = wanted.scalars().len() == 0;
         let wanted = Column::ALL.map(|column| (column, column.amount(wanted)));
         let numbers = table.numbers();
@@ -269,22 +275,18 @@ impl Filter for NodeResourcesFit {
 
 impl Score for NodeResourcesFit {
     fn score(&self, state: &CycleState, pod: &PodInfo, node: NodeView<'_>) -> Verdict<i64> {
-        let (taken, own) = (node.non_zero_requested(), &pod.needs.requests.non_zero);
+        let (taken, own) = (node.non_zero_requested(), &pod.needs.requests.ranked);
         let coming = state.get::<Arc<Coming>>();
         let coming = coming.and_then(|all| all.at(node.name()));
         let strategy = &self.args.scoring_strategy;
         let loads = strategy.resources().iter().filter_map(|resource| {
-            let allocatable = node.allocatable().get(&resource.name);
-            let wanted = own.get(&resource.name);
-            let coming = coming.map_or(0, |coming| coming.get(&resource.name));
-            let unasked = matches!(resource.name, ResourceName::Scalar(_)) && wanted == 0;
-            let requested = taken
-                .get(&resource.name)
-                .saturating_add(coming)
-                .saturating_add(wanted.into());
-            (allocatable > 0 && !unasked).then(|| Load {
-                requested: cap(requested),
-                allocatable,
+            let name = &resource.name;
+            let coming = coming.map_or(0, |coming| coming.get(name));
+            let taken = taken.get(name).saturating_add(coming);
+            let load = ResourceLoad::of(name, node.allocatable().get(name), taken, own.get(name))?;
+            Some(Load {
+                requested: load.after,
+                allocatable: load.allocatable,
                 weight: resource.weight,
             })
         });
@@ -304,7 +306,7 @@ impl Score for NodeResourcesFit {
         scores: &mut Vec<i64>,
     ) -> Verdict {
         let strategy = &self.args.scoring_strategy;
-        let own = &pod.needs.requests.non_zero;
+        let own = &pod.needs.requests.ranked;
         let columns = strategy.resources().iter().map(|resource| {
             let column = Column::of(&resource.name)?;
             Some((column, column.amount(own), resource.weight))
@@ -321,9 +323,9 @@ impl Score for NodeResourcesFit {
         scores.extend(nodes.iter().map(|&id| {
             strategy.score(columns.iter().filter_map(|&(column, wanted, weight)| {
                 let allocatable = numbers.allocatable(column, id);
-                let requested = numbers.non_zero_requested(column, id);
+                let taken = numbers.non_zero_requested(column, id);
                 (allocatable > 0).then(|| Load {
-                    requested: requested.saturating_add(wanted),
+                    requested: taken.saturating_add(wanted),
                     allocatable,
                     weight,
                 })

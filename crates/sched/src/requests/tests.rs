@@ -124,6 +124,7 @@ fn pod_level_requests_replace_those_that_they_may() {
     });
     let requests = sum(&pod);
     let total = requests.total;
+    assert_eq!(requests.asked, total);
     assert_eq!((total.milli_cpu, total.memory), (250, 8 * MI));
     assert_eq!(
         (total.scalar("x.y/dock"), total.scalar("hugepages-2Mi")),
@@ -182,17 +183,40 @@ fn resized(node: Option<&str>, infeasible: bool) -> Pod {
 
 #[test]
 fn a_resize_under_way_counts_with_the_largest_value() {
-    assert_eq!(
-        sum(&resized(None, false)).total.milli_cpu,
-        1000,
-        "spec only before a node is chosen"
-    );
-    assert_eq!(sum(&resized(Some("n"), false)).total.milli_cpu, 1100);
-    assert_eq!(
-        sum(&resized(Some("n"), true)).total.milli_cpu,
-        900,
-        "the spec can't be had"
-    );
+    for node in [None, Some("n")] {
+        let requests = sum(&resized(node, false));
+        assert_eq!(requests.total.milli_cpu, 1100);
+        assert_eq!(
+            requests.asked.milli_cpu, 1000,
+            "a node is looked for by the spec"
+        );
+        assert_eq!(requests.ranked.milli_cpu, 1000);
+        let requests = sum(&resized(node, true));
+        assert_eq!(requests.total.milli_cpu, 900, "the spec can't be had");
+        assert_eq!(requests.asked.milli_cpu, 1000);
+    }
+}
+
+#[test]
+fn of_several_statuses_of_a_container_the_last_counts() {
+    let mut pod = resized(Some("n"), false);
+    let status = pod.status.get_or_insert_default();
+    let mut later = status.container_statuses.clone().unwrap_or_default();
+    later[0].resources = None;
+    status
+        .init_container_statuses
+        .get_or_insert_default()
+        .append(&mut later);
+    assert_eq!(sum(&pod).total.milli_cpu, 1100, "of a: 900m of the spec");
+    let later = &mut status_of(&mut pod)[1];
+    later.resources = Some(ResourceRequirements::default());
+    later.allocated_resources = Some(list(&[("cpu", "1")]));
+    assert_eq!(sum(&pod).total.milli_cpu, 1200, "of a: 1 granted");
+}
+
+fn status_of(pod: &mut Pod) -> &mut Vec<ContainerStatus> {
+    let status = pod.status.get_or_insert_default();
+    status.init_container_statuses.get_or_insert_default()
 }
 
 #[test]
@@ -227,12 +251,6 @@ fn a_resize_of_the_pod_as_a_whole_counts_with_the_largest_value() {
         }
     };
     for (what, found, milli_cpu, memory) in [
-        (
-            "the spec before a node is chosen",
-            resized("", cpu(600), &[("cpu", "700m")], &[]),
-            500,
-            8 * MI,
-        ),
         (
             "what is in force",
             resized("n", cpu(600), &[], &[]),
@@ -279,7 +297,88 @@ fn a_resize_of_the_pod_as_a_whole_counts_with_the_largest_value() {
         assert_eq!(totals, (milli_cpu, memory), "{what}");
         assert_eq!(found.total.scalars().len(), 0, "{what}");
         assert_eq!(found.non_zero, found.total, "{what}: no default is needed");
+        let asked = (found.asked.milli_cpu, found.asked.memory);
+        assert_eq!(asked, (500, 8 * MI), "{what}");
     }
+}
+
+/// A pod with pod-level requests, one container that states CPU and one that states nothing.
+fn whole_and_parts(whole: &[(&str, &str)]) -> Pod {
+    let mut pod = containers(
+        vec![container("a", &[("cpu", "70m")]), container("b", &[])],
+        vec![],
+    );
+    pod.spec.get_or_insert_default().resources = Some(ResourceRequirements {
+        requests: Some(list(whole)),
+        ..ResourceRequirements::default()
+    });
+    pod
+}
+
+#[test]
+fn beside_pod_level_requests_only_what_nobody_states_gets_defaults() {
+    const HUGE: (&str, &str) = ("hugepages-2Mi", "2Mi");
+    for (what, whole, milli_cpu, memory) in [
+        (
+            "none at all",
+            &[][..],
+            70 + DEFAULT_MILLI_CPU,
+            2 * DEFAULT_MEMORY,
+        ),
+        (
+            "only of what a pod can't state as a whole",
+            &[("x.y/dock", "1")],
+            70 + DEFAULT_MILLI_CPU,
+            2 * DEFAULT_MEMORY,
+        ),
+        (
+            "CPU of one container is stated",
+            &[HUGE],
+            70,
+            2 * DEFAULT_MEMORY,
+        ),
+        ("memory as a whole", &[("memory", "1Mi")], 70, MI),
+        ("CPU as a whole", &[("cpu", "1")], 1000, 2 * DEFAULT_MEMORY),
+        (
+            "zero is a statement",
+            &[("cpu", "1"), ("memory", "0")],
+            1000,
+            0,
+        ),
+    ] {
+        let requests = sum(&whole_and_parts(whole));
+        let found = (requests.non_zero.milli_cpu, requests.non_zero.memory);
+        assert_eq!(found, (milli_cpu, memory), "{what}");
+        let ranked = (requests.ranked.milli_cpu, requests.ranked.memory);
+        let containers = (70 + DEFAULT_MILLI_CPU, 2 * DEFAULT_MEMORY);
+        assert_eq!(ranked, containers, "{what}: ranked by its containers alone");
+    }
+    let mut overhead = whole_and_parts(&[HUGE]);
+    overhead.spec.get_or_insert_default().overhead = Some(list(&[("memory", "3Mi")]));
+    let requests = sum(&overhead);
+    assert_eq!(
+        requests.non_zero.memory,
+        3 * MI,
+        "overhead states memory, too"
+    );
+    assert_eq!(requests.ranked.memory, 2 * DEFAULT_MEMORY + 3 * MI);
+}
+
+#[test]
+fn amounts_are_added_before_they_are_rounded() {
+    let part = |name| container(name, &[("cpu", "100u"), ("memory", "400m")]);
+    let total = sum(&containers(vec![part("a"), part("b")], vec![])).total;
+    assert_eq!((total.milli_cpu, total.memory), (1, 1));
+    let most = |name| container(name, &[("memory", "9223372036854775807")]);
+    let total = sum(&containers(vec![most("a"), most("b")], vec![])).total;
+    assert_eq!(total.memory, i64::MAX, "as much as 64 bits hold");
+    let less = container("less", &[("memory", "-5")]);
+    let total = sum(&containers(
+        vec![container("a", &[("memory", "3")]), less],
+        vec![],
+    ))
+    .total;
+    assert_eq!(total.memory, 3, "nobody makes room");
 }
 
 #[test]

@@ -190,6 +190,22 @@ fn room_that_is_left_ranks_nodes() {
 }
 
 #[test]
+fn the_number_of_pods_is_no_resource_to_rank_by() {
+    let resources = ["cpu", "pods"].map(|name| ScoringResource {
+        name: ResourceName::parse(name),
+        weight: 1,
+    });
+    let strategy = ScoringStrategy::new(StrategyKind::LeastAllocated, resources.to_vec());
+    let fit = NodeResourcesFit::new(FitArgs {
+        scoring_strategy: strategy.unwrap(),
+        ..FitArgs::default()
+    });
+    let new = pod("p").request("cpu", "1").info();
+    let score = fit.score(&CycleState::new(), &new, &harbour().info());
+    assert_eq!(score.unwrap(), 75);
+}
+
+#[test]
 fn pods_that_ask_for_nothing_still_spread() {
     let state = CycleState::new();
     let fit = NodeResourcesFit::default();
