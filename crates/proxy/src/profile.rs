@@ -55,7 +55,7 @@ pub fn profiles(
     let order = Arc::new(PlacementOrder::new(Arc::clone(board)));
     let bind = Arc::new(GrantBind::new(grants));
     let stock = |name: &str| {
-        let taints = Arc::new(TaintToleration);
+        let taints = Arc::new(TaintToleration::default());
         let affinity = Arc::new(NodeAffinity::default());
         ProfileBuilder::new(name)
             .pre_enqueue(Arc::new(SchedulingGates))

@@ -16,7 +16,7 @@ use crate::pod_info::PodInfo;
 use crate::quantity::Quantity;
 use crate::resources::Resources;
 use crate::table::NodeInfo;
-use crate::taints::first_untolerated;
+use crate::taints::{Comparison, first_untolerated};
 
 type List = BTreeMap<String, ApiQuantity>;
 
@@ -260,7 +260,9 @@ pilotage_absurd::properties! {
             let score = preferred.score("n", node.labels());
             prop_assert!(score == 0 || score == preferred.weight);
         }
-        let untolerated = first_untolerated(&node.taints, &info.needs.tolerations);
-        prop_assert!(untolerated.is_none_or(|taint| node.taints.contains(taint)));
+        for comparison in [Comparison::Off, Comparison::On] {
+            let untolerated = first_untolerated(&node.taints, &info.needs.tolerations, comparison);
+            prop_assert!(untolerated.is_none_or(|taint| node.taints.contains(taint)));
+        }
     }
 }

@@ -58,10 +58,21 @@ pub enum TolerationOperator {
     Equal,
     /// Any value.
     Exists,
-    /// The taint's value is an integer above the toleration's (alpha in Kubernetes 1.35).
+    /// The taint's value is an integer above the toleration's (see [`Comparison`]).
     Gt,
-    /// The taint's value is an integer below the toleration's (alpha in Kubernetes 1.35).
+    /// The taint's value is an integer below the toleration's (see [`Comparison`]).
     Lt,
+}
+
+/// Whether tolerations may compare integers: the feature gate `TaintTolerationComparisonOperators`, which is alpha and off
+/// in Kubernetes 1.36.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Comparison {
+    /// A toleration with `Gt` or `Lt` tolerates nothing.
+    #[default]
+    Off,
+    /// It tolerates what it says.
+    On,
 }
 
 /// A toleration of a pod.
@@ -99,41 +110,50 @@ impl Toleration {
         })
     }
 
-    /// Whether a pod with it may be where the taint is.
-    pub fn tolerates(&self, taint: &Taint) -> bool {
+    /// Whether a pod with it may be where the taint is. After `ToleratesTaint` of Kubernetes 1.36.3: a toleration without
+    /// key is one of any key, whatever its operator is.
+    pub fn tolerates(&self, taint: &Taint, comparison: Comparison) -> bool {
         if self.effect.is_some_and(|effect| effect != taint.effect) {
             return false;
         }
-        if self.key.is_empty() {
-            return self.operator == TolerationOperator::Exists;
-        }
-        if self.key != taint.key {
+        if !self.key.is_empty() && self.key != taint.key {
             return false;
         }
-        let integers = || {
-            Some((
-                taint.value.parse::<i64>().ok()?,
-                self.value.parse::<i64>().ok()?,
-            ))
+        let compared = |test: fn(i64, i64) -> bool| {
+            comparison == Comparison::On
+                && integer(&taint.value)
+                    .zip(integer(&self.value))
+                    .is_some_and(|(taint, own)| test(taint, own))
         };
         match self.operator {
             TolerationOperator::Exists => true,
             TolerationOperator::Equal => self.value == taint.value,
-            TolerationOperator::Gt => integers().is_some_and(|(taint, own)| taint > own),
-            TolerationOperator::Lt => integers().is_some_and(|(taint, own)| taint < own),
+            TolerationOperator::Gt => compared(|taint, own| taint > own),
+            TolerationOperator::Lt => compared(|taint, own| taint < own),
         }
     }
 }
 
+/// An integer in its only form: no plus sign, no zeros in front, no minus zero.
+fn integer(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let plain = text == "0" || digits.starts_with(|first: char| matches!(first, '1'..='9'));
+    text.parse().ok().filter(|_| plain)
+}
+
 /// The first taint with a hard effect that none of the tolerations tolerates.
-pub fn first_untolerated<'a>(taints: &'a [Taint], tolerations: &[Toleration]) -> Option<&'a Taint> {
+pub fn first_untolerated<'a>(
+    taints: &'a [Taint],
+    tolerations: &[Toleration],
+    comparison: Comparison,
+) -> Option<&'a Taint> {
     taints
         .iter()
         .filter(|taint| taint.effect.is_hard())
         .find(|taint| {
             !tolerations
                 .iter()
-                .any(|toleration| toleration.tolerates(taint))
+                .any(|toleration| toleration.tolerates(taint, comparison))
         })
 }
 
@@ -141,7 +161,7 @@ pub fn first_untolerated<'a>(taints: &'a [Taint], tolerations: &[Toleration]) ->
 mod tests {
     use k8s_openapi::api::core::v1 as core;
 
-    use super::{Effect, Taint, Toleration, first_untolerated};
+    use super::{Comparison, Effect, Taint, Toleration, first_untolerated};
 
     fn taint(key: &str, value: &str, effect: Effect) -> Taint {
         Taint {
@@ -173,20 +193,45 @@ mod tests {
             ("gpu", "Exists", "", "NoExecute", false),
             ("", "Exists", "", "", true),
             ("", "Exists", "", "PreferNoSchedule", false),
-            ("", "Equal", "8", "", false),
+            ("", "Equal", "8", "", true),
+            ("", "Equal", "7", "", false),
             ("cpu", "Exists", "", "", false),
-            ("gpu", "Gt", "4", "", true),
-            ("gpu", "Gt", "8", "", false),
-            ("gpu", "Lt", "9", "", true),
-            ("gpu", "Lt", "many", "", false),
+            ("gpu", "Gt", "4", "", false),
+            ("gpu", "Lt", "9", "", false),
         ] {
             let found = toleration(key, operator, value, effect)
                 .unwrap()
-                .tolerates(&gpu);
+                .tolerates(&gpu, Comparison::Off);
             assert_eq!(found, expected, "{key} {operator} {value} {effect}");
         }
         assert_eq!(toleration("gpu", "Like", "", ""), None);
         assert_eq!(toleration("gpu", "Exists", "", "Never"), None);
+    }
+
+    #[test]
+    fn integers_are_compared_only_if_the_gate_is_on() {
+        for (key, operator, value, taint_value, tolerated) in [
+            ("gpu", "Gt", "4", "8", true),
+            ("gpu", "Gt", "8", "8", false),
+            ("gpu", "Lt", "9", "8", true),
+            ("gpu", "Lt", "8", "8", false),
+            ("gpu", "Gt", "-3", "0", true),
+            ("", "Gt", "4", "8", true),
+            ("cpu", "Gt", "4", "8", false),
+            ("gpu", "Lt", "many", "8", false),
+            ("gpu", "Lt", "9", "few", false),
+            ("gpu", "Lt", "+9", "8", false),
+            ("gpu", "Lt", "09", "8", false),
+            ("gpu", "Gt", "-0", "8", false),
+            ("gpu", "Lt", "", "8", false),
+            ("gpu", "Lt", "9223372036854775808", "8", false),
+        ] {
+            let toleration = toleration(key, operator, value, "").unwrap();
+            let taint = taint("gpu", taint_value, Effect::NoSchedule);
+            let found = toleration.tolerates(&taint, Comparison::On);
+            assert_eq!(found, tolerated, "{key} {operator} {value} {taint_value}");
+            assert!(!toleration.tolerates(&taint, Comparison::Off));
+        }
     }
 
     #[test]
@@ -195,8 +240,10 @@ mod tests {
             taint("soft", "", Effect::PreferNoSchedule),
             taint("hard", "", Effect::NoExecute),
         ];
-        assert_eq!(first_untolerated(&taints, &[]).unwrap().key, "hard");
+        let untolerated =
+            |tolerations: &[_]| first_untolerated(&taints, tolerations, Comparison::Off);
+        assert_eq!(untolerated(&[]).unwrap().key, "hard");
         let tolerations = [toleration("hard", "Exists", "", "").unwrap()];
-        assert_eq!(first_untolerated(&taints, &tolerations), None);
+        assert_eq!(untolerated(&tolerations), None);
     }
 }

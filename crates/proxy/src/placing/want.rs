@@ -18,7 +18,7 @@ use pilotage_placement::{
 use pilotage_sched::{
     PodInfo,
     labels::{Labels, Requirement, Test},
-    taints::{Taint, Toleration},
+    taints::{Comparison, Taint, Toleration},
 };
 
 use super::place::list;
@@ -165,7 +165,7 @@ impl Want {
         let tolerated = |(_, taint): &&(String, Taint)| {
             self.tolerations
                 .iter()
-                .any(|toleration| toleration.tolerates(taint))
+                .any(|toleration| toleration.tolerates(taint, Comparison::Off))
         };
         let tolerations = around.taints.iter().filter(tolerated);
         Request {

@@ -35,7 +35,7 @@ use crate::profile::ProfileBuilder;
 /// A profile with the stock plugins, in kube-scheduler's order and with its weights. Add to it, or
 /// [disable](ProfileBuilder::disable) some of it.
 pub fn stock_profile(scheduler_name: &str, binder: Arc<dyn Binder>) -> ProfileBuilder {
-    let taints = Arc::new(TaintToleration);
+    let taints = Arc::new(TaintToleration::default());
     let affinity = Arc::new(NodeAffinity::default());
     let fit = Arc::new(NodeResourcesFit::default());
     ProfileBuilder::new(scheduler_name)

@@ -7,9 +7,9 @@ use crate::plugin::{EnqueueExtensions, Filter, Plugin};
 use crate::pod_info::PodInfo;
 use crate::refusals::Refusals;
 use crate::state::CycleState;
-use crate::status::{PluginError, PluginName, Status, Verdict};
 use crate::table::{NodeId, NodeTable, NodeView, Reads};
-use crate::taints::{Effect, Taint};
+use crate::status::{PluginError, PluginName, Status, Verdict};
+use crate::taints::{Comparison, Effect, Taint};
 
 /// Rejects nodes with `spec.unschedulable`, unless the pod tolerates the taint that stands for it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,10 +22,10 @@ impl NodeUnschedulable {
             value: String::new(),
             effect: Effect::NoSchedule,
         };
-        pod.needs
-            .tolerations
+        // Nothing compares with a taint that has no value.
+        pod.needs.tolerations
             .iter()
-            .any(|toleration| toleration.tolerates(&taint))
+            .any(|toleration| toleration.tolerates(&taint, Comparison::Off))
     }
 
     fn fits(pod: &PodInfo, node: &NodeObject) -> bool {

@@ -1,4 +1,5 @@
-//! Keeps pods off tainted nodes that they don't tolerate, and ranks nodes by the soft taints that they don't.
+//! Keeps pods off tainted nodes that they don't tolerate, and ranks nodes by the soft taints that they don't. As in
+//! kube-scheduler 1.36.3 (`plugins/tainttoleration`).
 
 use super::by_set;
 use crate::event::{Actions, Event, EventKind, EventObject, EventResource, Hint};
@@ -6,17 +7,34 @@ use crate::plugin::{EnqueueExtensions, Filter, Plugin, Score, normalize_by_max};
 use crate::pod_info::PodInfo;
 use crate::refusals::Refusals;
 use crate::state::CycleState;
-use crate::status::{PluginError, PluginName, Status, Verdict};
 use crate::table::{NodeId, NodeTable, NodeView, Reads};
-use crate::taints::{Effect, Taint, first_untolerated};
+use crate::status::{PluginError, PluginName, Status, Verdict};
+use crate::taints::{Comparison, Effect, Taint, Toleration, first_untolerated};
 
 /// Taints and tolerations.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct TaintToleration;
+pub struct TaintToleration {
+    comparison: Comparison,
+}
 
 impl TaintToleration {
-    fn fits(pod: &PodInfo, taints: &[Taint]) -> bool {
-        first_untolerated(taints, &pod.needs.tolerations).is_none()
+    /// With or without tolerations that compare integers; the default is without.
+    pub const fn new(comparison: Comparison) -> Self {
+        Self { comparison }
+    }
+
+    fn fits(self, pod: &PodInfo, taints: &[Taint]) -> bool {
+        first_untolerated(taints, &pod.needs.tolerations, self.comparison).is_none()
+    }
+
+    /// How many of the soft taints the pod doesn't tolerate.
+    fn unwelcome(self, taints: &[Taint], tolerations: &[Toleration]) -> usize {
+        let soft = (taints.iter()).filter(|taint| taint.effect == Effect::PreferNoSchedule);
+        let tolerated = |taint: &Taint| {
+            let mut tolerations = tolerations.iter();
+            tolerations.any(|toleration| toleration.tolerates(taint, self.comparison))
+        };
+        soft.filter(|taint| !tolerated(taint)).count()
     }
 }
 
@@ -43,8 +61,8 @@ impl EnqueueExtensions for TaintToleration {
                 old,
                 new: Some(new),
             } => {
-                let fitted = old.as_ref().is_some_and(|old| Self::fits(pod, &old.taints));
-                Hint::queue_if(!fitted && Self::fits(pod, &new.taints))
+                let fitted = old.as_ref().is_some_and(|old| self.fits(pod, &old.taints));
+                Hint::queue_if(!fitted && self.fits(pod, &new.taints))
             }
             // Tolerations can only be added, so any change may be the one that was missing.
             EventObject::Pod { .. } => Hint::queue_if(event.is_about(&pod.uid)),
@@ -59,7 +77,7 @@ impl EnqueueExtensions for TaintToleration {
 
 impl Filter for TaintToleration {
     fn filter(&self, _state: &CycleState, pod: &PodInfo, node: NodeView<'_>) -> Verdict {
-        if Self::fits(pod, &node.node().taints) {
+        if self.fits(pod, &node.node().taints) {
             return Ok(());
         }
         Err(Status::unresolvable("node(s) had untolerated taint(s)"))
@@ -84,14 +102,7 @@ impl Filter for TaintToleration {
 
 impl Score for TaintToleration {
     fn score(&self, _state: &CycleState, pod: &PodInfo, node: NodeView<'_>) -> Verdict<i64> {
-        let soft = node
-            .node()
-            .taints
-            .iter()
-            .filter(|t| t.effect == Effect::PreferNoSchedule);
-        let unwelcome =
-            soft.filter(|taint| !pod.needs.tolerations.iter().any(|t| t.tolerates(taint)));
-        Ok(unwelcome.count() as i64)
+        Ok(self.unwelcome(&node.node().taints, &pod.needs.tolerations) as i64)
     }
 
     fn reads(&self) -> Reads {
@@ -136,8 +147,10 @@ mod tests {
     use crate::plugin::{EnqueueExtensions, Filter, Score};
     use crate::state::CycleState;
     use crate::status::Code;
-    use crate::table::NodeTable;
+    use crate::taints::Comparison;
     use crate::test_objects::{node, pod};
+
+    const PLUGIN: TaintToleration = TaintToleration::new(Comparison::Off);
 
     #[test]
     fn hard_taints_keep_pods_away() {
@@ -168,7 +181,7 @@ mod tests {
                 false,
             ),
         ] {
-            let verdict = TaintToleration.filter(&state, &pod.info(), node.info().view());
+            let verdict = PLUGIN.filter(&state, &pod.info(), node.info().view());
             assert_eq!(verdict.is_ok(), fits);
             if let Err(status) = verdict {
                 assert_eq!(status.code(), Code::UnschedulableAndUnresolvable);
@@ -194,12 +207,10 @@ mod tests {
             .info();
         let mut scores = nodes
             .iter()
-            .map(|n| TaintToleration.score(&state, &pod, n.view()).unwrap())
+            .map(|n| PLUGIN.score(&state, &pod, n.view()).unwrap())
             .collect::<Vec<_>>();
         assert_eq!(scores, [0, 2, 1]);
-        TaintToleration
-            .normalize(&state, &pod, &NodeTable::default(), &[], &mut scores)
-            .unwrap();
+        PLUGIN.normalize(&state, &pod, &NodeTable::default(), &[], &mut scores).unwrap();
         assert_eq!(scores, [100, 0, 50]);
     }
 
@@ -212,22 +223,35 @@ mod tests {
         let pod = pod("a").info();
         let change = |old, new| Event::node(Actions::UPDATE_NODE_TAINT, Some(old), Some(new));
         assert_eq!(
-            TaintToleration.hint(&pod, &change(tainted.clone(), clean.clone())),
+            PLUGIN.hint(&pod, &change(tainted.clone(), clean.clone())),
             Hint::Queue
         );
-        assert_eq!(
-            TaintToleration.hint(&pod, &change(clean, tainted)),
-            Hint::Skip
-        );
+        assert_eq!(PLUGIN.hint(&pod, &change(clean, tainted)), Hint::Skip);
         let tolerant = |of| {
             let action = Actions::UPDATE_POD_TOLERATION;
             Event::pod(EventResource::TargetPod, action, None, Some(of))
         };
-        assert_eq!(
-            TaintToleration.hint(&pod, &tolerant(pod.clone())),
-            Hint::Queue
-        );
+        assert_eq!(PLUGIN.hint(&pod, &tolerant(pod.clone())), Hint::Queue);
         let other = crate::test_objects::pod("b").info();
-        assert_eq!(TaintToleration.hint(&pod, &tolerant(other)), Hint::Skip);
+        assert_eq!(PLUGIN.hint(&pod, &tolerant(other)), Hint::Skip);
+    }
+
+    #[test]
+    fn integers_are_compared_only_if_the_gate_is_on() {
+        let state = CycleState::new();
+        let on = TaintToleration::new(Comparison::On);
+        let pod = pod("p").tolerate("tide", "Gt", "2", "").info();
+        let hard = node("n").taint("tide", "3", "NoSchedule");
+        let soft = node("n").taint("tide", "3", "PreferNoSchedule").info();
+        let (object, hard) = (
+            hard.object(),
+            node("n").taint("tide", "3", "NoSchedule").info(),
+        );
+        for (plugin, fits, unwelcome) in [(PLUGIN, false, 1), (on, true, 0)] {
+            assert_eq!(plugin.filter(&state, &pod, hard.view()).is_ok(), fits);
+            assert_eq!(plugin.score(&state, &pod, &soft).unwrap(), unwelcome);
+            let comes = Event::node(Actions::ADD, None, Some(object.clone()));
+            assert_eq!(plugin.hint(&pod, &comes), Hint::queue_if(fits));
+        }
     }
 }

@@ -21,7 +21,7 @@ type Slot<T> = Vec<Arc<T>>;
 /// # use std::sync::Arc;
 /// # use pilotage_sched::plugins::{NodeName, PrioritySort, TaintToleration};
 /// # use pilotage_sched::ProfileBuilder;
-/// let taints = Arc::new(TaintToleration);
+/// let taints = Arc::new(TaintToleration::default());
 /// let builder = ProfileBuilder::new("my-scheduler")
 ///     .queue_sort(Arc::new(PrioritySort))
 ///     .filter(Arc::new(NodeName))

@@ -102,7 +102,7 @@ fn what_a_profile_must_have() {
             },
         ),
         (
-            base("p").score(Arc::new(TaintToleration), 0),
+            base("p").score(Arc::new(TaintToleration::default()), 0),
             ProfileError::ZeroWeight {
                 profile: profile(),
                 plugin: "TaintToleration",
@@ -150,8 +150,8 @@ fn mandatory_filters_come_first_and_others_can_be_dropped() {
     let profile = base("p")
         .disable("TaintToleration")
         .filter(Arc::new(NodeName))
-        .filter(Arc::new(TaintToleration))
-        .score(Arc::new(TaintToleration), 3)
+        .filter(Arc::new(TaintToleration::default()))
+        .score(Arc::new(TaintToleration::default()), 3)
         .mandatory_filter(Arc::new(NodeUnschedulable))
         .pre_filter(Arc::new(Fake::new("Late")))
         .mandatory_pre_filter(Arc::new(Fake::new("Guard")))
@@ -177,7 +177,7 @@ fn points_of_one_plugin_find_each_other() {
         .filter(affinity.clone())
         .pre_filter(affinity.clone())
         .pre_score(affinity.clone())
-        .score(Arc::new(TaintToleration), 1)
+        .score(Arc::new(TaintToleration::default()), 1)
         .score(affinity, 2)
         .build()
         .unwrap();

@@ -201,7 +201,7 @@ fn the_number_of_pods_is_no_resource_to_rank_by() {
         ..FitArgs::default()
     });
     let new = pod("p").request("cpu", "1").info();
-    let score = fit.score(&CycleState::new(), &new, &harbour().info());
+    let score = fit.score(&CycleState::new(), &new, harbour().info().view());
     assert_eq!(score.unwrap(), 75);
 }
 
