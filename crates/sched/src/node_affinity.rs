@@ -46,6 +46,14 @@ impl NodeSelectorTerm {
         Ok(Self { labels, names })
     }
 
+    /// An empty term: it matches no node.
+    const fn empty() -> Self {
+        Self {
+            labels: Vec::new(),
+            names: Vec::new(),
+        }
+    }
+
     fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.names.is_empty()
     }
@@ -56,14 +64,26 @@ impl NodeSelectorTerm {
         self.names.is_empty() && keys.all(|key| key != HOSTNAME)
     }
 
-    /// Whether the node passes. An empty term matches no node.
+    /// Whether the node passes. An empty term matches no node, nor does one that names several nodes in one requirement:
+    /// Kubernetes takes that for a mistake.
     pub fn matches(&self, name: &str, labels: &Labels) -> bool {
-        !self.is_empty() && self.passes(name, labels)
+        !self.is_empty()
+            && self.misnamed().is_none()
+            && self.names.iter().all(|r| r.matches_value(Some(name)))
+            && self.labels.iter().all(|r| r.matches(labels))
     }
 
-    fn passes(&self, name: &str, labels: &Labels) -> bool {
-        self.names.iter().all(|r| r.matches_value(Some(name)))
-            && self.labels.iter().all(|r| r.matches(labels))
+    /// A requirement on the name that hasn't exactly one value.
+    pub(crate) fn misnamed(&self) -> Option<RequirementError> {
+        let mut wrong = self.names.iter().filter_map(|requirement| {
+            let (operator, values) = match &requirement.test {
+                Test::In(values) => ("In", values),
+                Test::NotIn(values) => ("NotIn", values),
+                _ => return None,
+            };
+            (values.len() != 1).then(|| RequirementError::Values(operator.to_owned()))
+        });
+        wrong.next()
     }
 
     /// The names that the term can match, if its fields pin them (`metadata.name In [...]`).
@@ -135,9 +155,9 @@ impl RequiredNodeAffinity {
 /// A preferred term with its weight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PreferredNodeTerm {
-    /// 1 to 100.
+    /// 1 to 100; 0 for one that is off.
     pub weight: i64,
-    /// What the node should be; an empty term matches every node.
+    /// What the node should be; an empty term matches no node.
     pub term: NodeSelectorTerm,
 }
 
@@ -149,7 +169,7 @@ impl PreferredNodeTerm {
 
     /// The weight if the node matches, else 0.
     pub fn score(&self, name: &str, labels: &Labels) -> i64 {
-        if self.term.passes(name, labels) {
+        if self.term.matches(name, labels) {
             self.weight
         } else {
             0
@@ -183,13 +203,15 @@ impl NodeAffinityTerms {
             .preferred_during_scheduling_ignored_during_execution
             .iter()
             .flatten()
-            // The API refuses other weights; 0 is upstream's way to say that a term is off.
-            .filter(|term| term.weight != 0)
             .map(|term| {
-                let weight = i64::from(term.weight);
+                // Upstream doesn't read what is off. It stays in the list: a pod that prefers something is scored.
+                let parsed = match term.weight {
+                    0 => NodeSelectorTerm::empty(),
+                    _ => NodeSelectorTerm::parse(&term.preference)?,
+                };
                 Ok(PreferredNodeTerm {
-                    weight,
-                    term: NodeSelectorTerm::parse(&term.preference)?,
+                    weight: i64::from(term.weight),
+                    term: parsed,
                 })
             })
             .collect::<Result<_, _>>()?;

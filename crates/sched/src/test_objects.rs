@@ -11,10 +11,14 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
+use crate::context::Context;
 use crate::names::PodUid;
 use crate::node_object::NodeObject;
+use crate::nominator::Nominator;
+use crate::plugins::stock_profile;
 use crate::pod_info::PodInfo;
-use crate::table::NodeInfo;
+use crate::table::{NodeInfo, NodeTable};
+use crate::waiting::WaitingPods;
 
 fn text(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
@@ -349,4 +353,16 @@ impl crate::plugins::Binder for NeverBinds {
     ) -> futures::future::BoxFuture<'a, Result<(), Box<dyn std::error::Error + Send + Sync>>> {
         Box::pin(async { Err("nothing is bound here".into()) })
     }
+}
+
+/// Asks a plugin in a cycle over no nodes.
+pub(crate) fn with_context<T>(ask: impl FnOnce(&Context<'_>) -> T) -> T {
+    over(&NodeTable::default(), ask)
+}
+
+/// Asks a plugin in a cycle over these nodes.
+pub(crate) fn over<T>(nodes: &NodeTable, ask: impl FnOnce(&Context<'_>) -> T) -> T {
+    let profile = stock_profile("test", Arc::new(NeverBinds)).build().unwrap();
+    let (nominator, waiting) = (Nominator::default(), WaitingPods::default());
+    ask(&Context::new(&profile, nodes, &nominator, &waiting))
 }

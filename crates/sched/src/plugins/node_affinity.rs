@@ -1,4 +1,8 @@
-//! Matches nodes with `nodeSelector`, node affinity, and an affinity that the configuration adds to every pod.
+//! Matches nodes with `nodeSelector`, node affinity, and an affinity that the configuration adds to every pod. As in
+//! kube-scheduler 1.36.3 (`plugins/nodeaffinity`).
+//!
+//! Its hint asks whether a node matches that didn't before, the configuration's affinity included; upstream's asks that of
+//! the pod's own alone, so that pods miss nodes.
 
 use k8s_openapi::api::core::v1 as core;
 
@@ -38,6 +42,11 @@ impl NodeAffinity {
             required,
             preferred,
         } = NodeAffinityTerms::parse(affinity)?;
+        let terms = required.iter().flatten();
+        let mut terms = terms.chain(preferred.iter().map(|preferred| &preferred.term));
+        if let Some(error) = terms.find_map(NodeSelectorTerm::misnamed) {
+            return Err(error);
+        }
         Ok(Self {
             added_required: required,
             added_preferred: preferred,

@@ -147,6 +147,7 @@ mod tests {
     use crate::plugin::{EnqueueExtensions, Filter, Score};
     use crate::state::CycleState;
     use crate::status::Code;
+    use crate::table::NodeTable;
     use crate::taints::Comparison;
     use crate::test_objects::{node, pod};
 
@@ -249,7 +250,7 @@ mod tests {
         );
         for (plugin, fits, unwelcome) in [(PLUGIN, false, 1), (on, true, 0)] {
             assert_eq!(plugin.filter(&state, &pod, hard.view()).is_ok(), fits);
-            assert_eq!(plugin.score(&state, &pod, &soft).unwrap(), unwelcome);
+            assert_eq!(plugin.score(&state, &pod, soft.view()).unwrap(), unwelcome);
             let comes = Event::node(Actions::ADD, None, Some(object.clone()));
             assert_eq!(plugin.hint(&pod, &comes), Hint::queue_if(fits));
         }

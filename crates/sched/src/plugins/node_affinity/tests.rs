@@ -4,30 +4,17 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1 as core;
 
 use super::NodeAffinity;
-use crate::context::Context;
 use crate::event::{Actions, Event, Hint};
+use crate::labels::RequirementError;
 use crate::names::NodeName;
-use crate::nominator::Nominator;
 use crate::plugin::{
     EnqueueExtensions, Filter, PreFilter, PreFiltered, PreScore, PreScored, Score,
 };
-use crate::plugins::stock_profile;
 use crate::pod_info::PodInfo;
 use crate::state::CycleState;
 use crate::status::{Code, Verdict};
 use crate::table::NodeTable;
-use crate::test_objects::{NeverBinds, PodBuilder, node, pod, requirement, term};
-use crate::waiting::WaitingPods;
-
-fn with_context<T>(ask: impl FnOnce(&Context<'_>) -> T) -> T {
-    let profile = stock_profile("test", Arc::new(NeverBinds)).build().unwrap();
-    let (nodes, nominator, waiting) = (
-        NodeTable::default(),
-        Nominator::default(),
-        WaitingPods::default(),
-    );
-    ask(&Context::new(&profile, &nodes, &nominator, &waiting))
-}
+use crate::test_objects::{PodBuilder, node, pod, requirement, term, with_context};
 
 fn pre_filter(plugin: &NodeAffinity, pod: &PodInfo) -> Verdict<PreFiltered> {
     with_context(|cx| plugin.pre_filter(cx, &mut CycleState::new(), pod))
@@ -75,7 +62,8 @@ fn selector_and_terms() {
     };
     let zone = |zones: &[&str]| term(&[requirement("zone", "In", zones)], &[]);
     let deep = |bound: &str| requirement("depth", "Gt", &[bound]);
-    let named = |name: &str| requirement("metadata.name", "In", &[name]);
+    let names_of = |operator, names: &[&str]| requirement("metadata.name", operator, names);
+    let named = |name: &str| names_of("In", &[name]);
     for (what, pod, fits) in [
         ("nothing asked", pod("p"), true),
         (
@@ -121,6 +109,21 @@ fn selector_and_terms() {
             "by name",
             pod("p").required_nodes(&[term(&[], &[named("pier-1")])]),
             true,
+        ),
+        (
+            "by several names at once",
+            pod("p").required_nodes(&[term(&[], &[names_of("In", &["pier-1", "pier-2"])])]),
+            false,
+        ),
+        (
+            "not by name",
+            pod("p").required_nodes(&[term(&[], &[names_of("NotIn", &["pier-2"])])]),
+            true,
+        ),
+        (
+            "not by several names at once",
+            pod("p").required_nodes(&[term(&[], &[names_of("NotIn", &["pier-2", "pier-3"])])]),
+            false,
         ),
         (
             "by name and label",
@@ -178,6 +181,30 @@ fn the_configuration_s_affinity_comes_first() {
         told(&ours),
         "node(s) didn't match Pod's node affinity/selector"
     );
+}
+
+#[test]
+fn the_configuration_names_one_node_a_requirement() {
+    let two = term(&[], &[requirement("metadata.name", "In", &["a", "b"])]);
+    let required = core::NodeAffinity {
+        required_during_scheduling_ignored_during_execution: Some(core::NodeSelector {
+            node_selector_terms: vec![two.clone()],
+        }),
+        ..core::NodeAffinity::default()
+    };
+    let preferred = core::NodeAffinity {
+        preferred_during_scheduling_ignored_during_execution: Some(vec![
+            core::PreferredSchedulingTerm {
+                weight: 1,
+                preference: two,
+            },
+        ]),
+        ..core::NodeAffinity::default()
+    };
+    for affinity in [required, preferred] {
+        let error = NodeAffinity::with_added(&affinity).unwrap_err();
+        assert_eq!(error, RequirementError::Values("In".into()));
+    }
 }
 
 #[test]
@@ -269,11 +296,13 @@ fn preferences_add_up() {
     };
     let plugin = NodeAffinity::default();
     assert_eq!(score(&plugin, own()), (vec![10, 30, 0], vec![33, 100, 0]));
-    let everywhere = own().preferred_node(10, term(&[], &[]));
+    let more = own()
+        .preferred_node(10, term(&[], &[]))
+        .preferred_node(0, zone("west"));
     assert_eq!(
-        score(&plugin, everywhere).0,
-        [20, 40, 10],
-        "an empty preference matches all"
+        score(&plugin, more).0,
+        [10, 30, 0],
+        "an empty preference and one without weight say nothing"
     );
     let added = added(&[], &[(50, zone("west"))]);
     assert_eq!(score(&added, own()).0, [10, 30, 50]);
@@ -283,6 +312,8 @@ fn preferences_add_up() {
     };
     assert_eq!(pre_score(&plugin, pod("p")), PreScored::Skip);
     assert_eq!(pre_score(&plugin, own()), PreScored::Proceed);
+    let off = pod("p").preferred_node(0, zone("west"));
+    assert_eq!(pre_score(&plugin, off), PreScored::Proceed);
     assert_eq!(pre_score(&added, pod("p")), PreScored::Proceed);
 }
 
