@@ -404,8 +404,8 @@ mod tests {
                 "CandidateRefused: exceeded quota: q",
             ),
             (
-                "refused: needs host ports, which this candidate scheduler doesn't know yet",
-                "needs host ports, which this candidate scheduler doesn't know yet",
+                "refused: needs pod groups, which this candidate scheduler doesn't know yet",
+                "needs pod groups, which this candidate scheduler doesn't know yet",
             ),
             ("Expired", "Expired"),
         ] {

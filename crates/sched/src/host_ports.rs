@@ -42,6 +42,13 @@ impl HostPort {
     }
 }
 
+/// Whether a wanted port can't be had beside those in use.
+pub fn clash(wanted: &[HostPort], used: &[HostPort]) -> bool {
+    wanted
+        .iter()
+        .any(|port| used.iter().any(|used| used.conflicts(port)))
+}
+
 impl fmt::Display for HostPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}/{}", self.ip, self.port, self.protocol)

@@ -126,15 +126,6 @@ impl PodBuilder {
         self
     }
 
-    pub(crate) fn host_port(self, port: i32) -> Self {
-        let port = ContainerPort {
-            host_port: Some(port),
-            ..ContainerPort::default()
-        };
-        let add = |spec: &mut PodSpec| spec.containers[0].ports.get_or_insert_default().push(port);
-        self.spec(add)
-    }
-
     pub(crate) fn scheduler(self, name: &str) -> Self {
         self.spec(|spec| spec.scheduler_name = Some(name.into()))
     }
@@ -153,6 +144,20 @@ impl PodBuilder {
             let resources = spec.containers[0].resources.get_or_insert_default();
             let requests = resources.requests.get_or_insert_default();
             requests.insert(name.into(), Quantity(amount.into()));
+        })
+    }
+
+    /// Of the first container.
+    pub(crate) fn host_port(self, ip: &str, protocol: &str, number: i32) -> Self {
+        self.spec(|spec| {
+            let ports = spec.containers[0].ports.get_or_insert_default();
+            ports.push(ContainerPort {
+                container_port: 1,
+                host_port: Some(number),
+                host_ip: text(ip),
+                protocol: text(protocol),
+                ..ContainerPort::default()
+            });
         })
     }
 

@@ -144,8 +144,7 @@ fn what_no_plugin_knows_is_refused_by_its_name() {
     let file = |source| (volume(source, &json!({})), None);
     for (spec, needs) in [
         (json!({}), None),
-        (port(80), Some("host ports")),
-        (port(0), None),
+        (port(80), None),
         (affinity("podAffinity", true), Some("inter-pod affinity")),
         (affinity("podAffinity", false), None),
         (
@@ -204,7 +203,8 @@ fn what_no_plugin_knows_is_refused_by_its_name() {
 #[test]
 fn all_that_is_unknown_is_told_at_once() {
     let mut spec = spreading("DoNotSchedule");
-    for other in [port(80), volume("cinder", &json!({}))] {
+    let claims = json!({ "resourceClaims": [{ "name": "gpu", "resourceClaimName": "g" }] });
+    for other in [claims, volume("cinder", &json!({}))] {
         for (key, value) in other.as_object().unwrap() {
             spec[key] = value.clone();
         }
@@ -212,9 +212,27 @@ fn all_that_is_unknown_is_told_at_once() {
     let told = Bench::new().told(&spec).unwrap();
     assert_eq!(
         told,
-        "refused: needs host ports, topology spreading and in-tree disks, which this candidate scheduler doesn't know \
-         yet"
+        "refused: needs topology spreading, in-tree disks and resource claims, which this candidate scheduler doesn't \
+         know yet"
     );
+}
+
+#[test]
+fn a_host_port_is_had_once_a_node() {
+    let mut bench = Bench::new();
+    for name in ["a", "b"] {
+        bench.apply(&pod(name, &port(80)));
+        assert_eq!(bench.try_next(), None, "{name}");
+    }
+    bench.apply(&pod("c", &port(80)));
+    let told = bench.try_next().unwrap();
+    let taken = "2 node(s) didn't have free ports for the requested pod ports.";
+    assert_eq!(
+        told,
+        format!("Unschedulable: 0/2 nodes are available: {taken}")
+    );
+    bench.delete("a");
+    assert_eq!(bench.try_next(), None, "its node has the port again");
 }
 
 #[test]
@@ -230,7 +248,8 @@ fn other_refusals_read_as_ever() {
 #[test]
 fn a_pod_that_needs_the_unknown_waits_for_its_spec_alone() {
     let mut bench = Bench::new();
-    bench.apply(&pod("p", &port(80)));
+    let spread = spreading("DoNotSchedule");
+    bench.apply(&pod("p", &spread));
     assert!(bench.try_next().is_some());
     assert_eq!(bench.place("p"), Some(Place::Unschedulable));
     // Room, other pods and words of others: nothing of it can help.
@@ -244,7 +263,7 @@ fn a_pod_that_needs_the_unknown_waits_for_its_spec_alone() {
     other["nodeName"] = "n2".into();
     bench.apply(&pod("other", &other));
     bench.delete("other");
-    let mut said = pod("p", &port(80));
+    let mut said = pod("p", &spread);
     said["metadata"]["annotations"] = json!({ "a": "b" });
     said["metadata"]["labels"] = json!({});
     bench.apply(&said);

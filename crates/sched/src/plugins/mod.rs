@@ -5,6 +5,7 @@ mod by_set;
 mod default_binder;
 mod node_affinity;
 mod node_name;
+mod node_ports;
 mod node_resources_fit;
 mod node_unschedulable;
 mod priority_sort;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 pub use self::default_binder::{Binder, DefaultBinder};
 pub use self::node_affinity::NodeAffinity;
 pub use self::node_name::NodeName;
+pub use self::node_ports::NodePorts;
 pub use self::node_resources_fit::{FitArgs, FitReason, NodeResourcesFit};
 pub use self::node_unschedulable::NodeUnschedulable;
 pub use self::priority_sort::PrioritySort;
@@ -37,6 +39,7 @@ use crate::profile::ProfileBuilder;
 pub fn stock_profile(scheduler_name: &str, binder: Arc<dyn Binder>) -> ProfileBuilder {
     let taints = Arc::new(TaintToleration::default());
     let affinity = Arc::new(NodeAffinity::default());
+    let ports = Arc::new(NodePorts);
     let fit = Arc::new(NodeResourcesFit::default());
     ProfileBuilder::new(scheduler_name)
         .pre_enqueue(Arc::new(SchedulingGates))
@@ -49,7 +52,49 @@ pub fn stock_profile(scheduler_name: &str, binder: Arc<dyn Binder>) -> ProfileBu
         .filter(affinity.clone())
         .pre_score(affinity.clone())
         .score(affinity, 2)
+        .pre_filter(ports.clone())
+        .filter(ports)
         .filter(fit.clone())
         .score(fit, 1)
         .bind(Arc::new(DefaultBinder::new(binder)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::stock_profile;
+    use crate::test_objects::NeverBinds;
+
+    #[test]
+    fn order_and_weights_are_the_stock_ones() {
+        let profile = stock_profile("test", Arc::new(NeverBinds)).build().unwrap();
+        let scores = (profile.scores().iter()).map(|score| (score.plugin.name(), score.weight));
+        let scores: Vec<_> = scores.collect();
+        assert_eq!(
+            scores,
+            [
+                ("TaintToleration", 3),
+                ("NodeAffinity", 2),
+                ("NodeResourcesFit", 1)
+            ]
+        );
+        let filters: Vec<_> = (profile.filters().iter()).map(|it| it.name()).collect();
+        assert_eq!(
+            filters,
+            [
+                "WellFormed",
+                "NodeUnschedulable",
+                "NodeName",
+                "TaintToleration",
+                "NodeAffinity",
+                "NodePorts",
+                "NodeResourcesFit",
+            ]
+        );
+        let pre_filters: Vec<_> = (profile.pre_filters().iter()).map(|it| it.name()).collect();
+        assert_eq!(pre_filters, ["WellFormed", "NodeAffinity", "NodePorts"]);
+        let pre_scores: Vec<_> = (profile.pre_scores().iter()).map(|it| it.name()).collect();
+        assert_eq!(pre_scores, ["NodeAffinity"]);
+    }
 }

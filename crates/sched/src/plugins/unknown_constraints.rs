@@ -19,8 +19,7 @@ pub const UNKNOWN_CONSTRAINTS: PluginName = "UnknownConstraints";
 type Need = (&'static str, fn(&PodInfo) -> bool);
 
 /// What no plugin knows.
-const UNKNOWN: [Need; 9] = [
-    ("host ports", |pod| !pod.needs.host_ports.is_empty()),
+const UNKNOWN: [Need; 8] = [
     ("inter-pod affinity", |pod| {
         !pod.needs.pod_affinity.required.is_empty()
     }),

@@ -99,7 +99,7 @@ mod tests {
                 table.set_node(node(name).allocatable("cpu", "4").object());
             }
             for number in 0..3 {
-                let pod = pod(&format!("p{number}")).request("cpu", "1").host_port(number);
+                let pod = pod(&format!("p{number}")).request("cpu", "1").host_port("", "TCP", number);
                 table.add_pod(NodeId::new(0), pod.info());
             }
             let (before, position) = (contents(&table), table.position());

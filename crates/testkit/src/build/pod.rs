@@ -1,8 +1,8 @@
 //! Pods.
 
 use k8s_openapi::api::core::v1::{
-    Affinity, Container, ContainerPort, Pod, PodSchedulingGate, PodSpec, PodTemplateSpec,
-    ResourceRequirements, Toleration, TopologySpreadConstraint,
+    Affinity, Container, Pod, PodSchedulingGate, PodSpec, PodTemplateSpec, ResourceRequirements,
+    Toleration, TopologySpreadConstraint,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use pilotage_api::keys;
@@ -21,7 +21,6 @@ pub struct PodBuilder {
     requests: Quantities,
     limits: Quantities,
     image: String,
-    ports: Vec<ContainerPort>,
     tweak: Option<fn(&mut Pod)>,
 }
 
@@ -33,7 +32,6 @@ pub fn pod(name: &str) -> PodBuilder {
         requests: Quantities::new(),
         limits: Quantities::new(),
         image: IMAGE.to_owned(),
-        ports: Vec::new(),
         tweak: None,
     }
 }
@@ -67,17 +65,6 @@ impl PodBuilder {
     #[must_use]
     pub fn image(mut self, image: &str) -> Self {
         image.clone_into(&mut self.image);
-        self
-    }
-
-    /// A port of the node.
-    #[must_use]
-    pub fn host_port(mut self, port: i32) -> Self {
-        self.ports.push(ContainerPort {
-            container_port: port,
-            host_port: Some(port),
-            ..ContainerPort::default()
-        });
         self
     }
 
@@ -208,7 +195,6 @@ impl PodBuilder {
             name: "main".to_owned(),
             image: Some(self.image),
             resources,
-            ports: Some(self.ports).filter(|ports| !ports.is_empty()),
             ..Container::default()
         });
         let mut pod = Pod {

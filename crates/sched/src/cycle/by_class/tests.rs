@@ -84,7 +84,7 @@ fn asking(name: &str, needs: u8, known: &mut KnownNeeds) -> PodInfo {
         3 => pod.node_selector("disk", "ssd"),
         4 => pod.request("memory", "3Gi").tolerate("", "Exists", "", ""),
         5 => pod.preferred_node(7, term(&[requirement("disk", "In", &["hdd"])], &[])),
-        6 => pod.host_port(80),
+        6 => pod.host_port("", "TCP", 80),
         _ => pod.node_selector("kubernetes.io/hostname", "n1"),
     };
     let pod = if needs < 8 { pod } else { pod.priority(10) };
