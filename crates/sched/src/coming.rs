@@ -11,14 +11,17 @@ use crate::resources::ResourceSum;
 #[derive(Clone, Debug, Default)]
 pub struct Coming {
     // Lookups only; never iterated, so that its order can't matter.
-    by_node: HashMap<NodeName, Pods>,
+    by_node: HashMap<NodeName, ComingPods>,
 }
 
 /// The pods that are on their way to one node.
 #[derive(Clone, Debug, Default)]
-struct Pods {
+pub(crate) struct ComingPods {
     count: usize,
-    sum: ResourceSum,
+    /// What they will take.
+    pub(crate) total: ResourceSum,
+    /// The same with defaults.
+    pub(crate) non_zero: ResourceSum,
 }
 
 impl Coming {
@@ -26,7 +29,8 @@ impl Coming {
     pub fn add(&mut self, node: &str, pod: &PodRequests) {
         let pods = self.by_node.entry(NodeName::from(node)).or_default();
         pods.count = pods.count.saturating_add(1);
-        pods.sum.add(&pod.non_zero);
+        pods.total.add(&pod.total);
+        pods.non_zero.add(&pod.non_zero);
     }
 
     /// A pod with these requests, which was added, isn't on its way any more.
@@ -35,7 +39,8 @@ impl Coming {
             return;
         };
         pods.count = pods.count.saturating_sub(1);
-        pods.sum.subtract(&pod.non_zero);
+        pods.total.subtract(&pod.total);
+        pods.non_zero.subtract(&pod.non_zero);
         if pods.count == 0 {
             self.by_node.remove(node);
         }
@@ -47,8 +52,8 @@ impl Coming {
     }
 
     /// What is on its way to a node, as scores count it.
-    pub(crate) fn at(&self, node: &NodeName) -> Option<&ResourceSum> {
-        self.by_node.get(node).map(|pods| &pods.sum)
+    pub(crate) fn at(&self, node: &NodeName) -> Option<&ComingPods> {
+        self.by_node.get(node)
     }
 }
 
@@ -60,7 +65,11 @@ mod tests {
 
     #[test]
     fn a_pod_that_wanted_everything_leaves_nothing_behind() {
-        let at = |coming: &Coming| coming.at(&NodeName::from("n")).map(|sum| sum.milli_cpu);
+        let at = |coming: &Coming| {
+            let pods = coming.at(&NodeName::from("n"))?;
+            assert_eq!(pods.total.milli_cpu, pods.non_zero.milli_cpu);
+            Some(pods.total.milli_cpu)
+        };
         let small = pod("small").request("cpu", "1").info();
         let huge = pod("huge").request("cpu", "9223372036854775807").info();
         let mut coming = Coming::default();

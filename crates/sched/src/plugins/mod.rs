@@ -1,6 +1,7 @@
 //! The plugins, one a file, each with its reasons, its events and its hints, as in kube-scheduler 1.36.
 //! Knows nothing of the profiles that use them, except for the stock one.
 
+mod balanced_allocation;
 mod by_set;
 mod default_binder;
 mod node_affinity;
@@ -18,6 +19,7 @@ mod well_formed;
 
 use std::sync::Arc;
 
+pub use self::balanced_allocation::{ListedTwice, NodeResourcesBalancedAllocation};
 pub use self::default_binder::{Binder, DefaultBinder};
 pub use self::node_affinity::NodeAffinity;
 pub use self::node_name::NodeName;
@@ -41,6 +43,7 @@ pub fn stock_profile(scheduler_name: &str, binder: Arc<dyn Binder>) -> ProfileBu
     let affinity = Arc::new(NodeAffinity::default());
     let ports = Arc::new(NodePorts);
     let fit = Arc::new(NodeResourcesFit::default());
+    let balance = Arc::new(NodeResourcesBalancedAllocation::default());
     ProfileBuilder::new(scheduler_name)
         .pre_enqueue(Arc::new(SchedulingGates))
         .queue_sort(Arc::new(PrioritySort))
@@ -56,6 +59,8 @@ pub fn stock_profile(scheduler_name: &str, binder: Arc<dyn Binder>) -> ProfileBu
         .filter(ports)
         .filter(fit.clone())
         .score(fit, 1)
+        .pre_score(balance.clone())
+        .score(balance, 1)
         .bind(Arc::new(DefaultBinder::new(binder)))
 }
 
@@ -76,7 +81,8 @@ mod tests {
             [
                 ("TaintToleration", 3),
                 ("NodeAffinity", 2),
-                ("NodeResourcesFit", 1)
+                ("NodeResourcesFit", 1),
+                ("NodeResourcesBalancedAllocation", 1),
             ]
         );
         let filters: Vec<_> = (profile.filters().iter()).map(|it| it.name()).collect();
@@ -95,6 +101,9 @@ mod tests {
         let pre_filters: Vec<_> = (profile.pre_filters().iter()).map(|it| it.name()).collect();
         assert_eq!(pre_filters, ["WellFormed", "NodeAffinity", "NodePorts"]);
         let pre_scores: Vec<_> = (profile.pre_scores().iter()).map(|it| it.name()).collect();
-        assert_eq!(pre_scores, ["NodeAffinity"]);
+        assert_eq!(
+            pre_scores,
+            ["NodeAffinity", "NodeResourcesBalancedAllocation"]
+        );
     }
 }

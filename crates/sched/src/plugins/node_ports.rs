@@ -94,8 +94,8 @@ mod tests {
             at("a", &[("", "TCP", 80), ("10.0.0.1", "UDP", 53)]),
             pod("b"),
         ]);
-        let told = |ports, node: &_| {
-            let status = NodePorts.filter(&CycleState::new(), &at("p", ports).info(), node);
+        let told = |ports, node: &crate::table::NodeInfo| {
+            let status = NodePorts.filter(&CycleState::new(), &at("p", ports).info(), node.view());
             status
                 .err()
                 .map(|status| (status.code(), status.to_string()))

@@ -281,7 +281,7 @@ impl Score for NodeResourcesFit {
         let strategy = &self.args.scoring_strategy;
         let loads = strategy.resources().iter().filter_map(|resource| {
             let name = &resource.name;
-            let coming = coming.map_or(0, |coming| coming.get(name));
+            let coming = coming.map_or(0, |coming| coming.non_zero.get(name));
             let taken = taken.get(name).saturating_add(coming);
             let load = ResourceLoad::of(name, node.allocatable().get(name), taken, own.get(name))?;
             Some(Load {
