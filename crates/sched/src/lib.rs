@@ -112,6 +112,7 @@ pub mod event;
 mod fuzz;
 mod guard;
 pub mod host_ports;
+pub mod images;
 pub mod labels;
 mod moment;
 mod names;
@@ -153,7 +154,7 @@ pub use crate::event::{Actions, AnyObject, Event, EventKind, EventObject, EventR
 pub use crate::guard::{Mishap, Panicked};
 pub use crate::moment::Moment;
 pub use crate::names::{NodeName, ObjectKey, PodUid};
-pub use crate::node_object::{NodeImage, NodeObject, Zone};
+pub use crate::node_object::{NodeObject, Zone};
 pub use crate::nominator::Nominator;
 pub use crate::plugin::{
     Bind, Bound, EnqueueExtensions, Filter, MAX_NODE_SCORE, Nomination, Permit, PermitDecision,
@@ -175,7 +176,7 @@ pub use crate::status::{
     Code, PluginError, PluginName, Reason, Rejection, RejectionKind, Status, Verdict,
 };
 pub use crate::table::{
-    Column, Image, ImageSpread, NodeId, NodeInfo, NodeTable, NodeView, Numbers, Reads, SetId,
+    Column, NodeId, NodeInfo, NodeTable, NodeView, Numbers, Reads, SetId,
 };
 pub use crate::tie::{FirstOfEquals, SeededTies, TieBreaker};
 pub use crate::waiting::{MAX_PERMIT_WAIT, PermitState, WaitingPod, WaitingPods};

@@ -1,10 +1,10 @@
 //! Owns a Node object as the scheduler sees it: parsed once, shared. Knows nothing of the pods on it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 
+use crate::images::{self, NodeImage};
 use crate::labels::Labels;
 use crate::names::NodeName;
 use crate::pod_info::{Defect, IdentityError};
@@ -69,12 +69,12 @@ impl NodeObject {
         let status = node.status.as_ref();
         let features = status.and_then(|status| status.declared_features.clone());
         Ok(Self {
-            images: images(&node),
             declared_features: features.unwrap_or_default(),
             name,
             allocatable,
             taints,
             unschedulable,
+            images: images::on_node(&node),
             node,
             defects,
         })
@@ -126,35 +126,6 @@ impl NodeObject {
             ]),
         }
     }
-}
-
-/// An image that a node has, under one of its names.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct NodeImage {
-    /// The name, with tag or digest.
-    pub name: Arc<str>,
-    /// The size in bytes that the node tells.
-    pub size: i64,
-}
-
-/// The images of a node. Under a name that is told twice, the first one counts.
-fn images(node: &Node) -> Vec<NodeImage> {
-    let status = node.status.as_ref();
-    let told = status.and_then(|status| status.images.as_ref());
-    let mut images = BTreeMap::new();
-    for image in told.into_iter().flatten() {
-        for name in image.names.iter().flatten() {
-            let size = image.size_bytes.unwrap_or_default().max(0);
-            images.entry(name.as_str()).or_insert(size);
-        }
-    }
-    let images = images.into_iter();
-    images
-        .map(|(name, size)| NodeImage {
-            name: name.into(),
-            size,
-        })
-        .collect()
 }
 
 /// A failure domain.

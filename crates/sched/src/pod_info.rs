@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use thiserror::Error;
 
 use crate::host_ports;
+use crate::images;
 use crate::labels::{Labels, RequirementError};
 use crate::names::{NodeName, ObjectKey, PodUid};
 use crate::node_affinity::{NodeAffinityTerms, RequiredNodeAffinity};
@@ -161,6 +162,7 @@ impl PodInfo {
                 pod_affinity,
                 tolerations,
                 host_ports: host_ports::wanted(spec),
+                images: images::wanted(spec),
             }),
             scheduling_gates: spec
                 .scheduling_gates

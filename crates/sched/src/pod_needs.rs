@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::host_ports::HostPort;
+use crate::images::PodImages;
 use crate::node_affinity::{PreferredNodeTerm, RequiredNodeAffinity};
 use crate::pod_affinity::PodAffinityTerms;
 use crate::requests::PodRequests;
@@ -25,6 +26,8 @@ pub struct PodNeeds {
     pub tolerations: Vec<Toleration>,
     /// Host ports that it wants.
     pub host_ports: Vec<HostPort>,
+    /// Images that it wants.
+    pub images: PodImages,
 }
 
 /// How many more than half of the needs must be unused before they are dropped.

@@ -295,18 +295,17 @@ impl NodeBuilder {
         self
     }
 
-    pub(crate) fn unschedulable(mut self) -> Self {
-        self.0.spec.get_or_insert_default().unschedulable = Some(true);
+    pub(crate) fn image(mut self, name: &str, size: i64) -> Self {
+        let status = self.0.status.get_or_insert_default();
+        status.images.get_or_insert_default().push(ContainerImage {
+            names: Some(vec![name.to_owned()]),
+            size_bytes: Some(size),
+        });
         self
     }
 
-    pub(crate) fn image(mut self, names: &[&str], size: i64) -> Self {
-        let image = ContainerImage {
-            names: Some(names.iter().map(|name| (*name).to_owned()).collect()),
-            size_bytes: Some(size),
-        };
-        let status = self.0.status.get_or_insert_default();
-        status.images.get_or_insert_default().push(image);
+    pub(crate) fn unschedulable(mut self) -> Self {
+        self.0.spec.get_or_insert_default().unschedulable = Some(true);
         self
     }
 

@@ -44,6 +44,25 @@ fn describe(node: &NodeInfo) -> String {
 }
 
 #[test]
+fn images_are_those_of_the_nodes_that_are_there() {
+    let mut cache = Cache::new();
+    let tug = |cache: &mut Cache| {
+        let spread = cache.nodes().images().of("tug:3");
+        spread.map(|spread| (spread.size, spread.nodes))
+    };
+    cache.set_node(node("n").image("tug:3", 7).object());
+    cache.set_node(node("m").image("tug:3", 9).object());
+    assert_eq!(tug(&mut cache), Some((7, 2)));
+    cache.rebuild();
+    assert_eq!(tug(&mut cache).map(|(_, nodes)| nodes), Some(2));
+    cache.set_node(node("n").image("tug:4", 7).object());
+    assert_eq!(tug(&mut cache).map(|(_, nodes)| nodes), Some(1));
+    cache.remove_node(&on("m"));
+    assert_eq!(tug(&mut cache), None);
+    assert!(cache.nodes().images().of("tug:4").is_some());
+}
+
+#[test]
 fn a_change_that_broke_off_is_mended() {
     let mut cache = Cache::new();
     for (name, zone) in [("n", "z1"), ("m", "z2")] {

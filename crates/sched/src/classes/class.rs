@@ -70,8 +70,8 @@ impl Class {
                 self.ask(cx, state, pod, &all)?;
             }
         }
-        if self.images != table.images().version() {
-            self.images = table.images().version();
+        if self.images != table.images_version() {
+            self.images = table.images_version();
             let scores = cx.profile().scores().iter();
             for (column, score) in self.columns.iter_mut().zip(scores) {
                 if score.plugin.reads().covers(Reads::IMAGES) {

@@ -4,6 +4,7 @@
 mod balanced_allocation;
 mod by_set;
 mod default_binder;
+mod image_locality;
 mod node_affinity;
 mod node_name;
 mod node_ports;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 
 pub use self::balanced_allocation::{ListedTwice, NodeResourcesBalancedAllocation};
 pub use self::default_binder::{Binder, DefaultBinder};
+pub use self::image_locality::ImageLocality;
 pub use self::node_affinity::NodeAffinity;
 pub use self::node_name::NodeName;
 pub use self::node_ports::NodePorts;
@@ -43,6 +45,7 @@ pub fn stock_profile(scheduler_name: &str, binder: Arc<dyn Binder>) -> ProfileBu
     let affinity = Arc::new(NodeAffinity::default());
     let ports = Arc::new(NodePorts);
     let fit = Arc::new(NodeResourcesFit::default());
+    let images = Arc::new(ImageLocality);
     let balance = Arc::new(NodeResourcesBalancedAllocation::default());
     ProfileBuilder::new(scheduler_name)
         .pre_enqueue(Arc::new(SchedulingGates))
@@ -61,6 +64,8 @@ pub fn stock_profile(scheduler_name: &str, binder: Arc<dyn Binder>) -> ProfileBu
         .score(fit, 1)
         .pre_score(balance.clone())
         .score(balance, 1)
+        .pre_score(images.clone())
+        .score(images, 1)
         .bind(Arc::new(DefaultBinder::new(binder)))
 }
 
@@ -83,6 +88,7 @@ mod tests {
                 ("NodeAffinity", 2),
                 ("NodeResourcesFit", 1),
                 ("NodeResourcesBalancedAllocation", 1),
+                ("ImageLocality", 1),
             ]
         );
         let filters: Vec<_> = (profile.filters().iter()).map(|it| it.name()).collect();
@@ -103,7 +109,11 @@ mod tests {
         let pre_scores: Vec<_> = (profile.pre_scores().iter()).map(|it| it.name()).collect();
         assert_eq!(
             pre_scores,
-            ["NodeAffinity", "NodeResourcesBalancedAllocation"]
+            [
+                "NodeAffinity",
+                "NodeResourcesBalancedAllocation",
+                "ImageLocality"
+            ]
         );
     }
 }

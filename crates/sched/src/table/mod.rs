@@ -4,7 +4,6 @@
 //! *What if* questions change the table and then put everything back: see [`WhatIf`]. Knows nothing of how nodes and
 //! pods are learned of (see [`crate::cache`]), nor of what plugins say of them (see `classes`).
 
-mod images;
 mod log;
 mod node_info;
 mod numbers;
@@ -16,7 +15,6 @@ mod what_if;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
-pub use self::images::{Image, ImageSpread};
 use self::log::ChangeLog;
 pub(crate) use self::log::Position;
 pub use self::log::Reads;
@@ -27,6 +25,7 @@ pub use self::sets::SetId;
 use self::sets::Sets;
 pub use self::view::NodeView;
 pub(crate) use self::what_if::WhatIfTable;
+use crate::images::ImageSpread;
 use crate::labels::{HOSTNAME, Labels};
 use crate::names::{NodeName, PodUid};
 use crate::node_object::NodeObject;
@@ -72,6 +71,8 @@ pub struct NodeTable {
     taints: Sets<TaintSet>,
     image_sets: Sets<Vec<Arc<str>>>,
     images: ImageSpread,
+    // Grows with each change of the images, and of the number of nodes.
+    images_version: u64,
     order: NodeOrder,
     in_order: OnceLock<Vec<NodeId>>,
     with_affinity: BTreeSet<NodeId>,
@@ -172,6 +173,11 @@ impl NodeTable {
         &self.images
     }
 
+    /// Equal versions mean equal images, on as many nodes.
+    pub(crate) const fn images_version(&self) -> u64 {
+        self.images_version
+    }
+
     /// Nodes with pods that have inter-pod affinity or anti-affinity.
     pub fn nodes_with_affinity(&self) -> impl Iterator<Item = NodeView<'_>> {
         self.with_affinity.iter().filter_map(|id| self.get(*id))
@@ -229,9 +235,8 @@ impl NodeTable {
             self.order.insert(to, node.name.clone());
             self.in_order.take();
         }
-        if old.images != node.images {
-            self.images.remove(&old);
-            self.images.add(&node);
+        if self.images.change(&old.images, &node.images) {
+            self.images_version = self.images_version.saturating_add(1);
         }
         if old.equals_for_plugins(&node) {
             self.edit(id, |row| row.set_node(node));
@@ -250,7 +255,8 @@ impl NodeTable {
         self.order.insert(node.zone(), node.name.clone());
         self.in_order.take();
         self.by_name.insert(node.name.clone(), id);
-        self.images.add(&node);
+        self.images.change(&[], &node.images);
+        self.images_version = self.images_version.saturating_add(1);
         self.rows[id.index()] = Some(NodeInfo::new(node));
         self.parts[id.index()] = Some(parts);
         self.change(id, Reads::ANYTHING, |_| {});
@@ -265,7 +271,8 @@ impl NodeTable {
         }
         self.order.remove(&row.node().zone(), name);
         self.in_order.take();
-        self.images.remove(row.node());
+        self.images.change(&row.node().images, &[]);
+        self.images_version = self.images_version.saturating_add(1);
         self.with_affinity.remove(&id);
         self.with_required_anti_affinity.remove(&id);
         self.free.push(id);

@@ -58,7 +58,7 @@ fn equal_parts_of_nodes_have_equal_numbers() {
     for name in ["a", "b"] {
         let node = node(name).label("kubernetes.io/hostname", name);
         let node = node.label("disk", "ssd").taint("t", "", "NoSchedule");
-        table.set_node(node.image(&["web:1"], 7).object());
+        table.set_node(node.image("web:1", 7).object());
     }
     table.set_node(node("c").label("disk", "ssd").unschedulable().object());
     let parts = |name: &str| {

@@ -69,7 +69,7 @@ fn object(name: u8, look: u8, cpu: u8) -> Arc<NodeObject> {
     let node = if look < 6 {
         node
     } else {
-        node.image(&["web:1"], 500 << 20)
+        node.image("web:1", 500 << 20)
     };
     node.object()
 }
