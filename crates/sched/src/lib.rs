@@ -113,6 +113,7 @@ mod fuzz;
 mod guard;
 pub mod host_ports;
 pub mod images;
+pub mod kubelet_features;
 pub mod labels;
 mod moment;
 mod names;

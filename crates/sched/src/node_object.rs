@@ -5,6 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 
 use crate::images::{self, NodeImage};
+use crate::kubelet_features::KubeletFeatures;
 use crate::labels::Labels;
 use crate::names::NodeName;
 use crate::pod_info::{Defect, IdentityError};
@@ -27,8 +28,8 @@ pub struct NodeObject {
     pub unschedulable: bool,
     /// `status.images`, each name once, by name.
     pub images: Vec<NodeImage>,
-    /// `status.declaredFeatures`.
-    pub declared_features: Vec<String>,
+    /// `status.declaredFeatures`, as far as pods may need them.
+    pub features: KubeletFeatures,
     node: Arc<Node>,
     defects: Vec<Defect>,
 }
@@ -67,14 +68,15 @@ impl NodeObject {
         }
         let unschedulable = spec.and_then(|spec| spec.unschedulable).unwrap_or(false);
         let status = node.status.as_ref();
-        let features = status.and_then(|status| status.declared_features.clone());
+        let features = status.and_then(|status| status.declared_features.as_deref());
+        let features = features.unwrap_or_default();
         Ok(Self {
-            declared_features: features.unwrap_or_default(),
             name,
             allocatable,
             taints,
             unschedulable,
             images: images::on_node(&node),
+            features: KubeletFeatures::declared(features),
             node,
             defects,
         })
@@ -97,7 +99,7 @@ impl NodeObject {
             && self.taints == other.taints
             && self.unschedulable == other.unschedulable
             && self.images == other.images
-            && self.declared_features == other.declared_features
+            && self.features == other.features
             && self.defects == other.defects
     }
 

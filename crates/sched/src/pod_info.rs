@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use crate::host_ports;
 use crate::images;
+use crate::kubelet_features::KubeletFeatures;
 use crate::labels::{Labels, RequirementError};
 use crate::names::{NodeName, ObjectKey, PodUid};
 use crate::node_affinity::{NodeAffinityTerms, RequiredNodeAffinity};
@@ -163,6 +164,7 @@ impl PodInfo {
                 tolerations,
                 host_ports: host_ports::wanted(spec),
                 images: images::wanted(spec),
+                needed_features: KubeletFeatures::needed(spec),
             }),
             scheduling_gates: spec
                 .scheduling_gates

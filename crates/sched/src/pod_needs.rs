@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::host_ports::HostPort;
 use crate::images::PodImages;
+use crate::kubelet_features::KubeletFeatures;
 use crate::node_affinity::{PreferredNodeTerm, RequiredNodeAffinity};
 use crate::pod_affinity::PodAffinityTerms;
 use crate::requests::PodRequests;
@@ -28,6 +29,8 @@ pub struct PodNeeds {
     pub host_ports: Vec<HostPort>,
     /// Images that it wants.
     pub images: PodImages,
+    /// What its node's kubelet has to declare.
+    pub needed_features: KubeletFeatures,
 }
 
 /// How many more than half of the needs must be unused before they are dropped.

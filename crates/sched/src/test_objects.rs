@@ -295,6 +295,13 @@ impl NodeBuilder {
         self
     }
 
+    pub(crate) fn declares(mut self, feature: &str) -> Self {
+        let status = self.0.status.get_or_insert_default();
+        let features = status.declared_features.get_or_insert_default();
+        features.push(feature.to_owned());
+        self
+    }
+
     pub(crate) fn image(mut self, name: &str, size: i64) -> Self {
         let status = self.0.status.get_or_insert_default();
         status.images.get_or_insert_default().push(ContainerImage {

@@ -6,6 +6,7 @@ mod by_set;
 mod default_binder;
 mod image_locality;
 mod node_affinity;
+mod node_declared_features;
 mod node_name;
 mod node_ports;
 mod node_resources_fit;
@@ -24,6 +25,7 @@ pub use self::balanced_allocation::{ListedTwice, NodeResourcesBalancedAllocation
 pub use self::default_binder::{Binder, DefaultBinder};
 pub use self::image_locality::ImageLocality;
 pub use self::node_affinity::NodeAffinity;
+pub use self::node_declared_features::NodeDeclaredFeatures;
 pub use self::node_name::NodeName;
 pub use self::node_ports::NodePorts;
 pub use self::node_resources_fit::{FitArgs, FitReason, NodeResourcesFit};
@@ -47,6 +49,7 @@ pub fn stock_profile(scheduler_name: &str, binder: Arc<dyn Binder>) -> ProfileBu
     let fit = Arc::new(NodeResourcesFit::default());
     let images = Arc::new(ImageLocality);
     let balance = Arc::new(NodeResourcesBalancedAllocation::default());
+    let features = Arc::new(NodeDeclaredFeatures);
     ProfileBuilder::new(scheduler_name)
         .pre_enqueue(Arc::new(SchedulingGates))
         .queue_sort(Arc::new(PrioritySort))
@@ -66,6 +69,8 @@ pub fn stock_profile(scheduler_name: &str, binder: Arc<dyn Binder>) -> ProfileBu
         .score(balance, 1)
         .pre_score(images.clone())
         .score(images, 1)
+        .pre_filter(features.clone())
+        .filter(features)
         .bind(Arc::new(DefaultBinder::new(binder)))
 }
 
@@ -102,10 +107,19 @@ mod tests {
                 "NodeAffinity",
                 "NodePorts",
                 "NodeResourcesFit",
+                "NodeDeclaredFeatures",
             ]
         );
         let pre_filters: Vec<_> = (profile.pre_filters().iter()).map(|it| it.name()).collect();
-        assert_eq!(pre_filters, ["WellFormed", "NodeAffinity", "NodePorts"]);
+        assert_eq!(
+            pre_filters,
+            [
+                "WellFormed",
+                "NodeAffinity",
+                "NodePorts",
+                "NodeDeclaredFeatures"
+            ]
+        );
         let pre_scores: Vec<_> = (profile.pre_scores().iter()).map(|it| it.name()).collect();
         assert_eq!(
             pre_scores,
