@@ -64,16 +64,17 @@ func (w *world) evaluate(pod *v1.Pod) (*verdict, error) {
 
 // Runs PreFilter, Filter and Score over all nodes; whether any node will do.
 func (w *world) filter(profile framework.Framework, snapshot *internalcache.Snapshot, pod *v1.Pod, told *verdict) (bool, error) {
+	all, err := snapshot.List()
+	// Without nodes the scheduler asks no plugin.
+	if err != nil || len(all) == 0 {
+		return false, err
+	}
 	state := framework.NewCycleState()
 	narrowed, status, _ := profile.RunPreFilterPlugins(w.ctx, state, pod)
 	if !status.IsSuccess() {
 		said := refused(status)
 		told.PreFilter = &said
 		return false, nil
-	}
-	all, err := snapshot.List()
-	if err != nil {
-		return false, err
 	}
 	if !narrowed.AllNodes() {
 		told.Nodes = narrowed.NodeNames.UnsortedList()

@@ -153,7 +153,11 @@ func (w *world) apply(object runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	return w.await(func() bool { return w.shows(kind, resource, accessor) })
+	if err := w.await(func() bool { return w.shows(kind, resource, accessor) }); err != nil {
+		return err
+	}
+	w.tellAgain(kind)
+	return nil
 }
 
 // Deletes an object, and waits until the scheduler knows.
@@ -179,7 +183,24 @@ func (w *world) remove(object runtime.Object) error {
 	if err := w.client.Tracker().Delete(resource, accessor.GetNamespace(), accessor.GetName()); err != nil {
 		return err
 	}
-	return w.await(func() bool { return !w.has(kind, resource, accessor) })
+	if err := w.await(func() bool { return !w.has(kind, resource, accessor) }); err != nil {
+		return err
+	}
+	w.tellAgain(kind)
+	return nil
+}
+
+// A cycle's snapshot of a node says how many nodes have its images as of the last change of that very node. So when one
+// node changes, the scheduler is told of all.
+func (w *world) tellAgain(kind string) {
+	if kind != "Node" {
+		return
+	}
+	for _, known := range w.scheduler.Cache.Dump().Nodes {
+		if node := known.Node(); node != nil {
+			w.scheduler.Cache.UpdateNode(w.logger(), node, node)
+		}
+	}
 }
 
 func identify(object runtime.Object) (string, schema.GroupVersionResource, metav1.Object, error) {
@@ -264,8 +285,11 @@ func (w *world) assume(pod *v1.Pod, node string) error {
 	return w.scheduler.Cache.AssumePod(w.logger(), assumed)
 }
 
-// The pod counts as expected on the node from now on.
+// The pod counts as expected on the node from now on. The scheduler expects only pods that exist.
 func (w *world) nominate(pod *v1.Pod, node string) error {
+	if err := w.apply(pod); err != nil {
+		return err
+	}
 	info, err := framework.NewPodInfo(pod)
 	if err != nil {
 		return err
