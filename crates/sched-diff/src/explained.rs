@@ -1,9 +1,11 @@
 //! Differences that are meant, or that aren't worth what it would cost to copy them. Each has a reason here and its paragraph
 //! in `docs/scheduler-differences.md`; all others fail the run.
 
+use pilotage_sched::quantity::Quantity;
 use serde_json::Value;
 
 use crate::compare::{Aspect, Difference};
+use crate::object;
 use crate::verdict::Verdict;
 use crate::world::World;
 
@@ -32,7 +34,77 @@ pub struct Explanation {
 }
 
 /// All of them.
-pub const EXPLAINED: &[Explanation] = &[];
+pub const EXPLAINED: &[Explanation] = &[
+    Explanation {
+        name: "Amounts that 64 bits can't hold",
+        reason: "kube-scheduler's sums wrap or count such an amount as nothing; ours don't.",
+        explains: |scene, difference| {
+            let concerned = match &difference.plugin {
+                Some(plugin) => plugin.contains("NodeResources"),
+                None => {
+                    difference.aspect == Aspect::Answer
+                        && difference.theirs.contains("NodeResources")
+                }
+            };
+            concerned && has_extreme_amount(scene)
+        },
+    },
+    Explanation {
+        name: "A bound that is no integer",
+        reason: "kube-scheduler fails the cycle; to ours it is a preference that no node has.",
+        explains: |_, difference| {
+            difference.aspect == Aspect::Answer
+                && difference.theirs.contains("the value must be an integer")
+        },
+    },
+    Explanation {
+        name: "A host port that several pods of a node have",
+        reason: "kube-scheduler takes it for free when one of them goes; ours when the last one does.",
+        explains: |scene, difference| {
+            let ours = difference
+                .plugin
+                .as_deref()
+                .is_some_and(|it| it.contains("NodePorts"));
+            let node = difference.node.as_deref().unwrap_or_default();
+            ours && difference.aspect == Aspect::Filter && has_port_in_use(scene, node)
+        },
+    },
+];
+
+/// Whether a pod or node of the scene names an amount of which a few don't fit into 64 bits, in thousandths.
+fn has_extreme_amount(scene: &Scene<'_>) -> bool {
+    let objects = scene.world.objects();
+    objects.iter().chain([scene.pod]).any(is_extreme)
+}
+
+fn is_extreme(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => fields.values().any(is_extreme),
+        Value::Array(items) => items.iter().any(is_extreme),
+        Value::String(text) => {
+            let amount = Quantity::parse(text).map(Quantity::milli_value);
+            amount.is_ok_and(|milli| milli > i64::MAX / 1000)
+        }
+        _ => false,
+    }
+}
+
+/// Whether a pod that is on the node wants a port that this one wants, too.
+fn has_port_in_use(scene: &Scene<'_>, node: &str) -> bool {
+    let wanted = ports(scene.pod);
+    let objects = scene.world.objects();
+    let there = objects
+        .iter()
+        .filter(|it| object::node_of(it) == Some(node));
+    there.flat_map(ports).any(|port| wanted.contains(&port))
+}
+
+fn ports(pod: &Value) -> Vec<u64> {
+    let inits = object::list(pod, "/spec/initContainers").iter();
+    let containers = object::list(pod, "/spec/containers").iter().chain(inits);
+    let ports = containers.flat_map(|container| object::list(container, "/ports"));
+    ports.filter_map(|port| port["hostPort"].as_u64()).collect()
+}
 
 /// Splits differences: those that nothing explains, and the names of what explains the others. What only follows from an
 /// explained difference is explained with it.

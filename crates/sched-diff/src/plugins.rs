@@ -31,7 +31,7 @@ pub const STOCK: &[Stock] = &[
     plugin("NodeName", true, None, true),
     plugin("TaintToleration", true, Some(3), true),
     plugin("NodeAffinity", true, Some(2), true),
-    plugin("NodePorts", true, None, false),
+    plugin("NodePorts", true, None, true),
     plugin("NodeResourcesFit", true, Some(1), true),
     plugin("VolumeRestrictions", true, None, false),
     plugin("NodeVolumeLimits", true, None, false),
@@ -41,10 +41,10 @@ pub const STOCK: &[Stock] = &[
     plugin("InterPodAffinity", true, Some(2), false),
     plugin("DynamicResources", true, Some(2), false),
     plugin("DefaultPreemption", false, None, false),
-    plugin("NodeResourcesBalancedAllocation", false, Some(1), false),
-    plugin("ImageLocality", false, Some(1), false),
+    plugin("NodeResourcesBalancedAllocation", false, Some(1), true),
+    plugin("ImageLocality", false, Some(1), true),
     plugin("DefaultBinder", false, None, true),
-    plugin("NodeDeclaredFeatures", true, None, false),
+    plugin("NodeDeclaredFeatures", true, None, true),
 ];
 
 /// The plugins that both schedulers run, in the default order.

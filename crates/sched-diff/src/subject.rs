@@ -7,7 +7,8 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{self as core, Node, Pod};
 use pilotage_sched::plugins::{
-    Binder, DefaultBinder, FitArgs, NodeAffinity, NodeName as NodeNamePlugin, NodeResourcesFit,
+    Binder, DefaultBinder, FitArgs, ImageLocality, NodeAffinity, NodeDeclaredFeatures,
+    NodeName as NodeNamePlugin, NodePorts, NodeResourcesBalancedAllocation, NodeResourcesFit,
     NodeUnschedulable, PrioritySort, SchedulingGates, ScoringResource, ScoringStrategy, ShapePoint,
     StrategyKind, TaintToleration,
 };
@@ -281,7 +282,7 @@ fn add(
         "NodeUnschedulable" => builder.filter(Arc::new(NodeUnschedulable)),
         "NodeName" => builder.filter(Arc::new(NodeNamePlugin)),
         "TaintToleration" => {
-            let taints = Arc::new(TaintToleration);
+            let taints = Arc::new(TaintToleration::default());
             builder.filter(taints.clone()).score(taints, weight)
         }
         "NodeAffinity" => {
@@ -296,6 +297,22 @@ fn add(
             let fit = Arc::new(NodeResourcesFit::new(fit_args(arguments)?));
             builder.filter(fit.clone()).score(fit, weight)
         }
+        "NodePorts" => {
+            let ports = Arc::new(NodePorts);
+            builder.pre_filter(ports.clone()).filter(ports)
+        }
+        "NodeDeclaredFeatures" => {
+            let features = Arc::new(NodeDeclaredFeatures);
+            builder.pre_filter(features.clone()).filter(features)
+        }
+        "NodeResourcesBalancedAllocation" => {
+            let balance = Arc::new(balanced_allocation(arguments)?);
+            builder.pre_score(balance.clone()).score(balance, weight)
+        }
+        "ImageLocality" => {
+            let images = Arc::new(ImageLocality);
+            builder.pre_score(images.clone()).score(images, weight)
+        }
         "DefaultBinder" => builder.bind(Arc::new(DefaultBinder::new(Arc::new(NoBinder)))),
         unknown => return Err(SideError::refused("open", &format!("no plugin {unknown}"))),
     })
@@ -309,6 +326,17 @@ fn node_affinity(arguments: &Value) -> Result<NodeAffinity, SideError> {
             NodeAffinity::with_added(&added).map_err(|error| SideError::refused("open", &error))
         }
     }
+}
+
+fn balanced_allocation(arguments: &Value) -> Result<NodeResourcesBalancedAllocation, SideError> {
+    let named = object::list(arguments, "/resources").iter();
+    let named = named.map(|resource| ResourceName::parse(object::text(resource, "/name")));
+    let named = named.collect::<Vec<_>>();
+    if named.is_empty() {
+        return Ok(NodeResourcesBalancedAllocation::default());
+    }
+    let made = NodeResourcesBalancedAllocation::new(named);
+    made.map_err(|error| SideError::refused("open", &error))
 }
 
 fn fit_args(arguments: &Value) -> Result<FitArgs, SideError> {
