@@ -46,8 +46,8 @@ impl PreEnqueue for RankingOnly {
 /// Both profiles.
 ///
 /// They have those of the stock plugins that a virtual node can speak for, with the stock weights; `NodeResourcesFit`
-/// only scores: a virtual node shows a sum that may be old, and a target that could grow must be asked to do so. Whether
-/// a pod fits, with its host ports and the features that it needs, is the target's answer.
+/// only scores: a virtual node shows a sum that may be old, and a target that could grow must be asked to do so.
+/// Whether a pod fits, with its host ports and the features that it needs, is the target's answer.
 pub fn profiles(
     board: &Arc<Board>,
     grants: Arc<dyn Grants>,

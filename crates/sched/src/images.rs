@@ -106,8 +106,12 @@ impl ImageSpread {
         if old == new && old.iter().all(|image| self.agrees_with(image)) {
             return false;
         }
-        old.iter().for_each(|image| self.remove(&image.name));
-        new.iter().for_each(|image| self.add(image));
+        for image in old {
+            self.remove(&image.name);
+        }
+        for image in new {
+            self.add(image);
+        }
         true
     }
 

@@ -176,8 +176,6 @@ pub use crate::state::CycleState;
 pub use crate::status::{
     Code, PluginError, PluginName, Reason, Rejection, RejectionKind, Status, Verdict,
 };
-pub use crate::table::{
-    Column, NodeId, NodeInfo, NodeTable, NodeView, Numbers, Reads, SetId,
-};
+pub use crate::table::{Column, NodeId, NodeInfo, NodeTable, NodeView, Numbers, Reads, SetId};
 pub use crate::tie::{FirstOfEquals, SeededTies, TieBreaker};
 pub use crate::waiting::{MAX_PERMIT_WAIT, PermitState, WaitingPod, WaitingPods};

@@ -64,8 +64,8 @@ impl ResourceName {
     }
 }
 
-/// Whether a scalar's name is that of an extended resource: it has a domain, and not one of Kubernetes' own, and a quota
-/// could name it. As in kube-scheduler 1.36.3 (`IsExtendedResourceName`).
+/// Whether a scalar's name is that of an extended resource: it has a domain, and not one of Kubernetes' own, and a
+/// quota could name it. As in kube-scheduler 1.36.3 (`IsExtendedResourceName`).
 pub fn is_extended(name: &str) -> bool {
     let Some((domain, rest)) = name.split_once('/') else {
         return false;

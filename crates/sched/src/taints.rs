@@ -64,8 +64,8 @@ pub enum TolerationOperator {
     Lt,
 }
 
-/// Whether tolerations may compare integers: the feature gate `TaintTolerationComparisonOperators`, which is alpha and off
-/// in Kubernetes 1.36.
+/// Whether tolerations may compare integers: the feature gate `TaintTolerationComparisonOperators`, which is alpha and
+/// off in Kubernetes 1.36.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Comparison {
     /// A toleration with `Gt` or `Lt` tolerates nothing.
@@ -110,8 +110,8 @@ impl Toleration {
         })
     }
 
-    /// Whether a pod with it may be where the taint is. After `ToleratesTaint` of Kubernetes 1.36.3: a toleration without
-    /// key is one of any key, whatever its operator is.
+    /// Whether a pod with it may be where the taint is. After `ToleratesTaint` of Kubernetes 1.36.3: a toleration
+    /// without key is one of any key, whatever its operator is.
     pub fn tolerates(&self, taint: &Taint, comparison: Comparison) -> bool {
         if self.effect.is_some_and(|effect| effect != taint.effect) {
             return false;

@@ -1,5 +1,5 @@
-//! Ranks nodes by what the pod does to the balance of their resources: a node whose CPU is full while its memory is empty
-//! is of little use.
+//! Ranks nodes by what the pod does to the balance of their resources: a node whose CPU is full while its memory is
+//! empty is of little use.
 //!
 //! The formula is that of kube-scheduler 1.36.3 (`plugins/noderesources/balanced_allocation.go`), with its order of
 //! floating-point operations, so that the last digit is the same.
@@ -142,16 +142,18 @@ fn share(taken: i64, allocatable: i64) -> f64 {
 /// 100 if all shares are equal, less by their standard deviation.
 fn evenness(shares: impl Iterator<Item = f64> + Clone) -> i64 {
     let count = shares.clone().count();
-    let deviation = if count == 2 {
-        let mut shares = shares;
-        let (first, second) = (shares.next(), shares.next());
-        ((first.unwrap_or(0.0) - second.unwrap_or(0.0)) / 2.0).abs()
-    } else if count > 2 {
-        let mean = shares.clone().fold(0.0, |sum, share| sum + share) / count as f64;
-        let squares = shares.fold(0.0, |sum, share| sum + (share - mean) * (share - mean));
-        (squares / count as f64).sqrt()
-    } else {
-        0.0
+    let deviation = match count {
+        0 | 1 => 0.0,
+        2 => {
+            let mut shares = shares;
+            let (first, second) = (shares.next(), shares.next());
+            ((first.unwrap_or(0.0) - second.unwrap_or(0.0)) / 2.0).abs()
+        }
+        _ => {
+            let mean = shares.clone().fold(0.0, |sum, share| sum + share) / count as f64;
+            let squares = shares.fold(0.0, |sum, share| sum + (share - mean) * (share - mean));
+            (squares / count as f64).sqrt()
+        }
     };
     ((1.0 - deviation) * MAX_NODE_SCORE as f64) as i64
 }

@@ -108,8 +108,8 @@ fn score(sum: i64, containers: usize) -> i64 {
 mod tests {
     use super::{ImageLocality, MB, score, worth};
     use crate::images::Spread;
-        use crate::plugin::{PreScore, PreScored, Score};
-        use crate::state::CycleState;
+    use crate::plugin::{PreScore, PreScored, Score};
+    use crate::state::CycleState;
     use crate::table::NodeTable;
     use crate::test_objects::{PodBuilder, container, node, over, pod};
 
@@ -161,7 +161,9 @@ mod tests {
         let mut table = NodeTable::default();
         for (number, has) in nodes.iter().enumerate() {
             let empty = node(&number.to_string());
-            let node = has.iter().fold(empty, |node, (name, size)| node.image(name, size * MB));
+            let node = has
+                .iter()
+                .fold(empty, |node, (name, size)| node.image(name, size * MB));
             table.set_node(node.object());
         }
         let (mut state, pod) = (CycleState::new(), pod.info());
@@ -169,7 +171,9 @@ mod tests {
             ImageLocality.pre_score(cx, &mut state, &pod, table.ids())
         });
         assert_eq!(scored.unwrap(), PreScored::Proceed);
-        let each = table.iter().map(|node| ImageLocality.score(&state, &pod, node).unwrap());
+        let each = table
+            .iter()
+            .map(|node| ImageLocality.score(&state, &pod, node).unwrap());
         let each = each.collect::<Vec<_>>();
         let mut all = Vec::new();
         let told = ImageLocality.score_all(&state, &pod, &table, table.ids(), &mut all);

@@ -1,8 +1,8 @@
 //! Matches nodes with `nodeSelector`, node affinity, and an affinity that the configuration adds to every pod. As in
 //! kube-scheduler 1.36.3 (`plugins/nodeaffinity`).
 //!
-//! Its hint asks whether a node matches that didn't before, the configuration's affinity included; upstream's asks that of
-//! the pod's own alone, so that pods miss nodes.
+//! Its hint asks whether a node matches that didn't before, the configuration's affinity included; upstream's asks that
+//! of the pod's own alone, so that pods miss nodes.
 
 use k8s_openapi::api::core::v1 as core;
 

@@ -39,7 +39,9 @@ impl EnqueueExtensions for NodeDeclaredFeatures {
             EventObject::Pod {
                 old: Some(old),
                 new: Some(new),
-            } => Hint::queue_if(new.uid == pod.uid && old.needs.needed_features != new.needs.needed_features),
+            } => Hint::queue_if(
+                new.uid == pod.uid && old.needs.needed_features != new.needs.needed_features,
+            ),
             _ => Hint::Queue,
         }
     }

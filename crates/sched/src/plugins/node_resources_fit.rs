@@ -1,5 +1,5 @@
-//! Keeps pods off nodes without room for them, and ranks nodes by the room that is left. Reasons, formulas and their order
-//! are those of kube-scheduler 1.36.3 (`plugins/noderesources`).
+//! Keeps pods off nodes without room for them, and ranks nodes by the room that is left. Reasons, formulas and their
+//! order are those of kube-scheduler 1.36.3 (`plugins/noderesources`).
 //!
 //! Its hint honours ignored resources, as its Filter does; upstream's counts them, so that pods miss nodes.
 

@@ -7,8 +7,8 @@ use crate::plugin::{EnqueueExtensions, Filter, Plugin};
 use crate::pod_info::PodInfo;
 use crate::refusals::Refusals;
 use crate::state::CycleState;
-use crate::table::{NodeId, NodeTable, NodeView, Reads};
 use crate::status::{PluginError, PluginName, Status, Verdict};
+use crate::table::{NodeId, NodeTable, NodeView, Reads};
 use crate::taints::{Comparison, Effect, Taint};
 
 /// Rejects nodes with `spec.unschedulable`, unless the pod tolerates the taint that stands for it.
@@ -23,7 +23,8 @@ impl NodeUnschedulable {
             effect: Effect::NoSchedule,
         };
         // Nothing compares with a taint that has no value.
-        pod.needs.tolerations
+        pod.needs
+            .tolerations
             .iter()
             .any(|toleration| toleration.tolerates(&taint, Comparison::Off))
     }

@@ -15,8 +15,8 @@ pub(super) struct ResourceLoad {
 }
 
 impl ResourceLoad {
-    /// `None` if the resource says nothing of this node for this pod: the node hasn't got it, the pod doesn't ask for it
-    /// (of CPU, memory and ephemeral storage everybody takes some), or it is the number of pods.
+    /// `None` if the resource says nothing of this node for this pod: the node hasn't got it, the pod doesn't ask for
+    /// it (of CPU, memory and ephemeral storage everybody takes some), or it is the number of pods.
     pub(super) fn of(
         name: &ResourceName,
         allocatable: i64,

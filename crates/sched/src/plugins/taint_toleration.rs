@@ -7,8 +7,8 @@ use crate::plugin::{EnqueueExtensions, Filter, Plugin, Score, normalize_by_max};
 use crate::pod_info::PodInfo;
 use crate::refusals::Refusals;
 use crate::state::CycleState;
-use crate::table::{NodeId, NodeTable, NodeView, Reads};
 use crate::status::{PluginError, PluginName, Status, Verdict};
+use crate::table::{NodeId, NodeTable, NodeView, Reads};
 use crate::taints::{Comparison, Effect, Taint, Toleration, first_untolerated};
 
 /// Taints and tolerations.
@@ -211,7 +211,9 @@ mod tests {
             .map(|n| PLUGIN.score(&state, &pod, n.view()).unwrap())
             .collect::<Vec<_>>();
         assert_eq!(scores, [0, 2, 1]);
-        PLUGIN.normalize(&state, &pod, &NodeTable::default(), &[], &mut scores).unwrap();
+        PLUGIN
+            .normalize(&state, &pod, &NodeTable::default(), &[], &mut scores)
+            .unwrap();
         assert_eq!(scores, [100, 0, 50]);
     }
 

@@ -77,8 +77,12 @@ fn the_change_of_balance() {
 
 #[test]
 fn real_requests_count_and_not_defaults() {
-    let score = |plugin: &NodeResourcesBalancedAllocation, pod: PodBuilder, node: &crate::table::NodeInfo| {
-        plugin.score(&CycleState::new(), &pod.info(), node.view()).unwrap()
+    let score = |plugin: &NodeResourcesBalancedAllocation,
+                 pod: PodBuilder,
+                 node: &crate::table::NodeInfo| {
+        plugin
+            .score(&CycleState::new(), &pod.info(), node.view())
+            .unwrap()
     };
     let stock = NodeResourcesBalancedAllocation::default();
     let empty = quay().info();
