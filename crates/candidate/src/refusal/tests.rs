@@ -220,9 +220,12 @@ fn all_that_is_unknown_is_told_at_once() {
 #[test]
 fn a_host_port_is_had_once_a_node() {
     let mut bench = Bench::new();
-    for name in ["a", "b"] {
+    for (name, node) in [("a", "n1"), ("b", "n2")] {
         bench.apply(&pod(name, &port(80)));
         assert_eq!(bench.try_next(), None, "{name}");
+        let mut bound = pod(name, &port(80));
+        bound["spec"]["nodeName"] = node.into();
+        bench.apply(&bound);
     }
     bench.apply(&pod("c", &port(80)));
     let told = bench.try_next().unwrap();
@@ -231,8 +234,13 @@ fn a_host_port_is_had_once_a_node() {
         told,
         format!("Unschedulable: 0/2 nodes are available: {taken}")
     );
+    assert_eq!(bench.place("c"), Some(Place::Unschedulable));
     bench.delete("a");
-    assert_eq!(bench.try_next(), None, "its node has the port again");
+    assert_eq!(
+        bench.place("c"),
+        Some(Place::Backoff),
+        "its node has the port again"
+    );
 }
 
 #[test]
