@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pilotage_testkit::{pilotage, plane};
 
-use crate::fleet;
+use crate::{fleet, scheduler};
 
 /// Why something can't be measured.
 #[derive(Debug, thiserror::Error)]
@@ -85,6 +85,15 @@ impl From<plane::Error> for Error {
 impl From<pilotage::Error> for Error {
     fn from(error: pilotage::Error) -> Self {
         fleet::Error::from(error).into()
+    }
+}
+
+impl From<scheduler::Error> for Error {
+    fn from(error: scheduler::Error) -> Self {
+        match error {
+            scheduler::Error::Plane(error) => error.into(),
+            scheduler::Error::Pilotage(error) => error.into(),
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! not quoted. Ratios are made only within one invocation.
 
 pub mod actors;
+pub mod alone;
 pub mod comparison;
 mod error;
 pub mod figures;

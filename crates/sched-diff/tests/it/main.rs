@@ -7,3 +7,4 @@
 )]
 
 mod oracle;
+mod real;

@@ -1,0 +1,283 @@
+//! The real binary and ours, each in a cluster of its own with a real API server: 300 generated pods one after another.
+//! Our framework says of each what must become of it, from what that API server shows just then: which nodes are best,
+//! or what condition and event say.
+//!
+//! Equally good nodes are drawn by each side, so the clusters go different ways; each is judged by its own state.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::runtime::watcher;
+use kube::{Api, ResourceExt};
+use pilotage_e2e::scheduler;
+use pilotage_sched_diff::configuration::Configuration;
+use pilotage_sched_diff::side::Side as _;
+use pilotage_sched_diff::subject::Subject;
+use pilotage_sched_diff::verdict::Verdict;
+use pilotage_sched_diff::{Step, generate, object};
+use pilotage_testkit::{ControlPlane, build, list_until, wait_for, wait_gone};
+use serde_json::{Value, json};
+
+const LIMIT: Duration = Duration::from_mins(1);
+/// Pods that each side has to place or to refuse.
+const PODS: usize = 300;
+const NAMESPACES: [&str; 2] = ["default", "shop"];
+/// The node and pod that show how far a scheduler's watches have come.
+const SENTINEL: &str = "sentinel";
+/// The longest note of an event, as the API takes it.
+const NOTE: usize = 1024;
+/// What the real one adds since it knows preemption: nobody here has a higher priority.
+const PREEMPTION: &str = " preemption: ";
+
+/// A cluster with one of the two schedulers.
+struct Yard {
+    plane: ControlPlane,
+    nodes: Api<Node>,
+    judged: usize,
+    bound: usize,
+}
+
+impl Yard {
+    async fn new(plane: ControlPlane) -> Self {
+        let shop = plane.named_namespace(NAMESPACES[1], BTreeMap::new()).await;
+        shop.unwrap().keep();
+        Self {
+            nodes: Api::all(plane.admin()),
+            plane,
+            judged: 0,
+            bound: 0,
+        }
+    }
+
+    fn pods(&self, namespace: &str) -> Api<Pod> {
+        Api::namespaced(self.plane.admin(), namespace)
+    }
+
+    /// Creates a node as it is: admission's taint goes off again, and an update follows, since kube-scheduler counts
+    /// images when nodes come or change.
+    async fn add_node(&self, node: &Value) {
+        let node: Node = serde_json::from_value(node.clone()).unwrap();
+        let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone());
+        let created = self.nodes.create(&PostParams::default(), &node).await;
+        created.unwrap();
+        let patch = json!({ "spec": { "taints": taints } });
+        self.patch_node(&node.name_any(), patch).await;
+    }
+
+    async fn patch_node(&self, name: &str, patch: Value) {
+        let (nodes, patch) = (&self.nodes, Patch::Merge(patch));
+        let done = nodes.patch(name, &PatchParams::default(), &patch).await;
+        done.unwrap();
+    }
+
+    /// Waits until the scheduler has seen everything that was written so far: it places a pod on a node that is new.
+    async fn see(&self, number: u64) {
+        let name = format!("{SENTINEL}-{number}");
+        let node = build::node(&name).taint(SENTINEL, "", "NoSchedule").value();
+        self.add_node(&node).await;
+        let pods = self.pods("default");
+        let pod = build::pod(&name)
+            .tolerate(Some(SENTINEL), None, Some("NoSchedule"))
+            .node_selector("kubernetes.io/hostname", &name);
+        let created = pods.create(&PostParams::default(), &pod.build()).await;
+        created.unwrap();
+        let bound = wait_for(&pods, &name, |pod| node_of(pod).is_some(), LIMIT).await;
+        bound.unwrap();
+    }
+
+    /// Plays the pods of a seed's case.
+    async fn play(&mut self, seed: u64) {
+        let case = generate(seed);
+        let kind = |wanted: &'static str| {
+            let all = case.objects.iter();
+            all.filter(move |object| object::kind(object) == wanted)
+        };
+        for node in kind("Node") {
+            self.add_node(node).await;
+        }
+        for node in kind("Node") {
+            let touched = json!({ "metadata": { "annotations": { "example.com/touched": "" } } });
+            self.patch_node(object::name(node), touched).await;
+        }
+        for pod in kind("Pod") {
+            // Some are as no API server takes them any more.
+            self.create(pod).await;
+        }
+        self.see(seed).await;
+        for step in &case.steps {
+            let (Step::Schedule(pod) | Step::Ask(pod)) = step else {
+                continue;
+            };
+            let is_gated = !object::list(pod, "/spec/schedulingGates").is_empty();
+            if object::node_of(pod).is_some() || is_gated {
+                continue;
+            }
+            if let Some(pod) = self.create(pod).await {
+                self.judge(seed, &pod).await;
+            }
+        }
+        self.clear().await;
+    }
+
+    /// Creates a pod, if this API server takes it: priorities come from classes, and some gates are off.
+    async fn create(&self, pod: &Value) -> Option<Pod> {
+        let mut pod = pod.clone();
+        if let Some(spec) = pod["spec"].as_object_mut() {
+            spec.remove("priority");
+        }
+        let pod: Pod = serde_json::from_value(pod).unwrap();
+        let pods = self.pods(&pod.namespace().unwrap());
+        match pods.create(&PostParams::default(), &pod).await {
+            Ok(created) => Some(created),
+            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 409 | 422) => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Compares what became of a pod with what our framework says.
+    async fn judge(&mut self, seed: u64, pod: &Pod) {
+        let name = pod.name_any();
+        let namespace = pod.namespace().unwrap();
+        let pods = self.pods(&namespace);
+        let expected = self.expected(pod).await;
+        let decided = |pod: &Pod| node_of(pod).is_some() || refusal(pod).is_some();
+        let decided = wait_for(&pods, &name, decided, LIMIT).await.unwrap();
+        let what = format!("{}, seed {seed}, pod {namespace}/{name}", self.plane.name());
+        let note = if let Some(node) = node_of(&decided) {
+            let best = expected.best.iter().any(|best| best == node);
+            assert!(best, "{what} is on {node}: {expected:#?}");
+            self.bound += 1;
+            format!("Successfully assigned {namespace}/{name} to {node}")
+        } else {
+            let told = refusal(&decided).unwrap();
+            let (text, _) = told.split_once(PREEMPTION).unwrap_or((told, ""));
+            assert_eq!(Some(text), expected.message.as_deref(), "{what}");
+            told.to_owned()
+        };
+        self.told(&namespace, &name, &what, &note).await;
+        if node_of(&decided).is_none() {
+            // It would come back with every event.
+            self.delete(&namespace, &name).await;
+        }
+        self.judged += 1;
+    }
+
+    /// Whether there is the event.
+    async fn told(&self, namespace: &str, name: &str, what: &str, note: &str) {
+        let events: Api<Event> = Api::namespaced(self.plane.admin(), namespace);
+        let is_it = |event: &Event| {
+            let about = event.regarding.as_ref();
+            let reason = event.reason.as_deref();
+            about.and_then(|object| object.name.as_deref()) == Some(name)
+                && matches!(reason, Some("Scheduled" | "FailedScheduling"))
+        };
+        let all = watcher::Config::default();
+        let seen = list_until(&events, all, |all| all.values().any(is_it), LIMIT).await;
+        let seen = seen.unwrap_or_else(|error| panic!("{what}: {error}"));
+        let told = seen.iter().find(|event| is_it(event));
+        let told = told.and_then(|event| event.note.as_deref()).unwrap();
+        let kept = told.strip_suffix(" ...").filter(|_| note.len() > NOTE);
+        assert!(
+            kept.map_or(told == note, |kept| note.starts_with(kept)),
+            "{what}: the event says {told:?}, the condition {note:?}"
+        );
+    }
+
+    /// What our framework says of the pod, given what there is.
+    async fn expected(&self, pod: &Pod) -> Verdict {
+        let nodes = self.nodes.list(&ListParams::default()).await.unwrap();
+        let all: Api<Pod> = Api::all(self.plane.admin());
+        let pods = all.list(&ListParams::default()).await.unwrap();
+        let placed = pods.iter().filter(|other| node_of(other).is_some());
+        let objects = nodes.iter().map(value).chain(placed.filter_map(|other| {
+            let other_pod = other.uid() != pod.uid();
+            other_pod.then(|| value(other))
+        }));
+        let mut subject = Subject::default();
+        let objects: Vec<Value> = objects.collect();
+        subject.open(&Configuration::default(), &objects).unwrap();
+        subject.evaluate(&value(pod)).unwrap()
+    }
+
+    async fn delete(&self, namespace: &str, name: &str) {
+        let pods = self.pods(namespace);
+        let now = DeleteParams::default().grace_period(0);
+        pods.delete(name, &now).await.unwrap();
+        wait_gone(&pods, name, LIMIT).await.unwrap();
+    }
+
+    /// Deletes all pods and nodes.
+    async fn clear(&self) {
+        let now = DeleteParams::default().grace_period(0);
+        for namespace in NAMESPACES {
+            let pods = self.pods(namespace);
+            let deleted = pods.delete_collection(&now, &ListParams::default()).await;
+            deleted.unwrap();
+        }
+        let (at_leisure, all) = (DeleteParams::default(), ListParams::default());
+        let deleted = self.nodes.delete_collection(&at_leisure, &all).await;
+        deleted.unwrap();
+        for namespace in NAMESPACES {
+            let (pods, all) = (self.pods(namespace), watcher::Config::default());
+            list_until(&pods, all, BTreeMap::is_empty, LIMIT)
+                .await
+                .unwrap();
+        }
+    }
+}
+
+fn value<T: serde::Serialize>(object: &T) -> Value {
+    serde_json::to_value(object).unwrap()
+}
+
+fn node_of(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.node_name.as_deref()
+}
+
+/// What its condition says, if it was refused.
+fn refusal(pod: &Pod) -> Option<&str> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let scheduled = conditions
+        .iter()
+        .find(|condition| condition.type_ == "PodScheduled" && condition.status == "False")?;
+    scheduled.message.as_deref()
+}
+
+async fn play(mut yard: Yard) -> Yard {
+    let mut seed = 0;
+    while yard.judged < PODS {
+        yard.play(seed).await;
+        seed += 1;
+    }
+    yard
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_real_binary_and_ours_do_what_our_framework_says() {
+    let real = ControlPlane::builder("real").no_crds().scheduler();
+    let ours = ControlPlane::builder("ours").no_crds();
+    let (real, ours) = tokio::try_join!(real.start(), ours.start()).unwrap();
+    scheduler::install(&ours).await.unwrap();
+    let flags = ["--scheduler-name=default-scheduler"];
+    let process = scheduler::start(&ours, &flags).await.unwrap();
+    let yards = stream::iter([Yard::new(real).await, Yard::new(ours).await]);
+    let played: Vec<Yard> = yards
+        .map(|yard| tokio::spawn(play(yard)))
+        .buffer_unordered(2)
+        .try_collect()
+        .await
+        .unwrap();
+    for yard in played {
+        let (judged, bound) = (yard.judged, yard.bound);
+        assert!(
+            bound > PODS / 4 && judged - bound > PODS / 10,
+            "{bound} of {judged} were bound"
+        );
+        yard.plane.stop().await;
+    }
+    drop(process);
+}

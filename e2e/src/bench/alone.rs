@@ -1,0 +1,305 @@
+//! `make bench-sched`, end to end: the real kube-scheduler and `pilotage scheduler`, one after the other, each alone with
+//! a fresh API server and equal nodes. Nodes have no kubelet and pods no controllers, so that the schedulers and the API
+//! server are all that works.
+//!
+//! Both clients have no limits. The second load comes at half the rate that the real one reached in its burst, to both.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
+use pilotage_testkit::pilotage::PilotageProcess;
+use pilotage_testkit::{ControlPlane, Part, build};
+use serde_json::json;
+use tokio::sync::watch;
+
+use super::error::Error;
+use super::load;
+use super::quantiles::Quantiles;
+use super::runs::Tempo;
+use super::table::table;
+use super::timeline::Timeline;
+use super::usage::{self, Program, Sample};
+use super::watch::Watches;
+use crate::scheduler;
+
+const NAMESPACE: &str = "bench";
+/// What pods ask for that say nothing.
+const SCHEDULER_NAME: &str = "default-scheduler";
+/// Requests at once, of nodes and of a burst of pods.
+const AT_ONCE: usize = 32;
+/// Pods that warm everything up.
+const WARM: usize = 200;
+/// Nothing takes nearly as long.
+const LIMIT: Duration = Duration::from_mins(10);
+/// Events may be written that long after the last binding.
+const SETTLE: Duration = Duration::from_secs(2);
+/// Where the programs stand in [`Yard::programs`].
+const SCHEDULER: usize = 0;
+const API_SERVER: usize = 1;
+
+/// What to measure.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Pods of each load.
+    pub pods: usize,
+    /// Nodes of the cluster.
+    pub nodes: usize,
+    /// Bursts of each scheduler; the best one counts.
+    pub rounds: usize,
+}
+
+/// Who places the pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    Real,
+    Ours,
+}
+
+impl Who {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Real => "kube-scheduler",
+            Self::Ours => "pilotage scheduler",
+        }
+    }
+}
+
+/// What a load showed.
+#[derive(Debug, Clone, Copy)]
+struct Figures {
+    /// Pods bound a second, from the first POST to the last binding.
+    rate: f64,
+    /// CPU seconds per 1,000 pods.
+    scheduler: f64,
+    api_server: f64,
+    /// From POST until the pod is seen bound.
+    bound: Quantiles,
+    /// MiB, at most.
+    memory: f64,
+}
+
+/// A cluster with a scheduler.
+struct Yard {
+    plane: ControlPlane,
+    ours: Option<PilotageProcess>,
+    programs: Vec<Program>,
+    watches: Watches,
+}
+
+/// Measures both, and prints a table with the ratios.
+pub async fn run(options: Options) -> Result<(), Error> {
+    let real = one(Who::Real, options, None).await?;
+    let ours = one(Who::Ours, options, Some(real.0.rate)).await?;
+    println!(
+        "{} pods on {} nodes; CPU in seconds per 1,000 pods",
+        options.pods, options.nodes
+    );
+    let titles = [
+        "",
+        "PODS/S",
+        "SCHEDULER CPU",
+        "API SERVER CPU",
+        "P50 MS",
+        "P99 MS",
+        "PEAK MIB",
+    ];
+    let mut rows = Vec::new();
+    for (load, real, ours) in [("burst", real.0, ours.0), ("half", real.1, ours.1)] {
+        rows.push(row(format!("{load}, {}", Who::Real.name()), &real));
+        rows.push(row(format!("{load}, {}", Who::Ours.name()), &ours));
+        let times = |real: f64, ours: f64| format!("{:.2}x", real / ours);
+        rows.push(vec![
+            format!("{load}, how many times better"),
+            times(ours.rate, real.rate),
+            times(real.scheduler, ours.scheduler),
+            times(real.api_server, ours.api_server),
+            times(real.bound.p50_ms, ours.bound.p50_ms),
+            times(real.bound.p99_ms, ours.bound.p99_ms),
+            times(real.memory, ours.memory),
+        ]);
+    }
+    println!("{}", table(&titles, &rows));
+    Ok(())
+}
+
+fn row(name: String, figures: &Figures) -> Vec<String> {
+    vec![
+        name,
+        format!("{:.1}", figures.rate),
+        format!("{:.2}", figures.scheduler),
+        format!("{:.2}", figures.api_server),
+        format!("{:.0}", figures.bound.p50_ms),
+        format!("{:.0}", figures.bound.p99_ms),
+        format!("{:.0}", figures.memory),
+    ]
+}
+
+/// One scheduler: its best burst, then a load of half the `yardstick`, or of half its own rate.
+async fn one(
+    who: Who,
+    options: Options,
+    yardstick: Option<f64>,
+) -> Result<(Figures, Figures), Error> {
+    eprintln!("{}: {} nodes", who.name(), options.nodes);
+    let mut yard = Yard::start(who, options.nodes).await?;
+    let measured = yard.measure_all(options, yardstick).await;
+    yard.stop().await;
+    measured
+}
+
+impl Yard {
+    async fn start(who: Who, nodes: usize) -> Result<Self, Error> {
+        let mut builder = ControlPlane::builder(match who {
+            Who::Real => "real",
+            Who::Ours => "ours",
+        });
+        builder = builder.for_load();
+        if who == Who::Real {
+            builder = builder.scheduler();
+        }
+        let plane = builder.start().await?;
+        plane
+            .named_namespace(NAMESPACE, BTreeMap::new())
+            .await?
+            .keep();
+        add_nodes(&plane, nodes).await?;
+        let ours = match who {
+            Who::Real => None,
+            Who::Ours => {
+                scheduler::install(&plane).await?;
+                let name = format!("--scheduler-name={SCHEDULER_NAME}");
+                Some(scheduler::start(&plane, &[&name]).await?)
+            }
+        };
+        let scheduler = match &ours {
+            Some(process) => process.process().pids().await,
+            None => plane.process(Part::Scheduler)?.pids().await,
+        };
+        let api_server = plane.process(Part::ApiServer)?.pids().await;
+        let programs = [("scheduler", scheduler), ("kube-apiserver", api_server)];
+        let programs = programs.into_iter().map(|(group, pids)| {
+            let pids = pids.ok_or_else(|| Error::Ended(group.to_owned()))?;
+            Ok(Program {
+                group,
+                name: group.to_owned(),
+                pid: pids.child,
+                is_ancestor: false,
+            })
+        });
+        Ok(Self {
+            programs: programs.collect::<Result<_, Error>>()?,
+            watches: Watches::start(std::iter::once(&plane), NAMESPACE).await?,
+            plane,
+            ours,
+        })
+    }
+
+    async fn stop(self) {
+        drop(self.ours);
+        self.plane.stop().await;
+    }
+
+    async fn measure_all(
+        &mut self,
+        options: Options,
+        yardstick: Option<f64>,
+    ) -> Result<(Figures, Figures), Error> {
+        let burst = Tempo::Burst(AT_ONCE);
+        self.measure("warm", WARM, burst).await?;
+        let mut best: Option<Figures> = None;
+        for round in 0..options.rounds {
+            let figures = self
+                .measure(&format!("burst{round}"), options.pods, burst)
+                .await?;
+            if best.is_none_or(|best| figures.rate > best.rate) {
+                best = Some(figures);
+            }
+        }
+        let best = best.ok_or(Error::Empty("no burst was measured"))?;
+        let rate = yardstick.unwrap_or(best.rate) / 2.0;
+        let period = Duration::try_from_secs_f64(1.0 / rate).map_err(|_| Error::NoBound)?;
+        let half = self
+            .measure("half", options.pods, Tempo::Every(period))
+            .await?;
+        Ok((best, half))
+    }
+
+    /// Creates pods in this tempo, waits until all are bound, and deletes them.
+    async fn measure(&mut self, prefix: &str, pods: usize, tempo: Tempo) -> Result<Figures, Error> {
+        let names = load::names(prefix, pods);
+        let mut timeline = Timeline::new(names.iter().cloned());
+        let api: Api<Pod> = Api::namespaced(self.plane.admin(), NAMESPACE);
+        usage::reset_peaks(&self.programs)?;
+        let start = Sample::take(&self.programs)?;
+        let began = Instant::now();
+        let (progress, _) = watch::channel(0);
+        let creating = load::create(&api, &names, false, tempo, &progress);
+        let what = "not every pod is bound";
+        let bound = |timeline: &Timeline| timeline.pods().all(|pod| pod.bound.is_some());
+        let seeing = self.watches.until(&mut timeline, what, LIMIT, bound);
+        let (created, ()) = tokio::try_join!(creating, seeing)?;
+        tokio::time::sleep(SETTLE).await;
+        let used = start.until(&Sample::take(&self.programs)?);
+        let memory = usage::peaks(&self.programs)?;
+        for sent in &created {
+            timeline.sent(&sent.name, sent.at);
+        }
+        let last = timeline.pods().filter_map(|pod| pod.bound).max();
+        let time = last.map_or(Duration::ZERO, |last| last.saturating_duration_since(began));
+        let times = timeline
+            .pods()
+            .filter_map(|pod| pod.since_sent(pod.bound))
+            .collect::<Vec<_>>();
+        let cpu = |program: usize| {
+            let used = used.cpu.get(program).copied().unwrap_or_default();
+            used.as_secs_f64() * 1_000.0 / pods as f64
+        };
+        let figures = Figures {
+            rate: pods as f64 / time.as_secs_f64(),
+            scheduler: cpu(SCHEDULER),
+            api_server: cpu(API_SERVER),
+            bound: Quantiles::of(times).ok_or(Error::Empty("no pod was bound"))?,
+            memory: memory.get(SCHEDULER).copied().unwrap_or_default() as f64 / 1_024.0,
+        };
+        eprintln!(
+            "  {prefix}: {:.0} pods/s, {:.2} s CPU per 1,000, p99 {:.0} ms",
+            figures.rate, figures.scheduler, figures.bound.p99_ms
+        );
+        // Nobody else would end them.
+        let now = DeleteParams::default().grace_period(0);
+        api.delete_collection(&now, &ListParams::default())
+            .await
+            .map_err(Error::request("can't delete the pods"))?;
+        self.watches
+            .until(&mut timeline, "pods are left", LIMIT, Timeline::is_empty)
+            .await?;
+        Ok(figures)
+    }
+}
+
+/// Nodes that are ready. Nobody takes admission's taint off them but we.
+async fn add_nodes(plane: &ControlPlane, count: usize) -> Result<(), Error> {
+    let api: Api<Node> = Api::all(plane.admin());
+    let nodes = build::nodes("node", count, |node| {
+        node.cpu("32").memory("128Gi").ready(true)
+    });
+    stream::iter(nodes)
+        .map(|node| {
+            let api = api.clone();
+            async move {
+                api.create(&PostParams::default(), &node).await?;
+                let patch = Patch::Merge(json!({ "spec": { "taints": null } }));
+                api.patch(&node.name_any(), &PatchParams::default(), &patch)
+                    .await
+            }
+        })
+        .buffer_unordered(AT_ONCE)
+        .map_ok(drop)
+        .try_collect::<()>()
+        .await
+        .map_err(Error::request("can't make a node"))
+}
