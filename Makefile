@@ -79,6 +79,7 @@ bench-steps: ## Show that no single step takes over 50 ms with 10,000 proxies an
 # Oracle and ours in one process each, then both as schedulers of a cluster. CYCLE chooses lines, such as 'plain 5000'.
 .PHONY: bench-sched
 bench-sched: tools-oracle ## Measure scheduling cycles, and a scheduler end to end, beside the real one (CYCLE='plain 1000' ARGS=--nodes=1000)
+	@$(CARGO) bench --locked --quiet -p pilotage-sched --bench memory
 	@$(CARGO) bench --locked --quiet -p pilotage-sched --bench cycle -- --oracle "$$PWD/target/tools/kube-scheduler-oracle" $(CYCLE)
 	@$(CARGO) build $(ALL) --release --bin pilotage --bin bench-sched
 	@$(RELEASE)/bench-sched $(ARGS)

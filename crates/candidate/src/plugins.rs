@@ -116,7 +116,7 @@ mod tests {
             "status": { "allocatable": { "cpu": "4", "memory": "8Gi", "pods": "10" } },
         });
         scheduler
-            .node_applied(Arc::new(serde_json::from_value(node).unwrap()), now)
+            .node_applied(&serde_json::from_value(node).unwrap(), now)
             .unwrap();
         let pod = json!({
             "metadata": { "namespace": "ns", "name": "a", "uid": "u" },

@@ -124,7 +124,10 @@ impl Side for Subject {
             .map_err(|error| SideError::refused("open", &error))?;
         self.scheduler = Some(scheduler);
         self.nominated.clear();
-        objects.iter().try_for_each(|object| self.apply(object))
+        // As an API server lists them; the first node that has an image says its size.
+        let mut listed: Vec<_> = objects.iter().collect();
+        listed.sort_by_key(|object| object::key(object));
+        listed.into_iter().try_for_each(|object| self.apply(object))
     }
 
     fn apply(&mut self, object: &Value) -> Result<(), SideError> {
@@ -132,7 +135,7 @@ impl Side for Subject {
             "Node" => {
                 let node = read::<Node>("apply", object)?;
                 self.scheduler()?
-                    .node_applied(Arc::new(node), Moment::ZERO)
+                    .node_applied(&node, Moment::ZERO)
                     .map_err(|error| SideError::refused("apply", &error))
             }
             "Pod" => self.pod_applied("apply", object),

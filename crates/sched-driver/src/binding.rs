@@ -37,7 +37,7 @@ fn abandon(inner: &Inner, queued: QueuedPod, node: NodeName, panic: &str, began:
         .with(|scheduler, now| scheduler.abandon(queued, node, Panicked::new(panic), now));
     let Some(mut failure) = abandoned else {
         // It was bound, or given back, before.
-        return inner.mistakes.of_pod(pod.pod(), &pod.scheduler_name, panic);
+        return inner.mistakes.of_scheduled(&pod, panic);
     };
     if inner.announce_nominations && failure.is_told() {
         failure.withdraw_nomination();
@@ -63,7 +63,7 @@ async fn whole_way(
             unscheduled: None,
             nomination,
         };
-        inner.write_status(assumed.pod().pod().clone(), desired);
+        inner.write_status(assumed.pod(), desired);
     }
     if let Some(held) = held {
         let since = inner.core.now();

@@ -5,7 +5,6 @@ use std::future::Future;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use pilotage_runtime::caught::caught;
 use pilotage_runtime::lease::Leadership;
@@ -236,8 +235,7 @@ impl Inner {
     /// Does something about one pod. A panic is told on it, and stops nobody else.
     pub(crate) fn caught(&self, pod: &PodInfo, work: impl FnOnce()) {
         if let Err(panic) = caught(work) {
-            let scheduler = &pod.scheduler_name;
-            self.mistakes.of_pod(pod.pod(), scheduler, &panic);
+            self.mistakes.of_scheduled(pod, &panic);
         }
     }
 
@@ -287,14 +285,17 @@ impl Inner {
             && self.observer.writes_status(failure)
             && let Some(status) = failure.status()
         {
-            self.write_status(failure.pod.pod().clone(), Desired::from(status));
+            self.write_status(&failure.pod, Desired::from(status));
         }
         self.observer.failed(failure);
     }
 
-    pub(crate) fn write_status(&self, pod: Arc<Pod>, desired: Desired) {
-        if self.leadership.is_leader() {
-            self.status.write(pod, desired);
+    /// Writes the status of a pod without a node; of others the object isn't kept.
+    pub(crate) fn write_status(&self, pod: &PodInfo, desired: Desired) {
+        if let Some(pod) = pod.pod()
+            && self.leadership.is_leader()
+        {
+            self.status.write(pod.clone(), desired);
         }
     }
 
@@ -306,7 +307,7 @@ impl Inner {
             note,
         } = event;
         self.recorder.record(Occurrence {
-            regarding: Regarding::pod(pod.pod()),
+            regarding: Regarding::scheduled(pod),
             type_: if warning {
                 EventType::Warning
             } else {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use pilotage_runtime::caught::{PANICKED, note};
-use pilotage_sched::Mishap;
+use pilotage_sched::{Mishap, PodInfo};
 
 use crate::metrics::Metrics;
 use crate::publish::{EventType, Occurrence, Regarding, Warnings};
@@ -26,6 +26,11 @@ impl Mistakes {
         self.tell(Regarding::pod(pod), scheduler, panic);
     }
 
+    /// A panic about a pod that the scheduler has read.
+    pub(crate) fn of_scheduled(&self, pod: &PodInfo, panic: &str) {
+        self.tell(Regarding::scheduled(pod), &pod.scheduler_name, panic);
+    }
+
     /// A panic about a node, told in the name of a scheduler.
     pub(crate) fn of_node(&self, node: &Node, scheduler: &Arc<str>, panic: &str) {
         self.tell(Regarding::object(node), scheduler, panic);
@@ -43,7 +48,7 @@ impl Mistakes {
         self.metrics.panicked();
         tracing::error!(pod = %pod.key, %error, "a plugin failed");
         self.warn(
-            Regarding::pod(pod.pod()),
+            Regarding::scheduled(pod),
             &pod.scheduler_name,
             error.to_string(),
         );

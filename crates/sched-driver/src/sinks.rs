@@ -80,7 +80,7 @@ pub(crate) struct NodeSink {
 impl Sink<Node> for NodeSink {
     fn applied(&mut self, node: &Arc<Node>) {
         self.inner.mistakes.mended(|| Regarding::object(&**node));
-        let seen = |scheduler: &mut Scheduler, now| scheduler.node_applied(node.clone(), now);
+        let seen = |scheduler: &mut Scheduler, now| scheduler.node_applied(node, now);
         match take_in(&self.inner, seen) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::error!(%error, "a node is left out"),

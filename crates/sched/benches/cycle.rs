@@ -156,9 +156,7 @@ fn cluster(nodes: usize) -> Scheduler {
             "status": {"allocatable": {"cpu": "32", "memory": "128Gi", "pods": "110", "ephemeral-storage": "100Gi"}},
         });
         let node: Node = serde_json::from_value(node).expect("a node");
-        scheduler
-            .node_applied(Arc::new(node), Moment::ZERO)
-            .expect("a name");
+        scheduler.node_applied(&node, Moment::ZERO).expect("a name");
     }
     scheduler
 }

@@ -216,7 +216,7 @@ pilotage_absurd::properties! {
     fn whatever_a_pod_asks_for_a_node_is_as_before_when_it_has_gone(
         pods in prop::collection::vec(pod(), 1..5), node in node(), leave in any::<prop::sample::Index>(),
     ) {
-        let node = Arc::new(NodeObject::parse(Arc::new(node)).unwrap());
+        let node = Arc::new(NodeObject::parse(&node).unwrap());
         let mut pods: Vec<_> = pods.into_iter().enumerate().map(|(number, mut pod)| {
             pod.metadata.uid = Some(number.to_string());
             Arc::new(PodInfo::parse(Arc::new(pod)).unwrap())
@@ -253,7 +253,7 @@ pilotage_absurd::properties! {
         prop_assert!(info.defects().len() <= most + tolerations + 2);
         prop_assert!(info.needs.tolerations.len() <= tolerations);
 
-        let node = NodeObject::parse(Arc::new(node)).unwrap();
+        let node = NodeObject::parse(&node).unwrap();
         let matches = info.needs.node_affinity.matches("n", node.labels());
         prop_assert!(matches || !info.needs.node_affinity.is_empty());
         for preferred in &info.needs.preferred_nodes {

@@ -95,6 +95,12 @@ pub struct ImageSpread {
 }
 
 impl ImageSpread {
+    /// The name as others have it; `None` if no node has the image.
+    pub(crate) fn name(&self, name: &str) -> Option<Arc<str>> {
+        let (known, _) = self.by_name.get_key_value(name)?;
+        Some(known.clone())
+    }
+
     /// How far the image has spread; `None` if no node has it.
     pub fn of(&self, name: &str) -> Option<Spread> {
         self.by_name.get(name).copied()

@@ -79,7 +79,7 @@
 //!
 //! let mut node = Node::default();
 //! node.metadata.name = Some("quay".into());
-//! scheduler.node_applied(Arc::new(node), now)?;
+//! scheduler.node_applied(&node, now)?;
 //!
 //! let mut pod = Pod::default();
 //! pod.metadata.name = Some("tug".into());
@@ -113,6 +113,7 @@ mod fuzz;
 mod guard;
 pub mod host_ports;
 pub mod images;
+mod interned;
 pub mod kubelet_features;
 pub mod labels;
 mod moment;

@@ -44,6 +44,12 @@ macro_rules! shared_name {
             }
         }
 
+        impl From<Arc<str>> for $name {
+            fn from(text: Arc<str>) -> Self {
+                Self(text)
+            }
+        }
+
         impl From<String> for $name {
             fn from(text: String) -> Self {
                 Self(text.into())
@@ -78,6 +84,13 @@ shared_name! {
 shared_name! {
     /// `metadata.name` of a node.
     NodeName
+}
+
+impl NodeName {
+    /// The name as shared text.
+    pub(crate) const fn as_shared(&self) -> &Arc<str> {
+        &self.0
+    }
 }
 
 /// Namespace and name of an object, written `namespace/name`.

@@ -1,6 +1,6 @@
 //! Owns a Node object as the scheduler sees it: parsed once, shared. Knows nothing of the pods on it.
 
-use std::sync::Arc;
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 use k8s_openapi::api::core::v1::Node;
 
@@ -11,8 +11,6 @@ use crate::names::NodeName;
 use crate::pod_info::{Defect, IdentityError};
 use crate::resources::Resources;
 use crate::taints::Taint;
-
-static NO_LABELS: Labels = Labels::new();
 
 /// A Node, parsed once. Immutable and shared (`Arc<NodeObject>`); a change makes a new one.
 #[derive(Clone, Debug)]
@@ -30,13 +28,44 @@ pub struct NodeObject {
     pub images: Vec<NodeImage>,
     /// `status.declaredFeatures`, as far as pods may need them.
     pub features: KubeletFeatures,
-    node: Arc<Node>,
+    pub(crate) digests: Digests,
+    labels: Labels,
     defects: Vec<Defect>,
+}
+
+/// What events tell of and no plugin here reads, as numbers that differ if it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Digests {
+    /// Types and states of the conditions, without the times that each heartbeat changes.
+    pub(crate) conditions: u64,
+    pub(crate) annotations: u64,
+    /// All declared features.
+    pub(crate) features: u64,
+}
+
+impl Digests {
+    fn of(node: &Node) -> Self {
+        let status = node.status.as_ref();
+        let conditions = status.and_then(|status| status.conditions.as_ref());
+        let conditions = conditions.into_iter().flatten();
+        let conditions = conditions.map(|it| (&it.type_, &it.status));
+        Self {
+            conditions: digest(conditions.collect::<Vec<_>>()),
+            annotations: digest(node.metadata.annotations.as_ref()),
+            features: digest(status.and_then(|status| status.declared_features.as_ref())),
+        }
+    }
+}
+
+fn digest(value: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 impl NodeObject {
     /// Reads a Node. Malformed fields become [`NodeObject::defects`].
-    pub fn parse(node: Arc<Node>) -> Result<Self, IdentityError> {
+    pub fn parse(node: &Node) -> Result<Self, IdentityError> {
         let name = node.metadata.name.as_deref().ok_or(IdentityError::Name)?;
         let name = NodeName::from(name);
         let mut defects = Vec::new();
@@ -75,21 +104,17 @@ impl NodeObject {
             allocatable,
             taints,
             unschedulable,
-            images: images::on_node(&node),
+            images: images::on_node(node),
             features: KubeletFeatures::declared(features),
-            node,
+            digests: Digests::of(node),
+            labels: node.metadata.labels.clone().unwrap_or_default(),
             defects,
         })
     }
 
-    /// The Node as it was read.
-    pub fn node(&self) -> &Arc<Node> {
-        &self.node
-    }
-
     /// Its labels.
-    pub fn labels(&self) -> &Labels {
-        self.node.metadata.labels.as_ref().unwrap_or(&NO_LABELS)
+    pub const fn labels(&self) -> &Labels {
+        &self.labels
     }
 
     /// Whether plugins can't tell it from another version of the same node.

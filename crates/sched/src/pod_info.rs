@@ -1,9 +1,11 @@
 //! Owns a pod as the scheduler sees it: parsed once, shared by everything that looks at it.
 //! Knows nothing of queues and caches.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use thiserror::Error;
 
 use crate::host_ports;
@@ -17,8 +19,6 @@ use crate::pod_needs::PodNeeds;
 use crate::quantity::QuantityError;
 use crate::requests::pod_requests;
 use crate::taints::Toleration;
-
-static NO_LABELS: Labels = Labels::new();
 
 /// Why an object can't be tracked at all: it has no identity. The API server never sends such a one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -83,8 +83,12 @@ pub struct PodInfo {
     pub deleting: bool,
     /// Whether `status.phase` is Succeeded or Failed, so that it takes no room any more.
     pub terminal: bool,
-    pod: Arc<Pod>,
+    pub(crate) labels: Arc<Labels>,
+    // The object as it was read; not of pods on nodes, of which there are too many.
+    pod: Option<Arc<Pod>>,
     defects: Vec<Defect>,
+    claims: u64,
+    rest: u64,
 }
 
 impl PodInfo {
@@ -174,19 +178,39 @@ impl PodInfo {
                 .collect(),
             deleting: meta.deletion_timestamp.is_some(),
             terminal: is_terminal(&pod),
+            labels: Arc::new(meta.labels.clone().unwrap_or_default()),
+            claims: claims(&pod),
+            rest: rest(meta),
             defects,
-            pod,
+            pod: Some(pod),
         })
     }
 
-    /// The pod as it was read.
-    pub fn pod(&self) -> &Arc<Pod> {
-        &self.pod
+    /// The pod as it was read. The scheduler doesn't keep it of pods on nodes: what plugins read of those is in this
+    /// type's own fields.
+    pub const fn pod(&self) -> Option<&Arc<Pod>> {
+        self.pod.as_ref()
+    }
+
+    /// Keeps only what is read of a pod on a node.
+    pub(crate) fn drop_object(&mut self) {
+        self.pod = None;
     }
 
     /// Its labels.
     pub fn labels(&self) -> &Labels {
-        self.pod.metadata.labels.as_ref().unwrap_or(&NO_LABELS)
+        &self.labels
+    }
+
+    /// Whether another version of it has claims of other names.
+    pub(crate) const fn has_other_claims(&self, other: &Self) -> bool {
+        self.claims != other.claims
+    }
+
+    /// Whether anything but status, labels and bookkeeping differs in another version of it. Our own status patches
+    /// must not wake anybody.
+    pub(crate) fn differs_otherwise(&self, other: &Self) -> bool {
+        self.rest != other.rest || self.needs != other.needs
     }
 
     /// Whether plugins that look at nodes can't tell it from another version of the same pod.
@@ -202,6 +226,31 @@ impl PodInfo {
     pub fn defects(&self) -> &[Defect] {
         &self.defects
     }
+}
+
+/// Stands for the names of a pod's generated claims.
+fn claims(pod: &Pod) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let status = pod.status.as_ref();
+    let claims = status.and_then(|status| status.resource_claim_statuses.as_ref());
+    for claim in claims.into_iter().flatten() {
+        (&claim.name, &claim.resource_claim_name).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// Stands for what an event tells of beside what plugins read. The generation changes with the specification.
+fn rest(meta: &ObjectMeta) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    meta.generation.hash(&mut hasher);
+    meta.annotations.hash(&mut hasher);
+    meta.finalizers.hash(&mut hasher);
+    for owner in meta.owner_references.iter().flatten() {
+        owner.uid.hash(&mut hasher);
+    }
+    let deletion = meta.deletion_timestamp.as_ref();
+    deletion.map(|time| time.0).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Whether a pod is finished: it takes no room any more.

@@ -337,7 +337,7 @@ impl NodeBuilder {
     }
 
     pub(crate) fn object(self) -> Arc<NodeObject> {
-        Arc::new(NodeObject::parse(self.build()).unwrap())
+        Arc::new(NodeObject::parse(&self.build()).unwrap())
     }
 
     pub(crate) fn info(self) -> NodeInfo {

@@ -53,7 +53,7 @@ impl Bench {
                 "status": { "allocatable": { "cpu": "4", "memory": "8Gi", "pods": "10" } },
             });
             let node = Arc::new(serde_json::from_value(node).unwrap());
-            scheduler.node_applied(node, Moment::ZERO).unwrap();
+            scheduler.node_applied(&node, Moment::ZERO).unwrap();
         }
         Self { scheduler, board }
     }
@@ -263,7 +263,7 @@ fn a_pod_that_needs_the_unknown_waits_for_its_spec_alone() {
     // Room, other pods and words of others: nothing of it can help.
     let node = json!({ "metadata": { "name": "n3", "uid": "n3" } });
     let node = Arc::new(serde_json::from_value(node).unwrap());
-    bench.scheduler.node_applied(node, Moment::ZERO).unwrap();
+    bench.scheduler.node_applied(&node, Moment::ZERO).unwrap();
     bench
         .scheduler
         .node_deleted(&NodeName::from("n1"), Moment::ZERO);

@@ -100,9 +100,10 @@ impl Want {
     /// Reads a proxy pod; `author` is what its saved manifest wishes, which counts before what the proxy's own selector says.
     pub fn of(info: &PodInfo, author: &Wishes) -> Self {
         let pod = info.pod();
-        let name = |key| said(pod, key).map(short);
+        let said = |key| pod.and_then(|pod| said(pod, key));
+        let name = |key| said(key).map(short);
         let (region, provider) = (name(keys::REGION), name(keys::CLOUD_PROVIDER));
-        let (zones, access) = (said(pod, keys::ZONES), said(pod, keys::ACCESS_RESTRICTIONS));
+        let (zones, access) = (said(keys::ZONES), said(keys::ACCESS_RESTRICTIONS));
         let asks = region.is_some() || provider.is_some() || zones.is_some() || access.is_some();
         let own = Wishes::of(info);
         let selected = &info.needs.node_affinity.selector;
@@ -123,7 +124,7 @@ impl Want {
                 .ok()
                 .filter(|_| !selected.is_empty()),
             tolerations: info.needs.tolerations.clone(),
-            application: owner(pod),
+            application: pod.and_then(|pod| owner(pod)),
         }
     }
 

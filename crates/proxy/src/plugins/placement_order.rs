@@ -140,9 +140,7 @@ mod tests {
                 "status": { "allocatable": { "cpu": "4", "pods": "9" } },
             });
             let node: Node = serde_json::from_value(node).unwrap();
-            scheduler
-                .node_applied(Arc::new(node), Moment::ZERO)
-                .unwrap();
+            scheduler.node_applied(&node, Moment::ZERO).unwrap();
         }
         let term = json!({ "matchFields": [{ "key": "metadata.name", "operator": "In", "values": ["a"] }] });
         let preferred = json!([{ "weight": 100, "preference": term }]);

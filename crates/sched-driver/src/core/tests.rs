@@ -62,7 +62,7 @@ fn add_node(core: &Core) {
         "status": {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "10"}},
     }))
     .unwrap();
-    core.with(|scheduler, now| scheduler.node_applied(Arc::new(node), now))
+    core.with(|scheduler, now| scheduler.node_applied(&node, now))
         .unwrap();
 }
 

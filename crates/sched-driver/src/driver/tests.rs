@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Config;
 use pilotage_runtime::client::from_config;
 use pilotage_sched::plugins::{Binder, stock_profile};

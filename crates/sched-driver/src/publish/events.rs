@@ -7,12 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::Resource as _;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, Resource};
 use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, within};
 use pilotage_runtime::caught::caught_async;
+use pilotage_sched::PodInfo;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -66,6 +68,17 @@ impl Regarding {
     /// A pod.
     pub fn pod(pod: &Pod) -> Self {
         Self::object(pod)
+    }
+
+    /// A pod that the scheduler has read.
+    pub(crate) fn scheduled(pod: &PodInfo) -> Self {
+        Self {
+            api_version: Pod::API_VERSION.to_owned(),
+            kind: Pod::KIND.to_owned(),
+            namespace: pod.key.namespace.to_string(),
+            name: pod.key.name.to_string(),
+            uid: pod.uid.to_string(),
+        }
     }
 
     /// An object, whether the API server sent it whole or not.

@@ -46,7 +46,7 @@ const UNKNOWN: [Need; 8] = [
 const OTHERS: &str = "the anti-affinity of other pods";
 
 fn spec(pod: &PodInfo) -> Option<&PodSpec> {
-    pod.pod().spec.as_ref()
+    pod.pod()?.spec.as_ref()
 }
 
 fn is_empty<T>(list: Option<&[T]>) -> bool {
@@ -192,7 +192,7 @@ mod tests {
         let mut scheduler =
             Scheduler::new([profile.build().unwrap()], SchedulerConfig::default()).unwrap();
         let now = Moment::ZERO;
-        scheduler.node_applied(node("n").build(), now).unwrap();
+        scheduler.node_applied(&node("n").build(), now).unwrap();
         let claims = pod("a").edit(|pod| {
             let claim = PodResourceClaim {
                 name: "gpu".into(),

@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod, PodResourceClaimStatus};
-
 use crate::event::{Actions, Event, EventResource};
 use crate::node_object::NodeObject;
 use crate::pod_info::PodInfo;
@@ -28,14 +26,14 @@ pub(super) fn of_pod(
         ),
         (gates_gone, Actions::UPDATE_POD_SCHEDULING_GATES_ELIMINATED),
         (
-            claims(old.pod()) != claims(new.pod()),
+            old.has_other_claims(new),
             Actions::UPDATE_POD_GENERATED_RESOURCE_CLAIM,
         ),
     ]
     .into_iter()
     .filter_map(|(changed, action)| changed.then_some(action))
     .collect::<Vec<_>>();
-    if actions.is_empty() && differs_otherwise(old.pod(), new.pod()) {
+    if actions.is_empty() && old.differs_otherwise(new) {
         actions.push(Actions::UPDATE_OTHER);
     }
     let event = |action| Event::pod(resource, action, Some(old.clone()), Some(new.clone()));
@@ -48,23 +46,8 @@ fn scaled(old: &Resources, new: &Resources) -> (bool, bool) {
     (larger != *new, larger != *old)
 }
 
-fn claims(pod: &Pod) -> Option<&Vec<PodResourceClaimStatus>> {
-    pod.status.as_ref()?.resource_claim_statuses.as_ref()
-}
-
-/// Whether anything but status and bookkeeping differs. Our own status patches must not wake anybody.
-fn differs_otherwise(old: &Pod, new: &Pod) -> bool {
-    let (a, b) = (&old.metadata, &new.metadata);
-    old.spec != new.spec
-        || a.annotations != b.annotations
-        || a.finalizers != b.finalizers
-        || a.owner_references != b.owner_references
-        || a.deletion_timestamp != b.deletion_timestamp
-}
-
 /// How a node changed. Empty if nothing changed that scheduling could care about.
 pub(super) fn of_node(old: &Arc<NodeObject>, new: &Arc<NodeObject>) -> Vec<Event> {
-    let (a, b) = (old.node(), new.node());
     let taints = old.taints != new.taints || old.unschedulable != new.unschedulable;
     [
         (
@@ -74,15 +57,15 @@ pub(super) fn of_node(old: &Arc<NodeObject>, new: &Arc<NodeObject>) -> Vec<Event
         (old.labels() != new.labels(), Actions::UPDATE_NODE_LABEL),
         (taints, Actions::UPDATE_NODE_TAINT),
         (
-            conditions(a) != conditions(b),
+            old.digests.conditions != new.digests.conditions,
             Actions::UPDATE_NODE_CONDITION,
         ),
         (
-            a.metadata.annotations != b.metadata.annotations,
+            old.digests.annotations != new.digests.annotations,
             Actions::UPDATE_NODE_ANNOTATION,
         ),
         (
-            features(a) != features(b),
+            old.digests.features != new.digests.features,
             Actions::UPDATE_NODE_DECLARED_FEATURE,
         ),
     ]
@@ -90,26 +73,6 @@ pub(super) fn of_node(old: &Arc<NodeObject>, new: &Arc<NodeObject>) -> Vec<Event
     .filter(|(changed, _)| *changed)
     .map(|(_, action)| Event::node(action, Some(old.clone()), Some(new.clone())))
     .collect()
-}
-
-/// Types and states of a node's conditions, without the times that each heartbeat changes.
-fn conditions(node: &Node) -> Vec<(&str, &str)> {
-    let conditions = node
-        .status
-        .as_ref()
-        .and_then(|status| status.conditions.as_ref());
-    conditions
-        .into_iter()
-        .flatten()
-        .map(|c| (c.type_.as_str(), c.status.as_str()))
-        .collect()
-}
-
-fn features(node: &Node) -> &[String] {
-    node.status
-        .as_ref()
-        .and_then(|status| status.declared_features.as_deref())
-        .unwrap_or_default()
 }
 
 #[cfg(test)]

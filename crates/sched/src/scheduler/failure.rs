@@ -89,15 +89,13 @@ fn changed_condition(pod: &PodInfo, cause: &Cause, message: &str) -> Option<Fail
         "SchedulerError"
     };
     let object = pod.pod();
-    let conditions = object
-        .status
-        .as_ref()
-        .and_then(|status| status.conditions.as_ref());
+    let status = object.and_then(|object| object.status.as_ref());
+    let conditions = status.and_then(|status| status.conditions.as_ref());
     let known = conditions
         .into_iter()
         .flatten()
         .find(|known| known.type_ == "PodScheduled");
-    let observed_generation = object.metadata.generation;
+    let observed_generation = object.and_then(|object| object.metadata.generation);
     let same = known.is_some_and(|known| {
         known.status == "False"
             && known.reason.as_deref() == Some(reason)

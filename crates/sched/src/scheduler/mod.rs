@@ -14,13 +14,12 @@ mod watch;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
 use thiserror::Error;
 
 pub use self::assumed::Assumed;
 pub use self::attempt::{Attempt, SkipReason, Skipped};
 pub use self::failure::{Aftermath, EventNote, FailedCondition, Failure, StatusPatch};
-use self::unread::UnreadPods;
+use self::unread::{Incoming, UnreadPods};
 pub use self::watch::PodChange;
 use crate::cache::{Cache, CacheSize};
 use crate::classes::Classes;
@@ -28,11 +27,11 @@ use crate::coming::Coming;
 use crate::context::Cycle;
 use crate::cycle::{self, Evaluation};
 use crate::event::{AnyObject, Event};
+use crate::interned::SharedParts;
 use crate::moment::Moment;
 use crate::names::{ObjectKey, PodUid};
 use crate::nominator::Nominator;
 use crate::pod_info::{IdentityError, PodInfo};
-use crate::pod_needs::KnownNeeds;
 use crate::profile::{Profile, ProfileError, Profiles};
 use crate::queue::{Arrivals, Gate, Place, Queue, QueueConfig, QueueSize, QueuedPod};
 use crate::state::CycleState;
@@ -80,7 +79,7 @@ pub struct Scheduler {
     profiles: Profiles,
     cache: Cache,
     // Equal pods share what was parsed of them.
-    needs: KnownNeeds,
+    shared: SharedParts,
     // What plugins said of nodes, for the next pod of its class.
     classes: Classes,
     queue: Queue,
@@ -95,7 +94,7 @@ pub struct Scheduler {
     // Pods on nodes that couldn't be taken in.
     unread: UnreadPods,
     // The pod that is being taken in just now.
-    taking: Option<Arc<Pod>>,
+    taking: Option<Incoming>,
     next_start: usize,
 }
 
@@ -111,7 +110,7 @@ impl Scheduler {
             config,
             profiles,
             cache: Cache::new(),
-            needs: KnownNeeds::default(),
+            shared: SharedParts::default(),
             classes: Classes::default(),
             nominator: Nominator::default(),
             waiting: WaitingPods::default(),

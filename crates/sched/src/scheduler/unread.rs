@@ -7,22 +7,42 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::Scheduler;
+use super::{PodChange, Scheduler};
 use crate::event::{Actions, Event};
 use crate::guard::caught;
 use crate::moment::Moment;
 use crate::names::{NodeName, PodUid};
-use crate::pod_info::{PodInfo, is_terminal};
+use crate::pod_info::{IdentityError, PodInfo, is_terminal};
 
 /// Time to the first try; each failure doubles it.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 /// No try is later than that.
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 
+/// A pod on its way in, as far as it was read.
+#[derive(Clone, Debug)]
+pub(super) enum Incoming {
+    /// It may be that it can't even be parsed.
+    Object(Arc<Pod>),
+    /// It was parsed.
+    Parsed(Arc<PodInfo>),
+}
+
+impl Incoming {
+    /// Where it takes room, as far as that shows without reading the rest of it.
+    fn place(&self) -> Option<(PodUid, NodeName)> {
+        match self {
+            Self::Object(pod) => place(pod),
+            Self::Parsed(pod) if pod.terminal => None,
+            Self::Parsed(pod) => Some((pod.uid.clone(), pod.node_name.clone()?)),
+        }
+    }
+}
+
 /// One of them, as it was seen last.
 #[derive(Debug)]
 struct Unread {
-    pod: Arc<Pod>,
+    pod: Incoming,
     node: NodeName,
     failures: u32,
     due: Moment,
@@ -43,7 +63,7 @@ impl UnreadPods {
         self.0.values().map(|it| it.due).min()
     }
 
-    fn due(&self, now: Moment) -> Vec<(PodUid, Arc<Pod>)> {
+    fn due(&self, now: Moment) -> Vec<(PodUid, Incoming)> {
         let due = self.0.iter().filter(|(_, it)| it.due <= now);
         due.map(|(uid, it)| (uid.clone(), it.pod.clone())).collect()
     }
@@ -57,7 +77,7 @@ impl UnreadPods {
     fn failed(
         &mut self,
         uid: PodUid,
-        pod: Arc<Pod>,
+        pod: Incoming,
         node: NodeName,
         now: Moment,
     ) -> Option<NodeName> {
@@ -101,8 +121,8 @@ impl Scheduler {
     /// Takes a pod in. Should that panic, [`Scheduler::mend`] knows which one it was.
     pub(super) fn take_in<R>(
         &mut self,
-        pod: Arc<Pod>,
-        work: impl FnOnce(&mut Self, Arc<Pod>) -> R,
+        pod: Incoming,
+        work: impl FnOnce(&mut Self, Incoming) -> R,
     ) -> R {
         self.taking = Some(pod.clone());
         let taken = work(self, pod);
@@ -110,26 +130,44 @@ impl Scheduler {
         taken
     }
 
+    /// A pod as the watch showed it.
+    pub(super) fn read_in(
+        &mut self,
+        pod: Incoming,
+        now: Moment,
+    ) -> Result<PodChange, IdentityError> {
+        let pod = match pod {
+            Incoming::Object(pod) => self.parsed(pod)?,
+            Incoming::Parsed(pod) => pod,
+        };
+        self.taking = Some(Incoming::Parsed(pod.clone()));
+        Ok(self.pod_seen(&pod, now))
+    }
+
     /// After a panic: closes the nodes of these pods, and of the one that was being taken in, if it doesn't count.
     pub(super) fn close_nodes(&mut self, left_out: Vec<(Arc<PodInfo>, NodeName)>, now: Moment) {
         for (pod, node) in left_out {
-            self.not_read(pod.uid.clone(), pod.pod().clone(), &node, now);
+            self.not_read(pod.uid.clone(), Incoming::Parsed(pod), &node, now);
         }
-        let taking = self.taking.take();
-        let Some((pod, (uid, node))) = taking.and_then(|pod| Some((pod.clone(), place(&pod)?)))
-        else {
+        let Some(taking) = self.taking.take() else {
             return;
         };
-        let counts = self
-            .cache
-            .pod(&uid)
-            .is_some_and(|(known, at)| Arc::ptr_eq(known.pod(), &pod) && *at == node);
+        let Some((uid, node)) = taking.place() else {
+            return;
+        };
+        let counts = match &taking {
+            Incoming::Object(_) => false,
+            Incoming::Parsed(pod) => self
+                .cache
+                .pod(&uid)
+                .is_some_and(|(known, at)| Arc::ptr_eq(known, pod) && *at == node),
+        };
         if !counts {
-            self.not_read(uid, pod, &node, now);
+            self.not_read(uid, taking, &node, now);
         }
     }
 
-    fn not_read(&mut self, uid: PodUid, pod: Arc<Pod>, node: &NodeName, now: Moment) {
+    fn not_read(&mut self, uid: PodUid, pod: Incoming, node: &NodeName, now: Moment) {
         let before = self.unread.failed(uid, pod, node.clone(), now);
         if let Some(before) = before.filter(|before| before != node) {
             self.open_or_close(&before, now);
@@ -159,7 +197,8 @@ impl Scheduler {
     /// Tries those whose time has come.
     pub(super) fn try_unread(&mut self, now: Moment) {
         for (uid, pod) in self.unread.due(now) {
-            if caught(|| self.pod_applied(pod, now)).is_err() {
+            let again = |scheduler: &mut Self, pod| scheduler.read_in(pod, now);
+            if caught(|| self.take_in(pod, again)).is_err() {
                 self.mend(now);
             }
             // One that is being bound names no node yet.

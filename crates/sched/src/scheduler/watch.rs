@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 
+use super::unread::Incoming;
 use super::{Scheduler, changes};
 use crate::cache::PodSeen;
 use crate::event::{Actions, Event, EventResource};
@@ -41,17 +42,23 @@ impl Scheduler {
     /// A pod as the watch shows it: new, changed, or unchanged after a new list. Pods of all schedulers must be
     /// given, since all take room.
     pub fn pod_applied(&mut self, pod: Arc<Pod>, now: Moment) -> Result<PodChange, IdentityError> {
-        self.take_in(pod, |scheduler, pod| scheduler.pod_seen(pod, now))
+        self.take_in(Incoming::Object(pod), |scheduler, pod| {
+            scheduler.read_in(pod, now)
+        })
     }
 
-    pub(super) fn pod_seen(
-        &mut self,
-        pod: Arc<Pod>,
-        now: Moment,
-    ) -> Result<PodChange, IdentityError> {
+    /// Reads a pod as far as scheduling does.
+    pub(super) fn parsed(&mut self, pod: Arc<Pod>) -> Result<Arc<PodInfo>, IdentityError> {
         let mut pod = PodInfo::parse(pod)?;
-        pod.needs = self.needs.shared(pod.needs);
-        let pod = Arc::new(pod);
+        if pod.node_name.is_some() {
+            pod.drop_object();
+        }
+        self.shared.share(&mut pod);
+        Ok(Arc::new(pod))
+    }
+
+    /// A pod was read.
+    pub(super) fn pod_seen(&mut self, pod: &Arc<PodInfo>, now: Moment) -> PodChange {
         if let Some(known) = self.uids.get(&pod.key)
             && *known != pod.uid
         {
@@ -61,12 +68,12 @@ impl Scheduler {
         }
         if pod.terminal {
             self.pod_deleted(&pod.uid, now);
-            return Ok(PodChange::Gone);
+            return PodChange::Gone;
         }
-        let change = match pod.node_name.clone() {
-            Some(node) => self.pod_on_node(&pod, &node, now),
+        let change = match &pod.node_name {
+            Some(node) => self.pod_on_node(pod, node, now),
             None if self.profiles.get(&pod.scheduler_name).is_none() => PodChange::Foreign,
-            None => self.pod_without_node(&pod, now),
+            None => self.pod_without_node(pod, now),
         };
         if change != PodChange::Foreign {
             self.uids.insert(pod.key.clone(), pod.uid.clone());
@@ -75,7 +82,7 @@ impl Scheduler {
         if change != PodChange::Trying {
             self.was_read(&pod.uid, now);
         }
-        Ok(change)
+        change
     }
 
     fn pod_on_node(&mut self, pod: &Arc<PodInfo>, node: &NodeName, now: Moment) -> PodChange {
@@ -200,8 +207,10 @@ impl Scheduler {
     }
 
     /// A node as the watch shows it: new, changed, or unchanged after a new list.
-    pub fn node_applied(&mut self, node: Arc<Node>, now: Moment) -> Result<(), IdentityError> {
-        let node = Arc::new(NodeObject::parse(node)?);
+    pub fn node_applied(&mut self, node: &Node, now: Moment) -> Result<(), IdentityError> {
+        let mut node = NodeObject::parse(node)?;
+        self.cache.nodes().share_images(&mut node);
+        let node = Arc::new(node);
         let events = match self.cache.set_node(node.clone()) {
             Some(old) => changes::of_node(&old, &node),
             None => vec![Event::node(Actions::ADD, None, Some(node))],

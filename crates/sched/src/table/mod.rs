@@ -189,6 +189,15 @@ impl NodeTable {
         ids.filter_map(|id| self.get(*id))
     }
 
+    /// Has a node use the names of images that others have already.
+    pub(crate) fn share_images(&self, node: &mut NodeObject) {
+        for image in &mut node.images {
+            if let Some(name) = self.images.name(&image.name) {
+                image.name = name;
+            }
+        }
+    }
+
     fn parts(&self, id: NodeId) -> Option<Parts> {
         self.parts.get(id.index()).copied().flatten()
     }
@@ -219,30 +228,30 @@ impl NodeTable {
 
     /// Adds a node without pods, or changes one; the object before, if there was one.
     pub(crate) fn set_node(&mut self, node: Arc<NodeObject>) -> Option<Arc<NodeObject>> {
-        let parts = self.take_parts(&node);
         let Some(id) = self.id(&node.name) else {
+            let parts = self.take_parts(&node);
             self.add_node(node, parts);
             return None;
         };
-        let before = self.parts[id.index()].replace(parts);
-        if let Some(before) = before {
+        let old = self.rows[id.index()].as_ref()?.node().clone();
+        if self.images.change(&old.images, &node.images) {
+            self.images_version = self.images_version.saturating_add(1);
+        }
+        if old.equals_for_plugins(&node) {
+            self.edit(id, |row| row.set_node(node));
+            return Some(old);
+        }
+        let parts = self.take_parts(&node);
+        if let Some(before) = self.parts[id.index()].replace(parts) {
             self.give_back(before);
         }
-        let old = self.rows[id.index()].as_ref()?.node().clone();
         let (from, to) = (old.zone(), node.zone());
         if from != to {
             self.order.remove(&from, &node.name);
             self.order.insert(to, node.name.clone());
             self.in_order.take();
         }
-        if self.images.change(&old.images, &node.images) {
-            self.images_version = self.images_version.saturating_add(1);
-        }
-        if old.equals_for_plugins(&node) {
-            self.edit(id, |row| row.set_node(node));
-        } else {
-            self.change(id, Reads::OBJECT, |row| row.set_node(node));
-        }
+        self.change(id, Reads::OBJECT, |row| row.set_node(node));
         Some(old)
     }
 

@@ -7,12 +7,12 @@ use proptest::prelude::*;
 use crate::classes::Classes;
 use crate::context::Cycle;
 use crate::cycle::{Cause, Search, SearchSize, choose, evaluate};
+use crate::interned::SharedParts;
 use crate::names::NodeName;
 use crate::node_object::NodeObject;
 use crate::nominator::Nominator;
 use crate::plugins::stock_profile;
 use crate::pod_info::PodInfo;
-use crate::pod_needs::KnownNeeds;
 use crate::profile::Profile;
 use crate::state::CycleState;
 use crate::table::NodeTable;
@@ -75,7 +75,7 @@ fn object(name: u8, look: u8, cpu: u8) -> Arc<NodeObject> {
 }
 
 /// A pod of one of sixteen classes.
-fn asking(name: &str, needs: u8, known: &mut KnownNeeds) -> PodInfo {
+fn asking(name: &str, needs: u8, known: &mut SharedParts) -> PodInfo {
     let pod = pod(name).scheduler("test");
     let pod = match needs % 8 {
         0 => pod,
@@ -89,7 +89,7 @@ fn asking(name: &str, needs: u8, known: &mut KnownNeeds) -> PodInfo {
     };
     let pod = if needs < 8 { pod } else { pod.priority(10) };
     let mut info = PodInfo::parse(pod.object()).unwrap();
-    info.needs = known.shared(info.needs);
+    known.share(&mut info);
     info
 }
 
@@ -99,7 +99,7 @@ struct World {
     table: NodeTable,
     nominator: Nominator,
     classes: Classes,
-    known: KnownNeeds,
+    known: SharedParts,
     pods: usize,
 }
 
@@ -110,7 +110,7 @@ impl World {
             table: NodeTable::default(),
             nominator: Nominator::default(),
             classes: Classes::default(),
-            known: KnownNeeds::default(),
+            known: SharedParts::default(),
             pods: 0,
         }
     }

@@ -332,7 +332,7 @@ fn a_small_cluster_fills_up_evenly() {
     }
     scheduler
         .node_applied(
-            node("taken")
+            &node("taken")
                 .allocatable("cpu", "64")
                 .taint("t", "", "NoSchedule")
                 .build(),

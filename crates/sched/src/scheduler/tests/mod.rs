@@ -38,7 +38,7 @@ fn add_node(scheduler: &mut Scheduler, name: &str, cpu: &str) {
     let node = node(name)
         .allocatable("cpu", cpu)
         .allocatable("memory", "8Gi");
-    scheduler.node_applied(node.build(), at(0)).unwrap();
+    scheduler.node_applied(&node.build(), at(0)).unwrap();
 }
 
 fn add(scheduler: &mut Scheduler, pod: PodBuilder) -> PodChange {

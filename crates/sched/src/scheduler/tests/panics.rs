@@ -17,7 +17,7 @@ use crate::plugins::{PrioritySort, stock_profile};
 use crate::pod_info::PodInfo;
 use crate::profile::ProfileBuilder;
 use crate::queue::Place;
-use crate::scheduler::{Aftermath, Attempt, Scheduler};
+use crate::scheduler::{Aftermath, Attempt, Incoming, Scheduler};
 use crate::state::CycleState;
 use crate::status::{Code, PluginName, Status, Verdict};
 use crate::table::NodeView;
@@ -342,7 +342,9 @@ fn mending_finds_who_got_lost_and_keeps_who_has_a_place() {
 
 /// A pod whose taking in panics, as a driver meets it.
 fn breaks_off(scheduler: &mut Scheduler, pod: PodBuilder, now: u64) {
-    let broken = caught::<()>(|| scheduler.take_in(pod.object(), |_, _| panic!("on purpose")));
+    let broken = caught::<()>(|| {
+        scheduler.take_in(Incoming::Object(pod.object()), |_, _| panic!("on purpose"));
+    });
     assert!(broken.is_err());
     scheduler.mend(at(now));
 }
@@ -409,8 +411,8 @@ fn a_pod_that_takes_no_room_or_counts_already_closes_no_node() {
     breaks_off(&mut scheduler, pod("pending").request("cpu", "4"), 0);
     let counted = pod("counted").on("n").request("cpu", "3").object();
     let broken = caught::<()>(|| {
-        scheduler.take_in(counted, |scheduler, pod| {
-            scheduler.pod_seen(pod, at(0)).unwrap();
+        scheduler.take_in(Incoming::Object(counted), |scheduler, pod| {
+            scheduler.read_in(pod, at(0)).unwrap();
             panic!("on purpose")
         });
     });
