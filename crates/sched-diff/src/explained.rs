@@ -77,7 +77,8 @@ fn has_extreme_amount(scene: &Scene<'_>) -> bool {
     objects.iter().chain([scene.pod]).any(is_extreme)
 }
 
-fn is_extreme(value: &Value) -> bool {
+/// Whether an object names such an amount.
+pub fn is_extreme(value: &Value) -> bool {
     match value {
         Value::Object(fields) => fields.values().any(is_extreme),
         Value::Array(items) => items.iter().any(is_extreme),
