@@ -285,8 +285,10 @@ func (w *world) assume(pod *v1.Pod, node string) error {
 	return w.scheduler.Cache.AssumePod(w.logger(), assumed)
 }
 
-// The pod counts as expected on the node from now on. The scheduler expects only pods that exist.
+// The pod counts as expected on the node from now on. The scheduler expects only pods that exist, and forgets a nomination
+// when a watch shows the pod without it.
 func (w *world) nominate(pod *v1.Pod, node string) error {
+	pod.Status.NominatedNodeName = node
 	if err := w.apply(pod); err != nil {
 		return err
 	}
