@@ -13,6 +13,9 @@ use thiserror::Error;
 
 use crate::caught::{caught, note};
 
+/// Longest name of any object in bytes, and longer than that of any namespace.
+const NAME: usize = 253;
+
 /// An object without `managedFields`, or why it can't be read.
 #[derive(Clone, Debug)]
 pub struct Guarded<K>(pub Result<K, Unreadable>);
@@ -23,7 +26,7 @@ pub struct Guarded<K>(pub Result<K, Unreadable>);
 pub struct Unreadable {
     /// What was expected, and where.
     pub error: String,
-    /// Its metadata; empty, if they can't be read either.
+    /// Its metadata; empty, if they can't be read either. Longer names than any object has are cut.
     pub metadata: Box<ObjectMeta>,
 }
 
@@ -56,9 +59,20 @@ fn metadata(text: &str) -> ObjectMeta {
     struct Object {
         metadata: ObjectMeta,
     }
-    serde_json::from_str(text)
+    let mut metadata = serde_json::from_str(text)
         .map(|Object { metadata }| metadata)
-        .unwrap_or_default()
+        .unwrap_or_default();
+    cut(&mut metadata.namespace);
+    cut(&mut metadata.name);
+    metadata
+}
+
+/// Nobody has checked what can't be read, and its names are kept and logged.
+fn cut(name: &mut Option<String>) {
+    if let Some(name) = name.as_mut().filter(|name| name.len() > NAME) {
+        // A copy, since one that is cut in place keeps its memory.
+        *name = name[..name.floor_char_boundary(NAME)].to_owned();
+    }
 }
 
 /// The same text with `null` in the place of the managed fields.
@@ -161,6 +175,21 @@ mod tests {
         assert_eq!(names, [Some("b"), None, None]);
         let error = &read[0].0.as_ref().unwrap_err().error;
         assert!(error.contains("PodSpec"), "{error}");
+    }
+
+    #[test]
+    fn of_what_cannot_be_read_a_long_name_is_cut() {
+        let long = "é".repeat(1 << 20);
+        let object = format!(
+            r#"{{"metadata":{{"name":"{long}","namespace":"{long}","uid":"u"}},"spec":5}}"#
+        );
+        let read: Guarded<Pod> = serde_json::from_str(&object).unwrap();
+        let meta = read.meta();
+        for name in [&meta.name, &meta.namespace] {
+            let name = name.as_deref().unwrap();
+            assert_eq!((name.len(), name.trim_matches('é')), (252, ""));
+        }
+        assert_eq!(meta.uid.as_deref(), Some("u"));
     }
 
     #[test]

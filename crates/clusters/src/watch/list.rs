@@ -28,6 +28,9 @@ const FEWER: u32 = 8;
 /// Nothing shorter than this can weigh too much.
 const SHORT: usize = 64 << 10;
 
+/// What an object that can't be read takes besides its names: their places here and in the set that they are looked up in.
+const UNREAD: usize = 160;
+
 /// A page whose objects aren't read yet.
 #[derive(Deserialize)]
 struct Page<'a> {
@@ -40,9 +43,10 @@ struct Page<'a> {
 /// What was read of a list.
 struct Listed<K> {
     objects: Vec<K>,
+    weight: usize,
     /// Namespaces and names of those that can't be read.
     unread: Vec<(String, String)>,
-    weight: usize,
+    unread_weight: usize,
     /// What it takes beyond what it will replace.
     room: Room,
 }
@@ -59,8 +63,9 @@ impl<K: Watchable> Follower<K> {
         let (mut size, mut most) = (self.config.page, self.config.page);
         let mut listed = Listed {
             objects: Vec::new(),
-            unread: Vec::new(),
             weight: 0,
+            unread: Vec::new(),
+            unread_weight: 0,
             room: self.core.store.room(),
         };
         let mut pages = 0_usize;
@@ -102,8 +107,8 @@ impl<K: Watchable> Follower<K> {
             let Listed {
                 objects,
                 unread,
-                weight: _,
                 room,
+                ..
             } = listed;
             self.core.store.replace(objects, &unread, &version, room);
             self.position = Some(version);
@@ -126,11 +131,13 @@ impl<K: Watchable> Follower<K> {
             serde_json::from_str(text).map_err(Interruption::Page)?
         };
         if let Err(unreadable) = &guarded.0 {
-            let meta = unreadable.metadata.as_ref().clone();
-            listed.unread.push((
-                meta.namespace.unwrap_or_default(),
-                meta.name.unwrap_or_default(),
-            ));
+            let meta = &unreadable.metadata;
+            let namespace = meta.namespace.clone().unwrap_or_default();
+            let name = meta.name.clone().unwrap_or_default();
+            let weight = UNREAD.saturating_add(namespace.len());
+            let weight = weight.saturating_add(name.len());
+            listed.unread_weight = listed.unread_weight.saturating_add(weight);
+            listed.unread.push((namespace, name));
         }
         if let Some(object) = self.unwrap(guarded) {
             let weight = self.core.store.weigh(&object);
@@ -138,8 +145,9 @@ impl<K: Watchable> Follower<K> {
             listed.objects.push(object);
         }
         let count = listed.objects.len().saturating_add(listed.unread.len());
-        // It takes the place of what is there.
+        // What can be read takes the place of what is there.
         let more = Amount::new(count, listed.weight).without(self.core.store.kept());
+        let more = more.and(Amount::new(0, listed.unread_weight));
         listed.room.raise(more)?;
         Ok(())
     }

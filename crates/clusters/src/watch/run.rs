@@ -10,6 +10,8 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use kube::Resource;
 use kube::api::{WatchEvent, WatchParams};
+use pilotage_api::bounds::cut;
+use pilotage_api::limits::SUBDOMAIN;
 use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::call::{self, CallError, Failure};
 use pilotage_runtime::caught::{PAUSES, caught, caught_async};
@@ -327,7 +329,7 @@ impl<K: Watchable> Follower<K> {
                 if let Some(trim) = self.config.trim
                     && let Err(panic) = caught(|| trim(&mut object))
                 {
-                    let name = object.meta().name.as_deref();
+                    let name = object.meta().name.as_deref().map(|it| cut(it, SUBDOMAIN));
                     tracing::error!(kind = %K::kind(&()), name, panic, "an object is kept whole");
                 }
                 Some(object)

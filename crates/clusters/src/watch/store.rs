@@ -3,12 +3,14 @@
 //! Versions are compared as numbers, as Kubernetes has allowed for all kinds since 1.35, so that the reply to a
 //! write of our own can be taken in before the watch brings it, and is never overwritten by an older event.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
+use pilotage_api::bounds::cut;
+use pilotage_api::limits::SUBDOMAIN;
 use pilotage_runtime::caught::caught;
 use tokio::sync::mpsc;
 
@@ -195,7 +197,8 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
             return 0;
         };
         caught(|| (limits.weigh)(object)).unwrap_or_else(|panic| {
-            tracing::error!(kind = %K::kind(&()), name = name(object), panic, "an object has no weight");
+            let name = cut(name(object), SUBDOMAIN);
+            tracing::error!(kind = %K::kind(&()), name, panic, "an object has no weight");
             OBJECT_WEIGHT
         })
     }
@@ -307,6 +310,10 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
                 .or_default()
                 .insert(name(&object).to_owned(), Arc::new(object));
         }
+        let unread: HashSet<(&str, &str)> = unread
+            .iter()
+            .map(|(ns, n)| (ns.as_str(), n.as_str()))
+            .collect();
         let incomparable = std::mem::take(&mut inner.incomparable);
         let missing: Vec<Arc<K>> = inner
             .all()
@@ -316,8 +323,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
                 if incomparable {
                     return found.is_none_or(|found| found.meta().uid != known.meta().uid);
                 }
-                let there =
-                    found.is_some() || unread.iter().any(|(ns, n)| ns == namespace && n == name);
+                let there = found.is_some() || unread.contains(&(namespace, name));
                 // What was folded in from a write after the list was read isn't missing.
                 !there && version(&***known) <= at
             })

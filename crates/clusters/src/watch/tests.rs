@@ -88,6 +88,20 @@ async fn a_list_that_never_ends_is_too_much() {
 }
 
 #[tokio::test]
+async fn objects_that_cannot_be_read_take_room_by_their_names() {
+    let name = "x".repeat(1000);
+    let unread = json!({ "metadata": { "name": name, "namespace": name }, "data": 5 });
+    let page = list(vec![unread; 500], Some("more"));
+    let server = Server::start(move |_| page.clone()).await;
+    let target = target();
+    let watch = target.watch::<ConfigMap>(WatchConfig::all());
+    server.is(&target);
+    let reason = offence(&target).await;
+    assert!(reason.to_string().contains("16 MiB of memory"), "{reason}");
+    assert!(!watch.is_synced() && watch.is_empty());
+}
+
+#[tokio::test]
 async fn as_many_pods_as_may_run_there_have_room() {
     let large = "x".repeat(200 << 10);
     let items: Vec<Value> = (0..20).map(|it| map(&it.to_string(), 1, &large)).collect();

@@ -1,5 +1,6 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use pilotage_absurd::bounded;
 
 use super::*;
 
@@ -92,6 +93,21 @@ fn an_unparsable_object_is_not_missing() {
     store.replace(vec![], &[("ns".into(), "a".into())], "20", Room::default());
     assert_eq!(told(&mut feed), ["S"]);
     assert!(store.get(Some("ns"), "a").is_some());
+}
+
+#[test]
+fn what_is_missing_is_found_among_many_that_cannot_be_read() {
+    const MANY: u64 = 40_000;
+    let store = Store::new(false, None);
+    let known = (0..MANY).map(|it| object(&format!("known-{it}"), "1", 3));
+    store.replace(known.collect(), &[], "10", Room::default());
+    let mut unread: Vec<_> = (0..MANY)
+        .map(|it| ("ns".to_owned(), format!("other-{it}")))
+        .collect();
+    unread.push(("ns".into(), "known-7".into()));
+    // To compare each with each takes half a minute of a core, and two seconds are allowed.
+    bounded(|| store.replace(vec![], &unread, "20", Room::default()));
+    assert_eq!(store.len(), 1);
 }
 
 #[test]
