@@ -1,19 +1,23 @@
-//! How much is kept of what one target says: all its watches share one budget.
+//! How much is kept of what one target says, and how fast it is taken in: all its connections share one budget.
 //!
 //! A target may show as many objects as it likes; the memory is ours. What is fair follows from the pods that may run
 //! there: the source knows them all, and a chaperon without one is somebody's invention or a leftover. Since a tenant
 //! may make many Targets, those of one namespace have a bound together ([`Common`]).
 
 mod common;
+mod meter;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use thiserror::Error;
+use tokio::time::Instant;
 
 pub(crate) use common::{Common, Commons};
 
 use common::SHARES;
+use meter::Meter;
 
 /// Objects of one target: five times the chaperons of 10,000 proxies.
 const OBJECTS: usize = 50_000;
@@ -155,6 +159,7 @@ pub(crate) struct Budget {
     /// The most pods that were ever expected there: their chaperons go after them.
     pods: AtomicUsize,
     expected: OnceLock<Expected>,
+    meter: Meter,
     /// What it has together with its namespace's others.
     common: Option<Arc<Common>>,
 }
@@ -199,6 +204,21 @@ impl Budget {
         if let Some(common) = &self.common {
             common.kept.change(before, now);
         }
+    }
+
+    /// So many bytes of it have come, and so many things to look at.
+    pub(crate) fn spend(&self, bytes: usize, looks: usize, now: Instant) {
+        self.meter.spend(bytes, looks, now);
+        if let Some(common) = &self.common {
+            common.meter.spend(bytes, looks, now);
+        }
+    }
+
+    /// How long to wait before more is taken in.
+    pub(crate) fn pause(&self, now: Instant) -> Option<Duration> {
+        let common = self.common.as_ref();
+        let common = common.and_then(|common| common.meter.pause(now));
+        self.meter.pause(now).max(common)
     }
 
     /// The most pods that were expected so far.
@@ -261,6 +281,11 @@ pub(crate) struct UnderWay {
 impl UnderWay {
     pub(crate) fn new(budget: Arc<Budget>) -> Self {
         Self { budget, bytes: 0 }
+    }
+
+    /// What they count for.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     /// So many more have come.

@@ -5,6 +5,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
+use tokio::time::Instant;
+
+use super::meter::Meter;
 use super::{Account, Amount, BASE, Excess, OBJECTS, weight_for};
 
 /// So many whole budgets the Targets of one namespace have together, and as much again may be on its way from them.
@@ -23,15 +26,17 @@ pub(crate) struct Common {
     under_way: AtomicUsize,
     /// The most pods that any of them ever expected.
     pods: AtomicUsize,
+    pub(super) meter: Arc<Meter>,
 }
 
 impl Common {
-    fn new(namespace: &str) -> Self {
+    fn new(namespace: &str, meter: Arc<Meter>) -> Self {
         Self {
             namespace: namespace.to_owned(),
             kept: Account::default(),
             under_way: AtomicUsize::new(0),
             pods: AtomicUsize::new(0),
+            meter,
         }
     }
 
@@ -96,20 +101,42 @@ impl Common {
 /// One [`Common`] a namespace, as long as anything of a Target of it is kept.
 #[derive(Debug, Default)]
 pub(crate) struct Commons {
-    by_namespace: HashMap<String, Weak<Common>>,
+    by_namespace: HashMap<String, Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    common: Weak<Common>,
+    /// Outlives the others: who makes his Targets anew is no better off.
+    meter: Arc<Meter>,
 }
 
 impl Commons {
     /// That of a namespace, for one more Target.
     pub(crate) fn of(&mut self, namespace: &str) -> Arc<Common> {
-        let known = self.by_namespace.get(namespace).and_then(Weak::upgrade);
-        known.unwrap_or_else(|| {
-            let common = Arc::new(Common::new(namespace));
-            self.by_namespace
-                .retain(|_, common| common.strong_count() > 0);
-            self.by_namespace
-                .insert(namespace.to_owned(), Arc::downgrade(&common));
-            common
-        })
+        self.at(namespace, Instant::now())
+    }
+
+    pub(super) fn at(&mut self, namespace: &str, now: Instant) -> Arc<Common> {
+        let known = self.by_namespace.get(namespace);
+        if let Some(common) = known.and_then(|known| known.common.upgrade()) {
+            return common;
+        }
+        self.by_namespace
+            .retain(|_, known| known.common.strong_count() > 0 || known.meter.owes(now));
+        let known = self.by_namespace.get(namespace);
+        let meter = known.map_or_else(|| Arc::new(Meter::common()), |known| known.meter.clone());
+        let common = Arc::new(Common::new(namespace, meter.clone()));
+        let known = Known {
+            common: Arc::downgrade(&common),
+            meter,
+        };
+        self.by_namespace.insert(namespace.to_owned(), known);
+        common
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.by_namespace.len()
     }
 }

@@ -18,13 +18,6 @@ use crate::budget::UnderWay;
 
 /// Time for one event, from its first byte to its last: an API server sends it in one go.
 const EVENT_LIMIT: Duration = Duration::from_secs(30);
-/// Bytes of events a second that are taken in on the long run. A thousand pods that start in half a minute come to a
-/// quarter of that; more than that would only keep a core busy.
-const RATE: u64 = 16 << 20;
-/// Bytes that may come at once.
-const BURST: u64 = 64 << 20;
-/// What an event costs besides its bytes: looking at it.
-const EVENT_COST: u64 = 4 << 10;
 
 /// A body that is as the door lets it be.
 pub(crate) enum Admitted<B> {
@@ -74,6 +67,7 @@ where
             return Err(Fault::TooLong { what, limit }.into());
         }
         if let Some(under_way) = &mut under_way {
+            under_way.budget().spend(data.len(), 0, Instant::now());
             under_way.add(data.len()).map_err(Fault::from)?;
         }
         whole.extend_from_slice(&data);
@@ -90,7 +84,6 @@ pub(crate) struct Events<B> {
     under_way: UnderWay,
     /// When its first byte came.
     began: Option<Instant>,
-    meter: Meter,
     pause: Option<Pin<Box<Sleep>>>,
 }
 
@@ -106,7 +99,6 @@ where
             part: Vec::new(),
             under_way,
             began: None,
-            meter: Meter::new(Instant::now()),
             pause: None,
         }
     }
@@ -116,6 +108,12 @@ where
             if let Some(pause) = &mut self.pause {
                 ready!(pause.as_mut().poll(context));
                 self.pause = None;
+                // It wasn't the server who made us wait.
+                self.began = self.began.map(|_| Instant::now());
+            }
+            if let Some(pause) = self.under_way.budget().pause(Instant::now()) {
+                self.pause = Some(Box::pin(sleep(pause)));
+                continue;
             }
             let frame = match ready!(self.inner.as_mut().poll_frame(context)) {
                 // An event whose end is missing was cut off with the connection.
@@ -143,6 +141,7 @@ where
     /// The events that are complete with these bytes.
     pub(super) fn take(&mut self, data: &Bytes) -> Result<Option<Bytes>, Fault> {
         let now = Instant::now();
+        self.under_way.budget().spend(data.len(), 0, now);
         let Some(last) = data.iter().rposition(|byte| *byte == b'\n') else {
             self.keep(data, now)?;
             return Ok(None);
@@ -160,11 +159,7 @@ where
         self.began = None;
         self.keep(&rest, now)?;
         let (lines, count) = self.inspect(&whole)?;
-        let cost = (whole.len() as u64).saturating_add(EVENT_COST.saturating_mul(count));
-        self.pause = self
-            .meter
-            .take(cost, now)
-            .map(|pause| Box::pin(sleep(pause)));
+        self.under_way.budget().spend(0, count, now);
         Ok(Some(lines.unwrap_or(whole)))
     }
 
@@ -189,8 +184,8 @@ where
     }
 
     /// Looks at each line; how many there are, and all of them anew if one is too heavy to be read.
-    fn inspect(&self, whole: &[u8]) -> Result<(Option<Bytes>, u64), Fault> {
-        let mut count = 0_u64;
+    fn inspect(&self, whole: &[u8]) -> Result<(Option<Bytes>, usize), Fault> {
+        let mut count = 0_usize;
         let mut thinned: Option<Vec<u8>> = None;
         let mut done = 0_usize;
         for line in whole.split_inclusive(|byte| *byte == b'\n') {
@@ -258,30 +253,6 @@ fn thin(line: &[u8], what: &'static str) -> Result<Vec<u8>, Fault> {
     let mut line = serde_json::to_vec(&thin).map_err(|_| Fault::NoJson(what))?;
     line.push(b'\n');
     Ok(line)
-}
-
-/// Counts what comes, and says when that was too much at once.
-struct Meter {
-    owed: u64,
-    at: Instant,
-}
-
-impl Meter {
-    fn new(now: Instant) -> Self {
-        Self { owed: 0, at: now }
-    }
-
-    /// How long to wait before more is read.
-    fn take(&mut self, cost: u64, now: Instant) -> Option<Duration> {
-        let since = now.saturating_duration_since(self.at).as_micros();
-        let paid = since.saturating_mul(RATE.into()) / 1_000_000;
-        let paid = u64::try_from(paid).unwrap_or(u64::MAX);
-        self.at = now;
-        self.owed = self.owed.saturating_sub(paid).saturating_add(cost);
-        let over = self.owed.saturating_sub(BURST);
-        let pause = over.saturating_mul(1000) / RATE;
-        (over > 0).then(|| Duration::from_millis(pause.max(1)))
-    }
 }
 
 #[cfg(test)]
@@ -397,15 +368,5 @@ mod tests {
         let text = [event(""), heavy, event("")].concat();
         let lines = events().take(&text.into()).unwrap().unwrap();
         assert_eq!(lines, [event(""), event(""), event("")].concat());
-    }
-
-    #[test]
-    fn a_flood_is_slowed_to_the_rate() {
-        let start = Instant::now();
-        let mut meter = Meter::new(start);
-        assert_eq!(meter.take(BURST, start), None);
-        assert_eq!(meter.take(RATE, start).map(|it| it.as_secs()), Some(1));
-        let later = start + Duration::from_secs(2);
-        assert_eq!(meter.take(RATE, later), None);
     }
 }

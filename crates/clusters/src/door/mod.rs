@@ -25,7 +25,7 @@ use kube::client::{Body as Asking, ConfigExt};
 use kube::{Client, Config};
 use pilotage_runtime::client::{self, ClientError};
 use pilotage_runtime::weight::measure;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 use tower::{BoxError, Service, ServiceBuilder};
 
 pub(crate) use asked::OBJECT_WEIGHT;
@@ -102,8 +102,21 @@ where
     fn call(&mut self, request: Request<Asking>) -> Self::Future {
         let asked = Asked::of(&request);
         let under_way = UnderWay::new(self.budget.clone());
+        // Nothing is sent before that is polled.
         let answer = self.service.call(request);
-        Box::pin(async move { admit(asked, answer.await.map_err(Into::into)?, under_way).await })
+        Box::pin(async move {
+            if asked.form != Form::Health {
+                patience(under_way.budget()).await;
+            }
+            admit(asked, answer.await.map_err(Into::into)?, under_way).await
+        })
+    }
+}
+
+/// Waits until the target may say more. Who gives up waiting hasn't asked, and nothing is read for it.
+async fn patience(budget: &Budget) {
+    while let Some(pause) = budget.pause(Instant::now()) {
+        sleep(pause).await;
     }
 }
 
@@ -118,10 +131,14 @@ where
 {
     let (mut head, body) = answer.into_parts();
     let what = asked.what();
+    if asked.form != Form::Health {
+        under_way.budget().spend(0, 1, Instant::now());
+    }
     if head.status.is_client_error() || head.status.is_server_error() {
         let text = timeout(BODY_LIMIT, collect(body, what, failure::BYTES, None)).await;
         // Whatever became of the text: that it failed is said.
         let text = text.ok().and_then(Result::ok).unwrap_or_default();
+        under_way.budget().spend(text.len(), 0, Instant::now());
         head.headers.remove(CONTENT_LENGTH);
         let status = failure::tidy(head.status, &text);
         return Ok(Response::from_parts(head, Admitted::Whole(Some(status))));

@@ -150,6 +150,84 @@ async fn what_is_on_its_way_counts_for_the_whole_namespace() {
     assert!(get(&client).await.is_ok());
 }
 
+/// A budget of which nothing is left for so many seconds.
+fn spent(seconds: usize) -> Arc<Budget> {
+    let budget = Arc::new(Budget::default());
+    budget.spend((650 + 16 * seconds) * MIB, 0, Instant::now());
+    budget
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_sent_too_much_is_asked_again_when_that_is_paid() {
+    let server = Server::start(|line| match line {
+        "GET /readyz" => vec![head("200 OK", "text/plain"), Piece::Bytes(b"ok".to_vec())],
+        line if line.contains("watch=true") => good(""),
+        _ => good(&map()),
+    })
+    .await;
+    let client = server.client_of(&spent(10));
+    let soon = Duration::from_secs(9);
+    assert!(timeout(soon, watch(&client)).await.is_err());
+    assert!(timeout(Duration::ZERO, get(&client)).await.is_err());
+    assert_eq!(server.asked(), Vec::<String>::new());
+    // How it is may be asked at any time.
+    assert_eq!(health(&client).await.unwrap(), "ok");
+    let began = Instant::now();
+    assert_eq!(watch(&client).await.unwrap(), 0);
+    assert!(get(&client).await.is_ok());
+    assert!(began.elapsed() <= Duration::from_secs(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_gets_no_more_time_by_closing_its_watches_or_by_other_answers() {
+    let mut large = map();
+    large["data"] = json!({ "a": "x".repeat(2 * MIB) });
+    let events = format!("{}\n", json!({ "type": "ADDED", "object": &large }));
+    let page = json!({
+        "apiVersion": "v1", "kind": "ConfigMapList", "metadata": {}, "items": [], "x": "x".repeat(2 * MIB),
+    });
+    let server = Server::start(move |line| match line {
+        line if line.contains("fails") => failure("500 Oh", &"x".repeat(60 << 10)),
+        line if line.contains("watch=true") && line.contains("half") => good(&"x".repeat(2 * MIB)),
+        line if line.contains("watch=true") => good(&events),
+        line if line.contains("limit=500") => good(&page),
+        _ => good(&large),
+    })
+    .await;
+    for what in [
+        "watches",
+        "halves of events",
+        "lists",
+        "objects",
+        "failures",
+    ] {
+        let client = server.client_of(&spent(0));
+        let named = |name: &str| -> Api<ConfigMap> { Api::namespaced(client.clone(), name) };
+        let began = Instant::now();
+        // The last one isn't paid before the next is asked for.
+        for _ in 0..9 {
+            match what {
+                "watches" => assert_eq!(watch(&client).await.unwrap(), 1),
+                "halves of events" => {
+                    let half = named("half").watch(&WatchParams::default(), "1").await;
+                    let events: Vec<_> = half.unwrap().try_collect().await.unwrap();
+                    assert!(events.is_empty());
+                }
+                "lists" => assert_eq!(list(&client).await.unwrap(), 0),
+                "objects" => assert!(get(&client).await.is_ok()),
+                _ => {
+                    for _ in 0..32 {
+                        assert!(named("fails").get("b").await.is_err());
+                    }
+                }
+            }
+        }
+        // Eight times 2 MiB, or a little less.
+        let took = began.elapsed();
+        assert!(took >= Duration::from_millis(900), "{what}: {took:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_byte_a_second_is_too_slow() {
     let server = Server::start(|line| match line {

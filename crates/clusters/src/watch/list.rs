@@ -28,7 +28,7 @@ const FEWER: u32 = 8;
 /// Nothing shorter than this can weigh too much.
 const SHORT: usize = 64 << 10;
 
-/// What an object that can't be read takes besides its names: their places here and in the set that they are looked up in.
+/// What an object that can't be read takes besides its names: their places here, and in the set that finds them.
 const UNREAD: usize = 160;
 
 /// A page whose objects aren't read yet.
@@ -121,6 +121,7 @@ impl<K: Watchable> Follower<K> {
 
     /// Takes in one object, if there is room for it beside what the list has so far.
     fn add(&self, listed: &mut Listed<K>, item: &RawValue) -> Result<(), Interruption> {
+        self.core.store.look();
         let text = item.get();
         let heavy = self.core.store.is_limited()
             && text.len() > SHORT

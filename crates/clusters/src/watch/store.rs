@@ -1,4 +1,4 @@
-//! The contents of a watch and who is told about changes: no I/O, no clock.
+//! The contents of a watch and who is told about changes: no I/O, and no clock but for what looking at them costs.
 //!
 //! Versions are compared as numbers, as Kubernetes has allowed for all kinds since 1.35, so that the reply to a
 //! write of our own can be taken in before the watch brings it, and is never overwritten by an older event.
@@ -13,6 +13,7 @@ use pilotage_api::bounds::cut;
 use pilotage_api::limits::SUBDOMAIN;
 use pilotage_runtime::caught::caught;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::budget::{Amount, Budget, Excess, Room};
 use crate::door::OBJECT_WEIGHT;
@@ -216,6 +217,13 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
     /// Room for a list.
     pub(crate) fn room(&self) -> Room {
         Room::new(self.limits.as_ref().map(|limits| limits.budget.clone()))
+    }
+
+    /// One object of a list is looked at.
+    pub(crate) fn look(&self) {
+        if let Some(limits) = &self.limits {
+            limits.budget.spend(0, 1, Instant::now());
+        }
     }
 
     /// Whether there is room for so much more than what is there.

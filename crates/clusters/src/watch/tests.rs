@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
 use crate::budget::{Amount, Budget, Commons};
@@ -99,6 +99,29 @@ async fn objects_that_cannot_be_read_take_room_by_their_names() {
     let reason = offence(&target).await;
     assert!(reason.to_string().contains("16 MiB of memory"), "{reason}");
     assert!(!watch.is_synced() && watch.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_object_of_a_list_costs_a_look() {
+    let maps: Vec<Value> = (0..500).map(|it| map(&it.to_string(), 1, "")).collect();
+    let server = Server::start(move |line| match line {
+        line if line.contains("watch=true") => watching(""),
+        _ => list(maps.clone(), None),
+    })
+    .await;
+    let target = target();
+    let began = Instant::now();
+    target.budget().spend(2000 << 20, 0, began);
+    let before = target.budget().pause(began).unwrap();
+    let watch = target.watch::<ConfigMap>(WatchConfig::all());
+    // What its bytes cost counts for another budget here.
+    server.is(&target);
+    watch.synced().await;
+    let now = Instant::now();
+    let left = target.budget().pause(now).unwrap() + now.duration_since(began);
+    // 2 MiB, which are an eighth of what is read in a second.
+    let cost = left.saturating_sub(before).as_millis();
+    assert!((120..=124).contains(&cost), "{cost}");
 }
 
 #[tokio::test]
