@@ -1,4 +1,5 @@
-//! How much is kept of what one target says, and how fast it is taken in: all its connections share one budget.
+//! How much is kept of what one target says, how fast it is taken in, and by how many threads its server's name is asked
+//! for: all its connections share one budget.
 //!
 //! A target may show as many objects as it likes; the memory is ours. What is fair follows from the pods that may run
 //! there: the source knows them all, and a chaperon without one is somebody's invention or a leftover. Since a tenant
@@ -16,6 +17,7 @@ use tokio::time::Instant;
 
 pub(crate) use common::{Common, Commons};
 
+use crate::names::Names;
 use common::SHARES;
 use meter::Meter;
 
@@ -160,6 +162,7 @@ pub(crate) struct Budget {
     pods: AtomicUsize,
     expected: OnceLock<Expected>,
     meter: Meter,
+    names: Arc<Names>,
     /// What it has together with its namespace's others.
     common: Option<Arc<Common>>,
 }
@@ -167,10 +170,26 @@ pub(crate) struct Budget {
 impl Budget {
     /// One that is a share of `common`, if there is such.
     pub(crate) fn of(common: Option<Arc<Common>>) -> Self {
+        let names = common.as_ref().map(|common| common.names.clone());
         Self {
+            names: names.unwrap_or_default(),
             common,
             ..Self::default()
         }
+    }
+
+    /// One whose server's name is asked for in this way.
+    #[cfg(test)]
+    pub(crate) fn with_names(names: Names) -> Self {
+        Self {
+            names: Arc::new(names),
+            ..Self::default()
+        }
+    }
+
+    /// Who asks for the name of its server.
+    pub(crate) fn names(&self) -> &Arc<Names> {
+        &self.names
     }
 
     /// Says how many pods may run there at present; the first word counts.

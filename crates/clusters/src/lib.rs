@@ -29,6 +29,7 @@ pub mod key;
 pub mod kubeconfig;
 mod lookup;
 mod mistakes;
+mod names;
 mod namespaces;
 mod offence;
 mod probe;

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::meter::Meter;
 use super::{Account, Amount, BASE, Excess, OBJECTS, weight_for};
+use crate::names::Names;
 
 /// So many whole budgets the Targets of one namespace have together, and as much again may be on its way from them.
 ///
@@ -27,16 +28,18 @@ pub(crate) struct Common {
     /// The most pods that any of them ever expected.
     pods: AtomicUsize,
     pub(super) meter: Arc<Meter>,
+    pub(super) names: Arc<Names>,
 }
 
 impl Common {
-    fn new(namespace: &str, meter: Arc<Meter>) -> Self {
+    fn new(namespace: &str, meter: Arc<Meter>, names: Arc<Names>) -> Self {
         Self {
             namespace: namespace.to_owned(),
             kept: Account::default(),
             under_way: AtomicUsize::new(0),
             pods: AtomicUsize::new(0),
             meter,
+            names,
         }
     }
 
@@ -104,11 +107,18 @@ pub(crate) struct Commons {
     by_namespace: HashMap<String, Known>,
 }
 
+/// Who makes his Targets anew is no better off: some of it outlives the others.
 #[derive(Debug)]
 struct Known {
     common: Weak<Common>,
-    /// Outlives the others: who makes his Targets anew is no better off.
     meter: Arc<Meter>,
+    names: Weak<Names>,
+}
+
+impl Known {
+    fn is_over(&self, now: Instant) -> bool {
+        self.common.strong_count() == 0 && self.names.strong_count() == 0 && !self.meter.owes(now)
+    }
 }
 
 impl Commons {
@@ -122,14 +132,16 @@ impl Commons {
         if let Some(common) = known.and_then(|known| known.common.upgrade()) {
             return common;
         }
-        self.by_namespace
-            .retain(|_, known| known.common.strong_count() > 0 || known.meter.owes(now));
+        self.by_namespace.retain(|_, known| !known.is_over(now));
         let known = self.by_namespace.get(namespace);
         let meter = known.map_or_else(|| Arc::new(Meter::common()), |known| known.meter.clone());
-        let common = Arc::new(Common::new(namespace, meter.clone()));
+        let names = known.and_then(|known| known.names.upgrade());
+        let names = names.unwrap_or_default();
+        let common = Arc::new(Common::new(namespace, meter.clone(), names.clone()));
         let known = Known {
             common: Arc::downgrade(&common),
             meter,
+            names: Arc::downgrade(&names),
         };
         self.by_namespace.insert(namespace.to_owned(), known);
         common

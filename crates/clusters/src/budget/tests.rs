@@ -208,3 +208,21 @@ fn a_common_bound_lasts_as_long_as_anything_that_counts_for_it() {
     let third = shared(&mut commons, "shop", 1).remove(0);
     assert_eq!(sum(&third), nothing());
 }
+
+#[test]
+fn a_question_for_a_name_counts_for_its_namespace_until_it_has_an_answer() {
+    let mut commons = Commons::default();
+    let [one, two] = [(); 2].map(|()| Budget::of(Some(commons.of("shop"))));
+    let other = Budget::of(Some(commons.of("bank")));
+    assert!(Arc::ptr_eq(one.names(), two.names()) && !Arc::ptr_eq(one.names(), other.names()));
+    // Who asks holds it, and its thread may outlive all Targets.
+    let asking = one.names().clone();
+    drop((one, two));
+    commons.of("bank");
+    assert!(Arc::ptr_eq(
+        Budget::of(Some(commons.of("shop"))).names(),
+        &asking
+    ));
+    let operator = [(); 2].map(|()| Budget::of(None));
+    assert!(!Arc::ptr_eq(operator[0].names(), operator[1].names()));
+}

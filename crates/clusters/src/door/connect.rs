@@ -2,26 +2,25 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::vec;
 
 use futures::future::BoxFuture;
 use http::Uri;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
+use hyper_util::client::legacy::connect::dns::Name;
 use pilotage_runtime::client::CONNECT_LIMIT;
 use tokio::time::timeout;
 use tower::{BoxError, Service};
 
 use super::fault::Fault;
 use crate::allow::{Allowed, Refusal};
+use crate::names::Names;
 
 /// Connects by TCP. Addresses that stand in the URL itself have been judged with it.
-pub(super) fn tcp(allowed: Allowed) -> HttpConnector<Resolver> {
-    let mut connector = HttpConnector::new_with_resolver(Resolver {
-        allowed,
-        resolver: GaiResolver::new(),
-    });
+pub(super) fn tcp(allowed: Allowed, names: Arc<Names>) -> HttpConnector<Resolver> {
+    let mut connector = HttpConnector::new_with_resolver(Resolver { allowed, names });
     connector.enforce_http(false);
     connector
 }
@@ -31,7 +30,7 @@ pub(super) fn tcp(allowed: Allowed) -> HttpConnector<Resolver> {
 #[derive(Clone)]
 pub(super) struct Resolver {
     allowed: Allowed,
-    resolver: GaiResolver,
+    names: Arc<Names>,
 }
 
 impl Service<Name> for Resolver {
@@ -39,17 +38,15 @@ impl Service<Name> for Resolver {
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.resolver.poll_ready(context).map_err(Into::into)
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
         let allowed = self.allowed.clone();
         let host = name.as_str().to_owned();
-        let resolving = self.resolver.call(name);
-        Box::pin(
-            async move { Ok(filter(&allowed, &host, resolving.await?.collect())?.into_iter()) },
-        )
+        let resolving = self.names.clone().resolve(name);
+        Box::pin(async move { Ok(filter(&allowed, &host, resolving.await?)?.into_iter()) })
     }
 }
 

@@ -58,7 +58,10 @@ pub(crate) fn client(
         source,
     };
     let connector = config
-        .rustls_https_connector_with_connector(connect::tcp(allowed.clone()))
+        .rustls_https_connector_with_connector(connect::tcp(
+            allowed.clone(),
+            budget.names().clone(),
+        ))
         .map_err(build)?;
     let http = legacy::Client::builder(TokioExecutor::new())
         .http1_max_buf_size(HEAD_BYTES)

@@ -1,3 +1,6 @@
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use futures::TryStreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -8,6 +11,7 @@ use serde_json::json;
 use super::*;
 use crate::budget::Commons;
 use crate::connection::LostReason;
+use crate::names::Names;
 use crate::testing::{Answer, Piece, Server, failure, head, json as good};
 
 const MIB: usize = 1 << 20;
@@ -389,6 +393,41 @@ async fn a_name_that_leads_elsewhere_is_not_even_connected_to() {
     for places in [&["127.0.0.0/8"][..], &["localhost"]] {
         assert!(asks(places).await.is_ok(), "{places:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_connections_of_a_target_ask_for_its_name_together() {
+    let server = Server::start(|_| good(&map())).await;
+    let address = std::net::SocketAddr::new(server.address.ip(), 0);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let budget = Arc::new(Budget::with_names(Names::of(move |name| {
+        // The first question fails.
+        let first = count.fetch_add(1, Ordering::SeqCst) == 0;
+        assert_eq!(name.as_str(), "far.test");
+        Box::pin(async move {
+            if first {
+                Err(io::Error::other("no such name"))
+            } else {
+                Ok(vec![address])
+            }
+        })
+    })));
+    let url = format!("http://far.test:{}", server.address.port());
+    let client = || {
+        let config = Config::new(url.parse().unwrap());
+        client(config, "test", &Allowed::default(), &budget).unwrap()
+    };
+    for _ in 0..5 {
+        let error = CallError::from(get(&client()).await.unwrap_err());
+        assert!(error.message().contains("no such name"), "{error}");
+        assert!(offence_of_call(&error).is_none());
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert!(get(&client()).await.is_ok());
+    assert_eq!(asked.load(Ordering::SeqCst), 2);
+    assert_eq!(server.asked().len(), 1);
 }
 
 #[tokio::test]
