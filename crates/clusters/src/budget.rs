@@ -1,5 +1,5 @@
-//! How much is kept of what one target says, how fast it is taken in, and by how many threads its server's name is asked
-//! for: all its connections share one budget.
+//! How much is kept of what one target says, how fast it is taken in, and how its server's name is asked for: all its
+//! connections share one budget.
 //!
 //! A target may show as many objects as it likes; the memory is ours. What is fair follows from the pods that may run
 //! there: the source knows them all, and a chaperon without one is somebody's invention or a leftover. Since a tenant

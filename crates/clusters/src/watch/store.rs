@@ -1,4 +1,4 @@
-//! The contents of a watch and who is told about changes: no I/O, and no clock but for what looking at them costs.
+//! The contents of a watch and who is told about changes: no I/O, and no clock but for what it costs to look at them.
 //!
 //! Versions are compared as numbers, as Kubernetes has allowed for all kinds since 1.35, so that the reply to a
 //! write of our own can be taken in before the watch brings it, and is never overwritten by an older event.
