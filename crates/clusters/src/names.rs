@@ -1,9 +1,9 @@
 //! Names of servers, which are asked for a few at a time.
 //!
-//! The system's resolver takes a thread for each question, for as long as a name's own server likes, and the process has
-//! a bounded number of them. All Targets of a namespace ask together here, and never twice at the same time for one name;
-//! a failure is told again for a short while. Addresses aren't kept, since a name may lead elsewhere each time. It must
-//! not know where Targets may lead.
+//! The system's resolver takes a thread for each question, for as long as a name's own server likes, and the process
+//! has a bounded number of them. All Targets of a namespace ask together here, and never twice at the same time for one
+//! name; a failure is told again for a short while. Addresses aren't kept, since a name may lead elsewhere each time.
+//! It must not know where Targets may lead.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -27,8 +27,8 @@ use tower::Service;
 const AT_ONCE: usize = 4;
 /// Time for an answer: less than for the connection as a whole, so that its error says what was slow.
 const LIMIT: Duration = Duration::from_secs(4);
-/// How long a failure is told again. The first one is over when a target is probed for the second time, since two failures
-/// make it lost.
+/// How long a failure is told again. The first one is over when a target is probed for the second time, since two
+/// failures make it lost.
 const HOLD: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(10));
 /// When nobody remembers any more how often a name failed.
 const MEMORY: Duration = Duration::from_mins(1);
