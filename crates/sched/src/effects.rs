@@ -6,12 +6,25 @@ use std::collections::BTreeSet;
 use crate::names::PodUid;
 use crate::status::{PluginName, Reason};
 
+/// A pod that has to leave its node, so that another one finds room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Eviction {
+    /// Who has to leave.
+    pub victim: PodUid,
+    /// For whom.
+    pub preemptor: PodUid,
+    /// Who says so.
+    pub plugin: PluginName,
+}
+
 /// Wishes of plugins about other pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
     pub(crate) activate: BTreeSet<PodUid>,
     pub(crate) allow: Vec<(PodUid, PluginName)>,
     pub(crate) reject: Vec<(PodUid, PluginName, Reason)>,
+    pub(crate) evict: Vec<Eviction>,
+    pub(crate) clear_nomination: BTreeSet<PodUid>,
 }
 
 impl Effects {
@@ -30,8 +43,19 @@ impl Effects {
         self.reject.push((pod, plugin, reason.into()));
     }
 
+    /// Has a pod leave its node. One that isn't bound yet only gives its place up; of others the driver gets an
+    /// [`EvictionOrder`](crate::EvictionOrder).
+    pub fn evict(&mut self, eviction: Eviction) {
+        self.evict.push(eviction);
+    }
+
+    /// Takes the nomination of a pod away: somebody else needs the room that it was to have.
+    pub fn clear_nomination(&mut self, pod: PodUid) {
+        self.clear_nomination.insert(pod);
+    }
+
     /// Whether nothing was asked for.
     pub fn is_empty(&self) -> bool {
-        self.activate.is_empty() && self.allow.is_empty() && self.reject.is_empty()
+        *self == Self::default()
     }
 }

@@ -102,6 +102,7 @@
 
 mod binding;
 pub mod cache;
+mod cancel;
 mod classes;
 mod coming;
 mod context;
@@ -151,7 +152,7 @@ pub use crate::context::{Context, Cycle, WhatIf};
 pub use crate::cycle::{
     Cause, Diagnosis, Evaluation, NodeStatuses, RejectedNode, ScorePart, ScoredNode,
 };
-pub use crate::effects::Effects;
+pub use crate::effects::{Effects, Eviction};
 pub use crate::event::{Actions, AnyObject, Event, EventKind, EventObject, EventResource, Hint};
 pub use crate::guard::{Mishap, Panicked};
 pub use crate::moment::Moment;
@@ -170,8 +171,8 @@ pub use crate::queue::{Arrivals, Gate, Place, QueueConfig, QueueSize, QueuedPod}
 pub use crate::refusals::{Refusals, RejectionId};
 pub use crate::requests::PodRequests;
 pub use crate::scheduler::{
-    Aftermath, Assumed, Attempt, EvaluateError, EventNote, FailedCondition, Failure, PodChange,
-    Scheduler, SchedulerConfig, SkipReason, Skipped, StatusPatch,
+    Aftermath, Assumed, Attempt, EvaluateError, EventNote, EvictionOrder, FailedCondition, Failure,
+    Orders, PodChange, Scheduler, SchedulerConfig, SkipReason, Skipped, StatusPatch,
 };
 pub use crate::state::CycleState;
 pub use crate::status::{

@@ -319,7 +319,7 @@ pub trait PreBind: Plugin {
     /// Says, without I/O, whether there is something to do. Rejections are errors here.
     fn preflight(&self, state: &CycleState, pod: &PodInfo, node: &NodeName) -> Verdict<Preflight>;
 
-    /// Does it.
+    /// Does it. The future may be dropped: [`Reserve::unreserve`] has to cope with what is half done.
     fn pre_bind<'a>(
         &'a self,
         state: &'a CycleState,

@@ -2,10 +2,12 @@
 //! scheduler itself. Runs `PreBind` and Bind, whose panics are errors; knows nothing of the API server, which is behind
 //! those plugins.
 
+use std::pin::pin;
 use std::sync::Arc;
 
-use futures::future::{BoxFuture, try_join_all};
+use futures::future::{BoxFuture, Either, select, try_join_all};
 
+use crate::cancel::Cancellation;
 use crate::cycle::score_failure;
 use crate::guard::{guarded, guarded_async};
 use crate::names::{NodeName, PodUid};
@@ -33,6 +35,7 @@ pub struct Assumed {
     pub(crate) feasible: usize,
     // What each PreBind plugin said in `preflight`.
     pub(crate) preflight: Option<Vec<Preflight>>,
+    pub(crate) cancellation: Cancellation,
 }
 
 impl Assumed {
@@ -100,6 +103,7 @@ impl Assumed {
 
     /// Runs Bind alone, for a driver that has run [`Assumed::pre_bind`] itself.
     pub async fn run_bind(&self) -> Verdict {
+        self.cancellation.begin_bind()?;
         for plugin in self.profile.binds() {
             let name = plugin.name();
             // The call itself may panic, too.
@@ -117,8 +121,18 @@ impl Assumed {
     }
 
     /// Runs `PreBind` plugins in order; neighbours that all allow it run together. Part of [`Assumed::bind`];
-    /// needs [`Assumed::preflight`] first.
+    /// needs [`Assumed::preflight`] first. Ends early if a plugin has the pod [give its place up](crate::Effects::evict):
+    /// what plugins were doing is dropped.
     pub async fn pre_bind(&self) -> Verdict {
+        let work = pin!(self.run_pre_binds());
+        let cancelled = pin!(self.cancellation.cancelled());
+        match select(cancelled, work).await {
+            Either::Left((status, _)) => Err(status),
+            Either::Right((verdict, _)) => verdict,
+        }
+    }
+
+    async fn run_pre_binds(&self) -> Verdict {
         let plans = self.preflight.iter().flatten();
         let mut group: Vec<&Arc<dyn PreBind>> = Vec::new();
         for (plugin, plan) in self.profile.pre_binds().iter().zip(plans) {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Assumed, EventNote, Failure, Scheduler};
+use crate::cancel::Cancellation;
 use crate::context::{Context, Cycle};
 use crate::cycle::{self, Cause, Choice, Diagnosis, NoChoice, Search, SearchSize};
 use crate::guard::{Mishaps, caught, guarded};
@@ -146,6 +147,7 @@ impl Scheduler {
                     evaluated,
                     feasible,
                     preflight,
+                    cancellation: Cancellation::default(),
                 };
                 self.take(assumed, now)
             }
@@ -185,7 +187,8 @@ impl Scheduler {
                     self.waiting
                         .hold(pod.clone(), assumed.node.clone(), &waits, now);
                 }
-                self.binding.insert(pod.uid.clone());
+                let cancellation = assumed.cancellation.clone();
+                self.binding.insert(pod.uid.clone(), cancellation);
                 Attempt::Assumed(Box::new(assumed))
             }
             Err(status) => {

@@ -3,7 +3,6 @@
 use super::attempt::{cause_at, unreserve};
 use super::{Aftermath, Assumed, Failure, Scheduler};
 use crate::cycle::{Cause, Diagnosis};
-use crate::effects::Effects;
 use crate::event::{Actions, Event, EventResource};
 use crate::guard::caught;
 use crate::moment::Moment;
@@ -163,23 +162,6 @@ impl Scheduler {
             node,
             nomination: nomination.clone(),
             ..Failure::new(newest, attempts, cause, Aftermath::Requeued(place))
-        }
-    }
-
-    pub(super) fn apply(&mut self, effects: Effects) {
-        let Effects {
-            activate,
-            allow,
-            reject,
-        } = effects;
-        for uid in activate {
-            self.activate(&uid);
-        }
-        for (uid, plugin) in allow {
-            self.waiting.allow(&uid, plugin);
-        }
-        for (uid, plugin, reason) in reject {
-            self.waiting.reject(&uid, plugin, reason);
         }
     }
 }

@@ -34,7 +34,7 @@ impl Scheduler {
         panic: Panicked,
         now: Moment,
     ) -> Option<Failure> {
-        let has_task = self.binding.contains(&queued.pod.uid);
+        let has_task = self.binding.contains_key(&queued.pod.uid);
         has_task.then(|| self.undo(queued, Some(node), panic, now))
     }
 
@@ -63,11 +63,11 @@ impl Scheduler {
     /// Makes the books agree again after a panic in one of the methods here.
     pub fn mend(&mut self, now: Moment) {
         let left_out = self.cache.rebuild();
-        self.waiting.retain(|uid| self.binding.contains(uid));
+        self.waiting.retain(|uid| self.binding.contains_key(uid));
         let nobodys = self
             .queue
             .in_flight()
-            .filter(|uid| !self.binding.contains(*uid));
+            .filter(|uid| !self.binding.contains_key(*uid));
         for uid in nobodys.cloned().collect::<Vec<PodUid>>() {
             self.queue.done(&uid);
         }
@@ -86,7 +86,7 @@ impl Scheduler {
     fn lost(&self) -> Vec<Arc<PodInfo>> {
         let is_lost = |pod: &&Arc<PodInfo>| {
             let uid = &pod.uid;
-            let has_task = self.binding.contains(uid);
+            let has_task = self.binding.contains_key(uid);
             !has_task && self.queue.place(uid).is_none() && self.cache.pod(uid).is_none()
         };
         let mut lost: Vec<_> = self.pending.values().filter(is_lost).cloned().collect();

@@ -8,10 +8,11 @@ mod binding;
 mod changes;
 mod failure;
 mod mend;
+mod orders;
 mod unread;
 mod watch;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -19,9 +20,11 @@ use thiserror::Error;
 pub use self::assumed::Assumed;
 pub use self::attempt::{Attempt, SkipReason, Skipped};
 pub use self::failure::{Aftermath, EventNote, FailedCondition, Failure, StatusPatch};
+pub use self::orders::{EvictionOrder, Orders};
 use self::unread::{Incoming, UnreadPods};
 pub use self::watch::PodChange;
 use crate::cache::{Cache, CacheSize};
+use crate::cancel::Cancellation;
 use crate::classes::Classes;
 use crate::coming::Coming;
 use crate::context::Cycle;
@@ -90,12 +93,14 @@ pub struct Scheduler {
     // Every pod that is tracked, pending or on a node.
     uids: HashMap<ObjectKey, PodUid>,
     // Pods between `Assumed` and `bound` or `binding_failed`.
-    binding: HashSet<PodUid>,
+    binding: HashMap<PodUid, Cancellation>,
     // Pods on nodes that couldn't be taken in.
     unread: UnreadPods,
     // The pod that is being taken in just now.
     taking: Option<Incoming>,
     next_start: usize,
+    // What only the API server can do.
+    orders: Orders,
 }
 
 impl Scheduler {
@@ -116,7 +121,8 @@ impl Scheduler {
             waiting: WaitingPods::default(),
             pending: HashMap::new(),
             uids: HashMap::new(),
-            binding: HashSet::new(),
+            binding: HashMap::new(),
+            orders: Orders::default(),
             unread: UnreadPods::default(),
             taking: None,
             next_start: 0,

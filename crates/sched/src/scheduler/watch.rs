@@ -114,7 +114,7 @@ impl Scheduler {
 
     fn pod_without_node(&mut self, pod: &Arc<PodInfo>, now: Moment) -> PodChange {
         let old = self.pending.insert(pod.uid.clone(), pod.clone());
-        if self.binding.contains(&pod.uid) || self.cache.is_assumed(&pod.uid) {
+        if self.binding.contains_key(&pod.uid) || self.cache.is_assumed(&pod.uid) {
             // It has its node already, as far as we are concerned; a failed binding takes the newest version.
             return PodChange::Trying;
         }
@@ -166,7 +166,7 @@ impl Scheduler {
         self.queue.delete(uid);
         let was_nominated = self.nominator.node_of(uid).is_some();
         self.nominator.clear(uid);
-        if self.binding.contains(uid) {
+        if self.binding.contains_key(uid) {
             // The binding task holds what was reserved; it ends with an error, or finds the wait rejected.
             self.waiting
                 .reject_all(uid, "pod was deleted while it waited");
