@@ -23,7 +23,7 @@ use crate::{
     view::{ChaperonView, Monotonic, ProxyView, Reach, version},
     wave::Ranked,
     window::{Standing, Windows},
-    world::{Change, ChaperonNews, World},
+    world::{Change, ChaperonNews, Heard, World},
 };
 
 use unsaid::Unsaid;
@@ -156,23 +156,23 @@ impl Book {
         self.targets.set_terms(node, terms);
     }
 
-    /// A watch tells something of a chaperon: what that means for its parent, if it is news.
-    /// An error: the target may not say so, and nothing was taken in.
-    pub fn chaperon(
-        &mut self,
-        node: &str,
-        news: ChaperonNews,
-        now: Monotonic,
-    ) -> Result<Option<Change>, TurnedAway> {
-        self.admit(node, news.chaperon())?;
-        let Some(change) = self.world.take_in(node, news) else {
-            return Ok(None);
+    /// A watch tells something of a chaperon.
+    pub fn chaperon(&mut self, node: &str, news: ChaperonNews, now: Monotonic) -> Heard {
+        let admitted = self.admit(node, news.chaperon());
+        let changes = match admitted {
+            Ok(()) => self.world.take_in(node, news),
+            Err(_) => self.world.turn_away(node, &news).into_iter().collect(),
         };
-        if change.gone.is_some() {
-            self.windows.gone(node, &change.parent, now);
+        for change in &changes {
+            if change.gone.is_some() {
+                self.windows.gone(node, &change.parent, now);
+            }
+            self.changed(node, change, now);
         }
-        self.changed(node, &change, now);
-        Ok(Some(change))
+        Heard {
+            parents: changes.into_iter().map(|change| change.parent).collect(),
+            turned_away: admitted.err(),
+        }
     }
 
     fn admit(&self, node: &str, chaperon: &PodChaperon) -> Result<(), TurnedAway> {
@@ -229,7 +229,7 @@ impl Book {
                 admitted.is_ok()
             });
             if let Some(chaperon) = chaperon
-                && let Some(change) = self.world.apply(node, chaperon)
+                && let Some(change) = self.world.fold(node, chaperon)
             {
                 self.changed(node, &change, now);
             }
@@ -361,6 +361,11 @@ impl Book {
     pub fn is_asking(&self, uid: &str, node: &str) -> bool {
         let proxy = self.proxies.get(uid);
         proxy.is_some_and(|proxy| proxy.memory.ask_under_way(node))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn world(&self) -> &World {
+        &self.world
     }
 
     /// The chaperons of one pod.

@@ -9,11 +9,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pilotage_api::{
     PodChaperon,
     bounds::is_uid,
-    names,
+    limits, names,
     parent::{ClusterUid, ParentLink},
 };
 
 use crate::{view::ProxyView, wire::is_own};
+
+/// Digits of the largest version.
+const LONGEST_VERSION: usize = 20;
 
 /// Whose pods a target may be asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,7 +92,7 @@ pub fn admit(
         return Err(TurnedAway::Namespace);
     }
     let version = meta.resource_version.as_deref();
-    let is_version = version.is_some_and(|version| version.parse::<u128>().is_ok());
+    let is_version = version.is_some_and(is_version);
     let link = ParentLink::of(meta).filter(|link| is_uid(&link.uid));
     let (Some(link), true, true) = (link, is_version, meta.uid.as_deref().is_some_and(is_uid))
     else {
@@ -97,6 +100,9 @@ pub fn admit(
     };
     if link.namespace != namespace {
         return Err(TurnedAway::Parent);
+    }
+    if name.len() > limits::SUBDOMAIN {
+        return Err(TurnedAway::Name);
     }
     // Plain Admiralty lets the API server make up a name.
     if link.cluster_uid.is_some() && name != names::chaperon(namespace, &link.name, &link.uid) {
@@ -106,6 +112,11 @@ pub fn admit(
         Some(proxy) if !is_parent(proxy, &link) => Err(TurnedAway::Parent),
         _ => Ok(()),
     }
+}
+
+/// Whether the watch's store can compare it: what is no number there is never older than anything.
+fn is_version(text: &str) -> bool {
+    text.len() <= LONGEST_VERSION && text.parse::<u64>().is_ok_and(|version| version > 0)
 }
 
 /// The chaperon that a request of ours is about. Whoever answers with another one has answered nothing: neither that
@@ -189,12 +200,28 @@ mod tests {
             labels.remove(PARENT_CLUSTER_UID);
         };
         assert_eq!(check(plain, Some(&own)), Ok(()));
-        let table: [(&str, Value, TurnedAway); 10] = [
+        let long = |c: &mut Value| {
+            plain(c);
+            c["metadata"]["name"] = json!("w".repeat(254));
+        };
+        assert_eq!(check(long, Some(&own)), Err(TurnedAway::Name));
+        let table: [(&str, Value, TurnedAway); 13] = [
             ("/metadata/name", json!("web-1"), TurnedAway::Name),
             ("/metadata/uid", json!("u".repeat(64)), TurnedAway::Form),
             ("/metadata/uid", json!(""), TurnedAway::Form),
             ("/metadata/uid", json!("a/b"), TurnedAway::Form),
             ("/metadata/resourceVersion", json!("x"), TurnedAway::Form),
+            ("/metadata/resourceVersion", json!("0"), TurnedAway::Form),
+            (
+                "/metadata/resourceVersion",
+                json!("18446744073709551616"),
+                TurnedAway::Form,
+            ),
+            (
+                "/metadata/resourceVersion",
+                json!("000000000000000000007"),
+                TurnedAway::Form,
+            ),
             ("/metadata/labels", json!({}), TurnedAway::Form),
             ("/metadata/annotations", json!({}), TurnedAway::Form),
             (PARENT_UID, json!("another"), TurnedAway::Name),

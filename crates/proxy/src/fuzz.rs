@@ -1,6 +1,8 @@
 //! Whatever stands on pods, chaperons, virtual nodes, Targets and tables, and in the configuration file: what is kept of it
 //! is bounded, and so is what goes on to others.
 
+mod books;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

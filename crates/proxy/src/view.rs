@@ -243,6 +243,12 @@ impl ChaperonView {
         annotations.is_some_and(|all| all.contains_key(keys::RESERVED_POD_UID))
     }
 
+    /// Whether it is behind this virtual node, in this namespace and of this name.
+    pub(crate) fn is_at(&self, node: &str, (namespace, name): &(String, String)) -> bool {
+        let own = self.object.metadata.namespace.as_ref();
+        self.name == *name && self.node == node && own == Some(namespace)
+    }
+
     /// Whether it is this pod's.
     pub(crate) fn is_of(&self, proxy: &ProxyView) -> bool {
         let meta = &self.object.metadata;

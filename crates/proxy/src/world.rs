@@ -2,12 +2,22 @@
 //!
 //! It is fed by watches and by replies to our own writes, in any order: versions decide which is newer. A UID counts as
 //! *gone* only if the API server said so; what merely isn't listed any more is absent, which proves nothing.
+//!
+//! A view stands here as long as the watch's store keeps its object, which knows objects by namespace and name: what goes there
+//! goes here, whatever its labels say by then. So the bounds of the store hold for the views, too.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::Arc,
+};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pilotage_api::{PodChaperon, keys};
 
-use crate::view::{ChaperonView, Said, version};
+use crate::{
+    door::TurnedAway,
+    view::{ChaperonView, Said, version},
+};
 
 /// What a change of the store means for one proxy pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +28,27 @@ pub struct Change {
     pub gone: Option<String>,
     /// The target has answered something that it hadn't before.
     pub answered: bool,
+}
+
+impl Change {
+    /// Nothing but that it isn't as before.
+    fn of(parent: String) -> Self {
+        Self {
+            parent,
+            gone: None,
+            answered: false,
+        }
+    }
+}
+
+/// What came of a target's word.
+#[must_use]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// UIDs of the parents for which something has changed.
+    pub parents: Vec<String>,
+    /// Why it counts for nothing, if so. What was known of that chaperon before isn't known any more.
+    pub turned_away: Option<TurnedAway>,
 }
 
 /// What a watch tells of a chaperon.
@@ -42,10 +73,15 @@ impl ChaperonNews {
     }
 }
 
+/// Namespace and name.
+type Place = (String, String);
+
 /// Chaperons by the UID of their parent.
 #[derive(Debug, Default)]
 pub struct World {
     by_parent: HashMap<String, Vec<ChaperonView>>,
+    /// By virtual node and place: UID of the parent under which the view stands.
+    standing: HashMap<String, HashMap<Place, String>>,
 }
 
 impl World {
@@ -59,81 +95,146 @@ impl World {
         self.by_parent.keys().map(String::as_str)
     }
 
-    /// Takes in what a watch tells of a chaperon behind `node`; `None` if it is no news, or has no parent.
-    pub fn take_in(&mut self, node: &str, news: ChaperonNews) -> Option<Change> {
+    /// Takes in what a watch tells of a chaperon behind `node`: what changes, of the parents that it had and has.
+    pub fn take_in(&mut self, node: &str, news: ChaperonNews) -> Vec<Change> {
         match news {
             ChaperonNews::Applied(chaperon) => self.apply(node, chaperon),
-            ChaperonNews::Deleted(chaperon) => self.deleted(node, &chaperon),
-            ChaperonNews::Vanished(chaperon) => self.vanished(node, &chaperon),
+            ChaperonNews::Deleted(chaperon) => {
+                let uid = chaperon.metadata.uid.clone();
+                let Some(parent) = self.leave(node, &chaperon.metadata, uid.as_deref()) else {
+                    let parent = parent_uid(&chaperon);
+                    let news = parent.map(|parent| Change {
+                        gone: uid,
+                        ..Change::of(parent)
+                    });
+                    return news.into_iter().collect();
+                };
+                vec![Change {
+                    gone: uid,
+                    ..Change::of(parent)
+                }]
+            }
+            ChaperonNews::Vanished(chaperon) => {
+                let meta = &chaperon.metadata;
+                let parent = self.leave(node, meta, meta.uid.as_deref());
+                let parent = parent.or_else(|| parent_uid(&chaperon));
+                parent.into_iter().map(Change::of).collect()
+            }
         }
     }
 
-    /// Takes in a version of a chaperon behind `node`; `None` if it is no news, or has no parent.
-    pub fn apply(&mut self, node: &str, chaperon: Arc<PodChaperon>) -> Option<Change> {
-        let parent = parent_uid(&chaperon)?;
-        let view = ChaperonView::of(node, chaperon)?;
-        let siblings = self.by_parent.entry(parent.clone()).or_default();
-        let Some(known) = siblings
-            .iter_mut()
-            .find(|c| c.node == node && c.name == view.name)
-        else {
-            let answered = view.answer() != Said::default();
-            siblings.push(view);
-            return Some(Change {
-                parent,
-                gone: None,
-                answered,
-            });
+    /// What a watch tells counts for nothing, and its store has it instead of what was known; whose chaperon isn't known any
+    /// more. That proves nothing.
+    pub(crate) fn turn_away(&mut self, node: &str, news: &ChaperonNews) -> Option<Change> {
+        let meta = &news.chaperon().metadata;
+        let uid = match news {
+            ChaperonNews::Applied(_) => None,
+            ChaperonNews::Deleted(_) | ChaperonNews::Vanished(_) => {
+                Some(meta.uid.as_deref().unwrap_or_default())
+            }
+        };
+        self.leave(node, meta, uid).map(Change::of)
+    }
+
+    /// Takes in what came back of a write. What stands under another parent stays there until the watch says so.
+    pub fn fold(&mut self, node: &str, chaperon: Arc<PodChaperon>) -> Option<Change> {
+        let stands = place(&chaperon.metadata).and_then(|it| self.standing.get(node)?.get(&it));
+        if stands.is_some() && stands != parent_uid(&chaperon).as_ref() {
+            return None;
+        }
+        self.apply(node, chaperon).pop()
+    }
+
+    /// A version of a chaperon behind `node`; nothing if it is no news, or has no parent.
+    fn apply(&mut self, node: &str, chaperon: Arc<PodChaperon>) -> Vec<Change> {
+        let (Some(parent), Some(place)) = (parent_uid(&chaperon), place(&chaperon.metadata)) else {
+            return Vec::new();
+        };
+        let Some(view) = ChaperonView::of(node, chaperon) else {
+            return Vec::new();
+        };
+        let Some((stood, known)) = self.known(node, &place) else {
+            return vec![self.enter(parent, place, view)];
         };
         if version(&known.resource_version) >= version(&view.resource_version) {
-            return None;
+            return Vec::new();
         }
         // A newer object of the same name with another UID: the older one no longer exists.
         let gone = (known.uid != view.uid).then(|| known.uid.clone());
+        if *stood != parent {
+            let left = Change {
+                gone,
+                ..Change::of(stood.clone())
+            };
+            self.leave(node, &view.object.metadata.clone(), None);
+            return vec![left, self.enter(parent, place, view)];
+        }
         let before = if gone.is_some() {
             Said::default()
         } else {
             known.answer()
         };
-        let answered = view.answer() != before;
-        *known = view;
-        Some(Change {
-            parent,
+        let change = Change {
+            answered: view.answer() != before,
             gone,
+            parent,
+        };
+        if let Some(siblings) = self.by_parent.get_mut(&change.parent)
+            && let Some(known) = siblings.iter_mut().find(|c| c.is_at(node, &place))
+        {
+            *known = view;
+        }
+        vec![change]
+    }
+
+    fn known(&self, node: &str, place: &Place) -> Option<(&String, &ChaperonView)> {
+        let parent = self.standing.get(node)?.get(place)?;
+        let siblings = self.by_parent.get(parent)?;
+        let known = siblings.iter().find(|c| c.is_at(node, place))?;
+        Some((parent, known))
+    }
+
+    fn enter(&mut self, parent: String, place: Place, view: ChaperonView) -> Change {
+        let answered = view.answer() != Said::default();
+        let places = self.standing.entry(view.node.clone()).or_default();
+        places.insert(place, parent.clone());
+        self.by_parent.entry(parent.clone()).or_default().push(view);
+        Change {
             answered,
-        })
+            ..Change::of(parent)
+        }
     }
 
-    /// The API server said that this object is gone.
-    pub fn deleted(&mut self, node: &str, chaperon: &PodChaperon) -> Option<Change> {
-        let parent = parent_uid(chaperon)?;
-        let uid = chaperon.metadata.uid.clone()?;
-        self.remove(&parent, node, &uid);
-        Some(Change {
-            parent,
-            gone: Some(uid),
-            answered: false,
-        })
-    }
-
-    /// The object isn't listed any more; nobody saw it go.
-    pub fn vanished(&mut self, node: &str, chaperon: &PodChaperon) -> Option<Change> {
-        let parent = parent_uid(chaperon)?;
-        self.remove(&parent, node, chaperon.metadata.uid.as_deref()?);
-        Some(Change {
-            parent,
-            gone: None,
-            answered: false,
-        })
+    /// Whatever stands where this object does goes, or only what has this UID; under which parent it stood.
+    fn leave(&mut self, node: &str, meta: &ObjectMeta, uid: Option<&str>) -> Option<String> {
+        let place = place(meta)?;
+        let (parent, known) = self.known(node, &place)?;
+        if uid.is_some_and(|uid| uid != known.uid) {
+            return None;
+        }
+        let parent = parent.clone();
+        self.retain(&parent, |c| !c.is_at(node, &place));
+        Some(parent)
     }
 
     /// Of this parent's chaperons only those stay for which `is_own` holds.
     pub fn retain(&mut self, parent: &str, is_own: impl Fn(&ChaperonView) -> bool) {
-        if let Some(siblings) = self.by_parent.get_mut(parent) {
-            siblings.retain(is_own);
-            if siblings.is_empty() {
-                self.by_parent.remove(parent);
+        let Some(siblings) = self.by_parent.get_mut(parent) else {
+            return;
+        };
+        for view in siblings.extract_if(.., |c| !is_own(c)) {
+            if let (Some(place), Entry::Occupied(mut places)) = (
+                place(&view.object.metadata),
+                self.standing.entry(view.node.clone()),
+            ) {
+                places.get_mut().remove(&place);
+                if places.get().is_empty() {
+                    places.remove();
+                }
             }
+        }
+        if siblings.is_empty() {
+            self.by_parent.remove(parent);
         }
     }
 
@@ -144,124 +245,49 @@ impl World {
 
     /// The target isn't one of ours any more; returns the parents that had chaperons there.
     pub fn drop_target(&mut self, node: &str) -> Vec<String> {
-        let mut parents = Vec::new();
-        self.by_parent.retain(|parent, siblings| {
-            let before = siblings.len();
-            siblings.retain(|c| c.node != node);
-            if siblings.len() < before {
-                parents.push(parent.clone());
-            }
-            !siblings.is_empty()
-        });
+        let places = self.standing.remove(node).unwrap_or_default();
+        let mut parents: Vec<String> = places.into_values().collect();
+        parents.sort();
+        parents.dedup();
+        for parent in &parents {
+            self.retain(parent, |c| c.node != node);
+        }
         parents
     }
 }
 
+#[cfg(test)]
+impl World {
+    /// Where all views stand: virtual node, namespace and name; the index says the same.
+    pub(crate) fn places(&self) -> std::collections::BTreeSet<(String, String, String)> {
+        let views = self.by_parent.iter().flat_map(|(parent, siblings)| {
+            assert!(!siblings.is_empty(), "{parent} is kept for nothing");
+            siblings.iter().map(move |view| (parent, view))
+        });
+        let mut all = std::collections::BTreeSet::new();
+        for (parent, view) in views {
+            let (namespace, name) = place(&view.object.metadata).unwrap();
+            let stands = &self.standing[&view.node][&(namespace.clone(), name.clone())];
+            assert_eq!(stands, parent);
+            assert!(all.insert((view.node.clone(), namespace, name)));
+        }
+        assert_eq!(
+            self.standing.values().map(HashMap::len).sum::<usize>(),
+            all.len()
+        );
+        assert!(self.standing.values().all(|places| !places.is_empty()));
+        all
+    }
+}
+
 fn parent_uid(chaperon: &PodChaperon) -> Option<String> {
-    chaperon
-        .metadata
-        .labels
-        .as_ref()?
-        .get(keys::PARENT_UID)
-        .cloned()
+    let labels = chaperon.metadata.labels.as_ref()?;
+    labels.get(keys::PARENT_UID).cloned()
+}
+
+fn place(meta: &ObjectMeta) -> Option<Place> {
+    meta.namespace.clone().zip(meta.name.clone())
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn chaperon(uid: &str, version: &str) -> Arc<PodChaperon> {
-        Arc::new(
-            serde_json::from_value(json!({
-                "apiVersion": "multicluster.admiralty.io/v1alpha1",
-                "kind": "PodChaperon",
-                "metadata": {
-                    "namespace": "shop", "name": "web-1", "uid": uid, "resourceVersion": version,
-                    "labels": { keys::PARENT_UID: "p" },
-                },
-                "spec": {},
-            }))
-            .unwrap(),
-        )
-    }
-
-    #[test]
-    fn an_older_version_is_no_news() {
-        let mut world = World::default();
-        assert!(world.apply("a", chaperon("u", "9")).is_some());
-        assert_eq!(world.apply("a", chaperon("u", "9")), None);
-        assert_eq!(world.apply("a", chaperon("u", "8")), None);
-        assert!(world.apply("a", chaperon("u", "10")).is_some());
-        assert_eq!(world.of("p").len(), 1);
-    }
-
-    #[test]
-    fn a_successor_of_the_same_name_proves_that_its_predecessor_is_gone() {
-        let mut world = World::default();
-        world.apply("a", chaperon("u1", "1"));
-        let change = world.apply("a", chaperon("u2", "5")).unwrap();
-        assert_eq!(change.gone.as_deref(), Some("u1"));
-        assert_eq!(world.of("p")[0].uid, "u2");
-    }
-
-    #[test]
-    fn only_what_the_target_says_is_an_answer() {
-        let mut world = World::default();
-        let mut version = 0;
-        let mut answered = |annotations: &Value, status: Value, ending: bool| {
-            let mut object = serde_json::to_value(&*chaperon("u", "0")).unwrap();
-            version += 1;
-            let meta = &mut object["metadata"];
-            meta["resourceVersion"] = json!(version.to_string());
-            meta["annotations"] = annotations.clone();
-            if ending {
-                meta["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-            }
-            object["status"] = status;
-            let object = Arc::new(serde_json::from_value(object).unwrap());
-            world.apply("a", object).unwrap().answered
-        };
-        let bound = json!({ "conditions": [{ "type": "PodScheduled", "status": "True" }] });
-        let mut runs = bound.clone();
-        runs["phase"] = json!("Running");
-        let holds = json!({ keys::ATTEMPT: "1", keys::IS_RESERVED: "true" });
-        let mut granted = holds.clone();
-        granted[keys::ALLOWED_ATTEMPT] = json!("1");
-        granted[keys::IS_ALLOWED] = json!("true");
-        assert!(!answered(&json!({}), json!({}), false), "it was asked");
-        assert!(answered(&holds, json!({}), false), "it holds a node");
-        assert!(!answered(&granted, json!({}), false), "a grant is ours");
-        assert!(answered(&granted, bound, false), "it is bound");
-        assert!(!answered(&granted, runs.clone(), false), "and fares");
-        assert!(!answered(&granted, runs, true), "a deletion is ours");
-    }
-
-    #[test]
-    fn absence_is_no_proof_but_a_deleted_event_is() {
-        let mut world = World::default();
-        world.apply("a", chaperon("u", "1"));
-        assert_eq!(world.vanished("a", &chaperon("u", "1")).unwrap().gone, None);
-        assert!(world.of("p").is_empty());
-        world.apply("a", chaperon("u", "1"));
-        assert_eq!(
-            world
-                .deleted("a", &chaperon("u", "2"))
-                .unwrap()
-                .gone
-                .as_deref(),
-            Some("u")
-        );
-    }
-
-    #[test]
-    fn a_dropped_target_names_the_pods_it_concerns() {
-        let mut world = World::default();
-        world.apply("a", chaperon("u", "1"));
-        world.apply("b", chaperon("u", "1"));
-        assert_eq!(world.drop_target("a"), ["p"]);
-        assert_eq!(world.of("p").len(), 1);
-        assert!(world.drop_target("a").is_empty());
-    }
-}
+mod tests;

@@ -244,14 +244,11 @@ impl Source {
 
     /// One word of whoever is behind a node.
     pub(crate) fn take_news(&mut self, node: &str, news: ChaperonNews, cx: &mut Cx<'_>) {
-        let parent = match &mut self.part {
-            Part::Ask { book, .. } => {
-                let change = book.chaperon(node, news, cx.now);
-                change.map(|change| change.map(|change| change.parent))
-            }
+        let heard = match &mut self.part {
+            Part::Ask { book, .. } => book.chaperon(node, news, cx.now),
             Part::Feedback { book, .. } => book.chaperon(node, news),
         };
-        if let Ok(Some(parent)) = parent {
+        for parent in heard.parents {
             self.decide(&parent, cx);
         }
     }

@@ -211,10 +211,13 @@ impl Edge {
             }
             // Whoever ranks cares; the Target's condition says so.
             FleetEvent::Words(..) | FleetEvent::TurnedAway(..) => {}
-            FleetEvent::Chaperon(node, news) => match self.book.chaperon(&node, news) {
-                Ok(parent) => self.dirty.extend(parent),
-                Err(why) => self.fleet.turn_away(&node, why),
-            },
+            FleetEvent::Chaperon(node, news) => {
+                let heard = self.book.chaperon(&node, news);
+                self.dirty.extend(heard.parents);
+                if let Some(why) = heard.turned_away {
+                    self.fleet.turn_away(&node, why);
+                }
+            }
         }
     }
 

@@ -94,8 +94,16 @@ impl Scene {
 
     fn chaperon(&mut self, uid: &str, version: u64, annotations: &Value) {
         let news = ChaperonNews::Applied(chaperon(uid, version, annotations));
-        let change = self.book.chaperon("a", news, self.now);
-        assert!(change.unwrap().is_some());
+        let heard = self.book.chaperon("a", news, self.now);
+        assert_eq!(heard, news_of(uid));
+    }
+}
+
+/// It was news for this parent.
+fn news_of(uid: &str) -> Heard {
+    Heard {
+        parents: vec![uid.to_owned()],
+        turned_away: None,
     }
 }
 
@@ -158,7 +166,7 @@ fn whoever_goes_makes_room_when_nothing_of_it_is_left() {
         "its question is still there"
     );
     let gone = ChaperonNews::Deleted(chaperon("1", 2, &json!({})));
-    scene.book.chaperon("a", gone, NOW).unwrap();
+    assert_eq!(scene.book.chaperon("a", gone, NOW), news_of("1"));
     assert_eq!(scene.book.call(NOW), ["3"]);
     assert!(scene.asks("3"));
     // A question that comes to nothing, refused or not.
@@ -212,22 +220,24 @@ fn nobody_speaks_for_anothers_pod_nor_for_anothers_chaperon() {
     let granted =
         json!({ keys::ATTEMPT: "1", keys::ALLOWED_ATTEMPT: "1", keys::IS_RESERVED: "true" });
     let forged = || ChaperonNews::Applied(chaperon("1", 9, &granted));
-    let turned_away = scene.book.chaperon("tenant", forged(), NOW);
-    assert_eq!(turned_away, Err(TurnedAway::Namespace));
+    let away = Heard {
+        turned_away: Some(TurnedAway::Namespace),
+        ..Heard::default()
+    };
+    assert_eq!(scene.book.chaperon("tenant", forged(), NOW), away);
     let deleted = ChaperonNews::Deleted(chaperon("1", 9, &granted));
-    let turned_away = scene.book.chaperon("tenant", deleted.clone(), NOW);
-    assert_eq!(turned_away, Err(TurnedAway::Namespace));
+    assert_eq!(scene.book.chaperon("tenant", deleted.clone(), NOW), away);
     assert!(scene.book.chaperons("1").is_empty());
     // A second target of the same namespace: what it says of that UID says nothing of a's.
     scene.chaperon("1", 3, &granted);
-    scene.book.chaperon("twin", forged(), NOW).unwrap();
-    scene.book.chaperon("twin", deleted, NOW).unwrap();
+    assert_eq!(scene.book.chaperon("twin", forged(), NOW), news_of("1"));
+    assert_eq!(scene.book.chaperon("twin", deleted, NOW), news_of("1"));
     let record = "a/c1/1".parse().unwrap();
     assert!(!scene.book.proxies["1"].memory.is_over(&record));
     assert!(scene.asks("1") || scene.plan("1").gate == Gate::Closed(Note::Granted("a".into())));
     // What was said of a UID before its pod was known goes when the pod turns out to be another one.
     let early = ChaperonNews::Applied(chaperon("2", 9, &granted));
-    scene.book.chaperon("a", early, NOW).unwrap();
+    assert_eq!(scene.book.chaperon("a", early, NOW), news_of("2"));
     let mut elsewhere = serde_json::from_value::<Pod>(json!({
         "metadata": { "namespace": "other", "name": "2", "uid": "2", "resourceVersion": "1" },
         "spec": { "containers": [] },

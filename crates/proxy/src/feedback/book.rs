@@ -4,7 +4,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use k8s_openapi::api::core::v1::Pod;
-use pilotage_api::{keys, parent::ClusterUid};
+use pilotage_api::{PodChaperon, keys, parent::ClusterUid};
 
 use super::{Action, Key, Memory, Observed, Plan, decide, orphans::Orphans};
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     settings::Settings,
     targets::{Targets, Terms},
     view::{Monotonic, ProxyView, Reach, version},
-    world::{ChaperonNews, World},
+    world::{Change, ChaperonNews, Heard, World},
 };
 
 /// One parent UID: a pod, or what is left of one.
@@ -91,7 +91,9 @@ impl Book {
     pub fn set_reach(&mut self, node: &str, reach: Reach, now: Monotonic) {
         self.targets.set_reach(node, reach, now);
         if reach == Reach::NoSuchTarget {
-            self.world.drop_target(node);
+            for parent in self.world.drop_target(node) {
+                self.tidy(&parent);
+            }
             self.orphans.drop_target(node);
         }
     }
@@ -106,32 +108,43 @@ impl Book {
         self.targets.set_terms(node, terms);
     }
 
-    /// A watch tells something of a chaperon; the UID of its parent, if that is news.
-    /// An error: the target may not say so, and nothing was taken in.
-    pub fn chaperon(
-        &mut self,
-        node: &str,
-        news: ChaperonNews,
-    ) -> Result<Option<String>, TurnedAway> {
-        let labels = news.chaperon().metadata.labels.as_ref();
+    /// A watch tells something of a chaperon.
+    pub fn chaperon(&mut self, node: &str, news: ChaperonNews) -> Heard {
+        let admitted = self.admit(node, news.chaperon());
+        let changes = match admitted {
+            Ok(()) => self.world.take_in(node, news),
+            Err(_) => self.world.turn_away(node, &news).into_iter().collect(),
+        };
+        for change in &changes {
+            self.changed(node, change);
+        }
+        Heard {
+            parents: changes.into_iter().map(|change| change.parent).collect(),
+            turned_away: admitted.err(),
+        }
+    }
+
+    fn admit(&self, node: &str, chaperon: &PodChaperon) -> Result<(), TurnedAway> {
+        let labels = chaperon.metadata.labels.as_ref();
         let parent = labels.and_then(|labels| labels.get(keys::PARENT_UID));
         let proxy = parent.and_then(|uid| self.pod(uid)).map(|(view, _)| view);
-        admit(self.targets.serves(node), proxy, news.chaperon())?;
-        let Some(change) = self.world.take_in(node, news) else {
-            return Ok(None);
-        };
-        let nothing_left = self.world.of(&change.parent).is_empty();
-        if let Some(parent) = self.parents.get_mut(&change.parent) {
-            if let Some(gone) = &change.gone {
-                parent.memory.confirm_gone(node, gone);
-            }
-            // Only who leads plans, and would see to that.
-            if parent.pod.is_none() && nothing_left {
-                self.parents.remove(&change.parent);
-                self.orphans.forget(&change.parent);
-            }
+        admit(self.targets.serves(node), proxy, chaperon)
+    }
+
+    fn changed(&mut self, node: &str, change: &Change) {
+        if let (Some(parent), Some(gone)) = (self.parents.get_mut(&change.parent), &change.gone) {
+            parent.memory.confirm_gone(node, gone);
         }
-        Ok(Some(change.parent))
+        self.tidy(&change.parent);
+    }
+
+    /// Forgets a parent of which nothing is left. Only who leads plans, and would see to that.
+    fn tidy(&mut self, uid: &str) {
+        let known = self.parents.get(uid);
+        if known.is_some_and(|it| it.pod.is_none()) && self.world.of(uid).is_empty() {
+            self.parents.remove(uid);
+            self.orphans.forget(uid);
+        }
     }
 
     /// A request about the pod with this UID, or its chaperons, ended.
@@ -161,8 +174,12 @@ impl Book {
             if let Some(chaperon) = chaperon
                 && !chaperon.metadata.uid.as_ref().is_some_and(gone)
             {
-                let news = self.chaperon(node, ChaperonNews::Applied(chaperon));
-                admitted = news.map(drop);
+                admitted = self.admit(node, &chaperon);
+                if admitted.is_ok()
+                    && let Some(change) = self.world.fold(node, chaperon)
+                {
+                    self.changed(node, &change);
+                }
             }
             if let (Outcome::Gone, Key::Chaperon { uid: gone, .. }) = (&outcome, action.key()) {
                 self.world.remove(uid, node, &gone);
@@ -243,6 +260,11 @@ impl Book {
     pub fn uids(&self) -> impl Iterator<Item = &str> {
         let parents = self.parents.keys().map(String::as_str);
         parents.chain(self.world.parents())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn world(&self) -> &World {
+        &self.world
     }
 
     /// One proxy pod.

@@ -315,14 +315,12 @@ fn who_does_not_lead_keeps_nothing_of_parents_that_are_gone() {
         Arc::new(serde_json::from_value(object).unwrap())
     };
     // Its pod was told, or wasn't, and its end twice: as it comes from two watches.
-    assert_eq!(
-        book.chaperon("a", ChaperonNews::Applied(chaperon("1"))),
-        Ok(Some("p".to_owned()))
-    );
+    let heard = book.chaperon("a", ChaperonNews::Applied(chaperon("1")));
+    assert_eq!(heard.parents, ["p"]);
     assert_eq!(book.uids().count(), 1);
     for version in ["2", "3"] {
-        book.chaperon("a", ChaperonNews::Deleted(chaperon(version)))
-            .unwrap();
+        let heard = book.chaperon("a", ChaperonNews::Deleted(chaperon(version)));
+        assert_eq!(heard.turned_away, None);
         assert_eq!(book.uids().count(), 0);
     }
 }
@@ -368,8 +366,11 @@ fn orphans_of_one_target_are_seen_to_one_after_the_other() {
         (of.uid, of.name) = (parent.clone(), format!("web-{parent}"));
         let object = stored_chaperon(&of, &format!("{node}-{parent}"), "1");
         let forged = Arc::new(serde_json::from_value(object).unwrap());
-        let known = book.chaperon(node, ChaperonNews::Applied(forged));
-        assert_eq!(known, Ok(Some(parent.clone())));
+        let heard = book.chaperon(node, ChaperonNews::Applied(forged));
+        assert_eq!(
+            (heard.parents, heard.turned_away),
+            (vec![parent.clone()], None)
+        );
     };
     for parent in &parents {
         forge("evil", parent);

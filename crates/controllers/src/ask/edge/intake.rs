@@ -181,13 +181,13 @@ impl Edge {
                     self.rank_anew();
                 }
             }
-            FleetEvent::Chaperon(node, news) => match self.book.chaperon(&node, news, now) {
-                Ok(Some(change)) => {
-                    self.dirty.insert(change.parent);
+            FleetEvent::Chaperon(node, news) => {
+                let heard = self.book.chaperon(&node, news, now);
+                self.dirty.extend(heard.parents);
+                if let Some(why) = heard.turned_away {
+                    self.acting.fleet.turn_away(&node, why);
                 }
-                Ok(None) => {}
-                Err(why) => self.acting.fleet.turn_away(&node, why),
-            },
+            }
         }
     }
 
