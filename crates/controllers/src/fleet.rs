@@ -141,6 +141,26 @@ pub(crate) struct Member {
     plain: Watch<PodChaperon>,
 }
 
+impl Member {
+    /// The watch that brings such chaperons.
+    fn watch_of(&self, chaperon: &PodChaperon) -> &Watch<PodChaperon> {
+        let labels = chaperon.metadata.labels.as_ref();
+        if labels.is_some_and(|labels| labels.contains_key(keys::PARENT_CLUSTER_UID)) {
+            &self.chaperons
+        } else {
+            &self.plain
+        }
+    }
+
+    /// A chaperon that came back of a write: it counts for the target's budget from now on, if there is room.
+    pub(crate) fn keep(&self, mut chaperon: PodChaperon) -> Arc<PodChaperon> {
+        chaperon.metadata.managed_fields = None;
+        trim(&mut chaperon);
+        self.watch_of(&chaperon).fold(chaperon.clone());
+        Arc::new(chaperon)
+    }
+}
+
 /// The targets by their virtual nodes. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Fleet {
@@ -188,20 +208,13 @@ impl Fleet {
             .cloned()
     }
 
-    /// [`Reply::drop_old`] by the watch of the target behind `node` that brings such chaperons.
+    /// [`Reply::drop_old`]: of the chaperons that come back counts what the watch's store [keeps](Member::keep), so that no
+    /// more is known than is counted, and its end will be told.
     pub(crate) fn drop_old(&self, node: Option<&str>, reply: &mut Reply) {
-        let Some(member) = node.and_then(|node| self.member(node)) else {
-            return;
-        };
+        let member = node.and_then(|node| self.member(node));
         reply.drop_old(|chaperon| {
-            let labels = chaperon.metadata.labels.as_ref();
-            let named = labels.is_some_and(|labels| labels.contains_key(keys::PARENT_CLUSTER_UID));
-            let watch = if named {
-                &member.chaperons
-            } else {
-                &member.plain
-            };
-            watch.is_past(chaperon)
+            let kept = |it: &Member| it.watch_of(chaperon).keeps(chaperon);
+            !member.as_ref().is_some_and(kept)
         });
     }
 

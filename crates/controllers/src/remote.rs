@@ -4,7 +4,7 @@
 //! counts for the chaperon that the request was about, and as done only if that shows it: a target may be anybody's
 //! server.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, time::Duration};
 
 use either::Either;
 use k8s_openapi::api::core::v1::Pod;
@@ -97,7 +97,7 @@ impl<'a> Remote<'a> {
             return Outcome::Unknown(why.to_owned()).into();
         }
         Reply {
-            chaperon: Some(Arc::new(chaperon)),
+            chaperon: Some(self.member.keep(chaperon)),
             ..Outcome::Done.into()
         }
     }
@@ -161,7 +161,7 @@ impl<'a> Remote<'a> {
             Ok(chaperon) if !wanted.is_replaced_by(&chaperon.metadata) => {
                 return match wanted.admit(&chaperon.metadata) {
                     Ok(()) => Reply {
-                        chaperon: Some(Arc::new(chaperon)),
+                        chaperon: Some(self.member.keep(chaperon)),
                         ..Outcome::StillThere.into()
                     },
                     Err(why) => self.turn_away(why),

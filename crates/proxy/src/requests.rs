@@ -38,10 +38,9 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Takes the chaperon out if the watch is past it: what it was is told already, and its end maybe, too, which an old
-    /// version must not undo.
-    pub fn drop_old(&mut self, is_past: impl FnOnce(&PodChaperon) -> bool) {
-        if self.chaperon.as_deref().is_some_and(is_past) {
+    /// Takes the chaperon out if it is old: a newer version is told already, or its end, which an old one must not undo.
+    pub fn drop_old(&mut self, is_old: impl FnOnce(&PodChaperon) -> bool) {
+        if self.chaperon.as_deref().is_some_and(is_old) {
             self.chaperon = None;
         }
     }

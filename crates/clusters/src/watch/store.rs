@@ -177,8 +177,12 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
     }
 
     /// Takes in the reply to a write of our own, so that the next decision sees it although the watch hasn't brought
-    /// it yet. A version that the watch is past is ignored, for instance of an object that is gone by now.
+    /// it yet. A version that the watch is past is ignored, for instance of an object that is gone by now; so is one for
+    /// which there is no room.
     pub fn fold(&self, object: K) {
+        if self.check_one(&object).is_err() {
+            return;
+        }
         let mut inner = self.write();
         if version(&object) > inner.seen {
             self.put(&mut inner, Arc::new(object));
@@ -186,10 +190,13 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         }
     }
 
-    /// Whether the watch has told all that there is to tell of this object up to this version; then a reply that says
-    /// otherwise is old.
-    pub fn is_past(&self, object: &K) -> bool {
-        version(object) <= self.read().seen
+    /// Whether this very version of an object is kept: a reply that was [folded in](Self::fold) and isn't is old, or too much.
+    pub fn keeps(&self, object: &K) -> bool {
+        let inner = self.read();
+        inner.current(object).is_some_and(|known| {
+            let same = known.object.meta().uid == object.meta().uid;
+            same && version(&*known.object) == version(object)
+        })
     }
 
     /// What an object counts for: nothing where nobody counts, and the most if to weigh it panics.

@@ -224,6 +224,31 @@ fn what_is_kept_is_counted_until_it_goes() {
 }
 
 #[test]
+fn a_reply_is_kept_and_counted_or_it_is_not_there() {
+    let limits = Limits {
+        budget: Arc::default(),
+        weigh: |object: &ConfigMap| name(object).len() << 20,
+    };
+    let store = Store::new(false, Some(limits));
+    let (fits, not) = (object(&"a".repeat(16), "1", 7), object("b", "2", 8));
+    for reply in [&fits, &not] {
+        store.fold(reply.clone());
+    }
+    assert!(store.keeps(&fits) && !store.keeps(&not));
+    assert_eq!(store.kept(), Amount::new(1, 16 << 20));
+    let mut successor = fits.clone();
+    successor.metadata.uid = Some("3".into());
+    assert!(!store.keeps(&successor));
+    // It is old once the watch brings a newer version, or its end.
+    let mut newer = fits.clone();
+    newer.metadata.resource_version = Some("9".into());
+    store.apply(newer.clone());
+    assert!(store.keeps(&newer) && !store.keeps(&fits));
+    store.delete(newer.clone());
+    assert!(!store.keeps(&newer) && store.is_empty());
+}
+
+#[test]
 fn the_room_of_a_list_is_counted_once() {
     let budget = Arc::new(Budget::default());
     let limits = Limits {
