@@ -16,6 +16,7 @@ use pilotage_model::manifest::{self, SourcePod};
 use pilotage_placement::{Ranking, Region, Strategy};
 use pilotage_proxy::book::Turn;
 use pilotage_proxy::door::Serves;
+use pilotage_proxy::feedback::{self, Plan};
 use pilotage_proxy::placing::{Asked, Home, Placing, Tables, Want, Wishes, Words};
 use pilotage_proxy::rank::{Room, Seen, rank};
 use pilotage_proxy::{Action, Book, ChaperonNews, Outcome, Ranked, Reach, Reply, Settings};
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         names_of_users(times);
         placing(times);
         book(times);
+        feedback(times);
     })
 }
 
@@ -343,5 +345,110 @@ fn book(times: &mut Times) {
     });
     for uid in &uids {
         times.step("a proxy goes", || book.proxy_gone(uid, now));
+    }
+}
+
+/// A chaperon that names this pod as one of a plain source, under a name of its own.
+fn forged(of: usize, number: usize) -> Arc<PodChaperon> {
+    let mut forged = chaperon(of, number + 1, &json!({}));
+    let meta = &mut Arc::make_mut(&mut forged).metadata;
+    meta.name = Some(format!("web-{number}"));
+    meta.uid = Some(format!("f-{number}"));
+    if let Some(labels) = &mut meta.labels {
+        labels.remove(keys::PARENT_CLUSTER_UID);
+    }
+    forged
+}
+
+/// What comes back from delegates, and what is cleaned up after them.
+fn feedback(times: &mut Times) {
+    let mut book = feedback::Book::new(ClusterUid("source".to_owned()));
+    let settings = Settings::default();
+    let evil = "admiralty-evil";
+    book.set_serves(evil, Serves::Everybody);
+    book.set_reach(evil, Reach::Reachable, Duration::ZERO);
+    book.proxies_listed();
+    for number in 0..PROXIES {
+        let record = format!("{evil}/c-{}/1", uid(number));
+        let mut pod = pod(number, &json!({ keys::GRANTED_TO: record }), &json!({}));
+        if let Some(spec) = &mut pod.spec {
+            spec.node_name = Some(evil.to_owned());
+        }
+        let pod = Arc::new(pod);
+        times.step("feedback: a proxy comes", || book.proxy_applied(pod));
+    }
+    let mut version = 1;
+    let mut tell = |times: &mut Times, book: &mut feedback::Book, number, says: &Value| {
+        version += 1;
+        let mut chaperon = chaperon(number, version, says);
+        let status = json!({
+            "phase": "Running", "podIP": "10.0.0.1", "message": "x".repeat(200_000),
+            "conditions": vec![json!({ "type": "PodScheduled", "status": "True" }); 500],
+            "containerStatuses": vec![json!({ "name": "c", "restartCount": version }); 500],
+        });
+        let object = Arc::make_mut(&mut chaperon);
+        object.status = serde_json::from_value(status).ok();
+        times.step("feedback: a delegate's word comes", || {
+            book.chaperon(evil, ChaperonNews::Applied(chaperon))
+        })
+    };
+    let words: serde_json::Map<_, _> = (0..4_000)
+        .map(|word| (format!("example.com/word-{word}"), json!("x".repeat(40))))
+        .collect();
+    for (number, says) in (0..200).map(|number| (number, Value::from(words.clone()))) {
+        let heard = tell(times, &mut book, number, &says);
+        assert_eq!(heard.turned_away, None);
+    }
+    // As many chaperons of one pod as a target may show objects, and some of pods that nobody knows.
+    let mut turned_away = 0;
+    let forgeries = || (0..50_000).map(|number| forged(0, number));
+    let orphans = || (PROXIES..2 * PROXIES).map(|number| chaperon(number, 1, &json!({})));
+    for forged in forgeries().chain(orphans()) {
+        let heard = times.step("feedback: a forged chaperon comes", || {
+            book.chaperon(evil, ChaperonNews::Applied(forged))
+        });
+        turned_away += usize::from(heard.turned_away.is_some());
+    }
+    assert!(turned_away > 40_000);
+    let mut now = Duration::from_secs(1);
+    for _ in 0..3 {
+        for number in (0..200).chain(PROXIES..2 * PROXIES) {
+            let uid = uid(number);
+            let step = match number {
+                0 => "feedback: deciding for a pod with 50,000 forged chaperons",
+                1..PROXIES => "feedback: deciding what is copied",
+                _ => "feedback: deciding for an orphan",
+            };
+            let plan = times.step(step, || book.plan(&uid, now));
+            let Plan {
+                actions, judged_on, ..
+            } = plan.unwrap_or_default();
+            for action in actions {
+                book.begin(&uid, &action, judged_on.as_deref(), now);
+                let reply = Reply::from(Outcome::Done);
+                let taken = times.step("feedback: an answer to a request", || {
+                    book.answered(&uid, &action, reply, &settings, now)
+                });
+                assert!(taken.is_ok(), "{taken:?}");
+            }
+        }
+        now += Duration::from_secs(5);
+    }
+    for forged in forgeries() {
+        _ = times.step("feedback: a forged chaperon goes", || {
+            book.chaperon(evil, ChaperonNews::Deleted(forged))
+        });
+    }
+    for orphan in orphans() {
+        _ = times.step("feedback: an orphan of a Target that goes", || {
+            book.chaperon(evil, ChaperonNews::Vanished(orphan))
+        });
+    }
+    times.step("feedback: a Target goes", || {
+        book.set_reach(evil, Reach::NoSuchTarget, now);
+    });
+    for number in 0..PROXIES {
+        let uid = uid(number);
+        times.step("feedback: a proxy goes", || book.proxy_gone(&uid));
     }
 }

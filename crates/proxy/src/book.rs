@@ -158,7 +158,10 @@ impl Book {
 
     /// A watch tells something of a chaperon.
     pub fn chaperon(&mut self, node: &str, news: ChaperonNews, now: Monotonic) -> Heard {
-        let admitted = self.admit(node, news.chaperon());
+        let admitted = self.admit(node, news.chaperon()).and_then(|proxy| {
+            let has_room = self.world.has_room(node, proxy, &news);
+            has_room.then_some(()).ok_or(TurnedAway::Crowd)
+        });
         let changes = match admitted {
             Ok(()) => self.world.take_in(node, news),
             Err(_) => self.world.turn_away(node, &news).into_iter().collect(),
@@ -175,11 +178,12 @@ impl Book {
         }
     }
 
-    fn admit(&self, node: &str, chaperon: &PodChaperon) -> Result<(), TurnedAway> {
+    /// With the pod that it is of, if that is known.
+    fn admit(&self, node: &str, chaperon: &PodChaperon) -> Result<Option<&ProxyView>, TurnedAway> {
         let labels = chaperon.metadata.labels.as_ref();
         let parent = labels.and_then(|labels| labels.get(keys::PARENT_UID));
         let proxy = parent.and_then(|uid| self.proxy(uid));
-        admit(self.targets.serves(node), proxy, chaperon)
+        admit(self.targets.serves(node), proxy, chaperon).map(|()| proxy)
     }
 
     fn changed(&mut self, node: &str, change: &Change, now: Monotonic) {
@@ -225,7 +229,7 @@ impl Book {
         let mut admitted = Ok(());
         if let Some(node) = action.node() {
             let chaperon = chaperon.filter(|chaperon| {
-                admitted = self.admit(node, chaperon);
+                admitted = self.admit(node, chaperon).map(drop);
                 admitted.is_ok()
             });
             if let Some(chaperon) = chaperon

@@ -50,6 +50,8 @@ pub enum TurnedAway {
     Form,
     /// It is the answer to a request about another one.
     Reply,
+    /// Its parent has enough of them in that target; an honest one has one.
+    Crowd,
 }
 
 impl TurnedAway {
@@ -61,6 +63,7 @@ impl TurnedAway {
             Self::Parent => "parent",
             Self::Form => "form",
             Self::Reply => "reply",
+            Self::Crowd => "crowd",
         }
     }
 }
@@ -73,6 +76,7 @@ impl fmt::Display for TurnedAway {
             Self::Parent => "the pod that it names is another one",
             Self::Form => "it has no UID, version or parent that can be read",
             Self::Reply => "it isn't the one that a request was about",
+            Self::Crowd => "the pod that it names has too many others there",
         })
     }
 }

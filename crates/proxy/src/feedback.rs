@@ -140,7 +140,7 @@ pub struct Plan {
     /// Requests to send now; they don't depend on each other.
     pub actions: Vec<Action>,
     /// Chaperons that aren't the placed pod's delegate, by virtual node and UID.
-    pub leftovers: Vec<(String, String)>,
+    pub leftovers: BTreeSet<(String, String)>,
     /// Version of the proxy pod that it was judged on.
     pub judged_on: Option<String>,
     /// The delegate's status differs from the proxy's.
@@ -271,7 +271,7 @@ fn placed(observed: &Observed<'_>, proxy: &ProxyView, pod: &Arc<Pod>, plan: &mut
         let place = (leftover.node.clone(), leftover.uid.clone());
         let since = observed.memory.leftover_since.get(&place).copied();
         let since = since.unwrap_or(observed.now);
-        plan.leftovers.push(place);
+        plan.leftovers.insert(place);
         let over_at = since.saturating_add(LEFTOVER_AFTER);
         if observed.now >= over_at {
             plan.actions.push(delete(leftover));

@@ -16,7 +16,7 @@ use pilotage_api::{PodChaperon, keys};
 
 use crate::{
     door::TurnedAway,
-    view::{ChaperonView, Said, version},
+    view::{ChaperonView, ProxyView, Said, version},
 };
 
 /// What a change of the store means for one proxy pod.
@@ -73,6 +73,9 @@ impl ChaperonNews {
     }
 }
 
+/// So many chaperons of one parent are known in one target: one, and some that a plain source has left.
+const MOST: usize = 8;
+
 /// Namespace and name.
 type Place = (String, String);
 
@@ -121,6 +124,26 @@ impl World {
                 parent.into_iter().map(Change::of).collect()
             }
         }
+    }
+
+    /// Whether there is room for one more chaperon of its parent, if it is one. A target may show any number of them; the one
+    /// that is named as the parent's own, if that is known, always finds room.
+    pub(crate) fn has_room(
+        &self,
+        node: &str,
+        proxy: Option<&ProxyView>,
+        news: &ChaperonNews,
+    ) -> bool {
+        let ChaperonNews::Applied(chaperon) = news else {
+            return true;
+        };
+        let name = chaperon.metadata.name.as_ref();
+        let is_own = proxy.is_some_and(|proxy| name == Some(&proxy.chaperon_name()));
+        let parent = parent_uid(chaperon).unwrap_or_default();
+        let known = place(&chaperon.metadata).and_then(|it| self.standing.get(node)?.get(&it));
+        is_own
+            || known == Some(&parent)
+            || self.of(&parent).iter().filter(|c| c.node == node).count() < MOST
     }
 
     /// What a watch tells counts for nothing, and its store has it instead of what was known; whose chaperon isn't known any
@@ -250,7 +273,12 @@ impl World {
         parents.sort();
         parents.dedup();
         for parent in &parents {
-            self.retain(parent, |c| c.node != node);
+            if let Some(siblings) = self.by_parent.get_mut(parent) {
+                siblings.retain(|c| c.node != node);
+                if siblings.is_empty() {
+                    self.by_parent.remove(parent);
+                }
+            }
         }
         parents
     }

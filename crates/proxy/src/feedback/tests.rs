@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    ChaperonNews, Reply, Serves,
+    ChaperonNews, Reply, Serves, TurnedAway,
     testing::{ChaperonBuilder, chaperon, proxy, reachable, stored_chaperon},
     view::Reach,
 };
@@ -392,4 +392,50 @@ fn orphans_of_one_target_are_seen_to_one_after_the_other() {
     // What was sent is under way in truth; here nothing was, and each of them asks for a turn anew.
     let (evil, _) = seen_to(NOW + Duration::from_secs(1));
     assert!(evil <= 50, "{evil}");
+}
+
+#[test]
+fn few_chaperons_of_one_pod_are_known_in_one_target() {
+    let mut book = Book::new(ClusterUid("source".into()));
+    let pod = |name: &str, uid: &str| -> Arc<Pod> {
+        let object = json!({
+            "metadata": { "name": name, "namespace": "shop", "uid": uid, "resourceVersion": "1" },
+            "spec": { "containers": [] },
+        });
+        Arc::new(serde_json::from_value(object).unwrap())
+    };
+    book.proxy_applied(pod("web", "p"));
+    for node in ["evil", "good"] {
+        book.set_serves(node, Serves::Everybody);
+    }
+    // As plain sources name them.
+    let mut tell = |node: &str, name: &str, gone: bool| {
+        let mut object = stored_chaperon(&proxy(), name, "1");
+        let labels = object["metadata"]["labels"].as_object_mut().unwrap();
+        labels.remove(keys::PARENT_CLUSTER_UID);
+        object["metadata"]["name"] = json!(name);
+        let object = Arc::new(serde_json::from_value(object).unwrap());
+        let heard = book.chaperon(
+            node,
+            if gone {
+                ChaperonNews::Deleted(object)
+            } else {
+                ChaperonNews::Applied(object)
+            },
+        );
+        (heard.turned_away, book.world().of("p").len())
+    };
+    for number in 1..=8 {
+        let name = format!("web-{number}");
+        assert_eq!(tell("evil", &name, false), (None, number));
+    }
+    assert_eq!(tell("evil", "web-9", false), (Some(TurnedAway::Crowd), 8));
+    assert_eq!(tell("evil", "web-8", false), (None, 8), "it is known");
+    assert_eq!(tell("good", "web-1", false), (None, 9));
+    // The pod's own is let in.
+    let own = proxy().chaperon_name();
+    assert_eq!(tell("evil", &own, false), (None, 10));
+    assert_eq!(tell("evil", &own, true), (None, 9));
+    assert_eq!(tell("evil", "web-1", true), (None, 8));
+    assert_eq!(tell("evil", "web-9", false), (None, 9));
 }
