@@ -191,7 +191,9 @@ impl Book {
             self.targets.answered(node, now);
         }
         if let (Some(gone), Some(proxy)) = (&change.gone, self.proxies.get_mut(&change.parent)) {
-            proxy.memory.confirm_gone(node, gone);
+            let Entry { view, memory } = proxy;
+            memory.confirm_gone(node, gone);
+            memory.trim_proofs(view.record.record());
         }
     }
 

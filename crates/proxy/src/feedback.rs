@@ -57,6 +57,7 @@ impl Memory {
         now: Monotonic,
     ) {
         let record = proxy.and_then(|proxy| proxy.record.record());
+        self.gone.trim(record);
         let recorded = record.and_then(|it| chaperons.iter().find(|c| it.names(&c.node, &c.uid)));
         // While it can't be reached, its Pilotage couldn't have answered either.
         let recorded = recorded.filter(|c| targets.is_reachable(&c.node));
@@ -105,6 +106,11 @@ impl Memory {
     /// A DELETED event, or a live read, proved that this chaperon is gone.
     pub fn confirm_gone(&mut self, node: &str, uid: &str) {
         self.gone.chaperon(node, uid);
+    }
+
+    /// Forgets old proofs, but not the one that this record may need. Who only stands by hears of each end, and never decides.
+    pub(crate) fn trim_proofs(&mut self, record: Option<&Record>) {
+        self.gone.trim(record);
     }
 
     /// Whether this chaperon is proved to be gone.

@@ -180,6 +180,11 @@ impl Memory {
         self.gone.chaperon(node, uid);
     }
 
+    /// Forgets old proofs, but not the one that this record may need. Who only stands by hears of each end, and never decides.
+    pub(crate) fn trim_proofs(&mut self, record: Option<&Record>) {
+        self.gone.trim(record);
+    }
+
     /// Whether this chaperon is proved to be gone.
     pub fn is_gone(&self, node: &str, uid: &str) -> bool {
         self.gone.is_absent(node, uid)

@@ -467,3 +467,18 @@ fn a_pod_that_cannot_decide_gives_its_turn_back() {
     scene.book.pass("2");
     assert_eq!(scene.book.call(scene.now), ["3"]);
 }
+
+#[test]
+fn who_only_stands_by_keeps_few_proofs_and_the_one_that_a_record_needs() {
+    let mut scene = Scene::new();
+    scene.pod("1", &json!({ keys::GRANTED_TO: "a/c0/1" }));
+    for number in 0..100 {
+        let mut last = chaperon("1", 1, &json!({}));
+        Arc::make_mut(&mut last).metadata.uid = Some(format!("c{number}"));
+        let heard = scene.book.chaperon("a", ChaperonNews::Deleted(last), NOW);
+        assert_eq!(heard, news_of("1"));
+    }
+    let memory = &scene.book.proxies["1"].memory;
+    let known = |number: &u32| memory.is_gone("a", &format!("c{number}"));
+    assert!((0..100).filter(known).count() <= 33 && known(&0));
+}

@@ -137,7 +137,10 @@ impl Book {
 
     fn changed(&mut self, node: &str, change: &Change) {
         if let (Some(parent), Some(gone)) = (self.parents.get_mut(&change.parent), &change.gone) {
-            parent.memory.confirm_gone(node, gone);
+            let Parent { pod, memory } = parent;
+            memory.confirm_gone(node, gone);
+            let view = pod.as_ref().map(|(view, _)| view);
+            memory.trim_proofs(view.and_then(|view| view.record.record()));
         }
         self.tidy(&change.parent);
     }
@@ -264,6 +267,11 @@ impl Book {
     pub fn uids(&self) -> impl Iterator<Item = &str> {
         let parents = self.parents.keys().map(String::as_str);
         parents.chain(self.world.parents())
+    }
+
+    #[cfg(test)]
+    pub(super) fn memory(&self, uid: &str) -> Option<&Memory> {
+        Some(&self.parents.get(uid)?.memory)
     }
 
     #[cfg(test)]

@@ -439,3 +439,26 @@ fn few_chaperons_of_one_pod_are_known_in_one_target() {
     assert_eq!(tell("evil", "web-1", true), (None, 8));
     assert_eq!(tell("evil", "web-9", false), (None, 9));
 }
+
+#[test]
+fn who_only_stands_by_keeps_few_proofs_and_the_one_that_a_record_needs() {
+    let mut book = Book::new(ClusterUid("source".into()));
+    book.set_serves("a", Serves::Everybody);
+    let pod = json!({
+        "metadata": {
+            "name": "web", "namespace": "shop", "uid": "p", "resourceVersion": "1",
+            "annotations": { keys::GRANTED_TO: "a/u0/1" },
+        },
+        "spec": { "containers": [] },
+    });
+    book.proxy_applied(Arc::new(serde_json::from_value(pod).unwrap()));
+    for number in 0..100 {
+        let last = stored_chaperon(&proxy(), &format!("u{number}"), "1");
+        let last = Arc::new(serde_json::from_value(last).unwrap());
+        let heard = book.chaperon("a", ChaperonNews::Deleted(last));
+        assert_eq!(heard.turned_away, None);
+    }
+    let memory = book.memory("p").unwrap();
+    let known = |number: &u32| memory.is_gone("a", &format!("u{number}"));
+    assert!((0..100).filter(known).count() <= 33 && known(&0));
+}
