@@ -31,7 +31,7 @@ use crate::{
 
 /// The proxy scheduler releases losers as soon as the winner is bound; what is still there after this is a leftover.
 const LEFTOVER_AFTER: Duration = Duration::from_secs(2);
-/// Between two copies of one pod's status, so that a burst of changes is one write.
+/// Between two copies of one pod's status, and of its annotations, so that a burst of changes is one write.
 const COPY_EVERY: Duration = Duration::from_millis(150);
 
 /// What is remembered of one parent UID between two decisions. A restart may lose all of it.
@@ -41,6 +41,7 @@ pub struct Memory {
     gone: Gone,
     leftover_since: BTreeMap<(String, String), Monotonic>,
     copied_at: Option<Monotonic>,
+    annotated_at: Option<Monotonic>,
     differs_since: Option<Monotonic>,
     stuck: Stuck,
     /// Keys of annotations that the pod's author set when it was created; read when they are asked for.
@@ -80,8 +81,10 @@ impl Memory {
         let key = action.key();
         let judged_on = judged_on.filter(|_| key.is_the_pods());
         self.requests.begin(key, judged_on);
-        if matches!(action, Action::CopyStatus { .. }) {
-            self.copied_at = Some(now);
+        match action {
+            Action::CopyStatus { .. } => self.copied_at = Some(now),
+            Action::CopyAnnotations { .. } => self.annotated_at = Some(now),
+            _ => {}
         }
     }
 
@@ -326,7 +329,11 @@ fn copy(
     if let Some(change) = annotations::change(pod, &chaperon.object, authored) {
         let annotations::Change { patch, withheld } = change;
         plan.withheld.extend(withheld);
-        plan.actions.push(Action::CopyAnnotations { patch });
+        let next = memory.annotated_at.map(|at| at.saturating_add(COPY_EVERY));
+        match next.filter(|next| observed.now < *next) {
+            Some(next) => wake(plan, next),
+            None => plan.actions.push(Action::CopyAnnotations { patch }),
+        }
     }
     // Only a bound delegate has a status that says something of the pod; and pods don't come back from the dead.
     let readable = matches!(chaperon.class, Class::Bound | Class::Ending);

@@ -214,6 +214,29 @@ fn annotations_are_copied_when_no_status_is_on_its_way() {
 }
 
 #[test]
+fn annotations_that_change_all_the_time_are_copied_at_a_pace() {
+    let mut scene = Scene::placed("a/ua/1");
+    let words = |scene: &mut Scene, word: &str| {
+        let mut bound = chaperon("a", "ua").granted(1).build();
+        let object = Arc::make_mut(&mut bound.object);
+        object.metadata.annotations = Some([("cni".into(), word.into())].into());
+        scene.chaperons = vec![bound];
+        let plan = scene.step();
+        scene.finish(&plan, &Outcome::Conflict);
+        scene.memory.requests = Requests::default();
+        (plan.actions.len(), plan.wake_at)
+    };
+    assert_eq!(words(&mut scene, "1"), (1, None), "the first at once");
+    scene.now += Duration::from_millis(1);
+    let next = NOW + COPY_EVERY;
+    for word in ["2", "3", "2"] {
+        assert_eq!(words(&mut scene, word), (0, Some(next)));
+    }
+    scene.now = next;
+    assert_eq!(words(&mut scene, "3"), (1, None));
+}
+
+#[test]
 fn an_ending_pod_takes_its_chaperons_along_and_waits_for_the_recorded_one() {
     let mut scene = Scene::ending(Some("a/ua/1"))
         .with(chaperon("a", "ua").granted(1).bound())
