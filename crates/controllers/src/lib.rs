@@ -10,6 +10,7 @@ mod clock;
 pub mod feedback;
 pub mod fleet;
 mod intake;
+mod lanes;
 mod pulse;
 mod remote;
 pub mod reserve;

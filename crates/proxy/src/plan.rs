@@ -154,6 +154,21 @@ impl Action {
         }
     }
 
+    /// The virtual node of the target that it cleans up in, if so: of such requests a target can cause any number.
+    pub fn cleans_up_at(&self) -> Option<&str> {
+        match self {
+            Action::DeleteChaperon { node, .. }
+            | Action::ConfirmGone { node, .. }
+            | Action::DeleteUnlessRecorded { node, .. } => Some(node),
+            Action::Ask { .. }
+            | Action::Grant { .. }
+            | Action::GiveUp { .. }
+            | Action::Record { .. }
+            | Action::Say { .. }
+            | Action::BindProxy { .. } => None,
+        }
+    }
+
     /// What the action is about.
     pub fn key(&self) -> ActionKey {
         match self {

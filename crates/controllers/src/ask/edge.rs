@@ -36,6 +36,7 @@ use crate::{
     clock::Clock,
     fleet::{Fleet, FleetEvent},
     intake::Intake,
+    lanes::Lanes,
     slice::{Slice, take_in},
     timers::Timers,
 };
@@ -75,6 +76,7 @@ pub(super) struct Edge {
     ranker: Ranker,
     timers: Timers<String>,
     dirty: BTreeSet<String>,
+    lanes: Lanes,
     finished: mpsc::UnboundedSender<Finished>,
     answers: mpsc::UnboundedReceiver<Finished>,
     warnings: Warnings,
@@ -102,6 +104,7 @@ impl Edge {
             places: Places::default(),
             timers: Timers::default(),
             dirty: BTreeSet::new(),
+            lanes: Lanes::default(),
             finished,
             answers,
         }
@@ -197,6 +200,7 @@ impl Edge {
                 loop {
                     // Each decision may make room for somebody who waits for it.
                     self.dirty.extend(self.book.call(now));
+                    self.dirty.extend(self.lanes.call());
                     if self.dirty.is_empty() {
                         break;
                     }
@@ -214,6 +218,7 @@ impl Edge {
                 // All is looked at on becoming the leader.
                 leads = false;
                 self.dirty.clear();
+                self.lanes.forget_waiting();
             }
         }
     }
@@ -399,6 +404,10 @@ impl Edge {
         let (Some(view), Some(proxy)) = (self.book.proxy(uid), self.proxies.get(uid)) else {
             return;
         };
+        let place = action.cleans_up_at();
+        if !place.is_none_or(|node| self.lanes.enter(node, uid)) {
+            return;
+        }
         let (view, pod) = (view.clone(), Arc::clone(&proxy.pod));
         let asks = matches!(action, Action::Ask { .. });
         let source = proxy.source.clone().filter(|_| asks);

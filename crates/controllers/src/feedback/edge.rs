@@ -26,6 +26,7 @@ use crate::{
     clock::Clock,
     fleet::{Fleet, FleetEvent},
     intake::{About, Intake, News},
+    lanes::Lanes,
     slice::{Slice, take_in},
     timers::Timers,
 };
@@ -46,6 +47,7 @@ pub(super) struct Edge {
     told: HashMap<String, String>,
     timers: Timers<String>,
     dirty: BTreeSet<String>,
+    lanes: Lanes,
     finished: mpsc::UnboundedSender<Finished>,
     answers: mpsc::UnboundedReceiver<Finished>,
     warnings: Warnings,
@@ -79,6 +81,7 @@ impl Edge {
             told: HashMap::new(),
             timers: Timers::default(),
             dirty: BTreeSet::new(),
+            lanes: Lanes::default(),
             finished,
             answers,
         }
@@ -141,16 +144,23 @@ impl Edge {
             }
             if leads && leadership.is_leader() {
                 self.warnings.tell();
-                while let Some(uid) = self.dirty.pop_first() {
-                    if let Err(panic) = caught(|| self.step(&uid)) {
-                        self.panicked(&uid, &panic);
+                loop {
+                    self.dirty.extend(self.lanes.call());
+                    if self.dirty.is_empty() {
+                        break;
                     }
-                    slice.pause().await;
+                    while let Some(uid) = self.dirty.pop_first() {
+                        if let Err(panic) = caught(|| self.step(&uid)) {
+                            self.panicked(&uid, &panic);
+                        }
+                        slice.pause().await;
+                    }
                 }
             } else {
                 // All is looked at on becoming the leader.
                 leads = false;
                 self.dirty.clear();
+                self.lanes.forget_waiting();
             }
         }
     }
@@ -227,6 +237,9 @@ impl Edge {
             action,
             mut reply,
         } = finished;
+        if let Some(node) = action.cleans_up_at() {
+            self.lanes.leave(node);
+        }
         self.fleet.drop_old(action.node(), &mut reply);
         if let Outcome::Unknown(why) = &reply.outcome {
             tracing::warn!(parent = %uid, ?action, %why, "request failed");
@@ -300,6 +313,10 @@ impl Edge {
     }
 
     fn send(&mut self, subject: Subject, action: Action, judged_on: Option<&str>) {
+        let place = action.cleans_up_at();
+        if !place.is_none_or(|node| self.lanes.enter(node, &subject.uid)) {
+            return;
+        }
         let now = self.clock.now();
         self.book.begin(&subject.uid, &action, judged_on, now);
         let (parts, fleet) = (Arc::clone(&self.parts), self.fleet.clone());

@@ -104,6 +104,11 @@ impl Action {
         }
     }
 
+    /// The virtual node of the target that it cleans up in, if so: of such requests a target can cause any number.
+    pub fn cleans_up_at(&self) -> Option<&str> {
+        self.node()
+    }
+
     /// What the action is about.
     pub fn key(&self) -> Key {
         match self {

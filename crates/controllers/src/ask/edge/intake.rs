@@ -219,6 +219,9 @@ impl Edge {
             action,
             mut reply,
         } = finished;
+        if let Some(node) = action.cleans_up_at() {
+            self.lanes.leave(node);
+        }
         self.acting.fleet.drop_old(action.node(), &mut reply);
         if let Outcome::Unknown(why) | Outcome::Refused(why) = &reply.outcome {
             tracing::warn!(pod = %uid, ?action, %why, "request failed");
