@@ -358,6 +358,14 @@ impl Book {
         self.proxies.keys().map(String::as_str)
     }
 
+    /// UIDs of the pods that have to decide again when a target can be reached or not, or its operator says something else.
+    pub fn concerned(&self, node: &str) -> Vec<String> {
+        let pods = self.proxies.iter();
+        pods.filter(|(_, pod)| self.targets.concerns(node, &pod.view))
+            .map(|(uid, _)| uid.clone())
+            .collect()
+    }
+
     /// One pod.
     pub fn proxy(&self, uid: &str) -> Option<&ProxyView> {
         self.proxies.get(uid).map(|entry| &entry.view)

@@ -76,6 +76,13 @@ impl Targets {
         self.get(node)?.serves.as_ref()
     }
 
+    /// Whether it matters to this pod what becomes of the target: it serves the pod, or the pod names it.
+    pub(crate) fn concerns(&self, node: &str, proxy: &ProxyView) -> bool {
+        let serves = self.serves(node);
+        serves.is_some_and(|serves| serves.serves(&proxy.namespace))
+            || proxy.named_nodes().any(|named| named == node)
+    }
+
     /// A pod was like this, and is like that now.
     pub(crate) fn see(&mut self, before: Option<&ProxyView>, after: Option<&ProxyView>) {
         for node in after.into_iter().flat_map(ProxyView::named_nodes) {

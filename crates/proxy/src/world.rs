@@ -98,6 +98,12 @@ impl World {
         self.by_parent.keys().map(String::as_str)
     }
 
+    /// UIDs of the parents that have a chaperon behind `node`, some of them more than once.
+    pub(crate) fn parents_at(&self, node: &str) -> impl Iterator<Item = &str> {
+        let places = self.standing.get(node).into_iter();
+        places.flat_map(HashMap::values).map(String::as_str)
+    }
+
     /// Takes in what a watch tells of a chaperon behind `node`: what changes, of the parents that it had and has.
     pub fn take_in(&mut self, node: &str, news: ChaperonNews) -> Vec<Change> {
         match news {

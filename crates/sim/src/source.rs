@@ -164,8 +164,10 @@ impl Source {
             link.lost_since = cx.now;
         }
         link.reach = reach;
-        self.tell_reach(&cx.nodes[target].clone(), reach, cx.now);
-        self.decide_all(cx);
+        let node = cx.nodes[target].clone();
+        let concerned = self.concerned(&node);
+        self.tell_reach(&node, reach, cx.now);
+        self.decide_each(concerned, cx);
     }
 
     /// Its operator says something else.
@@ -176,7 +178,7 @@ impl Source {
             Part::Ask { book, .. } => book.set_terms(node, terms),
             Part::Feedback { book, .. } => book.set_terms(node, terms),
         }
-        self.decide_all(cx);
+        self.decide_each(self.concerned(node), cx);
     }
 
     /// News of proxy pods.
@@ -301,8 +303,9 @@ impl Source {
             if let Some(link) = known.map(|target| &mut self.links[target]) {
                 link.reach = Reach::NoSuchTarget;
             }
+            let concerned = self.concerned(node);
             self.tell_reach(node, Reach::NoSuchTarget, cx.now);
-            self.decide_all(cx);
+            self.decide_each(concerned, cx);
         } else if let Some(look) = self.looking.iter_mut().find(|(known, _)| known == node) {
             look.1 = Some(cx.now + LOOK_AGAIN);
         }

@@ -211,13 +211,14 @@ impl Edge {
         let now = self.clock.now();
         match event {
             FleetEvent::Reach(node, reach) => {
+                // What stands there may go now.
+                self.dirty.extend(self.book.concerned(&node));
                 self.book.set_reach(&node, reach, now);
-                self.mark_all();
             }
             FleetEvent::Serves(node, serves) => self.book.set_serves(&node, serves),
             FleetEvent::Terms(node, terms) => {
                 self.book.set_terms(&node, terms);
-                self.mark_all();
+                self.dirty.extend(self.book.concerned(&node));
             }
             // Whoever ranks cares; the Target's condition says so.
             FleetEvent::Words(..) | FleetEvent::TurnedAway(..) => {}

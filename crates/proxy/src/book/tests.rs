@@ -482,3 +482,25 @@ fn who_only_stands_by_keeps_few_proofs_and_the_one_that_a_record_needs() {
     let known = |number: &u32| memory.is_gone("a", &format!("c{number}"));
     assert!((0..100).filter(known).count() <= 33 && known(&0));
 }
+
+#[test]
+fn a_target_that_comes_and_goes_concerns_only_whom_it_serves_or_who_names_it() {
+    let mut scene = Scene::new();
+    let (own, all) = (Serves::Namespace("shop".into()), Serves::Everybody);
+    scene
+        .book
+        .set_serves("tenant", Serves::Namespace("tenant".into()));
+    scene.book.set_serves("a", own);
+    scene.book.set_serves("everybodys", all);
+    scene.pod("1", &json!({}));
+    scene.pod("2", &json!({ keys::GRANTED_TO: "nowhere/u/1" }));
+    let concerned = |node| -> Vec<String> {
+        let mut uids = scene.book.concerned(node);
+        uids.sort();
+        uids
+    };
+    assert_eq!(concerned("tenant"), [""; 0]);
+    assert_eq!(concerned("a"), ["1", "2"]);
+    assert_eq!(concerned("everybodys"), ["1", "2"]);
+    assert_eq!(concerned("nowhere"), ["2"], "its record names it");
+}

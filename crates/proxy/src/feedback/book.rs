@@ -279,6 +279,19 @@ impl Book {
         &self.world
     }
 
+    /// UIDs of the parents that have to decide again when a target can be reached or not, or its operator says something else.
+    pub fn concerned(&self, node: &str) -> Vec<String> {
+        let concerns = |parent: &Parent| {
+            let pod = parent.pod.as_ref();
+            pod.is_some_and(|(view, _)| self.targets.concerns(node, view))
+        };
+        let pods = self.parents.iter().filter(|(_, it)| concerns(it));
+        let pods = pods.map(|(uid, _)| uid.as_str());
+        pods.chain(self.world.parents_at(node))
+            .map(str::to_owned)
+            .collect()
+    }
+
     /// One proxy pod.
     pub fn pod(&self, uid: &str) -> Option<&(ProxyView, Arc<Pod>)> {
         self.parents.get(uid)?.pod.as_ref()

@@ -485,3 +485,32 @@ fn who_only_stands_by_keeps_few_proofs_and_the_one_that_a_record_needs() {
     let known = |number: &u32| memory.is_gone("a", &format!("u{number}"));
     assert!((0..100).filter(known).count() <= 33 && known(&0));
 }
+
+#[test]
+fn a_target_that_comes_and_goes_concerns_only_whom_it_serves_who_names_it_and_its_orphans() {
+    let mut book = Book::new(ClusterUid("source".into()));
+    for (node, namespace) in [("tenant", "tenant"), ("a", "shop")] {
+        book.set_serves(node, Serves::Namespace(namespace.into()));
+    }
+    for (uid, record) in [("1", "a/u/1"), ("2", "nowhere/u/1")] {
+        let pod = json!({
+            "metadata": {
+                "name": uid, "namespace": "shop", "uid": uid, "resourceVersion": "1",
+                "annotations": { keys::GRANTED_TO: record },
+            },
+            "spec": { "containers": [] },
+        });
+        book.proxy_applied(Arc::new(serde_json::from_value(pod).unwrap()));
+    }
+    let orphan = stored_chaperon(&proxy(), "u", "1");
+    let orphan = ChaperonNews::Applied(Arc::new(serde_json::from_value(orphan).unwrap()));
+    assert_eq!(book.chaperon("a", orphan).turned_away, None);
+    let concerned = |node| -> Vec<String> {
+        let mut uids = book.concerned(node);
+        uids.sort();
+        uids
+    };
+    assert_eq!(concerned("tenant"), [""; 0]);
+    assert_eq!(concerned("a"), ["1", "2", "p"], "and its orphan's parent");
+    assert_eq!(concerned("nowhere"), ["2"]);
+}

@@ -16,10 +16,22 @@ const BACKOFF: Monotonic = Monotonic::from_secs(1);
 
 impl Source {
     pub(super) fn decide_all(&mut self, cx: &mut Cx<'_>) {
-        let mut uids: Vec<String> = match &self.part {
+        let uids = match &self.part {
             Part::Ask { entries, .. } => entries.keys().cloned().collect(),
             Part::Feedback { book, .. } => book.uids().map(str::to_owned).collect(),
         };
+        self.decide_each(uids, cx);
+    }
+
+    /// Whom it concerns that something has become of a target.
+    pub(super) fn concerned(&self, node: &str) -> Vec<String> {
+        match &self.part {
+            Part::Ask { book, .. } => book.concerned(node),
+            Part::Feedback { book, .. } => book.concerned(node),
+        }
+    }
+
+    pub(super) fn decide_each(&mut self, mut uids: Vec<String>, cx: &mut Cx<'_>) {
         uids.sort();
         uids.dedup();
         for uid in uids {

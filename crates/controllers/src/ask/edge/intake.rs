@@ -157,13 +157,13 @@ impl Edge {
         let now = self.clock.now();
         match event {
             FleetEvent::Reach(node, reach) => {
+                self.dirty.extend(self.book.concerned(&node));
                 self.book.set_reach(&node, reach, now);
-                self.mark_all();
             }
             FleetEvent::Serves(node, serves) => self.book.set_serves(&node, serves),
             FleetEvent::Terms(node, terms) => {
                 self.book.set_terms(&node, terms);
-                self.mark_all();
+                self.dirty.extend(self.book.concerned(&node));
             }
             // The Target's condition is the controllers', which hear no answer to a request of ours.
             FleetEvent::TurnedAway(target, note) => {
