@@ -37,8 +37,13 @@ pub(crate) trait Intake: Sized {
 
     /// Takes a piece of news in.
     fn take_in<N: News>(&mut self, news: N, take: fn(&mut Self, N)) {
-        let about = news.about();
-        let Err(panic) = caught(|| take(self, news)) else {
+        // What they are about is read from other people's words, too.
+        let mut about = About::Other("news", String::new());
+        let taken = caught(|| {
+            about = news.about();
+            take(self, news);
+        });
+        let Err(panic) = taken else {
             return;
         };
         match &about {
@@ -154,5 +159,22 @@ mod tests {
         }
         let want = ["a", "bad: on purpose", "b", "bad-uid: on purpose", "c"];
         assert_eq!(log.0, want);
+    }
+
+    /// News of which nobody can say what they are about.
+    struct Odd;
+
+    impl News for Odd {
+        fn about(&self) -> About {
+            panic!("on purpose")
+        }
+    }
+
+    #[test]
+    fn news_that_are_about_nothing_are_lost_alone() {
+        let mut log = Log::default();
+        log.take_in(Odd, |log, _| log.0.push("odd".to_owned()));
+        log.take_in(Answer("c".to_owned()), Log::take_uid);
+        assert_eq!(log.0, ["c"]);
     }
 }

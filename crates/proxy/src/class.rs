@@ -157,7 +157,8 @@ pub fn classify(marks: &Marks, ending: bool, status: Option<&PodStatus>) -> Clas
     if let Some(condition) = scheduled(status).filter(|condition| {
         condition.status == "False" && condition.reason.as_deref() == Some(keys::CANDIDATE_REFUSED)
     }) {
-        let message = condition.message.clone().unwrap_or_default();
+        let message = condition.message.as_deref().unwrap_or_default();
+        let message = cut(message, LONGEST_REFUSAL);
         return Class::Refused(format!("{}: {message}", keys::CANDIDATE_REFUSED));
     }
     match (attempt, reserved, marks.is_allowed) {
@@ -291,5 +292,23 @@ mod tests {
         chaperon.metadata.annotations = Some(annotations.into_iter().collect());
         let class = classify(&Marks::of(&chaperon), false, None);
         assert!(matches!(class, Class::Refused(why) if why.contains(keys::ATTEMPT)));
+    }
+
+    #[test]
+    fn what_admission_says_is_cut_where_a_character_ends() {
+        let mut status = scheduled("False", keys::CANDIDATE_REFUSED);
+        if let Some(condition) = status.conditions.iter_mut().flatten().next() {
+            condition.message = Some("é".repeat(100_000));
+        }
+        let class = classify(&marks(0, 0, false), false, Some(&status));
+        let told = format!("{}: {}", keys::CANDIDATE_REFUSED, "é".repeat(256));
+        assert_eq!(class, Class::Refused(told));
+        if let Some(condition) = status.conditions.iter_mut().flatten().next() {
+            condition.message = Some(format!("x{}", "é".repeat(100_000)));
+        }
+        let class = classify(&marks(0, 0, false), false, Some(&status));
+        assert!(
+            matches!(class, Class::Refused(why) if why.ends_with('é') && why.len() == 511 + 18)
+        );
     }
 }
