@@ -159,10 +159,13 @@ mod tests {
 
     #[test]
     fn who_waits_goes_before_who_comes() {
-        let mut edge = Edge::default();
-        edge.left = [("first", PLACES), ("second", 1), ("third", 1)]
-            .map(|(uid, requests)| (uid.to_owned(), requests))
-            .into();
+        let left = [("first", PLACES), ("second", 1), ("third", 1)];
+        let mut edge = Edge {
+            left: left
+                .map(|(uid, requests)| (uid.to_owned(), requests))
+                .into(),
+            ..Edge::default()
+        };
         edge.turn(vec!["first".to_owned(), "second".to_owned()]);
         edge.end_one();
         edge.turn(vec!["third".to_owned()]);
