@@ -208,8 +208,8 @@ impl Fleet {
             .cloned()
     }
 
-    /// [`Reply::drop_old`]: of the chaperons that come back counts what the watch's store [keeps](Member::keep), so that no
-    /// more is known than is counted, and its end will be told.
+    /// [`Reply::drop_old`]: of the chaperons that come back counts what the watch's store [keeps](Member::keep), so
+    /// that no more is known than is counted, and its end will be told.
     pub(crate) fn drop_old(&self, node: Option<&str>, reply: &mut Reply) {
         let member = node.and_then(|node| self.member(node));
         reply.drop_old(|chaperon| {

@@ -1,10 +1,11 @@
-//! How much is cleaned up in one target at a time. A target may show any number of chaperons that have to go, and let each
-//! request last as long as it may: what finds no room isn't begun, and its pod waits for its turn. It knows no requests.
+//! How much is cleaned up in one target at a time. A target may show any number of chaperons that have to go, and let
+//! each request last as long as it may: what finds no room isn't begun, and its pod waits for its turn. It knows no
+//! requests.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
-/// So many requests that clean up may be under way to one target: fewer than a connection of an API server carries, so that
-/// questions and grants go past them.
+/// So many requests that clean up may be under way to one target: no more than one that keeps up needs. Questions and
+/// grants go past them.
 const PLACES: usize = 64;
 
 /// One target.

@@ -439,9 +439,11 @@ fn feedback(times: &mut Times) {
             book.chaperon(evil, ChaperonNews::Deleted(forged))
         });
     }
-    for orphan in orphans() {
-        _ = times.step("feedback: an orphan of a Target that goes", || {
-            book.chaperon(evil, ChaperonNews::Vanished(orphan))
+    // As all that was seen there is told first.
+    let delegates = (0..200).map(|number| chaperon(number, 1, &json!({})));
+    for seen in delegates.chain(orphans()) {
+        _ = times.step("feedback: a chaperon of a Target that goes", || {
+            book.chaperon(evil, ChaperonNews::Vanished(seen))
         });
     }
     times.step("feedback: a Target goes", || {

@@ -358,7 +358,8 @@ impl Book {
         self.proxies.keys().map(String::as_str)
     }
 
-    /// UIDs of the pods that have to decide again when a target can be reached or not, or its operator says something else.
+    /// UIDs of the pods that have to decide again when a target can be reached or not, or its operator says something
+    /// else.
     pub fn concerned(&self, node: &str) -> Vec<String> {
         let pods = self.proxies.iter();
         pods.filter(|(_, pod)| self.targets.concerns(node, &pod.view))

@@ -180,7 +180,8 @@ impl Memory {
         self.gone.chaperon(node, uid);
     }
 
-    /// Forgets old proofs, but not the one that this record may need. Who only stands by hears of each end, and never decides.
+    /// Forgets old proofs, but not the one that this record may need. Who only stands by hears of each end, and never
+    /// decides.
     pub(crate) fn trim_proofs(&mut self, record: Option<&Record>) {
         self.gone.trim(record);
     }

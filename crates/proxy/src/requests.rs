@@ -38,7 +38,8 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Takes the chaperon out if it is old: a newer version is told already, or its end, which an old one must not undo.
+    /// Takes the chaperon out if it is old: a newer version is told already, or its end, which an old one must not
+    /// undo.
     pub fn drop_old(&mut self, is_old: impl FnOnce(&PodChaperon) -> bool) {
         if self.chaperon.as_deref().is_some_and(is_old) {
             self.chaperon = None;

@@ -3,8 +3,8 @@
 //! It is fed by watches and by replies to our own writes, in any order: versions decide which is newer. A UID counts as
 //! *gone* only if the API server said so; what merely isn't listed any more is absent, which proves nothing.
 //!
-//! A view stands here as long as the watch's store keeps its object, which knows objects by namespace and name: what goes there
-//! goes here, whatever its labels say by then. So the bounds of the store hold for the views, too.
+//! A view stands here as long as the watch's store keeps its object, which knows objects by namespace and name: what
+//! goes there goes here, whatever its labels say by then. So the bounds of the store hold for the views, too.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -132,8 +132,8 @@ impl World {
         }
     }
 
-    /// Whether there is room for one more chaperon of its parent, if it is one. A target may show any number of them; the one
-    /// that is named as the parent's own, if that is known, always finds room.
+    /// Whether there is room for one more chaperon of its parent, if it is one. A target may show any number of them;
+    /// the one that is named as the parent's own, if that is known, always finds room.
     pub(crate) fn has_room(
         &self,
         node: &str,
@@ -152,8 +152,8 @@ impl World {
             || self.of(&parent).iter().filter(|c| c.node == node).count() < MOST
     }
 
-    /// What a watch tells counts for nothing, and its store has it instead of what was known; whose chaperon isn't known any
-    /// more. That proves nothing.
+    /// What a watch tells counts for nothing, and its store has it instead of what was known, which goes. That proves
+    /// nothing.
     pub(crate) fn turn_away(&mut self, node: &str, news: &ChaperonNews) -> Option<Change> {
         let meta = &news.chaperon().metadata;
         let uid = match news {

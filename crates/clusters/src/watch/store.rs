@@ -177,8 +177,8 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
     }
 
     /// Takes in the reply to a write of our own, so that the next decision sees it although the watch hasn't brought
-    /// it yet. A version that the watch is past is ignored, for instance of an object that is gone by now; so is one for
-    /// which there is no room.
+    /// it yet. A version that the watch is past is ignored, for instance of an object that is gone by now; so is
+    /// one for which there is no room.
     pub fn fold(&self, object: K) {
         if self.check_one(&object).is_err() {
             return;
@@ -190,7 +190,8 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         }
     }
 
-    /// Whether this very version of an object is kept: a reply that was [folded in](Self::fold) and isn't is old, or too much.
+    /// Whether this very version of an object is kept: a reply that was [folded in](Self::fold) and isn't is old, or
+    /// too much.
     pub fn keeps(&self, object: &K) -> bool {
         let inner = self.read();
         inner.current(object).is_some_and(|known| {

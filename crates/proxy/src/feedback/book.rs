@@ -279,7 +279,8 @@ impl Book {
         &self.world
     }
 
-    /// UIDs of the parents that have to decide again when a target can be reached or not, or its operator says something else.
+    /// UIDs of the parents that have to decide again when a target can be reached or not, or its operator says
+    /// something else.
     pub fn concerned(&self, node: &str) -> Vec<String> {
         let concerns = |parent: &Parent| {
             let pod = parent.pod.as_ref();

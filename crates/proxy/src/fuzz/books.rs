@@ -1,5 +1,5 @@
-//! Whatever a target's watches tell in whatever order: a view stands in the books if, and only if, the watch's store keeps
-//! its object and the door let its newest state in. So the bound of the store is one of the books.
+//! Whatever a target's watches tell in whatever order: a view stands in the books if, and only if, the watch's store
+//! keeps its object and the door let its newest state in. So the bound of the store is one of the books.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -64,11 +64,13 @@ prop_compose! {
     fn chaperon()(
         parent in parent(), labelled in prop::bool::weighted(0.9), plain in any::<bool>(),
         namespace in word(&["shop", "bank"]), of in word(&["shop", "bank"]), named in word(&["web", "api"]),
-        name in word(&["x", "y"]), fits in prop::bool::weighted(0.7), uid in word(&["u1", "u2", "u3"]), version in version(),
+        name in word(&["x", "y"]), fits in prop::bool::weighted(0.7), uid in word(&["u1", "u2", "u3"]),
+        version in version(),
     ) -> Value {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let of = if fits { namespace.clone() } else { of };
-        let name = if fits && !plain { names::chaperon(&text(&namespace), &text(&named), &parent).into() } else { name };
+        let own = || names::chaperon(&text(&namespace), &text(&named), &parent);
+        let name = if fits && !plain { own().into() } else { name };
         let mut labels = json!({});
         if labelled {
             labels[keys::PARENT_UID] = parent.into();
@@ -267,7 +269,9 @@ impl Scene {
     fn pod(&mut self, (uid, namespace, name): (&str, &str, &str)) {
         self.version += 1;
         let pod: Pod = serde_json::from_value(json!({
-            "metadata": { "namespace": namespace, "name": name, "uid": uid, "resourceVersion": self.version.to_string() },
+            "metadata": {
+                "namespace": namespace, "name": name, "uid": uid, "resourceVersion": self.version.to_string(),
+            },
             "spec": { "containers": [] },
         }))
         .unwrap();
@@ -297,7 +301,10 @@ pilotage_absurd::properties! {
             scene.check();
         }
         // All goes, and nobody says whose it was.
-        let all: Vec<_> = scene.stores.iter().flat_map(|(node, store)| store.0.values().map(|it| (*node, it.clone()))).collect();
+        let of = |(node, store): (&&'static str, &Store)| -> Vec<_> {
+            store.0.values().map(|it| (*node, it.clone())).collect()
+        };
+        let all: Vec<_> = scene.stores.iter().flat_map(of).collect();
         for (node, object) in all {
             let mut last = serde_json::to_value(&*object).unwrap();
             last["metadata"]["labels"] = json!({});
