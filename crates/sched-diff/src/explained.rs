@@ -71,7 +71,7 @@ pub const EXPLAINED: &[Explanation] = &[
     },
 ];
 
-/// Whether a pod or node of the scene names an amount of which a few don't fit into 64 bits, in thousandths.
+/// Whether a pod or node of the scene names an amount of which a thousand don't fit into 64 bits.
 fn has_extreme_amount(scene: &Scene<'_>) -> bool {
     let objects = scene.world.objects();
     objects.iter().chain([scene.pod]).any(is_extreme)
@@ -80,14 +80,37 @@ fn has_extreme_amount(scene: &Scene<'_>) -> bool {
 /// Whether an object names such an amount.
 pub fn is_extreme(value: &Value) -> bool {
     match value {
-        Value::Object(fields) => fields.values().any(is_extreme),
+        Value::Object(fields) => fields.iter().any(|(name, value)| match value {
+            Value::Object(amounts) if AMOUNTS.contains(&name.as_str()) => amounts
+                .iter()
+                .any(|(resource, amount)| is_too_much(resource, amount)),
+            _ => is_extreme(value),
+        }),
         Value::Array(items) => items.iter().any(is_extreme),
-        Value::String(text) => {
-            let amount = Quantity::parse(text).map(Quantity::milli_value);
-            amount.is_ok_and(|milli| milli > i64::MAX / 1000)
-        }
         _ => false,
     }
+}
+
+/// Fields that hold amounts by resource.
+const AMOUNTS: [&str; 5] = [
+    "requests",
+    "limits",
+    "overhead",
+    "allocatable",
+    "allocatedResources",
+];
+
+/// CPU is counted in thousandths.
+fn is_too_much(resource: &str, amount: &Value) -> bool {
+    let text = amount.as_str().unwrap_or_default();
+    let amount = Quantity::parse(text).map(|amount| {
+        if resource == "cpu" {
+            amount.milli_value()
+        } else {
+            amount.value()
+        }
+    });
+    amount.is_ok_and(|amount| amount > i64::MAX / 1000)
 }
 
 /// Whether a pod that is on the node wants a port that this one wants, too.

@@ -45,6 +45,7 @@ pub struct Subject {
     scheduler: Option<Scheduler>,
     // Pods that were nominated, with their nodes.
     nominated: BTreeMap<String, String>,
+    nodes: BTreeMap<String, Node>,
 }
 
 /// Nothing is bound here: the test says itself what became of a pod.
@@ -104,6 +105,17 @@ impl Subject {
         Ok(outcome)
     }
 
+    /// The oracle is told of all nodes, too, when one changes: who is the only one to have an image says its size anew.
+    fn tell_again(&mut self) -> Result<(), SideError> {
+        let closed = || SideError::refused("apply", &"no world is open");
+        let scheduler = self.scheduler.as_mut().ok_or_else(closed)?;
+        for node in self.nodes.values() {
+            let told = scheduler.node_applied(node, Moment::ZERO);
+            told.map_err(|error| SideError::refused("apply", &error))?;
+        }
+        Ok(())
+    }
+
     fn pod_applied(&mut self, request: &'static str, pod: &Value) -> Result<(), SideError> {
         let pod = read::<Pod>(request, pod)?;
         self.scheduler()?
@@ -124,6 +136,7 @@ impl Side for Subject {
             .map_err(|error| SideError::refused("open", &error))?;
         self.scheduler = Some(scheduler);
         self.nominated.clear();
+        self.nodes.clear();
         // As an API server lists them; the first node that has an image says its size.
         let mut listed: Vec<_> = objects.iter().collect();
         listed.sort_by_key(|object| object::key(object));
@@ -136,7 +149,9 @@ impl Side for Subject {
                 let node = read::<Node>("apply", object)?;
                 self.scheduler()?
                     .node_applied(&node, Moment::ZERO)
-                    .map_err(|error| SideError::refused("apply", &error))
+                    .map_err(|error| SideError::refused("apply", &error))?;
+                self.nodes.insert(object::name(object).to_owned(), node);
+                self.tell_again()
             }
             "Pod" => self.pod_applied("apply", object),
             // No plugin reads it yet.
@@ -150,6 +165,8 @@ impl Side for Subject {
             "Node" => {
                 let name = NodeName::from(object::name(object));
                 scheduler.node_deleted(&name, Moment::ZERO);
+                self.nodes.remove(object::name(object));
+                self.tell_again()?;
             }
             "Pod" => {
                 let uid = PodUid::from(object::text(object, "/metadata/uid"));

@@ -11,7 +11,7 @@ use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::ready::{Gate, Health};
 use pilotage_runtime::tasks::{TaskError, Tasks};
 use pilotage_sched::{
-    Attempt, Cause, EventNote, Failure, Moment, Panicked, PodInfo, Profile, ProfileError,
+    Attempt, Cause, EventNote, Failure, Kind, Moment, Panicked, PodInfo, Profile, ProfileError,
     Scheduler, SchedulerConfig,
 };
 use prometheus_client::registry::Registry;
@@ -24,6 +24,7 @@ use crate::feed::{self, Pods};
 use crate::handle::DriverHandle;
 use crate::metrics::{AttemptResult, Gauges, Metrics};
 use crate::mistakes::Mistakes;
+use crate::objects;
 use crate::observer::{NoObserver, Observer};
 use crate::publish::{
     Desired, EventType, EventWriter, Occurrence, Recorder, Regarding, StatusWriter, Warnings,
@@ -48,7 +49,7 @@ pub struct DriverOptions {
     pub instance: String,
     /// Asked before each attempt and each binding.
     pub leadership: Leadership,
-    /// Gets the gates "pods listed" and "nodes listed", and the liveness check "scheduling loop".
+    /// Gets the gates "pods listed", "nodes listed" and one for each wanted kind, and the liveness check "scheduling loop".
     pub health: Health,
     /// Is told what happens.
     pub observer: Arc<dyn Observer>,
@@ -96,6 +97,7 @@ pub struct Driver {
     pods: Pods,
     pods_listed: Gate,
     nodes_listed: Gate,
+    objects_listed: Vec<(Kind, Gate)>,
     event_writer: EventWriter,
 }
 
@@ -130,6 +132,12 @@ impl Driver {
             seed,
         } = options;
         let scheduler = Scheduler::new(profiles, config)?;
+        let objects_listed = scheduler.wanted_kinds().into_iter();
+        let objects_listed = objects_listed.map(|kind| {
+            let gate = health.gate(format!("{} listed", kind.name()));
+            (kind, gate)
+        });
+        let objects_listed = objects_listed.collect();
         let (recorder, event_writer) = Recorder::new(client.clone(), instance);
         let metrics = Metrics::register(registry);
         let warnings = Warnings::new(recorder.clone(), leadership.clone());
@@ -159,6 +167,7 @@ impl Driver {
                 // From here on the process isn't ready, whenever the driver is run.
                 pods_listed: health.gate("pods listed"),
                 nodes_listed: health.gate("nodes listed"),
+                objects_listed,
                 event_writer,
             },
             handle,
@@ -174,10 +183,14 @@ impl Driver {
             pods,
             pods_listed,
             nodes_listed,
+            objects_listed,
             event_writer,
         } = self;
-        let (listed, both_listed) = watch::channel((false, false));
+        let (listed, unlisted) = watch::channel(objects_listed.len().saturating_add(2));
         let listed = Arc::new(listed);
+        let one_more = |listed: &watch::Sender<usize>| {
+            listed.send_modify(|kinds| *kinds = kinds.saturating_sub(1));
+        };
         let mut tasks = Tasks::new(token.child_token());
         let ending = tasks.token().clone();
 
@@ -186,7 +199,7 @@ impl Driver {
             inner: inner.clone(),
         };
         let synced = move || {
-            tell.send_modify(|(pods, _)| *pods = true);
+            one_more(&tell);
             pods_listed.release();
         };
         let (client_of_pods, until) = (client.clone(), ending.clone());
@@ -201,16 +214,25 @@ impl Driver {
         let sink = NodeSink {
             inner: inner.clone(),
         };
-        let following = feed::nodes(
-            client,
-            sink,
-            move || {
-                listed.send_modify(|(_, nodes)| *nodes = true);
-                nodes_listed.release();
-            },
-            ending.clone(),
-        );
+        let tell = listed.clone();
+        let synced = move || {
+            one_more(&tell);
+            nodes_listed.release();
+        };
+        let following = feed::nodes(client.clone(), sink, synced, ending.clone());
         tasks.essential("node watch", infallible(following));
+
+        for (kind, gate) in objects_listed {
+            let tell = listed.clone();
+            let synced = move || {
+                one_more(&tell);
+                gate.release();
+            };
+            let following =
+                objects::follow(kind, client.clone(), inner.clone(), synced, ending.clone());
+            tasks.essential(kind.name(), infallible(following));
+        }
+        drop(listed);
 
         let writers = CancellationToken::new();
         // It ends after the loop, which says so.
@@ -220,7 +242,7 @@ impl Driver {
         );
         tasks.essential(
             "scheduling loop",
-            infallible(schedule(inner, both_listed, ending, writers)),
+            infallible(schedule(inner, unlisted, ending, writers)),
         );
         Ok(tasks.join().await?)
     }

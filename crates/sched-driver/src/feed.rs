@@ -78,6 +78,21 @@ pub(crate) async fn nodes(
     .await;
 }
 
+/// Follows all objects of another kind until `token` is cancelled.
+pub(crate) async fn objects<K>(
+    what: &'static str,
+    client: &Client,
+    sink: impl Sink<K>,
+    synced: impl FnOnce() + Send,
+    token: CancellationToken,
+) where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    let config = watcher::Config::default();
+    let open = || open(client, config.clone(), lean::object::<K>);
+    follow(what, open, sink, synced, token).await;
+}
+
 type Item<K> = Result<Event<Guarded<K>>, watcher::Error>;
 
 fn open<K>(

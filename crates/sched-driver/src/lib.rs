@@ -26,6 +26,7 @@ mod feed;
 mod handle;
 mod metrics;
 mod mistakes;
+mod objects;
 mod observer;
 pub mod publish;
 pub mod rbac;

@@ -21,7 +21,7 @@ const BINDING_DRAIN: Duration = Duration::from_secs(15);
 /// The loop. It sleeps until something changes or a time comes, and never polls.
 pub(crate) async fn schedule(
     inner: Arc<Inner>,
-    mut listed: watch::Receiver<(bool, bool)>,
+    mut unlisted: watch::Receiver<usize>,
     token: CancellationToken,
     writers: CancellationToken,
 ) {
@@ -30,7 +30,7 @@ pub(crate) async fn schedule(
     let bindings = TaskTracker::new();
     tokio::select! {
         () = token.cancelled() => {}
-        () = turns(&inner, &mut listed, &bindings, &token) => {}
+        () = turns(&inner, &mut unlisted, &bindings, &token) => {}
     }
     bindings.close();
     if tokio::time::timeout(BINDING_DRAIN, bindings.wait())
@@ -45,17 +45,13 @@ pub(crate) async fn schedule(
 
 async fn turns(
     inner: &Arc<Inner>,
-    listed: &mut watch::Receiver<(bool, bool)>,
+    unlisted: &mut watch::Receiver<usize>,
     bindings: &TaskTracker,
     token: &CancellationToken,
 ) {
     let slots = Arc::new(Semaphore::new(BINDINGS));
     // A pod must not be placed by half of what is known. (An error means that the driver ends.)
-    if listed
-        .wait_for(|(pods, nodes)| *pods && *nodes)
-        .await
-        .is_err()
-    {
+    if unlisted.wait_for(|kinds| *kinds == 0).await.is_err() {
         return;
     }
     loop {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::guard::{caught, guarded};
 use crate::names::PodUid;
 use crate::nominator::Nominator;
+use crate::objects::Objects;
 use crate::plugin::PreFilter;
 use crate::pod_info::PodInfo;
 use crate::profile::Profile;
@@ -14,28 +15,32 @@ use crate::status::{PluginError, Status, Verdict};
 use crate::table::{NodeId, NodeTable, NodeView, WhatIfTable};
 use crate::waiting::WaitingPods;
 
-/// The surroundings of a scheduling cycle, as plugins see them.
+/// What a cycle may look at beside the nodes.
+#[derive(Clone, Copy, Debug)]
+pub struct Surroundings<'a> {
+    /// Pods expected on nodes.
+    pub nominator: &'a Nominator,
+    /// Pods held at Permit.
+    pub waiting: &'a WaitingPods,
+    /// Objects beside pods and nodes, of the kinds that plugins [want](crate::Plugin::wants).
+    pub objects: &'a Objects,
+}
+
+/// A scheduling cycle's nodes and [`Surroundings`], as plugins see them.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
     profile: &'a Profile,
     nodes: &'a NodeTable,
-    nominator: &'a Nominator,
-    waiting: &'a WaitingPods,
+    around: Surroundings<'a>,
 }
 
 impl<'a> Context<'a> {
     /// The surroundings of one cycle.
-    pub const fn new(
-        profile: &'a Profile,
-        nodes: &'a NodeTable,
-        nominator: &'a Nominator,
-        waiting: &'a WaitingPods,
-    ) -> Self {
+    pub const fn new(profile: &'a Profile, nodes: &'a NodeTable, around: Surroundings<'a>) -> Self {
         Self {
             profile,
             nodes,
-            nominator,
-            waiting,
+            around,
         }
     }
 
@@ -51,12 +56,17 @@ impl<'a> Context<'a> {
 
     /// Pods expected on nodes.
     pub const fn nominator(&self) -> &'a Nominator {
-        self.nominator
+        self.around.nominator
     }
 
     /// Pods held at Permit.
     pub const fn waiting(&self) -> &'a WaitingPods {
-        self.waiting
+        self.around.waiting
+    }
+
+    /// Objects beside pods and nodes, of the kinds that plugins [want](crate::Plugin::wants).
+    pub const fn objects(&self) -> &'a Objects {
+        self.around.objects
     }
 
     /// Runs the profile's Filter plugins in order, up to the first failure.
@@ -89,8 +99,7 @@ impl<'a> Context<'a> {
 pub struct Cycle<'a> {
     profile: &'a Profile,
     nodes: &'a mut NodeTable,
-    nominator: &'a Nominator,
-    waiting: &'a WaitingPods,
+    around: Surroundings<'a>,
 }
 
 impl<'a> Cycle<'a> {
@@ -98,20 +107,18 @@ impl<'a> Cycle<'a> {
     pub(crate) const fn new(
         profile: &'a Profile,
         nodes: &'a mut NodeTable,
-        nominator: &'a Nominator,
-        waiting: &'a WaitingPods,
+        around: Surroundings<'a>,
     ) -> Self {
         Self {
             profile,
             nodes,
-            nominator,
-            waiting,
+            around,
         }
     }
 
     /// What plugins may look at.
     pub const fn context(&self) -> Context<'_> {
-        Context::new(self.profile, self.nodes, self.nominator, self.waiting)
+        Context::new(self.profile, self.nodes, self.around)
     }
 
     /// The profile that runs.
@@ -124,8 +131,7 @@ impl<'a> Cycle<'a> {
         WhatIf {
             profile: self.profile,
             nodes: WhatIfTable::new(self.nodes),
-            nominator: self.nominator,
-            waiting: self.waiting,
+            around: self.around,
         }
     }
 
@@ -141,7 +147,7 @@ impl<'a> Cycle<'a> {
     ) -> Verdict {
         let gone = || Status::unresolvable("node(s) had gone");
         let view = self.nodes.get(node).ok_or_else(gone)?;
-        let mut expected = expected_on(self.nominator, pod, view).peekable();
+        let mut expected = expected_on(self.around.nominator, pod, view).peekable();
         if expected.peek().is_some() {
             let mut state = state.clone();
             let expected = expected.cloned().collect::<Vec<_>>();
@@ -171,15 +177,14 @@ pub(crate) fn expected_on<'a>(
 pub struct WhatIf<'a> {
     profile: &'a Profile,
     nodes: WhatIfTable<'a>,
-    nominator: &'a Nominator,
-    waiting: &'a WaitingPods,
+    around: Surroundings<'a>,
 }
 
 impl WhatIf<'_> {
     /// What plugins may look at.
     pub const fn context(&self) -> Context<'_> {
         let nodes = self.nodes.table();
-        Context::new(self.profile, nodes, self.nominator, self.waiting)
+        Context::new(self.profile, nodes, self.around)
     }
 
     /// Runs the profile's Filter plugins on a node as it would be. A node that has gone is refused.

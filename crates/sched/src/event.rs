@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::names::PodUid;
 use crate::node_object::NodeObject;
+use crate::objects::Kind;
 use crate::pod_info::PodInfo;
 
 /// What kind of thing changed.
@@ -23,26 +24,8 @@ pub enum EventResource {
     TargetPod,
     /// A node.
     Node,
-    /// A `PersistentVolume`.
-    PersistentVolume,
-    /// A `PersistentVolumeClaim`.
-    PersistentVolumeClaim,
-    /// A `StorageClass`.
-    StorageClass,
-    /// A `CSINode`.
-    CsiNode,
-    /// A `CSIDriver`.
-    CsiDriver,
-    /// A `CSIStorageCapacity`.
-    CsiStorageCapacity,
-    /// A `VolumeAttachment`.
-    VolumeAttachment,
-    /// A `ResourceClaim`.
-    ResourceClaim,
-    /// A `ResourceSlice`.
-    ResourceSlice,
-    /// A `DeviceClass`.
-    DeviceClass,
+    /// An object of this kind.
+    Object(Kind),
     /// A `PodGroup`.
     PodGroup,
     /// Something that only the named party knows of (an answer on a board, say).
@@ -68,16 +51,7 @@ impl EventResource {
             Self::UnscheduledPod => "UnscheduledPod",
             Self::TargetPod => "TargetPod",
             Self::Node => "Node",
-            Self::PersistentVolume => "PersistentVolume",
-            Self::PersistentVolumeClaim => "PersistentVolumeClaim",
-            Self::StorageClass => "StorageClass",
-            Self::CsiNode => "CSINode",
-            Self::CsiDriver => "CSIDriver",
-            Self::CsiStorageCapacity => "CSIStorageCapacity",
-            Self::VolumeAttachment => "VolumeAttachment",
-            Self::ResourceClaim => "ResourceClaim",
-            Self::ResourceSlice => "ResourceSlice",
-            Self::DeviceClass => "DeviceClass",
+            Self::Object(kind) => kind.name(),
             Self::PodGroup => "PodGroup",
             Self::Custom(name) => name,
             Self::Wildcard => "WildCardEvent",
@@ -247,6 +221,19 @@ impl Event {
         Self {
             kind: EventKind::new(EventResource::Node, action),
             object: EventObject::Node { old, new },
+        }
+    }
+
+    /// An object of another kind came, changed or went.
+    pub(crate) const fn object(kind: Kind, old: Option<AnyObject>, new: Option<AnyObject>) -> Self {
+        let action = match (&old, &new) {
+            (None, _) => Actions::ADD,
+            (Some(_), None) => Actions::DELETE,
+            (Some(_), Some(_)) => Actions::UPDATE_OTHER,
+        };
+        Self {
+            kind: EventKind::new(EventResource::Object(kind), action),
+            object: EventObject::Other { old, new },
         }
     }
 

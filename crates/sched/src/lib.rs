@@ -122,6 +122,7 @@ mod names;
 pub mod node_affinity;
 mod node_object;
 mod nominator;
+pub mod objects;
 pub mod plugin;
 pub mod plugins;
 pub mod pod_affinity;
@@ -148,7 +149,7 @@ mod test_plugins;
 
 pub use crate::binding::BindingRequest;
 pub use crate::coming::Coming;
-pub use crate::context::{Context, Cycle, WhatIf};
+pub use crate::context::{Context, Cycle, Surroundings, WhatIf};
 pub use crate::cycle::{
     Cause, Diagnosis, Evaluation, NodeStatuses, RejectedNode, ScorePart, ScoredNode,
 };
@@ -159,6 +160,7 @@ pub use crate::moment::Moment;
 pub use crate::names::{NodeName, ObjectKey, PodUid};
 pub use crate::node_object::{NodeObject, Zone};
 pub use crate::nominator::Nominator;
+pub use crate::objects::{Kind, Object, Objects, Stored};
 pub use crate::plugin::{
     Bind, Bound, EnqueueExtensions, Filter, MAX_NODE_SCORE, Nomination, Permit, PermitDecision,
     Plugin, PostBind, PostFilter, PostFiltered, PreBind, PreEnqueue, PreFilter,

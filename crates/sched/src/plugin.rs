@@ -21,6 +21,7 @@ use crate::context::{Context, Cycle};
 use crate::cycle::NodeStatuses;
 use crate::event::{Event, EventKind, Hint};
 use crate::names::NodeName;
+use crate::objects::Kind;
 use crate::pod_info::PodInfo;
 use crate::queue::QueuedPod;
 use crate::refusals::Refusals;
@@ -35,6 +36,12 @@ pub const MAX_NODE_SCORE: i64 = 100;
 pub trait Plugin: Send + Sync + 'static {
     /// Its name in configuration, reports and metrics. Unique in a profile.
     fn name(&self) -> PluginName;
+
+    /// The kinds of objects beside pods and nodes that it reads from [`Context::objects`]. Only these are there. What such a
+    /// plugin says of a node depends on [`Reads::ANYTHING`].
+    fn wants(&self) -> &'static [Kind] {
+        &[]
+    }
 }
 
 /// Which events may make a pod schedulable again that this plugin rejected.

@@ -11,10 +11,11 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
-use crate::context::Context;
+use crate::context::{Context, Surroundings};
 use crate::names::PodUid;
 use crate::node_object::NodeObject;
 use crate::nominator::Nominator;
+use crate::objects::Objects;
 use crate::plugins::stock_profile;
 use crate::pod_info::PodInfo;
 use crate::table::{NodeInfo, NodeTable};
@@ -366,6 +367,24 @@ impl crate::plugins::Binder for NeverBinds {
     }
 }
 
+/// Surroundings of a cycle in which nobody waits and nothing is nominated, unless the test says so.
+#[derive(Debug, Default)]
+pub(crate) struct Quiet {
+    pub(crate) nominator: Nominator,
+    pub(crate) waiting: WaitingPods,
+    pub(crate) objects: Objects,
+}
+
+impl Quiet {
+    pub(crate) const fn around(&self) -> Surroundings<'_> {
+        Surroundings {
+            nominator: &self.nominator,
+            waiting: &self.waiting,
+            objects: &self.objects,
+        }
+    }
+}
+
 /// Asks a plugin in a cycle over no nodes.
 pub(crate) fn with_context<T>(ask: impl FnOnce(&Context<'_>) -> T) -> T {
     over(&NodeTable::default(), ask)
@@ -374,6 +393,6 @@ pub(crate) fn with_context<T>(ask: impl FnOnce(&Context<'_>) -> T) -> T {
 /// Asks a plugin in a cycle over these nodes.
 pub(crate) fn over<T>(nodes: &NodeTable, ask: impl FnOnce(&Context<'_>) -> T) -> T {
     let profile = stock_profile("test", Arc::new(NeverBinds)).build().unwrap();
-    let (nominator, waiting) = (Nominator::default(), WaitingPods::default());
-    ask(&Context::new(&profile, nodes, &nominator, &waiting))
+    let quiet = Quiet::default();
+    ask(&Context::new(&profile, nodes, quiet.around()))
 }

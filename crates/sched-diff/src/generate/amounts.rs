@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::swarm::Swarm;
 use crate::draw::Draw;
 
-/// Amounts of CPU and bytes that try the limits of parsing, rounding and summing.
+/// Amounts of CPU and bytes that try the limits of parsing and rounding; sums of some hundreds of them fit into 64 bits.
 pub const EXTREME: &[&str] = &[
     "0",
     "0m",
@@ -25,14 +25,23 @@ pub const EXTREME: &[&str] = &[
     "2G",
     "1T",
     "1Ti",
+    "0.001P",
+    "0.001Pi",
+    "0.000001E",
+    "0.000001Ei",
+    "1e3",
+    "1E3",
+    "25e-1",
+    "1234567890123",
+];
+
+/// Amounts that don't fit, or whose sums and products don't.
+pub const OVERFLOWING: &[&str] = &[
     "3P",
     "3Pi",
     "1E",
     "7Ei",
     "8Ei",
-    "1e3",
-    "1E3",
-    "25e-1",
     "9e18",
     "1e30",
     "9223372036854775806",
@@ -54,16 +63,8 @@ pub(super) const SCALARS: &[&str] = &[
 ];
 
 const COUNTS: &[&str] = &["0", "1", "2", "3", "4", "8"];
-const EXTREME_COUNTS: &[&str] = &[
-    "1k",
-    "1e3",
-    "2Ki",
-    "0",
-    "3000m",
-    "9223372036854775806",
-    "9223372036854775807",
-    "8Ei",
-];
+const EXTREME_COUNTS: &[&str] = &["1k", "1e3", "2Ki", "0", "3000m", "1234567890"];
+const OVERFLOWING_COUNTS: &[&str] = &["9223372036854775806", "9223372036854775807", "8Ei"];
 
 /// Whose amounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,9 +77,11 @@ pub(super) enum Of {
 
 /// An amount of the resource.
 pub(super) fn amount(draw: &mut Draw, swarm: &Swarm, resource: &str, of: Of) -> String {
+    let overflowing = draw.percent(swarm.overflowing);
     let extreme = draw.percent(swarm.extreme);
     let large = draw.percent(swarm.large);
     match (resource, of) {
+        ("cpu" | "memory" | "ephemeral-storage", _) if overflowing => draw.word(OVERFLOWING),
         ("cpu" | "memory" | "ephemeral-storage", _) if extreme => draw.word(EXTREME),
         ("cpu", Of::Container) if large => draw.word(&["2", "3", "4500m", "8"]),
         ("cpu", Of::Container) => draw.word(&["50m", "100m", "250m", "0.5", "1", "1500m"]),
@@ -100,6 +103,7 @@ pub(super) fn amount(draw: &mut Draw, swarm: &Swarm, resource: &str, of: Of) -> 
         ("pods", _) => draw.word(&["1", "2", "4", "5", "10", "20", "110", "110", "110"]),
         ("hugepages-2Mi", _) => draw.word(&["0", "2Mi", "4Mi", "64Mi", "1Gi"]),
         ("hugepages-1Gi", _) => draw.word(&["0", "1Gi", "2Gi", "4Gi"]),
+        _ if overflowing => draw.word(OVERFLOWING_COUNTS),
         _ if extreme => draw.word(EXTREME_COUNTS),
         (_, Of::Container) => draw.word(&COUNTS[..4]),
         (_, Of::Node) => draw.word(COUNTS),

@@ -13,7 +13,7 @@ mod swarm;
 
 use serde_json::Value;
 
-pub use self::amounts::EXTREME;
+pub use self::amounts::{EXTREME, OVERFLOWING};
 use self::history::History;
 use self::swarm::Swarm;
 use crate::case::Case;

@@ -105,6 +105,9 @@ fn resources(draw: &mut Draw, weights: &[usize]) -> Vec<Value> {
         chosen.retain(|name| !["cpu", "memory"].contains(name));
         chosen.extend(["cpu", "memory"]);
     }
+    if draw.percent(20) && !chosen.contains(&"hugepages-2Mi") {
+        chosen.push("hugepages-2Mi");
+    }
     let one = |name: &str| json!({"name": name, "weight": *draw.one(weights)});
     chosen.into_iter().map(one).collect()
 }

@@ -6,6 +6,8 @@ use crate::draw::Draw;
 /// Chances in percent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Swarm {
+    /// Amounts that don't fit into 64 bits, or whose sums don't. Few cases have them: nearly all differ there.
+    pub(super) overflowing: usize,
     /// Odd and extreme amounts.
     pub(super) extreme: usize,
     /// Resources other than CPU, memory and storage.
@@ -60,6 +62,7 @@ impl Swarm {
     pub(super) fn draw(draw: &mut Draw) -> Self {
         let mut often = |chances: &[usize]| *draw.one(chances);
         Self {
+            overflowing: often(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5]),
             extreme: often(&[0, 0, 0, 2, 10, 40]),
             scalars: often(&[0, 0, 20, 50]),
             silent: often(&[0, 10, 50]),

@@ -13,13 +13,13 @@ use k8s_openapi::api::events::v1::Event;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
-use pilotage_e2e::scheduler;
 use pilotage_sched_diff::configuration::Configuration;
 use pilotage_sched_diff::explained::is_extreme;
 use pilotage_sched_diff::side::Side as _;
 use pilotage_sched_diff::subject::Subject;
 use pilotage_sched_diff::verdict::Verdict;
 use pilotage_sched_diff::{Step, generate, object};
+use pilotage_testkit::pilotage::{ADMIN_PORT, DIRECTORY, PilotageProcess};
 use pilotage_testkit::{ControlPlane, build, list_until, wait_for, wait_gone};
 use serde_json::{Value, json};
 
@@ -262,6 +262,26 @@ fn refusal(pod: &Pod) -> Option<&str> {
     scheduled.message.as_deref()
 }
 
+/// `pilotage scheduler` in place of the real one.
+async fn pilotage_scheduler(plane: &ControlPlane) -> PilotageProcess {
+    let home = plane.named_namespace("pilotage", BTreeMap::new()).await;
+    home.unwrap().keep();
+    PilotageProcess::builder("ours-scheduler")
+        .file("kubeconfig", &plane.admin_access().kubeconfig_yaml())
+        .args([
+            "scheduler",
+            "--log-format=text",
+            "--scheduler-name=default-scheduler",
+        ])
+        .args([
+            format!("--kubeconfig={DIRECTORY}/kubeconfig"),
+            format!("--admin-addr=127.0.0.1:{ADMIN_PORT}"),
+        ])
+        .start()
+        .await
+        .unwrap()
+}
+
 async fn play(mut yard: Yard) -> Yard {
     let mut seed = 0;
     while yard.judged < PODS {
@@ -276,9 +296,7 @@ async fn the_real_binary_and_ours_do_what_our_framework_says() {
     let real = ControlPlane::builder(REAL).no_crds().scheduler();
     let ours = ControlPlane::builder("ours").no_crds();
     let (real, ours) = tokio::try_join!(real.start(), ours.start()).unwrap();
-    scheduler::install(&ours).await.unwrap();
-    let flags = ["--scheduler-name=default-scheduler"];
-    let process = scheduler::start(&ours, &flags).await.unwrap();
+    let process = pilotage_scheduler(&ours).await;
     let yards = stream::iter([Yard::new(real).await, Yard::new(ours).await]);
     let played: Vec<Yard> = yards
         .map(|yard| tokio::spawn(play(yard)))

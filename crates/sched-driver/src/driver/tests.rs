@@ -222,10 +222,10 @@ impl Running {
             sink.applied(&Arc::new(node));
         }
         let token = CancellationToken::new();
-        let (_, listed) = watch::channel((true, true));
+        let (_, unlisted) = watch::channel(0);
         let work = schedule(
             inner.clone(),
-            listed,
+            unlisted,
             token.clone(),
             CancellationToken::new(),
         );

@@ -3,6 +3,7 @@
 
 use k8s_openapi::api::core::v1::{Container, Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
 
 /// `kubectl apply` keeps a second copy of the object here.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -19,6 +20,11 @@ pub(crate) fn pod(pod: &mut Pod) {
         // Debugging containers can't request resources.
         spec.ephemeral_containers = None;
     }
+}
+
+/// Drops from any object what nobody looks at.
+pub(crate) fn object<K: Resource>(object: &mut K) {
+    meta(object.meta_mut());
 }
 
 /// Drops from a node what scheduling doesn't need.

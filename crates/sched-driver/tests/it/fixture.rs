@@ -131,7 +131,10 @@ impl Running {
         let mut registry = Registry::default();
         let health = options.health.clone();
         let (driver, handle) = Driver::new(options, &mut registry).unwrap();
-        assert_eq!(health.missing(), ["nodes listed", "pods listed"]);
+        let missing = health.missing();
+        for kind in ["nodes listed", "pods listed"] {
+            assert!(missing.iter().any(|gate| gate == kind), "{missing:?}");
+        }
         let token = CancellationToken::new();
         let task = tokio::spawn(driver.run(token.clone()));
         tokio::time::timeout(LIMIT, health.ready())

@@ -9,4 +9,5 @@
 
 mod fixture;
 mod held;
+mod objects;
 mod stock;

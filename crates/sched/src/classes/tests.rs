@@ -2,13 +2,11 @@ use std::sync::Arc;
 
 use super::Classes;
 use crate::context::Context;
-use crate::nominator::Nominator;
 use crate::plugins::stock_profile;
 use crate::pod_info::PodInfo;
 use crate::state::CycleState;
 use crate::table::NodeTable;
-use crate::test_objects::{NeverBinds, node, pod};
-use crate::waiting::WaitingPods;
+use crate::test_objects::{NeverBinds, Quiet, node, pod};
 
 fn asking(cpu: usize) -> Arc<PodInfo> {
     let milli = format!("{cpu}m");
@@ -18,13 +16,13 @@ fn asking(cpu: usize) -> Arc<PodInfo> {
 #[test]
 fn the_classes_that_were_used_longest_ago_are_forgotten() {
     let profile = stock_profile("test", Arc::new(NeverBinds)).build().unwrap();
-    let (nominator, waiting) = (Nominator::default(), WaitingPods::default());
+    let quiet = Quiet::default();
     let mut table = NodeTable::default();
     let nodes = 10;
     for number in 0..nodes {
         table.set_node(node(&format!("n{number}")).object());
     }
-    let cx = Context::new(&profile, &table, &nominator, &waiting);
+    let cx = Context::new(&profile, &table, quiet.around());
     let kept = 5;
     let max_answers = kept * nodes * 2;
     let mut classes = Classes::new(max_answers);

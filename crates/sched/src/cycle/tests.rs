@@ -5,25 +5,22 @@ use super::{Cause, Choice, NoChoice, Search, SearchSize, choose, evaluate, reche
 use crate::classes::Classes;
 use crate::context::Cycle;
 use crate::names::NodeName;
-use crate::nominator::Nominator;
 use crate::plugin::{Nomination, PostFiltered, PreFiltered};
 use crate::pod_info::PodInfo;
 use crate::profile::{Profile, ProfileBuilder};
 use crate::state::CycleState;
 use crate::status::{Code, Status};
 use crate::table::{NodeTable, NodeView};
-use crate::test_objects::{node, pod, uid};
+use crate::test_objects::{Quiet, node, pod, uid};
 use crate::test_plugins::{Fake, Log, profile, taken};
 use crate::tie::{FirstOfEquals, SeededTies};
-use crate::waiting::WaitingPods;
 
 /// A cluster of empty nodes, and what a cycle needs beside it.
 struct Harbour {
     profile: Arc<Profile>,
     nodes: NodeTable,
     classes: Classes,
-    nominator: Nominator,
-    waiting: WaitingPods,
+    quiet: Quiet,
     start: usize,
 }
 
@@ -40,19 +37,13 @@ impl Harbour {
             profile: profile.build().unwrap(),
             nodes: table,
             classes: Classes::default(),
-            nominator: Nominator::default(),
-            waiting: WaitingPods::default(),
+            quiet: Quiet::default(),
             start: 0,
         }
     }
 
     fn cycle(&mut self) -> Cycle<'_> {
-        Cycle::new(
-            &self.profile,
-            &mut self.nodes,
-            &self.nominator,
-            &self.waiting,
-        )
+        Cycle::new(&self.profile, &mut self.nodes, self.quiet.around())
     }
 
     fn choose_for(&mut self, pod: &PodInfo, size: SearchSize) -> Result<Choice, NoChoice> {
@@ -62,8 +53,7 @@ impl Harbour {
             ties: &mut FirstOfEquals,
             classes: &mut self.classes,
         };
-        let (nodes, nominator) = (&mut self.nodes, &self.nominator);
-        let mut cycle = Cycle::new(&self.profile, nodes, nominator, &self.waiting);
+        let mut cycle = Cycle::new(&self.profile, &mut self.nodes, self.quiet.around());
         choose(&mut cycle, &mut CycleState::new(), pod, how)
     }
 
@@ -243,6 +233,7 @@ fn skip_leaves_out_filter_and_extensions() {
     }));
     let mut harbour = Harbour::new(profile().pre_filter(skipping.clone()).filter(skipping), 1);
     harbour
+        .quiet
         .nominator
         .nominate(pod("other").info(), NodeName::from("n0"));
     assert_eq!(harbour.choose().unwrap().node.as_str(), "n0");
@@ -256,9 +247,11 @@ fn nominated_pods_count_twice_with_and_without() {
     let mut harbour = Harbour::new(profile().pre_filter(fit.clone()).filter(fit), 1);
     let expected = |name: &str, priority| pod(name).priority(priority).info();
     harbour
+        .quiet
         .nominator
         .nominate(expected("equal", 5), NodeName::from("n0"));
     harbour
+        .quiet
         .nominator
         .nominate(expected("lower", 4), NodeName::from("n0"));
     let pod = pod("p").priority(5).info();
@@ -269,7 +262,7 @@ fn nominated_pods_count_twice_with_and_without() {
         "Fit filter n0 with 0",
     ];
     assert_eq!(taken(&log), calls);
-    harbour.nominator.clear(&uid("equal"));
+    harbour.quiet.nominator.clear(&uid("equal"));
     harbour.choose_for(&pod, SearchSize::Percentage(0)).unwrap();
     assert_eq!(taken(&log), ["Fit filter n0 with 0"]);
 }
@@ -286,6 +279,7 @@ fn a_nominated_node_is_tried_first_and_alone() {
     );
     let pod = pod("p").info();
     harbour
+        .quiet
         .nominator
         .nominate(pod.clone(), NodeName::from("n2"));
     assert_eq!(
@@ -299,6 +293,7 @@ fn a_nominated_node_is_tried_first_and_alone() {
     assert_eq!(taken(&log), ["Width filter n2 with 0"]);
     assert_eq!(harbour.start, 0);
     harbour
+        .quiet
         .nominator
         .nominate(pod.clone(), NodeName::from("n1"));
     assert_eq!(
@@ -310,6 +305,7 @@ fn a_nominated_node_is_tried_first_and_alone() {
         "n0"
     );
     harbour
+        .quiet
         .nominator
         .nominate(pod.clone(), NodeName::from("gone"));
     assert_eq!(

@@ -1,9 +1,10 @@
 //! Owns the making of a profile: collects plugins point by point, then checks the whole.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{MAX_PLUGINS, Point, Profile, ProfileError, WeightedScore};
+use crate::objects::Kind;
 use crate::plugin::{
     Bind, EnqueueExtensions, Filter, Permit, Plugin, PostBind, PostFilter, PreBind, PreEnqueue,
     PreFilter, PreScore, QueueSort, Reserve, Score,
@@ -198,6 +199,19 @@ impl ProfileBuilder {
         if self.bind.is_empty() {
             return Err(ProfileError::NoBind { profile });
         }
+        let mut wants = BTreeSet::new();
+        wants.extend(queue_sort.wants());
+        collect(&mut wants, &self.pre_enqueue);
+        collect(&mut wants, &pre_filter);
+        collect(&mut wants, &filter);
+        collect(&mut wants, &self.post_filter);
+        collect(&mut wants, &self.pre_score);
+        collect(&mut wants, &scores);
+        collect(&mut wants, &self.reserve);
+        collect(&mut wants, &self.permit);
+        collect(&mut wants, &self.pre_bind);
+        collect(&mut wants, &self.bind);
+        collect(&mut wants, &self.post_bind);
         let coupled_filter = couple(&pre_filter, &filter);
         let coupled_score = couple(&self.pre_score, &scores);
         let score = weigh(&profile, self.score)?;
@@ -235,6 +249,7 @@ impl ProfileBuilder {
             coupled_filter,
             coupled_score,
             keeps_answers,
+            wants,
         }))
     }
 
@@ -254,6 +269,10 @@ impl ProfileBuilder {
         self.bind.retain(|plugin| keep(plugin.name()));
         self.post_bind.retain(|plugin| keep(plugin.name()));
     }
+}
+
+fn collect<T: Plugin + ?Sized>(kinds: &mut BTreeSet<Kind>, plugins: &[Arc<T>]) {
+    kinds.extend(plugins.iter().flat_map(|plugin| plugin.wants()));
 }
 
 fn check<T: Plugin + ?Sized>(

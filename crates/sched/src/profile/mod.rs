@@ -4,12 +4,13 @@
 mod builder;
 mod error;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
 pub use self::builder::ProfileBuilder;
 pub use self::error::ProfileError;
+use crate::objects::Kind;
 use crate::plugin::{
     Bind, EnqueueExtensions, Filter, Permit, PostBind, PostFilter, PreBind, PreEnqueue, PreFilter,
     PreScore, QueueSort, Reserve, Score,
@@ -84,6 +85,7 @@ pub struct Profile {
     coupled_filter: Vec<Option<usize>>,
     coupled_score: Vec<Option<usize>>,
     keeps_answers: bool,
+    wants: BTreeSet<Kind>,
 }
 
 impl fmt::Debug for Profile {
@@ -103,6 +105,11 @@ impl Profile {
     /// Its own `percentageOfNodesToScore`, if it has one; 0 means adaptive.
     pub const fn percentage_of_nodes_to_score(&self) -> Option<u8> {
         self.percentage
+    }
+
+    /// The kinds of objects beside pods and nodes that its plugins read.
+    pub const fn wants(&self) -> &BTreeSet<Kind> {
+        &self.wants
     }
 
     /// `PreEnqueue` plugins, in order.

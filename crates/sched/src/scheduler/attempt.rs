@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Assumed, EventNote, Failure, Scheduler};
 use crate::cancel::Cancellation;
-use crate::context::{Context, Cycle};
+use crate::context::{Context, Cycle, Surroundings};
 use crate::cycle::{self, Cause, Choice, Diagnosis, NoChoice, Search, SearchSize};
 use crate::guard::{Mishaps, caught, guarded};
 use crate::moment::Moment;
@@ -129,7 +129,12 @@ impl Scheduler {
             classes: &mut self.classes,
         };
         let nodes = self.cache.nodes_mut();
-        let mut cycle = Cycle::new(&profile, nodes, &self.nominator, &self.waiting);
+        let around = Surroundings {
+            nominator: &self.nominator,
+            waiting: &self.waiting,
+            objects: &self.objects,
+        };
+        let mut cycle = Cycle::new(&profile, nodes, around);
         match cycle::choose(&mut cycle, &mut state, &pod, how) {
             Ok(Choice {
                 node,
@@ -153,7 +158,7 @@ impl Scheduler {
             }
             Err(NoChoice { cause, nomination }) => {
                 let failure = self.failure(queued, cause, &nomination, None, now);
-                self.apply(state.take_effects());
+                self.carry_out(state.take_effects());
                 Attempt::Failed(Box::new(failure))
             }
         }
@@ -177,7 +182,12 @@ impl Scheduler {
         }
         self.nominator.clear(&pod.uid);
         let profile = assumed.profile.clone();
-        let cx = Context::new(&profile, self.cache.nodes(), &self.nominator, &self.waiting);
+        let around = Surroundings {
+            nominator: &self.nominator,
+            waiting: &self.waiting,
+            objects: &self.objects,
+        };
+        let cx = Context::new(&profile, self.cache.nodes(), around);
         let waits = reserve(&cx, &mut assumed).and_then(|()| permit(&cx, &mut assumed));
         let effects = assumed.state.take_effects();
         let attempt = match waits {
@@ -205,7 +215,7 @@ impl Scheduler {
                 Attempt::Failed(Box::new(failure))
             }
         };
-        self.apply(effects);
+        self.carry_out(effects);
         attempt
     }
 }

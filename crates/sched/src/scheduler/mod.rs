@@ -12,7 +12,7 @@ mod orders;
 mod unread;
 mod watch;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -27,13 +27,14 @@ use crate::cache::{Cache, CacheSize};
 use crate::cancel::Cancellation;
 use crate::classes::Classes;
 use crate::coming::Coming;
-use crate::context::Cycle;
+use crate::context::{Cycle, Surroundings};
 use crate::cycle::{self, Evaluation};
 use crate::event::{AnyObject, Event};
 use crate::interned::SharedParts;
 use crate::moment::Moment;
 use crate::names::{ObjectKey, PodUid};
 use crate::nominator::Nominator;
+use crate::objects::{Kind, Object, Objects};
 use crate::pod_info::{IdentityError, PodInfo};
 use crate::profile::{Profile, ProfileError, Profiles};
 use crate::queue::{Arrivals, Gate, Place, Queue, QueueConfig, QueueSize, QueuedPod};
@@ -101,6 +102,7 @@ pub struct Scheduler {
     next_start: usize,
     // What only the API server can do.
     orders: Orders,
+    objects: Objects,
 }
 
 impl Scheduler {
@@ -123,6 +125,7 @@ impl Scheduler {
             uids: HashMap::new(),
             binding: HashMap::new(),
             orders: Orders::default(),
+            objects: Objects::default(),
             unread: UnreadPods::default(),
             taking: None,
             next_start: 0,
@@ -164,8 +167,27 @@ impl Scheduler {
         self.queue.on_event(&Event::custom(name, object), now)
     }
 
-    /// Something happened to an object that the scheduler itself doesn't track (volumes, claims …); how many
-    /// pods it brought back.
+    /// An object beside pods and nodes, as its watch shows it: new, changed, or unchanged after a new list. How many pods
+    /// it brought back.
+    pub fn apply(&mut self, object: Object, now: Moment) -> Result<usize, IdentityError> {
+        let event = self.objects.apply(object)?;
+        Ok(self.queue.on_event(&event, now))
+    }
+
+    /// An object beside pods and nodes is gone; how many pods that brought back.
+    pub fn remove(&mut self, kind: Kind, key: &ObjectKey, now: Moment) -> usize {
+        let event = self.objects.remove(kind, key);
+        event.map_or(0, |event| self.queue.on_event(&event, now))
+    }
+
+    /// The kinds of objects beside pods and nodes that a plugin of any profile reads: these have to be given by
+    /// [`Scheduler::apply`], the others needn't be watched.
+    pub fn wanted_kinds(&self) -> BTreeSet<Kind> {
+        let kinds = self.profiles.iter().flat_map(|profile| profile.wants());
+        kinds.copied().collect()
+    }
+
+    /// Something happened that no watch of objects shows; how many pods it brought back.
     pub fn event(&mut self, event: &Event, now: Moment) -> usize {
         self.queue.on_event(event, now)
     }
@@ -186,7 +208,12 @@ impl Scheduler {
         let unknown = || EvaluateError::NoProfile(profile.to_owned());
         let profile = self.profiles.get(profile).cloned().ok_or_else(unknown)?;
         let nodes = self.cache.nodes_mut();
-        let mut cycle = Cycle::new(&profile, nodes, &self.nominator, &self.waiting);
+        let around = Surroundings {
+            nominator: &self.nominator,
+            waiting: &self.waiting,
+            objects: &self.objects,
+        };
+        let mut cycle = Cycle::new(&profile, nodes, around);
         let mut state = CycleState::new();
         state.insert(coming);
         Ok(cycle::evaluate(&mut cycle, &mut state, pod)?)
@@ -211,7 +238,12 @@ impl Scheduler {
             without.remove_pod(id, uid);
         }
         let nodes = without.table_mut();
-        let mut cycle = Cycle::new(profile, nodes, &self.nominator, &self.waiting);
+        let around = Surroundings {
+            nominator: &self.nominator,
+            waiting: &self.waiting,
+            objects: &self.objects,
+        };
+        let mut cycle = Cycle::new(profile, nodes, around);
         cycle::recheck(&mut cycle, &mut CycleState::new(), &pod, &node)
     }
 

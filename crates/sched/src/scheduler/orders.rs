@@ -46,7 +46,7 @@ impl Scheduler {
         std::mem::take(&mut self.orders)
     }
 
-    pub(super) fn apply(&mut self, effects: Effects) {
+    pub(super) fn carry_out(&mut self, effects: Effects) {
         let Effects {
             activate,
             allow,

@@ -30,7 +30,7 @@ import (
 )
 
 // How long a change may take to reach the scheduler's caches.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 type world struct {
 	ctx       context.Context
@@ -298,7 +298,14 @@ func (w *world) nominate(pod *v1.Pod, node string) error {
 	}
 	w.scheduler.SchedulingQueue.AddNominatedPod(w.logger(), info,
 		&fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
-	return nil
+	if w.scheduler.Profiles[pod.Spec.SchedulerName] == nil {
+		return nil
+	}
+	// Of a nominated pod that isn't in the queue, kube-scheduler knows only the name.
+	return w.await(func() bool {
+		known, exists := w.scheduler.SchedulingQueue.GetPod(pod.Name, pod.Namespace)
+		return exists && known.Pod.ResourceVersion == pod.ResourceVersion
+	})
 }
 
 // The plugins of the first profile, point by point, in order.

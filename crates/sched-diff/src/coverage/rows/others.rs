@@ -17,7 +17,9 @@ impl Rows {
             self.add(filter, on, "hostPort", path, Always);
             let path: Path = &["spec", "containers", "*", "ports", "*", "hostIP"];
             self.add(filter, on, "hostIP", path, Always);
-            self.add(filter, on, "hostIP 0.0.0.0", path, Is("0.0.0.0"));
+            let other = |address: &mut Value| *address = json!("10.9.8.7");
+            let all = Is("0.0.0.0");
+            self.change(filter, on, "hostIP 0.0.0.0", path, all, With(other));
             let path: Path = &["spec", "containers", "*", "ports", "*", "protocol"];
             self.add(filter, on, "UDP", path, Is("UDP"));
             self.add(filter, on, "SCTP", path, Is("SCTP"));

@@ -147,7 +147,10 @@ impl Rows {
         self.add(point, on, "init container", init, Has("restartPolicy", ""));
         self.add(point, on, "sidecar", init, Has("restartPolicy", "Always"));
         let whole: Path = &["spec", "resources", "requests", "*"];
-        self.add(point, on, "pod's requests", whole, Always);
+        // The scores of 1.36.3's NodeResourcesFit look at containers alone.
+        if (point, on) != (("NodeResourcesFit", Score), Pod) {
+            self.add(point, on, "pod's requests", whole, Always);
+        }
         self.add(point, on, "overhead", &["spec", "overhead", "*"], Always);
     }
 
@@ -188,8 +191,11 @@ impl Rows {
         self.add(point, Node, "ephemeral-storage", storage, Always);
         let gpu: Path = &["status", "allocatable", "example.com/gpu"];
         self.add(point, Node, "extended resource", gpu, Always);
-        let pages: Path = &["status", "allocatable", "hugepages-2Mi"];
-        self.add(point, Node, "hugepages", pages, Always);
+        // Without it the node is refused to whoever asks for it, and nobody else's score depends on it.
+        if point.1 == Filter {
+            let pages: Path = &["status", "allocatable", "hugepages-2Mi"];
+            self.add(point, Node, "hugepages", pages, Always);
+        }
     }
 
     /// How amounts are written.
@@ -265,14 +271,14 @@ mod tests {
     use serde_json::json;
 
     use super::{WRITTEN, suffix};
-    use crate::generate::EXTREME;
+    use crate::generate::{EXTREME, OVERFLOWING};
 
     #[test]
     fn each_way_to_write_an_amount_is_generated() {
         assert_eq!(suffix(&json!("1.5Gi")), "Gi");
         for (name, test) in WRITTEN {
             let usual = ["64Mi", "1Gi", "100m"];
-            let amounts = EXTREME.iter().chain(&usual);
+            let amounts = EXTREME.iter().chain(OVERFLOWING).chain(&usual);
             assert!(
                 amounts.copied().any(|amount| test(&json!(amount))),
                 "{name}"

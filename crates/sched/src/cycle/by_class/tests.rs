@@ -10,15 +10,13 @@ use crate::cycle::{Cause, Search, SearchSize, choose, evaluate};
 use crate::interned::SharedParts;
 use crate::names::NodeName;
 use crate::node_object::NodeObject;
-use crate::nominator::Nominator;
 use crate::plugins::stock_profile;
 use crate::pod_info::PodInfo;
 use crate::profile::Profile;
 use crate::state::CycleState;
 use crate::table::NodeTable;
-use crate::test_objects::{NeverBinds, node, pod, requirement, term};
+use crate::test_objects::{NeverBinds, Quiet, node, pod, requirement, term};
 use crate::tie::SeededTies;
-use crate::waiting::WaitingPods;
 
 const NODES: u8 = 6;
 
@@ -97,7 +95,7 @@ fn asking(name: &str, needs: u8, known: &mut SharedParts) -> PodInfo {
 struct World {
     profile: Arc<Profile>,
     table: NodeTable,
-    nominator: Nominator,
+    quiet: Quiet,
     classes: Classes,
     known: SharedParts,
     pods: usize,
@@ -108,7 +106,7 @@ impl World {
         Self {
             profile: stock_profile("test", Arc::new(NeverBinds)).build().unwrap(),
             table: NodeTable::default(),
-            nominator: Nominator::default(),
+            quiet: Quiet::default(),
             classes: Classes::default(),
             known: SharedParts::default(),
             pods: 0,
@@ -145,7 +143,7 @@ impl World {
             }
             Op::Expect { node, needs } => {
                 let pod = self.pod(needs);
-                self.nominator.nominate(pod, named(node));
+                self.quiet.nominator.nominate(pod, named(node));
             }
             Op::Try { needs, seed } => self.compare(needs, seed),
         }
@@ -153,8 +151,7 @@ impl World {
 
     fn compare(&mut self, needs: u8, seed: u8) {
         let pod = self.pod(needs);
-        let waiting = WaitingPods::default();
-        let mut cycle = Cycle::new(&self.profile, &mut self.table, &self.nominator, &waiting);
+        let mut cycle = Cycle::new(&self.profile, &mut self.table, self.quiet.around());
         let asked = evaluate(&mut cycle, &mut CycleState::new(), &pod).unwrap();
         let how = Search {
             size: SearchSize::Percentage(100),

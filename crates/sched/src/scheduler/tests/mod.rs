@@ -1,6 +1,7 @@
 //! The scheduler as a whole, driven as a driver drives it.
 
 mod attempts;
+mod objects;
 mod orders;
 mod panics;
 mod permit;
