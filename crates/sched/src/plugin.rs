@@ -364,6 +364,9 @@ pub trait PostBind: Plugin {
 /// Scales raw scores so that the best gets 100; with `reverse`, so that the *lowest* raw score is best.
 pub fn normalize_by_max(reverse: bool, scores: &mut [i64]) {
     let max = scores.iter().copied().max().unwrap_or(0);
+    if max == 0 && scores.iter().all(|score| *score == 0) {
+        return scores.fill(if reverse { MAX_NODE_SCORE } else { 0 });
+    }
     for score in scores {
         let scaled = MAX_NODE_SCORE.saturating_mul(*score).checked_div(max);
         let scaled = scaled.unwrap_or(0);

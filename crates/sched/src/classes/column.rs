@@ -43,9 +43,12 @@ impl Column {
     ) -> Result<(), PluginError> {
         // A plugin that is left out of the cycles has no scores.
         self.0.resize(cx.nodes().rows(), UNKNOWN);
-        let unknown = nodes.iter().copied();
-        let unknown = unknown.filter(|node| self.0[node.index()] == UNKNOWN);
-        let unknown = unknown.collect::<Vec<_>>();
+        let first = scores.len();
+        scores.extend(nodes.iter().map(|node| self.0[node.index()]));
+        // Few are: those where something changed since the last pod of the class.
+        let unknown = scores[first..].iter().zip(nodes);
+        let unknown = unknown.filter(|(score, _)| **score == UNKNOWN);
+        let unknown = unknown.map(|(_, node)| *node).collect::<Vec<_>>();
         if !unknown.is_empty() {
             let mut told = Vec::with_capacity(unknown.len());
             let asked = guarded(plugin.name(), || {
@@ -56,11 +59,14 @@ impl Column {
                 let text = format!("{} scores for {} nodes", told.len(), unknown.len());
                 return Err(PluginError::new(text).by(plugin.name()));
             }
-            for (node, score) in unknown.iter().zip(told) {
-                self.0[node.index()] = score;
+            for (node, score) in unknown.iter().zip(&told) {
+                self.0[node.index()] = *score;
+            }
+            let open = scores[first..].iter_mut();
+            for (score, told) in open.filter(|score| **score == UNKNOWN).zip(told) {
+                *score = told;
             }
         }
-        scores.extend(nodes.iter().map(|node| self.0[node.index()]));
         Ok(())
     }
 }

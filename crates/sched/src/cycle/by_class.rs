@@ -30,7 +30,9 @@ pub(super) fn choose(
     let evaluated = cycle.context().nodes().len();
     let crowded = crowded(cycle, state, pod)?;
     let mut nodes = taken.class.feasible().to_vec();
-    nodes.retain(|id| crowded.iter().all(|(other, _)| other != id));
+    if !crowded.is_empty() {
+        nodes.retain(|id| crowded.iter().all(|(other, _)| other != id));
+    }
     let chosen = pick(cycle, state, pod, &mut taken.class, &nodes, |totals| {
         best(totals, ties)
     });
@@ -108,7 +110,8 @@ fn pick(
             &mut scores,
         )?;
         for (total, part) in totals.iter_mut().zip(&scores) {
-            *total = total.saturating_add(*part);
+            // 64 plugins with weights of 32 bits fit.
+            *total = total.wrapping_add(*part);
         }
     }
     Ok(nodes.get(best(&totals)).copied())

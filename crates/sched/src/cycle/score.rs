@@ -77,16 +77,32 @@ pub(crate) fn finish(
         plugin.normalize(state, pod, table, nodes, scores)
     });
     normalized.map_err(|status| failure(status, plugin.name()))?;
-    for (score, id) in scores.iter_mut().zip(nodes) {
-        if !(0..=MAX_NODE_SCORE).contains(score) {
-            let node = table.get(*id).map(|node| node.name().clone());
-            let node = node.unwrap_or_else(|| NodeName::from(""));
-            let text = format!("score {score} of node {node:?} isn't within 0..={MAX_NODE_SCORE}");
-            return Err(PluginError::new(text).by(plugin.name()));
-        }
-        *score = score.saturating_mul(weight);
+    // No early return: so it is done for several at once.
+    let is_within = |score: &i64| (0..=MAX_NODE_SCORE).contains(score);
+    if !scores
+        .iter()
+        .fold(true, |all, score| all & is_within(score))
+    {
+        return Err(outside(scores, table, nodes).by(plugin.name()));
+    }
+    for score in scores {
+        // Weights have 32 bits.
+        *score = score.wrapping_mul(weight);
     }
     Ok(())
+}
+
+#[cold]
+fn outside(scores: &[i64], table: &NodeTable, nodes: &[NodeId]) -> PluginError {
+    let mut all = scores.iter().zip(nodes);
+    let first = all.find(|(score, _)| !(0..=MAX_NODE_SCORE).contains(*score));
+    let (score, id) = first.unzip();
+    let node = id.and_then(|id| table.get(*id));
+    let node = node.map_or_else(|| NodeName::from(""), |node| node.name().clone());
+    let score = score.copied().unwrap_or_default();
+    PluginError::new(format!(
+        "score {score} of node {node:?} isn't within 0..={MAX_NODE_SCORE}"
+    ))
 }
 
 pub(crate) fn pre_score(
