@@ -90,7 +90,15 @@ impl Core {
         }
         state.wake_resolved();
         let mishaps = state.scheduler.take_mishaps();
+        let orders = state.scheduler.take_orders();
         drop(state);
+        if !orders.is_empty() {
+            // No plugin that comes with Pilotage asks for it, and no role allows it.
+            tracing::error!(
+                ?orders,
+                "a plugin asks for evictions, which this driver can't make yet"
+            );
+        }
         for mishap in mishaps {
             (self.tell)(mishap);
         }
