@@ -32,7 +32,7 @@ const SENTINEL: &str = "sentinel";
 /// The longest note of an event, as the API takes it.
 const NOTE: usize = 1024;
 /// What the plugins say that we haven't got yet, devices and preemption: nobody here has a higher priority. That of devices
-/// finds nothing of its own if PreFilter has ended before it.
+/// finds nothing of its own if `PreFilter` has ended before it.
 const POST_FILTERS: [&str; 2] = [" no new claims to deallocate, preemption: ", " not found"];
 const REAL: &str = "real";
 /// An explained difference: the real one fails the cycle.
