@@ -124,10 +124,7 @@ fn terms(object: &TargetObject) -> Terms {
 }
 
 fn words(object: &TargetObject) -> Words {
-    Words {
-        labels: object.labels.clone(),
-        annotations: object.annotations.clone(),
-    }
+    Words::of(&object.labels, &object.annotations)
 }
 
 /// A target and our watch of its chaperons.
@@ -406,6 +403,7 @@ impl Fleet {
             .unwrap_or_else(PoisonError::into_inner)
             .remove(node);
         self.say(FleetEvent::Reach(node.to_owned(), Reach::Unknown));
+        self.say(FleetEvent::Words(node.to_owned(), Words::default()));
         let seen = member.chaperons.list().into_iter();
         for chaperon in seen.chain(member.plain.list()) {
             let news = ChaperonNews::Vanished(chaperon);

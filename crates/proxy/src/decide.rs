@@ -58,6 +58,7 @@ pub fn see(
 ) {
     let asked: Vec<&str> = chaperons.iter().map(|c| c.node.as_str()).collect();
     memory.see(proxy.record.record(), &asked, now);
+    memory.keep_targets(|node| targets.serves(node).is_some());
     let unplaced = proxy.record.record().filter(|_| proxy.node_name.is_none());
     let recorded = unplaced.and_then(|it| named_by(it, chaperons));
     // While it can't be reached, its Pilotage couldn't have answered either.

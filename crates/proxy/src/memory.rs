@@ -196,6 +196,12 @@ impl Memory {
         self.gone.proves_end_of(record)
     }
 
+    /// Forgets targets that aren't there any more.
+    pub(crate) fn keep_targets(&mut self, is_there: impl Fn(&str) -> bool) {
+        self.ask_refusals.retain(|node, _| is_there(node));
+        self.left.retain(|node| is_there(node));
+    }
+
     /// A granted target was left.
     pub(crate) fn leave(&mut self, node: &str) {
         self.left.insert(node.to_owned());
@@ -291,5 +297,23 @@ impl Memory {
 
     pub(crate) fn was_told(&self, note: &Note) -> bool {
         self.told.as_ref() == Some(note)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Memory;
+
+    #[test]
+    fn targets_that_have_gone_are_forgotten() {
+        let mut memory = Memory::default();
+        for node in ["there", "gone"] {
+            memory.ask_refusals.insert(node.to_owned(), "no".to_owned());
+            memory.leave(node);
+        }
+        memory.keep_targets(|node| node == "there");
+        assert_eq!(memory.ask_refusal("there"), Some("no"));
+        assert!(memory.was_left("there"));
+        assert!(memory.ask_refusal("gone").is_none() && !memory.was_left("gone"));
     }
 }

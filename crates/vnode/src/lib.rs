@@ -137,6 +137,8 @@ struct Bells {
 impl Bells {
     fn of(&self, node: &str) -> Arc<Notify> {
         let mut bells = self.bells.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those of nodes that nobody keeps any more.
+        bells.retain(|_, bell| Arc::strong_count(bell) > 1);
         bells.entry(node.to_owned()).or_default().clone()
     }
 

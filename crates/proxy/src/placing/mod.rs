@@ -109,14 +109,26 @@ impl Placing {
         }
     }
 
-    /// The Target behind a virtual node says this; whether that is news.
+    /// The Target behind a virtual node says this, or nothing because it has gone; whether that is news.
     pub fn set_words(&mut self, node: &str, words: Words) -> bool {
         if self.words.get(node) == Some(&words) {
             return false;
         }
-        self.words.insert(node.to_owned(), words);
+        let nothing = words == place::NO_WORDS;
+        let known = self.words.remove(node);
+        if nothing && known.is_none() {
+            return false;
+        }
+        if !nothing {
+            self.words.insert(node.to_owned(), words);
+        }
         self.prepare(node);
         true
+    }
+
+    #[cfg(test)]
+    pub(crate) fn words_kept(&self) -> usize {
+        self.words.len()
     }
 
     fn prepare(&mut self, name: &str) {

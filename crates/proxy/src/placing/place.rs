@@ -29,6 +29,38 @@ pub struct Words {
     pub annotations: Labels,
 }
 
+impl Words {
+    /// As much of what a Target says as is ever read: what stands under our prefixes, and so many of the other labels and
+    /// short annotations. It is kept for as long as the Target is there.
+    pub fn of(labels: &Labels, annotations: &Labels) -> Self {
+        let ours =
+            |key: &str| key.starts_with(keys::PREFIX) || key.starts_with(keys::ACCESS_PREFIX);
+        let known = |key: &str| {
+            let mut labels = keys::REGION_LABELS.iter().chain(&keys::ZONE_LABELS);
+            labels.any(|label| *label == key)
+        };
+        let copy = |(key, value): (&String, &String)| (key.clone(), value.clone());
+        let (first, rest): (Vec<_>, Vec<_>) =
+            labels.iter().partition(|(key, _)| ours(key) || known(key));
+        let labels = first
+            .into_iter()
+            .take(LABELS)
+            .chain(rest.into_iter().take(LABELS));
+        let (first, rest): (Vec<_>, Vec<_>) = annotations
+            .iter()
+            .filter(|(_, value)| value.len() <= limits::LIST)
+            .partition(|(key, _)| ours(key));
+        let rest = rest
+            .into_iter()
+            .filter(|(_, value)| value.len() <= limits::KEY);
+        let annotations = first.into_iter().take(LISTS).chain(rest.take(ANNOTATIONS));
+        Self {
+            labels: labels.map(copy).collect(),
+            annotations: annotations.map(copy).collect(),
+        }
+    }
+}
+
 /// Nobody says anything.
 pub(super) static NO_WORDS: Words = Words {
     labels: Labels::new(),
@@ -37,6 +69,8 @@ pub(super) static NO_WORDS: Words = Words {
 
 /// How many annotations of a target the rules may look at, and how long they are at most. The others are notes to somebody.
 const ANNOTATIONS: usize = 256;
+/// How many annotations under our prefix may be lists: more than there are keys for.
+const LISTS: usize = 16;
 /// How many labels of a target count.
 const LABELS: usize = 1024;
 

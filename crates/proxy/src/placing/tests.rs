@@ -520,6 +520,35 @@ fn why_each_of_the_others_lost_is_told_in_one_line() {
 }
 
 #[test]
+fn of_a_targets_words_only_what_is_read_is_kept_and_nothing_of_one_that_has_gone() {
+    let mut labels = pilotage_placement::Labels::new();
+    let mut annotations = pilotage_placement::Labels::new();
+    for number in 0..5_000 {
+        labels.insert(format!("a/{number}"), "x".to_owned());
+        annotations.insert(format!("a/{number}"), "x".repeat(100));
+    }
+    annotations.insert("a/long".to_owned(), "x".repeat(200_000));
+    let region = "topology.kubernetes.io/region";
+    labels.insert(region.to_owned(), "eu".to_owned());
+    let zones = "multicluster.admiralty.io/zones";
+    annotations.insert(zones.to_owned(), "a,b".to_owned());
+    let words = Words::of(&labels, &annotations);
+    assert_eq!(words.labels.get(region).map(String::as_str), Some("eu"));
+    assert_eq!(
+        words.annotations.get(zones).map(String::as_str),
+        Some("a,b")
+    );
+    assert!(words.labels.len() < 1_100 && words.annotations.len() < 300);
+    assert!(!words.annotations.contains_key("a/long"));
+
+    let mut world = World::three();
+    assert!(world.placing.set_words("iad", words));
+    assert!(world.placing.set_words("iad", Words::default()));
+    assert!(!world.placing.set_words("iad", Words::default()));
+    assert_eq!(world.placing.words_kept(), 0);
+}
+
+#[test]
 fn the_word_of_a_target_counts_before_that_of_its_node() {
     let mut world = World::three();
     let annotations = [(

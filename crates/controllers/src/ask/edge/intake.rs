@@ -119,20 +119,25 @@ impl Edge {
     }
 
     pub(super) fn take_node(&mut self, event: NodeEvent) {
-        let changed = match event {
+        match event {
             NodeEvent::Applied(node) => {
                 self.ranker.apply_node(&node);
-                self.places.apply(&node)
+                let name = node.metadata.name.as_deref().unwrap_or_default();
+                if self.places.apply(&node) {
+                    self.rank_for(name);
+                }
             }
             NodeEvent::Deleted(name) => {
                 self.ranker.remove_node(&name);
-                self.places.remove(&name)
+                if self.places.remove(&name) {
+                    self.rank_for(&name);
+                }
             }
-            NodeEvent::Home(home) => self.ranker.set_home(&home),
-        };
-        // A node that came, went or changed may suit pods that nobody takes.
-        if changed {
-            self.rank_anew();
+            NodeEvent::Home(home) => {
+                if self.ranker.set_home(&home) {
+                    self.rank_anew();
+                }
+            }
         }
     }
 
@@ -142,13 +147,27 @@ impl Edge {
         }
     }
 
-    /// Pods without a place are ranked again.
+    /// Pods without a place are ranked again: what holds for all of them has changed.
     pub(super) fn rank_anew(&mut self) {
-        for (uid, proxy) in &mut self.proxies {
-            let placed = |uid| Some(self.book.proxy(uid)?.node_name.is_some());
-            if placed(uid) == Some(false) {
+        let all: Vec<String> = self.proxies.keys().cloned().collect();
+        self.forget_ranks(all);
+    }
+
+    /// A virtual node came, went or changed, or what its Target says: it may suit pods that nobody takes. That concerns the
+    /// pods which the Target serves, and no others.
+    pub(super) fn rank_for(&mut self, node: &str) {
+        let concerned = self.book.concerned(node);
+        self.forget_ranks(concerned);
+    }
+
+    fn forget_ranks(&mut self, uids: Vec<String>) {
+        for uid in uids {
+            let placed = self.book.proxy(&uid).map(|proxy| proxy.node_name.is_some());
+            if let Some(proxy) = self.proxies.get_mut(&uid)
+                && placed == Some(false)
+            {
                 proxy.ranked_at = None;
-                self.dirty.insert(uid.clone());
+                self.dirty.insert(uid);
             }
         }
     }
@@ -160,7 +179,10 @@ impl Edge {
                 self.dirty.extend(self.book.concerned(&node));
                 self.book.set_reach(&node, reach, now);
             }
-            FleetEvent::Serves(node, serves) => self.book.set_serves(&node, serves),
+            FleetEvent::Serves(node, serves) => {
+                self.book.set_serves(&node, serves);
+                self.rank_for(&node);
+            }
             FleetEvent::Terms(node, terms) => {
                 self.book.set_terms(&node, terms);
                 self.dirty.extend(self.book.concerned(&node));
@@ -178,7 +200,7 @@ impl Edge {
             }
             FleetEvent::Words(node, words) => {
                 if self.ranker.set_words(&node, words) {
-                    self.rank_anew();
+                    self.rank_for(&node);
                 }
             }
             FleetEvent::Chaperon(node, news) => {
