@@ -72,6 +72,7 @@ struct Set {
     budgets: Commons,
     seats: Seats,
     subscribers: Vec<mpsc::UnboundedSender<RegistryEvent>>,
+    told: cell::Sender<u64>,
 }
 
 impl Registry {
@@ -132,6 +133,12 @@ impl Registry {
             set.subscribers.push(sender);
         });
         receiver
+    }
+
+    /// Changes whenever a Target comes, goes or changes, for those who look at all of them then: nothing is kept for who
+    /// doesn't.
+    pub fn changes(&self) -> cell::Receiver<u64> {
+        self.write(|set| set.told.subscribe())
     }
 
     /// Changes whenever [`Target::has_kubeconfig`] does for one of them.
@@ -335,6 +342,7 @@ impl Set {
     fn tell(&mut self, event: &RegistryEvent) {
         self.subscribers
             .retain(|subscriber| subscriber.send(event.clone()).is_ok());
+        self.told.send_modify(|told| *told = told.wrapping_add(1));
     }
 }
 

@@ -16,7 +16,7 @@ use pilotage_model::virtual_node::{TargetName, has_several_huge_page_sizes};
 use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::moment::from_now;
-use tokio::sync::{Notify, mpsc, watch as cell};
+use tokio::sync::{Notify, watch as cell};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -77,14 +77,15 @@ struct Keeper {
     stop: CancellationToken,
 }
 
+/// What is looked at, and word of its changes. Only the outcome matters: who doesn't lead, or pauses, keeps none of them.
 struct Summary {
     watch: Watch<ClusterSummary>,
-    feed: mpsc::UnboundedReceiver<pilotage_clusters::Event<ClusterSummary>>,
+    changes: cell::Receiver<u64>,
 }
 
 struct Bound {
     watch: Watch<Pod>,
-    feed: mpsc::UnboundedReceiver<pilotage_clusters::Event<Pod>>,
+    changes: cell::Receiver<u64>,
 }
 
 impl Keeper {
@@ -93,8 +94,8 @@ impl Keeper {
             Subject::Target(target) => {
                 let name = format!("metadata.name={}", keys::CLUSTER_SUMMARY_NAME);
                 let watch = target.watch_cluster(WatchConfig::all().fields(name));
-                let feed = watch.subscribe();
-                (target.key().clone(), Some(Summary { watch, feed }))
+                let changes = watch.changes();
+                (target.key().clone(), Some(Summary { watch, changes }))
             }
             Subject::Orphan(key) => (key.clone(), None),
         };
@@ -173,8 +174,8 @@ impl Keeper {
                 () = changed(&mut objects) => {}
                 () = changed(&mut states) => {}
                 () = bell.notified() => {}
-                () = event(self.summary.as_mut().map(|summary| &mut summary.feed)) => {}
-                () = event(self.bound.as_mut().map(|bound| &mut bound.feed)) => {}
+                () = event(self.summary.as_mut().map(|summary| &mut summary.changes)) => {}
+                () = event(self.bound.as_mut().map(|bound| &mut bound.changes)) => {}
                 () = sleep_until(refresh) => {}
             }
         }
@@ -224,8 +225,8 @@ impl Keeper {
                 .fields(format!("spec.nodeName={}", self.actor.node))
                 .trim(|pod: &mut Pod| (pod.spec, pod.status) = (None, None));
             let watch = Watch::of_client(self.shared.client.clone(), config, &self.stop);
-            let feed = watch.subscribe();
-            self.bound = Some(Bound { watch, feed });
+            let changes = watch.changes();
+            self.bound = Some(Bound { watch, changes });
         }
     }
 
@@ -281,12 +282,11 @@ async fn changed<T>(receiver: &mut Option<cell::Receiver<T>>) {
     std::future::pending::<()>().await;
 }
 
-/// The next event and all that are there already: only the outcome matters.
-async fn event<T>(feed: Option<&mut mpsc::UnboundedReceiver<T>>) {
-    if let Some(feed) = feed
-        && feed.recv().await.is_some()
+/// The next change, together with all that there were since the last one.
+async fn event(changes: Option<&mut cell::Receiver<u64>>) {
+    if let Some(changes) = changes
+        && changes.changed().await.is_ok()
     {
-        while feed.try_recv().is_ok() {}
         return;
     }
     std::future::pending::<()>().await;

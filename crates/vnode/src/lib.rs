@@ -32,7 +32,7 @@ use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use pilotage_api::keys;
 use pilotage_api::parent::ClusterUid;
-use pilotage_clusters::{Registry, RegistryEvent, TargetKey, Watch, WatchConfig, has_target};
+use pilotage_clusters::{Registry, TargetKey, Watch, WatchConfig, has_target};
 use pilotage_runtime::caught::{caught, retried};
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::ready::Health;
@@ -180,7 +180,7 @@ async fn orphans(shared: Shared, registry: Registry, bells: Bells, shutdown: Can
     }
     let tracker = TaskTracker::new();
     let running: Arc<Mutex<HashMap<String, CancellationToken>>> = Arc::default();
-    let (mut nodes, mut targets) = (shared.nodes.subscribe(), registry.subscribe());
+    let (mut nodes, mut targets) = (shared.nodes.changes(), registry.changes());
     loop {
         for (node, key) in nobodys(&shared.nodes, &registry) {
             let mut tasks = running.lock().unwrap_or_else(PoisonError::into_inner);
@@ -209,14 +209,17 @@ async fn orphans(shared: Shared, registry: Registry, bells: Bells, shutdown: Can
         }
         tokio::select! {
             () = shutdown.cancelled() => break,
-            Some(_) = nodes.recv() => {}
-            Some(event) = targets.recv() => if let RegistryEvent::Added(target) = event {
-                // Somebody's again.
+            // One look for all that has changed meanwhile.
+            Ok(()) = nodes.changed() => {}
+            Ok(()) = targets.changed() => {
                 let tasks = running.lock().unwrap_or_else(PoisonError::into_inner);
-                if let Some(stop) = tasks.get(target.node()) {
-                    stop.cancel();
+                for target in registry.targets() {
+                    // Somebody's again.
+                    if let Some(stop) = tasks.get(target.node()) {
+                        stop.cancel();
+                    }
                 }
-            },
+            }
         }
     }
     tracker.close();

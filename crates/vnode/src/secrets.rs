@@ -10,23 +10,22 @@
 //!
 //! While it isn't known what one of the Targets uses, because of a panic, no finalizer is taken off.
 
-use std::future::poll_fn;
-use std::task::Poll;
 use std::time::Duration;
 
+use futures::future::select_all;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use pilotage_api::keys;
 use pilotage_clusters::spec::Access;
-use pilotage_clusters::{Event, Registry, Target, TargetKey, TargetNamespaces, Watch, WatchConfig};
+use pilotage_clusters::{Registry, Target, TargetKey, TargetNamespaces, Watch, WatchConfig};
 use pilotage_runtime::backoff::dice;
 use pilotage_runtime::call::{self, CALL_LIMIT, CallError, Failure};
 use pilotage_runtime::caught::{PAUSES, caught, caught_async};
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::retries::Retries;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::watch as cell;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -209,24 +208,26 @@ impl Labelled {
         secrets.filter_map(|secret| held_by_us(&secret)).collect()
     }
 
-    fn subscribe(&self) -> Vec<mpsc::UnboundedReceiver<Event<Secret>>> {
+    fn changes(&self) -> Vec<cell::Receiver<u64>> {
         let watches = self.watches.iter();
-        watches.map(|(_, watch)| watch.subscribe()).collect()
+        watches.map(|(_, watch)| watch.changes()).collect()
     }
 }
 
-/// Takes all events that are there, and at least one: only the outcome matters.
-async fn any(feeds: &mut [mpsc::UnboundedReceiver<Event<Secret>>]) {
-    poll_fn(|context| {
-        let mut came = Poll::Pending;
-        for feed in &mut *feeds {
-            while let Poll::Ready(Some(_)) = feed.poll_recv(context) {
-                came = Poll::Ready(());
+/// The next change of any of them: only the outcome matters.
+async fn any(changes: &mut [cell::Receiver<u64>]) {
+    if changes.is_empty() {
+        return std::future::pending().await;
+    }
+    let each = changes.iter_mut().map(|changes| {
+        Box::pin(async {
+            // The watch has ended, and everything with it.
+            if changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
             }
-        }
-        came
-    })
-    .await;
+        })
+    });
+    select_all(each).await;
 }
 
 /// Keeps our finalizer on the Secrets of `registry`'s Targets and on no others, until `shutdown`.
@@ -240,7 +241,7 @@ pub(crate) async fn run(
     let work = async {
         // Whose Target isn't known yet isn't nobody's.
         registry.synced().await;
-        let (mut events, mut targets) = (labelled.subscribe(), registry.subscribe());
+        let (mut secrets, mut targets) = (labelled.changes(), registry.changes());
         let mut kubeconfigs = registry.kubeconfigs();
         let (mut retries, mut failures) = (Retries::new(PAUSES), 0_u32);
         loop {
@@ -254,8 +255,8 @@ pub(crate) async fn run(
             }
             failures = 0;
             tokio::select! {
-                () = any(&mut events) => {}
-                Some(_) = targets.recv() => while targets.try_recv().is_ok() {},
+                () = any(&mut secrets) => {}
+                Ok(()) = targets.changed() => {}
                 Ok(()) = kubeconfigs.changed() => {}
                 () = sleep(LOOK_AGAIN) => {}
             }

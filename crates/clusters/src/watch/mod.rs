@@ -6,6 +6,7 @@
 
 mod list;
 mod run;
+mod sparing;
 mod store;
 
 use std::fmt;

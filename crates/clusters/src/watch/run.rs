@@ -20,6 +20,7 @@ use thiserror::Error;
 use tokio::sync::watch as cell;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::sparing::Sparing;
 use super::{ApiOf, Core, News, WatchConfig, WatchHealth, Watchable};
 use crate::budget::Excess;
 use crate::connection::{LostReason, Since};
@@ -109,6 +110,8 @@ pub(crate) struct Follower<K> {
     idle: u32,
     /// The server did what no API server does, and nothing sensible since.
     offended: bool,
+    /// Of objects that can't be parsed.
+    sparing: Sparing,
 }
 
 impl<K: Watchable> Follower<K> {
@@ -129,6 +132,7 @@ impl<K: Watchable> Follower<K> {
             failures: 0,
             idle: 0,
             offended: false,
+            sparing: Sparing::default(),
         }
     }
 
@@ -335,6 +339,7 @@ impl<K: Watchable> Follower<K> {
                 Some(object)
             }
             Err(invalid) => {
+                let left_out = self.sparing.next(Instant::now())?;
                 let meta = &invalid.metadata;
                 let error: String = invalid.error.chars().take(MESSAGE).collect();
                 tracing::warn!(
@@ -342,6 +347,7 @@ impl<K: Watchable> Follower<K> {
                     namespace = meta.namespace.as_deref().unwrap_or_default(),
                     name = meta.name.as_deref().unwrap_or_default(),
                     error,
+                    left_out,
                     "object can't be parsed and is passed over"
                 );
                 None

@@ -12,7 +12,7 @@ use kube::Resource;
 use pilotage_api::bounds::cut;
 use pilotage_api::limits::SUBDOMAIN;
 use pilotage_runtime::caught::caught;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch as cell};
 use tokio::time::Instant;
 
 use crate::budget::{Amount, Budget, Excess, Room};
@@ -92,6 +92,8 @@ struct Inner<K> {
     /// What of it the budget knows.
     counted: Amount,
     subscribers: Vec<mpsc::UnboundedSender<Event<K>>>,
+    /// Counts what was told, for those who look at the objects themselves.
+    told: cell::Sender<u64>,
     /// The version up to which the watch has told everything.
     seen: u64,
     /// The next list may be another cluster's: what is known can't be compared with it by version.
@@ -107,6 +109,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
             kept: Amount::default(),
             counted: Amount::default(),
             subscribers: Vec::new(),
+            told: cell::Sender::new(0),
             seen: 0,
             incomparable: false,
             synced: false,
@@ -174,6 +177,19 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         }
         inner.subscribers.push(sender);
         receiver
+    }
+
+    #[cfg(test)]
+    pub(crate) fn queues(&self) -> usize {
+        self.read().subscribers.len()
+    }
+
+    /// Changes from now on, without what they are: for whoever looks at the objects then. Whoever doesn't look, such as a
+    /// process that doesn't lead, has nothing kept for it. It counts as changed at first.
+    pub fn changes(&self) -> cell::Receiver<u64> {
+        let mut changes = self.read().told.subscribe();
+        changes.mark_changed();
+        changes
     }
 
     /// Takes in the reply to a write of our own, so that the next decision sees it although the watch hasn't brought
@@ -448,6 +464,7 @@ impl<K: Resource<DynamicType = ()>> Inner<K> {
     fn tell(&mut self, event: &Event<K>) {
         self.subscribers
             .retain(|subscriber| subscriber.send(event.clone()).is_ok());
+        self.told.send_modify(|told| *told = told.wrapping_add(1));
     }
 }
 

@@ -8,6 +8,7 @@ mod decide;
 pub mod rbac;
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -158,7 +159,7 @@ impl Controller {
             self.cluster_role_bindings.synced(),
         );
         ready.release();
-        self.leadership.acquired().await;
+        self.lead(&mut items).await;
         self.everything();
         let mut resync = from_now(RESYNC);
         loop {
@@ -177,18 +178,22 @@ impl Controller {
                 },
                 () = sleep_until(next) => {}
             }
+            let mut all = false;
             while let Ok(item) = items.try_recv() {
                 match item {
                     Item::Source(key) => self.soon(key),
-                    Item::Everything => self.everything(),
+                    Item::Everything => all = true,
                 }
+            }
+            if all {
+                self.everything();
             }
             let now = Instant::now();
             if now >= resync {
                 self.everything();
                 resync = after(now, RESYNC);
             }
-            self.leadership.acquired().await;
+            self.lead(&mut items).await;
             let due: Vec<SourceKey> = self
                 .due
                 .iter()
@@ -198,6 +203,23 @@ impl Controller {
             for key in due {
                 self.turn(key).await;
             }
+        }
+    }
+
+    /// Waits until this process leads. Of what comes meanwhile only that something came is kept, so that nothing grows.
+    async fn lead(&mut self, items: &mut mpsc::UnboundedReceiver<Item>) {
+        let leadership = self.leadership.clone();
+        let mut leads = pin!(leadership.acquired());
+        let mut missed = false;
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut leads => break,
+                Some(_) = items.recv() => missed = true,
+            }
+        }
+        if missed {
+            self.everything();
         }
     }
 

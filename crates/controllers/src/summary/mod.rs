@@ -11,6 +11,7 @@ pub mod rbac;
 mod shapes;
 mod tally;
 
+use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
@@ -143,7 +144,7 @@ impl Controller {
 
     async fn run(mut self, ready: Gate) {
         let (mut nodes, mut pods) = (self.nodes.subscribe(), self.pods.subscribe());
-        let mut summaries = self.summaries.subscribe();
+        let mut summaries = self.summaries.changes();
         tokio::join!(
             self.nodes.synced(),
             self.pods.synced(),
@@ -152,10 +153,10 @@ impl Controller {
         ready.release();
         let mut failures = 0_u32;
         loop {
-            self.take(&mut nodes, &mut pods);
-            while summaries.try_recv().is_ok() {}
+            let leadership = self.leadership.clone();
+            let leads = leadership.acquired();
+            self.take_until(leads, &mut nodes, &mut pods).await;
             self.again();
-            self.leadership.acquired().await;
             let ended = caught_async(self.turn()).await;
             failures = match &ended {
                 Ok(Ok(_)) => 0,
@@ -168,7 +169,7 @@ impl Controller {
                     tokio::select! {
                         Some(event) = nodes.recv() => self.node(&event),
                         Some(event) = pods.recv() => self.pod(&event),
-                        Some(_) = summaries.recv() => {}
+                        Ok(()) = summaries.changed() => {}
                         () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
                         else => return,
                     }
@@ -183,7 +184,7 @@ impl Controller {
                     PAUSES.delay(failures, dice())
                 }
             };
-            sleep(pause).await;
+            self.take_until(sleep(pause), &mut nodes, &mut pods).await;
         }
     }
 
@@ -197,12 +198,21 @@ impl Controller {
         Ok(true)
     }
 
-    /// Takes in all changes that are there.
-    fn take(
+    /// Takes in all changes until then, and all that are there then: who doesn't lead, or pauses, leaves none in a queue.
+    async fn take_until(
         &mut self,
+        then: impl Future<Output = ()>,
         nodes: &mut UnboundedReceiver<Event<Node>>,
         pods: &mut UnboundedReceiver<Event<Pod>>,
     ) {
+        let mut then = pin!(then);
+        loop {
+            tokio::select! {
+                Some(event) = nodes.recv() => self.node(&event),
+                Some(event) = pods.recv() => self.pod(&event),
+                () = &mut then => break,
+            }
+        }
         while let Ok(event) = nodes.try_recv() {
             self.node(&event);
         }

@@ -70,6 +70,25 @@ fn a_late_subscriber_is_told_what_there_is() {
 }
 
 #[test]
+fn of_a_flood_nothing_is_kept_for_who_only_looks_at_the_outcome() {
+    let store = Store::new(false, None);
+    let mut changes = store.changes();
+    assert!(changes.has_changed().unwrap(), "there may be something");
+    changes.mark_unchanged();
+    for version in 1..=1_000 {
+        store.apply(object("a", "1", version));
+    }
+    assert_eq!(
+        store.get(Some("ns"), "a").map(|it| version(&*it)),
+        Some(1_000)
+    );
+    assert!(changes.has_changed().unwrap());
+    changes.mark_unchanged();
+    assert!(!changes.has_changed().unwrap(), "one word stands for all");
+    assert_eq!(store.queues(), 0);
+}
+
+#[test]
 fn absence_from_a_list_is_no_evidence() {
     let store = Store::new(false, None);
     store.replace(
