@@ -21,7 +21,10 @@ use pilotage_clusters::{
     Connection, Event, LostReason, Registry, Target, TargetObject, Watch, WatchConfig, WatchHealth,
     has_target,
 };
-use pilotage_proxy::{ChaperonNews, Reach, Reply, Serves, Terms, TurnedAway, placing::Words};
+use pilotage_proxy::{
+    ChaperonNews, Reach, Reply, Serves, Terms, TurnedAway,
+    placing::{Readable, Words},
+};
 use pilotage_runtime::caught::retried;
 use prometheus_client::{
     metrics::{counter::Counter, family::Family},
@@ -42,7 +45,7 @@ pub(crate) enum FleetEvent {
     Reach(String, Reach),
     /// Its operator says this from now on.
     Terms(String, Terms),
-    /// Its labels and annotations are these from now on.
+    /// Of its labels and annotations rankings read these from now on; nothing, if it is gone.
     Words(String, Words),
     /// Something happened to a chaperon of ours there.
     Chaperon(String, ChaperonNews),
@@ -123,13 +126,6 @@ fn terms(object: &TargetObject) -> Terms {
     }
 }
 
-fn words(object: &TargetObject) -> Words {
-    Words {
-        labels: object.labels.clone(),
-        annotations: object.annotations.clone(),
-    }
-}
-
 /// A target and our watch of its chaperons.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
@@ -173,14 +169,17 @@ pub(crate) struct Fleet {
     cluster: ClusterUid,
     tell: mpsc::UnboundedSender<FleetEvent>,
     metrics: FleetMetrics,
+    /// What is told of the targets' labels and annotations, if anything is.
+    readable: Option<Arc<Readable>>,
 }
 
 impl Fleet {
-    /// No targets yet; what happens to them is told through the receiver.
+    /// No targets yet; what happens to them is told through the receiver, and what of their words is `readable`.
     pub(crate) fn new(
         client: Client,
         cluster: ClusterUid,
         metrics: FleetMetrics,
+        readable: Option<Readable>,
     ) -> (Self, mpsc::UnboundedReceiver<FleetEvent>) {
         let (tell, told) = mpsc::unbounded_channel();
         let fleet = Self {
@@ -190,6 +189,7 @@ impl Fleet {
             cluster,
             tell,
             metrics,
+            readable: readable.map(Arc::new),
         };
         (fleet, told)
     }
@@ -280,7 +280,7 @@ impl Fleet {
         let mut health = member.chaperons.health();
         let mut plain_events = member.plain.subscribe();
         let mut plain_health = member.plain.health();
-        let (mut told, mut told_terms, mut told_words) = (None, None, None);
+        let (mut told, mut told_terms, mut told_words) = (None, None, Words::default());
         loop {
             // All that was listed is told before the target counts as reachable.
             while let Ok(event) = events.try_recv() {
@@ -290,9 +290,13 @@ impl Fleet {
                 self.tell_of(&node, event);
             }
             let object = objects.borrow_and_update().clone();
-            let (terms, words) = (terms(&object), words(&object));
-            if told_words.as_ref() != Some(&words) {
-                told_words = Some(words.clone());
+            let terms = terms(&object);
+            let readable = self.readable.as_ref();
+            let words = readable.map(|it| it.words(&object.labels, &object.annotations));
+            if let Some(words) = words
+                && told_words != words
+            {
+                told_words = words.clone();
                 self.say(FleetEvent::Words(node.clone(), words));
             }
             if told_terms != Some(terms) {
@@ -406,6 +410,7 @@ impl Fleet {
             .unwrap_or_else(PoisonError::into_inner)
             .remove(node);
         self.say(FleetEvent::Reach(node.to_owned(), Reach::Unknown));
+        self.say(FleetEvent::Words(node.to_owned(), Words::default()));
         let seen = member.chaperons.list().into_iter();
         for chaperon in seen.chain(member.plain.list()) {
             let news = ChaperonNews::Vanished(chaperon);

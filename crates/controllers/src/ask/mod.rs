@@ -75,7 +75,8 @@ pub async fn run(ask: Ask, inbox: Inbox, shutdown: CancellationToken, ready: rea
     let proxies = ask.proxies.clone();
     let tables = ranker::watch_tables(&ask.client, &ask.namespace, &shutdown);
     let (client, cluster) = (ask.client.clone(), ask.cluster.clone());
-    let (fleet, told) = Fleet::new(client, cluster, ask.metrics.clone());
+    let readable = ask.configuration.readable();
+    let (fleet, told) = Fleet::new(client, cluster, ask.metrics.clone(), Some(readable));
     let (registry, follower) = (ask.registry.clone(), fleet.clone());
     let events = ask.scheduling.recorder().clone();
     let telling = mistakes::tell(registry.mistakes(), events, ask.leadership.clone());

@@ -12,13 +12,14 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod want;
+mod words;
 
 pub use expected::expected_at;
 pub use home::{Home, OwnNodes};
 pub use order::{Order, Standing, Why};
-pub use place::Words;
 pub use tables::{Reading, Tables};
 pub use want::{Want, Wishes};
+pub use words::{Readable, Words};
 
 use std::{borrow::Borrow, collections::HashMap, hash::Hash, sync::Arc};
 
@@ -30,6 +31,7 @@ use pilotage_sched::taints::Taint;
 
 use order::{Verdict, verdict};
 use want::Surroundings;
+use words::NO_WORDS;
 
 /// What an order depends on beside the targets.
 #[derive(Clone, Copy, Debug)]
@@ -109,12 +111,19 @@ impl Placing {
         }
     }
 
-    /// The Target behind a virtual node says this; whether that is news.
+    /// The Target behind a virtual node says this, or nothing any more; whether that is news.
     pub fn set_words(&mut self, node: &str, words: Words) -> bool {
-        if self.words.get(node) == Some(&words) {
+        let before = if words == NO_WORDS {
+            self.words.remove(node).unwrap_or_default()
+        } else if let Some(known) = self.words.get_mut(node) {
+            std::mem::replace(known, words.clone())
+        } else {
+            self.words.insert(node.to_owned(), words.clone());
+            Words::default()
+        };
+        if before == words {
             return false;
         }
-        self.words.insert(node.to_owned(), words);
         self.prepare(node);
         true
     }
@@ -123,8 +132,7 @@ impl Placing {
         let Some(node) = self.nodes.get(name) else {
             return;
         };
-        let mut candidate =
-            place::candidate(node, self.words.get(name).unwrap_or(&place::NO_WORDS));
+        let mut candidate = place::candidate(node, self.words.get(name).unwrap_or(&NO_WORDS));
         self.names.share(&mut candidate);
         let index = self.index.get(name).copied();
         let old = index.and_then(|index| self.candidates.get_mut(index));

@@ -10,30 +10,14 @@ use pilotage_api::{
     bounds, keys, limits,
     summary::{FreeShape, ResourceList},
 };
-use pilotage_placement::{
-    Candidate, Labels, Readiness, Region, Resource, Taint as Marked, ZoneMode,
-};
+use pilotage_placement::{Candidate, Readiness, Region, Resource, Taint as Marked, ZoneMode};
 use pilotage_sched::{
     resources::Resources,
     taints::{Effect, Taint as HardTaint},
 };
 
+use super::words::{NO_WORDS, Words};
 use crate::rank::Room;
-
-/// What a Target's own labels and annotations say.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Words {
-    /// Its labels.
-    pub labels: Labels,
-    /// Its annotations.
-    pub annotations: Labels,
-}
-
-/// Nobody says anything.
-pub(super) static NO_WORDS: Words = Words {
-    labels: Labels::new(),
-    annotations: Labels::new(),
-};
 
 /// How many annotations of a target the rules may look at, and how long they are at most. The others are notes to somebody.
 const ANNOTATIONS: usize = 256;

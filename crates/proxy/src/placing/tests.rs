@@ -549,6 +549,30 @@ fn the_word_of_a_target_counts_before_that_of_its_node() {
 }
 
 #[test]
+fn a_target_that_is_gone_leaves_no_words() {
+    let mut world = World::three();
+    for round in 0..100 {
+        let region = (
+            "topology.kubernetes.io/region".to_owned(),
+            "us-west-2".to_owned(),
+        );
+        let words = Words {
+            labels: [region].into(),
+            ..Words::default()
+        };
+        for node in ["dub", &format!("target-{round}")] {
+            world.placing.set_words(node, words.clone());
+            world.placing.set_words(node, Words::default());
+        }
+    }
+    assert!(world.placing.words.is_empty());
+    assert_eq!(
+        world.text(&region("eu-west-1"), &NEAREST),
+        "dub=0 fra=1 iad=2"
+    );
+}
+
+#[test]
 fn labels_of_a_target_say_where_it_is_and_what_it_supports() {
     let mut world = World::new(&[
         node("dub", "eu-west-1", &json!({})),
