@@ -6,6 +6,7 @@
 
 mod act;
 mod args;
+mod changed;
 mod edge;
 mod places;
 mod port;

@@ -111,31 +111,34 @@ impl Placing {
         }
     }
 
-    /// The Target behind a virtual node says this, or nothing any more; whether that is news.
+    /// The Target behind a virtual node says this, or nothing any more; whether that makes another candidate of it.
     pub fn set_words(&mut self, node: &str, words: Words) -> bool {
-        let before = if words == NO_WORDS {
-            self.words.remove(node).unwrap_or_default()
+        if words == NO_WORDS {
+            self.words.remove(node);
         } else if let Some(known) = self.words.get_mut(node) {
-            std::mem::replace(known, words.clone())
+            *known = words;
         } else {
-            self.words.insert(node.to_owned(), words.clone());
-            Words::default()
-        };
-        if before == words {
-            return false;
+            self.words.insert(node.to_owned(), words);
         }
-        self.prepare(node);
-        true
+        self.prepare(node)
     }
 
-    fn prepare(&mut self, name: &str) {
+    /// Makes the candidate anew; whether it is another one than before.
+    fn prepare(&mut self, name: &str) -> bool {
         let Some(node) = self.nodes.get(name) else {
-            return;
+            return false;
         };
         let mut candidate = place::candidate(node, self.words.get(name).unwrap_or(&NO_WORDS));
         self.names.share(&mut candidate);
         let index = self.index.get(name).copied();
         let old = index.and_then(|index| self.candidates.get_mut(index));
+        if let Some(old) = &old {
+            // That belongs to an order, not to the node.
+            candidate.used = old.used;
+            if **old == candidate {
+                return false;
+            }
+        }
         let old_taints = old.as_ref().map(|old| &*old.taints).unwrap_or_default();
         let same_taints = old_taints == candidate.taints;
         if let Some(old) = old {
@@ -147,6 +150,7 @@ impl Placing {
         if !same_taints {
             self.taints = place::all_taints(self.nodes.values().map(AsRef::as_ref));
         }
+        true
     }
 
     /// A pod is placed at a virtual node, or at none. Its application is whoever it says that owns it.

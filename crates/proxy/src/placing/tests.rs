@@ -538,13 +538,34 @@ fn the_word_of_a_target_counts_before_that_of_its_node() {
         "dub=0 iad=0 fra=1"
     );
     // It may come before the node.
-    assert!(world.placing.set_words("new", words));
+    assert!(!world.placing.set_words("new", words));
     world
         .placing
         .apply_node(&node("new", "ap-south-1", &json!({})));
     assert_eq!(
         world.text(&region("eu-west-1"), &NEAREST),
         "dub=0 iad=0 new=0 fra=1"
+    );
+}
+
+#[test]
+fn words_that_make_no_other_candidate_are_no_news() {
+    let mut world = World::three();
+    let words = |key: &str, text: &str| Words {
+        annotations: [(format!("multicluster.admiralty.io/{key}"), text.to_owned())].into(),
+        ..Words::default()
+    };
+    // A pod on its way there changes nothing of it.
+    world.order_of(&Want::default(), &NEAREST, [("dub", 3)]);
+    let long = words("cloud-provider", &"x".repeat(400));
+    assert!(!world.placing.set_words("dub", long));
+    assert!(world.placing.set_words("dub", words("region", "us-east-1")));
+    assert!(world.placing.set_words("dub", Words::default()));
+    assert!(!world.placing.set_words("dub", Words::default()));
+    assert!(
+        !world
+            .placing
+            .set_words("nobody", words("region", "us-east-1"))
     );
 }
 

@@ -119,20 +119,39 @@ impl Edge {
     }
 
     pub(super) fn take_node(&mut self, event: NodeEvent) {
-        let changed = match event {
+        match event {
             NodeEvent::Applied(node) => {
                 self.ranker.apply_node(&node);
-                self.places.apply(&node)
+                if self.places.apply(&node) {
+                    self.node_changed(node.metadata.name.as_deref().unwrap_or_default());
+                }
             }
             NodeEvent::Deleted(name) => {
                 self.ranker.remove_node(&name);
-                self.places.remove(&name)
+                if self.places.remove(&name) {
+                    self.node_changed(&name);
+                }
             }
-            NodeEvent::Home(home) => self.ranker.set_home(&home),
-        };
-        // A node that came, went or changed may suit pods that nobody takes.
-        if changed {
-            self.rank_anew();
+            NodeEvent::Home(home) => {
+                if self.ranker.set_home(&home) {
+                    self.rank_anew();
+                }
+            }
+        }
+    }
+
+    /// A virtual node that came, went or changed may suit pods that nobody takes. Others decide what it says and when: it
+    /// concerns the pods that its Target serves, now and then.
+    fn node_changed(&mut self, node: &str) {
+        if self.changed.note(node, self.clock.now()) {
+            self.rank_anew_for(node);
+        }
+    }
+
+    /// Pods without a place that a virtual node concerns are ranked again.
+    pub(super) fn rank_anew_for(&mut self, node: &str) {
+        for uid in self.book.concerned(node) {
+            self.rank_again(uid);
         }
     }
 
@@ -142,14 +161,20 @@ impl Edge {
         }
     }
 
-    /// Pods without a place are ranked again.
-    pub(super) fn rank_anew(&mut self) {
-        for (uid, proxy) in &mut self.proxies {
-            let placed = |uid| Some(self.book.proxy(uid)?.node_name.is_some());
-            if placed(uid) == Some(false) {
-                proxy.ranked_at = None;
-                self.dirty.insert(uid.clone());
-            }
+    /// All pods without a place are ranked again: the source's operator, or its own nodes, say something else.
+    fn rank_anew(&mut self) {
+        for uid in self.proxies.keys().cloned().collect::<Vec<_>>() {
+            self.rank_again(uid);
+        }
+    }
+
+    fn rank_again(&mut self, uid: String) {
+        let view = self.book.proxy(&uid);
+        if view.is_some_and(|view| view.node_name.is_none())
+            && let Some(proxy) = self.proxies.get_mut(&uid)
+        {
+            proxy.ranked_at = None;
+            self.dirty.insert(uid);
         }
     }
 
@@ -160,7 +185,11 @@ impl Edge {
                 self.dirty.extend(self.book.concerned(&node));
                 self.book.set_reach(&node, reach, now);
             }
-            FleetEvent::Serves(node, serves) => self.book.set_serves(&node, serves),
+            FleetEvent::Serves(node, serves) => {
+                self.book.set_serves(&node, serves);
+                // Its virtual node may have been there before.
+                self.node_changed(&node);
+            }
             FleetEvent::Terms(node, terms) => {
                 self.book.set_terms(&node, terms);
                 self.dirty.extend(self.book.concerned(&node));
@@ -178,7 +207,7 @@ impl Edge {
             }
             FleetEvent::Words(node, words) => {
                 if self.ranker.set_words(&node, words) {
-                    self.rank_anew();
+                    self.node_changed(&node);
                 }
             }
             FleetEvent::Chaperon(node, news) => {
