@@ -18,8 +18,8 @@ use pilotage_api::{
     parent::{ClusterUid, selector_of_plain_sources, selector_of_source},
 };
 use pilotage_clusters::{
-    Connection, Event, LostReason, Registry, Target, TargetObject, Watch, WatchConfig, WatchHealth,
-    has_target,
+    Connection, Event, LostReason, Registry, Target, TargetObject, Unread, Watch, WatchConfig,
+    WatchHealth, has_target,
 };
 use pilotage_proxy::{
     ChaperonNews, Reach, Reply, Serves, Terms, TurnedAway,
@@ -47,8 +47,8 @@ pub(crate) enum FleetEvent {
     Terms(String, Terms),
     /// Of its labels and annotations rankings read these from now on; nothing, if it is gone.
     Words(String, Words),
-    /// Something happened to a chaperon of ours there.
-    Chaperon(String, ChaperonNews),
+    /// Something happened to a chaperon of ours there; the target's budget bears it until it is taken in.
+    Chaperon(String, ChaperonNews, Unread),
     /// The first word of a target that wasn't its to say since this process began: its Target, and what was wrong.
     TurnedAway(ObjectReference, String),
 }
@@ -283,11 +283,11 @@ impl Fleet {
         let (mut told, mut told_terms, mut told_words) = (None, None, Words::default());
         loop {
             // All that was listed is told before the target counts as reachable.
-            while let Ok(event) = events.try_recv() {
-                self.tell_of(&node, event);
+            while let Ok(told) = events.try_take() {
+                self.tell_of(&node, told);
             }
-            while let Ok(event) = plain_events.try_recv() {
-                self.tell_of(&node, event);
+            while let Ok(told) = plain_events.try_take() {
+                self.tell_of(&node, told);
             }
             let object = objects.borrow_and_update().clone();
             let terms = terms(&object);
@@ -320,8 +320,8 @@ impl Fleet {
             tokio::select! {
                 biased;
                 () = end.cancelled() => break,
-                Some(event) = events.recv() => self.tell_of(&node, event),
-                Some(event) = plain_events.recv() => self.tell_of(&node, event),
+                Some(told) = events.take() => self.tell_of(&node, told),
+                Some(told) = plain_events.take() => self.tell_of(&node, told),
                 Ok(()) = connection.changed() => {}
                 Ok(()) = health.changed() => {}
                 Ok(()) = plain_health.changed() => {}
@@ -383,9 +383,9 @@ impl Fleet {
         }
     }
 
-    fn tell_of(&self, node: &str, event: Event<PodChaperon>) {
+    fn tell_of(&self, node: &str, (event, unread): (Event<PodChaperon>, Unread)) {
         if let Some(news) = news(event) {
-            self.say(FleetEvent::Chaperon(node.to_owned(), news));
+            self.say(FleetEvent::Chaperon(node.to_owned(), news, unread));
         }
     }
 
@@ -411,10 +411,12 @@ impl Fleet {
             .remove(node);
         self.say(FleetEvent::Reach(node.to_owned(), Reach::Unknown));
         self.say(FleetEvent::Words(node.to_owned(), Words::default()));
-        let seen = member.chaperons.list().into_iter();
-        for chaperon in seen.chain(member.plain.list()) {
-            let news = ChaperonNews::Vanished(chaperon);
-            self.say(FleetEvent::Chaperon(node.to_owned(), news));
+        for watch in [&member.chaperons, &member.plain] {
+            for chaperon in watch.list() {
+                let unread = watch.unread_share(&chaperon);
+                let news = ChaperonNews::Vanished(chaperon);
+                self.say(FleetEvent::Chaperon(node.to_owned(), news, unread));
+            }
         }
         self.look_for(node);
     }

@@ -11,12 +11,12 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Client;
 use pilotage_api::parent::ClusterUid;
 use pilotage_api::{ClusterSummary, keys};
-use pilotage_clusters::{Connection, Target, TargetKey, TargetObject, Watch, WatchConfig};
+use pilotage_clusters::{Connection, Feed, Target, TargetKey, TargetObject, Watch, WatchConfig};
 use pilotage_model::virtual_node::{TargetName, has_several_huge_page_sizes};
 use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::moment::from_now;
-use tokio::sync::{Notify, mpsc, watch as cell};
+use tokio::sync::{Notify, watch as cell};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -79,12 +79,12 @@ struct Keeper {
 
 struct Summary {
     watch: Watch<ClusterSummary>,
-    feed: mpsc::UnboundedReceiver<pilotage_clusters::Event<ClusterSummary>>,
+    feed: Feed<ClusterSummary>,
 }
 
 struct Bound {
     watch: Watch<Pod>,
-    feed: mpsc::UnboundedReceiver<pilotage_clusters::Event<Pod>>,
+    feed: Feed<Pod>,
 }
 
 impl Keeper {
@@ -282,7 +282,7 @@ async fn changed<T>(receiver: &mut Option<cell::Receiver<T>>) {
 }
 
 /// The next event and all that are there already: only the outcome matters.
-async fn event<T>(feed: Option<&mut mpsc::UnboundedReceiver<T>>) {
+async fn event<T>(feed: Option<&mut Feed<T>>) {
     if let Some(feed) = feed
         && feed.recv().await.is_some()
     {

@@ -19,14 +19,13 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use pilotage_api::keys;
 use pilotage_clusters::spec::Access;
-use pilotage_clusters::{Event, Registry, Target, TargetKey, TargetNamespaces, Watch, WatchConfig};
+use pilotage_clusters::{Feed, Registry, Target, TargetKey, TargetNamespaces, Watch, WatchConfig};
 use pilotage_runtime::backoff::dice;
 use pilotage_runtime::call::{self, CALL_LIMIT, CallError, Failure};
 use pilotage_runtime::caught::{PAUSES, caught, caught_async};
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::retries::Retries;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -209,14 +208,14 @@ impl Labelled {
         secrets.filter_map(|secret| held_by_us(&secret)).collect()
     }
 
-    fn subscribe(&self) -> Vec<mpsc::UnboundedReceiver<Event<Secret>>> {
+    fn subscribe(&self) -> Vec<Feed<Secret>> {
         let watches = self.watches.iter();
         watches.map(|(_, watch)| watch.subscribe()).collect()
     }
 }
 
 /// Takes all events that are there, and at least one: only the outcome matters.
-async fn any(feeds: &mut [mpsc::UnboundedReceiver<Event<Secret>>]) {
+async fn any(feeds: &mut [Feed<Secret>]) {
     poll_fn(|context| {
         let mut came = Poll::Pending;
         for feed in &mut *feeds {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::Pod;
-use pilotage_clusters::{Event, Watch};
+use pilotage_clusters::{Event, Feed, Watch};
 use pilotage_proxy::{
     Outcome, ProxyView, Reach, Reply,
     feedback::{Action, Book, Plan},
@@ -168,7 +168,7 @@ impl Edge {
     /// Takes in all that has come meanwhile, so that one decision serves a burst.
     async fn drain(
         &mut self,
-        pods: &mut mpsc::UnboundedReceiver<Event<Pod>>,
+        pods: &mut Feed<Pod>,
         fleet: &mut mpsc::UnboundedReceiver<FleetEvent>,
         slice: &mut Slice,
     ) {
@@ -222,7 +222,7 @@ impl Edge {
             }
             // Whoever ranks cares; the Target's condition says so.
             FleetEvent::Words(..) | FleetEvent::TurnedAway(..) => {}
-            FleetEvent::Chaperon(node, news) => {
+            FleetEvent::Chaperon(node, news, _unread) => {
                 let heard = self.book.chaperon(&node, news);
                 self.dirty.extend(heard.parents);
                 if let Some(why) = heard.turned_away {

@@ -210,7 +210,7 @@ impl Edge {
                     self.node_changed(&node);
                 }
             }
-            FleetEvent::Chaperon(node, news) => {
+            FleetEvent::Chaperon(node, news, _unread) => {
                 let heard = self.book.chaperon(&node, news, now);
                 self.dirty.extend(heard.parents);
                 if let Some(why) = heard.turned_away {
