@@ -1,5 +1,6 @@
-//! What a watch has told and a reader hasn't read yet. A feed has no limit of its own, so that a slow reader delays nobody
-//! and misses nothing; but what waits in the feeds of a target is counted, and who goes on telling beyond the bound is lost.
+//! What a watch has told and a reader hasn't read yet. A feed has no limit of its own, so that a slow reader delays
+//! nobody and misses nothing; but what waits in the feeds of a target is counted, and who goes on telling beyond the
+//! bound is lost.
 
 use std::fmt;
 use std::sync::Arc;

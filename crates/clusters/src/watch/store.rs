@@ -259,8 +259,8 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
             .map_or(Ok(()), |limits| limits.budget.check_queue(weight))
     }
 
-    /// Whether there is room for an event about this object, beside those that nobody has read yet. One that isn't told is
-    /// seen in the next list, though as no evidence.
+    /// Whether there is room for an event about this object, beside those that nobody has read yet. One that isn't
+    /// told is seen in the next list, though as no evidence.
     pub(crate) fn check_unread(&self, object: &K) -> Result<(), Excess> {
         // Most of the time nobody needs to know its weight.
         self.check_queue(OBJECT_WEIGHT)
@@ -431,7 +431,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         self.tell(inner, &Event::Applied(object), weight);
     }
 
-    /// Tells all who listen of an object of that weight; it is one share of the budget until the last of them has read it.
+    /// Tells all who listen of an object of that weight: one share of the budget until the last of them has read it.
     fn tell(&self, inner: &mut Inner<K>, event: &Event<K>, weight: usize) {
         if inner.subscribers.is_empty() {
             return;

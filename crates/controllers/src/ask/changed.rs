@@ -1,5 +1,5 @@
-//! Virtual nodes that others have changed, so that the pods that they concern are ranked anew: each of them once a second at
-//! most, however often it changes. It knows no pods.
+//! Virtual nodes that others have changed, so that the pods that they concern are ranked anew: each of them once a
+//! second at most, however often it changes. It knows no pods.
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -25,7 +25,8 @@ pub(super) static NO_WORDS: Words = Words {
     annotations: Labels::new(),
 };
 
-/// Which labels and annotations of Targets are read: well-known ones, and those in which rules of the configuration find costs.
+/// Which labels and annotations of Targets are read: well-known ones, and those in which rules of the configuration
+/// find costs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readable {
     labels: BTreeSet<String>,
@@ -67,7 +68,8 @@ impl Readable {
     }
 }
 
-/// What is said under these keys. A text that is too long for any of them says nothing, which isn't the same as silence.
+/// What is said under these keys. A text that is too long for any of them says nothing, which isn't the same as
+/// silence.
 fn heard<'a>(said: &Labels, keys: impl Iterator<Item = &'a str>) -> Labels {
     let short = |text: &str| {
         let text = text.trim();

@@ -140,8 +140,8 @@ impl Edge {
         }
     }
 
-    /// A virtual node that came, went or changed may suit pods that nobody takes. Others decide what it says and when: it
-    /// concerns the pods that its Target serves, now and then.
+    /// A virtual node that came, went or changed may suit pods that nobody takes. Others decide what it says and when:
+    /// it concerns the pods that its Target serves, now and then.
     fn node_changed(&mut self, node: &str) {
         if self.changed.note(node, self.clock.now()) {
             self.rank_anew_for(node);
