@@ -51,6 +51,15 @@ pub(crate) enum Excess {
         /// For how many pods.
         pods: usize,
     },
+    /// Too much that nobody has read yet.
+    #[error(
+        "what it tells faster than it is read would take more than {} MiB of memory",
+        .limit >> 20
+    )]
+    Unread {
+        /// The most that may wait.
+        limit: usize,
+    },
     /// A list without end.
     #[error("a list isn't complete after {0} pages")]
     Pages(usize),
@@ -158,6 +167,8 @@ type Expected = Box<dyn Fn() -> usize + Send + Sync>;
 #[derive(Default)]
 pub(crate) struct Budget {
     kept: Account,
+    /// What was told and nobody has read yet, whether it is kept or not: as much may wait as may be kept.
+    queued: Account,
     /// The most pods that were ever expected there: their chaperons go after them.
     pods: AtomicUsize,
     expected: OnceLock<Expected>,
@@ -222,6 +233,42 @@ impl Budget {
         self.kept.change(before, now);
         if let Some(common) = &self.common {
             common.kept.change(before, now);
+        }
+    }
+
+    /// Whether an event of this weight may be told.
+    pub(crate) fn check_queue(&self, weight: usize) -> Result<(), Excess> {
+        let more = Amount::new(0, weight);
+        let check = |queued: &Account, shares: usize| {
+            let sum = queued.with(more).weight;
+            if sum <= BASE.saturating_mul(shares) {
+                return Ok(());
+            }
+            let limit = weight_for(self.pods()).saturating_mul(shares);
+            if sum > limit {
+                return Err(Excess::Unread { limit });
+            }
+            Ok(())
+        };
+        check(&self.queued, 1)?;
+        let common = self.common.as_ref();
+        common.map_or(Ok(()), |common| check(&common.queued, SHARES))
+    }
+
+    /// An event waits to be read.
+    pub(crate) fn queue(&self, weight: usize) {
+        self.change_queue(Amount::default(), Amount::new(0, weight));
+    }
+
+    /// One was read by all.
+    pub(crate) fn unqueue(&self, weight: usize) {
+        self.change_queue(Amount::new(0, weight), Amount::default());
+    }
+
+    fn change_queue(&self, before: Amount, now: Amount) {
+        self.queued.change(before, now);
+        if let Some(common) = &self.common {
+            common.queued.change(before, now);
         }
     }
 

@@ -57,4 +57,4 @@ pub use probe::ProbeOptions;
 pub use registry::{Registry, RegistryEvent};
 pub use session::Session;
 pub use target::Target;
-pub use watch::{Event, Store, Watch, WatchConfig, WatchHealth, Watchable};
+pub use watch::{Event, Feed, Store, Unread, Watch, WatchConfig, WatchHealth, Watchable};

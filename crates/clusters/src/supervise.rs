@@ -441,7 +441,7 @@ fn watch_secret(client: &Client, secret: &SecretRef, stop: &CancellationToken) -
 }
 
 /// The next event, then all that is there already, since only the outcome matters.
-async fn next<T>(feed: &mut Option<tokio::sync::mpsc::UnboundedReceiver<T>>) {
+async fn next<T>(feed: &mut Option<crate::Feed<T>>) {
     if let Some(feed) = feed
         && feed.recv().await.is_some()
     {

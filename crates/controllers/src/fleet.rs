@@ -18,10 +18,13 @@ use pilotage_api::{
     parent::{ClusterUid, selector_of_plain_sources, selector_of_source},
 };
 use pilotage_clusters::{
-    Connection, Event, LostReason, Registry, Target, TargetObject, Watch, WatchConfig, WatchHealth,
-    has_target,
+    Connection, Event, LostReason, Registry, Target, TargetObject, Unread, Watch, WatchConfig,
+    WatchHealth, has_target,
 };
-use pilotage_proxy::{ChaperonNews, Reach, Reply, Serves, Terms, TurnedAway, placing::Words};
+use pilotage_proxy::{
+    ChaperonNews, Reach, Reply, Serves, Terms, TurnedAway,
+    placing::{Readable, Words},
+};
 use pilotage_runtime::caught::retried;
 use prometheus_client::{
     metrics::{counter::Counter, family::Family},
@@ -42,10 +45,10 @@ pub(crate) enum FleetEvent {
     Reach(String, Reach),
     /// Its operator says this from now on.
     Terms(String, Terms),
-    /// Its labels and annotations are these from now on.
+    /// Of its labels and annotations rankings read these from now on; nothing, if it is gone.
     Words(String, Words),
-    /// Something happened to a chaperon of ours there.
-    Chaperon(String, ChaperonNews),
+    /// Something happened to a chaperon of ours there; the target's budget bears it until it is taken in.
+    Chaperon(String, ChaperonNews, Unread),
     /// The first word of a target that wasn't its to say since this process began: its Target, and what was wrong.
     TurnedAway(ObjectReference, String),
 }
@@ -123,10 +126,6 @@ fn terms(object: &TargetObject) -> Terms {
     }
 }
 
-fn words(object: &TargetObject) -> Words {
-    Words::of(&object.labels, &object.annotations)
-}
-
 /// A target and our watch of its chaperons.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
@@ -170,14 +169,17 @@ pub(crate) struct Fleet {
     cluster: ClusterUid,
     tell: mpsc::UnboundedSender<FleetEvent>,
     metrics: FleetMetrics,
+    /// What is told of the targets' labels and annotations, if anything is.
+    readable: Option<Arc<Readable>>,
 }
 
 impl Fleet {
-    /// No targets yet; what happens to them is told through the receiver.
+    /// No targets yet; what happens to them is told through the receiver, and what of their words is `readable`.
     pub(crate) fn new(
         client: Client,
         cluster: ClusterUid,
         metrics: FleetMetrics,
+        readable: Option<Readable>,
     ) -> (Self, mpsc::UnboundedReceiver<FleetEvent>) {
         let (tell, told) = mpsc::unbounded_channel();
         let fleet = Self {
@@ -187,6 +189,7 @@ impl Fleet {
             cluster,
             tell,
             metrics,
+            readable: readable.map(Arc::new),
         };
         (fleet, told)
     }
@@ -277,19 +280,23 @@ impl Fleet {
         let mut health = member.chaperons.health();
         let mut plain_events = member.plain.subscribe();
         let mut plain_health = member.plain.health();
-        let (mut told, mut told_terms, mut told_words) = (None, None, None);
+        let (mut told, mut told_terms, mut told_words) = (None, None, Words::default());
         loop {
             // All that was listed is told before the target counts as reachable.
-            while let Ok(event) = events.try_recv() {
-                self.tell_of(&node, event);
+            while let Ok(told) = events.try_take() {
+                self.tell_of(&node, told);
             }
-            while let Ok(event) = plain_events.try_recv() {
-                self.tell_of(&node, event);
+            while let Ok(told) = plain_events.try_take() {
+                self.tell_of(&node, told);
             }
             let object = objects.borrow_and_update().clone();
-            let (terms, words) = (terms(&object), words(&object));
-            if told_words.as_ref() != Some(&words) {
-                told_words = Some(words.clone());
+            let terms = terms(&object);
+            let readable = self.readable.as_ref();
+            let words = readable.map(|it| it.words(&object.labels, &object.annotations));
+            if let Some(words) = words
+                && told_words != words
+            {
+                told_words = words.clone();
                 self.say(FleetEvent::Words(node.clone(), words));
             }
             if told_terms != Some(terms) {
@@ -313,8 +320,8 @@ impl Fleet {
             tokio::select! {
                 biased;
                 () = end.cancelled() => break,
-                Some(event) = events.recv() => self.tell_of(&node, event),
-                Some(event) = plain_events.recv() => self.tell_of(&node, event),
+                Some(told) = events.take() => self.tell_of(&node, told),
+                Some(told) = plain_events.take() => self.tell_of(&node, told),
                 Ok(()) = connection.changed() => {}
                 Ok(()) = health.changed() => {}
                 Ok(()) = plain_health.changed() => {}
@@ -376,9 +383,9 @@ impl Fleet {
         }
     }
 
-    fn tell_of(&self, node: &str, event: Event<PodChaperon>) {
+    fn tell_of(&self, node: &str, (event, unread): (Event<PodChaperon>, Unread)) {
         if let Some(news) = news(event) {
-            self.say(FleetEvent::Chaperon(node.to_owned(), news));
+            self.say(FleetEvent::Chaperon(node.to_owned(), news, unread));
         }
     }
 
@@ -404,10 +411,12 @@ impl Fleet {
             .remove(node);
         self.say(FleetEvent::Reach(node.to_owned(), Reach::Unknown));
         self.say(FleetEvent::Words(node.to_owned(), Words::default()));
-        let seen = member.chaperons.list().into_iter();
-        for chaperon in seen.chain(member.plain.list()) {
-            let news = ChaperonNews::Vanished(chaperon);
-            self.say(FleetEvent::Chaperon(node.to_owned(), news));
+        for watch in [&member.chaperons, &member.plain] {
+            for chaperon in watch.list() {
+                let unread = watch.unread_share(&chaperon);
+                let news = ChaperonNews::Vanished(chaperon);
+                self.say(FleetEvent::Chaperon(node.to_owned(), news, unread));
+            }
         }
         self.look_for(node);
     }

@@ -92,7 +92,7 @@ impl News for FleetEvent {
             | Self::Reach(node, _)
             | Self::Terms(node, _)
             | Self::Words(node, _) => About::Other("target", node.clone()),
-            Self::Chaperon(node, news) => {
+            Self::Chaperon(node, news, _) => {
                 let meta = &news.chaperon().metadata;
                 let namespace = meta.namespace.as_deref().unwrap_or_default();
                 let name = meta.name.as_deref().unwrap_or_default();

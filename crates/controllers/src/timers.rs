@@ -37,6 +37,11 @@ impl<K: Clone + Ord + Hash> Timers<K> {
         }
     }
 
+    /// Whether `key` has a wake-up.
+    pub(crate) fn is_set(&self, key: &K) -> bool {
+        self.by_key.contains_key(key)
+    }
+
     /// The earliest wake-up.
     pub(crate) fn next(&self) -> Option<Duration> {
         self.by_time.first().map(|(at, _)| *at)

@@ -8,7 +8,7 @@ use pilotage_gardener::scheduler::{ShootKey, World};
 use pilotage_runtime::caught::caught;
 use pilotage_runtime::turns::Waker;
 use pilotage_sched_driver::publish::Regarding;
-use tokio::sync::{mpsc, watch as cell};
+use tokio::sync::watch as cell;
 use tokio_util::sync::CancellationToken;
 
 use crate::objects::{
@@ -149,7 +149,7 @@ impl Feed<'_> {
     async fn follow<K: Resource<DynamicType = ()>>(
         &self,
         kind: &'static str,
-        mut events: mpsc::UnboundedReceiver<Event<K>>,
+        mut events: pilotage_clusters::Feed<K>,
         take: impl Fn(&mut World, &K, bool) -> Vec<ShootKey>,
     ) {
         let mut listed = false;
@@ -211,17 +211,16 @@ mod tests {
     async fn an_object_whose_intake_panics_stops_no_other() {
         let stop = CancellationToken::new();
         let parts = parts(&stop);
-        let (sender, events) = mpsc::unbounded_channel();
-        for name in ["bad", "good"] {
+        let shoot = |name: &str| {
             let shoot: ShootObject = serde_json::from_value(json!({
                 "metadata": {"namespace": "n", "name": name, "uid": name, "resourceVersion": "1"},
                 "spec": {},
             }))
             .unwrap();
-            sender.send(Event::Applied(Arc::new(shoot))).unwrap();
-        }
-        sender.send(Event::Synced).unwrap();
-        drop(sender);
+            Event::Applied(Arc::new(shoot))
+        };
+        let events = [shoot("bad"), shoot("good"), Event::Synced];
+        let events = pilotage_clusters::Feed::of(events);
         let ((_turns, waker), known) = (Turns::new(1), cell::Sender::new(0));
         let feed = Feed {
             parts: &parts,

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::limits::RULES;
-use crate::rules::Rule;
+use crate::rules::{Cost, Rule};
 
 /// How a selection is made.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -61,6 +61,15 @@ impl Ranking {
             }
         }
         Ok(Self::Weighted(rules))
+    }
+
+    /// Where its rules find candidates' costs.
+    pub fn costs(&self) -> impl Iterator<Item = &Cost> {
+        let rules = match self {
+            Self::Weighted(rules) => rules.as_slice(),
+            Self::Strategy(_) => &[],
+        };
+        rules.iter().filter_map(Rule::cost_from)
     }
 
     /// Whether a rule asks how many of the request's peers are where; if none does, nobody has to count them.

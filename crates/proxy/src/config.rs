@@ -14,7 +14,7 @@ use pilotage_placement::{Labels, Ranking, Selector, Strategy};
 use thiserror::Error;
 
 use crate::{
-    placing::{Home, Want},
+    placing::{Home, Readable, Want},
     settings::Settings,
 };
 
@@ -136,6 +136,13 @@ impl Configuration {
     pub fn ranks(&self) -> bool {
         let mut own = self.rules.iter().map(|rule| &rule.policy);
         self.policy.ranking.is_some() || own.any(|policy| policy.ranking.is_some())
+    }
+
+    /// What rankings read of a Target's labels and annotations.
+    pub fn readable(&self) -> Readable {
+        let own = self.rules.iter().map(|rule| &rule.policy);
+        let policies = own.chain([&self.policy]);
+        Readable::by(policies.filter_map(|policy| policy.ranking.as_ref()))
     }
 
     /// What holds for pods that no entry selects.

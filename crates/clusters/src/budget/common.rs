@@ -23,6 +23,8 @@ pub(super) const SHARES: usize = 8;
 pub(crate) struct Common {
     namespace: String,
     pub(super) kept: Account,
+    /// What of it nobody has read yet.
+    pub(super) queued: Account,
     /// Bytes of answers that aren't complete.
     under_way: AtomicUsize,
     /// The most pods that any of them ever expected.
@@ -36,6 +38,7 @@ impl Common {
         Self {
             namespace: namespace.to_owned(),
             kept: Account::default(),
+            queued: Account::default(),
             under_way: AtomicUsize::new(0),
             pods: AtomicUsize::new(0),
             meter,

@@ -108,8 +108,10 @@ impl<K: Watchable> Follower<K> {
                 objects,
                 unread,
                 room,
+                weight,
                 ..
             } = listed;
+            self.core.store.check_queue(weight)?;
             self.core.store.replace(objects, &unread, &version, room);
             self.position = Some(version);
             self.works();

@@ -4,6 +4,7 @@
 //! read the [`Store`] without waiting and take as many event feeds as they like. How a session is come by is not known
 //! here: the watch goes on from where it was whenever it is given a new one.
 
+mod feed;
 mod list;
 mod run;
 mod sparing;
@@ -19,6 +20,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch as cell;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+pub use feed::{Feed, Unread};
 pub use store::{Event, Store};
 
 pub(crate) use store::Limits;

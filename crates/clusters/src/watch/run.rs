@@ -293,17 +293,21 @@ impl<K: Watchable> Follower<K> {
                 self.advance(version);
             }
             WatchEvent::Deleted(guarded) => {
-                self.advance(guarded.meta().resource_version.clone());
+                let version = guarded.meta().resource_version.clone();
                 let meta = guarded
                     .0
                     .as_ref()
                     .err()
                     .map(|invalid| invalid.metadata.as_ref().clone());
                 match (self.unwrap(guarded), meta) {
-                    (Some(object), _) => self.core.store.delete(object),
+                    (Some(object), _) => {
+                        self.core.store.check_unread(&object)?;
+                        self.core.store.delete(object);
+                    }
                     (None, Some(meta)) => self.core.store.delete_unread(&meta),
                     (None, None) => {}
                 }
+                self.advance(version);
             }
             WatchEvent::Bookmark(bookmark) => {
                 let version = bookmark.metadata.resource_version;

@@ -12,9 +12,11 @@ use kube::Resource;
 use pilotage_api::bounds::cut;
 use pilotage_api::limits::SUBDOMAIN;
 use pilotage_runtime::caught::caught;
-use tokio::sync::{mpsc, watch as cell};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::watch as cell;
 use tokio::time::Instant;
 
+use super::feed::{Feed, Told, Unread};
 use crate::budget::{Amount, Budget, Excess, Room};
 use crate::door::OBJECT_WEIGHT;
 
@@ -91,7 +93,7 @@ struct Inner<K> {
     kept: Amount,
     /// What of it the budget knows.
     counted: Amount,
-    subscribers: Vec<mpsc::UnboundedSender<Event<K>>>,
+    subscribers: Vec<UnboundedSender<Told<K>>>,
     /// Counts what was told, for those who look at the objects themselves.
     told: cell::Sender<u64>,
     /// The version up to which the watch has told everything.
@@ -165,18 +167,28 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
     }
 
     /// What there is and every change from now on. The queue has no limit, so that a slow reader delays nobody: read on.
-    pub fn subscribe(&self) -> mpsc::UnboundedReceiver<Event<K>> {
-        let (sender, receiver) = mpsc::unbounded_channel();
+    pub fn subscribe(&self) -> Feed<K> {
+        let (sender, feed) = Feed::new();
         let mut inner = self.write();
-        for object in inner.all() {
+        for kept in inner.objects.values().flat_map(HashMap::values) {
             // The receiver is right here.
-            let _ = sender.send(Event::Applied(object.clone()));
+            let event = Event::Applied(kept.object.clone());
+            let _ = sender.send((event, self.unread(kept.weight)));
         }
         if inner.synced {
-            let _ = sender.send(Event::Synced);
+            let _ = sender.send((Event::Synced, Unread::default()));
         }
         inner.subscribers.push(sender);
-        receiver
+        feed
+    }
+
+    /// The share of an object that its reader itself puts into a queue.
+    pub fn unread_share(&self, object: &K) -> Unread {
+        self.unread(self.weigh(object))
+    }
+
+    fn unread(&self, weight: usize) -> Unread {
+        Unread::new(self.limits.as_ref().map(|limits| &limits.budget), weight)
     }
 
     #[cfg(test)]
@@ -257,8 +269,24 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
             .map_or(Ok(()), |limits| limits.budget.check(more))
     }
 
+    /// Whether so much more may be told, beside what nobody has read yet.
+    pub(crate) fn check_queue(&self, weight: usize) -> Result<(), Excess> {
+        self.limits
+            .as_ref()
+            .map_or(Ok(()), |limits| limits.budget.check_queue(weight))
+    }
+
+    /// Whether there is room for an event about this object, beside those that nobody has read yet. One that isn't
+    /// told is seen in the next list, though as no evidence.
+    pub(crate) fn check_unread(&self, object: &K) -> Result<(), Excess> {
+        // Most of the time nobody needs to know its weight.
+        self.check_queue(OBJECT_WEIGHT)
+            .or_else(|_| self.check_queue(self.weigh(object)))
+    }
+
     /// Whether there is room for an added or modified object, beside what is there.
     pub(crate) fn check_one(&self, object: &K) -> Result<(), Excess> {
+        self.check_unread(object)?;
         // All that one object can weigh still fits: most of the time nobody needs to know.
         if self.check(Amount::new(1, OBJECT_WEIGHT)).is_ok() {
             return Ok(());
@@ -284,6 +312,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         let evidence = !self.selective || is_at_its_end(object.meta());
         let mut inner = self.write();
         inner.saw(version(&object));
+        let weight = self.weigh(&object);
         let object = Arc::new(object);
         if inner
             .current(&object)
@@ -292,11 +321,13 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
             inner.remove(&object);
             self.settle(&mut inner, Amount::default());
         }
-        inner.tell(&if evidence {
+        // It may have been seen by whoever wrote it: nobody misses the proof that an object is gone.
+        let event = if evidence {
             Event::Deleted(object)
         } else {
             Event::Gone(object)
-        });
+        };
+        self.tell(&mut inner, &event, weight);
     }
 
     /// A deleted object that couldn't be parsed: what is known under its name and UID goes.
@@ -307,15 +338,16 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         let namespace = meta.namespace.as_deref().unwrap_or_default();
         let known = inner.objects.get(namespace);
         let known = known.and_then(|names| names.get(meta.name.as_deref().unwrap_or_default()));
-        let known = known.map(|kept| kept.object.clone());
-        if let Some(known) = known.filter(|known| known.meta().uid == meta.uid) {
+        let known = known.map(|kept| (kept.object.clone(), kept.weight));
+        if let Some((known, weight)) = known.filter(|(known, _)| known.meta().uid == meta.uid) {
             inner.remove(&known);
             self.settle(&mut inner, Amount::default());
-            inner.tell(&if evidence {
+            let event = if evidence {
                 Event::Deleted(known)
             } else {
                 Event::Gone(known)
-            });
+            };
+            self.tell(&mut inner, &event, weight);
         }
     }
 
@@ -347,23 +379,24 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
             .map(|(ns, n)| (ns.as_str(), n.as_str()))
             .collect();
         let incomparable = std::mem::take(&mut inner.incomparable);
-        let missing: Vec<Arc<K>> = inner
-            .all()
-            .filter(|known| {
-                let (namespace, name) = (namespace(&***known), name(&***known));
+        let kept = inner.objects.values().flat_map(HashMap::values);
+        let missing: Vec<(Arc<K>, usize)> = kept
+            .filter(|kept| {
+                let known = &kept.object;
+                let (namespace, name) = (namespace(&**known), name(&**known));
                 let found = listed.get(namespace).and_then(|names| names.get(name));
                 if incomparable {
                     return found.is_none_or(|found| found.meta().uid != known.meta().uid);
                 }
                 let there = found.is_some() || unread.contains(&(namespace, name));
                 // What was folded in from a write after the list was read isn't missing.
-                !there && version(&***known) <= at
+                !there && version(&**known) <= at
             })
-            .cloned()
+            .map(|kept| (kept.object.clone(), kept.weight))
             .collect();
-        for object in missing {
+        for (object, weight) in missing {
             inner.remove(&object);
-            inner.tell(&Event::Gone(object));
+            self.tell(&mut inner, &Event::Gone(object), weight);
         }
         for object in listed.into_values().flat_map(HashMap::into_values) {
             self.put(&mut inner, object);
@@ -371,7 +404,11 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         self.settle(&mut inner, room.hand_over());
         inner.saw(at);
         inner.synced = true;
-        inner.tell(&Event::Synced);
+        inner.told.send_modify(|told| *told = told.wrapping_add(1));
+        for subscriber in &inner.subscribers {
+            // Who doesn't listen any more is found with the next object.
+            let _ = subscriber.send((Event::Synced, Unread::default()));
+        }
     }
 
     /// Another cluster may be behind the connection now: its versions can't be compared with what was seen.
@@ -383,16 +420,16 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
 
     /// Stores and tells, unless a newer version is known.
     fn put(&self, inner: &mut Inner<K>, object: Arc<K>) {
-        if let Some(known) = inner.current(&object) {
-            let known = &known.object;
+        if let Some(kept) = inner.current(&object) {
+            let known = &kept.object;
             let same = known.meta().uid == object.meta().uid;
             let (old, new) = (version(&**known), version(&*object));
             if old > new || (same && old == new && old != 0) {
                 return;
             }
             if !same {
-                let known = known.clone();
-                inner.tell(&Event::Gone(known));
+                let (known, weight) = (known.clone(), kept.weight);
+                self.tell(inner, &Event::Gone(known), weight);
             }
         }
         let weight = self.weigh(&object);
@@ -409,7 +446,19 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
             inner.forget(&old);
         }
         inner.kept = inner.kept.and(Amount::new(1, weight));
-        inner.tell(&Event::Applied(object));
+        self.tell(inner, &Event::Applied(object), weight);
+    }
+
+    /// Tells all who listen of an object of that weight: one share of the budget until the last of them has read it.
+    fn tell(&self, inner: &mut Inner<K>, event: &Event<K>, weight: usize) {
+        inner.told.send_modify(|told| *told = told.wrapping_add(1));
+        if inner.subscribers.is_empty() {
+            return;
+        }
+        let unread = self.unread(weight);
+        inner
+            .subscribers
+            .retain(|subscriber| subscriber.send((event.clone(), unread.clone())).is_ok());
     }
 
     /// Tells the budget what is kept by now, beside what it knew and `room` that was taken in advance.
@@ -459,12 +508,6 @@ impl<K: Resource<DynamicType = ()>> Inner<K> {
 
     fn saw(&mut self, version: u64) {
         self.seen = self.seen.max(version);
-    }
-
-    fn tell(&mut self, event: &Event<K>) {
-        self.subscribers
-            .retain(|subscriber| subscriber.send(event.clone()).is_ok());
-        self.told.send_modify(|told| *told = told.wrapping_add(1));
     }
 }
 

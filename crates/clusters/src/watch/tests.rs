@@ -275,6 +275,35 @@ async fn an_event_without_room_is_not_kept_and_a_shorter_list_mends_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn ends_of_what_never_was_are_too_much_until_they_are_read() {
+    let large = "x".repeat(2 << 20);
+    let server = Server::start(move |line| {
+        if line.contains("watch=true") {
+            let ends = (2..20).map(|version| event(&map("ghost", version, &large)));
+            watching(&ends.collect::<String>().replace("ADDED", "DELETED"))
+        } else {
+            list(Vec::new(), None)
+        }
+    })
+    .await;
+    let target = target();
+    let watch = target.watch::<ConfigMap>(WatchConfig::all());
+    let mut feed = watch.subscribe();
+    server.is(&target);
+    let LostReason::TooMuch(why) = offence(&target).await else {
+        panic!("it is too much");
+    };
+    assert!(
+        why.starts_with("what it tells faster than it is read"),
+        "{why}"
+    );
+    assert!((2..10).contains(&feed.len()), "{}", feed.len());
+    while feed.try_recv().is_ok() {}
+    tokio::spawn(async move { while feed.recv().await.is_some() {} });
+    no_offence(&target).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_odd_target_leaves_the_others_alone() {
     let odd = Server::start(|_| {
         vec![

@@ -8,13 +8,12 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use pilotage_api::{KubeconfigSecret, TargetSpec};
 use pilotage_clusters::{
-    Connection, Event, Need, Options, ProbeOptions, Registry, Target, TargetKey, Watch,
+    Connection, Event, Feed, Need, Options, ProbeOptions, Registry, Target, TargetKey, Watch,
 };
 use pilotage_runtime::rbac::{self, Account, Rule};
 use pilotage_testkit::access::Credential;
 use pilotage_testkit::{Access, ControlPlane, TestNamespace, apply, shared};
 use serde_json::json;
-use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -241,7 +240,7 @@ pub(crate) async fn is_lost(target: &Target, word: &str) -> String {
 
 /// Waits for an event about the object `name`.
 pub(crate) async fn event(
-    feed: &mut UnboundedReceiver<Event<ConfigMap>>,
+    feed: &mut Feed<ConfigMap>,
     what: &str,
     want: impl Fn(&Event<ConfigMap>) -> bool,
 ) {

@@ -30,7 +30,7 @@ use tokio::{sync::mpsc, time::sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use self::proxy::Proxy;
-use super::{Ask, act::Acting, places::Places, port::Inbox, ranker::Ranker};
+use super::{Ask, act::Acting, changed::Changed, places::Places, port::Inbox, ranker::Ranker};
 use crate::{
     caught::{AFTER_PANIC, PANICKED, caught, note, replied},
     clock::Clock,
@@ -75,6 +75,8 @@ pub(super) struct Edge {
     places: Places,
     ranker: Ranker,
     timers: Timers<String>,
+    /// Virtual nodes that have changed.
+    changed: Changed,
     dirty: BTreeSet<String>,
     lanes: Lanes,
     finished: mpsc::UnboundedSender<Finished>,
@@ -103,6 +105,7 @@ impl Edge {
             proxies: HashMap::new(),
             places: Places::default(),
             timers: Timers::default(),
+            changed: Changed::default(),
             dirty: BTreeSet::new(),
             lanes: Lanes::default(),
             finished,
@@ -155,7 +158,8 @@ impl Edge {
         self.clock = Clock::start();
         loop {
             let turn = self.book.wake_at().filter(|_| leads);
-            let due = self.timers.next().into_iter().chain(turn).min();
+            let due = self.timers.next().into_iter();
+            let due = due.chain(turn).chain(self.changed.next()).min();
             let wake_at = self.clock.wake_at(due);
             tokio::select! {
                 biased;
@@ -193,6 +197,9 @@ impl Edge {
             let now = self.clock.now();
             while let Some(uid) = self.timers.pop(now) {
                 self.dirty.insert(uid);
+            }
+            while let Some(node) = self.changed.pop(now) {
+                self.rank_anew_for(&node);
             }
             if leads && leadership.is_leader() {
                 self.warnings.tell();

@@ -6,6 +6,7 @@
 
 mod act;
 mod args;
+mod changed;
 mod edge;
 mod places;
 mod port;
@@ -75,7 +76,8 @@ pub async fn run(ask: Ask, inbox: Inbox, shutdown: CancellationToken, ready: rea
     let proxies = ask.proxies.clone();
     let tables = ranker::watch_tables(&ask.client, &ask.namespace, &shutdown);
     let (client, cluster) = (ask.client.clone(), ask.cluster.clone());
-    let (fleet, told) = Fleet::new(client, cluster, ask.metrics.clone());
+    let readable = ask.configuration.readable();
+    let (fleet, told) = Fleet::new(client, cluster, ask.metrics.clone(), Some(readable));
     let (registry, follower) = (ask.registry.clone(), fleet.clone());
     let events = ask.scheduling.recorder().clone();
     let telling = mistakes::tell(registry.mistakes(), events, ask.leadership.clone());

@@ -80,7 +80,7 @@ impl Ranker {
         self.placing.remove_node(name);
     }
 
-    /// The Target behind a virtual node says this; whether that is news.
+    /// The Target behind a virtual node says this; whether it is another candidate now.
     pub(super) fn set_words(&mut self, node: &str, words: Words) -> bool {
         self.placing.set_words(node, words)
     }

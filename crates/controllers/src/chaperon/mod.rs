@@ -18,10 +18,10 @@ use jiff::Timestamp;
 use kube::{Client, Resource};
 use pilotage_api::{PodChaperon, keys};
 use pilotage_candidate::chaperon::{Memory, Observed, RawPod, decide};
-use pilotage_clusters::{Event, Watch, WatchConfig};
+use pilotage_clusters::{Event, Feed, Watch, WatchConfig};
 use pilotage_runtime::{lease::Leadership, moment::after, ready::Gate};
 use pilotage_sched_driver::publish::Recorder;
-use tokio::{sync::mpsc, time::Instant};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -122,11 +122,7 @@ pub async fn run(with: Chaperons, shutdown: CancellationToken, ready: Gate) {
 }
 
 impl Parts {
-    async fn follow_chaperons(
-        &self,
-        mut events: mpsc::UnboundedReceiver<Event<PodChaperon>>,
-        waker: &Waker<Key>,
-    ) {
+    async fn follow_chaperons(&self, mut events: Feed<PodChaperon>, waker: &Waker<Key>) {
         while let Some(event) = events.recv().await {
             match event {
                 Event::Applied(chaperon) | Event::Gone(chaperon) => waker.wake(Key::of(&*chaperon)),
@@ -145,11 +141,7 @@ impl Parts {
         }
     }
 
-    async fn follow_pods(
-        &self,
-        mut events: mpsc::UnboundedReceiver<Event<RawPod>>,
-        waker: &Waker<Key>,
-    ) {
+    async fn follow_pods(&self, mut events: Feed<RawPod>, waker: &Waker<Key>) {
         while let Some(event) = events.recv().await {
             let key = match event {
                 Event::Applied(pod) => {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::Pod;
-use pilotage_clusters::{Event, Watch};
+use pilotage_clusters::{Event, Feed, Watch};
 use pilotage_proxy::{
     Outcome, ProxyView, Reach, Reply,
     feedback::{Action, Book, Plan},
@@ -168,7 +168,7 @@ impl Edge {
     /// Takes in all that has come meanwhile, so that one decision serves a burst.
     async fn drain(
         &mut self,
-        pods: &mut mpsc::UnboundedReceiver<Event<Pod>>,
+        pods: &mut Feed<Pod>,
         fleet: &mut mpsc::UnboundedReceiver<FleetEvent>,
         slice: &mut Slice,
     ) {
@@ -222,7 +222,7 @@ impl Edge {
             }
             // Whoever ranks cares; the Target's condition says so.
             FleetEvent::Words(..) | FleetEvent::TurnedAway(..) => {}
-            FleetEvent::Chaperon(node, news) => {
+            FleetEvent::Chaperon(node, news, _unread) => {
                 let heard = self.book.chaperon(&node, news);
                 self.dirty.extend(heard.parents);
                 if let Some(why) = heard.turned_away {
@@ -243,7 +243,7 @@ impl Edge {
         }
         self.fleet.drop_old(action.node(), &mut reply);
         if let Outcome::Unknown(why) = &reply.outcome {
-            tracing::warn!(parent = %uid, ?action, %why, "request failed");
+            warn_of_failure(&uid, &action, why);
         }
         let now = self.clock.now();
         let settings = &self.parts.settings;
@@ -333,6 +333,11 @@ impl Edge {
     }
 }
 
+/// An action may carry all that a target says of its pod, again at each try: what it is about is enough.
+fn warn_of_failure(uid: &str, action: &Action, why: &str) {
+    tracing::warn!(parent = %uid, about = ?action.key(), node = ?action.node(), %why, "request failed");
+}
+
 fn occurrence(pod: &Pod, reason: &'static str, note: String) -> Occurrence {
     Occurrence {
         regarding: Regarding::pod(pod),
@@ -356,4 +361,60 @@ fn subject(uid: &str, proxy: Option<&ProxyView>, action: &Action) -> Option<Subj
         name: name.clone(),
         uid: uid.to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fmt::Debug, sync::Mutex};
+
+    use serde_json::json;
+    use tracing::{
+        Event, Metadata, Subscriber,
+        field::{Field, Visit},
+        span::{Attributes, Id, Record},
+    };
+
+    use super::*;
+
+    /// What is logged.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<String>>);
+
+    impl Visit for Log {
+        fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+            let said = format!("{field}={value:?} ");
+            self.0.lock().unwrap().push_str(&said);
+        }
+    }
+
+    impl Subscriber for Log {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn event(&self, event: &Event<'_>) {
+            event.record(&mut self.clone());
+        }
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+
+    #[test]
+    fn a_failed_request_is_logged_without_what_the_target_said() {
+        let log = Log::default();
+        let patch = json!({ "status": { "message": "x".repeat(256 << 10) } });
+        tracing::subscriber::with_default(log.clone(), || {
+            warn_of_failure("u", &Action::CopyStatus { patch }, "timed out");
+        });
+        let said = log.0.lock().unwrap();
+        assert!(
+            said.contains("about=Status") && said.contains("why=timed out"),
+            "{said}"
+        );
+        assert!(said.len() < 256, "{} bytes", said.len());
+    }
 }

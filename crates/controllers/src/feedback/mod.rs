@@ -50,7 +50,7 @@ pub async fn run(feedback: Feedback, shutdown: CancellationToken, ready: Gate) {
     // Only a leader acts: until then the stores would just grow old.
     let proxies = watch_proxies(&feedback.client, &shutdown);
     let (client, cluster) = (feedback.client.clone(), feedback.cluster.clone());
-    let (fleet, told) = Fleet::new(client, cluster, feedback.metrics.clone());
+    let (fleet, told) = Fleet::new(client, cluster, feedback.metrics.clone(), None);
     let (registry, follower) = (feedback.registry.clone(), fleet.clone());
     let following = follower.follow(registry, proxies.clone(), shutdown.clone());
     let edge = edge::Edge::new(Arc::new(feedback), fleet);

@@ -31,7 +31,7 @@ use pilotage_sched::ProfileError;
 use pilotage_sched_driver::{Driver, DriverError, DriverOptions, PodBinder};
 use prometheus_client::registry::Registry;
 use thiserror::Error;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub use args::ReserveArgs;
@@ -186,7 +186,7 @@ async fn serve(
 
 /// Wakes the names of all that changes.
 async fn follow<K: Watchable>(watch: &Watch<K>, waker: &Waker<Key>) {
-    let mut events: mpsc::UnboundedReceiver<Event<K>> = watch.subscribe();
+    let mut events = watch.subscribe();
     while let Some(event) = events.recv().await {
         match event {
             Event::Applied(object) | Event::Deleted(object) | Event::Gone(object) => {

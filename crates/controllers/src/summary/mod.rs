@@ -20,7 +20,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use pilotage_api::parent::ClusterUid;
 use pilotage_api::{ClusterSummary, GROUP, VERSION, keys};
-use pilotage_clusters::{Event, Watch, WatchConfig};
+use pilotage_clusters::{Event, Feed, Watch, WatchConfig};
 use pilotage_runtime::args::parse_period;
 use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::call::{self, CALL_LIMIT, CallError};
@@ -29,7 +29,6 @@ use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::ready::Gate;
 use pilotage_runtime::retries::Retries;
 use serde_json::{Value, json};
-use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -202,8 +201,8 @@ impl Controller {
     async fn take_until(
         &mut self,
         then: impl Future<Output = ()>,
-        nodes: &mut UnboundedReceiver<Event<Node>>,
-        pods: &mut UnboundedReceiver<Event<Pod>>,
+        nodes: &mut Feed<Node>,
+        pods: &mut Feed<Pod>,
     ) {
         let mut then = pin!(then);
         loop {

@@ -66,6 +66,10 @@ impl Rule {
 }
 
 impl Args {
+    pub(super) const fn from(&self) -> &Cost {
+        &self.from
+    }
+
     #[allow(clippy::unnecessary_wraps, reason = "all rules have one signature")]
     pub(super) fn gauge<'a>(&'a self, _: Context<'a>) -> Result<Box<dyn Gauge + 'a>, InputError> {
         Ok(Box::new(Costs {

@@ -117,6 +117,16 @@ impl Measure {
     }
 }
 
+impl Rule {
+    /// Where it finds a candidate's cost, if it weighs costs.
+    pub const fn cost_from(&self) -> Option<&Cost> {
+        match self {
+            Self::Cost(args) => Some(args.from()),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Measure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

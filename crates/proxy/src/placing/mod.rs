@@ -12,13 +12,14 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod want;
+mod words;
 
 pub use expected::expected_at;
 pub use home::{Home, OwnNodes};
 pub use order::{Order, Standing, Why};
-pub use place::Words;
 pub use tables::{Reading, Tables};
 pub use want::{Want, Wishes};
+pub use words::{Readable, Words};
 
 use std::{borrow::Borrow, collections::HashMap, hash::Hash, sync::Arc};
 
@@ -30,6 +31,7 @@ use pilotage_sched::taints::Taint;
 
 use order::{Verdict, verdict};
 use want::Surroundings;
+use words::NO_WORDS;
 
 /// What an order depends on beside the targets.
 #[derive(Clone, Copy, Debug)]
@@ -109,37 +111,34 @@ impl Placing {
         }
     }
 
-    /// The Target behind a virtual node says this, or nothing because it has gone; whether that is news.
+    /// The Target behind a virtual node says this, or nothing any more; whether that makes another candidate of it.
     pub fn set_words(&mut self, node: &str, words: Words) -> bool {
-        if self.words.get(node) == Some(&words) {
-            return false;
-        }
-        let nothing = words == place::NO_WORDS;
-        let known = self.words.remove(node);
-        if nothing && known.is_none() {
-            return false;
-        }
-        if !nothing {
+        if words == NO_WORDS {
+            self.words.remove(node);
+        } else if let Some(known) = self.words.get_mut(node) {
+            *known = words;
+        } else {
             self.words.insert(node.to_owned(), words);
         }
-        self.prepare(node);
-        true
+        self.prepare(node)
     }
 
-    #[cfg(test)]
-    pub(crate) fn words_kept(&self) -> usize {
-        self.words.len()
-    }
-
-    fn prepare(&mut self, name: &str) {
+    /// Makes the candidate anew; whether it is another one than before.
+    fn prepare(&mut self, name: &str) -> bool {
         let Some(node) = self.nodes.get(name) else {
-            return;
+            return false;
         };
-        let mut candidate =
-            place::candidate(node, self.words.get(name).unwrap_or(&place::NO_WORDS));
+        let mut candidate = place::candidate(node, self.words.get(name).unwrap_or(&NO_WORDS));
         self.names.share(&mut candidate);
         let index = self.index.get(name).copied();
         let old = index.and_then(|index| self.candidates.get_mut(index));
+        if let Some(old) = &old {
+            // That belongs to an order, not to the node.
+            candidate.used = old.used;
+            if **old == candidate {
+                return false;
+            }
+        }
         let old_taints = old.as_ref().map(|old| &*old.taints).unwrap_or_default();
         let same_taints = old_taints == candidate.taints;
         if let Some(old) = old {
@@ -151,6 +150,7 @@ impl Placing {
         if !same_taints {
             self.taints = place::all_taints(self.nodes.values().map(AsRef::as_ref));
         }
+        true
     }
 
     /// A pod is placed at a virtual node, or at none. Its application is whoever it says that owns it.

@@ -10,67 +10,17 @@ use pilotage_api::{
     bounds, keys, limits,
     summary::{FreeShape, ResourceList},
 };
-use pilotage_placement::{
-    Candidate, Labels, Readiness, Region, Resource, Taint as Marked, ZoneMode,
-};
+use pilotage_placement::{Candidate, Readiness, Region, Resource, Taint as Marked, ZoneMode};
 use pilotage_sched::{
     resources::Resources,
     taints::{Effect, Taint as HardTaint},
 };
 
+use super::words::{NO_WORDS, Words};
 use crate::rank::Room;
-
-/// What a Target's own labels and annotations say.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Words {
-    /// Its labels.
-    pub labels: Labels,
-    /// Its annotations.
-    pub annotations: Labels,
-}
-
-impl Words {
-    /// As much of what a Target says as is ever read: what stands under our prefixes, and so many of the other labels and
-    /// short annotations. It is kept for as long as the Target is there.
-    pub fn of(labels: &Labels, annotations: &Labels) -> Self {
-        let ours =
-            |key: &str| key.starts_with(keys::PREFIX) || key.starts_with(keys::ACCESS_PREFIX);
-        let known = |key: &str| {
-            let mut labels = keys::REGION_LABELS.iter().chain(&keys::ZONE_LABELS);
-            labels.any(|label| *label == key)
-        };
-        let copy = |(key, value): (&String, &String)| (key.clone(), value.clone());
-        let (first, rest): (Vec<_>, Vec<_>) =
-            labels.iter().partition(|(key, _)| ours(key) || known(key));
-        let labels = first
-            .into_iter()
-            .take(LABELS)
-            .chain(rest.into_iter().take(LABELS));
-        let (first, rest): (Vec<_>, Vec<_>) = annotations
-            .iter()
-            .filter(|(_, value)| value.len() <= limits::LIST)
-            .partition(|(key, _)| ours(key));
-        let rest = rest
-            .into_iter()
-            .filter(|(_, value)| value.len() <= limits::KEY);
-        let annotations = first.into_iter().take(LISTS).chain(rest.take(ANNOTATIONS));
-        Self {
-            labels: labels.map(copy).collect(),
-            annotations: annotations.map(copy).collect(),
-        }
-    }
-}
-
-/// Nobody says anything.
-pub(super) static NO_WORDS: Words = Words {
-    labels: Labels::new(),
-    annotations: Labels::new(),
-};
 
 /// How many annotations of a target the rules may look at, and how long they are at most. The others are notes to somebody.
 const ANNOTATIONS: usize = 256;
-/// How many annotations under our prefix may be lists: more than there are keys for.
-const LISTS: usize = 16;
 /// How many labels of a target count.
 const LABELS: usize = 1024;
 

@@ -520,35 +520,6 @@ fn why_each_of_the_others_lost_is_told_in_one_line() {
 }
 
 #[test]
-fn of_a_targets_words_only_what_is_read_is_kept_and_nothing_of_one_that_has_gone() {
-    let mut labels = pilotage_placement::Labels::new();
-    let mut annotations = pilotage_placement::Labels::new();
-    for number in 0..5_000 {
-        labels.insert(format!("a/{number}"), "x".to_owned());
-        annotations.insert(format!("a/{number}"), "x".repeat(100));
-    }
-    annotations.insert("a/long".to_owned(), "x".repeat(200_000));
-    let region = "topology.kubernetes.io/region";
-    labels.insert(region.to_owned(), "eu".to_owned());
-    let zones = "multicluster.admiralty.io/zones";
-    annotations.insert(zones.to_owned(), "a,b".to_owned());
-    let words = Words::of(&labels, &annotations);
-    assert_eq!(words.labels.get(region).map(String::as_str), Some("eu"));
-    assert_eq!(
-        words.annotations.get(zones).map(String::as_str),
-        Some("a,b")
-    );
-    assert!(words.labels.len() < 1_100 && words.annotations.len() < 300);
-    assert!(!words.annotations.contains_key("a/long"));
-
-    let mut world = World::three();
-    assert!(world.placing.set_words("iad", words));
-    assert!(world.placing.set_words("iad", Words::default()));
-    assert!(!world.placing.set_words("iad", Words::default()));
-    assert_eq!(world.placing.words_kept(), 0);
-}
-
-#[test]
 fn the_word_of_a_target_counts_before_that_of_its_node() {
     let mut world = World::three();
     let annotations = [(
@@ -567,13 +538,58 @@ fn the_word_of_a_target_counts_before_that_of_its_node() {
         "dub=0 iad=0 fra=1"
     );
     // It may come before the node.
-    assert!(world.placing.set_words("new", words));
+    assert!(!world.placing.set_words("new", words));
     world
         .placing
         .apply_node(&node("new", "ap-south-1", &json!({})));
     assert_eq!(
         world.text(&region("eu-west-1"), &NEAREST),
         "dub=0 iad=0 new=0 fra=1"
+    );
+}
+
+#[test]
+fn words_that_make_no_other_candidate_are_no_news() {
+    let mut world = World::three();
+    let words = |key: &str, text: &str| Words {
+        annotations: [(format!("multicluster.admiralty.io/{key}"), text.to_owned())].into(),
+        ..Words::default()
+    };
+    // A pod on its way there changes nothing of it.
+    world.order_of(&Want::default(), &NEAREST, [("dub", 3)]);
+    let long = words("cloud-provider", &"x".repeat(400));
+    assert!(!world.placing.set_words("dub", long));
+    assert!(world.placing.set_words("dub", words("region", "us-east-1")));
+    assert!(world.placing.set_words("dub", Words::default()));
+    assert!(!world.placing.set_words("dub", Words::default()));
+    assert!(
+        !world
+            .placing
+            .set_words("nobody", words("region", "us-east-1"))
+    );
+}
+
+#[test]
+fn a_target_that_is_gone_leaves_no_words() {
+    let mut world = World::three();
+    for round in 0..100 {
+        let region = (
+            "topology.kubernetes.io/region".to_owned(),
+            "us-west-2".to_owned(),
+        );
+        let words = Words {
+            labels: [region].into(),
+            ..Words::default()
+        };
+        for node in ["dub", &format!("target-{round}")] {
+            world.placing.set_words(node, words.clone());
+            world.placing.set_words(node, Words::default());
+        }
+    }
+    assert!(world.placing.words.is_empty());
+    assert_eq!(
+        world.text(&region("eu-west-1"), &NEAREST),
+        "dub=0 fra=1 iad=2"
     );
 }
 

@@ -21,7 +21,7 @@ fn ending(name: &str, uid: &str, version: u64, grace: i64) -> ConfigMap {
 }
 
 /// What was told since the last call, as `A<uid>@<version>`, `D…`, `G…` and `S`.
-fn told(feed: &mut mpsc::UnboundedReceiver<Event<ConfigMap>>) -> Vec<String> {
+fn told(feed: &mut Feed<ConfigMap>) -> Vec<String> {
     let mut words = Vec::new();
     while let Ok(event) = feed.try_recv() {
         let (letter, object) = match event {
@@ -311,4 +311,56 @@ fn an_object_that_cannot_be_weighed_counts_for_the_most() {
     assert_eq!(store.kept(), Amount::new(2, 1 + OBJECT_WEIGHT));
     store.delete(object("bad", "2", 3));
     assert_eq!(store.kept(), Amount::new(1, 1));
+}
+
+#[test]
+fn what_nobody_has_read_is_bounded_and_counts_until_it_is_read() {
+    let budget = Arc::new(Budget::default());
+    let limits = Limits {
+        budget: budget.clone(),
+        weigh: |object: &ConfigMap| name(object).len() << 20,
+    };
+    let store = Store::new(false, Some(limits));
+    // Nobody listens: nothing waits.
+    for version in 1..100 {
+        store.delete(object("four", "0", version));
+    }
+    let (mut feed, mut other) = (store.subscribe(), store.subscribe());
+    let tell = |from: u64, deleted: bool| -> Vec<u64> {
+        let told = (from..from + 10).take_while(|version| {
+            let object = object("four", "1", *version);
+            let room = store.check_unread(&object).is_ok();
+            match deleted {
+                _ if !room => {}
+                true => store.delete(object),
+                false => store.apply(object),
+            }
+            room
+        });
+        told.collect()
+    };
+    // Of objects that never were, or of versions that replaced each other.
+    for (from, deleted) in [(100, true), (200, false)] {
+        assert_eq!(tell(from, deleted).len(), 3);
+        let next = object("four", "1", from + 50);
+        assert!(store.check_one(&next).is_err());
+        assert!(store.kept().weight <= 4 << 20);
+        let letter = if deleted { "D" } else { "A" };
+        let all: Vec<_> = (from..from + 3)
+            .map(|at| format!("{letter}1@{at}"))
+            .collect();
+        // Whoever reads on has read all, and in order; it is one share for both.
+        assert_eq!(told(&mut feed), all);
+        assert!(store.check_one(&next).is_err());
+        assert_eq!(told(&mut other), all);
+        assert!(store.check_one(&next).is_ok());
+    }
+    // What goes into another queue counts there, whatever becomes of the store.
+    assert_eq!(tell(300, true).len(), 3);
+    drop(other);
+    let shares: Vec<_> = std::iter::from_fn(|| Some(feed.try_take().ok()?.1)).collect();
+    drop((store, feed));
+    assert!(budget.check_queue(4 << 20).is_err());
+    drop(shares);
+    assert_eq!(budget.check_queue(16 << 20), Ok(()));
 }

@@ -122,15 +122,14 @@ impl Edge {
         match event {
             NodeEvent::Applied(node) => {
                 self.ranker.apply_node(&node);
-                let name = node.metadata.name.as_deref().unwrap_or_default();
                 if self.places.apply(&node) {
-                    self.rank_for(name);
+                    self.node_changed(node.metadata.name.as_deref().unwrap_or_default());
                 }
             }
             NodeEvent::Deleted(name) => {
                 self.ranker.remove_node(&name);
                 if self.places.remove(&name) {
-                    self.rank_for(&name);
+                    self.node_changed(&name);
                 }
             }
             NodeEvent::Home(home) => {
@@ -141,34 +140,41 @@ impl Edge {
         }
     }
 
+    /// A virtual node that came, went or changed may suit pods that nobody takes. Others decide what it says and when:
+    /// it concerns the pods that its Target serves, now and then.
+    fn node_changed(&mut self, node: &str) {
+        if self.changed.note(node, self.clock.now()) {
+            self.rank_anew_for(node);
+        }
+    }
+
+    /// Pods without a place that a virtual node concerns are ranked again.
+    pub(super) fn rank_anew_for(&mut self, node: &str) {
+        for uid in self.book.concerned(node) {
+            self.rank_again(uid);
+        }
+    }
+
     pub(super) fn take_table(&mut self, event: Event<ConfigMap>) {
         if self.ranker.take_table(event) {
             self.rank_anew();
         }
     }
 
-    /// Pods without a place are ranked again: what holds for all of them has changed.
-    pub(super) fn rank_anew(&mut self) {
-        let all: Vec<String> = self.proxies.keys().cloned().collect();
-        self.forget_ranks(all);
+    /// All pods without a place are ranked again: the source's operator, or its own nodes, say something else.
+    fn rank_anew(&mut self) {
+        for uid in self.proxies.keys().cloned().collect::<Vec<_>>() {
+            self.rank_again(uid);
+        }
     }
 
-    /// A virtual node came, went or changed, or what its Target says: it may suit pods that nobody takes. That concerns the
-    /// pods which the Target serves, and no others.
-    pub(super) fn rank_for(&mut self, node: &str) {
-        let concerned = self.book.concerned(node);
-        self.forget_ranks(concerned);
-    }
-
-    fn forget_ranks(&mut self, uids: Vec<String>) {
-        for uid in uids {
-            let placed = self.book.proxy(&uid).map(|proxy| proxy.node_name.is_some());
-            if let Some(proxy) = self.proxies.get_mut(&uid)
-                && placed == Some(false)
-            {
-                proxy.ranked_at = None;
-                self.dirty.insert(uid);
-            }
+    fn rank_again(&mut self, uid: String) {
+        let view = self.book.proxy(&uid);
+        if view.is_some_and(|view| view.node_name.is_none())
+            && let Some(proxy) = self.proxies.get_mut(&uid)
+        {
+            proxy.ranked_at = None;
+            self.dirty.insert(uid);
         }
     }
 
@@ -181,7 +187,8 @@ impl Edge {
             }
             FleetEvent::Serves(node, serves) => {
                 self.book.set_serves(&node, serves);
-                self.rank_for(&node);
+                // Its virtual node may have been there before.
+                self.node_changed(&node);
             }
             FleetEvent::Terms(node, terms) => {
                 self.book.set_terms(&node, terms);
@@ -200,10 +207,10 @@ impl Edge {
             }
             FleetEvent::Words(node, words) => {
                 if self.ranker.set_words(&node, words) {
-                    self.rank_for(&node);
+                    self.node_changed(&node);
                 }
             }
-            FleetEvent::Chaperon(node, news) => {
+            FleetEvent::Chaperon(node, news, _unread) => {
                 let heard = self.book.chaperon(&node, news, now);
                 self.dirty.extend(heard.parents);
                 if let Some(why) = heard.turned_away {
