@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use pilotage_runtime::caught::{caught, words};
 use pilotage_runtime::moment::{after, from_now};
-use pilotage_sched::{Assumed, Attempt, Mishap, Moment, PodUid, Scheduler, SeededTies};
+use pilotage_sched::{Assumed, Attempt, Mishap, Moment, Paused, PodUid, Scheduler, SeededTies};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
@@ -46,6 +46,8 @@ pub(crate) enum Turn {
         assumed: Box<Assumed>,
         held: Option<oneshot::Receiver<()>>,
     },
+    /// Extenders have a say.
+    Ask(Box<Paused>),
     /// It has none, or needs none.
     Publish(Attempt),
     /// Nothing to try before this moment, unless something changes.
@@ -135,15 +137,7 @@ impl Core {
                 held,
             } = state;
             match scheduler.schedule_next(self.now(), ties) {
-                Some(Attempt::Assumed(assumed)) => {
-                    let held = assumed.waits().then(|| {
-                        let (sender, receiver) = oneshot::channel();
-                        held.insert(assumed.uid().clone(), sender);
-                        receiver
-                    });
-                    Turn::Bind { assumed, held }
-                }
-                Some(attempt) => Turn::Publish(attempt),
+                Some(attempt) => next_step(attempt, held),
                 None => Turn::Idle(
                     scheduler
                         .next_deadline()
@@ -160,6 +154,26 @@ impl Core {
         };
         tracing::error!(panic = words(&*panic), "the scheduler's queue panicked");
         turn
+    }
+
+    /// Goes on with an attempt whose extenders have answered; `None` if the scheduler's books are broken.
+    pub(crate) fn resume(&self, paused: Paused) -> Option<Turn> {
+        let turn = self.locked(|state| {
+            let State {
+                scheduler,
+                ties,
+                held,
+            } = state;
+            next_step(scheduler.resume(paused, self.now(), ties), held)
+        });
+        self.changed.notify_one();
+        match turn {
+            Ok(turn) => Some(turn),
+            Err(panic) => {
+                tracing::error!(panic = words(&*panic), "the scheduler panicked");
+                None
+            }
+        }
     }
 
     /// Completes when something has changed since the last time.
@@ -180,6 +194,21 @@ impl Core {
     fn lock(&self) -> MutexGuard<'_, State> {
         // After a panic it was mended.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn next_step(attempt: Attempt, held: &mut HashMap<PodUid, oneshot::Sender<()>>) -> Turn {
+    match attempt {
+        Attempt::Assumed(assumed) => {
+            let held = assumed.waits().then(|| {
+                let (sender, receiver) = oneshot::channel();
+                held.insert(assumed.uid().clone(), sender);
+                receiver
+            });
+            Turn::Bind { assumed, held }
+        }
+        Attempt::Asks(paused) => Turn::Ask(paused),
+        attempt => Turn::Publish(attempt),
     }
 }
 

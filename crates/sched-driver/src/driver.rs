@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::core::Core;
+use crate::extension::Extension;
 use crate::feed::{self, Pods};
 use crate::handle::DriverHandle;
 use crate::metrics::{AttemptResult, Gauges, Metrics};
@@ -51,6 +52,8 @@ pub struct DriverOptions {
     pub leadership: Leadership,
     /// Gets the gates "pods listed", "nodes listed" and one for each wanted kind, and the liveness check "scheduling loop".
     pub health: Health,
+    /// Services that have a say about nodes, in the order in which they are asked.
+    pub extensions: Vec<Extension>,
     /// Is told what happens.
     pub observer: Arc<dyn Observer>,
     /// Whether `status.nominatedNodeName` is written for pods that wait at Permit or have something to
@@ -72,6 +75,7 @@ impl DriverOptions {
             instance,
             leadership: Leadership::always(),
             health: Health::new(),
+            extensions: Vec::new(),
             observer: Arc::new(NoObserver),
             announce_nominations: true,
             seed: pilotage_runtime::backoff::dice().to_bits(),
@@ -107,6 +111,7 @@ pub(crate) struct Inner {
     pub(crate) recorder: Recorder,
     pub(crate) metrics: Metrics,
     pub(crate) leadership: Leadership,
+    pub(crate) extensions: Vec<Extension>,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) announce_nominations: bool,
     pub(crate) status: StatusWriter,
@@ -127,11 +132,13 @@ impl Driver {
             instance,
             leadership,
             health,
+            extensions,
             observer,
             announce_nominations,
             seed,
         } = options;
-        let scheduler = Scheduler::new(profiles, config)?;
+        let extenders = extensions.iter().map(|one| one.extender.clone());
+        let scheduler = Scheduler::new(profiles, config)?.extended_by(extenders);
         let objects_listed = scheduler.wanted_kinds().into_iter();
         let objects_listed = objects_listed.map(|kind| {
             let gate = health.gate(format!("{} listed", kind.name()));
@@ -149,6 +156,7 @@ impl Driver {
             recorder,
             metrics,
             leadership,
+            extensions,
             observer,
             announce_nominations,
             status: StatusWriter::new(client.clone()),
@@ -273,8 +281,8 @@ impl Inner {
                     self.record(&skipped.pod, event);
                 }
             }
-            // The loop binds it.
-            Attempt::Assumed(_) => {}
+            // The loop binds it, or asks.
+            Attempt::Assumed(_) | Attempt::Asks(_) => {}
         }
     }
 

@@ -22,6 +22,7 @@ mod binder;
 mod binding;
 mod core;
 mod driver;
+mod extension;
 mod feed;
 mod handle;
 mod metrics;
@@ -35,6 +36,7 @@ mod sinks;
 
 pub use binder::{BindError, PodBinder};
 pub use driver::{Driver, DriverError, DriverOptions};
+pub use extension::{AskExtender, Extension};
 pub use feed::{PodNews, Pods};
 pub use handle::DriverHandle;
 pub use observer::{NoObserver, Observer};

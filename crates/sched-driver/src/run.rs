@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, watch};
+use pilotage_sched::{Assumed, Moment, Paused};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -12,6 +13,7 @@ use tokio_util::task::TaskTracker;
 use crate::binding;
 use crate::core::Turn;
 use crate::driver::Inner;
+use crate::extension;
 
 /// Pods between *assumed* and *bound* at once. It only bounds memory: most of them wait for somebody.
 const BINDINGS: usize = 10_000;
@@ -76,19 +78,60 @@ async fn turns(
             }
             Turn::Bind { assumed, held } => {
                 inner.metrics.searched(inner.core.since(began));
-                inner.caught(assumed.pod(), || {
-                    let (pod, node) = (assumed.pod(), assumed.node());
-                    inner.observer.assumed(pod, node, held.is_some());
-                });
-                let binding = binding::bind(inner.clone(), assumed, held, began, token.clone());
+                let binding = bind(inner, assumed, held, began, token);
                 bindings.spawn(async move {
                     binding.await;
+                    drop(slot);
+                });
+            }
+            Turn::Ask(paused) => {
+                inner.metrics.searched(inner.core.since(began));
+                let asking = ask(inner.clone(), paused, began, token.clone());
+                bindings.spawn(async move {
+                    asking.await;
                     drop(slot);
                 });
             }
         }
         // A long queue must not starve the watches that share this thread.
         tokio::task::yield_now().await;
+    }
+}
+
+/// Tells that a pod has a node, and binds it.
+fn bind(
+    inner: &Arc<Inner>,
+    assumed: Box<Assumed>,
+    held: Option<oneshot::Receiver<()>>,
+    began: Moment,
+    token: &CancellationToken,
+) -> impl Future<Output = ()> + use<> {
+    inner.caught(assumed.pod(), || {
+        let (pod, node) = (assumed.pod(), assumed.node());
+        inner.observer.assumed(pod, node, held.is_some());
+    });
+    binding::bind(inner.clone(), assumed, held, began, token.clone())
+}
+
+/// Asks extenders, and goes on with the attempt until it ends.
+async fn ask(inner: Arc<Inner>, mut paused: Box<Paused>, began: Moment, token: CancellationToken) {
+    loop {
+        tokio::select! {
+            // The pod is tried by whoever schedules next.
+            () = token.cancelled() => return,
+            () = extension::ask(&inner.extensions, &mut paused) => {}
+        }
+        match inner.core.resume(*paused) {
+            Some(Turn::Ask(again)) => paused = again,
+            Some(Turn::Bind { assumed, held }) => {
+                return bind(&inner, assumed, held, began, &token).await;
+            }
+            Some(Turn::Publish(attempt)) => {
+                let pod = attempt.pod().clone();
+                return inner.caught(&pod, || inner.publish(attempt, began));
+            }
+            Some(Turn::Idle(_)) | None => return,
+        }
     }
 }
 

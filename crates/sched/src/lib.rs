@@ -109,6 +109,7 @@ mod context;
 mod cycle;
 mod effects;
 pub mod event;
+mod extender;
 #[cfg(test)]
 mod fuzz;
 mod guard;
@@ -155,6 +156,7 @@ pub use crate::cycle::{
 };
 pub use crate::effects::{Effects, Eviction};
 pub use crate::event::{Actions, AnyObject, Event, EventKind, EventObject, EventResource, Hint};
+pub use crate::extender::{Extender, Filtered, MAX_EXTENDER_PRIORITY};
 pub use crate::guard::{Mishap, Panicked};
 pub use crate::moment::Moment;
 pub use crate::names::{NodeName, ObjectKey, PodUid};
@@ -173,8 +175,9 @@ pub use crate::queue::{Arrivals, Gate, Place, QueueConfig, QueueSize, QueuedPod}
 pub use crate::refusals::{Refusals, RejectionId};
 pub use crate::requests::PodRequests;
 pub use crate::scheduler::{
-    Aftermath, Assumed, Attempt, EvaluateError, EventNote, EvictionOrder, FailedCondition, Failure,
-    Orders, PodChange, Scheduler, SchedulerConfig, SkipReason, Skipped, StatusPatch,
+    Aftermath, AnswerError, Assumed, Attempt, EvaluateError, EventNote, EvictionOrder,
+    FailedCondition, Failure, Orders, Paused, PodChange, Question, Scheduler, SchedulerConfig,
+    SkipReason, Skipped, StatusPatch,
 };
 pub use crate::state::CycleState;
 pub use crate::status::{

@@ -84,7 +84,7 @@ impl Bench {
         match attempt.expect("a pod waits for its turn") {
             Attempt::Failed(failure) => Some(Refusal::of(&failure.cause).to_string()),
             Attempt::Assumed(_) => None,
-            Attempt::Skipped(skipped) => panic!("{skipped:?}"),
+            other => panic!("{other:?}"),
         }
     }
 

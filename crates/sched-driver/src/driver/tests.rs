@@ -18,6 +18,8 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::feed::Sink;
 
+mod extensions;
+
 /// Plugin and observer: panics for pod `bad` at one point, and else agrees with everything.
 struct Bad {
     at: &'static str,
@@ -157,6 +159,8 @@ impl Observer for Bad {
     }
 
     fn failed(&self, failure: &Failure) {
+        let told = format!("failed {}", failure.pod.key.name);
+        self.bound.send(told).unwrap();
         self.check("failed", &failure.pod);
     }
 
@@ -184,6 +188,10 @@ struct Running {
 impl Running {
     /// Three nodes with four cores each, and a plugin or observer that panics there.
     fn start(at: &'static str) -> Self {
+        Self::start_with(at, Vec::new())
+    }
+
+    fn start_with(at: &'static str, extensions: Vec<Extension>) -> Self {
         let (sender, bound) = mpsc::unbounded_channel();
         let bad = Arc::new(Bad { at, bound: sender });
         let profile = stock_profile("test", bad.clone())
@@ -202,6 +210,7 @@ impl Running {
         let profiles = vec![profile.build().unwrap()];
         let mut options = DriverOptions::new(client, profiles, "test".to_owned());
         options.observer = bad;
+        options.extensions = extensions;
         options.announce_nominations = false;
         let mut registry = Registry::default();
         let (driver, _) = Driver::new(options, &mut registry).unwrap();
@@ -244,11 +253,15 @@ impl Running {
 
     /// As the watch's task does it.
     fn see(&mut self, name: &str, cpu: &str) {
+        self.see_asking(name, "cpu", cpu);
+    }
+
+    fn see_asking(&mut self, name: &str, resource: &str, amount: &str) {
         let pod: Pod = serde_json::from_value(json!({
             "metadata": {"namespace": "ns", "name": name, "uid": name},
             "spec": {
                 "schedulerName": "test",
-                "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}],
+                "containers": [{"name": "c", "resources": {"requests": {resource: amount}}}],
             },
         }))
         .unwrap();
@@ -258,7 +271,7 @@ impl Running {
         }
     }
 
-    /// Waits until these pods are bound, in whatever order.
+    /// Waits until these pods are bound (or, as `failed p`, weren't), in whatever order.
     async fn bound(&mut self, names: &[&str]) {
         let mut left = names.to_vec();
         while !left.is_empty() {

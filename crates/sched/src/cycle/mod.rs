@@ -7,6 +7,7 @@
 mod by_class;
 mod diagnosis;
 mod evaluation;
+mod offer;
 mod score;
 mod search;
 
@@ -24,6 +25,7 @@ use crate::tie::TieBreaker;
 pub use self::diagnosis::{Cause, Diagnosis, NodeStatuses};
 pub use self::evaluation::{Evaluation, RejectedNode, ScorePart, ScoredNode};
 pub(crate) use self::evaluation::{evaluate, recheck};
+pub(crate) use self::offer::{Offer, Offered, choose_offered};
 pub(crate) use self::score::failure as score_failure;
 pub(crate) use self::search::SearchSize;
 
@@ -33,6 +35,25 @@ pub(crate) struct Choice {
     pub(crate) node: NodeName,
     pub(crate) evaluated: usize,
     pub(crate) feasible: usize,
+}
+
+/// Where a cycle leads.
+#[derive(Debug)]
+pub(crate) enum Chosen {
+    /// To a node.
+    Node(Choice),
+    /// To extenders, which are asked before a node is chosen.
+    Offer(Box<Offer>),
+}
+
+#[cfg(test)]
+impl Chosen {
+    fn node(self) -> Choice {
+        match self {
+            Self::Node(choice) => choice,
+            Self::Offer(offer) => panic!("nobody is asked: {offer:?}"),
+        }
+    }
 }
 
 /// No node for a pod, and what `PostFilter` said about its nomination.
@@ -49,6 +70,10 @@ pub(crate) struct Search<'a> {
     pub(crate) start: &'a mut usize,
     pub(crate) ties: &'a mut dyn TieBreaker,
     pub(crate) classes: &'a mut Classes,
+    /// Whether extenders are asked about what is found.
+    pub(crate) is_offered: bool,
+    /// Whether the node that the pod is nominated to goes before all others.
+    pub(crate) nominated_first: bool,
 }
 
 /// Chooses a node.
@@ -57,26 +82,32 @@ pub(crate) fn choose(
     state: &mut CycleState,
     pod: &PodInfo,
     how: Search<'_>,
-) -> Result<Choice, NoChoice> {
+) -> Result<Chosen, NoChoice> {
     if cycle.context().nodes().is_empty() {
-        return Err(NoChoice {
-            cause: Cause::NoNodes,
-            nomination: Nomination::Clear,
-        });
+        return Err(NO_NODES);
     }
-    match find(cycle, state, pod, how) {
-        Ok(choice) => Ok(choice),
-        Err(Stop::Unfit(mut diagnosis)) => {
+    find(cycle, state, pod, how).map_err(|stop| stopped(cycle, state, pod, stop))
+}
+
+const NO_NODES: NoChoice = NoChoice {
+    cause: Cause::NoNodes,
+    nomination: Nomination::Clear,
+};
+
+/// What becomes of a search that ended without a node: plugins may know help.
+fn stopped(cycle: &mut Cycle<'_>, state: &mut CycleState, pod: &PodInfo, stop: Stop) -> NoChoice {
+    match stop {
+        Stop::Unfit(mut diagnosis) => {
             let nomination = post_filter(cycle, state, pod, &mut diagnosis);
-            Err(NoChoice {
+            NoChoice {
                 cause: Cause::Unfit(diagnosis),
                 nomination,
-            })
+            }
         }
-        Err(Stop::Error(error)) => Err(NoChoice {
+        Stop::Error(error) => NoChoice {
             cause: error.into(),
             nomination: Nomination::Clear,
-        }),
+        },
     }
 }
 
@@ -97,26 +128,40 @@ fn find(
     state: &mut CycleState,
     pod: &PodInfo,
     how: Search<'_>,
-) -> Result<Choice, Stop> {
+) -> Result<Chosen, Stop> {
     let mut prepared = search::prepare(&cycle.context(), state, pod)?;
-    if let Some(node) = search::nominated(cycle, state, pod, &mut prepared)? {
-        return Ok(choice(cycle, node, 1, 1));
+    if how.nominated_first
+        && let Some(node) = search::nominated(cycle, state, pod, &mut prepared)?
+    {
+        let choice = choice(cycle, node, 1, 1);
+        if !how.is_offered {
+            return Ok(Chosen::Node(choice));
+        }
+        return Ok(Chosen::Offer(Box::new(Offer {
+            nodes: vec![choice.node],
+            evaluated: 1,
+            nominated: true,
+            diagnosis: prepared.diagnosis,
+        })));
     }
-    let everywhere = how.size.is_all() && prepared.allowed.is_none();
+    let everywhere = how.size.is_all() && prepared.allowed.is_none() && !how.is_offered;
     if everywhere && by_class::is_possible(cycle.context().profile(), pod) {
-        return by_class::choose(cycle, state, pod, prepared.diagnosis, how);
+        return by_class::choose(cycle, state, pod, prepared.diagnosis, how).map(Chosen::Node);
     }
     let found = search::search(cycle, state, pod, prepared, how.size, how.start)?;
-    let feasible = found.feasible.len();
+    if how.is_offered {
+        return Ok(Chosen::Offer(Box::new(Offer::of(cycle, found))));
+    }
+    let feasible = &found.feasible;
     // A single node is simply taken.
-    let at = if feasible == 1 {
+    let at = if feasible.len() == 1 {
         0
     } else {
-        let totals = score::totals(&cycle.context(), state, pod, &found.feasible)?;
+        let totals = score::totals(&cycle.context(), state, pod, feasible)?;
         best(&totals, how.ties)
     };
-    let node = found.feasible[at];
-    Ok(choice(cycle, node, found.evaluated, feasible))
+    let choice = choice(cycle, feasible[at], found.evaluated, feasible.len());
+    Ok(Chosen::Node(choice))
 }
 
 fn choice(cycle: &Cycle<'_>, node: NodeId, evaluated: usize, feasible: usize) -> Choice {

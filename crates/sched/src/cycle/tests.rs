@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Cause, Choice, NoChoice, Search, SearchSize, choose, evaluate, recheck};
+use super::{Cause, Choice, Chosen, NoChoice, Search, SearchSize, choose, evaluate, recheck};
 use crate::classes::Classes;
 use crate::context::Cycle;
 use crate::names::NodeName;
@@ -52,9 +52,11 @@ impl Harbour {
             start: &mut self.start,
             ties: &mut FirstOfEquals,
             classes: &mut self.classes,
+            is_offered: false,
+            nominated_first: true,
         };
         let mut cycle = Cycle::new(&self.profile, &mut self.nodes, self.quiet.around());
-        choose(&mut cycle, &mut CycleState::new(), pod, how)
+        choose(&mut cycle, &mut CycleState::new(), pod, how).map(Chosen::node)
     }
 
     fn choose(&mut self) -> Result<Choice, NoChoice> {
@@ -375,10 +377,12 @@ fn weights_decide_and_ties_are_broken_from_outside() {
             start: &mut 0,
             ties: &mut SeededTies::new(seed),
             classes: &mut Classes::default(),
+            is_offered: false,
+            nominated_first: true,
         };
         let (mut cycle, pod) = (harbour.cycle(), pod("p").info());
         let chosen = choose(&mut cycle, &mut CycleState::new(), &pod, how).unwrap();
-        picked.insert(chosen.node.to_string());
+        picked.insert(chosen.node().node.to_string());
     }
     assert_eq!(
         picked.into_iter().collect::<Vec<_>>(),

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Assumed, EventNote, Failure, Scheduler};
+use super::{Assumed, EventNote, Failure, Paused, Scheduler};
 use crate::cancel::Cancellation;
 use crate::context::{Context, Cycle, Surroundings};
-use crate::cycle::{self, Cause, Choice, Diagnosis, NoChoice, Search, SearchSize};
-use crate::guard::{Mishaps, caught, guarded};
+use crate::cycle::{self, Cause, Choice, Chosen, Diagnosis, NoChoice, Search, SearchSize};
+use crate::guard::{Mishaps, Panicked, caught, guarded};
 use crate::moment::Moment;
 use crate::names::NodeName;
 use crate::plugin::{Nomination, PermitDecision};
@@ -27,6 +27,8 @@ pub enum Attempt {
     Failed(Box<Failure>),
     /// It needn't be scheduled.
     Skipped(Skipped),
+    /// Extenders have a say: ask them, then [`Scheduler::resume`] it. The scheduler goes on with others meanwhile.
+    Asks(Box<Paused>),
 }
 
 impl Attempt {
@@ -36,6 +38,7 @@ impl Attempt {
             Self::Assumed(assumed) => assumed.pod(),
             Self::Failed(failure) => &failure.pod,
             Self::Skipped(skipped) => &skipped.pod,
+            Self::Asks(paused) => paused.pod(),
         }
     }
 }
@@ -60,6 +63,8 @@ pub enum SkipReason {
     Placed,
     /// No profile has its `schedulerName`.
     NoProfile,
+    /// It was deleted while extenders were asked.
+    Gone,
 }
 
 impl Scheduler {
@@ -69,21 +74,28 @@ impl Scheduler {
         let popped = queued.clone();
         Some(
             caught(|| self.attempt(queued, now, ties)).unwrap_or_else(|panic| {
-                // Plugins are guarded one by one: this was a mistake in the scheduler itself.
-                let node = self
-                    .cache
-                    .pod(&popped.pod.uid)
-                    .map(|(_, node)| node.clone());
-                let failure = self.undo(popped, node, panic, now);
-                self.mend(now);
-                Attempt::Failed(Box::new(failure))
+                Attempt::Failed(Box::new(self.undo_attempt(popped, panic, now)))
             }),
         )
     }
 
+    /// Ends an attempt that panicked. Plugins are guarded one by one: this was a mistake in the scheduler itself.
+    pub(super) fn undo_attempt(
+        &mut self,
+        queued: QueuedPod,
+        panic: Panicked,
+        now: Moment,
+    ) -> Failure {
+        let held = self.cache.pod(&queued.pod.uid);
+        let node = held.map(|(_, node)| node.clone());
+        let failure = self.undo(queued, node, panic, now);
+        self.mend(now);
+        failure
+    }
+
     fn attempt(&mut self, queued: QueuedPod, now: Moment, ties: &mut dyn TieBreaker) -> Attempt {
         match self.admit(&queued) {
-            Ok(profile) => self.schedule(queued, profile, now, ties),
+            Ok(profile) => self.schedule(queued, profile, true, now, ties),
             Err(skipped) => {
                 self.queue.done(&queued.pod.uid);
                 Attempt::Skipped(skipped)
@@ -113,20 +125,25 @@ impl Scheduler {
         Ok(profile.clone())
     }
 
-    fn schedule(
+    /// Looks for a node; first at the one that the pod is nominated to, if `nominated_first`.
+    pub(super) fn schedule(
         &mut self,
         queued: QueuedPod,
         profile: Arc<Profile>,
+        nominated_first: bool,
         now: Moment,
         ties: &mut dyn TieBreaker,
     ) -> Attempt {
         let pod = queued.pod.clone();
+        let is_offered = !self.extenders.is_empty() && !self.extenders_of(&pod).is_empty();
         let mut state = CycleState::new();
         let how = Search {
-            size: self.search_size(&profile),
+            size: self.search_size(&profile, is_offered),
             start: &mut self.next_start,
             ties,
             classes: &mut self.classes,
+            is_offered,
+            nominated_first,
         };
         let nodes = self.cache.nodes_mut();
         let around = Surroundings {
@@ -135,7 +152,27 @@ impl Scheduler {
             objects: &self.objects,
         };
         let mut cycle = Cycle::new(&profile, nodes, around);
-        match cycle::choose(&mut cycle, &mut state, &pod, how) {
+        let chosen = match cycle::choose(&mut cycle, &mut state, &pod, how) {
+            Ok(Chosen::Offer(offer)) => {
+                self.carry_out(state.take_effects());
+                return Attempt::Asks(Box::new(self.pause(queued, profile, *offer)));
+            }
+            Ok(Chosen::Node(choice)) => Ok(choice),
+            Err(none) => Err(none),
+        };
+        self.conclude(queued, profile, state, chosen, now)
+    }
+
+    /// Takes the node that was chosen, or puts the pod back.
+    pub(super) fn conclude(
+        &mut self,
+        queued: QueuedPod,
+        profile: Arc<Profile>,
+        state: CycleState,
+        chosen: Result<Choice, NoChoice>,
+        now: Moment,
+    ) -> Attempt {
+        match chosen {
             Ok(Choice {
                 node,
                 evaluated,
@@ -164,8 +201,8 @@ impl Scheduler {
         }
     }
 
-    fn search_size(&self, profile: &Profile) -> SearchSize {
-        if profile.scores().is_empty() {
+    fn search_size(&self, profile: &Profile, is_offered: bool) -> SearchSize {
+        if profile.scores().is_empty() && !is_offered {
             return SearchSize::One;
         }
         let own = profile.percentage_of_nodes_to_score();

@@ -64,10 +64,7 @@ impl Scheduler {
     pub fn mend(&mut self, now: Moment) {
         let left_out = self.cache.rebuild();
         self.waiting.retain(|uid| self.binding.contains_key(uid));
-        let nobodys = self
-            .queue
-            .in_flight()
-            .filter(|uid| !self.binding.contains_key(*uid));
+        let nobodys = self.queue.in_flight().filter(|uid| !self.has_task(uid));
         for uid in nobodys.cloned().collect::<Vec<PodUid>>() {
             self.queue.done(&uid);
         }
@@ -82,12 +79,16 @@ impl Scheduler {
         self.close_nodes(left_out, now);
     }
 
+    /// Whether somebody else will come back with the pod.
+    fn has_task(&self, uid: &PodUid) -> bool {
+        self.binding.contains_key(uid) || self.paused.contains(uid)
+    }
+
     /// The pods without a node that are nowhere, by UID.
     fn lost(&self) -> Vec<Arc<PodInfo>> {
         let is_lost = |pod: &&Arc<PodInfo>| {
             let uid = &pod.uid;
-            let has_task = self.binding.contains_key(uid);
-            !has_task && self.queue.place(uid).is_none() && self.cache.pod(uid).is_none()
+            !self.has_task(uid) && self.queue.place(uid).is_none() && self.cache.pod(uid).is_none()
         };
         let mut lost: Vec<_> = self.pending.values().filter(is_lost).cloned().collect();
         lost.sort_by(|a, b| a.uid.cmp(&b.uid));

@@ -2,6 +2,7 @@
 //! pop to *bound* or *requeued*. No I/O, no clock, no randomness, no tasks: a driver feeds watches in, runs
 //! bindings, and publishes what comes out.
 
+mod asking;
 mod assumed;
 mod attempt;
 mod binding;
@@ -12,11 +13,12 @@ mod orders;
 mod unread;
 mod watch;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use thiserror::Error;
 
+pub use self::asking::{AnswerError, Paused, Question};
 pub use self::assumed::Assumed;
 pub use self::attempt::{Attempt, SkipReason, Skipped};
 pub use self::failure::{Aftermath, EventNote, FailedCondition, Failure, StatusPatch};
@@ -30,6 +32,7 @@ use crate::coming::Coming;
 use crate::context::{Cycle, Surroundings};
 use crate::cycle::{self, Evaluation};
 use crate::event::{AnyObject, Event};
+use crate::extender::Extender;
 use crate::interned::SharedParts;
 use crate::moment::Moment;
 use crate::names::{ObjectKey, PodUid};
@@ -100,6 +103,10 @@ pub struct Scheduler {
     // The pod that is being taken in just now.
     taking: Option<Incoming>,
     next_start: usize,
+    // Who has a say about nodes beside plugins.
+    extenders: Vec<Arc<Extender>>,
+    // Pods whose attempt waits for them.
+    paused: HashSet<PodUid>,
     // What only the API server can do.
     orders: Orders,
     objects: Objects,
@@ -129,6 +136,8 @@ impl Scheduler {
             unread: UnreadPods::default(),
             taking: None,
             next_start: 0,
+            extenders: Vec::new(),
+            paused: HashSet::new(),
         })
     }
 

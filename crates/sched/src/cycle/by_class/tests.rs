@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::classes::Classes;
 use crate::context::Cycle;
-use crate::cycle::{Cause, Search, SearchSize, choose, evaluate};
+use crate::cycle::{Cause, Chosen, Search, SearchSize, choose, evaluate};
 use crate::interned::SharedParts;
 use crate::names::NodeName;
 use crate::node_object::NodeObject;
@@ -158,8 +158,10 @@ impl World {
             start: &mut 0,
             ties: &mut SeededTies::new(seed.into()),
             classes: &mut self.classes,
+            is_offered: false,
+            nominated_first: true,
         };
-        match choose(&mut cycle, &mut CycleState::new(), &pod, how) {
+        match choose(&mut cycle, &mut CycleState::new(), &pod, how).map(Chosen::node) {
             Ok(choice) => {
                 assert_eq!(choice.feasible, asked.feasible.len());
                 let best = &asked.feasible[0];

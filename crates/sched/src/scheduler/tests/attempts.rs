@@ -353,7 +353,7 @@ fn a_small_cluster_fills_up_evenly() {
         match attempt {
             Attempt::Assumed(placed) => scheduler.bound(*placed, at(0)),
             Attempt::Failed(failure) => failures.push(failure.cause.to_string()),
-            Attempt::Skipped(skipped) => panic!("{skipped:?}"),
+            other => panic!("{other:?}"),
         }
     }
     let text = "0/5 nodes are available: 1 node(s) had untolerated taint(s), 4 Insufficient cpu.";

@@ -1,6 +1,7 @@
 //! The scheduler as a whole, driven as a driver drives it.
 
 mod attempts;
+mod extenders;
 mod objects;
 mod orders;
 mod panics;
