@@ -49,7 +49,11 @@ impl Bench {
         let mut scheduler = Scheduler::new([profile.unwrap()], SchedulerConfig::default()).unwrap();
         for name in ["n1", "n2"] {
             let node = json!({
-                "metadata": { "name": name, "uid": name },
+                "metadata": {
+                    "name": name,
+                    "uid": name,
+                    "labels": { "kubernetes.io/hostname": name, "zone": "z" },
+                },
                 "status": { "allocatable": { "cpu": "4", "memory": "8Gi", "pods": "10" } },
             });
             let node = Arc::new(serde_json::from_value(node).unwrap());
@@ -97,10 +101,14 @@ impl Bench {
     }
 }
 
-/// Required (or preferred) terms of inter-pod affinity or anti-affinity.
+/// Required (or preferred) terms of inter-pod affinity or anti-affinity over zones, of which there is one.
 fn affinity(kind: &str, required: bool) -> Value {
+    affinity_over("zone", kind, required)
+}
+
+fn affinity_over(key: &str, kind: &str, required: bool) -> Value {
     let term = json!({
-        "topologyKey": "kubernetes.io/hostname",
+        "topologyKey": key,
         "labelSelector": { "matchLabels": { "app": "web" } },
     });
     let terms = if required {
@@ -322,10 +330,37 @@ fn a_pod_that_another_one_keeps_away_waits_until_that_is_gone() {
 }
 
 #[test]
+fn a_pod_is_kept_away_no_further_than_the_other_one_says() {
+    for (key, node) in [
+        ("kubernetes.io/hostname", Some("n2")),
+        ("no-node-has-this", Some("either")),
+        ("zone", None),
+    ] {
+        let mut alone = affinity_over(key, "podAntiAffinity", true);
+        alone["nodeName"] = "n1".into();
+        let mut bench = Bench::new();
+        bench.apply(&pod("alone", &alone));
+        bench.apply(&pod("p", &json!({})));
+        let attempt = bench
+            .scheduler
+            .schedule_next(Moment::ZERO, &mut FirstOfEquals);
+        let placed = match attempt {
+            Some(Attempt::Assumed(assumed)) => Some(assumed.node().to_string()),
+            _ => None,
+        };
+        if node == Some("either") {
+            assert!(placed.is_some(), "{key}");
+        } else {
+            assert_eq!(placed.as_deref(), node, "{key}");
+        }
+    }
+}
+
+#[test]
 fn only_pods_that_a_term_may_mean_are_kept_away() {
     let term = |namespaces: Value, app: &str| {
         let term = json!({
-            "topologyKey": "kubernetes.io/hostname",
+            "topologyKey": "zone",
             "namespaces": namespaces["names"],
             "namespaceSelector": namespaces["selector"],
             "labelSelector": { "matchLabels": { "app": app } },

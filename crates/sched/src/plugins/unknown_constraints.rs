@@ -3,14 +3,18 @@
 //!
 //! Each line of the table goes when a plugin for it comes. What is only preferred refuses nobody.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use k8s_openapi::api::core::v1::{PodSpec, Volume};
 
 use crate::context::Context;
 use crate::event::{Actions, Event, EventKind, EventObject, EventResource, Hint};
+use crate::labels::Labels;
 use crate::plugin::{EnqueueExtensions, Plugin, PreFilter, PreFiltered};
 use crate::pod_info::PodInfo;
 use crate::state::CycleState;
 use crate::status::{PluginName, Status, Verdict};
+use crate::table::NodeTable;
 
 /// Name of the plugin.
 pub const UNKNOWN_CONSTRAINTS: PluginName = "UnknownConstraints";
@@ -84,11 +88,30 @@ fn unknown_needs(pod: &PodInfo) -> Vec<&'static str> {
     needs.map(|(name, _)| *name).collect()
 }
 
-/// Whether `other` may want no pod like this one beside it. Where it is, and how far that reaches, isn't looked at.
-fn keeps_away(other: &PodInfo, pod: &PodInfo) -> bool {
+/// The topology keys over which `other` may want no pod like this one beside it.
+fn kept_away<'a>(other: &'a PodInfo, pod: &PodInfo) -> impl Iterator<Item = &'a String> {
     let terms = other.needs.pod_affinity.required_anti.iter();
-    let mut against = terms.filter(|term| term.may_match(&pod.key.namespace, pod.labels()));
-    against.next().is_some()
+    let against = terms.filter(|term| term.may_match(&pod.key.namespace, pod.labels()));
+    against.map(|term| &term.topology_key)
+}
+
+fn keeps_away(other: &PodInfo, pod: &PodInfo) -> bool {
+    kept_away(other, pod).next().is_some()
+}
+
+/// The places, each a node label and its value, where somebody may want no pod like this one.
+fn closed_places<'a>(nodes: &'a NodeTable, pod: &PodInfo) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
+    let mut closed: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for node in nodes.nodes_with_required_anti_affinity() {
+        let row = node.row();
+        let others = row.pods_with_required_anti_affinity().iter();
+        for key in others.flat_map(|other| kept_away(other, pod)) {
+            if let Some(value) = row.labels().get(key) {
+                closed.entry(key).or_default().insert(value);
+            }
+        }
+    }
+    closed
 }
 
 /// Refuses pods that need what no plugin knows. It belongs into every profile of the
@@ -123,8 +146,11 @@ impl EnqueueExtensions for UnknownConstraints {
         vec![
             EventKind::new(EventResource::TargetPod, Actions::ALL),
             EventKind::new(EventResource::AssignedPod, Actions::DELETE),
-            // The pods on it don't count any more.
-            EventKind::new(EventResource::Node, Actions::DELETE),
+            // The pods on one that goes don't count any more; others may be where nobody minds.
+            EventKind::new(
+                EventResource::Node,
+                Actions::DELETE | Actions::ADD | Actions::UPDATE_NODE_LABEL,
+            ),
         ]
     }
 
@@ -157,17 +183,32 @@ impl PreFilter for UnknownConstraints {
         _state: &mut CycleState,
         pod: &PodInfo,
     ) -> Verdict<PreFiltered> {
-        let mut needs = unknown_needs(pod);
-        if needs.is_empty() {
-            let nodes = cx.nodes().nodes_with_required_anti_affinity();
-            let mut others = nodes.flat_map(|node| node.row().pods_with_required_anti_affinity());
-            needs.extend(others.any(|other| keeps_away(other, pod)).then_some(OTHERS));
+        match unknown_needs(pod).split_last() {
+            None => {}
+            Some((last, [])) => return Err(self.refused(last)),
+            Some((last, first)) => {
+                return Err(self.refused(&format!("{} and {last}", first.join(", "))));
+            }
         }
-        match needs.split_last() {
-            None => Ok(PreFiltered::AllNodes),
-            Some((last, [])) => Err(self.refused(last)),
-            Some((last, first)) => Err(self.refused(&format!("{} and {last}", first.join(", ")))),
+        let closed = closed_places(cx.nodes(), pod);
+        if closed.is_empty() {
+            return Ok(PreFiltered::AllNodes);
         }
+        let is_closed = |labels: &Labels| {
+            let mut closed = closed.iter();
+            closed.any(|(key, values)| {
+                labels
+                    .get(*key)
+                    .is_some_and(|value| values.contains(&**value))
+            })
+        };
+        let nodes = cx.nodes().iter();
+        let open = nodes.filter(|node| !is_closed(node.row().labels()));
+        let open: BTreeSet<_> = open.map(|node| node.name().clone()).collect();
+        if open.is_empty() {
+            return Err(self.refused(OTHERS));
+        }
+        Ok(PreFiltered::Nodes(open))
     }
 }
 
