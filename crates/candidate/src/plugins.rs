@@ -9,7 +9,7 @@ use pilotage_api::keys;
 use pilotage_sched::{
     Context, CycleState, EnqueueExtensions, EventKind, MAX_PERMIT_WAIT, NodeName, Permit,
     PermitDecision, Plugin, PluginName, PodInfo, PreEnqueue, ProfileBuilder, Status, Verdict,
-    plugins::{Binder, UnknownConstraints, stock_profile},
+    plugins::{Binder, stock_profile},
 };
 
 use crate::board::Board;
@@ -73,7 +73,7 @@ impl Permit for Reservation {
 pub fn candidate_profile(board: Arc<Board>, edge: Arc<dyn Binder>) -> ProfileBuilder {
     let reservation = Arc::new(Reservation::new(board));
     stock_profile(keys::CANDIDATE_SCHEDULER, edge)
-        .mandatory_pre_filter(Arc::new(UnknownConstraints::new(SCHEDULER)))
+        .refusing_unknown_constraints(SCHEDULER)
         .pre_enqueue(reservation.clone())
         .permit(reservation)
 }

@@ -22,6 +22,10 @@ impl PluginMask {
     pub(crate) const fn contains(self, index: usize) -> bool {
         self.0 & (1 << index) != 0
     }
+
+    pub(crate) const fn covers(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
 }
 
 /// Typed values of one scheduling cycle.

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{
     Container, ContainerImage, ContainerPort, Node, NodeAffinity, NodeCondition, NodeSelector,
-    NodeSelectorRequirement, NodeSelectorTerm, NodeSpec, NodeStatus, Pod, PodCondition,
-    PodSchedulingGate, PodSpec, PodStatus, PreferredSchedulingTerm, ResourceRequirements, Taint,
-    Toleration,
+    NodeSelectorRequirement, NodeSelectorTerm, NodeSpec, NodeStatus, Pod, PodAffinityTerm,
+    PodCondition, PodSchedulingGate, PodSpec, PodStatus, PreferredSchedulingTerm,
+    ResourceRequirements, Taint, Toleration,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time};
 
 use crate::context::{Context, Surroundings};
 use crate::names::PodUid;
@@ -191,6 +191,22 @@ impl PodBuilder {
                 .preferred_during_scheduling_ignored_during_execution
                 .get_or_insert_default()
                 .push(PreferredSchedulingTerm { weight, preference });
+        })
+    }
+
+    /// Required, against pods of its own namespace.
+    pub(crate) fn anti_affinity(self, topology_key: &str, against: LabelSelector) -> Self {
+        let term = PodAffinityTerm {
+            topology_key: topology_key.to_owned(),
+            label_selector: Some(against),
+            ..PodAffinityTerm::default()
+        };
+        self.edit(|pod| {
+            let spec = pod.spec.get_or_insert_default();
+            let affinity = spec.affinity.get_or_insert_default();
+            let anti = affinity.pod_anti_affinity.get_or_insert_default();
+            let terms = &mut anti.required_during_scheduling_ignored_during_execution;
+            terms.get_or_insert_default().push(term);
         })
     }
 

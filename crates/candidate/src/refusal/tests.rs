@@ -290,7 +290,7 @@ fn a_pod_that_needs_the_unknown_waits_for_its_spec_alone() {
 
 #[test]
 fn a_pod_that_another_one_keeps_away_waits_until_that_is_gone() {
-    let told = "refused: needs the anti-affinity of other pods, which this candidate scheduler doesn't know yet";
+    let told = "Unschedulable: 0/2 nodes are available: 2 node(s) didn't satisfy existing pods anti-affinity rules.";
     let mut alone = affinity("podAntiAffinity", true);
     alone["nodeName"] = "n1".into();
     let mut bench = Bench::new();

@@ -79,9 +79,10 @@ async fn a_pod_that_needs_what_the_scheduler_does_not_know_is_refused_by_its_nam
         .await;
     bench.refused(&large, "Unschedulable: ").await;
     let name = bench.ask(&web("beside").build()).await;
-    let refused = bench.refused(&name, "refused: ").await;
-    let others = told("the anti-affinity of other pods");
-    assert_eq!(annotation(&refused, keys::REFUSAL), Some(&*others));
+    let refused = bench.refused(&name, "Unschedulable: ").await;
+    let why = annotation(&refused, keys::REFUSAL).unwrap();
+    let others = "1 node(s) didn't satisfy existing pods anti-affinity rules";
+    assert!(why.contains(others), "{why}");
     let params = DeleteParams::background().grace_period(0);
     bench.pods.delete("alone", &params).await.unwrap();
     let chaperon = bench.until(&name, is_reserved).await;

@@ -8,7 +8,7 @@ use pilotage_api::names;
 use pilotage_runtime::args::LeaseArgs;
 use pilotage_runtime::lease::{self, unique_identity};
 use pilotage_runtime::rbac::Rule;
-use pilotage_sched::plugins::{UnknownConstraints, stock_profile};
+use pilotage_sched::plugins::stock_profile;
 use pilotage_sched_driver::{Driver, DriverOptions, PodBinder};
 
 use crate::error::Error;
@@ -46,7 +46,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
     let client = process.client(part.name())?;
     let binder = Arc::new(PodBinder::new(client.clone()));
     let profile = stock_profile(&args.scheduler_name, binder)
-        .mandatory_pre_filter(Arc::new(UnknownConstraints::new("this scheduler")))
+        .refusing_unknown_constraints("this scheduler")
         .build()
         .map_err(Error::start(part))?;
     let options = DriverOptions {

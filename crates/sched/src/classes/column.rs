@@ -43,6 +43,9 @@ impl Column {
     ) -> Result<(), PluginError> {
         // A plugin that is left out of the cycles has no scores.
         self.0.resize(cx.nodes().rows(), UNKNOWN);
+        if !plugin.reads().may_be_kept() {
+            self.forget_all();
+        }
         let first = scores.len();
         scores.extend(nodes.iter().map(|node| self.0[node.index()]));
         // Few are: those where something changed since the last pod of the class.

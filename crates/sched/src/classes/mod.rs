@@ -2,7 +2,7 @@
 //! nodes that changed since. Knows nothing of the choice among nodes (see `cycle::by_class`).
 //!
 //! Pods of one class have equal [`PodNeeds`], one profile, and the same plugins left out of their cycles. Answers are
-//! kept only of profiles whose plugins all say what their answers depend on: see [`Reads`](crate::Reads).
+//! kept only of pods whose filters all say what their answers depend on: see [`Reads`](crate::Reads).
 
 mod class;
 mod column;

@@ -12,8 +12,10 @@ use crate::status::{PluginError, Rejection, Status};
 use crate::table::{NodeId, NodeView};
 
 /// Whether answers about nodes for this pod hold for others of its class.
-pub(super) fn is_possible(profile: &Profile, pod: &PodInfo) -> bool {
-    profile.keeps_answers() && pod.node_name.is_none() && pod.defects().is_empty()
+pub(super) fn is_possible(profile: &Profile, state: &CycleState, pod: &PodInfo) -> bool {
+    profile.keeps_answers(state.skipped_filters)
+        && pod.node_name.is_none()
+        && pod.defects().is_empty()
 }
 
 pub(super) fn choose(

@@ -145,7 +145,7 @@ fn find(
         })));
     }
     let everywhere = how.size.is_all() && prepared.allowed.is_none() && !how.is_offered;
-    if everywhere && by_class::is_possible(cycle.context().profile(), pod) {
+    if everywhere && by_class::is_possible(cycle.context().profile(), state, pod) {
         return by_class::choose(cycle, state, pod, prepared.diagnosis, how).map(Chosen::Node);
     }
     let found = search::search(cycle, state, pod, prepared, how.size, how.start)?;

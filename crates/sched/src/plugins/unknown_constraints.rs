@@ -10,11 +10,11 @@ use k8s_openapi::api::core::v1::{PodSpec, Volume};
 use crate::context::Context;
 use crate::event::{Actions, Event, EventKind, EventObject, EventResource, Hint};
 use crate::labels::Labels;
-use crate::plugin::{EnqueueExtensions, Plugin, PreFilter, PreFiltered};
+use crate::plugin::{EnqueueExtensions, Filter, Plugin, PreFilter, PreFiltered};
 use crate::pod_info::PodInfo;
 use crate::state::CycleState;
 use crate::status::{PluginName, Status, Verdict};
-use crate::table::NodeTable;
+use crate::table::{NodeTable, NodeView};
 
 /// Name of the plugin.
 pub const UNKNOWN_CONSTRAINTS: PluginName = "UnknownConstraints";
@@ -46,8 +46,8 @@ const UNKNOWN: [Need; 8] = [
     }),
 ];
 
-/// What a pod needs that doesn't ask for anything: somebody on a node wants to be alone there.
-const OTHERS: &str = "the anti-affinity of other pods";
+/// Of a node in a closed place. The words are kube-scheduler's.
+const CLOSED: &str = "node(s) didn't satisfy existing pods anti-affinity rules";
 
 fn spec(pod: &PodInfo) -> Option<&PodSpec> {
     pod.pod()?.spec.as_ref()
@@ -99,24 +99,36 @@ fn keeps_away(other: &PodInfo, pod: &PodInfo) -> bool {
     kept_away(other, pod).next().is_some()
 }
 
-/// The places, each a node label and its value, where somebody may want no pod like this one.
-fn closed_places<'a>(nodes: &'a NodeTable, pod: &PodInfo) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
-    let mut closed: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for node in nodes.nodes_with_required_anti_affinity() {
-        let row = node.row();
-        let others = row.pods_with_required_anti_affinity().iter();
-        for key in others.flat_map(|other| kept_away(other, pod)) {
-            if let Some(value) = row.labels().get(key) {
-                closed.entry(key).or_default().insert(value);
+/// The places, each a node label and its values, where somebody may want no pod like this one.
+struct Closed(BTreeMap<String, BTreeSet<String>>);
+
+impl Closed {
+    fn to(pod: &PodInfo, nodes: &NodeTable) -> Self {
+        let mut closed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for node in nodes.nodes_with_required_anti_affinity() {
+            let row = node.row();
+            let others = row.pods_with_required_anti_affinity().iter();
+            for key in others.flat_map(|other| kept_away(other, pod)) {
+                if let Some(value) = row.labels().get(key) {
+                    closed
+                        .entry(key.clone())
+                        .or_default()
+                        .insert(value.to_owned());
+                }
             }
         }
+        Self(closed)
     }
-    closed
+
+    fn holds(&self, labels: &Labels) -> bool {
+        let mut closed = self.0.iter();
+        closed.any(|(key, values)| labels.get(key).is_some_and(|value| values.contains(value)))
+    }
 }
 
-/// Refuses pods that need what no plugin knows. It belongs into every profile of the
-/// [stock plugins](super::stock_profile), as a [mandatory](crate::ProfileBuilder::mandatory_pre_filter) one, so that no
-/// configuration can switch it off.
+/// Refuses pods that need what no plugin knows, and nodes that another pod may want for itself. It belongs into every
+/// profile of the [stock plugins](super::stock_profile), as a
+/// [mandatory](crate::ProfileBuilder::refusing_unknown_constraints) one, so that no configuration can switch it off.
 #[derive(Clone, Copy, Debug)]
 pub struct UnknownConstraints {
     scheduler: &'static str,
@@ -180,7 +192,7 @@ impl PreFilter for UnknownConstraints {
     fn pre_filter(
         &self,
         cx: &Context<'_>,
-        _state: &mut CycleState,
+        state: &mut CycleState,
         pod: &PodInfo,
     ) -> Verdict<PreFiltered> {
         match unknown_needs(pod).split_last() {
@@ -190,25 +202,21 @@ impl PreFilter for UnknownConstraints {
                 return Err(self.refused(&format!("{} and {last}", first.join(", "))));
             }
         }
-        let closed = closed_places(cx.nodes(), pod);
-        if closed.is_empty() {
-            return Ok(PreFiltered::AllNodes);
+        let closed = Closed::to(pod, cx.nodes());
+        if closed.0.is_empty() {
+            return Ok(PreFiltered::Skip);
         }
-        let is_closed = |labels: &Labels| {
-            let mut closed = closed.iter();
-            closed.any(|(key, values)| {
-                labels
-                    .get(*key)
-                    .is_some_and(|value| values.contains(&**value))
-            })
-        };
-        let nodes = cx.nodes().iter();
-        let open = nodes.filter(|node| !is_closed(node.row().labels()));
-        let open: BTreeSet<_> = open.map(|node| node.name().clone()).collect();
-        if open.is_empty() {
-            return Err(self.refused(OTHERS));
+        state.insert(closed);
+        Ok(PreFiltered::AllNodes)
+    }
+}
+
+impl Filter for UnknownConstraints {
+    fn filter(&self, state: &CycleState, _pod: &PodInfo, node: NodeView<'_>) -> Verdict {
+        match state.get::<Closed>() {
+            Some(closed) if closed.holds(node.row().labels()) => Err(Status::unschedulable(CLOSED)),
+            _ => Ok(()),
         }
-        Ok(PreFiltered::Nodes(open))
     }
 }
 
@@ -218,7 +226,7 @@ mod tests {
 
     use k8s_openapi::api::core::v1::PodResourceClaim;
 
-    use super::{UNKNOWN_CONSTRAINTS, UnknownConstraints};
+    use super::UNKNOWN_CONSTRAINTS;
     use crate::moment::Moment;
     use crate::plugins::stock_profile;
     use crate::scheduler::{Attempt, Scheduler, SchedulerConfig};
@@ -229,7 +237,7 @@ mod tests {
     #[test]
     fn a_scheduler_refuses_in_its_own_name() {
         let profile = stock_profile("test", Arc::new(NeverBinds))
-            .mandatory_pre_filter(Arc::new(UnknownConstraints::new("this harbour")));
+            .refusing_unknown_constraints("this harbour");
         let mut scheduler =
             Scheduler::new([profile.build().unwrap()], SchedulerConfig::default()).unwrap();
         let now = Moment::ZERO;

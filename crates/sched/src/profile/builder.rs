@@ -9,9 +9,9 @@ use crate::plugin::{
     Bind, EnqueueExtensions, Filter, Permit, Plugin, PostBind, PostFilter, PreBind, PreEnqueue,
     PreFilter, PreScore, QueueSort, Reserve, Score,
 };
-use crate::plugins::WellFormed;
+use crate::plugins::{UnknownConstraints, WellFormed};
+use crate::state::PluginMask;
 use crate::status::PluginName;
-use crate::table::Reads;
 
 /// One point's plugins while a profile is built.
 type Slot<T> = Vec<Arc<T>>;
@@ -134,6 +134,14 @@ impl ProfileBuilder {
         self
     }
 
+    /// Adds [`UnknownConstraints`] as a mandatory plugin that speaks of itself as `scheduler`.
+    #[must_use]
+    pub fn refusing_unknown_constraints(self, scheduler: &'static str) -> Self {
+        let plugin = Arc::new(UnknownConstraints::new(scheduler));
+        self.mandatory_pre_filter(plugin.clone())
+            .mandatory_filter(plugin)
+    }
+
     /// Drops the plugin of this name from every point, whether it was added before or is added later.
     #[must_use]
     pub fn disable(mut self, plugin: &str) -> Self {
@@ -215,10 +223,12 @@ impl ProfileBuilder {
         let coupled_filter = couple(&pre_filter, &filter);
         let coupled_score = couple(&self.pre_score, &scores);
         let score = weigh(&profile, self.score)?;
-        let mut reads = (filter.iter().map(|plugin| plugin.reads()))
-            .chain(scores.iter().map(|plugin| plugin.reads()));
-        let keeps_answers = !scores.is_empty() && reads.all(Reads::may_be_kept);
-
+        let mut unkept_filters = PluginMask::default();
+        for (place, filter) in filter.iter().enumerate() {
+            if !filter.reads().may_be_kept() {
+                unkept_filters.insert(place);
+            }
+        }
         let enqueue = self
             .pre_enqueue
             .iter()
@@ -248,7 +258,7 @@ impl ProfileBuilder {
             enqueue: enqueue.into_values().collect(),
             coupled_filter,
             coupled_score,
-            keeps_answers,
+            unkept_filters,
             wants,
         }))
     }

@@ -15,6 +15,7 @@ use crate::plugin::{
     Bind, EnqueueExtensions, Filter, Permit, PostBind, PostFilter, PreBind, PreEnqueue, PreFilter,
     PreScore, QueueSort, Reserve, Score,
 };
+use crate::state::PluginMask;
 
 /// As many plugins as a profile may have at one point.
 const MAX_PLUGINS: usize = 64;
@@ -84,7 +85,8 @@ pub struct Profile {
     // Where the Filter (Score) of the n-th PreFilter (PreScore) plugin stands, for Skip.
     coupled_filter: Vec<Option<usize>>,
     coupled_score: Vec<Option<usize>>,
-    keeps_answers: bool,
+    // Filters that don't say what their answers depend on.
+    unkept_filters: PluginMask,
     wants: BTreeSet<Kind>,
 }
 
@@ -177,9 +179,9 @@ impl Profile {
         &self.enqueue
     }
 
-    /// Whether all plugins that judge nodes say what their answers depend on.
-    pub(crate) const fn keeps_answers(&self) -> bool {
-        self.keeps_answers
+    /// Whether all filters but these say what their answers depend on. Of scores those are kept that say so.
+    pub(crate) const fn keeps_answers(&self, skipped_filters: PluginMask) -> bool {
+        !self.score.is_empty() && skipped_filters.covers(self.unkept_filters)
     }
 
     pub(crate) fn filter_of_pre_filter(&self, index: usize) -> Option<usize> {

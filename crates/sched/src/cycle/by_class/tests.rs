@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use proptest::prelude::*;
 
 use crate::classes::Classes;
@@ -15,7 +16,7 @@ use crate::pod_info::PodInfo;
 use crate::profile::Profile;
 use crate::state::CycleState;
 use crate::table::NodeTable;
-use crate::test_objects::{NeverBinds, Quiet, node, pod, requirement, term};
+use crate::test_objects::{NeverBinds, Quiet, container, node, pod, requirement, term};
 use crate::tie::SeededTies;
 
 const NODES: u8 = 6;
@@ -38,9 +39,9 @@ enum Op {
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    let (name, needs) = (0..NODES, 0..16_u8);
+    let (name, needs) = (0..NODES, 0..22_u8);
     prop_oneof![
-        2 => (name.clone(), 0..12_u8, 0..5_u8).prop_map(|(name, look, cpu)| Op::Node { name, look, cpu }),
+        2 => (name.clone(), 0..24_u8, 0..5_u8).prop_map(|(name, look, cpu)| Op::Node { name, look, cpu }),
         1 => name.clone().prop_map(|name| Op::Gone { name }),
         2 => (name.clone(), needs.clone()).prop_map(|(node, needs)| Op::Come { node, needs }),
         2 => name.clone().prop_map(|node| Op::Go { node }),
@@ -64,18 +65,23 @@ fn object(name: u8, look: u8, cpu: u8) -> Arc<NodeObject> {
         4 => node.unschedulable(),
         _ => node.allocatable("memory", "4 apples"),
     };
-    let node = if look < 6 {
+    let node = if (look / 6).is_multiple_of(2) {
         node
     } else {
-        node.image("web:1", 500 << 20)
+        node.image("docker.io/library/web:1", 500 << 20)
+    };
+    let node = if look < 12 {
+        node
+    } else {
+        node.declares("UserNamespacesHostNetworkSupport")
     };
     node.object()
 }
 
-/// A pod of one of sixteen classes.
+/// A pod of one of 22 classes.
 fn asking(name: &str, needs: u8, known: &mut SharedParts) -> PodInfo {
     let pod = pod(name).scheduler("test");
-    let pod = match needs % 8 {
+    let pod = match needs % 11 {
         0 => pod,
         1 => pod.request("cpu", "1"),
         2 => pod.request("cpu", "2").tolerate("hard", "Exists", "", ""),
@@ -83,9 +89,21 @@ fn asking(name: &str, needs: u8, known: &mut SharedParts) -> PodInfo {
         4 => pod.request("memory", "3Gi").tolerate("", "Exists", "", ""),
         5 => pod.preferred_node(7, term(&[requirement("disk", "In", &["hdd"])], &[])),
         6 => pod.host_port("", "TCP", 80),
+        7 => pod.edit(|pod| {
+            let mut web = container("web", &[]);
+            web.image = Some("web:1".to_owned());
+            pod.spec.get_or_insert_default().containers.push(web);
+        }),
+        8 => pod.edit(|pod| {
+            let spec = pod.spec.get_or_insert_default();
+            spec.host_network = Some(true);
+            spec.host_users = Some(false);
+        }),
+        // It closes the nodes with its disk to all.
+        9 => pod.anti_affinity("disk", LabelSelector::default()),
         _ => pod.node_selector("kubernetes.io/hostname", "n1"),
     };
-    let pod = if needs < 8 { pod } else { pod.priority(10) };
+    let pod = if needs < 11 { pod } else { pod.priority(10) };
     let mut info = PodInfo::parse(pod.object()).unwrap();
     known.share(&mut info);
     info
@@ -104,7 +122,10 @@ struct World {
 impl World {
     fn new() -> Self {
         Self {
-            profile: stock_profile("test", Arc::new(NeverBinds)).build().unwrap(),
+            profile: stock_profile("test", Arc::new(NeverBinds))
+                .refusing_unknown_constraints("this scheduler")
+                .build()
+                .unwrap(),
             table: NodeTable::default(),
             quiet: Quiet::default(),
             classes: Classes::default(),
@@ -201,5 +222,17 @@ proptest! {
 
 #[test]
 fn the_stock_profile_keeps_its_answers() {
-    assert!(World::new().profile.keeps_answers());
+    let mut world = World::new();
+    for name in 0..3 {
+        world.happen(&Op::Node {
+            name,
+            look: 0,
+            cpu: 3,
+        });
+    }
+    let pod = world.pod(0);
+    let cycle = Cycle::new(&world.profile, &mut world.table, world.quiet.around());
+    let mut state = CycleState::new();
+    assert!(super::super::search::prepare(&cycle.context(), &mut state, &pod).is_ok());
+    assert!(super::is_possible(&world.profile, &state, &pod));
 }
