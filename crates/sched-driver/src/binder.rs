@@ -6,21 +6,20 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::{Binding, Pod};
-use kube::Client;
-use kube::api::{Api, PostParams};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, PostParams, Request};
+use kube::{Client, Resource};
 use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::call::{CallError, Failure, within};
 use pilotage_runtime::moment::from_now;
 use pilotage_sched::plugins::Binder;
 use pilotage_sched::{BindingRequest, NodeName, PodInfo};
-use serde_json::Value;
 use thiserror::Error;
 use tokio::sync::Semaphore;
 
-/// Requests at once through one binder. Each takes a connection of its own, and an API server lets no
-/// more through by default (`--max-mutating-requests-inflight` is 200, for everybody).
-const REQUESTS: usize = 100;
+/// Requests at once through one binder. Each takes a connection of its own, whose handshake costs as much CPU as some
+/// requests; and an API server that is asked by more than a few dozen at once answers none sooner.
+const REQUESTS: usize = 32;
 /// Limit of one request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
 /// Limit of all tries together; beyond it the pod is tried anew, and a binding that landed after all is
@@ -126,12 +125,13 @@ impl PodBinder {
     }
 
     async fn post(&self, request: &BindingRequest) -> Result<(), CallError> {
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), &request.namespace);
+        let pods = Request::new(Pod::url_path(&(), Some(&request.namespace)));
+        let body = serde_json::to_vec(&request.body()).map_err(kube::Error::SerdeError)?;
         let params = PostParams::default();
-        let body = request.body();
-        let call =
-            api.create_subresource::<Binding, Value>("binding", &request.name, &params, &body);
-        within(REQUEST_LIMIT, call).await.map(|_| ())
+        let post = pods.create_subresource("binding", &request.name, &params, body);
+        let post = post.map_err(kube::Error::BuildRequest)?;
+        let answer = within(REQUEST_LIMIT, self.client.request_text(post)).await;
+        answer.map(|_| ())
     }
 
     async fn look(&self, request: &BindingRequest) -> Result<Look, CallError> {

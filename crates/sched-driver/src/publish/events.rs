@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::Resource as _;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams, PostParams, Request};
 use kube::{Client, Resource};
 use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, within};
 use pilotage_runtime::caught::caught_async;
@@ -322,29 +322,34 @@ async fn create(
     series: Option<Value>,
 ) -> Result<(), CallError> {
     let event = event_object(&job.occurrence, name, job.at, instance, series);
-    let event: Event = serde_json::from_value(event)
-        .map_err(|error| CallError::Api(kube::Error::SerdeError(error)))?;
-    let api = events(client, &job.occurrence.regarding);
-    let created = within(CALL_LIMIT, api.create(&PostParams::default(), &event)).await;
-    created.map(|_| ())
+    let body = event.to_string().into_bytes();
+    let events = events(&job.occurrence.regarding);
+    let request = events.create(&PostParams::default(), body);
+    let request = request.map_err(kube::Error::BuildRequest)?;
+    // Nobody reads the answer, and to parse it would take as long as all the rest.
+    let answer = within(CALL_LIMIT, client.request_text(request)).await;
+    answer.map(|_| ())
 }
 
 async fn patch(client: &Client, job: &Job, name: &str, series: &Value) -> Result<(), CallError> {
     let patch = Patch::Strategic(json!({"series": series}));
-    let params = PatchParams::default();
-    let api = events(client, &job.occurrence.regarding);
-    within(CALL_LIMIT, api.patch(name, &params, &patch))
-        .await
-        .map(|_| ())
+    let events = events(&job.occurrence.regarding);
+    let request = events.patch(name, &PatchParams::default(), &patch);
+    let request = request.map_err(kube::Error::BuildRequest)?;
+    let answer = within(CALL_LIMIT, client.request_text(request)).await;
+    answer.map(|_| ())
 }
 
-fn events(client: &Client, regarding: &Regarding) -> Api<Event> {
-    // Events about cluster-scoped objects live in the namespace "default".
-    let namespace = match regarding.namespace.as_str() {
+fn events(regarding: &Regarding) -> Request {
+    Request::new(Event::url_path(&(), Some(namespace(regarding))))
+}
+
+/// Events about cluster-scoped objects live in the namespace "default".
+fn namespace(regarding: &Regarding) -> &str {
+    match regarding.namespace.as_str() {
         "" => "default",
         namespace => namespace,
-    };
-    Api::namespaced(client.clone(), namespace)
+    }
 }
 
 fn event_object(
@@ -360,7 +365,7 @@ fn event_object(
         "kind": "Event",
         "metadata": {
             "name": name,
-            "namespace": if regarding.namespace.is_empty() { "default" } else { &regarding.namespace },
+            "namespace": namespace(regarding),
         },
         "eventTime": micro_time(at),
         "reportingController": &*occurrence.controller,
