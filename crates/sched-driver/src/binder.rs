@@ -18,7 +18,7 @@ use thiserror::Error;
 use tokio::sync::Semaphore;
 
 /// Requests at once through one binder. Each takes a connection of its own, whose handshake costs as much CPU as some
-/// requests; and an API server that is asked by more than a few dozen at once answers none sooner.
+/// requests.
 const REQUESTS: usize = 32;
 /// Limit of one request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
@@ -80,8 +80,6 @@ impl PodBinder {
     /// Binds the pod, trying again while the outcome is open. `Ok` means that the pod is on the node,
     /// by this or by an earlier try.
     pub async fn bind(&self, request: &BindingRequest) -> Result<(), BindError> {
-        // The semaphore is never closed.
-        let _turn = self.requests.acquire().await;
         let deadline = from_now(BIND_LIMIT);
         let mut failures = 0_u32;
         loop {
@@ -125,6 +123,8 @@ impl PodBinder {
     }
 
     async fn post(&self, request: &BindingRequest) -> Result<(), CallError> {
+        // The semaphore is never closed. Who waits for the next try keeps no other from its own.
+        let _turn = self.requests.acquire().await;
         let pods = Request::new(Pod::url_path(&(), Some(&request.namespace)));
         let body = serde_json::to_vec(&request.body()).map_err(kube::Error::SerdeError)?;
         let params = PostParams::default();
@@ -135,6 +135,7 @@ impl PodBinder {
     }
 
     async fn look(&self, request: &BindingRequest) -> Result<Look, CallError> {
+        let _turn = self.requests.acquire().await;
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &request.namespace);
         let pod = within(REQUEST_LIMIT, api.get_opt(&request.name)).await?;
         Ok(judge(pod, request))

@@ -81,6 +81,8 @@ pub struct Figures {
     pub failed_per_pod: f64,
     /// The same requests for the pods' deletion.
     pub requests_at_end_per_pod: f64,
+    /// Those of them that failed.
+    pub failed_at_end_per_pod: f64,
     /// Who sent them, if that was recorded.
     pub actors: Vec<Row>,
 }

@@ -223,6 +223,8 @@ impl<'a> Bench<'a> {
         let elsewhere: Vec<_> = elsewhere
             .filter_map(|pod| pod.since_sent(pod.bound))
             .collect();
+        let (requests_at_end_per_pod, failed_at_end_per_pod) =
+            figures::about_pods(at_end.values(), pods);
         Ok(Figures {
             load: load.pace.to_string(),
             rate: tempo.rate(),
@@ -260,7 +262,8 @@ impl<'a> Bench<'a> {
                 .collect(),
             requests_per_pod,
             failed_per_pod,
-            requests_at_end_per_pod: figures::about_pods(at_end.values(), pods).0,
+            requests_at_end_per_pod,
+            failed_at_end_per_pod,
             actors,
         })
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::process::Command;
 
@@ -69,9 +70,10 @@ impl Settings {
         let profile = pilotage.parent().and_then(Path::file_name);
         let version = version(&pilotage);
         let profile = profile.and_then(OsStr::to_str).unwrap_or("?");
-        settings
-            .versions
-            .insert("pilotage".to_owned(), format!("{version}, {profile} build"));
+        settings.versions.insert(
+            "pilotage".to_owned(),
+            format!("{version}, {profile} build {:08x}", fingerprint(&pilotage)),
+        );
         Ok(settings)
     }
 
@@ -127,6 +129,13 @@ fn version(program: &Path) -> String {
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     let text = text.unwrap_or_default();
     text.lines().next().unwrap_or("unknown").to_owned()
+}
+
+/// Tells one build from another of the same version.
+fn fingerprint(program: &Path) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    fs::read(program).unwrap_or_default().hash(&mut hasher);
+    hasher.finish() as u32
 }
 
 /// Flags without addresses and files of this run.

@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::{Api, api::PostParams, runtime::watcher};
+use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::{Api, runtime::watcher};
 use pilotage_api::keys;
 use pilotage_e2e::fleet::Spec;
 use pilotage_testkit::{build, wait_count, wait_for};
@@ -12,7 +13,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::{LIMIT, Shop, elected, is_running, node_of, shared_fleet, started};
 
-/// Creates pods, one after each tick or all at once, and waits until all run.
+/// Creates pods, one after each tick or as fast as the API server takes them, and waits until all run.
 async fn run(
     shop: &Shop,
     prefix: &str,
@@ -27,8 +28,9 @@ async fn run(
     };
     match period {
         None => {
-            // Faster than they are bound, and no more than API servers take that have 5 s for each call of the webhook.
-            let all = stream::iter(0..pods).map(create).buffer_unordered(16);
+            // Faster than they are bound, and no more at once than the API server of a busy machine has answered by the
+            // webhook within its 5 s.
+            let all = stream::iter(0..pods).map(create).buffer_unordered(64);
             all.collect::<Vec<_>>().await;
         }
         Some(period) => {
@@ -79,7 +81,6 @@ async fn two_hundred_pods_at_once_are_bound_by_one_request_each() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn equal_targets_share_pods_that_come_together_and_those_that_trickle() {
-    const PODS: usize = 100;
     let mut spec = Spec::new();
     for name in ["port", "starboard"] {
         let nodes = build::nodes(name, 4, |node| node.cpu("16").memory("64Gi").pods(110));
@@ -99,19 +100,26 @@ async fn equal_targets_share_pods_that_come_together_and_those_that_trickle() {
             .unwrap();
     }
     let paces = [
-        ("burst", None),
-        ("trickle", Some(Duration::from_millis(50))),
+        ("few", 10, None),
+        ("burst", 100, None),
+        ("trickle", 100, Some(Duration::from_millis(50))),
     ];
-    for (prefix, period) in paces {
-        let pods = run(&shop, prefix, PODS, "100m", period).await;
+    for (prefix, count, period) in paces {
+        let pods = run(&shop, prefix, count, "100m", period).await;
         let mut shares: BTreeMap<&str, usize> = BTreeMap::new();
         for pod in &pods {
             *shares.entry(node_of(pod).unwrap()).or_default() += 1;
         }
-        let fair = |share: &usize| (PODS * 4 / 10..=PODS * 6 / 10).contains(share);
+        let fair = |share: &usize| (count * 4 / 10..=count * 6 / 10).contains(share);
         assert!(
             shares.values().all(fair) && shares.len() == 2,
             "{prefix}: {shares:?}"
         );
+        // The next ones come to empty clusters.
+        let (all, now) = (ListParams::default(), DeleteParams::default());
+        shop.pods().delete_collection(&now, &all).await.unwrap();
+        wait_count(&shop.pods(), watcher::Config::default(), 0, |_| true, LIMIT)
+            .await
+            .unwrap();
     }
 }
