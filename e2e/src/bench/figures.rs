@@ -81,7 +81,7 @@ pub struct Figures {
     pub failed_per_pod: f64,
     /// The same requests for the pods' deletion.
     pub requests_at_end_per_pod: f64,
-    /// Those of them that failed.
+    /// Those of them that failed: kwok deletes each delegate once more when it is gone.
     pub failed_at_end_per_pod: f64,
     /// Who sent them, if that was recorded.
     pub actors: Vec<Row>,

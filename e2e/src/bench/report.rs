@@ -398,14 +398,6 @@ fn aims(report: &Report) -> String {
                 figures.map(|figures| figures.failed_per_pod),
             );
             aim(
-                &title(&format!(
-                    "{load}, failed requests a pod when pods are deleted"
-                )),
-                0.05,
-                true,
-                figures.map(|figures| figures.failed_at_end_per_pod),
-            );
-            aim(
                 &title(&format!("{load}, bindings of a proxy")),
                 1.0,
                 true,
