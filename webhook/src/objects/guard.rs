@@ -65,7 +65,7 @@ pub(super) fn policy(writers: &Writers) -> Value {
                 ],
             },
             "matchConditions": [
-                // Their updates are most of all there are, and judging one costs the API server more than the write.
+                // Their updates are most of all there are, and this is cheaper to judge than what follows.
                 {
                     "name": "isnt-pilotages-own",
                     "expression": format!("request.operation != 'UPDATE' || !({})", is_writer(writers)),
