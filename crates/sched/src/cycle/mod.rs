@@ -74,6 +74,8 @@ pub(crate) struct Search<'a> {
     pub(crate) is_offered: bool,
     /// Whether the node that the pod is nominated to goes before all others.
     pub(crate) nominated_first: bool,
+    /// What went wrong and didn't end the search.
+    pub(crate) mishaps: &'a mut Vec<PluginError>,
 }
 
 /// Chooses a node.
@@ -131,7 +133,7 @@ fn find(
 ) -> Result<Chosen, Stop> {
     let mut prepared = search::prepare(&cycle.context(), state, pod)?;
     if how.nominated_first
-        && let Some(node) = search::nominated(cycle, state, pod, &mut prepared)?
+        && let Some(node) = search::nominated(cycle, state, pod, &mut prepared, how.mishaps)
     {
         let choice = choice(cycle, node, 1, 1);
         if !how.is_offered {

@@ -181,6 +181,7 @@ impl World {
             classes: &mut self.classes,
             is_offered: false,
             nominated_first: true,
+            mishaps: &mut Vec::new(),
         };
         match choose(&mut cycle, &mut CycleState::new(), &pod, how).map(Chosen::node) {
             Ok(choice) => {
