@@ -99,22 +99,31 @@ impl Class {
         // Who was refused for the Node object alone needn't be asked about when pods come and go.
         let mut new = Vec::with_capacity(changes.len());
         for &(id, what) in changes {
-            let is_new = what.intersects(Reads::OBJECT);
-            if is_new || !self.answers[id.index()].is_lasting() {
+            let other_object = what.intersects(Reads::OBJECT);
+            if other_object || !self.answers[id.index()].is_lasting() {
                 let there = cx.nodes().get(id).is_some();
-                let answer = if there { Answer::FEASIBLE } else { Answer::VACANT };
-                new.push(New { id, is_new, answer });
+                let answer = if there {
+                    Answer::FEASIBLE
+                } else {
+                    Answer::VACANT
+                };
+                new.push(New {
+                    id,
+                    other_object,
+                    answer,
+                });
             }
         }
         // Up to the first filter that looks at the pods on a node, refusals last; the filters before it said nothing
         // against a node whose refusal doesn't.
+        let fresh = cx.profile().fresh_filters();
         let mut lasting = true;
         for (place, filter) in cx.profile().filters().iter().enumerate() {
-            if state.skipped_filters.contains(place) {
+            if state.skipped_filters.contains(place) || fresh.contains(place) {
                 continue;
             }
             lasting &= !filter.reads().intersects(Reads::PODS);
-            let open = |new: &New| new.answer == Answer::FEASIBLE && (new.is_new || !lasting);
+            let open = |new: &New| new.answer == Answer::FEASIBLE && (new.other_object || !lasting);
             let places = (0..new.len()).filter(|at| open(&new[*at]));
             let places = places.collect::<Vec<_>>();
             if places.is_empty() {
@@ -183,17 +192,29 @@ impl Class {
         &self.feasible
     }
 
-    /// Each rejection with how many nodes have it, those without any left out.
-    pub(crate) fn counts(&self) -> impl Iterator<Item = (&Rejection, usize)> {
-        let counts = self.counts.iter().copied();
-        let all = self.rejections.iter().zip(counts);
-        all.filter(|(_, nodes)| *nodes > 0)
+    /// Whether this node will do.
+    pub(crate) fn is_feasible(&self, node: NodeId) -> bool {
+        self.answers.get(node.index()) == Some(&Answer::FEASIBLE)
+    }
+
+    /// Each rejection that was said, by its number.
+    pub(crate) fn rejections(&self) -> impl Iterator<Item = &Rejection> {
+        self.rejections.iter()
+    }
+
+    /// How many nodes have each rejection, by its number.
+    pub(crate) fn counts(&self) -> &[usize] {
+        &self.counts
+    }
+
+    /// The number of the rejection of this node; `None` if it will do, or isn't there.
+    pub(crate) fn refusal(&self, node: NodeId) -> Option<RejectionId> {
+        self.answers.get(node.index())?.rejection()
     }
 
     /// Why this node won't do; `None` if it will, or isn't there.
     pub(crate) fn rejection(&self, node: NodeId) -> Option<&Rejection> {
-        let why = self.answers.get(node.index())?.rejection()?;
-        Some(self.rejections.get(why))
+        Some(self.rejections.get(self.refusal(node)?))
     }
 
     /// Appends a plugin's raw score of each of these feasible nodes, by the plugin's place in the profile.
@@ -221,7 +242,8 @@ impl Class {
         let rows = size_of_val(&*self.answers).saturating_add(size_of_val(&*self.feasible));
         let rejections = self.rejections.len().saturating_mul(REJECTION_BYTES);
         let columns = self.columns.iter().map(Column::bytes);
-        columns.fold(CLASS_BYTES, usize::saturating_add)
+        columns
+            .fold(CLASS_BYTES, usize::saturating_add)
             .saturating_add(rows)
             .saturating_add(rejections)
     }
@@ -230,8 +252,8 @@ impl Class {
 /// A new answer about a node.
 struct New {
     id: NodeId,
-    // Whether the Node object is another one.
-    is_new: bool,
+    // Whether the Node object is another one, or gone.
+    other_object: bool,
     answer: Answer,
 }
 

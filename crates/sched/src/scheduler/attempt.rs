@@ -207,7 +207,8 @@ impl Scheduler {
         }
     }
 
-    fn search_size(&self, profile: &Profile, is_offered: bool) -> SearchSize {
+    /// How many nodes are looked for.
+    pub(super) fn search_size(&self, profile: &Profile, is_offered: bool) -> SearchSize {
         if profile.scores().is_empty() && !is_offered {
             return SearchSize::One;
         }
