@@ -144,6 +144,8 @@ mod tie;
 mod waiting;
 
 #[cfg(test)]
+mod test_draws;
+#[cfg(test)]
 mod test_objects;
 #[cfg(test)]
 mod test_plugins;

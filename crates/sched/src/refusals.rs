@@ -9,6 +9,10 @@ use crate::status::{PluginError, PluginName, Rejection, Status, Verdict};
 pub struct RejectionId(u32);
 
 impl RejectionId {
+    pub(crate) const fn new(index: u32) -> Self {
+        Self(index)
+    }
+
     pub(crate) const fn index(self) -> usize {
         self.0 as usize
     }

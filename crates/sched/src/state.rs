@@ -23,8 +23,9 @@ impl PluginMask {
         self.0 & (1 << index) != 0
     }
 
-    pub(crate) const fn covers(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
+    /// Those of both.
+    pub(crate) const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
     }
 }
 

@@ -18,7 +18,7 @@ use crate::pod_info::PodInfo;
 use crate::profile::ProfileBuilder;
 use crate::state::CycleState;
 use crate::status::{PluginName, Status, Verdict};
-use crate::table::NodeView;
+use crate::table::{NodeView, Reads};
 
 /// Calls of all fakes of a test, in order.
 pub(crate) type Log = Arc<Mutex<Vec<String>>>;
@@ -42,6 +42,7 @@ pub(crate) struct Fake {
     pub(crate) preflight: Verdict<Preflight>,
     pub(crate) bind: OfPod<Bound>,
     pub(crate) follows: bool,
+    pub(crate) reads: Reads,
 }
 
 impl Fake {
@@ -64,6 +65,7 @@ impl Fake {
             preflight: Ok(Preflight::Act { parallel: false }),
             bind: Box::new(|_| Ok(Bound::Done)),
             follows: false,
+            reads: Reads::ANYTHING,
         }
     }
 
@@ -166,6 +168,10 @@ impl Filter for Fake {
             node.pods().len()
         ));
         (self.filter)(pod, node)
+    }
+
+    fn reads(&self) -> Reads {
+        self.reads
     }
 }
 

@@ -1,5 +1,5 @@
 //! What the scheduler never looks at is dropped before it is kept: of a large cluster's memory, most
-//! is field ownership, environments and probes.
+//! is field ownership, environments and probes. A property holds what is left against what plugins read.
 
 use k8s_openapi::api::core::v1::{Container, Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -52,6 +52,9 @@ fn container(container: &mut Container) {
     container.volume_mounts = None;
     container.working_dir = None;
 }
+
+#[cfg(test)]
+mod fuzz;
 
 #[cfg(test)]
 mod tests {

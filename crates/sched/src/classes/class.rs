@@ -1,5 +1,6 @@
 //! Owns what plugins said of all nodes for the pods of one class: who refuses which node and why, and raw scores.
 
+use super::answer::Answer;
 use super::column::Column;
 use crate::context::Context;
 use crate::guard::caught;
@@ -13,20 +14,9 @@ use crate::table::{NodeId, Position, Reads};
 /// Rejections that nobody has any more are kept until there are so many.
 const MAX_REJECTIONS: usize = 4096;
 
-/// What is known of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
-    /// There is none.
-    Vacant,
-    Feasible,
-    Refused(RejectionId),
-}
-
-/// A filter's place in the profile; there are 64 at most.
-type Place = u8;
-
-/// What the filters say that don't look at the pods on a node: the first of them that refuses.
-type Fixed = Option<(RejectionId, Place)>;
+/// About what a class takes that knows nothing, and each rejection that it tells.
+const CLASS_BYTES: usize = 1024;
+const REJECTION_BYTES: usize = 256;
 
 /// The answers of one class.
 #[derive(Debug, Default)]
@@ -34,8 +24,8 @@ pub(crate) struct Class {
     // Up to where the table's changes are taken in; `None` before the first time.
     seen: Option<Position>,
     images: u64,
+    // By row.
     answers: Vec<Answer>,
-    fixed: Vec<Fixed>,
     rejections: Rejections,
     // How many nodes have each rejection.
     counts: Vec<usize>,
@@ -85,8 +75,7 @@ impl Class {
 
     fn resize(&mut self, cx: &Context<'_>) {
         let rows = cx.nodes().rows();
-        self.answers.resize(rows, Answer::Vacant);
-        self.fixed.resize(rows, None);
+        self.answers.resize(rows, Answer::VACANT);
         let plugins = cx.profile().scores().len();
         self.columns.resize_with(plugins, Column::default);
     }
@@ -107,58 +96,45 @@ impl Class {
                 }
             }
         }
-        let there = |id: &NodeId| cx.nodes().get(*id).is_some();
-        let changed = |what: Reads| {
-            let nodes = changes.iter().filter(move |(_, it)| it.intersects(what));
-            nodes.map(|(id, _)| *id)
-        };
-        // Filters that look at the object alone needn't be asked when pods come and go.
-        let objects = changed(Reads::OBJECT).filter(there).collect::<Vec<_>>();
-        for id in &objects {
-            self.fixed[id.index()] = None;
-        }
-        let filters = cx.profile().filters();
-        let mut left = objects;
-        for (place, filter) in (0..).zip(filters) {
-            if left.is_empty() {
-                break;
-            }
-            if !state.skipped_filters.contains(place.into())
-                && !filter.reads().intersects(Reads::PODS)
-            {
-                for (at, why) in self.refused(&**filter, cx, state, pod, &left)? {
-                    self.fixed[left[at].index()] = Some((why, place));
-                }
-                left.retain(|id| self.fixed[id.index()].is_none());
+        // Who was refused for the Node object alone needn't be asked about when pods come and go.
+        let mut new = Vec::with_capacity(changes.len());
+        for &(id, what) in changes {
+            let other_object = what.intersects(Reads::OBJECT);
+            if other_object || !self.answers[id.index()].is_lasting() {
+                let there = cx.nodes().get(id).is_some();
+                let answer = if there {
+                    Answer::FEASIBLE
+                } else {
+                    Answer::VACANT
+                };
+                new.push(New {
+                    id,
+                    other_object,
+                    answer,
+                });
             }
         }
-        let mut answers = changes
-            .iter()
-            .map(|(id, _)| (*id, cx.nodes().get(*id).map(|_| self.fixed[id.index()])))
-            .collect::<Vec<_>>();
-        for (place, filter) in (0..).zip(filters) {
-            if state.skipped_filters.contains(place.into())
-                || !filter.reads().intersects(Reads::PODS)
-            {
+        // Up to the first filter that looks at the pods on a node, refusals last; the filters before it said nothing
+        // against a node whose refusal doesn't.
+        let fresh = cx.profile().fresh_filters();
+        let mut lasting = true;
+        for (place, filter) in cx.profile().filters().iter().enumerate() {
+            if state.skipped_filters.contains(place) || fresh.contains(place) {
                 continue;
             }
-            // Those that no filter before this one refuses.
-            let open = |fixed: &Option<Fixed>| {
-                fixed.is_some_and(|fixed| fixed.is_none_or(|(_, earlier)| earlier > place))
-            };
-            let places = (0..answers.len()).filter(|at| open(&answers[*at].1));
+            lasting &= !filter.reads().intersects(Reads::PODS);
+            let open = |new: &New| new.answer == Answer::FEASIBLE && (new.other_object || !lasting);
+            let places = (0..new.len()).filter(|at| open(&new[*at]));
             let places = places.collect::<Vec<_>>();
-            let nodes = places.iter().map(|at| answers[*at].0).collect::<Vec<_>>();
+            if places.is_empty() {
+                continue;
+            }
+            let nodes = places.iter().map(|at| new[*at].id).collect::<Vec<_>>();
             for (at, why) in self.refused(&**filter, cx, state, pod, &nodes)? {
-                answers[places[at]].1 = Some(Some((why, place)));
+                new[places[at]].answer = Answer::refused(why, lasting);
             }
         }
-        let answers = answers.into_iter().map(|(id, fixed)| match fixed {
-            None => (id, Answer::Vacant),
-            Some(None) => (id, Answer::Feasible),
-            Some(Some((why, _))) => (id, Answer::Refused(why)),
-        });
-        self.take_down(answers);
+        self.take_down(new);
         Ok(())
     }
 
@@ -180,20 +156,20 @@ impl Class {
     }
 
     /// Keeps new answers, in ascending order of nodes.
-    fn take_down(&mut self, new: impl Iterator<Item = (NodeId, Answer)>) {
+    fn take_down(&mut self, new: Vec<New>) {
         self.counts.resize(self.rejections.len(), 0);
         let (mut come, mut gone) = (Vec::new(), false);
-        for (id, answer) in new {
+        for New { id, answer, .. } in new {
             let before = std::mem::replace(&mut self.answers[id.index()], answer);
-            if let Answer::Refused(why) = before {
+            if let Some(why) = before.rejection() {
                 let count = &mut self.counts[why.index()];
                 *count = count.saturating_sub(1);
             }
-            if let Answer::Refused(why) = answer {
+            if let Some(why) = answer.rejection() {
                 let count = &mut self.counts[why.index()];
                 *count = count.saturating_add(1);
             }
-            match (before == Answer::Feasible, answer == Answer::Feasible) {
+            match (before == Answer::FEASIBLE, answer == Answer::FEASIBLE) {
                 (false, true) => come.push(id),
                 (true, false) => gone = true,
                 _ => {}
@@ -202,7 +178,7 @@ impl Class {
         if gone {
             let answers = &self.answers;
             self.feasible
-                .retain(|id| answers[id.index()] == Answer::Feasible);
+                .retain(|id| answers[id.index()] == Answer::FEASIBLE);
         }
         if !come.is_empty() {
             self.feasible.append(&mut come);
@@ -216,19 +192,29 @@ impl Class {
         &self.feasible
     }
 
-    /// Each rejection with how many nodes have it, those without any left out.
-    pub(crate) fn counts(&self) -> impl Iterator<Item = (&Rejection, usize)> {
-        let counts = self.counts.iter().copied();
-        let all = self.rejections.iter().zip(counts);
-        all.filter(|(_, nodes)| *nodes > 0)
+    /// Whether this node will do.
+    pub(crate) fn is_feasible(&self, node: NodeId) -> bool {
+        self.answers.get(node.index()) == Some(&Answer::FEASIBLE)
+    }
+
+    /// Each rejection that was said, by its number.
+    pub(crate) fn rejections(&self) -> impl Iterator<Item = &Rejection> {
+        self.rejections.iter()
+    }
+
+    /// How many nodes have each rejection, by its number.
+    pub(crate) fn counts(&self) -> &[usize] {
+        &self.counts
+    }
+
+    /// The number of the rejection of this node; `None` if it will do, or isn't there.
+    pub(crate) fn refusal(&self, node: NodeId) -> Option<RejectionId> {
+        self.answers.get(node.index())?.rejection()
     }
 
     /// Why this node won't do; `None` if it will, or isn't there.
     pub(crate) fn rejection(&self, node: NodeId) -> Option<&Rejection> {
-        match self.answers.get(node.index())? {
-            Answer::Refused(why) => Some(self.rejections.get(*why)),
-            Answer::Feasible | Answer::Vacant => None,
-        }
+        Some(self.rejections.get(self.refusal(node)?))
     }
 
     /// Appends a plugin's raw score of each of these feasible nodes, by the plugin's place in the profile.
@@ -245,11 +231,30 @@ impl Class {
         self.columns[plugin].read(score, cx, state, pod, nodes, scores)
     }
 
-    /// How many answers it keeps.
-    pub(super) fn answers(&self) -> usize {
-        let scores = self.columns.iter().map(Column::len);
-        scores.fold(self.answers.len().saturating_mul(2), usize::saturating_add)
+    /// Whether nothing is known yet.
+    #[cfg(test)]
+    pub(super) const fn is_empty(&self) -> bool {
+        self.seen.is_none()
     }
+
+    /// About how many bytes it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let rows = size_of_val(&*self.answers).saturating_add(size_of_val(&*self.feasible));
+        let rejections = self.rejections.len().saturating_mul(REJECTION_BYTES);
+        let columns = self.columns.iter().map(Column::bytes);
+        columns
+            .fold(CLASS_BYTES, usize::saturating_add)
+            .saturating_add(rows)
+            .saturating_add(rejections)
+    }
+}
+
+/// A new answer about a node.
+struct New {
+    id: NodeId,
+    // Whether the Node object is another one, or gone.
+    other_object: bool,
+    answer: Answer,
 }
 
 /// One entry a node, in ascending order.

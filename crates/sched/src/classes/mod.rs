@@ -2,21 +2,40 @@
 //! nodes that changed since. Knows nothing of the choice among nodes (see `cycle::by_class`).
 //!
 //! Pods of one class have equal [`PodNeeds`], one profile, and the same plugins left out of their cycles. Answers are
-//! kept only of pods whose filters all say what their answers depend on: see [`Reads`](crate::Reads).
+//! kept only of filters that say what their answers depend on: see [`Reads`](crate::Reads).
 
+mod answer;
 mod class;
 mod column;
+mod used;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 pub(crate) use self::class::Class;
+use self::used::Used;
 use crate::pod_info::PodInfo;
 use crate::pod_needs::PodNeeds;
 use crate::state::PluginMask;
 
-/// How many answers are kept in all, over plugins, classes and nodes; eight bytes each.
-const MAX_ANSWERS: usize = 16_000_000;
+/// How much is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Of all classes together, unless it is one alone.
+    pub(crate) bytes: usize,
+    pub(crate) classes: usize,
+    /// A class that no pod of so many was of is forgotten.
+    pub(crate) unused: u64,
+}
+
+impl Limits {
+    /// With 50,000 nodes that is some 150 classes.
+    const DEFAULT: Self = Self {
+        bytes: 128 << 20,
+        classes: 2_048,
+        unused: 32_768,
+    };
+}
 
 /// What makes pods equal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -32,30 +51,32 @@ struct Known {
     class: Class,
     // Keeps the address taken.
     _needs: Arc<PodNeeds>,
-    used: u64,
+    bytes: usize,
 }
 
 /// The classes whose pods were tried lately.
 #[derive(Debug)]
 pub(crate) struct Classes {
     known: HashMap<Key, Known>,
-    turn: u64,
-    max_answers: usize,
+    used: Used<Key>,
+    bytes: usize,
+    limits: Limits,
 }
 
 impl Default for Classes {
     fn default() -> Self {
-        Self::new(MAX_ANSWERS)
+        Self::new(Limits::DEFAULT)
     }
 }
 
 impl Classes {
-    /// None yet; it never keeps more answers, but for those of one class.
-    fn new(max_answers: usize) -> Self {
+    /// None yet.
+    pub(crate) fn new(limits: Limits) -> Self {
         Self {
             known: HashMap::new(),
-            turn: 0,
-            max_answers,
+            used: Used::default(),
+            bytes: 0,
+            limits,
         }
     }
 
@@ -66,38 +87,40 @@ impl Classes {
             needs: Arc::as_ptr(&pod.needs).addr(),
             skipped_filters,
         };
-        let known = self.known.remove(&key);
+        let class = self.remove(&key);
         Taken {
-            class: known.map_or_else(Class::default, |known| known.class),
+            class: class.unwrap_or_default(),
             needs: pod.needs.clone(),
             key,
         }
     }
 
-    /// Keeps a class, and forgets the ones that were used longest ago if there are too many answers.
+    fn remove(&mut self, key: &Key) -> Option<Class> {
+        let known = self.known.remove(key)?;
+        self.bytes = self.bytes.saturating_sub(known.bytes);
+        Some(known.class)
+    }
+
+    /// Keeps a class, and forgets others if there are too many, or if nobody has used one for long.
     pub(crate) fn give_back(&mut self, taken: Taken) {
-        self.turn = self.turn.saturating_add(1);
+        let bytes = taken.class.bytes();
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.used.now(taken.key.clone());
         let known = Known {
             class: taken.class,
             _needs: taken.needs,
-            used: self.turn,
+            bytes,
         };
         self.known.insert(taken.key, known);
-        let mut answers = self.answers();
-        while answers > self.max_answers && self.known.len() > 1 {
-            let oldest = self.known.iter().min_by_key(|(_, known)| known.used);
-            let Some(oldest) = oldest.map(|(key, _)| key.clone()) else {
+        if let Some(key) = self.used.unused(self.limits.unused) {
+            self.remove(&key);
+        }
+        while self.bytes > self.limits.bytes || self.known.len() > self.limits.classes {
+            let Some(key) = self.used.give_way() else {
                 return;
             };
-            if let Some(known) = self.known.remove(&oldest) {
-                answers = answers.saturating_sub(known.class.answers());
-            }
+            self.remove(&key);
         }
-    }
-
-    fn answers(&self) -> usize {
-        let classes = self.known.values().map(|known| known.class.answers());
-        classes.fold(0, usize::saturating_add)
     }
 }
 

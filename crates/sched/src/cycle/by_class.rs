@@ -1,23 +1,179 @@
-//! Owns the choice among all nodes by what is known of the pod's class: no plugin is asked about a node that hasn't
-//! changed. Says what [`super::search`] and [`super::score`] say; a test holds that.
+//! Owns the choice among all nodes by what is known of the pod's class: of filters that keep their answers, none is asked
+//! about a node that hasn't changed, and the others only about nodes where their answer counts. Says what
+//! [`super::search`] and [`super::score`] say; a test holds that.
 
+mod own;
+
+use self::own::Own;
 use super::score::{finish, pre_score};
+use super::search::Found;
 use super::{Choice, Diagnosis, Search, Stop, best, choice};
-use crate::classes::Class;
-use crate::context::{Cycle, expected_on};
+use crate::classes::{Class, Classes, Taken};
+use crate::context::{Context, Cycle};
 use crate::pod_info::PodInfo;
-use crate::profile::Profile;
 use crate::state::CycleState;
-use crate::status::{PluginError, Rejection, Status};
-use crate::table::{NodeId, NodeView};
+use crate::status::PluginError;
+use crate::table::NodeId;
 
 /// Whether answers about nodes for this pod hold for others of its class.
-pub(super) fn is_possible(profile: &Profile, state: &CycleState, pod: &PodInfo) -> bool {
-    profile.keeps_answers(state.skipped_filters)
-        && pod.node_name.is_none()
-        && pod.defects().is_empty()
+pub(super) fn is_possible(pod: &PodInfo) -> bool {
+    pod.node_name.is_none() && pod.defects().is_empty()
 }
 
+/// What is known of nodes for one pod.
+pub(super) struct Outlook {
+    taken: Taken,
+    own: Own,
+    feasible: Vec<NodeId>,
+}
+
+/// Looks at all nodes, or `among` these alone. It has to be [given back](Outlook::give_back).
+pub(super) fn look(
+    cycle: &mut Cycle<'_>,
+    state: &CycleState,
+    pod: &PodInfo,
+    among: Option<&[NodeId]>,
+    classes: &mut Classes,
+) -> Result<Outlook, PluginError> {
+    let fresh = cycle.profile().fresh_filters();
+    // A class whose filters failed isn't given back: what it knows is of different times.
+    let mut taken = classes.take(pod, state.skipped_filters.and(fresh));
+    taken.class.follow(&cycle.context(), state, pod)?;
+    match own(cycle, state, pod, among, &taken.class) {
+        Ok((own, feasible)) => Ok(Outlook {
+            taken,
+            own,
+            feasible,
+        }),
+        Err(error) => {
+            classes.give_back(taken);
+            Err(error)
+        }
+    }
+}
+
+/// What isn't known of the class, and the nodes that will do.
+fn own(
+    cycle: &mut Cycle<'_>,
+    state: &CycleState,
+    pod: &PodInfo,
+    among: Option<&[NodeId]>,
+    class: &Class,
+) -> Result<(Own, Vec<NodeId>), PluginError> {
+    let mut own = Own::crowded(cycle, state, pod)?;
+    let mut feasible = match among {
+        None => class.feasible().to_vec(),
+        Some(nodes) => {
+            let nodes = nodes.iter().copied();
+            nodes.filter(|id| class.is_feasible(*id)).collect()
+        }
+    };
+    own.leave_out(&mut feasible);
+    own.ask(&cycle.context(), state, pod, &mut feasible, |_| usize::MAX)?;
+    Ok((own, feasible))
+}
+
+impl Outlook {
+    /// The nodes that will do; all of them in ascending order.
+    pub(super) fn feasible(&self) -> &[NodeId] {
+        &self.feasible
+    }
+
+    /// Keeps what holds for the pod's class.
+    pub(super) fn give_back(self, classes: &mut Classes) {
+        classes.give_back(self.taken);
+    }
+
+    /// The totals of some of the nodes that will do.
+    pub(super) fn totals(
+        &mut self,
+        cx: &Context<'_>,
+        state: &mut CycleState,
+        pod: &PodInfo,
+        nodes: &[NodeId],
+    ) -> Result<Vec<i64>, PluginError> {
+        pre_score(cx, state, pod, nodes)?;
+        let mut totals = vec![0_i64; nodes.len()];
+        let mut scores = Vec::with_capacity(nodes.len());
+        for (place, score) in cx.profile().scores().iter().enumerate() {
+            if state.skipped_scores.contains(place) {
+                continue;
+            }
+            scores.clear();
+            let class = &mut self.taken.class;
+            class.scores(place, cx, state, pod, nodes, &mut scores)?;
+            let plugin = &*score.plugin;
+            finish(
+                plugin,
+                score.weight,
+                state,
+                pod,
+                cx.nodes(),
+                nodes,
+                &mut scores,
+            )?;
+            for (total, part) in totals.iter_mut().zip(&scores) {
+                // 64 plugins with weights of 32 bits fit.
+                *total = total.wrapping_add(*part);
+            }
+        }
+        Ok(totals)
+    }
+
+    /// Why all the other nodes won't do.
+    fn diagnose(
+        &mut self,
+        cx: &Context<'_>,
+        state: &CycleState,
+        pod: &PodInfo,
+        mut diagnosis: Diagnosis,
+    ) -> Result<Diagnosis, PluginError> {
+        let table = cx.nodes();
+        let class = &self.taken.class;
+        // Who refuses a node first is told. Of a node that the class refuses, those that are asked for each pod have been
+        // asked nothing yet.
+        if !Own::asks_nobody(cx, state) {
+            let mut refused = table.ids().to_vec();
+            refused.retain(|id| class.rejection(*id).is_some());
+            self.own.leave_out(&mut refused);
+            let filters = cx.profile().filters();
+            let place = |name| filters.iter().position(|filter| filter.name() == name);
+            let places = class.rejections().map(|why| why.plugin().and_then(place));
+            let places = places.map(|place| place.unwrap_or(filters.len()));
+            let places = places.collect::<Vec<_>>();
+            let until = |id| class.refusal(id).map_or(0, |why| places[why.index()]);
+            self.own.ask(cx, state, pod, &mut refused, until)?;
+        }
+        diagnosis.evaluated = table.len();
+        let mut counts = class.counts().to_vec();
+        for (id, _) in self.own.refused() {
+            if let Some(why) = class.refusal(id) {
+                let count = &mut counts[why.index()];
+                *count = count.saturating_sub(1);
+            }
+        }
+        let of_class = class.rejections().zip(counts);
+        for (rejection, nodes) in of_class.chain(self.own.counts()) {
+            if nodes > 0 {
+                diagnosis.note(rejection);
+                diagnosis.statuses.count(rejection.clone(), nodes);
+            }
+        }
+        // Who could ask for single nodes?
+        if !cx.profile().post_filters().is_empty() {
+            for node in table.iter() {
+                let id = node.id();
+                if let Some(why) = self.own.rejection(id).or_else(|| class.rejection(id)) {
+                    let why = diagnosis.statuses.count(why.clone(), 0);
+                    diagnosis.statuses.name(node.name().clone(), why);
+                }
+            }
+        }
+        Ok(diagnosis)
+    }
+}
+
+/// Chooses a node.
 pub(super) fn choose(
     cycle: &mut Cycle<'_>,
     state: &mut CycleState,
@@ -26,137 +182,48 @@ pub(super) fn choose(
     how: Search<'_>,
 ) -> Result<Choice, Stop> {
     let Search { classes, ties, .. } = how;
-    // A class that failed, or panicked, isn't given back.
-    let mut taken = classes.take(pod, state.skipped_filters);
-    taken.class.follow(&cycle.context(), state, pod)?;
-    let evaluated = cycle.context().nodes().len();
-    let crowded = crowded(cycle, state, pod)?;
-    let mut nodes = taken.class.feasible().to_vec();
-    if !crowded.is_empty() {
-        nodes.retain(|id| crowded.iter().all(|(other, _)| other != id));
-    }
-    let chosen = pick(cycle, state, pod, &mut taken.class, &nodes, |totals| {
-        best(totals, ties)
-    });
-    let chosen = match chosen {
-        Ok(Some(node)) => Ok(choice(cycle, node, evaluated, nodes.len())),
-        Ok(None) => {
-            let class = &taken.class;
-            let why = diagnose(cycle, class, &crowded, diagnosis, evaluated);
-            Err(Stop::Unfit(Box::new(why)))
-        }
-        Err(error) => return Err(error.into()),
+    let mut outlook = look(cycle, state, pod, None, classes)?;
+    let nodes = std::mem::take(&mut outlook.feasible);
+    let cx = cycle.context();
+    let chosen = match &*nodes {
+        [] => match outlook.diagnose(&cx, state, pod, diagnosis) {
+            Ok(diagnosis) => Err(Stop::Unfit(Box::new(diagnosis))),
+            Err(error) => Err(error.into()),
+        },
+        // A single node is simply taken.
+        [only] => Ok(*only),
+        nodes => match outlook.totals(&cx, state, pod, nodes) {
+            Ok(totals) => Ok(nodes[best(&totals, ties)]),
+            Err(error) => Err(error.into()),
+        },
     };
-    classes.give_back(taken);
-    chosen
+    outlook.give_back(classes);
+    let evaluated = cycle.context().nodes().len();
+    chosen.map(|node| choice(cycle, node, evaluated, nodes.len()))
 }
 
-/// Nodes that won't do with the pods that are nominated to them, and why. What is known of the class is known without
-/// those.
-fn crowded(
+/// Finds all nodes that will do, for extenders.
+pub(super) fn find(
     cycle: &mut Cycle<'_>,
     state: &CycleState,
     pod: &PodInfo,
-) -> Result<Vec<(NodeId, Rejection)>, PluginError> {
+    diagnosis: Diagnosis,
+    classes: &mut Classes,
+) -> Result<Found, Stop> {
+    let mut outlook = look(cycle, state, pod, None, classes)?;
+    let feasible = std::mem::take(&mut outlook.feasible);
     let cx = cycle.context();
-    let nominator = cx.nominator();
-    let expecting = nominator
-        .nodes()
-        .filter_map(|node| cx.nodes().by_name(node));
-    let expecting = expecting.filter(|node| expected_on(nominator, pod, *node).next().is_some());
-    let expecting = expecting.map(NodeView::id).collect::<Vec<_>>();
-    let mut crowded = Vec::new();
-    for id in expecting {
-        match cycle.filter_with_nominated(state, pod, id) {
-            Ok(()) => {}
-            Err(Status::Rejected(rejection)) => crowded.push((id, rejection)),
-            Err(Status::Error(error)) => return Err(error),
-        }
+    let diagnosis = outlook.diagnose(&cx, state, pod, diagnosis);
+    outlook.give_back(classes);
+    let diagnosis = diagnosis?;
+    if feasible.is_empty() {
+        return Err(Stop::Unfit(Box::new(diagnosis)));
     }
-    Ok(crowded)
-}
-
-/// The best of the nodes that will do, by `best` of their totals; `None` if there is none.
-fn pick(
-    cycle: &Cycle<'_>,
-    state: &mut CycleState,
-    pod: &PodInfo,
-    class: &mut Class,
-    nodes: &[NodeId],
-    best: impl FnOnce(&[i64]) -> usize,
-) -> Result<Option<NodeId>, PluginError> {
-    match nodes {
-        [] => return Ok(None),
-        // A single node is simply taken.
-        [only] => return Ok(Some(*only)),
-        _ => {}
-    }
-    let cx = cycle.context();
-    pre_score(&cx, state, pod, nodes)?;
-    let mut totals = vec![0_i64; nodes.len()];
-    let mut scores = Vec::with_capacity(nodes.len());
-    for (place, score) in cx.profile().scores().iter().enumerate() {
-        if state.skipped_scores.contains(place) {
-            continue;
-        }
-        scores.clear();
-        class.scores(place, &cx, state, pod, nodes, &mut scores)?;
-        let plugin = &*score.plugin;
-        finish(
-            plugin,
-            score.weight,
-            state,
-            pod,
-            cx.nodes(),
-            nodes,
-            &mut scores,
-        )?;
-        for (total, part) in totals.iter_mut().zip(&scores) {
-            // 64 plugins with weights of 32 bits fit.
-            *total = total.wrapping_add(*part);
-        }
-    }
-    Ok(nodes.get(best(&totals)).copied())
-}
-
-/// The report of a class without a node that will do.
-fn diagnose(
-    cycle: &Cycle<'_>,
-    class: &Class,
-    crowded: &[(NodeId, Rejection)],
-    mut diagnosis: Diagnosis,
-    evaluated: usize,
-) -> Diagnosis {
-    diagnosis.evaluated = evaluated;
-    // Of crowded nodes, what was said with the pods on them that are expected there.
-    let otherwise = crowded.iter().filter_map(|(id, _)| class.rejection(*id));
-    let otherwise = otherwise.collect::<Vec<_>>();
-    for (rejection, nodes) in class.counts() {
-        let otherwise = otherwise.iter().filter(|other| **other == rejection);
-        let nodes = nodes.saturating_sub(otherwise.count());
-        if nodes > 0 {
-            diagnosis.note(rejection);
-            diagnosis.statuses.count(rejection.clone(), nodes);
-        }
-    }
-    for (_, rejection) in crowded {
-        diagnosis.note(rejection);
-        diagnosis.statuses.count(rejection.clone(), 1);
-    }
-    // Who could ask for single nodes?
-    if !cycle.profile().post_filters().is_empty() {
-        let table = cycle.context().nodes();
-        for node in table.iter() {
-            let id = node.id();
-            let late = crowded.iter().find(|(other, _)| *other == id);
-            let why = late.map(|(_, why)| why).or_else(|| class.rejection(id));
-            if let Some(why) = why {
-                let why = diagnosis.statuses.count(why.clone(), 0);
-                diagnosis.statuses.name(node.name().clone(), why);
-            }
-        }
-    }
-    diagnosis
+    Ok(Found {
+        feasible,
+        evaluated: cycle.context().nodes().len(),
+        diagnosis,
+    })
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //! Takes the table of nodes and a pod, changes nothing but the cycle's own state.
 //!
 //! There are two ways from Filter to the choice, which say the same. [`by_class`] keeps what plugins said for pods of
-//! the same class, and asks again about touched nodes alone; [`search`] asks node by node, where that isn't possible.
+//! the same class, and asks again about touched nodes alone; [`search`] asks node by node, where a part of the nodes is
+//! enough or `PreFilter` left a few.
 
 mod by_class;
 mod diagnosis;
@@ -74,6 +75,8 @@ pub(crate) struct Search<'a> {
     pub(crate) is_offered: bool,
     /// Whether the node that the pod is nominated to goes before all others.
     pub(crate) nominated_first: bool,
+    /// What went wrong and didn't end the search.
+    pub(crate) mishaps: &'a mut Vec<PluginError>,
 }
 
 /// Chooses a node.
@@ -131,7 +134,7 @@ fn find(
 ) -> Result<Chosen, Stop> {
     let mut prepared = search::prepare(&cycle.context(), state, pod)?;
     if how.nominated_first
-        && let Some(node) = search::nominated(cycle, state, pod, &mut prepared)?
+        && let Some(node) = search::nominated(cycle, state, pod, &mut prepared, how.mishaps)
     {
         let choice = choice(cycle, node, 1, 1);
         if !how.is_offered {
@@ -144,11 +147,16 @@ fn find(
             diagnosis: prepared.diagnosis,
         })));
     }
-    let everywhere = how.size.is_all() && prepared.allowed.is_none() && !how.is_offered;
-    if everywhere && by_class::is_possible(cycle.context().profile(), state, pod) {
+    let everywhere = how.size.is_all() && prepared.allowed.is_none();
+    let by_class = everywhere && by_class::is_possible(pod);
+    if by_class && !how.is_offered {
         return by_class::choose(cycle, state, pod, prepared.diagnosis, how).map(Chosen::Node);
     }
-    let found = search::search(cycle, state, pod, prepared, how.size, how.start)?;
+    let found = if by_class {
+        by_class::find(cycle, state, pod, prepared.diagnosis, how.classes)?
+    } else {
+        search::search(cycle, state, pod, prepared, how.size, how.start)?
+    };
     if how.is_offered {
         return Ok(Chosen::Offer(Box::new(Offer::of(cycle, found))));
     }

@@ -3,13 +3,18 @@
 
 use std::collections::HashMap;
 
+use super::by_class::Outlook;
 use super::search::Found;
-use super::{Choice, Diagnosis, NO_NODES, NoChoice, Stop, best, choice, score, search, stopped};
+use super::{
+    Choice, Diagnosis, NO_NODES, NoChoice, SearchSize, Stop, best, by_class, choice, score, search,
+    stopped,
+};
+use crate::classes::Classes;
 use crate::context::Cycle;
 use crate::names::NodeName;
 use crate::pod_info::PodInfo;
 use crate::state::CycleState;
-use crate::status::Status;
+use crate::status::{PluginError, Status};
 use crate::table::NodeId;
 use crate::tie::TieBreaker;
 
@@ -51,12 +56,17 @@ pub(crate) fn choose_offered(
     state: &mut CycleState,
     pod: &PodInfo,
     offered: Offered,
+    size: SearchSize,
+    classes: &mut Classes,
     ties: &mut dyn TieBreaker,
 ) -> Result<Choice, NoChoice> {
     if cycle.context().nodes().is_empty() {
         return Err(NO_NODES);
     }
-    find(cycle, state, pod, offered, ties).map_err(|stop| stopped(cycle, state, pod, stop))
+    // They were found by class.
+    let classes = size.is_all().then_some(classes);
+    let chosen = find(cycle, state, pod, offered, classes, ties);
+    chosen.map_err(|stop| stopped(cycle, state, pod, stop))
 }
 
 fn find(
@@ -64,6 +74,7 @@ fn find(
     state: &mut CycleState,
     pod: &PodInfo,
     offered: Offered,
+    classes: Option<&mut Classes>,
     ties: &mut dyn TieBreaker,
 ) -> Result<Choice, Stop> {
     let Offered { offer, totals } = offered;
@@ -74,35 +85,91 @@ fn find(
         ..
     } = offer;
     let allowed = search::prepare(&cycle.context(), state, pod)?.allowed;
-    let mut feasible: Vec<NodeId> = Vec::with_capacity(nodes.len());
-    for name in nodes {
-        let is_allowed = allowed
-            .as_ref()
-            .is_none_or(|allowed| allowed.contains(&name));
-        let Some(id) = cycle.context().nodes().id(&name).filter(|_| is_allowed) else {
-            // It went, or isn't one for the pod any more.
-            continue;
-        };
+    let is_allowed = |name: &NodeName| {
+        let allowed = allowed.as_ref();
+        allowed.is_none_or(|allowed| allowed.contains(name))
+    };
+    // Those that went, or aren't for the pod any more, are left out.
+    let there = nodes.iter().filter(|name| is_allowed(name));
+    let there = there.filter_map(|name| cycle.context().nodes().id(name));
+    let there = there.collect::<Vec<_>>();
+    let by_class = allowed.is_none() && by_class::is_possible(pod);
+    let mut classes = classes.filter(|_| by_class);
+    let mut outlook = None;
+    if let Some(classes) = &mut classes {
+        outlook = Some(by_class::look(cycle, state, pod, Some(&there), classes)?);
+    }
+    let feasible = still_good(cycle, state, pod, outlook.as_ref(), there, &mut diagnosis);
+    let chosen = feasible.and_then(|feasible| {
+        let chosen = pick(
+            cycle,
+            state,
+            pod,
+            outlook.as_mut(),
+            &feasible,
+            &totals,
+            ties,
+        )?;
+        Ok((chosen, feasible.len()))
+    });
+    if let (Some(outlook), Some(classes)) = (outlook, classes) {
+        outlook.give_back(classes);
+    }
+    match chosen? {
+        (Some(node), feasible) => Ok(choice(cycle, node, evaluated, feasible)),
+        (None, _) => Err(Stop::Unfit(Box::new(diagnosis))),
+    }
+}
+
+/// The nodes of the offer that will do now; why others won't.
+fn still_good(
+    cycle: &mut Cycle<'_>,
+    state: &CycleState,
+    pod: &PodInfo,
+    outlook: Option<&Outlook>,
+    mut offered: Vec<NodeId>,
+    diagnosis: &mut Diagnosis,
+) -> Result<Vec<NodeId>, PluginError> {
+    let mut feasible = outlook.map_or_else(Vec::new, |outlook| outlook.feasible().to_vec());
+    // Both are in the order of the offer.
+    let mut good = feasible.iter().peekable();
+    offered.retain(|id| good.next_if_eq(&id).is_none());
+    for id in offered {
         match cycle.filter_with_nominated(state, pod, id) {
             Ok(()) => feasible.push(id),
             Err(Status::Rejected(rejection)) => {
                 diagnosis.note(&rejection);
-                diagnosis.statuses.push(name, rejection);
+                if let Some(node) = cycle.context().nodes().get(id) {
+                    diagnosis.statuses.push(node.name().clone(), rejection);
+                }
             }
-            Err(Status::Error(error)) => return Err(error.into()),
+            Err(Status::Error(error)) => return Err(error),
         }
     }
-    let at = match &*feasible {
-        [] => return Err(Stop::Unfit(Box::new(diagnosis))),
-        // A single node is simply taken.
-        [_] => 0,
-        _ => {
-            let mut all = score::totals(&cycle.context(), state, pod, &feasible)?;
-            add(&mut all, &feasible, cycle, &totals);
-            best(&all, ties)
-        }
+    Ok(feasible)
+}
+
+/// The best of these nodes; `None` if there is none.
+fn pick(
+    cycle: &Cycle<'_>,
+    state: &mut CycleState,
+    pod: &PodInfo,
+    outlook: Option<&mut Outlook>,
+    nodes: &[NodeId],
+    more: &HashMap<NodeName, i64>,
+    ties: &mut dyn TieBreaker,
+) -> Result<Option<NodeId>, PluginError> {
+    // A single node is simply taken.
+    if let [] | [_] = nodes {
+        return Ok(nodes.first().copied());
+    }
+    let cx = cycle.context();
+    let mut all = match outlook {
+        Some(outlook) => outlook.totals(&cx, state, pod, nodes)?,
+        None => score::totals(&cx, state, pod, nodes)?,
     };
-    Ok(choice(cycle, feasible[at], evaluated, feasible.len()))
+    add(&mut all, nodes, cycle, more);
+    Ok(Some(nodes[best(&all, ties)]))
 }
 
 fn add(all: &mut [i64], nodes: &[NodeId], cycle: &Cycle<'_>, totals: &HashMap<NodeName, i64>) {

@@ -10,7 +10,7 @@ use crate::names::NodeName;
 use crate::plugin::PreFiltered;
 use crate::pod_info::PodInfo;
 use crate::state::CycleState;
-use crate::status::{PluginName, Rejection, RejectionKind, Status};
+use crate::status::{PluginError, PluginName, Rejection, RejectionKind, Status};
 use crate::table::NodeId;
 
 /// How many feasible nodes are enough.
@@ -78,31 +78,29 @@ pub(super) fn prepare(
     }
 }
 
-/// The node that the pod itself is nominated to, if it does; room was made there.
+/// The node that the pod itself is nominated to, if it does; room was made there. A plugin that fails there is noted, and
+/// the search goes on, as in kube-scheduler 1.36.3 (`findNodesThatFitPod`): where it matters, it fails again.
 pub(super) fn nominated(
     cycle: &mut Cycle<'_>,
     state: &CycleState,
     pod: &PodInfo,
     prepared: &mut Prepared,
-) -> Result<Option<NodeId>, Stop> {
+    mishaps: &mut Vec<PluginError>,
+) -> Option<NodeId> {
     let cx = cycle.context();
     let node = cx.nominator().node_of(&pod.uid);
     let allowed = |node: &&NodeName| {
         let allowed = prepared.allowed.as_ref();
         allowed.is_none_or(|allowed| allowed.contains(*node))
     };
-    let Some(id) = node.filter(allowed).and_then(|node| cx.nodes().id(node)) else {
-        return Ok(None);
-    };
+    let id = node.filter(allowed).and_then(|node| cx.nodes().id(node))?;
     match cycle.filter_with_nominated(state, pod, id) {
-        Ok(()) => Ok(Some(id)),
+        Ok(()) => return Some(id),
         // Somebody was faster: look everywhere.
-        Err(Status::Rejected(rejection)) => {
-            prepared.diagnosis.note(&rejection);
-            Ok(None)
-        }
-        Err(Status::Error(error)) => Err(error.into()),
+        Err(Status::Rejected(rejection)) => prepared.diagnosis.note(&rejection),
+        Err(Status::Error(error)) => mishaps.push(error),
     }
+    None
 }
 
 /// Runs Filter, node by node, over the nodes that `PreFilter` left.

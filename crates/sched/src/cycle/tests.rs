@@ -54,6 +54,7 @@ impl Harbour {
             classes: &mut self.classes,
             is_offered: false,
             nominated_first: true,
+            mishaps: &mut Vec::new(),
         };
         let mut cycle = Cycle::new(&self.profile, &mut self.nodes, self.quiet.around());
         choose(&mut cycle, &mut CycleState::new(), pod, how).map(Chosen::node)
@@ -379,6 +380,7 @@ fn weights_decide_and_ties_are_broken_from_outside() {
             classes: &mut Classes::default(),
             is_offered: false,
             nominated_first: true,
+            mishaps: &mut Vec::new(),
         };
         let (mut cycle, pod) = (harbour.cycle(), pod("p").info());
         let chosen = choose(&mut cycle, &mut CycleState::new(), &pod, how).unwrap();

@@ -79,7 +79,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::stock_profile;
-    use crate::test_objects::NeverBinds;
+    use crate::event::{Actions, Event, EventResource};
+    use crate::test_objects::{NeverBinds, PodBuilder, node, pod};
 
     #[test]
     fn order_and_weights_are_the_stock_ones() {
@@ -129,5 +130,93 @@ mod tests {
                 "ImageLocality"
             ]
         );
+    }
+
+    #[test]
+    fn whose_hints_hold_for_all_pods_with_equal_needs() {
+        let profile =
+            stock_profile("test", Arc::new(NeverBinds)).refusing_unknown_constraints("us");
+        let profile = profile.build().unwrap();
+        let plugins = profile.enqueue_extensions().iter();
+        let (by_class, each): (Vec<_>, Vec<_>) = plugins.partition(|it| it.hints_by_class());
+        let names = |plugins: &[&Arc<dyn crate::EnqueueExtensions>]| {
+            let names = plugins.iter().map(|plugin| plugin.name());
+            names.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            names(&each),
+            ["NodeName", "SchedulingGates", "UnknownConstraints"]
+        );
+        assert_eq!(by_class.len(), 7, "{:?}", names(&by_class));
+
+        let update = |action, new| Event::node(action, Some(node("n").object()), Some(new));
+        let taint = || node("n").taint("t", "", "NoSchedule").object();
+        let on = |cpu: &str| {
+            Some(
+                pod("other")
+                    .on("n")
+                    .request("cpu", cpu)
+                    .host_port("", "TCP", 80)
+                    .info(),
+            )
+        };
+        let scaled = Actions::UPDATE_POD_SCALE_DOWN;
+        let events = [
+            Event::node(
+                Actions::ADD,
+                None,
+                Some(node("n").allocatable("cpu", "4").object()),
+            ),
+            Event::node(Actions::ADD, None, Some(taint())),
+            update(
+                Actions::UPDATE_NODE_ALLOCATABLE,
+                node("n").allocatable("cpu", "4").object(),
+            ),
+            update(Actions::UPDATE_NODE_TAINT, taint()),
+            update(
+                Actions::UPDATE_NODE_LABEL,
+                node("n").label("disk", "ssd").object(),
+            ),
+            update(
+                Actions::UPDATE_NODE_DECLARED_FEATURE,
+                node("n")
+                    .declares("UserNamespacesHostNetworkSupport")
+                    .object(),
+            ),
+            Event::pod(EventResource::AssignedPod, scaled, on("2"), on("1")),
+            Event::pod(EventResource::AssignedPod, Actions::DELETE, on("2"), None),
+        ];
+        let plain: fn(&str) -> PodBuilder = pod;
+        let asking: [fn(&str) -> PodBuilder; 4] = [
+            plain,
+            |name| pod(name).request("cpu", "1").node_selector("disk", "ssd"),
+            |name| {
+                pod(name)
+                    .host_port("", "TCP", 80)
+                    .tolerate("t", "Exists", "", "")
+            },
+            |name| {
+                pod(name).edit(|pod| {
+                    let spec = pod.spec.get_or_insert_default();
+                    (spec.host_network, spec.host_users) = (Some(true), Some(false));
+                })
+            },
+        ];
+        for asks in asking {
+            let (one, other) = (asks("a").info(), asks("b").label("app", "web").priority(7));
+            let other = other.edit(|pod| pod.metadata.namespace = Some("elsewhere".to_owned()));
+            let other = other.annotation("note", "x").nominated("n").info();
+            assert_eq!(one.needs, other.needs);
+            for (plugin, event) in by_class
+                .iter()
+                .flat_map(|it| events.iter().map(move |e| (it, e)))
+            {
+                let covers = |kind: &crate::EventKind| kind.covers(event.kind);
+                if plugin.events().iter().any(covers) {
+                    let hints = (plugin.hint(&one, event), plugin.hint(&other, event));
+                    assert_eq!(hints.0, hints.1, "{} {event}", plugin.name());
+                }
+            }
+        }
     }
 }

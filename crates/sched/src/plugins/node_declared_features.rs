@@ -45,6 +45,10 @@ impl EnqueueExtensions for NodeDeclaredFeatures {
             _ => Hint::Queue,
         }
     }
+
+    fn hints_by_class(&self) -> bool {
+        true
+    }
 }
 
 impl PreFilter for NodeDeclaredFeatures {

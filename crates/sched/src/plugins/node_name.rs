@@ -31,6 +31,7 @@ impl EnqueueExtensions for NodeName {
         vec![EventKind::new(EventResource::Node, Actions::ADD)]
     }
 
+    // Not by class: the name isn't among what equal pods have in common. No pod that waits has one, either.
     fn hint(&self, pod: &PodInfo, event: &Event) -> Hint {
         match &event.object {
             EventObject::Node {

@@ -166,7 +166,8 @@ impl EnqueueExtensions for UnknownConstraints {
         ]
     }
 
-    /// What a pod itself needs changes with its own spec alone.
+    /// What a pod itself needs changes with its own spec alone. Not by class: labels and namespace count, and parts of the
+    /// specification that aren't among what equal pods have in common.
     fn hint(&self, pod: &PodInfo, event: &Event) -> Hint {
         if !unknown_needs(pod).is_empty() {
             return Hint::Skip;

@@ -26,6 +26,10 @@ impl EnqueueExtensions for WellFormed {
             EventKind::new(EventResource::Node, Actions::ALL),
         ]
     }
+
+    fn hints_by_class(&self) -> bool {
+        true
+    }
 }
 
 impl PreFilter for WellFormed {

@@ -12,6 +12,7 @@ use crate::plugin::{
 use crate::plugins::{UnknownConstraints, WellFormed};
 use crate::state::PluginMask;
 use crate::status::PluginName;
+use crate::table::Reads;
 
 /// One point's plugins while a profile is built.
 type Slot<T> = Vec<Arc<T>>;
@@ -223,10 +224,12 @@ impl ProfileBuilder {
         let coupled_filter = couple(&pre_filter, &filter);
         let coupled_score = couple(&self.pre_score, &scores);
         let score = weigh(&profile, self.score)?;
-        let mut unkept_filters = PluginMask::default();
+        let mut fresh_filters = PluginMask::default();
         for (place, filter) in filter.iter().enumerate() {
-            if !filter.reads().may_be_kept() {
-                unkept_filters.insert(place);
+            // What other nodes have changes no entry of the log; of scores alone is that followed.
+            let of_node = Reads::OBJECT | Reads::PODS;
+            if !of_node.covers(filter.reads()) {
+                fresh_filters.insert(place);
             }
         }
         let enqueue = self
@@ -258,7 +261,7 @@ impl ProfileBuilder {
             enqueue: enqueue.into_values().collect(),
             coupled_filter,
             coupled_score,
-            unkept_filters,
+            fresh_filters,
             wants,
         }))
     }

@@ -85,8 +85,8 @@ pub struct Profile {
     // Where the Filter (Score) of the n-th PreFilter (PreScore) plugin stands, for Skip.
     coupled_filter: Vec<Option<usize>>,
     coupled_score: Vec<Option<usize>>,
-    // Filters that don't say what their answers depend on.
-    unkept_filters: PluginMask,
+    // Filters that are asked for each pod.
+    fresh_filters: PluginMask,
     wants: BTreeSet<Kind>,
 }
 
@@ -179,9 +179,9 @@ impl Profile {
         &self.enqueue
     }
 
-    /// Whether all filters but these say what their answers depend on. Of scores those are kept that say so.
-    pub(crate) const fn keeps_answers(&self, skipped_filters: PluginMask) -> bool {
-        !self.score.is_empty() && skipped_filters.covers(self.unkept_filters)
+    /// The filters whose answers about nodes aren't kept, since they read more than the node and the pod's needs.
+    pub(crate) const fn fresh_filters(&self) -> PluginMask {
+        self.fresh_filters
     }
 
     pub(crate) fn filter_of_pre_filter(&self, index: usize) -> Option<usize> {

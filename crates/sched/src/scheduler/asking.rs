@@ -270,6 +270,7 @@ impl Scheduler {
             return self.schedule(queued, profile, false, now, ties);
         }
         let pod = queued.pod.clone();
+        let size = self.search_size(&profile, true);
         let mut state = CycleState::new();
         let nodes = self.cache.nodes_mut();
         let around = Surroundings {
@@ -279,7 +280,9 @@ impl Scheduler {
         };
         let mut cycle = Cycle::new(&profile, nodes, around);
         let offered = Offered { offer, totals };
-        let chosen = cycle::choose_offered(&mut cycle, &mut state, &pod, offered, ties);
+        let classes = &mut self.classes;
+        let chosen =
+            cycle::choose_offered(&mut cycle, &mut state, &pod, offered, size, classes, ties);
         self.conclude(queued, profile, state, chosen, now)
     }
 

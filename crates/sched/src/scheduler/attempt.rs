@@ -137,6 +137,7 @@ impl Scheduler {
         let pod = queued.pod.clone();
         let is_offered = !self.extenders.is_empty() && !self.extenders_of(&pod).is_empty();
         let mut state = CycleState::new();
+        let mut mishaps = Vec::new();
         let how = Search {
             size: self.search_size(&profile, is_offered),
             start: &mut self.next_start,
@@ -144,6 +145,7 @@ impl Scheduler {
             classes: &mut self.classes,
             is_offered,
             nominated_first,
+            mishaps: &mut mishaps,
         };
         let nodes = self.cache.nodes_mut();
         let around = Surroundings {
@@ -152,7 +154,11 @@ impl Scheduler {
             objects: &self.objects,
         };
         let mut cycle = Cycle::new(&profile, nodes, around);
-        let chosen = match cycle::choose(&mut cycle, &mut state, &pod, how) {
+        let chosen = cycle::choose(&mut cycle, &mut state, &pod, how);
+        for error in mishaps {
+            self.queue.mishaps().note(&pod, error);
+        }
+        let chosen = match chosen {
             Ok(Chosen::Offer(offer)) => {
                 self.carry_out(state.take_effects());
                 return Attempt::Asks(Box::new(self.pause(queued, profile, *offer)));
@@ -201,7 +207,8 @@ impl Scheduler {
         }
     }
 
-    fn search_size(&self, profile: &Profile, is_offered: bool) -> SearchSize {
+    /// How many nodes are looked for.
+    pub(super) fn search_size(&self, profile: &Profile, is_offered: bool) -> SearchSize {
         if profile.scores().is_empty() && !is_offered {
             return SearchSize::One;
         }

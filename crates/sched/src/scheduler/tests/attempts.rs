@@ -363,3 +363,25 @@ fn a_small_cluster_fills_up_evenly() {
     }
     assert_eq!(cpu_taken(&mut scheduler, "taken"), 0);
 }
+
+#[test]
+fn a_failure_on_the_nominated_node_is_told_and_others_are_tried() {
+    let leaky = Fake::new("Leaky").set(|fake| {
+        fake.filter = Box::new(|_, node| match node.name().as_str() {
+            "n" => Err(Status::error("leak")),
+            _ => Ok(()),
+        });
+    });
+    // It scores nothing, so that the first node that will do is enough.
+    let mut scheduler = scheduler(profile().filter(Arc::new(leaky)));
+    for name in ["m", "n"] {
+        add_node(&mut scheduler, name, "4");
+    }
+    add(&mut scheduler, pod("a").nominated("n"));
+    assert_eq!(assumed(&mut scheduler).node().as_str(), "m");
+    let mishaps = scheduler.take_mishaps();
+    assert_eq!(mishaps.len(), 1, "{mishaps:?}");
+    assert_eq!(&*mishaps[0].pod.key.name, "a");
+    let text = "plugin \"Leaky\" failed: leak";
+    assert_eq!(mishaps[0].error.to_string(), text);
+}

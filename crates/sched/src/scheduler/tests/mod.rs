@@ -1,6 +1,7 @@
 //! The scheduler as a whole, driven as a driver drives it.
 
 mod attempts;
+mod classes;
 mod extenders;
 mod objects;
 mod orders;
