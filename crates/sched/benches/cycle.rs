@@ -1,8 +1,10 @@
 //! What one scheduling cycle costs, beside the real scheduler's framework and plugins in one process (the oracle of
 //! `e2e/tools`) where that is given. It owns the clusters and pods; it knows the code only by its public face.
 //!
-//! `make bench-sched` runs it. CPU time of this thread, from the pop of a pod to its node being assumed; ratios are those
-//! of the same run. Arguments: `--oracle PATH`, and words that choose among the lines.
+//! `make bench-sched` runs it. CPU time of this thread, from a pod as the watch brings it (parsed, compared with others, and
+//! queued) to its node being assumed, as the oracle's is from the object to the assumed pod; of both the mean of all pods
+//! after some that warm up. The profile is that of `pilotage scheduler`. Ratios are those of the same run. Arguments:
+//! `--oracle PATH`, and words that choose among the lines.
 
 // What can't be set up ends the bench.
 #![allow(clippy::expect_used)]
@@ -26,6 +28,8 @@ enum Shape {
     Plain,
     /// Fifty sorts of pods in turn.
     Classes,
+    /// More sorts than there is room for, of large clusters.
+    Rotation,
     /// Each pod is the first of its class.
     Miss,
     /// Pods that fit nowhere, in turn with pods that do.
@@ -37,6 +41,7 @@ impl Shape {
         match self {
             Self::Plain => "plain",
             Self::Classes => "classes",
+            Self::Rotation => "rotation",
             Self::Miss => "miss",
             Self::Unschedulable => "unschedulable",
         }
@@ -46,8 +51,18 @@ impl Shape {
     const fn of_oracle(self) -> &'static str {
         match self {
             Self::Plain | Self::Miss => "plain",
-            Self::Classes => "classes",
+            Self::Classes | Self::Rotation => "classes",
             Self::Unschedulable => "unschedulable",
+        }
+    }
+
+    /// How many sorts of pods there are, as far as any comes twice.
+    const fn sorts(self) -> usize {
+        match self {
+            Self::Plain | Self::Miss => 1,
+            Self::Unschedulable => 2,
+            Self::Classes => 50,
+            Self::Rotation => 200,
         }
     }
 
@@ -55,8 +70,9 @@ impl Shape {
     fn requests(self, number: usize) -> Value {
         let pod = |milli: usize| json!({"cpu": format!("{milli}m"), "memory": "200Mi"});
         match self {
-            Self::Classes => pod(100 + number % 50),
-            Self::Miss => pod(100 + number),
+            Self::Classes | Self::Rotation => pod(100 + number % self.sorts()),
+            // So little more that all fit.
+            Self::Miss => json!({"cpu": "100m", "memory": format!("{}Ki", 204_800 + number)}),
             Self::Unschedulable if number.is_multiple_of(2) => pod(64_000),
             Self::Plain | Self::Unschedulable => pod(100),
         }
@@ -75,94 +91,152 @@ fn main() -> ExitCode {
             _ => words.push(argument),
         }
     }
+    let heads = ["ours", "ours, share", "theirs", "", "theirs, share", "", ""];
+    println!("CPU µs a pod, with all nodes or with kube-scheduler's stock share of them:");
     println!(
-        "CPU µs a pod: ours, the real framework's with all nodes and with its stock share, and the ratios."
+        "{:22} {}",
+        "",
+        heads.map(|head| format!("{head:>13}")).concat()
     );
+    let chosen = |line: &str| words.iter().all(|word| line.contains(word.as_str()));
     let mut failed = false;
     for shape in [
         Shape::Plain,
         Shape::Classes,
+        Shape::Rotation,
         Shape::Miss,
         Shape::Unschedulable,
     ] {
         for nodes in [1_000, 5_000, 50_000] {
             let line = format!("{} {nodes}", shape.name());
-            if !words.is_empty() && !words.iter().all(|word| line.contains(word.as_str())) {
+            if !chosen(&line) {
                 continue;
             }
-            let ours = measure(shape, nodes);
-            print!("{line:22} {:9.1}", micros(ours));
+            let ours = micros(measure(shape, nodes, ALL));
+            let share = micros(measure(shape, nodes, SHARE));
+            print!("{line:22} {ours:13.1}{share:13.1}");
             if let Some(oracle) = &oracle {
-                for percentage in [100, 0] {
-                    match ask(oracle, shape, nodes, percentage) {
-                        Ok(theirs) => print!(" {:10.1} {:7.0}x", theirs, theirs / micros(ours)),
-                        Err(error) => {
-                            failed = true;
-                            print!(" {error}");
-                        }
+                let theirs = [ALL, SHARE].map(|percentage| ask(oracle, shape, nodes, percentage));
+                match theirs {
+                    [Ok(all), Ok(theirs)] => {
+                        print!("{all:13.1}{:12.1}x", all / ours);
+                        print!(
+                            "{theirs:13.1}{:12.1}x{:12.1}x",
+                            theirs / ours,
+                            theirs / share
+                        );
+                    }
+                    [all, theirs] => {
+                        failed = true;
+                        print!(" {all:?} {theirs:?}");
                     }
                 }
             }
             println!();
         }
     }
-    for classes in [50, WAITING] {
-        let line = format!("refused-event {classes}");
-        if words.is_empty() || words.iter().all(|word| line.contains(word.as_str())) {
-            println!(
-                "{line:22} {:9.1} µs, with {WAITING} pods waiting",
-                micros(refused_event(classes))
-            );
+    println!("Ratios are theirs to ours with all nodes, and the last one to ours with the share.");
+    for refused in [
+        Refused::ForRoom(50),
+        Refused::ForRoom(WAITING),
+        Refused::ForFeature,
+    ] {
+        let line = refused.name();
+        if chosen(&line) {
+            let each = micros(refused_event(refused));
+            println!("{line:22} {each:13.1} µs an event, with {WAITING} pods waiting");
         }
     }
     ExitCode::from(u8::from(failed))
 }
 
+/// Percentages of the nodes that are looked at.
+const ALL: u8 = 100;
+/// As kube-scheduler does it, from some size of the cluster on.
+const SHARE: u8 = 0;
+
 /// Pods that wait when an event comes that helps none of them.
 const WAITING: usize = 10_000;
 
-/// The least of some rounds, an event: a node gets more room, but not enough for any of the pods that wait, which ask for
-/// so many different amounts.
-fn refused_event(classes: usize) -> Duration {
-    let mut scheduler = cluster(10);
-    for number in 0..WAITING {
+/// Why they wait.
+#[derive(Clone, Copy, Debug)]
+enum Refused {
+    /// They ask for so many different amounts, all of them too large.
+    ForRoom(usize),
+    /// No kubelet declares what they need.
+    ForFeature,
+}
+
+impl Refused {
+    fn name(self) -> String {
+        match self {
+            Self::ForRoom(sorts) => format!("refused-event {sorts}"),
+            Self::ForFeature => "refused-event feature".to_owned(),
+        }
+    }
+
+    fn pod(self, number: usize) -> Arc<Pod> {
         let mut pod = pod(Shape::Plain, number);
-        let milli = 64_000 + number % classes;
         let spec = Arc::make_mut(&mut pod).spec.get_or_insert_default();
-        let resources = spec.containers[0].resources.get_or_insert_default();
-        let requests = resources.requests.get_or_insert_default();
-        requests.insert("cpu".to_owned(), Quantity(format!("{milli}m")));
-        scheduler
-            .pod_applied(pod, Moment::ZERO)
-            .expect("an identity");
+        match self {
+            Self::ForRoom(sorts) => {
+                let milli = 64_000 + number % sorts;
+                let resources = spec.containers[0].resources.get_or_insert_default();
+                let requests = resources.requests.get_or_insert_default();
+                requests.insert("cpu".to_owned(), Quantity(format!("{milli}m")));
+            }
+            Self::ForFeature => (spec.host_network, spec.host_users) = (Some(true), Some(false)),
+        }
+        pod
+    }
+
+    /// A node gets more room, but not enough, or declares something else.
+    fn change(self, node: &mut Node, round: usize) {
+        let cpu_now = match self {
+            Self::ForRoom(_) => format!("{}", 33 + round % 30),
+            Self::ForFeature => "32".to_owned(),
+        };
+        let status = node.status.get_or_insert_default();
+        let allocatable = [
+            ("cpu", cpu_now.as_str()),
+            ("memory", "128Gi"),
+            ("pods", "110"),
+            ("ephemeral-storage", "100Gi"),
+        ];
+        let allocatable =
+            allocatable.map(|(name, amount)| (name.to_owned(), Quantity(amount.to_owned())));
+        status.allocatable = Some(allocatable.into());
+        if let Self::ForFeature = self {
+            status.declared_features = Some(vec![format!("Other{round}")]);
+        }
+    }
+}
+
+/// The mean of many events that help none of those that wait: as many as take so long that the clock's grain is nothing.
+fn refused_event(refused: Refused) -> Duration {
+    const LONG: Duration = Duration::from_millis(400);
+    let mut scheduler = cluster(10, ALL);
+    for number in 0..WAITING {
+        let applied = scheduler.pod_applied(refused.pod(number), Moment::ZERO);
+        applied.expect("an identity");
     }
     let mut ties = SeededTies::new(7);
     while let Some(attempt) = scheduler.schedule_next(Moment::ZERO, &mut ties) {
         assert!(matches!(attempt, Attempt::Failed(_)));
     }
-    let node = scheduler.nodes().iter().next().expect("a node");
-    let mut changed = Node::default();
-    changed.metadata.name = Some(node.name().to_string());
-    let mut rounds = Vec::new();
-    for round in 0..20 {
-        let cpu_now = format!("{}", 33 + round);
-        let status = changed.status.get_or_insert_default();
-        let allocatable = [
-            ("cpu", cpu_now.as_str()),
-            ("memory", "128Gi"),
-            ("pods", "110"),
-        ];
-        let allocatable =
-            allocatable.map(|(name, amount)| (name.to_owned(), Quantity(amount.to_owned())));
-        status.allocatable = Some(allocatable.into());
-        let start = cpu();
-        scheduler
-            .node_applied(&changed, Moment::ZERO)
-            .expect("a name");
-        rounds.push(cpu().saturating_sub(start));
+    let mut changed = node(0);
+    let start = cpu();
+    let mut rounds = 0_u32;
+    let mut spent = Duration::ZERO;
+    while spent < LONG {
+        refused.change(&mut changed, rounds as usize);
+        let applied = scheduler.node_applied(&changed, Moment::ZERO);
+        applied.expect("a name");
+        rounds += 1;
+        spent = cpu().saturating_sub(start);
     }
     assert_eq!(scheduler.unschedulable_pods().count(), WAITING);
-    rounds.into_iter().min().unwrap_or_default()
+    spent / rounds.max(1)
 }
 
 fn micros(time: Duration) -> f64 {
@@ -199,23 +273,32 @@ impl Binder for Never {
     }
 }
 
-fn cluster(nodes: usize) -> Scheduler {
-    let profile = stock_profile("bench", Arc::new(Never)).build();
-    let config = SchedulerConfig::default();
+fn cluster(nodes: usize, percentage: u8) -> Scheduler {
+    let profile = stock_profile("bench", Arc::new(Never))
+        .refusing_unknown_constraints("this scheduler")
+        .build();
+    let config = SchedulerConfig {
+        percentage_of_nodes_to_score: percentage,
+        ..SchedulerConfig::default()
+    };
     let mut scheduler = Scheduler::new([profile.expect("a profile")], config).expect("a scheduler");
     for number in 0..nodes {
-        let name = format!("node-{number:05}");
-        let zone = format!("z{}", number % 3);
-        let node = json!({
-            "metadata": {"name": name, "labels": {
-                "kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone, "topology.kubernetes.io/region": "r",
-            }},
-            "status": {"allocatable": {"cpu": "32", "memory": "128Gi", "pods": "110", "ephemeral-storage": "100Gi"}},
-        });
-        let node: Node = serde_json::from_value(node).expect("a node");
-        scheduler.node_applied(&node, Moment::ZERO).expect("a name");
+        let applied = scheduler.node_applied(&node(number), Moment::ZERO);
+        applied.expect("a name");
     }
     scheduler
+}
+
+fn node(number: usize) -> Node {
+    let name = format!("node-{number:05}");
+    let zone = format!("z{}", number % 3);
+    let node = json!({
+        "metadata": {"name": name, "labels": {
+            "kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone, "topology.kubernetes.io/region": "r",
+        }},
+        "status": {"allocatable": {"cpu": "32", "memory": "128Gi", "pods": "110", "ephemeral-storage": "100Gi"}},
+    });
+    serde_json::from_value(node).expect("a node")
 }
 
 fn pod(shape: Shape, number: usize) -> Arc<Pod> {
@@ -232,40 +315,48 @@ fn pod(shape: Shape, number: usize) -> Arc<Pod> {
     Arc::new(serde_json::from_value(pod).expect("a pod"))
 }
 
-/// The least of some rounds, a pod.
-fn measure(shape: Shape, nodes: usize) -> Duration {
-    let pods = (20_000_000 / nodes).clamp(200, 5_000);
-    let mut scheduler = cluster(nodes);
+/// The mean of all pods after those that warm up.
+fn measure(shape: Shape, nodes: usize, percentage: u8) -> Duration {
+    let all = (60_000_000 / nodes).clamp(600, 15_000);
+    // Each sort comes twice, so that what can be known is.
+    let warm = (all / 30).max(shape.sorts() * 2);
+    let mut scheduler = cluster(nodes, percentage);
     let mut ties = SeededTies::new(7);
     let mut number = 0;
-    let mut rounds = Vec::new();
-    let mut bound = BTreeMap::new();
-    for round in 0..4 {
-        // The first one warms up.
-        let pods = if round == 0 { pods / 10 } else { pods };
-        for _ in 0..pods {
-            let applied = scheduler.pod_applied(pod(shape, number), Moment::ZERO);
-            applied.expect("an identity");
-            number += 1;
-        }
+    let (mut spent, mut tried) = (Duration::ZERO, 0_u32);
+    for (pods, counts) in [
+        (warm, false),
+        (all / 3, true),
+        (all / 3, true),
+        (all / 3, true),
+    ] {
+        let told = (number..number + pods).map(|number| pod(shape, number));
+        let told = told.collect::<Vec<_>>();
+        number += pods;
+        let mut bound = BTreeMap::new();
         let start = cpu();
-        let mut tried = 0_u32;
+        for pod in told {
+            let applied = scheduler.pod_applied(pod, Moment::ZERO);
+            applied.expect("an identity");
+        }
+        let mut attempts = 0;
         while let Some(attempt) = scheduler.schedule_next(Moment::ZERO, &mut ties) {
-            tried += 1;
+            attempts += 1;
             if let Attempt::Assumed(assumed) = attempt {
                 bound.insert(assumed.uid().clone(), assumed);
             }
         }
-        let spent = cpu().saturating_sub(start);
-        for (_, assumed) in std::mem::take(&mut bound) {
+        let round = cpu().saturating_sub(start);
+        if counts {
+            spent += round;
+            tried += attempts;
+        }
+        for (_, assumed) in bound {
             scheduler.start_binding(assumed.uid()).expect("no wait");
             scheduler.bound(*assumed, Moment::ZERO);
         }
-        if round > 0 {
-            rounds.push(spent / tried.max(1));
-        }
     }
-    rounds.into_iter().min().unwrap_or_default()
+    spent / tried.max(1)
 }
 
 /// CPU time of this thread; where that can't be known, the time on the clock.
