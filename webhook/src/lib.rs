@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`mutate`], [`owned`], [`denial`] | what becomes of a pod, and why one is refused: pure |
 //! | [`review`], [`router`] | admission reviews, and the HTTP route for them |
+//! | [`shares`] | how many reviews of a namespace are judged at once |
 //! | [`objects`] | the admission configuration and the policy that guards proxy pods: pure |
 //! | [`install`] | keeping them installed |
 //! | [`certs`] | the own CA and the serving certificate |
@@ -28,6 +29,7 @@ pub mod rbac;
 pub mod review;
 pub mod router;
 pub mod run;
+pub mod shares;
 
 pub use args::{Options, WebhookArgs};
 pub use metrics::Metrics;

@@ -47,7 +47,7 @@ impl Metrics {
         );
         registry.register_with_unit(
             "request_duration",
-            "Time to answer an admission review, without network and TLS",
+            "Time until an admission review is answered, without network and TLS",
             Unit::Seconds,
             metrics.duration.clone(),
         );

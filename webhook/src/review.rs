@@ -6,6 +6,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use json_patch::Patch;
+use pilotage_api::limits::SUBDOMAIN;
 use pilotage_api::{bounds, keys};
 use pilotage_runtime::caught::{PANICKED, caught};
 use serde::Deserialize;
@@ -87,6 +88,12 @@ pub struct Answer {
 /// says so, since an HTTP error would only be seen in the API server's log.
 pub fn answer(body: &[u8]) -> Answer {
     answer_by(body, mutate::mutate)
+}
+
+/// The namespace that a review is about, without a look at its object: API servers name it before.
+pub(crate) fn namespace(body: &[u8]) -> Option<String> {
+    let namespace = bounded::text_at(body, &["request", "namespace"]);
+    namespace.filter(|namespace| namespace.len() <= SUBDOMAIN)
 }
 
 fn answer_by(body: &[u8], mutate: fn(&Value) -> Result<Mutation, Denial>) -> Answer {

@@ -13,7 +13,8 @@ use axum::routing::post;
 use serde_json::Value;
 
 use crate::metrics::Metrics;
-use crate::review;
+use crate::review::{self, Answer};
+use crate::shares::Shares;
 
 /// Where the API server asks; as in Admiralty.
 pub const PATH: &str = "/mutate--v1-pod";
@@ -21,15 +22,31 @@ pub const PATH: &str = "/mutate--v1-pod";
 /// too large to be elected is told in an answer as far as this.
 const BODY_LIMIT: usize = 8 * 1024 * 1024;
 
+/// What answers.
+#[derive(Clone)]
+struct Desk {
+    metrics: Arc<Metrics>,
+    shares: Shares,
+    judge: Arc<dyn Fn(&[u8]) -> Answer + Send + Sync>,
+}
+
 /// The routes.
-pub fn router(metrics: Arc<Metrics>) -> Router {
+pub fn router(metrics: Arc<Metrics>, shares: Shares) -> Router {
+    router_of(Desk {
+        metrics,
+        shares,
+        judge: Arc::new(review::answer),
+    })
+}
+
+fn router_of(desk: Desk) -> Router {
     Router::new()
         .route(PATH, post(mutate))
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
-        .with_state(metrics)
+        .with_state(desk)
 }
 
-async fn mutate(State(metrics): State<Arc<Metrics>>, headers: HeaderMap, body: Bytes) -> Response {
+async fn mutate(State(desk): State<Desk>, headers: HeaderMap, body: Bytes) -> Response {
     let content_type = headers
         .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
@@ -43,8 +60,10 @@ async fn mutate(State(metrics): State<Arc<Metrics>>, headers: HeaderMap, body: B
         return (StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into_response();
     }
     let begun = Instant::now();
-    let answer = review::answer(&body);
-    metrics.answered(answer.outcome, begun.elapsed());
+    let namespace = review::namespace(&body).unwrap_or_default();
+    let _turn = desk.shares.turn(namespace).await;
+    let answer = (desk.judge)(&body);
+    desk.metrics.answered(answer.outcome, begun.elapsed());
     json_response(&answer.body)
 }
 

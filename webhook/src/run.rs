@@ -1,5 +1,6 @@
 //! The webhook as a component: server, certificates and configuration, wired.
 
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,6 +19,11 @@ use crate::certs::keeper::Keeper;
 use crate::install::Installer;
 use crate::metrics::Metrics;
 use crate::router::router;
+use crate::shares::Shares;
+
+/// Threads that answer, at least and at most.
+const FEWEST: usize = 2;
+const MOST: usize = 4;
 
 /// Why the webhook can't start or go on.
 #[derive(Debug, Error)]
@@ -114,11 +120,20 @@ pub async fn run(
             token.clone(),
         )),
     );
+    let threads = threads();
+    let router = router(metrics, Shares::of(threads));
     tasks.essential(
         "webhook server",
-        server.serve_apart("webhook", router(metrics), token.clone()),
+        server.serve_apart("webhook", threads, router, token.clone()),
     );
     Ok(tasks.join().await?)
+}
+
+/// So many reviews are judged at once: few, since each is short, and others need cores, too; but more than one, since
+/// a large pod takes fifty times as long as a usual one.
+fn threads() -> usize {
+    let cores = std::thread::available_parallelism().map_or(FEWEST, NonZero::get);
+    cores.clamp(FEWEST, MOST)
 }
 
 async fn ok(task: impl Future<Output = ()>) -> Result<(), std::convert::Infallible> {

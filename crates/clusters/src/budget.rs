@@ -287,6 +287,12 @@ impl Budget {
         self.meter.pause(now).max(common)
     }
 
+    /// Whether far more has come than what was asked for in time.
+    pub(crate) fn is_far_over(&self, now: Instant) -> bool {
+        let common = self.common.as_ref();
+        self.meter.is_far_over(now) || common.is_some_and(|common| common.meter.is_far_over(now))
+    }
+
     /// The most pods that were expected so far.
     fn pods(&self) -> usize {
         let now = self.expected.get().map_or(0, |expected| expected());

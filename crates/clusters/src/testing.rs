@@ -11,6 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch as cell;
 use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
 
 use crate::allow::Allowed;
 use crate::budget::Budget;
@@ -85,6 +86,7 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
     sent: Arc<Mutex<usize>>,
+    open: TaskTracker,
     _stop: DropGuard,
 }
 
@@ -97,13 +99,15 @@ impl Server {
             address: listener.local_addr().unwrap(),
             asked: Arc::default(),
             sent: Arc::default(),
+            open: TaskTracker::new(),
             _stop: stop.clone().drop_guard(),
         };
         let (asked, sent, answer) = (server.asked.clone(), server.sent.clone(), Arc::new(answer));
+        let open = server.open.clone();
         tokio::spawn(stop.run_until_cancelled_owned(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (asked, sent, answer) = (asked.clone(), sent.clone(), answer.clone());
-                tokio::spawn(async move {
+                open.spawn(async move {
                     serve(stream, &asked, &sent, &*answer).await;
                 });
             }
@@ -119,6 +123,11 @@ impl Server {
     /// Bytes that were taken from it.
     pub(crate) fn sent(&self) -> usize {
         *self.sent.lock().unwrap()
+    }
+
+    /// Connections that nobody has closed yet.
+    pub(crate) fn open(&self) -> usize {
+        self.open.len()
     }
 
     /// Connection settings for it, with a token.

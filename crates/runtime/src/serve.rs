@@ -109,11 +109,12 @@ impl TlsServer {
         self.addr
     }
 
-    /// [`Self::serve`] on a thread of its own, for answers that somebody waits for: whatever else this process is busy
-    /// with, they come.
+    /// [`Self::serve`] on so many threads of its own, for answers that somebody waits for: whatever else this process
+    /// is busy with, they come.
     pub async fn serve_apart(
         self,
         name: &str,
+        threads: usize,
         router: Router,
         token: CancellationToken,
     ) -> Result<(), ServeError> {
@@ -124,7 +125,9 @@ impl TlsServer {
             limits,
         } = self;
         let listener = listener.into_std().map_err(ServeError::Thread)?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(threads.max(1))
+            .thread_name(name)
             .enable_all()
             .build()
             .map_err(ServeError::Thread)?;
@@ -348,7 +351,7 @@ mod tests {
     async fn who_serves_apart_answers_while_the_runtime_is_busy() {
         let router = Router::new().route("/", get(async || "hello"));
         let apart = |server: TlsServer, token| async move {
-            server.serve_apart("apart", router, token).await.unwrap();
+            server.serve_apart("apart", 2, router, token).await.unwrap();
         };
         let fixture = serve_by(ServeLimits::default(), apart).await;
         // This test's only thread starts the other one, and then is held up until the answer is there.
@@ -365,6 +368,37 @@ mod tests {
             scope.spawn(client).join().unwrap()
         });
         assert!(text.unwrap().ends_with("hello"));
+        fixture.token.cancel();
+        fixture.serving.await.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_answer_that_takes_long_keeps_another_thread_free() {
+        let (free, blocked) = std::sync::mpsc::channel::<()>();
+        let blocked = Arc::new(std::sync::Mutex::new(blocked));
+        let entered = Arc::new(Notify::new());
+        let inside = entered.clone();
+        let long = move || async move {
+            inside.notify_one();
+            // As a long computation does.
+            let _ = blocked.lock().unwrap().recv();
+            "long"
+        };
+        let router = Router::new()
+            .route("/long", get(long))
+            .route("/", get(async || "short"));
+        let apart = |server: TlsServer, token| async move {
+            let served = server.serve_apart("apart", 2, router, token);
+            served.await.unwrap();
+        };
+        let fixture = serve_by(ServeLimits::default(), apart).await;
+        let long = fixture.request("/long").await;
+        entered.notified().await;
+        let short = async { answer(fixture.request("/").await).await };
+        let short = tokio::time::timeout(Duration::from_secs(20), short).await;
+        drop(free);
+        assert!(short.unwrap().ends_with("short"));
+        assert!(answer(long).await.ends_with("long"));
         fixture.token.cancel();
         fixture.serving.await.unwrap();
     }

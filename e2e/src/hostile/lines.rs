@@ -35,6 +35,13 @@ pub(super) fn all() -> Vec<Attack> {
             "Misbehaving",
             unreadable,
         ),
+        losing(
+            "continue_without_end",
+            any(),
+            Lie::EndlessContinue,
+            "Misbehaving",
+            "it answers 100, which is no answer of an API server",
+        ),
         losing("another_protocol", any(), ssh(), "Misbehaving", unreadable),
         losing(
             "a_redirection",

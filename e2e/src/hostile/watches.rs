@@ -95,6 +95,12 @@ pub(super) fn all() -> Vec<Attack> {
             lie: Lie::Answer(flood()),
             lost: None,
         },
+        Attack {
+            name: "one_byte_chunks",
+            calls: watches(),
+            lie: Lie::Crumbs(flood()),
+            lost: None,
+        },
         // Lost after five minutes.
         Attack {
             name: "watches_without_bookmarks",

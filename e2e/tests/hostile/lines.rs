@@ -10,6 +10,7 @@ siege::attacks! {
     headers_without_end,
     http2_that_resets_each_stream,
     another_protocol,
+    continue_without_end,
     answers_that_break_off,
     answers_that_are_reset,
     silence,

@@ -49,6 +49,7 @@ pub(crate) use attacks;
 fn every_attack_has_a_test_of_its_name() {
     let alone = [
         "a_redirection",
+        "one_byte_chunks",
         "the_same_event_again_and_again",
         "watches_without_bookmarks",
     ];

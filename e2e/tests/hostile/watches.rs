@@ -4,6 +4,7 @@ use pilotage_api::conditions::types;
 use pilotage_e2e::hostile::attacks;
 use pilotage_testkit::fault::Verb;
 use pilotage_testkit::{HostileServer, build};
+use tokio::time::Instant;
 
 use crate::siege::stage;
 use crate::stage::LIMIT;
@@ -35,6 +36,33 @@ async fn the_same_event_again_and_again() {
     for name in ["one", "two"] {
         stage.is_well(name).await;
     }
+}
+
+/// A chunk of one byte is six bytes, and costs as much as 256 and its bytes: of each of two processes the first 650 MiB
+/// are 16 MiB here, and each second less than one.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_byte_chunks() {
+    const MIB: u64 = 1 << 20;
+    let attack = attacks::named("one_byte_chunks").unwrap();
+    let stage = stage(attack.name).await;
+    let server = HostileServer::start("liar").await.unwrap();
+    server.play(attack.script());
+    let began = Instant::now();
+    stage.lead_to(&server, "evil").await;
+    stage.condition("evil", types::CONNECTED, "True").await;
+    server
+        .counted(Verb::Watch, "podchaperons", WATCHES, LIMIT)
+        .await
+        .unwrap();
+    for name in ["one", "two"] {
+        stage.is_well(name).await;
+    }
+    let (sent, seconds) = (server.sent(), began.elapsed().as_secs());
+    // Some MiB more are in buffers.
+    assert!(
+        sent < (64 + 2 * seconds) * MIB,
+        "{sent} bytes in {seconds} s"
+    );
 }
 
 /// That such a target is lost in the end is shown by paused time, in `clusters::watch`.

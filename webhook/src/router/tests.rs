@@ -1,3 +1,7 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, mpsc};
+use std::time::Duration;
+
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use base64::Engine as _;
@@ -5,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use pilotage_api::keys;
 use prometheus_client::registry::Registry;
 use serde_json::json;
+use tokio::sync::Notify;
 use tower::ServiceExt;
 
 use super::*;
@@ -35,7 +40,8 @@ impl Reply {
 async fn send(request: Request<Body>) -> Reply {
     let mut registry = Registry::default();
     let metrics = Arc::new(Metrics::register(&mut registry));
-    let response = router(metrics).oneshot(request).await.unwrap();
+    let router = router(metrics, Shares::of(2));
+    let response = router.oneshot(request).await.unwrap();
     let status = response.status().as_u16();
     let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
     let mut metrics = String::new();
@@ -244,6 +250,46 @@ async fn a_malformed_question_is_answered_with_what_is_wrong() {
             reply.message()
         );
         assert!(reply.metrics.contains("outcome=\"malformed\""));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reviews_of_one_namespace_keep_no_other_waiting() {
+    let (release, gate) = mpsc::channel::<()>();
+    let gate = Mutex::new(gate);
+    let (entered, late) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
+    let (inside, timed_out) = (entered.clone(), late.clone());
+    // A review of `busy` takes until this test lets it go.
+    let judge = move |body: &[u8]| {
+        if review::namespace(body).as_deref() == Some("busy") {
+            inside.notify_one();
+            let waited = gate.lock().unwrap().recv_timeout(Duration::from_secs(20));
+            if waited == Err(mpsc::RecvTimeoutError::Timeout) {
+                timed_out.store(true, Ordering::SeqCst);
+            }
+        }
+        review::answer(body)
+    };
+    let router = router_of(Desk {
+        metrics: Arc::new(Metrics::register(&mut Registry::default())),
+        shares: Shares::of(2),
+        judge: Arc::new(judge),
+    });
+    let ask = |namespace: &str| {
+        let body = changed(|request| request["namespace"] = namespace.into());
+        let request = Request::post(PATH)
+            .header(CONTENT_TYPE, "application/json")
+            .body(Body::from(body));
+        tokio::spawn(router.clone().oneshot(request.unwrap()))
+    };
+    let busy: Vec<_> = (0..8).map(|_| ask("busy")).collect();
+    entered.notified().await;
+    let other = ask("shop").await.unwrap().unwrap();
+    assert_eq!(other.status(), 200);
+    assert!(!late.load(Ordering::SeqCst), "it had to wait");
+    drop(release);
+    for review in busy {
+        assert_eq!(review.await.unwrap().unwrap().status(), 200);
     }
 }
 

@@ -15,6 +15,9 @@ use super::common::SHARES;
 const RATE: u64 = 16 << 20;
 /// Bytes that may come at once: a first list of as many objects as a target may show, of 8 KiB each, and some events.
 const BURST: u64 = 650 << 20;
+/// So much more may come before connections themselves are slowed: what was asked for before that was spent, such as
+/// some pages of lists at the same time.
+const BEGUN: u64 = 64 << 20;
 /// So many times that rate all Targets of a namespace have together: one that floods leaves some to the others, and all
 /// of them leave some of a core to other namespaces.
 const RATES: u64 = 4;
@@ -26,6 +29,7 @@ const LOOK: u64 = 4 << 10;
 pub(crate) struct Meter {
     rate: u64,
     burst: u64,
+    begun: u64,
     account: Mutex<Account>,
 }
 
@@ -37,15 +41,16 @@ struct Account {
 
 impl Default for Meter {
     fn default() -> Self {
-        Self::new(RATE, BURST)
+        Self::new(RATE, BURST, BEGUN)
     }
 }
 
 impl Meter {
-    fn new(rate: u64, burst: u64) -> Self {
+    fn new(rate: u64, burst: u64, begun: u64) -> Self {
         Self {
             rate,
             burst,
+            begun,
             account: Mutex::default(),
         }
     }
@@ -53,7 +58,11 @@ impl Meter {
     /// That of all Targets of a namespace.
     pub(super) fn common() -> Self {
         let shares = u64::try_from(SHARES).unwrap_or_default();
-        Self::new(RATE.saturating_mul(RATES), BURST.saturating_mul(shares))
+        Self::new(
+            RATE.saturating_mul(RATES),
+            BURST.saturating_mul(shares),
+            BEGUN.saturating_mul(shares),
+        )
     }
 
     /// So many bytes have come, and so many things to look at.
@@ -69,6 +78,11 @@ impl Meter {
         let over = self.settle(now).owed.saturating_sub(self.burst);
         let pause = over.saturating_mul(1000).checked_div(self.rate);
         (over > 0).then(|| Duration::from_millis(pause.unwrap_or_default().max(1)))
+    }
+
+    /// Whether more has come than what can have begun before anybody had to wait.
+    pub(super) fn is_far_over(&self, now: Instant) -> bool {
+        self.settle(now).owed > self.burst.saturating_add(self.begun)
     }
 
     /// Whether anything isn't paid yet by time that has passed.
@@ -136,6 +150,24 @@ mod tests {
         assert!(!meter.owes(start + Duration::from_secs(44)));
         meter.spend(usize::MAX, usize::MAX, later);
         assert!(meter.pause(later).is_some());
+    }
+
+    #[test]
+    fn what_has_begun_is_not_far_over() {
+        let now = Instant::now();
+        let mut commons = Commons::default();
+        let budgets = shared(&mut commons, "evil", 100, now);
+        let far = |budget: &Budget| budget.is_far_over(now);
+        budgets[0].spend(BURST_BYTES + BEGUN as usize, 0, now);
+        assert!(budgets[0].pause(now).is_some() && !far(&budgets[0]));
+        budgets[0].spend(1, 0, now);
+        assert!(far(&budgets[0]) && !far(&budgets[1]));
+        for budget in &budgets[1..SHARES] {
+            budget.spend(BURST_BYTES + BEGUN as usize, 0, now);
+        }
+        assert!(far(&budgets[99]), "all of them together are");
+        let later = now + Duration::from_secs(1);
+        assert!(!budgets[0].is_far_over(later) && !budgets[99].is_far_over(later));
     }
 
     #[test]

@@ -13,8 +13,9 @@ use tower::BoxError;
 
 use super::asked::{Asked, OBJECT_BYTES, Types};
 use super::fault::Fault;
+use super::intake::PIECE;
 use super::measured;
-use crate::budget::UnderWay;
+use crate::budget::{Budget, UnderWay};
 
 /// Time for one event, from its first byte to its last: an API server sends it in one go.
 const EVENT_LIMIT: Duration = Duration::from_secs(30);
@@ -46,12 +47,13 @@ where
     }
 }
 
-/// Reads a body of at most `limit` bytes, which are counted meanwhile if that makes a difference.
+/// Reads a body of at most `limit` bytes. A short one isn't `kept`: it needs no room in a namespace meanwhile.
 pub(super) async fn collect<B>(
     body: B,
     what: &'static str,
     limit: usize,
-    mut under_way: Option<UnderWay>,
+    mut under_way: UnderWay,
+    kept: bool,
 ) -> Result<Bytes, BoxError>
 where
     B: Body<Data = Bytes>,
@@ -60,19 +62,28 @@ where
     let mut body = pin!(body);
     let mut whole = Vec::new();
     while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
-        let Ok(data) = frame.map_err(Into::into)?.into_data() else {
+        let data = frame.map_err(Into::into)?.into_data();
+        spend_frame(under_way.budget(), data.as_ref().ok());
+        let Ok(data) = data else {
             continue;
         };
         if whole.len().saturating_add(data.len()) > limit {
             return Err(Fault::TooLong { what, limit }.into());
         }
-        if let Some(under_way) = &mut under_way {
-            under_way.budget().spend(data.len(), 0, Instant::now());
+        if kept {
             under_way.add(data.len()).map_err(Fault::from)?;
         }
         whole.extend_from_slice(&data);
     }
     Ok(whole.into())
+}
+
+/// The bytes of a frame have counted when they came; a short one costs more than they.
+fn spend_frame(budget: &Budget, data: Option<&Bytes>) {
+    let more = PIECE.saturating_sub(data.map_or(0, Bytes::len));
+    if more > 0 {
+        budget.spend(more, 0, Instant::now());
+    }
 }
 
 /// Events of a watch: any number of them, but each one whole, soon, and of the right kind.
@@ -121,7 +132,9 @@ where
                 Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
                 Some(Ok(frame)) => frame,
             };
-            let Ok(data) = frame.into_data() else {
+            let data = frame.into_data();
+            spend_frame(self.under_way.budget(), data.as_ref().ok());
+            let Ok(data) = data else {
                 continue;
             };
             match self.take(&data) {
@@ -141,7 +154,6 @@ where
     /// The events that are complete with these bytes.
     pub(super) fn take(&mut self, data: &Bytes) -> Result<Option<Bytes>, Fault> {
         let now = Instant::now();
-        self.under_way.budget().spend(data.len(), 0, now);
         let Some(last) = data.iter().rposition(|byte| *byte == b'\n') else {
             self.keep(data, now)?;
             return Ok(None);

@@ -2,14 +2,16 @@
 //!
 //! A target may be anybody's server. Behind the door an answer has a length, a weight, a depth and a kind that are
 //! bounded; it came in bounded time, from a place that Targets may lead to; and what failed has a Kubernetes Status or no
-//! text at all. Only HTTP/1 is spoken, with heads of bounded size, and no redirection is followed. Must not know what the
-//! answers are for.
+//! text at all. Only HTTP/1 is spoken, with heads of bounded size and number, and no redirection is followed. All that
+//! comes costs a share of what the target may say. Must not know what the answers are for.
 
 mod asked;
 mod body;
 mod connect;
 mod failure;
 mod fault;
+mod intake;
+mod prelude;
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -35,6 +37,8 @@ use crate::allow::Allowed;
 use crate::budget::{Budget, UnderWay};
 use asked::{Asked, Form, Types};
 use body::{Admitted, Events, collect};
+use intake::Counting;
+use prelude::Prelude;
 
 /// Bytes of the head of an answer, and lines in it. An API server's has some hundred bytes.
 const HEAD_BYTES: usize = 64 << 10;
@@ -57,11 +61,12 @@ pub(crate) fn client(
         server: config.cluster_url.to_string(),
         source,
     };
+    let tcp = Counting {
+        connector: connect::tcp(allowed.clone(), budget.names().clone()),
+        budget: budget.clone(),
+    };
     let connector = config
-        .rustls_https_connector_with_connector(connect::tcp(
-            allowed.clone(),
-            budget.names().clone(),
-        ))
+        .rustls_https_connector_with_connector(tcp)
         .map_err(build)?;
     let http = legacy::Client::builder(TokioExecutor::new())
         .http1_max_buf_size(HEAD_BYTES)
@@ -102,16 +107,18 @@ where
         self.service.poll_ready(context).map_err(Into::into)
     }
 
-    fn call(&mut self, request: Request<Asking>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Asking>) -> Self::Future {
         let asked = Asked::of(&request);
         let under_way = UnderWay::new(self.budget.clone());
+        let prelude = Prelude::of(&mut request, &self.budget);
         // Nothing is sent before that is polled.
         let answer = self.service.call(request);
         Box::pin(async move {
             if asked.form != Form::Health {
                 patience(under_way.budget()).await;
             }
-            admit(asked, answer.await.map_err(Into::into)?, under_way).await
+            let answer = prelude.before(answer).await?.map_err(Into::into)?;
+            admit(asked, answer, under_way).await
         })
     }
 }
@@ -138,10 +145,10 @@ where
         under_way.budget().spend(0, 1, Instant::now());
     }
     if head.status.is_client_error() || head.status.is_server_error() {
-        let text = timeout(BODY_LIMIT, collect(body, what, failure::BYTES, None)).await;
+        let text = collect(body, what, failure::BYTES, under_way, false);
+        let text = timeout(BODY_LIMIT, text).await;
         // Whatever became of the text: that it failed is said.
         let text = text.ok().and_then(Result::ok).unwrap_or_default();
-        under_way.budget().spend(text.len(), 0, Instant::now());
         head.headers.remove(CONTENT_LENGTH);
         let status = failure::tidy(head.status, &text);
         return Ok(Response::from_parts(head, Admitted::Whole(Some(status))));
@@ -159,9 +166,9 @@ where
         let events = Box::new(Events::new(asked, body, under_way));
         return Ok(Response::from_parts(head, Admitted::Events(events)));
     }
-    // Some words about health are nothing that counts; whoever is asked for them has to answer.
-    let under_way = Some(under_way).filter(|_| asked.form != Form::Health);
-    let whole = collect(body, what, asked.bytes(), under_way);
+    // Some words about health have room at any time; whoever is asked for them has to answer.
+    let kept = asked.form != Form::Health;
+    let whole = collect(body, what, asked.bytes(), under_way, kept);
     let whole = if let Ok(whole) = timeout(BODY_LIMIT, whole).await {
         whole?
     } else {

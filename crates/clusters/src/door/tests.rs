@@ -14,6 +14,8 @@ use crate::connection::LostReason;
 use crate::names::Names;
 use crate::testing::{Answer, Piece, Server, failure, head, json as good};
 
+mod floods;
+
 const MIB: usize = 1 << 20;
 
 async fn list(client: &Client) -> Result<usize, kube::Error> {

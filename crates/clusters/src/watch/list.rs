@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Watchable;
+use super::position::{Position, is_token};
 use super::run::{Follower, Interruption};
 use crate::budget::{Amount, Excess, Room};
 use crate::door::{Fault, OBJECT_WEIGHT};
@@ -98,12 +99,16 @@ impl<K: Watchable> Follower<K> {
                 self.add(&mut listed, item)?;
             }
             params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
-            if params.continue_token.is_some() {
+            if let Some(token) = &params.continue_token {
+                if !is_token(token) {
+                    return Err(Interruption::Token);
+                }
                 continue;
             }
             let version = page.metadata.resource_version;
             let version = version.filter(|version| !version.is_empty());
             let version = version.ok_or(Interruption::NoVersion)?;
+            let position = Position::parse(&version).ok_or(Interruption::Version)?;
             let Listed {
                 objects,
                 unread,
@@ -113,9 +118,9 @@ impl<K: Watchable> Follower<K> {
             } = listed;
             self.core.store.check_queue(weight)?;
             self.core.store.replace(objects, &unread, &version, room);
-            self.position = Some(version);
+            self.position = Some(position);
             self.works();
-            self.hears();
+            self.hears_a_list();
             self.core.synced.send_replace(true);
             return Ok(());
         }

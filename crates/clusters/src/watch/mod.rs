@@ -6,6 +6,7 @@
 
 mod feed;
 mod list;
+mod position;
 mod run;
 mod sparing;
 mod store;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::TryStreamExt;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::api::{WatchEvent, WatchParams};
 use pilotage_api::bounds::cut;
@@ -20,6 +21,7 @@ use thiserror::Error;
 use tokio::sync::watch as cell;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::position::Position;
 use super::sparing::Sparing;
 use super::{ApiOf, Core, News, WatchConfig, WatchHealth, Watchable};
 use crate::budget::Excess;
@@ -53,6 +55,10 @@ pub(super) enum Interruption {
     List(#[source] CallError),
     #[error("the list has no resource version")]
     NoVersion,
+    #[error("a resource version is no number of 64 bits")]
+    Version,
+    #[error("the token of a list's next page is longer than any API server's")]
+    Token,
     #[error("a page of the list can't be read: line {}, column {}", .0.line(), .0.column())]
     Page(#[source] serde_json::Error),
     #[error("{0}")]
@@ -88,11 +94,22 @@ impl Interruption {
         match self {
             Self::List(error) | Self::Open(error) => door::offence_of_call(error),
             Self::Broken(error) => door::offence(error),
-            Self::NoVersion | Self::Page(_) | Self::Mute(_) => {
+            Self::NoVersion | Self::Version | Self::Token | Self::Page(_) | Self::Mute(_) => {
                 Some(LostReason::Misbehaving(self.to_string()))
             }
             Self::TooMuch(excess) => Some(LostReason::TooMuch(excess.to_string())),
             Self::Idle | Self::Ended(_) | Self::Panicked | Self::Expired | Self::Over => None,
+        }
+    }
+
+    /// Whether to go on from the same position would lead to the same again, or nowhere: what was passed over comes
+    /// with the next list, and a position that the server doesn't take, or after which it says nothing, may never have
+    /// been one of its own.
+    fn is_of_position(&self) -> bool {
+        match self {
+            Self::TooMuch(_) | Self::Panicked | Self::Version | Self::Mute(_) => true,
+            Self::Open(error) => error.kind() == Failure::Invalid,
+            _ => false,
         }
     }
 }
@@ -104,7 +121,7 @@ pub(crate) struct Follower<K> {
     pub(super) config: WatchConfig<K>,
     tell: Box<dyn Fn(News) + Send + Sync>,
     /// Version to go on from; `None`: list first.
-    pub(super) position: Option<String>,
+    pub(super) position: Option<Position>,
     failures: u32,
     /// Watches in a row in which nothing came.
     idle: u32,
@@ -172,8 +189,7 @@ impl<K: Watchable> Follower<K> {
             if began.elapsed() >= PROVEN_AFTER && offence.is_none() {
                 self.failures = 0;
             }
-            if let Interruption::TooMuch(_) | Interruption::Panicked = interruption {
-                // What was passed over comes with the next list, if there is room again.
+            if interruption.is_of_position() {
                 self.position = None;
             }
             let backoff = match &interruption {
@@ -235,6 +251,13 @@ impl<K: Watchable> Follower<K> {
         }
     }
 
+    /// A list was read. To whoever was mute in watches this proves nothing: a watch has to say something.
+    pub(super) fn hears_a_list(&mut self) {
+        if self.idle < IDLE_WATCHES {
+            self.hears();
+        }
+    }
+
     async fn follow(&mut self, session: &Session) -> Interruption {
         let api = (self.api)(session.client.clone());
         if self.position.is_none()
@@ -242,7 +265,7 @@ impl<K: Watchable> Follower<K> {
         {
             return interruption;
         }
-        let Some(position) = self.position.clone() else {
+        let Some(position) = self.position else {
             return Interruption::NoVersion;
         };
         let params = WatchParams {
@@ -252,7 +275,8 @@ impl<K: Watchable> Follower<K> {
             bookmarks: true,
             send_initial_events: false,
         };
-        let stream = match call::within(OPEN_LIMIT, api.watch(&params, &position)).await {
+        let stream = match call::within(OPEN_LIMIT, api.watch(&params, &position.to_string())).await
+        {
             Ok(stream) => stream,
             Err(error) if error.kind() == Failure::Expired => {
                 self.position = None;
@@ -285,7 +309,7 @@ impl<K: Watchable> Follower<K> {
     fn take(&mut self, event: WatchEvent<Guarded<K>>) -> Result<(), Interruption> {
         match event {
             WatchEvent::Added(guarded) | WatchEvent::Modified(guarded) => {
-                let version = guarded.meta().resource_version.clone();
+                let version = version_of(guarded.meta())?;
                 if let Some(object) = self.unwrap(guarded) {
                     self.core.store.check_one(&object)?;
                     self.core.store.apply(object);
@@ -293,7 +317,7 @@ impl<K: Watchable> Follower<K> {
                 self.advance(version);
             }
             WatchEvent::Deleted(guarded) => {
-                let version = guarded.meta().resource_version.clone();
+                let version = version_of(guarded.meta())?;
                 let meta = guarded
                     .0
                     .as_ref()
@@ -311,8 +335,9 @@ impl<K: Watchable> Follower<K> {
             }
             WatchEvent::Bookmark(bookmark) => {
                 let version = bookmark.metadata.resource_version;
+                let position = Position::parse(&version).ok_or(Interruption::Version)?;
                 self.core.store.bookmark(&version);
-                self.position = Some(version);
+                self.position = Some(position);
             }
             WatchEvent::Error(status) if status.code == 410 => {
                 self.position = None;
@@ -323,7 +348,7 @@ impl<K: Watchable> Follower<K> {
         Ok(())
     }
 
-    fn advance(&mut self, version: Option<String>) {
+    fn advance(&mut self, version: Option<Position>) {
         if version.is_some() {
             self.position = version;
         }
@@ -358,6 +383,14 @@ impl<K: Watchable> Follower<K> {
             }
         }
     }
+}
+
+/// The version of an object, if it has one.
+fn version_of(meta: &ObjectMeta) -> Result<Option<Position>, Interruption> {
+    let version = meta.resource_version.as_deref();
+    version
+        .map(|version| Position::parse(version).ok_or(Interruption::Version))
+        .transpose()
 }
 
 /// Completes when there is another session, or none; never, if none can come.

@@ -12,6 +12,8 @@ use crate::budget::{Amount, Budget, Commons};
 use crate::target::Target;
 use crate::testing::{Answer, Piece, Server, head, json as good, target, target_of};
 
+mod positions;
+
 fn map(name: &str, version: u64, data: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "ConfigMap", "data": { "a": data },

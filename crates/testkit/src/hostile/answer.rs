@@ -166,6 +166,12 @@ pub(super) fn endless_headers() -> Reply {
     Reply::bare(repeated(Arc::new(repeat)))
 }
 
+/// Words before an answer that never comes.
+pub(super) fn endless_continue() -> Reply {
+    let repeat = Repeat::new("", b"HTTP/1.1 100 Continue\r\n\r\n", b"", None, "");
+    Reply::bare(repeated(Arc::new(repeat)))
+}
+
 impl Repeat {
     fn new(
         start: &str,
@@ -231,8 +237,12 @@ mod tests {
 
     /// So many bytes of what is sent, or all.
     async fn sent(answer: &Answer, most: usize) -> String {
+        sent_of(answer.reply(), most).await
+    }
+
+    async fn sent_of(reply: Reply, most: usize) -> String {
         let mut text = Vec::new();
-        match answer.reply().body {
+        match reply.body {
             Body::Whole(bytes) => text.extend_from_slice(&bytes),
             Body::Stream(mut stream) => {
                 while text.len() < most
@@ -284,6 +294,9 @@ mod tests {
             assert!(text.len() >= 1 << 20);
             assert_eq!(text.contains('\n'), lines);
         }
+        let text = sent_of(endless_continue(), 1 << 20).await;
+        let mut heads = text.split_terminator("\r\n\r\n");
+        assert!(text.len() >= 1 << 20 && heads.all(|head| head == "HTTP/1.1 100 Continue"));
     }
 
     #[tokio::test]

@@ -32,6 +32,10 @@ pub enum Lie {
     Raw(Bytes),
     /// Headers without end.
     EndlessHeaders,
+    /// `100 Continue` without end, which isn't the answer yet.
+    EndlessContinue,
+    /// This answer in chunks of one byte, at full speed.
+    Crumbs(Answer),
     /// Silence; the connection stays open.
     Silence,
     /// The truth, with this pause after each byte of its status line and headers.
@@ -109,6 +113,12 @@ impl Lie {
             }
             Self::Raw(bytes) => Reply::bare(Body::Whole(bytes.clone())),
             Self::EndlessHeaders => answer::endless_headers(),
+            Self::EndlessContinue => answer::endless_continue(),
+            Self::Crumbs(answer) => {
+                let mut reply = answer.reply();
+                reply.manner.crumbs = true;
+                reply
+            }
             Self::Silence => Reply::bare(Body::Stream(stream::pending().boxed())),
             Self::SlowHead(pause) => {
                 let mut reply = honestly(truth());

@@ -85,6 +85,8 @@ pub(super) struct Manner {
     pub(super) slow_head: Option<Duration>,
     /// A pause after each byte of the body.
     pub(super) slow_body: Option<Duration>,
+    /// The body in chunks of one byte, many of them at once.
+    pub(super) crumbs: bool,
     /// So many bytes of the body, then this.
     pub(super) cut: Option<(u64, After)>,
 }
@@ -192,8 +194,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
             if !told {
                 after = After::Next;
                 match &body {
-                    Body::Whole(bytes) => head.set("Content-Length", &bytes.len().to_string()),
-                    Body::Stream(_) => {
+                    Body::Whole(bytes) if !manner.crumbs => {
+                        head.set("Content-Length", &bytes.len().to_string());
+                    }
+                    _ => {
                         head.set("Transfer-Encoding", "chunked");
                         framing = Framing::Chunked;
                     }
@@ -211,7 +215,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
         {
             piece.truncate(usize::try_from(left).unwrap_or(usize::MAX));
             left = left.saturating_sub(piece.len() as u64);
-            self.piece(&piece, framing, manner.slow_body).await?;
+            if manner.crumbs && framing == Framing::Chunked {
+                self.write(&crumbs(&piece), None).await?;
+            } else {
+                self.piece(&piece, framing, manner.slow_body).await?;
+            }
         }
         if let Some((_, how)) = manner.cut {
             return Ok(how);
@@ -291,6 +299,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
             }
         }
     }
+}
+
+/// Each byte as a chunk of its own.
+fn crumbs(piece: &[u8]) -> Vec<u8> {
+    piece
+        .iter()
+        .flat_map(|byte| [b'1', b'\r', b'\n', *byte, b'\r', b'\n'])
+        .collect()
 }
 
 fn unreadable(why: &str) -> io::Error {
@@ -392,6 +408,8 @@ mod tests {
         let mut told = ok(pieces(&["ab"]));
         told.head.as_mut().unwrap().set("Content-Length", "9");
         let raw = Reply::bare(pieces(&["\x00", "raw"]));
+        let mut crumbs = ok(Body::Whole(Bytes::from_static(b"ab")));
+        crumbs.manner.crumbs = true;
         for (reply, want, after) in [
             (
                 whole,
@@ -409,6 +427,11 @@ mod tests {
                 After::Close,
             ),
             (raw, "\x00raw".to_owned(), After::Close),
+            (
+                crumbs,
+                format!("{head}Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n1\r\nb\r\n0\r\n\r\n"),
+                After::Next,
+            ),
         ] {
             let (text, how) = sent(reply).await;
             assert_eq!((text, how.unwrap()), (want, after));
