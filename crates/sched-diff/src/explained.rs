@@ -213,14 +213,24 @@ mod tests {
     fn each_explanation_has_its_paragraph() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let text = fs::read_to_string(root.join("docs/scheduler-differences.md")).unwrap();
-        let headings: Vec<_> = text
-            .lines()
-            .filter_map(|line| line.strip_prefix("## "))
-            .collect();
-        let names: Vec<_> = EXPLAINED
-            .iter()
-            .map(|explanation| explanation.name)
-            .collect();
-        assert_eq!(headings, names);
+        let (mut parts, mut headings) = (Vec::new(), Vec::new());
+        for line in text.lines() {
+            if let Some(part) = line.strip_prefix("## ") {
+                parts.push(part);
+            } else if let Some(heading) = line.strip_prefix("### ") {
+                headings.push((parts.len(), heading));
+            }
+        }
+        assert_eq!(
+            parts,
+            ["What the test allows", "What the test doesn't see"]
+        );
+        let of = |part: usize| {
+            let headings = headings.iter().filter(move |(at, _)| *at == part);
+            headings.map(|(_, heading)| *heading).collect::<Vec<_>>()
+        };
+        let names: Vec<_> = EXPLAINED.iter().map(|one| one.name).collect();
+        assert_eq!(of(1), names);
+        assert!(!of(2).is_empty());
     }
 }
