@@ -25,6 +25,7 @@ pub mod object;
 pub mod oracle;
 pub mod play;
 pub mod plugins;
+pub mod ports;
 pub mod run;
 pub mod shrink;
 pub mod side;

@@ -1,9 +1,10 @@
 use serde_json::{Value, json};
 
-use super::{Nobody, Players, Report, play};
+use super::{Nobody, Observer, Players, Report, play};
 use crate::case::{Case, Step};
 use crate::compare::Aspect;
 use crate::configuration::Configuration;
+use crate::explained::{EXPLAINED, Explanation};
 use crate::generate::generate;
 use crate::object;
 use crate::shrink::shrink;
@@ -11,12 +12,23 @@ use crate::side::{Side, SideError};
 use crate::subject::Subject;
 use crate::verdict::Verdict;
 
-/// Plays the oracle: our own scheduler, which says one thing too much of tainted nodes.
+/// What a false oracle says.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Lie {
+    #[default]
+    Nothing,
+    /// One point too much for tainted nodes.
+    Taints,
+    /// That no host port is ever in use.
+    Ports,
+}
+
+/// Plays the oracle: our own scheduler, which may lie.
 #[derive(Default)]
 struct Liar {
     scheduler: Subject,
     tainted: Vec<String>,
-    lies: bool,
+    lie: Lie,
 }
 
 impl Side for Liar {
@@ -39,7 +51,13 @@ impl Side for Liar {
 
     fn evaluate(&mut self, pod: &Value) -> Result<Verdict, SideError> {
         let mut verdict = self.scheduler.evaluate(pod)?;
-        for node in self.tainted.iter().filter(|_| self.lies) {
+        if self.lie == Lie::Ports {
+            verdict
+                .filter
+                .retain(|_, refusal| refusal.plugin != "NodePorts");
+        }
+        let tells_of_taints = self.lie == Lie::Taints;
+        for node in self.tainted.iter().filter(|_| tells_of_taints) {
             if let Some(score) = verdict
                 .scores
                 .get_mut(node)
@@ -61,28 +79,33 @@ impl Side for Liar {
     }
 }
 
-fn tried(case: &Case, lies: bool) -> Result<Report, SideError> {
+fn tried(
+    case: &Case,
+    lie: Lie,
+    explanations: &[Explanation],
+    observer: &mut dyn Observer,
+) -> Result<Report, SideError> {
     let mut theirs = Liar {
-        lies,
+        lie,
         ..Liar::default()
     };
     let mut players = Players {
         ours: &mut Subject::default(),
         theirs: &mut theirs,
-        explanations: &[],
+        explanations,
     };
-    play(case, &mut players, &mut Nobody)
+    play(case, &mut players, observer)
 }
 
-fn played(case: &Case, lies: bool) -> Report {
-    tried(case, lies).unwrap()
+fn played(case: &Case, lie: Lie) -> Report {
+    tried(case, lie, &[], &mut Nobody).unwrap()
 }
 
 #[test]
 fn a_scheduler_agrees_with_itself_whatever_is_generated() {
     let (mut pods, mut placed) = (0, 0);
     for seed in 0..60 {
-        let report = played(&generate(seed), false);
+        let report = played(&generate(seed), Lie::Nothing);
         assert_eq!(report.disagreements, [], "seed {seed}");
         pods += report.pods;
         placed += report.placed;
@@ -99,7 +122,7 @@ fn a_scheduler_agrees_with_itself_whatever_is_generated() {
 fn a_lie_is_found_and_made_small() {
     let lie = |case: &Case| {
         // What a side refuses isn't smaller, but no case.
-        let report = tried(case, true).ok()?;
+        let report = tried(case, Lie::Taints, &[], &mut Nobody).ok()?;
         let mut found = report.disagreements.into_iter();
         found.find(|found| {
             let first = &found.differences[0];
@@ -122,6 +145,22 @@ fn a_lie_is_found_and_made_small() {
     assert!(lie(&read).is_some());
 }
 
+#[test]
+fn a_wrong_rule_of_host_ports_is_found_and_not_explained() {
+    let found = (0..60).any(|seed| {
+        let report = tried(&generate(seed), Lie::Ports, EXPLAINED, &mut Nobody).unwrap();
+        let mut first = report
+            .disagreements
+            .iter()
+            .map(|found| &found.differences[0]);
+        first.any(|first| {
+            let plugin = first.plugin.as_deref().unwrap_or_default();
+            first.aspect == Aspect::Filter && plugin.contains("NodePorts")
+        })
+    });
+    assert!(found);
+}
+
 fn node(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
         "status": {"allocatable": {"cpu": "1", "pods": "1"}}})
@@ -142,7 +181,7 @@ fn steps_mean_what_there_is_by_then() {
         steps,
     };
     let placed = |steps| {
-        let report = played(&case(steps), false);
+        let report = played(&case(steps), Lie::Nothing);
         assert_eq!(report.disagreements, []);
         report.placed
     };
