@@ -4,7 +4,7 @@ use super::{Nobody, Observer, Players, Report, play};
 use crate::case::{Case, Step};
 use crate::compare::Aspect;
 use crate::configuration::Configuration;
-use crate::explained::{EXPLAINED, Explanation};
+use crate::explained::{EXPLAINED, Explanation, Scene};
 use crate::generate::generate;
 use crate::object;
 use crate::shrink::shrink;
@@ -143,6 +143,35 @@ fn a_lie_is_found_and_made_small() {
     let read: Case = serde_json::from_str(&text).unwrap();
     assert_eq!(read, small);
     assert!(lie(&read).is_some());
+}
+
+/// Counts the pods on which both agree.
+#[derive(Default)]
+struct Agreed(usize);
+
+impl Observer for Agreed {
+    fn agreed(&mut self, _: &Scene<'_>) {
+        self.0 += 1;
+    }
+}
+
+#[test]
+fn what_is_only_explained_is_not_agreed_on() {
+    let anything = [Explanation {
+        name: "anything",
+        reason: "Whatever.",
+        explains: |_, _| true,
+    }];
+    let (mut explained, mut agreed) = (0, Agreed::default());
+    let mut pods = 0;
+    for seed in 0..30 {
+        let report = tried(&generate(seed), Lie::Taints, &anything, &mut agreed).unwrap();
+        assert_eq!(report.disagreements, [], "seed {seed}");
+        explained += report.explained.values().sum::<usize>();
+        pods += report.pods;
+    }
+    assert!(explained > 0);
+    assert_eq!(agreed.0 + explained, pods);
 }
 
 #[test]
