@@ -10,7 +10,8 @@
 //! - Each pod goes where ours puts it, in both, so that they stay in step.
 //! - A case that differs is made smaller ([`shrink()`]) and printed as JSON, which `sched-diff replay` plays again.
 //! - [`coverage`] counts what was used *with effect*, where both agreed.
-//! - [`explained`] lists the differences that are meant; `docs/scheduler-differences.md` explains them.
+//! - [`explained`] lists the differences that are meant, and how many pods may need each;
+//!   `docs/scheduler-differences.md` explains them.
 //!
 //! All that knows our scheduler's types is in `subject.rs`, and which plugins there are in `plugins.rs`.
 

@@ -12,6 +12,7 @@ use crate::world::World;
 const SCORES_OF_P: Explanation = Explanation {
     name: "p",
     reason: "P is another one.",
+    most: 1000,
     explains: |_, difference| difference.plugin.as_deref() == Some("P"),
 };
 
