@@ -9,8 +9,9 @@
 //! - The oracle is a process, `kube-scheduler-oracle`: the framework and plugins of the real scheduler without an API server.
 //! - Each pod goes where ours puts it, in both, so that they stay in step.
 //! - A case that differs is made smaller ([`shrink()`]) and printed as JSON, which `sched-diff replay` plays again.
-//! - [`coverage`] counts what was used *with effect*.
-//! - [`explained`] lists the differences that are meant; `docs/scheduler-differences.md` explains them.
+//! - [`coverage`] counts what was used *with effect*, where both agreed.
+//! - [`explained`] lists the differences that are meant, and how many pods may need each;
+//!   `docs/scheduler-differences.md` explains them.
 //!
 //! All that knows our scheduler's types is in `subject.rs`, and which plugins there are in `plugins.rs`.
 
@@ -25,6 +26,7 @@ pub mod object;
 pub mod oracle;
 pub mod play;
 pub mod plugins;
+pub mod ports;
 pub mod run;
 pub mod shrink;
 pub mod side;

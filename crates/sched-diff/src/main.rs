@@ -45,7 +45,8 @@ enum What {
         /// On how many threads, each with an oracle of its own.
         #[arg(long, default_value_t = 2)]
         workers: usize,
-        /// From so many seeds on, a field that never had an effect fails the run.
+        /// From so many seeds on, a field that never had an effect fails the run, and so does an explanation that too
+        /// many pods needed.
         #[arg(long, default_value_t = 2000)]
         long: u64,
         /// How many kinds of differences are shown with a small case.
@@ -168,10 +169,13 @@ fn many(plan: &Plan, long: u64) -> Result<(Summary, bool), String> {
     let seconds = began.elapsed().as_secs_f64();
     println!("{}", summary.table);
     for explanation in EXPLAINED {
-        let times = summary.explained.get(explanation.name).unwrap_or(&0);
         println!(
-            "{times:>10} pods differ as explained: {}. {}",
-            explanation.name, explanation.reason
+            "{:>10} pods ({}; at most {}) differ as explained: {}. {}",
+            summary.needed(explanation),
+            percent(summary.needed(explanation), summary.pods),
+            percent(explanation.most, 1000),
+            explanation.name,
+            explanation.reason
         );
     }
     for (seed, error) in &summary.unplayed {
@@ -188,6 +192,10 @@ fn many(plan: &Plan, long: u64) -> Result<(Summary, bool), String> {
     for name in idle.iter().filter(|_| is_long) {
         println!("without effect: {name}");
     }
+    let overused = summary.overused(EXPLAINED);
+    for explanation in overused.iter().filter(|_| is_long) {
+        println!("needed by too many pods: {}", explanation.name);
+    }
     println!(
         "{} cases, {} pods ({} placed) on {} nodes in {seconds:.0} s; {} kinds of differences, {} rows without effect",
         summary.cases,
@@ -197,9 +205,15 @@ fn many(plan: &Plan, long: u64) -> Result<(Summary, bool), String> {
         summary.found.len(),
         idle.len()
     );
-    let agreed =
-        summary.found.is_empty() && summary.unplayed.is_empty() && (idle.is_empty() || !is_long);
+    let tested = idle.is_empty() && overused.is_empty();
+    let agreed = summary.found.is_empty() && summary.unplayed.is_empty() && (tested || !is_long);
     Ok((summary, agreed))
+}
+
+/// A share in percent, to a hundredth.
+fn percent(part: u64, all: u64) -> String {
+    let hundredths = u128::from(part) * 10_000 / u128::from(all.max(1));
+    format!("{}.{:02} %", hundredths / 100, hundredths % 100)
 }
 
 /// Shows a kind of difference by the smallest case that has it.

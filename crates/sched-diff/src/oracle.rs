@@ -53,8 +53,8 @@ impl Oracle {
         })
     }
 
-    /// Sends a request of one key; what stands in the answer under `wanted`.
-    fn ask(
+    /// Sends a request of one key; what stands in the answer under `wanted`. For what [`Side`] doesn't need.
+    pub fn ask(
         &mut self,
         request: &'static str,
         body: &Value,

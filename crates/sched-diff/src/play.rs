@@ -54,8 +54,8 @@ pub trait Observer {
     /// A pod was nominated.
     fn nominated(&mut self, _pod: &Value, _node: &str) {}
 
-    /// Both have judged a pod, which has changed nothing yet.
-    fn judged(&mut self, _scene: &Scene<'_>) {}
+    /// Both have said the same of a pod, which has changed nothing yet.
+    fn agreed(&mut self, _scene: &Scene<'_>) {}
 }
 
 /// Looks away.
@@ -212,8 +212,8 @@ impl Game<'_, '_> {
             ours,
             theirs,
         };
-        self.observer.judged(&scene);
         if differences.is_empty() {
+            self.observer.agreed(&scene);
             return;
         }
         let (open, names) = explain(&scene, differences, self.players.explanations);

@@ -9,7 +9,7 @@ use std::thread;
 use crate::case::Case;
 use crate::compare::{Difference, Signature};
 use crate::coverage::{Effects, Table};
-use crate::explained::EXPLAINED;
+use crate::explained::{EXPLAINED, Explanation};
 use crate::generate::generate;
 use crate::oracle::Oracle;
 use crate::play::{Disagreement, Nobody, Observer, Players, Report, play};
@@ -63,6 +63,21 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// On how many pods this explanation was needed.
+    pub fn needed(&self, explanation: &Explanation) -> u64 {
+        let times = self.explained.get(explanation.name);
+        times.copied().unwrap_or_default()
+    }
+
+    /// The explanations that more pods needed than may.
+    pub fn overused<'a>(&self, explanations: &'a [Explanation]) -> Vec<&'a Explanation> {
+        let is_over = |explanation: &&Explanation| {
+            let share = u128::from(self.needed(explanation)) * 1000;
+            share > u128::from(self.pods) * u128::from(explanation.most)
+        };
+        explanations.iter().filter(is_over).collect()
+    }
+
     fn add(&mut self, seed: u64, report: Report) {
         self.cases += 1;
         self.pods += report.pods as u64;
@@ -202,4 +217,33 @@ pub fn smaller(
         },
     );
     lost.map_or(Ok(small), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Summary;
+    use crate::explained::Explanation;
+
+    #[test]
+    fn a_reason_that_too_many_pods_need_is_told() {
+        let explanation = Explanation {
+            name: "p",
+            reason: "P is another one.",
+            most: 20,
+            explains: |_, _| true,
+        };
+        let overused = |times| {
+            let summary = Summary {
+                pods: 1000,
+                explained: [("p".to_owned(), times)].into(),
+                ..Summary::default()
+            };
+            assert_eq!(summary.needed(&explanation), times);
+            let overused = summary.overused(std::slice::from_ref(&explanation));
+            overused.iter().map(|one| one.name).collect::<Vec<_>>()
+        };
+        assert_eq!(overused(20), [""; 0]);
+        assert_eq!(overused(21), ["p"]);
+        assert!(Summary::default().overused(&[explanation]).is_empty());
+    }
 }

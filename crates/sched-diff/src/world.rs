@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::configuration::Configuration;
 use crate::object;
+use crate::ports::{LostPorts, Port};
 
 /// The state of a cluster.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +18,7 @@ pub struct World {
     assumed: BTreeSet<String>,
     nominated: BTreeMap<String, (Value, String)>,
     others: Vec<Value>,
+    lost: LostPorts,
 }
 
 impl World {
@@ -50,6 +52,11 @@ impl World {
     /// Whether the pod has a node that no watch has shown yet.
     pub fn is_assumed(&self, pod: &Value) -> bool {
         self.assumed.contains(&object::key(pod))
+    }
+
+    /// Whether kube-scheduler takes a port of the node for free although a pod there has it.
+    pub fn is_lost(&self, node: &str, port: &Port) -> bool {
+        self.lost.has(node, port)
     }
 
     /// The node that a pod is nominated for.
@@ -90,9 +97,19 @@ impl World {
                 let key = object::key(object);
                 self.nominated.remove(&key);
                 self.assumed.remove(&key);
+                // kube-scheduler, too, takes the pod off its node and puts it there anew.
+                self.leave(&key);
+                self.lost.came(object);
                 self.pods.insert(key, object.clone());
             }
             _ => self.others.push(object.clone()),
+        }
+    }
+
+    /// Takes the pod off its node, if it has one.
+    fn leave(&mut self, key: &str) {
+        if let Some(pod) = self.pods.remove(key) {
+            self.lost.went(&pod, self.pods.values());
         }
     }
 
@@ -118,7 +135,7 @@ impl World {
                 let key = object::key(object);
                 self.nominated.remove(&key);
                 self.assumed.remove(&key);
-                self.pods.remove(&key);
+                self.leave(&key);
             }
             _ => {}
         }

@@ -220,7 +220,7 @@ impl Observer for Effects {
         self.note(&nominated);
     }
 
-    fn judged(&mut self, scene: &Scene<'_>) {
+    fn agreed(&mut self, scene: &Scene<'_>) {
         self.table.verdict(scene.theirs);
         if !self.is_lost && scene.ours.error.is_none() {
             self.try_fields(scene);

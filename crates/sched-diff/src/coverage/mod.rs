@@ -1,5 +1,6 @@
 //! Which fields of which plugins were used with effect: not merely present, but so that an answer would have been another one
-//! without them. A run that never saw that of a field has tested nothing of it, and fails.
+//! without them, on pods of which both schedulers said the same. A run that never saw that of a field has tested
+//! nothing of it, and fails.
 
 mod effect;
 mod field;

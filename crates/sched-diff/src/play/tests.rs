@@ -1,9 +1,10 @@
 use serde_json::{Value, json};
 
-use super::{Nobody, Players, Report, play};
+use super::{Nobody, Observer, Players, Report, play};
 use crate::case::{Case, Step};
 use crate::compare::Aspect;
 use crate::configuration::Configuration;
+use crate::explained::{EXPLAINED, Explanation, Scene};
 use crate::generate::generate;
 use crate::object;
 use crate::shrink::shrink;
@@ -11,12 +12,23 @@ use crate::side::{Side, SideError};
 use crate::subject::Subject;
 use crate::verdict::Verdict;
 
-/// Plays the oracle: our own scheduler, which says one thing too much of tainted nodes.
+/// What a false oracle says.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Lie {
+    #[default]
+    Nothing,
+    /// One point too much for tainted nodes.
+    Taints,
+    /// That no host port is ever in use.
+    Ports,
+}
+
+/// Plays the oracle: our own scheduler, which may lie.
 #[derive(Default)]
 struct Liar {
     scheduler: Subject,
     tainted: Vec<String>,
-    lies: bool,
+    lie: Lie,
 }
 
 impl Side for Liar {
@@ -39,7 +51,13 @@ impl Side for Liar {
 
     fn evaluate(&mut self, pod: &Value) -> Result<Verdict, SideError> {
         let mut verdict = self.scheduler.evaluate(pod)?;
-        for node in self.tainted.iter().filter(|_| self.lies) {
+        if self.lie == Lie::Ports {
+            verdict
+                .filter
+                .retain(|_, refusal| refusal.plugin != "NodePorts");
+        }
+        let tells_of_taints = self.lie == Lie::Taints;
+        for node in self.tainted.iter().filter(|_| tells_of_taints) {
             if let Some(score) = verdict
                 .scores
                 .get_mut(node)
@@ -61,28 +79,33 @@ impl Side for Liar {
     }
 }
 
-fn tried(case: &Case, lies: bool) -> Result<Report, SideError> {
+fn tried(
+    case: &Case,
+    lie: Lie,
+    explanations: &[Explanation],
+    observer: &mut dyn Observer,
+) -> Result<Report, SideError> {
     let mut theirs = Liar {
-        lies,
+        lie,
         ..Liar::default()
     };
     let mut players = Players {
         ours: &mut Subject::default(),
         theirs: &mut theirs,
-        explanations: &[],
+        explanations,
     };
-    play(case, &mut players, &mut Nobody)
+    play(case, &mut players, observer)
 }
 
-fn played(case: &Case, lies: bool) -> Report {
-    tried(case, lies).unwrap()
+fn played(case: &Case, lie: Lie) -> Report {
+    tried(case, lie, &[], &mut Nobody).unwrap()
 }
 
 #[test]
 fn a_scheduler_agrees_with_itself_whatever_is_generated() {
     let (mut pods, mut placed) = (0, 0);
     for seed in 0..60 {
-        let report = played(&generate(seed), false);
+        let report = played(&generate(seed), Lie::Nothing);
         assert_eq!(report.disagreements, [], "seed {seed}");
         pods += report.pods;
         placed += report.placed;
@@ -99,7 +122,7 @@ fn a_scheduler_agrees_with_itself_whatever_is_generated() {
 fn a_lie_is_found_and_made_small() {
     let lie = |case: &Case| {
         // What a side refuses isn't smaller, but no case.
-        let report = tried(case, true).ok()?;
+        let report = tried(case, Lie::Taints, &[], &mut Nobody).ok()?;
         let mut found = report.disagreements.into_iter();
         found.find(|found| {
             let first = &found.differences[0];
@@ -122,6 +145,36 @@ fn a_lie_is_found_and_made_small() {
     assert!(lie(&read).is_some());
 }
 
+/// Counts the pods on which both agree.
+#[derive(Default)]
+struct Agreed(usize);
+
+impl Observer for Agreed {
+    fn agreed(&mut self, _: &Scene<'_>) {
+        self.0 += 1;
+    }
+}
+
+#[test]
+fn what_is_only_explained_is_not_agreed_on() {
+    let anything = [Explanation {
+        name: "anything",
+        reason: "Whatever.",
+        most: 1000,
+        explains: |_, _| true,
+    }];
+    let (mut explained, mut agreed) = (0, Agreed::default());
+    let mut pods = 0;
+    for seed in 0..30 {
+        let report = tried(&generate(seed), Lie::Taints, &anything, &mut agreed).unwrap();
+        assert_eq!(report.disagreements, [], "seed {seed}");
+        explained += report.explained.values().sum::<usize>();
+        pods += report.pods;
+    }
+    assert!(explained > 0);
+    assert_eq!(agreed.0 + explained, pods);
+}
+
 fn node(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
         "status": {"allocatable": {"cpu": "1", "pods": "1"}}})
@@ -142,7 +195,7 @@ fn steps_mean_what_there_is_by_then() {
         steps,
     };
     let placed = |steps| {
-        let report = played(&case(steps), false);
+        let report = played(&case(steps), Lie::Nothing);
         assert_eq!(report.disagreements, []);
         report.placed
     };
@@ -175,4 +228,36 @@ fn steps_mean_what_there_is_by_then() {
         ]),
         1
     );
+}
+
+#[test]
+fn a_wrong_rule_of_host_ports_is_found_and_not_explained() {
+    let with_port = |name: &str| {
+        let mut pod = pod(name);
+        pod["spec"]["containers"] = json!([{"name": "c", "ports": [{"hostPort": 80}]}]);
+        pod
+    };
+    let mut roomy = node("n");
+    roomy["status"]["allocatable"]["pods"] = "10".into();
+    let on_node = |name: &str| object::on_node(&with_port(name), "n");
+    let found = |steps: Vec<Step>| {
+        let case = Case {
+            seed: 1,
+            configuration: Configuration::default(),
+            objects: vec![roomy.clone(), on_node("a"), on_node("b")],
+            steps,
+        };
+        let report = tried(&case, Lie::Ports, EXPLAINED, &mut Nobody).unwrap();
+        let first = report.disagreements.first();
+        (
+            first.map(|first| first.differences[0].signature().to_string()),
+            report.explained.len(),
+        )
+    };
+    let ask = || Step::Ask(with_port("c"));
+    let filter = "Filter of NodePorts".to_owned();
+    assert_eq!(found(vec![ask()]), (Some(filter), 0));
+    // That of the real one is not found.
+    let gone = Step::Delete(on_node("a"));
+    assert_eq!(found(vec![gone, ask()]), (None, 1));
 }

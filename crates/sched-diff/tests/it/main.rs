@@ -1,4 +1,5 @@
-//! Our scheduler beside the real one, on some hundred pods. `make diff-test` plays many more.
+//! Our scheduler beside the real one, on some hundred pods, and what the oracle takes. `make diff-test` plays many
+//! more.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -6,5 +7,6 @@
     reason = "these are tests"
 )]
 
+mod kinds;
 mod oracle;
 mod real;

@@ -1,6 +1,6 @@
 //! The real binary and ours, each in a cluster of its own with a real API server: 300 generated pods one after another.
 //! Our framework says of each what must become of it, from what that API server shows just then: which nodes are best,
-//! or what condition and event say.
+//! or what condition and event say. Their types and reasons are those of the real one.
 //!
 //! Equally good nodes are drawn by each side, so the clusters go different ways; each is judged by its own state.
 
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, Pod, PodCondition};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
@@ -161,7 +161,13 @@ impl Yard {
         let decided = |pod: &Pod| node_of(pod).is_some() || refusal(pod).is_some();
         let decided = wait_for(&pods, &name, decided, LIMIT).await.unwrap();
         let what = format!("{}, seed {seed}, pod {namespace}/{name}", self.plane.name());
+        let said = condition(&decided).map(|condition| {
+            let reason = condition.reason.as_deref().unwrap_or_default();
+            (condition.status.as_str(), reason)
+        });
         let note = if let Some(node) = node_of(&decided) {
+            // The API server says so when it binds a pod.
+            assert_eq!(said, Some(("True", "")), "{what}");
             let best = expected.best.iter().any(|best| best == node);
             assert!(best, "{what} is on {node}: {expected:#?}");
             self.bound += 1;
@@ -169,8 +175,10 @@ impl Yard {
         } else {
             let told = refusal(&decided).unwrap();
             if self.is_real() && told.contains(NO_INTEGER) {
+                assert_eq!(said, Some(("False", "SchedulerError")), "{what}");
                 return self.delete(&namespace, &name).await;
             }
+            assert_eq!(said, Some(("False", "Unschedulable")), "{what}");
             let wanted = expected.message.unwrap_or_default();
             let rest = told.strip_prefix(&wanted);
             let is_same = rest.is_some_and(|rest| {
@@ -188,25 +196,31 @@ impl Yard {
         self.judged += 1;
     }
 
-    /// Whether there is the event.
+    /// Whether there is the event: of the type and reason of what became of the pod, with this note.
     async fn told(&self, namespace: &str, pod: &Pod, what: &str, note: &str) {
         let events: Api<Event> = Api::namespaced(self.plane.admin(), namespace);
         let is_it = |event: &Event| {
             let about = event.regarding.as_ref();
-            let reason = event.reason.as_deref();
             about.and_then(|object| object.uid.as_ref()) == pod.metadata.uid.as_ref()
-                && matches!(reason, Some("Scheduled" | "FailedScheduling"))
         };
         let all = watcher::Config::default();
         let seen = list_until(&events, all, |all| all.values().any(is_it), LIMIT).await;
         let seen = seen.unwrap_or_else(|error| panic!("{what}: {error}"));
-        let told = seen.iter().find(|event| is_it(event));
-        let told = told.and_then(|event| event.note.as_deref()).unwrap();
-        let kept = told.strip_suffix(" ...").filter(|_| note.len() > NOTE);
-        assert!(
-            kept.map_or(told == note, |kept| note.starts_with(kept)),
-            "{what}: the event says {told:?}, the condition {note:?}"
-        );
+        let wanted = if node_of(pod).is_some() {
+            ("Normal", "Scheduled")
+        } else {
+            ("Warning", "FailedScheduling")
+        };
+        for event in seen.iter().filter(|event| is_it(event)) {
+            let (kind, reason) = (event.type_.as_deref(), event.reason.as_deref());
+            assert_eq!((kind, reason), (Some(wanted.0), Some(wanted.1)), "{what}");
+            let told = event.note.as_deref().unwrap_or_default();
+            let kept = told.strip_suffix(" ...").filter(|_| note.len() > NOTE);
+            assert!(
+                kept.map_or(told == note, |kept| note.starts_with(kept)),
+                "{what}: the event says {told:?}, the condition {note:?}"
+            );
+        }
     }
 
     /// What our framework says of the pod, given what there is.
@@ -260,13 +274,19 @@ fn node_of(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref()
 }
 
+/// Its condition of this matter; there is at most one.
+fn condition(pod: &Pod) -> Option<&PodCondition> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let mut found = conditions.iter().filter(|one| one.type_ == "PodScheduled");
+    let condition = found.next();
+    assert!(found.next().is_none(), "{conditions:?}");
+    condition
+}
+
 /// What its condition says, if it was refused.
 fn refusal(pod: &Pod) -> Option<&str> {
-    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
-    let scheduled = conditions
-        .iter()
-        .find(|condition| condition.type_ == "PodScheduled" && condition.status == "False")?;
-    scheduled.message.as_deref()
+    let condition = condition(pod).filter(|condition| condition.status == "False");
+    condition?.message.as_deref()
 }
 
 /// `pilotage scheduler` in place of the real one.

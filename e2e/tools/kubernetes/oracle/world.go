@@ -62,7 +62,7 @@ func open(objects []json.RawMessage, configuration []byte) (*world, error) {
 		}
 		decoded = append(decoded, object)
 	}
-	return newWorld(decoded, cfg, options{percentage: 100, parallelism: 1})
+	return newWorld(decoded, cfg, options{percentage: allNodes, parallelism: 1})
 }
 
 // The configuration as kube-scheduler reads it, with its defaults.
@@ -78,7 +78,7 @@ func readConfiguration(raw []byte) (*config.KubeSchedulerConfiguration, error) {
 	if !ok {
 		return nil, fmt.Errorf("%T is no configuration", object)
 	}
-	return cfg, nil
+	return cfg, checkSupported(cfg)
 }
 
 func newWorld(objects []runtime.Object, cfg *config.KubeSchedulerConfiguration, with options) (*world, error) {
