@@ -4,6 +4,7 @@ use pilotage_api::annotations::LIMIT;
 use pilotage_api::keys;
 use pilotage_api::limits::TooLong;
 use pilotage_api::lost::LostPolicyError;
+use pilotage_model::burden::TooHeavy;
 use pilotage_model::constraints::ConstraintError;
 use pilotage_model::kept_labels::RegexpError;
 use pilotage_model::manifest::ManifestError;
@@ -72,6 +73,9 @@ pub enum Denial {
     /// Its manifest alone is more than can be saved.
     #[error("the pod is too large to be elected: {0}")]
     TooLargeToSave(ManifestError),
+    /// In targets it would take more memory of everybody's than one pod may.
+    #[error("the pod is too large to be elected: {0}")]
+    TooHeavy(#[from] TooHeavy),
     /// It is too large to be looked at.
     #[error(
         "the pod is too large to be elected: it may have {OBJECT_LIMIT} bytes, and {FIELDS_LIMIT} fields and list entries"
@@ -100,7 +104,7 @@ impl Denial {
             Self::Constraints(_) => "Constraints",
             Self::LabelRegexp(_) => "LabelRegexp",
             Self::LostPolicy(_) => "LostPolicy",
-            Self::TooLarge | Self::TooLargeToSave(_) => "TooLarge",
+            Self::TooLarge | Self::TooLargeToSave(_) | Self::TooHeavy(_) => "TooLarge",
             Self::TooManyFields => "TooManyFields",
             Self::Annotation { .. } => "Annotation",
         }
@@ -118,6 +122,7 @@ impl Denial {
             | Self::LostPolicy(_)
             | Self::TooLarge
             | Self::TooLargeToSave(_)
+            | Self::TooHeavy(_)
             | Self::TooManyFields
             | Self::Annotation { .. } => (422, "Invalid"),
             Self::ManifestForged | Self::RecordForged | Self::ManifestDamaged(_) => {

@@ -17,8 +17,9 @@ use json_patch::Patch;
 use pilotage_api::lost::LostPolicy;
 use pilotage_api::{annotations, bounds, keys, limits};
 use pilotage_model::constraints::ProxyConstraints;
-use pilotage_model::kept_labels;
 use pilotage_model::manifest::{self, ManifestError, SourcePod};
+use pilotage_model::{burden, kept_labels};
+use pilotage_runtime::weight;
 use serde_json::Value;
 
 use crate::denial::Denial;
@@ -106,6 +107,8 @@ fn proxy(pod: &Value) -> Result<Value, Denial> {
             error => Denial::NoPod(error),
         })?,
     };
+    // Who watches chaperons weighs them in the same way.
+    burden::check_source(source.value(), weight::of)?;
     let mut after = pod.clone();
     if let Some(policy) = source.value()["metadata"]["annotations"].get(keys::REPLACE_AFTER) {
         after["metadata"]["annotations"][keys::REPLACE_AFTER] = policy.clone();

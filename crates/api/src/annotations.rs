@@ -31,6 +31,11 @@ pub fn is_qualified_name(text: &str) -> bool {
     }
 }
 
+/// Whether a label may have this value: nothing, or a name without a domain.
+pub fn is_label_value(text: &str) -> bool {
+    text.is_empty() || is_name(text)
+}
+
 /// Bytes that annotations take, as the API server counts them.
 pub fn bytes<'a>(annotations: impl IntoIterator<Item = (&'a String, &'a String)>) -> usize {
     let sizes = annotations.into_iter().map(|(key, value)| size(key, value));
@@ -108,6 +113,18 @@ mod tests {
             (format!("{}/a", long(254)), false),
         ] {
             assert_eq!(is_qualified_name(&text), want, "{text:?}");
+        }
+        for (text, want) in [
+            (String::new(), true),
+            ("eu-west-1".to_owned(), true),
+            ("A_b.c".to_owned(), true),
+            ("a b".to_owned(), false),
+            ("a/b".to_owned(), false),
+            ("-a".to_owned(), false),
+            (long(63), true),
+            (long(64), false),
+        ] {
+            assert_eq!(is_label_value(&text), want, "{text:?}");
         }
         assert!(is_key("Example.COM/a"), "case doesn't matter");
         assert!(!is_key("a b"));

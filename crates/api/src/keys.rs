@@ -123,6 +123,9 @@ key!(/// Annotation of a virtual node, JSON: free room of the target's roomiest 
 key!(/// Annotation of a virtual node, JSON: what is free in the target, summed over its nodes ([`crate::ClusterSummary::free`]).
     FREE = "free");
 
+key!(/// Annotation of a Target's virtual node, JSON: labels that Kubernetes would act on, for who schedules proxies.
+    LABELS = "labels");
+
 key!(/// Finalizer of Targets and `ClusterTarget`s: their virtual node goes first, and its proxies before it.
     VIRTUAL_NODE_GONE = "virtual_node_gone");
 key!(/// Finalizer of Secrets with a Target's kubeconfig: what the Target leaves in its cluster is cleaned up first.
@@ -186,7 +189,9 @@ pub const ZONE_LABELS: [&str; 2] = [
 pub const TRUE: &str = "true";
 
 /// Domains whose keys mean something to Kubernetes or to us; so do those of their subdomains.
-const RESERVED_DOMAINS: [&str; 3] = ["kubernetes.io", "k8s.io", crate::GROUP];
+const RESERVED_DOMAINS: [&str; 3] = [KUBERNETES[0], KUBERNETES[1], crate::GROUP];
+/// Those of Kubernetes itself.
+const KUBERNETES: [&str; 2] = ["kubernetes.io", "k8s.io"];
 /// Keys of this file that live in none of them.
 const RESERVED_KEYS: [&str; 4] = [
     NAMESPACE_LABEL,
@@ -203,12 +208,22 @@ pub fn is_ours(key: &str) -> bool {
 /// Whether Kubernetes or we may act on `key`, however it is spelled: nobody in another cluster may say it here.
 pub fn is_reserved(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
+    is_within(&key, &RESERVED_DOMAINS) || RESERVED_KEYS.contains(&&*key)
+}
+
+/// Whether Kubernetes may act on `key`, however it is spelled: schedulers, controllers and clouds do on labels of nodes.
+pub fn is_of_kubernetes(key: &str) -> bool {
+    is_within(&key.to_ascii_lowercase(), &KUBERNETES)
+}
+
+/// Whether a key is in one of these domains, or in a subdomain of one.
+fn is_within(key: &str, domains: &[&str]) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     let within = |reserved: &&str| {
         let rest = domain.strip_suffix(reserved);
         rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
     };
-    RESERVED_DOMAINS.iter().any(within) || RESERVED_KEYS.contains(&&*key)
+    domains.iter().any(within)
 }
 
 #[cfg(test)]
@@ -238,6 +253,10 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(is_reserved(key), want, "{key:?}");
+            let kubernetes =
+                want && key.to_ascii_lowercase().contains(".io/") && !key.contains("admiralty");
+            let others = [PROVIDER, REGION_TABLE_FOR].contains(&key);
+            assert_eq!(is_of_kubernetes(key), kubernetes && !others, "{key:?}");
         }
     }
 }

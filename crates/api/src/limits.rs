@@ -25,6 +25,11 @@ pub const FRAGMENT: usize = 64 * 1024;
 pub const PATTERN: usize = 1024;
 /// Longest duration, in bytes.
 pub const DURATION: usize = 64;
+/// What is kept of a pod's chaperon where it is watched, labels, annotations and status, may take so much memory, by the
+/// estimate of whoever keeps it.
+pub const CHAPERON_KEPT: usize = 1 << 20;
+/// A whole one, as its source writes it, with what its API server notes of who owns which field.
+pub const CHAPERON_WHOLE: usize = 6 << 20;
 /// How much of a text that is too long is told.
 const TOLD: usize = 32;
 

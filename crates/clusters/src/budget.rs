@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use pilotage_api::limits;
 use thiserror::Error;
 use tokio::time::Instant;
 
@@ -25,9 +26,9 @@ use meter::Meter;
 const OBJECTS: usize = 50_000;
 /// Weight that any target has: room for the leftovers of a thousand pods.
 const BASE: usize = 16 << 20;
-/// Weight for each pod that may run there. An API server takes 256 KiB of annotations, so that no author of a pod can make a
-/// chaperon that has more; a usual one has 16 KiB.
-const A_POD: usize = 384 << 10;
+/// Weight for each pod that may run there, and the most that is kept of its chaperon, whatever its author or the target
+/// make of it: so nobody's chaperons take room from others. A usual one has 16 KiB.
+pub(crate) const A_POD: usize = limits::CHAPERON_KEPT;
 
 /// What one target may weigh.
 fn weight_for(pods: usize) -> usize {

@@ -213,12 +213,13 @@ impl Target {
     }
 
     fn shelved<K: Watchable + Serialize>(&self, config: WatchConfig<K>, api: ApiOf<K>) -> Watch<K> {
-        let start = |config| {
+        let start = |config: WatchConfig<K>| {
             let (doubt, refused) = (self.doubt.clone(), self.refused.clone());
             let sessions = self.session.subscribe();
             let limits = Limits {
                 budget: self.budget.clone(),
                 weigh: weight::of,
+                slim: config.slim,
             };
             let witness = self.offences.witness();
             let told = move |news| match news {
@@ -234,7 +235,7 @@ impl Target {
             };
             Watch::start(sessions, api, config, &self.removed, Some(limits), told)
         };
-        if config.trim.is_some() {
+        if config.trim.is_some() || config.slim.is_some() {
             // Functions can't be compared, so such a watch is its owner's alone.
             return start(config);
         }

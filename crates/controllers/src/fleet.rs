@@ -21,6 +21,7 @@ use pilotage_clusters::{
     Connection, Event, LostReason, Registry, Target, TargetObject, Unread, Watch, WatchConfig,
     WatchHealth, has_target,
 };
+use pilotage_proxy::slim::slim;
 use pilotage_proxy::{
     ChaperonNews, Reach, Reply, Serves, Terms, TurnedAway,
     placing::{Readable, Words},
@@ -152,7 +153,9 @@ impl Member {
     pub(crate) fn keep(&self, mut chaperon: PodChaperon) -> Arc<PodChaperon> {
         chaperon.metadata.managed_fields = None;
         trim(&mut chaperon);
-        self.watch_of(&chaperon).fold(chaperon.clone());
+        let watch = self.watch_of(&chaperon);
+        watch.fit(&mut chaperon);
+        watch.fold(chaperon.clone());
         Arc::new(chaperon)
     }
 }
@@ -236,7 +239,7 @@ impl Fleet {
             .for_each("chaperons", &shutdown, move |target, end| {
                 let (proxies, home) = (proxies.clone(), target.key().namespace.clone());
                 target.expect(move || proxies.count_in(home.as_deref()));
-                let lean = || WatchConfig::all().pages_of(PAGE).trim(trim);
+                let lean = || WatchConfig::all().pages_of(PAGE).trim(trim).slim(slim);
                 let chaperons = target.watch(lean().labels(selector.clone()));
                 let plain = target.watch(lean().labels(selector_of_plain_sources()));
                 let member = Member {
@@ -422,6 +425,8 @@ impl Fleet {
     }
 }
 
+#[cfg(test)]
+mod fuzz;
 #[cfg(test)]
 mod tests {
     use pilotage_clusters::Since;

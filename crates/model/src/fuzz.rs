@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use pilotage_absurd::{json, objects, text};
+use pilotage_api::annotations::{is_label_value, is_qualified_name};
 use pilotage_api::parent::{ClusterUid, ParentLink};
 use pilotage_api::summary::{FreeShape, ResourceList};
 use pilotage_api::{keys, limits};
@@ -171,6 +172,28 @@ pilotage_absurd::properties! {
     }
 
     #[test]
+    fn whatever_labels_a_summary_has_those_that_are_shown_are_well_formed(
+        labels in prop::collection::btree_map(
+            prop_oneof![1 => text::text(), 3 => "[a-zA-Z0-9._ä/ -]{0,8}(/[a-zA-Z0-9._ -]{0,8})?"],
+            prop_oneof![1 => text::text(), 3 => "[a-zA-Z0-9._ä/ -]{0,8}", 1 => "[a-z]{60,66}"],
+            0..30,
+        ),
+        namespace in prop::option::of(Just("shop")),
+    ) {
+        let shown = shown_labels(&labels, &ExcludedLabels::None);
+        let node = virtual_node::apply(TargetName { namespace, name: "c2" }, &shown, Published::default(), false);
+        let told: BTreeMap<String, String> = serde_json::from_value(node["metadata"]["labels"].clone()).unwrap();
+        for (key, value) in shown.iter().chain(&told) {
+            prop_assert!(is_qualified_name(key) && is_label_value(value), "{}: {}", key, value);
+        }
+        // Nothing else is lost.
+        let good = |(key, value): &(&String, &String)| is_qualified_name(key) && is_label_value(value) && !keys::is_ours(key);
+        for (key, value) in labels.iter().filter(good).filter(|(key, _)| *key != "kubernetes.io/hostname") {
+            prop_assert_eq!(shown.get(key), Some(value));
+        }
+    }
+
+    #[test]
     fn of_a_summary_as_much_is_shown_as_a_node_may_have(
         labels in prop::collection::btree_map(text::text(), text::text(), 0..30),
         zones in text::text(),
@@ -191,7 +214,6 @@ pilotage_absurd::properties! {
         let labels = labels.into_iter().chain(more).collect();
         let labels = shown_labels(&labels, &excluded);
         prop_assert!(labels.len() <= 256);
-        prop_assert!(labels.iter().all(|(key, value)| key.len() <= limits::KEY && value.len() <= limits::LABEL));
         let zones = shown_zones(&zones, &excluded);
         prop_assert!(zones.as_ref().is_none_or(|zones| limits::list(zones).is_ok()));
 

@@ -3,6 +3,7 @@
 // No sum may overflow, whoever gave the numbers.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
+pub mod burden;
 pub mod chaperon;
 pub mod constraints;
 mod delegate;

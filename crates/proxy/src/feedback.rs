@@ -14,7 +14,7 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::Pod;
-use pilotage_api::{parent::ClusterUid, record::Record};
+use pilotage_api::{limits, parent::ClusterUid, record::Record};
 use serde_json::Value;
 
 use crate::{
@@ -24,6 +24,7 @@ use crate::{
     lost::{Stuck, Worth, worth},
     requests::{Outcome, Readiness, Requests},
     settings::Settings,
+    slim::is_slim,
     status,
     targets::Targets,
     view::{ChaperonView, Monotonic, ProxyView, RecordState},
@@ -325,6 +326,14 @@ fn copy(
     chaperon: &ChaperonView,
     plan: &mut Plan,
 ) {
+    if is_slim(&chaperon.object) {
+        plan.tell = Some(format!(
+            "what {} says of the pod's delegate takes more than {} KiB of memory: its status and annotations aren't copied",
+            chaperon.node,
+            limits::CHAPERON_KEPT >> 10
+        ));
+        return;
+    }
     let memory = observed.memory;
     let authored = || memory.authored.get_or_init(|| annotations::authored(pod));
     if let Some(change) = annotations::change(pod, &chaperon.object, authored) {

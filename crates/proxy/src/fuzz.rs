@@ -26,6 +26,7 @@ use crate::door::{Serves, admit};
 use crate::placing::{Asked, Home, OwnNodes, Placing, Tables, Want, Wishes, Words};
 use crate::rank::{Room, Seen, rank};
 use crate::settings::Settings;
+use crate::slim::slim;
 use crate::view::{ChaperonView, ProxyView};
 use crate::{annotations, status};
 
@@ -109,6 +110,11 @@ fn file() -> BoxedStrategy<Value> {
     .boxed()
 }
 
+#[expect(clippy::ptr_arg, reason = "so it is in metadata")]
+fn length_of(text: &String) -> usize {
+    text.len()
+}
+
 fn length(value: &impl serde::Serialize) -> usize {
     serde_json::to_string(value).map_or(usize::MAX, |text| text.len())
 }
@@ -172,6 +178,31 @@ pilotage_absurd::properties! {
         prop_assert!(view.marks.damaged.len() <= 2);
         if let Class::Refused(reason) | Class::VoidRefused(reason) = &view.class {
             prop_assert!(reason.len() <= TOLD, "{}", reason);
+        }
+    }
+
+    #[test]
+    fn what_is_left_of_a_heavy_chaperon_is_small_and_the_same_to_the_protocol(object in any_of(&chaperon())) {
+        let Ok(whole) = serde_json::from_value::<PodChaperon>(object) else { return Ok(()) };
+        let mut left = whole.clone();
+        slim(&mut left);
+        let meta = &whole.metadata;
+        let names = [&meta.namespace, &meta.name, &meta.uid, &meta.resource_version];
+        let names: usize = names.into_iter().flatten().map(length_of).sum();
+        // Each byte may be an escape of six.
+        prop_assert!(length(&left) <= 6 * (32 * 1024 + names), "{}", length(&left));
+        let texts = meta.annotations.iter().chain(&meta.labels).flatten();
+        let short = texts.filter(|(key, _)| keys::is_ours(key)).all(|(_, text)| text.len() <= 1024);
+        let view = |chaperon: PodChaperon| ChaperonView::of("a", Arc::new(chaperon));
+        let (before, after) = (view(whole), view(left));
+        prop_assert_eq!(before.is_some(), after.is_some());
+        if let (Some(before), Some(after), true) = (before, after, short) {
+            prop_assert_eq!(&before.class, &after.class);
+            prop_assert_eq!(&before.marks, &after.marks);
+            prop_assert_eq!(before.parent(), after.parent());
+            prop_assert_eq!(before.names_its_pod(), after.names_its_pod());
+            let rest = |view: &ChaperonView| (view.says_bound, view.says_unschedulable, view.foreign_finalizers);
+            prop_assert_eq!(rest(&before), rest(&after));
         }
     }
 

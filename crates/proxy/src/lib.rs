@@ -31,6 +31,7 @@ pub mod rank;
 pub mod record;
 pub mod requests;
 pub mod settings;
+pub mod slim;
 mod status;
 pub mod targets;
 #[cfg(test)]

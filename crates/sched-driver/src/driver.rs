@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use pilotage_runtime::caught::caught;
 use pilotage_runtime::lease::Leadership;
@@ -42,6 +43,8 @@ pub struct DriverOptions {
     pub client: Client,
     /// Where it learns of pods.
     pub pods: Pods,
+    /// What is done to each node before the scheduler sees it.
+    pub prepare_node: fn(&mut Node),
     /// The profiles, one a scheduler name.
     pub profiles: Vec<Arc<Profile>>,
     /// How the scheduler behaves.
@@ -70,6 +73,7 @@ impl DriverOptions {
         Self {
             client,
             pods: Pods::All,
+            prepare_node: |_| {},
             profiles,
             config: SchedulerConfig::default(),
             instance,
@@ -99,6 +103,7 @@ pub struct Driver {
     inner: Arc<Inner>,
     client: Client,
     pods: Pods,
+    prepare_node: fn(&mut Node),
     pods_listed: Gate,
     nodes_listed: Gate,
     objects_listed: Vec<(Kind, Gate)>,
@@ -127,6 +132,7 @@ impl Driver {
         let DriverOptions {
             client,
             pods,
+            prepare_node,
             profiles,
             config,
             instance,
@@ -172,6 +178,7 @@ impl Driver {
                 inner,
                 client,
                 pods,
+                prepare_node,
                 // From here on the process isn't ready, whenever the driver is run.
                 pods_listed: health.gate("pods listed"),
                 nodes_listed: health.gate("nodes listed"),
@@ -189,6 +196,7 @@ impl Driver {
             inner,
             client,
             pods,
+            prepare_node,
             pods_listed,
             nodes_listed,
             objects_listed,
@@ -227,7 +235,7 @@ impl Driver {
             one_more(&tell);
             nodes_listed.release();
         };
-        let following = feed::nodes(client.clone(), sink, synced, ending.clone());
+        let following = feed::nodes(client.clone(), prepare_node, sink, synced, ending.clone());
         tasks.essential("node watch", infallible(following));
 
         for (kind, gate) in objects_listed {

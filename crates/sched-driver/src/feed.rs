@@ -60,9 +60,10 @@ pub(crate) async fn pods(
     .await;
 }
 
-/// Follows all nodes until `token` is cancelled.
+/// Follows all nodes until `token` is cancelled; `prepare` makes of each what the scheduler is shown.
 pub(crate) async fn nodes(
     client: Client,
+    prepare: fn(&mut Node),
     sink: impl Sink<Node>,
     synced: impl FnOnce() + Send,
     token: CancellationToken,
@@ -70,7 +71,12 @@ pub(crate) async fn nodes(
     let config = watcher::Config::default();
     follow(
         "nodes",
-        || open(&client, config.clone(), lean::node),
+        || {
+            open(&client, config.clone(), move |node| {
+                lean::node(node);
+                prepare(node);
+            })
+        },
         sink,
         synced,
         token,
@@ -95,13 +101,14 @@ pub(crate) async fn objects<K>(
 
 type Item<K> = Result<Event<Guarded<K>>, watcher::Error>;
 
-fn open<K>(
+fn open<K, L>(
     client: &Client,
     config: watcher::Config,
-    lean: fn(&mut K),
-) -> impl Stream<Item = Item<K>> + use<K>
+    lean: L,
+) -> impl Stream<Item = Item<K>> + use<K, L>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+    L: Fn(&mut K),
 {
     let api: Api<Guarded<K>> = Api::all(client.clone());
     watcher(api, config).map(move |item| {

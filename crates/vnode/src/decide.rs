@@ -167,6 +167,11 @@ fn keep(observed: &Observed<'_>, target: &TargetObject, memory: &Memory) -> Vec<
 }
 
 fn remove(observed: &Observed<'_>, target: Option<&TargetObject>, memory: &Memory) -> Vec<Step> {
+    // What the target says of itself is of no use any more, and nothing of it may be in the way.
+    let observed = &Observed {
+        summary: None,
+        ..*observed
+    };
     let node = match observed.node {
         NodeState::Unknown => return Vec::new(),
         NodeState::Absent => {
@@ -180,7 +185,7 @@ fn remove(observed: &Observed<'_>, target: Option<&TargetObject>, memory: &Memor
         NodeState::There(node) => node,
     };
     let mut steps = Vec::new();
-    let wanted = virtual_node::apply(observed.name, &labels(observed), Published::default(), true);
+    let wanted = virtual_node::apply(observed.name, &BTreeMap::new(), Published::default(), true);
     let cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
     if !cordoned {
         // First of all: no new pod.

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use pilotage_absurd::{json, objects, text};
-use pilotage_api::{ClusterSummary, Target, keys, limits};
+use pilotage_api::annotations::{is_label_value, is_qualified_name};
+use pilotage_api::{ClusterSummary, Target, keys};
 use pilotage_clusters::{Connection, LostReason, Since, TargetObject};
 use pilotage_model::virtual_node::{self, TargetName};
 use proptest::prelude::*;
@@ -71,7 +72,7 @@ pilotage_absurd::properties! {
             };
             let labels = map("labels");
             prop_assert!(labels.len() <= 300);
-            prop_assert!(labels.iter().all(|(key, value)| key.len() <= limits::KEY && value.len() <= limits::LABEL));
+            prop_assert!(labels.iter().all(|(key, value)| is_qualified_name(key) && is_label_value(value)), "{:?}", labels);
             prop_assert!(pilotage_api::annotations::bytes(&map("annotations")) <= pilotage_api::annotations::LIMIT / 2);
             // What an API server takes in one request, and etcd in one object, is ten times as much.
             prop_assert!(value.to_string().len() <= 400 * 1024, "{} bytes", value.to_string().len());

@@ -9,6 +9,7 @@
 
 mod bodies;
 mod elsewhere;
+mod heavy;
 mod limits;
 mod lines;
 mod numbers;

@@ -411,6 +411,33 @@ fn bad_pods_are_refused_for_the_right_reason() {
             "262144",
         ),
         (
+            "a status that would be too much",
+            changed(|pod| {
+                pod["spec"]["containers"] = vec![json!({ "name": "a", "image": "b" }); 1000].into()
+            }),
+            "TooLarge",
+            "the status of 1000 containers",
+        ),
+        (
+            "labels that would be too much",
+            changed(|pod| {
+                for number in 0..8000 {
+                    pod["metadata"]["labels"][format!("a{number}")] = json!("b");
+                }
+            }),
+            "TooLarge",
+            "and may take 1024",
+        ),
+        (
+            "a spec that couldn't be read back",
+            changed(|pod| {
+                let terms = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+                *pod.pointer_mut(terms).unwrap() = vec![json!({}); 12_500].into();
+            }),
+            "TooLarge",
+            "and may take 6144",
+        ),
+        (
             "no spec",
             changed(|pod| pod["spec"] = Value::Null),
             "NoPod",

@@ -14,7 +14,7 @@ use crate::names::Names;
 /// So many whole budgets the Targets of one namespace have together, and as much again may be on its way from them.
 ///
 /// It is more than honest ones need, however many they are: eight times what the heaviest chaperon of each pod may
-/// weigh is a chaperon of usual weight in nearly 200 targets, and no pod has one in all of them for long. And a few
+/// weigh is a chaperon of usual weight in 500 targets, and no pod has one in all of them for long. And a few
 /// hostile ones can't take it from the others of their namespace: each is stopped by its own budget first.
 pub(super) const SHARES: usize = 8;
 

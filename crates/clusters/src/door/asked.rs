@@ -1,6 +1,7 @@
 //! What was asked of a target, as far as its answer is judged by it: how much may come, and of what kind it has to be.
 
 use http::{Method, Request};
+use pilotage_api::limits;
 use serde::Deserialize;
 
 use super::fault::Fault;
@@ -13,6 +14,9 @@ const LIST_BYTES: usize = 4 << 20;
 const HEALTH_BYTES: usize = 16 << 10;
 /// Memory that one object may take: a pod with thousands of variables takes less.
 pub(crate) const OBJECT_WEIGHT: usize = 8 << 20;
+/// What a source writes comes back, with what the target may add to it.
+const _: () =
+    assert!(limits::CHAPERON_WHOLE.saturating_add(limits::CHAPERON_KEPT) <= OBJECT_WEIGHT);
 /// Memory that a list may take which is read as a whole.
 const LIST_WEIGHT: usize = 32 << 20;
 

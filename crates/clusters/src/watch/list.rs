@@ -147,8 +147,8 @@ impl<K: Watchable> Follower<K> {
             listed.unread_weight = listed.unread_weight.saturating_add(weight);
             listed.unread.push((namespace, name));
         }
-        if let Some(object) = self.unwrap(guarded) {
-            let weight = self.core.store.weigh(&object);
+        if let Some(mut object) = self.unwrap(guarded) {
+            let weight = self.core.store.fit(&mut object);
             listed.weight = listed.weight.saturating_add(weight);
             listed.objects.push(object);
         }

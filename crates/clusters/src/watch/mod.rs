@@ -5,6 +5,7 @@
 //! here: the watch goes on from where it was whenever it is given a new one.
 
 mod feed;
+mod limits;
 mod list;
 mod position;
 mod run;
@@ -24,7 +25,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 pub use feed::{Feed, Unread};
 pub use store::{Event, Store};
 
-pub(crate) use store::Limits;
+pub(crate) use limits::Limits;
 
 use crate::connection::{LostReason, Since};
 use crate::session::Session;
@@ -48,6 +49,10 @@ pub struct WatchConfig<K> {
     pub fields: Option<String>,
     /// Drops what the consumer doesn't need before it is stored. It must leave the metadata's identity alone.
     pub trim: Option<fn(&mut K)>,
+    /// What becomes of an object of a target that weighs more than one pod's share of what may be kept of it, after it was
+    /// trimmed: all but what the consumer can't do without goes, so that it takes no room from others. It must leave the
+    /// metadata's identity alone, and say in the object that it was there: what is missing then means nothing.
+    pub slim: Option<fn(&mut K)>,
     /// Objects in a page of a list. A page is in memory as a whole, before anything is trimmed.
     pub page: u32,
 }
@@ -61,6 +66,7 @@ impl<K> Default for WatchConfig<K> {
             labels: None,
             fields: None,
             trim: None,
+            slim: None,
             page: PAGE_SIZE,
         }
     }
@@ -72,6 +78,7 @@ impl<K> Clone for WatchConfig<K> {
             labels: self.labels.clone(),
             fields: self.fields.clone(),
             trim: self.trim,
+            slim: self.slim,
             page: self.page,
         }
     }
@@ -83,6 +90,7 @@ impl<K> fmt::Debug for WatchConfig<K> {
             .field("labels", &self.labels)
             .field("fields", &self.fields)
             .field("trim", &self.trim.is_some())
+            .field("slim", &self.slim.is_some())
             .field("page", &self.page)
             .finish()
     }
@@ -117,6 +125,15 @@ impl<K> WatchConfig<K> {
     pub fn trim(self, trim: fn(&mut K)) -> Self {
         Self {
             trim: Some(trim),
+            ..self
+        }
+    }
+
+    /// The same, with this done to objects that are too heavy to be kept whole.
+    #[must_use]
+    pub fn slim(self, slim: fn(&mut K)) -> Self {
+        Self {
+            slim: Some(slim),
             ..self
         }
     }

@@ -9,15 +9,13 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
-use pilotage_api::bounds::cut;
-use pilotage_api::limits::SUBDOMAIN;
-use pilotage_runtime::caught::caught;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch as cell;
 use tokio::time::Instant;
 
 use super::feed::{Feed, Told, Unread};
-use crate::budget::{Amount, Budget, Excess, Room};
+use super::limits::Limits;
+use crate::budget::{Amount, Excess, Room};
 use crate::door::OBJECT_WEIGHT;
 
 /// One change of a watched set.
@@ -73,12 +71,6 @@ pub struct Store<K> {
     /// Whether leaving the set doesn't mean being deleted.
     selective: bool,
     limits: Option<Limits<K>>,
-}
-
-/// What the contents count for, and against what.
-pub(crate) struct Limits<K> {
-    pub(crate) budget: Arc<Budget>,
-    pub(crate) weigh: fn(&K) -> usize,
 }
 
 struct Kept<K> {
@@ -228,16 +220,16 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         })
     }
 
-    /// What an object counts for: nothing where nobody counts, and the most if to weigh it panics.
-    pub(crate) fn weigh(&self, object: &K) -> usize {
-        let Some(limits) = &self.limits else {
-            return 0;
-        };
-        caught(|| (limits.weigh)(object)).unwrap_or_else(|panic| {
-            let name = cut(name(object), SUBDOMAIN);
-            tracing::error!(kind = %K::kind(&()), name, panic, "an object has no weight");
-            OBJECT_WEIGHT
-        })
+    /// What an object counts for: nothing where nobody counts.
+    fn weigh(&self, object: &K) -> usize {
+        let limits = self.limits.as_ref();
+        limits.map_or(0, |limits| limits.share(object))
+    }
+
+    /// Takes off what an object has beyond its share, as it will be kept; what it counts for then.
+    pub fn fit(&self, object: &mut K) -> usize {
+        let limits = self.limits.as_ref();
+        limits.map_or(0, |limits| limits.fit(object))
     }
 
     /// All that is there.
@@ -308,11 +300,11 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
     }
 
     /// A deleted object, or one that left the selector.
-    pub(crate) fn delete(&self, object: K) {
+    pub(crate) fn delete(&self, mut object: K) {
         let evidence = !self.selective || is_at_its_end(object.meta());
         let mut inner = self.write();
         inner.saw(version(&object));
-        let weight = self.weigh(&object);
+        let weight = self.fit(&mut object);
         let object = Arc::new(object);
         if inner
             .current(&object)
@@ -419,7 +411,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
     }
 
     /// Stores and tells, unless a newer version is known.
-    fn put(&self, inner: &mut Inner<K>, object: Arc<K>) {
+    fn put(&self, inner: &mut Inner<K>, mut object: Arc<K>) {
         if let Some(kept) = inner.current(&object) {
             let known = &kept.object;
             let same = known.meta().uid == object.meta().uid;
@@ -432,7 +424,10 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
                 self.tell(inner, &Event::Gone(known), weight);
             }
         }
-        let weight = self.weigh(&object);
+        let weight = match Arc::get_mut(&mut object) {
+            Some(object) => self.fit(object),
+            None => self.weigh(&object),
+        };
         let kept = Kept {
             object: object.clone(),
             weight,

@@ -277,6 +277,36 @@ async fn an_event_without_room_is_not_kept_and_a_shorter_list_mends_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn objects_heavier_than_a_pods_share_cost_themselves_alone() {
+    let large = "x".repeat(2 << 20);
+    let server = Server::start(move |line| {
+        if line.contains("watch=true") {
+            let maps = "bcdefghijklm"
+                .chars()
+                .map(|it| event(&map(&it.to_string(), 2, &large)));
+            let light = [event(&map("light", 3, "here"))];
+            watching(&maps.chain(light).collect::<String>())
+        } else {
+            list(vec![map("a", 1, &large)], None)
+        }
+    })
+    .await;
+    let target = target();
+    let config = WatchConfig::<ConfigMap>::all().slim(|map| map.data = None);
+    let watch = target.watch::<ConfigMap>(config);
+    server.is(&target);
+    let light = async {
+        while watch.get(Some("ns"), "light").is_none() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(Duration::from_mins(20), light).await.unwrap();
+    assert_eq!((watch.len(), target.offences.worst()), (14, None));
+    let whole = watch.filter(|map| map.data.is_some());
+    assert_eq!(whole.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn ends_of_what_never_was_are_too_much_until_they_are_read() {
     let large = "x".repeat(2 << 20);
     let server = Server::start(move |line| {

@@ -12,9 +12,11 @@ use pilotage_api::{
     PodChaperon,
     parent::{ClusterUid, ParentLink},
 };
+use pilotage_model::burden;
 use pilotage_model::manifest::{ManifestError, SourcePod};
 use pilotage_proxy::{Action, GrantForm, Outcome, ProxyView, Reply, TurnedAway, Wanted, wire};
 use pilotage_runtime::call::{CallError, Failure, find, within};
+use pilotage_runtime::weight;
 use pilotage_sched_driver::{BindError, PodBinder, publish::unscheduled};
 
 use crate::{
@@ -222,6 +224,8 @@ impl Acting {
         };
         let body = pilotage_model::chaperon::chaperon(source.value(), &link)
             .map_err(|error| error.to_string())?;
+        // A pod that was created before anybody looked; no target is to blame for what couldn't be read back.
+        burden::check(&body, weight::of).map_err(|error| error.to_string())?;
         // Loses nothing: spec and status of this type are the JSON objects themselves.
         serde_json::from_value(body).map_err(|error| error.to_string())
     }

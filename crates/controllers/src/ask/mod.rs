@@ -26,6 +26,9 @@ use pilotage_sched_driver::{DriverHandle, PodNews};
 use tokio_util::sync::CancellationToken;
 
 pub use crate::feedback::watch_proxies;
+/// What a scheduler of proxies does to nodes before it looks at them.
+pub use pilotage_model::virtual_node::tell_labels;
+
 pub use args::AskArgs;
 pub use port::{Feed, Inbox, Port, connect};
 

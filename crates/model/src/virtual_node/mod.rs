@@ -4,6 +4,7 @@
 //! spec by server-side apply (labels, taints and annotations that others put there stay), and what we own of the
 //! status. Must not know how a target is reached or when anything is written.
 
+mod quiet;
 mod readiness;
 mod shown;
 
@@ -14,6 +15,7 @@ use pilotage_api::keys;
 use pilotage_api::summary::{FreeShape, ResourceList};
 use serde_json::{Value, json};
 
+pub use self::quiet::tell_labels;
 pub use self::readiness::{REACHED, READY, Readiness, condition, reached, was_reached};
 pub use self::shown::{
     ExcludedLabels, ExcludedLabelsError, has_several_huge_page_sizes, shown_labels,
@@ -128,7 +130,7 @@ pub struct Published<'a> {
     pub zones: Option<&'a str>,
 }
 
-/// What we own of the node's metadata and spec, for server-side apply.
+/// What we own of the node's metadata and spec, for server-side apply; `labels` are those of the target that may be told.
 ///
 /// `unschedulable` is only mentioned when it is set: a person's cordon stays.
 pub fn apply(
@@ -137,7 +139,7 @@ pub fn apply(
     published: Published<'_>,
     unschedulable: bool,
 ) -> Value {
-    let mut all = labels.clone();
+    let (mut all, quiet) = quiet::split(target, labels);
     // Ours win: a shared label must not make the node look like another.
     all.extend(target.labels());
     let mut node = json!({
@@ -145,6 +147,9 @@ pub fn apply(
         "kind": "Node",
         "metadata": { "name": target.node(), "labels": all },
     });
+    if !quiet.is_empty() {
+        node["metadata"]["annotations"][keys::LABELS] = json!(quiet).to_string().into();
+    }
     let Published {
         free,
         free_shapes,

@@ -55,15 +55,16 @@ impl ExcludedLabels {
 /// How many labels of a target are shown.
 const SHOWN: usize = 256;
 
-/// Labels of a summary that may stand on the virtual node. What is no label for its length, and more than anybody gives to
-/// all of its nodes, is left off: the target says what it likes.
+/// Labels of a summary that may stand on the virtual node. What is no label by its form, and more than anybody gives to all
+/// of its nodes, is left off: the target says what it likes, and the API server would refuse the whole node for one of them.
 pub fn shown_labels(
     shared: &BTreeMap<String, String>,
     excluded: &ExcludedLabels,
 ) -> BTreeMap<String, String> {
     shared
         .iter()
-        .filter(|(key, value)| key.len() <= limits::KEY && value.len() <= limits::LABEL)
+        .filter(|(key, _)| annotations::is_qualified_name(key))
+        .filter(|(_, value)| annotations::is_label_value(value))
         .take(SHOWN)
         .filter(|(key, value)| {
             // Where a cluster is, only it knows for sure.
@@ -210,6 +211,17 @@ mod tests {
         let long = map(&[("a", &"v".repeat(64)), (&"k".repeat(318), "v"), ("b", "v")]);
         let shown = shown_labels(&long, &ExcludedLabels::None);
         assert_eq!(shown.into_keys().collect::<Vec<_>>(), ["b"]);
+        let malformed = map(&[
+            ("a", "b c"),
+            ("no key", "v"),
+            ("Example.com/a", "v"),
+            ("b", "-"),
+            ("c", "ä"),
+            ("d", ""),
+            ("", "v"),
+        ]);
+        let shown = shown_labels(&malformed, &ExcludedLabels::None);
+        assert_eq!(shown.into_keys().collect::<Vec<_>>(), ["d"]);
         let error = ExcludedLabels::parse(Some("a(b")).unwrap_err().to_string();
         assert_eq!(
             error,

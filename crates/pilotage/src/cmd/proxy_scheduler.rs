@@ -91,6 +91,7 @@ pub(crate) fn start(
     let proxies = ask::watch_proxies(&client, &token);
     let options = DriverOptions {
         pods: Pods::Told(ask::news(&proxies)),
+        prepare_node: ask::tell_labels,
         leadership: leadership.clone(),
         health: process.health.clone(),
         observer: Arc::new(nodes),

@@ -108,6 +108,19 @@ fn deletes(plan: &Plan) -> Vec<&str> {
 }
 
 #[test]
+fn of_a_delegate_that_says_too_much_nothing_is_copied_and_nothing_ends() {
+    let mut scene = Scene::placed("a/ua/1").with(chaperon("a", "ua").granted(1).bound());
+    crate::slim::slim(Arc::make_mut(&mut scene.chaperons[0].object));
+    for _ in 0..3 {
+        let plan = scene.step();
+        assert_eq!(plan.actions, [], "it is there, and that is all");
+        let told = plan.tell.unwrap();
+        assert!(told.contains("more than 1024 KiB of memory"), "{told}");
+        scene.now += Duration::from_mins(1);
+    }
+}
+
+#[test]
 fn a_leftover_of_a_placed_pod_is_released_unless_the_scheduler_does_it_first() {
     let mut scene = Scene::placed("a/ua/1")
         .with(chaperon("a", "ua").granted(1).bound())

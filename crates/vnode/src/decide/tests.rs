@@ -430,6 +430,26 @@ fn a_removed_target_cordons_then_empties_then_removes_then_lets_go() {
 }
 
 #[test]
+fn a_removed_target_goes_whatever_it_says_of_itself() {
+    let deleting = target(&[keys::VIRTUAL_NODE_GONE], true);
+    let summary = summary(&[("tier", "gold"), ("a", "b c")], "-1e999");
+    for unschedulable in [false, true] {
+        let node = node(json!({ "spec": { "unschedulable": unschedulable } }));
+        let decide = |summary| {
+            let case = Case {
+                target: Some(&deleting),
+                connection: connected(),
+                summary,
+                node: NodeState::There(&node),
+                bound: Some(&[]),
+            };
+            case.decide(&Memory::default())
+        };
+        assert_eq!(decide(Some(&summary)), decide(None), "{unschedulable}");
+    }
+}
+
+#[test]
 fn a_node_without_target_goes_the_same_way() {
     let cordoned = node(json!({ "spec": { "unschedulable": true } }));
     let case = Case {

@@ -216,6 +216,7 @@ fn what_is_kept_is_counted_until_it_goes() {
     let limits = Limits {
         budget: budget.clone(),
         weigh: |object: &ConfigMap| name(object).len() << 20,
+        slim: None,
     };
     let store = Store::new(false, Some(limits));
     let longest = "a".repeat(24);
@@ -247,6 +248,7 @@ fn a_reply_is_kept_and_counted_or_it_is_not_there() {
     let limits = Limits {
         budget: Arc::default(),
         weigh: |object: &ConfigMap| name(object).len() << 20,
+        slim: None,
     };
     let store = Store::new(false, Some(limits));
     let (fits, not) = (object(&"a".repeat(16), "1", 7), object("b", "2", 8));
@@ -273,6 +275,7 @@ fn the_room_of_a_list_is_counted_once() {
     let limits = Limits {
         budget: budget.clone(),
         weigh: |object: &ConfigMap| name(object).len() << 20,
+        slim: None,
     };
     let store = Store::new(false, Some(limits));
     let left = |mib: usize| {
@@ -304,6 +307,7 @@ fn an_object_that_cannot_be_weighed_counts_for_the_most() {
             assert_ne!(object.metadata.name.as_deref(), Some("bad"), "on purpose");
             1
         },
+        slim: None,
     };
     let store = Store::new(false, Some(limits));
     store.apply(object("good", "1", 1));
@@ -314,11 +318,52 @@ fn an_object_that_cannot_be_weighed_counts_for_the_most() {
 }
 
 #[test]
+fn what_is_heavier_than_a_pods_share_is_slimmed_and_takes_no_room_from_others() {
+    let budget = Arc::new(Budget::default());
+    budget.expect(|| 20);
+    let limits = || Limits {
+        budget: budget.clone(),
+        weigh: |object: &ConfigMap| object.data.iter().flatten().count() << 20,
+        slim: Some(|object: &mut ConfigMap| object.data = None),
+    };
+    let heavy = |name: &str, uid: &str, version, mib: usize| {
+        let data = (0..mib).map(|number| (number.to_string(), String::new()));
+        ConfigMap {
+            data: Some(data.collect()),
+            ..object(name, uid, version)
+        }
+    };
+    let store = Store::new(false, Some(limits()));
+    store.replace(
+        vec![heavy("a", "1", 3, 50), heavy("b", "2", 3, 1)],
+        &[],
+        "10",
+        Room::default(),
+    );
+    let mut feed = store.subscribe();
+    for version in 11..100 {
+        let object = heavy("a", "1", version, 50);
+        assert_eq!(store.check_one(&object), Ok(()));
+        store.apply(object);
+        told(&mut feed);
+    }
+    assert_eq!(store.kept(), Amount::new(2, 1 << 20));
+    let known = |name| store.get(Some("ns"), name).unwrap().data.is_some();
+    assert!(!known("a") && known("b"));
+    // It is the same object: its end is a proof, and nothing else is.
+    store.delete(heavy("a", "1", 100, 50));
+    assert_eq!(told(&mut feed), ["D1@100"]);
+    store.fold(heavy("c", "3", 101, 50));
+    assert!(!known("c") && store.len() == 2);
+}
+
+#[test]
 fn what_nobody_has_read_is_bounded_and_counts_until_it_is_read() {
     let budget = Arc::new(Budget::default());
     let limits = Limits {
         budget: budget.clone(),
         weigh: |object: &ConfigMap| name(object).len() << 20,
+        slim: None,
     };
     let store = Store::new(false, Some(limits));
     // Nobody listens: nothing waits.
