@@ -43,7 +43,7 @@ pub const EXPLAINED: &[Explanation] = &[
     Explanation {
         name: "Amounts that 64 bits can't hold",
         reason: "kube-scheduler's sums wrap or count such an amount as nothing; ours don't.",
-        most: 45,
+        most: 50,
         explains: amounts::explains,
     },
     Explanation {

@@ -11,6 +11,7 @@ use super::table::Table;
 use crate::configuration::Configuration;
 use crate::draw::Draw;
 use crate::explained::Scene;
+use crate::object;
 use crate::play::Observer;
 use crate::side::{Side as _, SideError};
 use crate::subject::Subject;
@@ -18,9 +19,9 @@ use crate::verdict::{Refusal, Verdict};
 use crate::world::World;
 
 /// How many fields are tried for each pod.
-const TRIES: usize = 5;
+const TRIES: usize = 8;
 /// How many fields are looked for among those of a pod and its world.
-const LOOKS: usize = 40;
+const LOOKS: usize = 80;
 
 /// Counts effects while cases are played.
 #[derive(Debug)]
@@ -85,17 +86,23 @@ impl Effects {
     /// The answer without the field of this row; `None` if there is none.
     fn without(&mut self, scene: &Scene<'_>, row: &Field) -> Option<Result<Verdict, SideError>> {
         let world = scene.world;
+        // A score changes only on nodes that have one.
+        let concerns =
+            |node: &str| row.point == Point::Filter || scene.ours.scores.contains_key(node);
         match row.on {
             On::Pod => {
                 let pod = row.strip(scene.pod)?;
                 Some(self.shadow.evaluate(&pod))
             }
             On::Node => {
-                let nodes: Vec<&Value> = world.nodes().values().collect();
+                let nodes = world.nodes().values();
+                let nodes: Vec<_> = nodes.filter(|node| concerns(object::name(node))).collect();
                 self.with_changed(scene.pod, row, &nodes)
             }
             On::Running => {
-                let pods: Vec<&Value> = world.pods().values().collect();
+                let pods = world.pods().values();
+                let on = |pod: &&Value| concerns(object::node_of(pod).unwrap_or_default());
+                let pods: Vec<_> = pods.filter(on).collect();
                 self.with_changed(scene.pod, row, &pods)
             }
             On::Profile => {

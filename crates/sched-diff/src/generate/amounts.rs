@@ -62,6 +62,13 @@ pub(super) const SCALARS: &[&str] = &[
     "example.kubernetes.io/thing",
 ];
 
+/// One of each sort of them.
+pub(super) const USUAL_SCALARS: &[&str] = &[
+    "example.com/gpu",
+    "hugepages-2Mi",
+    "example.kubernetes.io/thing",
+];
+
 const COUNTS: &[&str] = &["0", "1", "2", "3", "4", "8"];
 const EXTREME_COUNTS: &[&str] = &["1k", "1e3", "2Ki", "0", "3000m", "1234567890"];
 const OVERFLOWING_COUNTS: &[&str] = &["9223372036854775806", "9223372036854775807", "8Ei"];
@@ -101,7 +108,8 @@ pub(super) fn amount(draw: &mut Draw, swarm: &Swarm, resource: &str, of: Of) -> 
         ("ephemeral-storage", Of::Node) => draw.word(&["1Gi", "10Gi", "100G"]),
         ("pods", _) if extreme => draw.word(&["0", "1", "1k", "9223372036854775807"]),
         ("pods", _) => draw.word(&["1", "2", "4", "5", "10", "20", "110", "110", "110"]),
-        ("hugepages-2Mi", _) => draw.word(&["0", "2Mi", "4Mi", "64Mi", "1Gi"]),
+        ("hugepages-2Mi", Of::Container) => draw.word(&["0", "2Mi", "4Mi", "8Mi", "64Mi"]),
+        ("hugepages-2Mi", Of::Node) => draw.word(&["0", "4Mi", "32Mi", "64Mi", "1Gi"]),
         ("hugepages-1Gi", _) => draw.word(&["0", "1Gi", "2Gi", "4Gi"]),
         _ if overflowing => draw.word(OVERFLOWING_COUNTS),
         _ if extreme => draw.word(EXTREME_COUNTS),
@@ -122,7 +130,12 @@ pub(super) fn requests(draw: &mut Draw, swarm: &Swarm) -> Map<String, Value> {
         put(draw, swarm, &mut list, "ephemeral-storage");
     }
     if draw.percent(swarm.scalars / 2) {
-        let resource = *draw.one(SCALARS);
+        let usual = draw.percent(60);
+        let resource = if usual {
+            swarm.scalar
+        } else {
+            *draw.one(SCALARS)
+        };
         put(draw, swarm, &mut list, resource);
     }
     list

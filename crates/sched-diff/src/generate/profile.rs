@@ -52,7 +52,7 @@ pub(super) fn profile(draw: &mut Draw, swarm: &Swarm) -> Configuration {
     configuration
 }
 
-fn fit(draw: &mut Draw, _: &Swarm) -> Value {
+fn fit(draw: &mut Draw, swarm: &Swarm) -> Value {
     let mut arguments = Map::new();
     if draw.percent(30) {
         let count = draw.within(1, 2);
@@ -67,18 +67,19 @@ fn fit(draw: &mut Draw, _: &Swarm) -> Value {
         arguments.insert("ignoredResourceGroups".to_owned(), groups.into());
     }
     if draw.percent(85) {
-        arguments.insert("scoringStrategy".to_owned(), strategy(draw));
+        arguments.insert("scoringStrategy".to_owned(), strategy(draw, swarm));
     }
     arguments.into()
 }
 
-fn strategy(draw: &mut Draw) -> Value {
+fn strategy(draw: &mut Draw, swarm: &Swarm) -> Value {
     let kind = draw.word(&[
         "LeastAllocated",
         "MostAllocated",
         "RequestedToCapacityRatio",
     ]);
-    let mut strategy = json!({"type": kind, "resources": resources(draw, &[1, 1, 2, 3, 50, 100])});
+    let mut strategy =
+        json!({"type": kind, "resources": resources(draw, swarm, &[1, 1, 2, 3, 50, 100])});
     if kind == "RequestedToCapacityRatio" {
         let mut utilization: Vec<usize> = (0..draw.within(1, 5)).map(|_| draw.below(101)).collect();
         utilization.sort_unstable();
@@ -91,12 +92,12 @@ fn strategy(draw: &mut Draw) -> Value {
     strategy
 }
 
-fn balanced(draw: &mut Draw, _: &Swarm) -> Value {
-    json!({ "resources": resources(draw, &[1]) })
+fn balanced(draw: &mut Draw, swarm: &Swarm) -> Value {
+    json!({ "resources": resources(draw, swarm, &[1]) })
 }
 
 /// Resources with weights.
-fn resources(draw: &mut Draw, weights: &[usize]) -> Vec<Value> {
+fn resources(draw: &mut Draw, swarm: &Swarm, weights: &[usize]) -> Vec<Value> {
     let mut names = vec!["cpu", "memory", "ephemeral-storage"];
     names.extend_from_slice(SCALARS);
     let count = draw.within(1, 4);
@@ -105,8 +106,8 @@ fn resources(draw: &mut Draw, weights: &[usize]) -> Vec<Value> {
         chosen.retain(|name| !["cpu", "memory"].contains(name));
         chosen.extend(["cpu", "memory"]);
     }
-    if draw.percent(20) && !chosen.contains(&"hugepages-2Mi") {
-        chosen.push("hugepages-2Mi");
+    if draw.percent(50) && !chosen.contains(&swarm.scalar) {
+        chosen.push(swarm.scalar);
     }
     let one = |name: &str| json!({"name": name, "weight": *draw.one(weights)});
     chosen.into_iter().map(one).collect()

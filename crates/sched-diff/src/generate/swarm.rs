@@ -1,6 +1,7 @@
 //! How often each feature occurs in a case. Drawn anew for each: where all features occur all the time, each pod fails by one
 //! of them and the others show nothing.
 
+use super::amounts::USUAL_SCALARS;
 use crate::draw::Draw;
 
 /// Chances in percent.
@@ -12,6 +13,8 @@ pub(super) struct Swarm {
     pub(super) extreme: usize,
     /// Resources other than CPU, memory and storage.
     pub(super) scalars: usize,
+    /// The one of them that pods, and the configuration, name most: all three have to meet for its score.
+    pub(super) scalar: &'static str,
     /// Containers that don't state requests.
     pub(super) silent: usize,
     /// Init containers and sidecars.
@@ -60,11 +63,13 @@ pub(super) struct Swarm {
 
 impl Swarm {
     pub(super) fn draw(draw: &mut Draw) -> Self {
+        let scalar = *draw.one(USUAL_SCALARS);
         let mut often = |chances: &[usize]| *draw.one(chances);
         Self {
             overflowing: often(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5]),
             extreme: often(&[0, 0, 0, 2, 10, 40]),
             scalars: often(&[0, 0, 20, 50]),
+            scalar,
             silent: often(&[0, 10, 50]),
             init: often(&[0, 20, 50]),
             whole: often(&[0, 0, 20, 50]),
