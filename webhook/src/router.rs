@@ -10,7 +10,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use serde_json::Value;
+use tokio::task::spawn_blocking;
 
 use crate::metrics::Metrics;
 use crate::review::{self, Answer};
@@ -22,12 +22,15 @@ pub const PATH: &str = "/mutate--v1-pod";
 /// too large to be elected is told in an answer as far as this.
 const BODY_LIMIT: usize = 8 * 1024 * 1024;
 
+/// Judges a review.
+type Judge = dyn Fn(&[u8]) -> Answer + Send + Sync;
+
 /// What answers.
 #[derive(Clone)]
 struct Desk {
     metrics: Arc<Metrics>,
     shares: Shares,
-    judge: Arc<dyn Fn(&[u8]) -> Answer + Send + Sync>,
+    judge: Arc<Judge>,
 }
 
 /// The routes.
@@ -61,14 +64,19 @@ async fn mutate(State(desk): State<Desk>, headers: HeaderMap, body: Bytes) -> Re
     }
     let begun = Instant::now();
     let namespace = review::namespace(&body).unwrap_or_default();
-    let _turn = desk.shares.turn(namespace).await;
-    let answer = (desk.judge)(&body);
-    desk.metrics.answered(answer.outcome, begun.elapsed());
-    json_response(&answer.body)
-}
-
-fn json_response(body: &Value) -> Response {
-    ([(CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+    let turn = desk.shares.turn(namespace).await;
+    // Whoever doesn't wait for it any more still has the turn until it is judged.
+    let judged = spawn_blocking(move || {
+        let _turn = turn;
+        let answer = (desk.judge)(&body);
+        desk.metrics.answered(answer.outcome, begun.elapsed());
+        answer.body.to_string()
+    });
+    match judged.await {
+        Ok(text) => ([(CONTENT_TYPE, "application/json")], text).into_response(),
+        // Panics are answers; this is the end of the process.
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub(crate) struct Turn {
 }
 
 impl Shares {
-    /// Of so many threads one namespace has half.
+    /// Of so many threads that judge one namespace has half.
     pub fn of(threads: usize) -> Self {
         Self {
             most: threads.checked_div(2).unwrap_or_default().max(1),

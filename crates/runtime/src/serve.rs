@@ -109,8 +109,9 @@ impl TlsServer {
         self.addr
     }
 
-    /// [`Self::serve`] on so many threads of its own, for answers that somebody waits for: whatever else this process
-    /// is busy with, they come.
+    /// [`Self::serve`] on a thread of its own, for answers that somebody waits for: whatever else this process is busy
+    /// with, they come. What takes long to compute has so many other threads, by [`tokio::task::spawn_blocking`], lest
+    /// connections wait for it.
     pub async fn serve_apart(
         self,
         name: &str,
@@ -125,8 +126,8 @@ impl TlsServer {
             limits,
         } = self;
         let listener = listener.into_std().map_err(ServeError::Thread)?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(threads.max(1))
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .max_blocking_threads(threads.max(1))
             .thread_name(name)
             .enable_all()
             .build()
@@ -373,32 +374,47 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn an_answer_that_takes_long_keeps_another_thread_free() {
+    async fn computations_have_threads_of_their_own() {
         let (free, blocked) = std::sync::mpsc::channel::<()>();
         let blocked = Arc::new(std::sync::Mutex::new(blocked));
         let entered = Arc::new(Notify::new());
         let inside = entered.clone();
         let long = move || async move {
-            inside.notify_one();
-            // As a long computation does.
-            let _ = blocked.lock().unwrap().recv();
-            "long"
+            let compute = move || {
+                inside.notify_one();
+                // The second one waits for the lock meanwhile.
+                let _ = blocked.lock().unwrap().recv();
+                "long"
+            };
+            tokio::task::spawn_blocking(compute).await.unwrap()
         };
+        let quick = async || tokio::task::spawn_blocking(|| "quick").await.unwrap();
         let router = Router::new()
             .route("/long", get(long))
-            .route("/", get(async || "short"));
+            .route("/quick", get(quick))
+            .route("/", get(async || "at once"));
         let apart = |server: TlsServer, token| async move {
             let served = server.serve_apart("apart", 2, router, token);
             served.await.unwrap();
         };
         let fixture = serve_by(ServeLimits::default(), apart).await;
-        let long = fixture.request("/long").await;
+        let within = Duration::from_secs(20);
+        let ask = async |path: &str| {
+            let answered = async { answer(fixture.request(path).await).await };
+            tokio::time::timeout(within, answered).await.unwrap()
+        };
+        let first = fixture.request("/long").await;
         entered.notified().await;
-        let short = async { answer(fixture.request("/").await).await };
-        let short = tokio::time::timeout(Duration::from_secs(20), short).await;
+        assert!(ask("/quick").await.ends_with("quick"));
+        let second = fixture.request("/long").await;
+        entered.notified().await;
+        // Both are busy, and a third one has to wait; connections haven't.
+        let third = fixture.request("/quick").await;
+        assert!(ask("/").await.ends_with("at once"));
         drop(free);
-        assert!(short.unwrap().ends_with("short"));
-        assert!(answer(long).await.ends_with("long"));
+        for (request, want) in [(first, "long"), (second, "long"), (third, "quick")] {
+            assert!(answer(request).await.ends_with(want), "{want}");
+        }
         fixture.token.cancel();
         fixture.serving.await.unwrap();
     }

@@ -177,13 +177,12 @@ async fn look(
         if lasting && index.depends_on_home(secret) {
             let home = &secret.secret.namespace;
             let known = homes.get(home).copied();
-            secret.home_ending = match known {
-                Some(known) => known,
-                None => {
-                    let ending = is_ending(client, home).await;
-                    homes.insert(home.clone(), ending);
-                    ending
-                }
+            secret.home_ending = if let Some(known) = known {
+                known
+            } else {
+                let ending = is_ending(client, home).await;
+                homes.insert(home.clone(), ending);
+                ending
             };
         }
     }

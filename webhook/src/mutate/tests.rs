@@ -413,7 +413,7 @@ fn bad_pods_are_refused_for_the_right_reason() {
         (
             "a status that would be too much",
             changed(|pod| {
-                pod["spec"]["containers"] = vec![json!({ "name": "a", "image": "b" }); 1000].into()
+                pod["spec"]["containers"] = vec![json!({ "name": "a", "image": "b" }); 1000].into();
             }),
             "TooLarge",
             "the status of 1000 containers",

@@ -15,7 +15,7 @@ fn chunked(text: &str, size: usize) -> Answer {
     let mut body = CHUNKED.to_owned();
     for chunk in text.as_bytes().chunks(size) {
         let chunk = std::str::from_utf8(chunk).unwrap();
-        body += &format!("{:x}\r\n{chunk}\r\n", chunk.len());
+        body.extend([&*format!("{:x}", chunk.len()), "\r\n", chunk, "\r\n"]);
     }
     vec![bytes(body + "0\r\n\r\n")]
 }

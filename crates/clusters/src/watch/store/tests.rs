@@ -3,6 +3,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pilotage_absurd::bounded;
 
 use super::*;
+use crate::budget::Budget;
 
 fn object(name: &str, uid: &str, version: u64) -> ConfigMap {
     let mut object = ConfigMap::default();
