@@ -17,8 +17,7 @@ use pilotage_sched::{BindingRequest, NodeName, PodInfo};
 use thiserror::Error;
 use tokio::sync::Semaphore;
 
-/// Requests at once through one binder. Each takes a connection of its own, whose handshake costs as much CPU as some
-/// requests.
+/// Requests at once through one binder. Each takes a connection of its own, with a TLS handshake.
 const REQUESTS: usize = 32;
 /// Limit of one request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
