@@ -326,7 +326,7 @@ async fn create(
     let events = events(&job.occurrence.regarding);
     let request = events.create(&PostParams::default(), body);
     let request = request.map_err(kube::Error::BuildRequest)?;
-    // Nobody reads the answer, and to parse it would take as long as all the rest.
+    // Nobody reads the answer, so it isn't parsed.
     let answer = within(CALL_LIMIT, client.request_text(request)).await;
     answer.map(|_| ())
 }
