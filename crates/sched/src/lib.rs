@@ -106,6 +106,7 @@ mod cancel;
 mod classes;
 mod coming;
 mod context;
+mod counts;
 mod cycle;
 mod effects;
 pub mod event;
@@ -141,6 +142,7 @@ mod status;
 mod table;
 pub mod taints;
 mod tie;
+mod used;
 mod waiting;
 
 #[cfg(test)]
@@ -153,6 +155,9 @@ mod test_plugins;
 pub use crate::binding::BindingRequest;
 pub use crate::coming::Coming;
 pub use crate::context::{Context, Cycle, Surroundings, WhatIf};
+pub use crate::counts::{
+    CarriedTerm, CarriedTerms, Namespaces, PlaceId, PodCounts, PodSet, Selected, TermRole, Topology,
+};
 pub use crate::cycle::{
     Cause, Diagnosis, Evaluation, NodeStatuses, RejectedNode, ScorePart, ScoredNode,
 };

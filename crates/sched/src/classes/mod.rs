@@ -7,16 +7,15 @@
 mod answer;
 mod class;
 mod column;
-mod used;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 pub(crate) use self::class::Class;
-use self::used::Used;
 use crate::pod_info::PodInfo;
 use crate::pod_needs::PodNeeds;
 use crate::state::PluginMask;
+use crate::used::Used;
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

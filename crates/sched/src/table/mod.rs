@@ -25,6 +25,7 @@ pub use self::sets::SetId;
 use self::sets::Sets;
 pub use self::view::NodeView;
 pub(crate) use self::what_if::WhatIfTable;
+use crate::counts::{CarriedTerms, Counts, PodCounts, PodSet, Topology};
 use crate::images::ImageSpread;
 use crate::labels::{HOSTNAME, Labels};
 use crate::names::{NodeName, PodUid};
@@ -78,6 +79,7 @@ pub struct NodeTable {
     with_affinity: BTreeSet<NodeId>,
     with_required_anti_affinity: BTreeSet<NodeId>,
     log: ChangeLog,
+    counts: Counts,
 }
 
 impl NodeTable {
@@ -189,6 +191,29 @@ impl NodeTable {
         ids.filter_map(|id| self.get(*id))
     }
 
+    /// How many pods of a set each node has. Don't keep it beyond the cycle: as long as somebody has it, each change of a
+    /// count copies it.
+    pub fn count(&self, set: &PodSet) -> Arc<PodCounts> {
+        self.counts.count(set, self.all_pods())
+    }
+
+    /// Which nodes share a value of this label.
+    pub fn topology(&self, key: &str) -> Arc<Topology> {
+        let rows = self.rows.iter().enumerate();
+        let rows = rows.filter_map(|(row, node)| Some((NodeId::new(row), node.as_ref()?.labels())));
+        self.counts.topology(key, rows)
+    }
+
+    /// The inter-pod terms of the pods on nodes.
+    pub const fn carried_terms(&self) -> &CarriedTerms {
+        self.counts.carried()
+    }
+
+    fn all_pods(&self) -> impl Iterator<Item = (NodeId, &[Arc<PodInfo>])> {
+        let rows = self.rows.iter().enumerate();
+        rows.filter_map(|(row, node)| Some((NodeId::new(row), node.as_ref()?.pods())))
+    }
+
     /// Has a node use the names of images that others have already.
     pub(crate) fn share_images(&self, node: &mut NodeObject) {
         for image in &mut node.images {
@@ -245,6 +270,9 @@ impl NodeTable {
         if let Some(before) = self.parts[id.index()].replace(parts) {
             self.give_back(before);
         }
+        if old.labels() != node.labels() {
+            self.counts.node_changed(id, Some(node.labels()));
+        }
         let (from, to) = (old.zone(), node.zone());
         if from != to {
             self.order.remove(&from, &node.name);
@@ -266,6 +294,7 @@ impl NodeTable {
         self.by_name.insert(node.name.clone(), id);
         self.images.change(&[], &node.images);
         self.images_version = self.images_version.saturating_add(1);
+        self.counts.node_changed(id, Some(node.labels()));
         self.rows[id.index()] = Some(NodeInfo::new(node));
         self.parts[id.index()] = Some(parts);
         self.change(id, Reads::ANYTHING, |_| {});
@@ -284,6 +313,10 @@ impl NodeTable {
         self.images_version = self.images_version.saturating_add(1);
         self.with_affinity.remove(&id);
         self.with_required_anti_affinity.remove(&id);
+        for pod in row.pods() {
+            self.counts.pod_went(id, pod);
+        }
+        self.counts.node_changed(id, None);
         self.free.push(id);
         self.log.push(id, Reads::ANYTHING, self.order.len());
         Some(row)
@@ -291,12 +324,43 @@ impl NodeTable {
 
     /// Puts a pod on a node.
     pub(crate) fn add_pod(&mut self, id: NodeId, pod: Arc<PodInfo>) {
-        self.change(id, Reads::PODS, |row| row.add_pod(pod));
+        if self.place_pod(id, pod) {
+            self.log.push(id, Reads::PODS, self.order.len());
+        }
     }
 
     /// Takes a pod off a node; `None` if it isn't there.
     pub(crate) fn remove_pod(&mut self, id: NodeId, uid: &PodUid) -> Option<Arc<PodInfo>> {
-        self.change(id, Reads::PODS, |row| row.remove_pod(uid))?
+        let (pod, _) = self.take_pod(id, uid)?;
+        self.log.push(id, Reads::PODS, self.order.len());
+        Some(pod)
+    }
+
+    /// Puts a pod on a node without telling anybody; `false` if there is no such node.
+    fn place_pod(&mut self, id: NodeId, pod: Arc<PodInfo>) -> bool {
+        let there = self.edit(id, |row| row.add_pod(pod.clone())).is_some();
+        if there {
+            self.counts.pod_came(id, &pod);
+        }
+        there
+    }
+
+    /// Takes a pod off a node without telling anybody; the pod, and its place among the pods there.
+    fn take_pod(&mut self, id: NodeId, uid: &PodUid) -> Option<(Arc<PodInfo>, usize)> {
+        let taken = self.edit(id, |row| {
+            let at = row.pods().iter().position(|pod| pod.uid == *uid)?;
+            Some((row.remove_pod(uid)?, at))
+        });
+        let taken = taken??;
+        self.counts.pod_went(id, &taken.0);
+        Some(taken)
+    }
+
+    /// Undoes that.
+    fn put_back(&mut self, id: NodeId, pod: Arc<PodInfo>, at: usize) {
+        if self.edit(id, |row| row.put_back(pod.clone(), at)).is_some() {
+            self.counts.pod_came(id, &pod);
+        }
     }
 
     /// Puts a newer version of a pod in its place that differs in nothing that plugins read.

@@ -41,18 +41,14 @@ impl<'a> WhatIfTable<'a> {
     /// A pod comes to a node.
     pub(crate) fn add_pod(&mut self, id: NodeId, pod: Arc<PodInfo>) {
         let uid = pod.uid.clone();
-        if self.table.edit(id, |row| row.add_pod(pod)).is_some() {
+        if self.table.place_pod(id, pod) {
             self.steps.push(Step::Added(id, uid));
         }
     }
 
     /// A pod leaves a node; `None` if it isn't there.
     pub(crate) fn remove_pod(&mut self, id: NodeId, uid: &PodUid) -> Option<Arc<PodInfo>> {
-        let removed = self.table.edit(id, |row| {
-            let at = row.pods().iter().position(|pod| pod.uid == *uid)?;
-            Some((row.remove_pod(uid)?, at))
-        });
-        let (pod, at) = removed??;
+        let (pod, at) = self.table.take_pod(id, uid)?;
         self.steps.push(Step::Removed(id, pod.clone(), at));
         Some(pod)
     }
@@ -63,10 +59,10 @@ impl Drop for WhatIfTable<'_> {
         while let Some(step) = self.steps.pop() {
             match step {
                 Step::Added(id, uid) => {
-                    self.table.edit(id, |row| row.remove_pod(&uid));
+                    self.table.take_pod(id, &uid);
                 }
                 Step::Removed(id, pod, at) => {
-                    self.table.edit(id, |row| row.put_back(pod, at));
+                    self.table.put_back(id, pod, at);
                 }
             }
         }

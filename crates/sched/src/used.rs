@@ -19,7 +19,7 @@ struct Last {
 
 /// Keys by when they were used.
 #[derive(Debug)]
-pub(super) struct Used<K> {
+pub(crate) struct Used<K> {
     turn: u64,
     last: HashMap<K, Last>,
     // By the turn of their last use: those that were used once since they came, and those that were used again.
@@ -40,7 +40,7 @@ impl<K> Default for Used<K> {
 
 impl<K: Clone + Eq + Hash> Used<K> {
     /// This key is used now.
-    pub(super) fn now(&mut self, key: K) {
+    pub(crate) fn now(&mut self, key: K) {
         self.turn = self.turn.saturating_add(1);
         let before = self.last.get(&key).copied();
         if let Some(before) = before {
@@ -63,14 +63,14 @@ impl<K: Clone + Eq + Hash> Used<K> {
     }
 
     /// Takes out the key that wasn't used for so many turns, if there is one.
-    pub(super) fn unused(&mut self, turns: u64) -> Option<K> {
+    pub(crate) fn unused(&mut self, turns: u64) -> Option<K> {
         let oldest = self.oldest()?;
         let is_old = self.turn.saturating_sub(oldest.turn) > turns;
         if is_old { self.take(oldest) } else { None }
     }
 
     /// Takes out the key that gives way to the one in use now; `None` if there is no other.
-    pub(super) fn give_way(&mut self) -> Option<K> {
+    pub(crate) fn give_way(&mut self) -> Option<K> {
         let round = self.last.len() as u64;
         if let Some(key) = self.unused(round.saturating_mul(ROUNDS)) {
             return Some(key);

@@ -1,0 +1,179 @@
+//! Owns how many pods of each set that plugins asked about every node has. A set is counted when it is asked about first;
+//! from then on each pod that comes or goes changes only the counters of sets that it is in. Knows nothing of what the
+//! counts are for.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::anchored::{Anchored, SelectorId};
+use super::pod_set::PodSet;
+use crate::pod_info::PodInfo;
+use crate::table::NodeId;
+use crate::used::Used;
+
+/// How many pods of a set each node has, in ascending order; nodes with none are left out.
+pub type PodCounts = Vec<(NodeId, u32)>;
+
+/// How much is counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Entries of all counters together, of eight bytes each.
+    pub(super) entries: usize,
+    pub(super) sets: usize,
+}
+
+impl Limits {
+    pub(super) const DEFAULT: Self = Self {
+        entries: 8 << 20,
+        sets: 16_384,
+    };
+}
+
+#[derive(Debug)]
+struct Counter {
+    set: Arc<PodSet>,
+    counts: Arc<PodCounts>,
+}
+
+/// Counters by set.
+#[derive(Debug)]
+pub(super) struct Counters {
+    by_set: HashMap<Arc<PodSet>, SelectorId>,
+    counters: Vec<Option<Counter>>,
+    free: Vec<SelectorId>,
+    anchored: Anchored,
+    used: Used<SelectorId>,
+    entries: usize,
+    limits: Limits,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self::new(Limits::DEFAULT)
+    }
+}
+
+impl Counters {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self {
+            by_set: HashMap::new(),
+            counters: Vec::new(),
+            free: Vec::new(),
+            anchored: Anchored::default(),
+            used: Used::default(),
+            entries: 0,
+            limits,
+        }
+    }
+
+    /// The counts of a set; `pods` are all pods on nodes, in ascending order of nodes, for a set that isn't counted yet.
+    pub(super) fn count<'a>(
+        &mut self,
+        set: &PodSet,
+        pods: impl Iterator<Item = (NodeId, &'a [Arc<PodInfo>])>,
+    ) -> Arc<PodCounts> {
+        if let Some(&id) = self.by_set.get(set)
+            && let Some(counter) = self.counter(id)
+        {
+            let counts = counter.counts.clone();
+            self.used.now(id);
+            return counts;
+        }
+        let mut counts = PodCounts::new();
+        for (node, pods) in pods {
+            let count = pods.iter().filter(|pod| set.contains(pod)).count();
+            if count > 0 {
+                // A node has far fewer pods.
+                counts.push((node, count as u32));
+            }
+        }
+        let counts = Arc::new(counts);
+        self.keep(set.clone(), counts.clone());
+        counts
+    }
+
+    fn counter(&self, id: SelectorId) -> Option<&Counter> {
+        self.counters.get(id as usize)?.as_ref()
+    }
+
+    fn keep(&mut self, set: PodSet, counts: Arc<PodCounts>) {
+        let set = Arc::new(set);
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.counters.push(None);
+            u32::try_from(self.counters.len().saturating_sub(1)).unwrap_or(u32::MAX)
+        });
+        let (place, selector) = set.anchor();
+        self.anchored.insert(place, selector, id);
+        self.entries = self.entries.saturating_add(counts.len());
+        self.by_set.insert(set.clone(), id);
+        self.counters[id as usize] = Some(Counter { set, counts });
+        self.used.now(id);
+        while self.entries > self.limits.entries || self.by_set.len() > self.limits.sets {
+            let Some(id) = self.used.give_way() else {
+                return;
+            };
+            self.forget(id);
+        }
+    }
+
+    fn forget(&mut self, id: SelectorId) {
+        let counter = self.counters.get_mut(id as usize).and_then(Option::take);
+        if let Some(Counter { set, counts }) = counter {
+            let (place, selector) = set.anchor();
+            self.anchored.remove(place, selector, id);
+            self.entries = self.entries.saturating_sub(counts.len());
+            self.by_set.remove(&set);
+            self.free.push(id);
+        }
+    }
+
+    /// A pod came to a node.
+    pub(super) fn pod_came(&mut self, node: NodeId, pod: &PodInfo) {
+        self.each(node, pod, |counts, at| match at {
+            Ok(at) => counts[at].1 = counts[at].1.saturating_add(1),
+            Err(at) => counts.insert(at, (node, 1)),
+        });
+    }
+
+    /// A pod left a node.
+    pub(super) fn pod_went(&mut self, node: NodeId, pod: &PodInfo) {
+        self.each(node, pod, |counts, at| {
+            if let Ok(at) = at {
+                counts[at].1 = counts[at].1.saturating_sub(1);
+                if counts[at].1 == 0 {
+                    counts.remove(at);
+                }
+            }
+        });
+    }
+
+    /// Changes the counters of the sets that a pod is in; told is the node's place, or where it belongs.
+    fn each(
+        &mut self,
+        node: NodeId,
+        pod: &PodInfo,
+        change: impl Fn(&mut PodCounts, Result<usize, usize>),
+    ) {
+        if self.by_set.is_empty() {
+            return;
+        }
+        for id in self.anchored.find(&pod.key.namespace, pod.labels()) {
+            let counter = self.counters.get_mut(id as usize).and_then(Option::as_mut);
+            if let Some(counter) = counter
+                && counter.set.contains(pod)
+            {
+                let before = counter.counts.len();
+                let counts = Arc::make_mut(&mut counter.counts);
+                let at = counts.binary_search_by_key(&node, |(node, _)| *node);
+                change(counts, at);
+                let entries = self.entries.saturating_sub(before);
+                self.entries = entries.saturating_add(counter.counts.len());
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn sizes(&self) -> (usize, usize) {
+        (self.by_set.len(), self.entries)
+    }
+}
