@@ -18,7 +18,9 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use pilotage_sched::plugins::{Binder, stock_profile};
-use pilotage_sched::{Attempt, Moment, NodeName, PodInfo, Scheduler, SchedulerConfig, SeededTies};
+use pilotage_sched::{
+    Attempt, Moment, NodeName, Object, PodInfo, Scheduler, SchedulerConfig, SeededTies,
+};
 use serde_json::{Value, json};
 
 /// Shapes of load.
@@ -34,7 +36,31 @@ enum Shape {
     Miss,
     /// Pods that fit nowhere, in turn with pods that do.
     Unschedulable,
+    /// Equal pods of a Service, which are spread by default.
+    Service,
+    /// Equal pods that are spread over zones, and if possible over nodes.
+    Spread,
+    /// Pods each of which wants a node without the others.
+    Anti,
+    /// Pods of a hundred namespaces that want the zone of the others, which a namespace selector finds.
+    NamespaceAffinity,
 }
+
+/// All of them.
+const SHAPES: [Shape; 9] = [
+    Shape::Plain,
+    Shape::Classes,
+    Shape::Rotation,
+    Shape::Miss,
+    Shape::Unschedulable,
+    Shape::Service,
+    Shape::Spread,
+    Shape::Anti,
+    Shape::NamespaceAffinity,
+];
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+const HOSTNAME: &str = "kubernetes.io/hostname";
 
 impl Shape {
     const fn name(self) -> &'static str {
@@ -44,22 +70,27 @@ impl Shape {
             Self::Rotation => "rotation",
             Self::Miss => "miss",
             Self::Unschedulable => "unschedulable",
+            Self::Service => "service",
+            Self::Spread => "spread",
+            Self::Anti => "anti",
+            Self::NamespaceAffinity => "nsaff",
         }
     }
 
     /// What the oracle calls it; to that each pod is as good as new.
     const fn of_oracle(self) -> &'static str {
         match self {
-            Self::Plain | Self::Miss => "plain",
-            Self::Classes | Self::Rotation => "classes",
-            Self::Unschedulable => "unschedulable",
+            Self::Miss => "plain",
+            Self::Rotation => "classes",
+            other => other.name(),
         }
     }
 
     /// How many sorts of pods there are, as far as any comes twice.
     const fn sorts(self) -> usize {
         match self {
-            Self::Plain | Self::Miss => 1,
+            Self::Plain | Self::Miss | Self::Service | Self::Spread | Self::Anti => 1,
+            Self::NamespaceAffinity => 1,
             Self::Unschedulable => 2,
             Self::Classes => 50,
             Self::Rotation => 200,
@@ -74,7 +105,66 @@ impl Shape {
             // So little more that all fit.
             Self::Miss => json!({"cpu": "100m", "memory": format!("{}Ki", 204_800 + number)}),
             Self::Unschedulable if number.is_multiple_of(2) => pod(64_000),
-            Self::Plain | Self::Unschedulable => pod(100),
+            _ => pod(100),
+        }
+    }
+
+    /// What the pod of this number has beside its requests.
+    fn dress(self, number: usize, pod: &mut Value) {
+        let others = json!({"matchLabels": {"app": "web"}});
+        match self {
+            Self::Spread => {
+                pod["spec"]["topologySpreadConstraints"] = json!([
+                    {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": others},
+                    {"maxSkew": 1, "topologyKey": HOSTNAME, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": others},
+                ]);
+            }
+            Self::Anti => {
+                let term = json!({"labelSelector": others, "topologyKey": HOSTNAME});
+                pod["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] =
+                    json!([term]);
+            }
+            Self::NamespaceAffinity => {
+                pod["metadata"]["namespace"] = json!(format!("ns{}", number % 100));
+                let term = json!({
+                    "labelSelector": others, "topologyKey": ZONE, "namespaceSelector": {"matchLabels": {"team": "a"}},
+                });
+                pod["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] =
+                    json!([term]);
+            }
+            _ => {}
+        }
+    }
+
+    /// Objects beside nodes and pods.
+    fn objects(self) -> Vec<Object> {
+        match self {
+            Self::Service => {
+                let service = json!({
+                    "metadata": {"name": "s", "namespace": "default"}, "spec": {"selector": {"app": "web"}},
+                });
+                vec![Object::Service(Arc::new(
+                    serde_json::from_value(service).expect("a service"),
+                ))]
+            }
+            Self::NamespaceAffinity => {
+                let namespace = |number: usize| {
+                    let namespace = json!({"metadata": {"name": format!("ns{number}"), "labels": {"team": "a"}}});
+                    Object::Namespace(Arc::new(
+                        serde_json::from_value(namespace).expect("a namespace"),
+                    ))
+                };
+                (0..100).map(namespace).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// How many pods of all those a cluster takes.
+    const fn most(self, nodes: usize) -> usize {
+        match self {
+            Self::Anti => nodes * 8 / 10,
+            _ => usize::MAX / 10,
         }
     }
 }
@@ -100,13 +190,7 @@ fn main() -> ExitCode {
     );
     let chosen = |line: &str| words.iter().all(|word| line.contains(word.as_str()));
     let mut failed = false;
-    for shape in [
-        Shape::Plain,
-        Shape::Classes,
-        Shape::Rotation,
-        Shape::Miss,
-        Shape::Unschedulable,
-    ] {
+    for shape in SHAPES {
         for nodes in [1_000, 5_000, 50_000] {
             let line = format!("{} {nodes}", shape.name());
             if !chosen(&line) {
@@ -246,7 +330,9 @@ fn micros(time: Duration) -> f64 {
 /// The oracle's CPU time a pod, in microseconds.
 fn ask(oracle: &str, shape: Shape, nodes: usize, percentage: u8) -> Result<f64, String> {
     // It is slow where it looks at many nodes.
-    let pods = (2_000_000 / nodes).clamp(50, 2_000);
+    let pods = (2_000_000 / nodes)
+        .clamp(50, 2_000)
+        .min(shape.most(nodes) * 9 / 10);
     let mut command = Command::new(oracle);
     command.args(["-bench", &nodes.to_string(), "-shape", shape.of_oracle()]);
     command.args(["-pods", &pods.to_string(), "-pct", &percentage.to_string()]);
@@ -302,7 +388,7 @@ fn node(number: usize) -> Node {
 }
 
 fn pod(shape: Shape, number: usize) -> Arc<Pod> {
-    let pod = json!({
+    let mut pod = json!({
         "metadata": {
             "name": format!("p{number}"), "namespace": "default", "uid": format!("u{number}"),
             "labels": {"app": "web"},
@@ -312,15 +398,22 @@ fn pod(shape: Shape, number: usize) -> Arc<Pod> {
             "containers": [{"name": "c", "image": "i", "resources": {"requests": shape.requests(number)}}],
         },
     });
+    shape.dress(number, &mut pod);
     Arc::new(serde_json::from_value(pod).expect("a pod"))
 }
 
 /// The mean of all pods after those that warm up.
 fn measure(shape: Shape, nodes: usize, percentage: u8) -> Duration {
-    let all = (60_000_000 / nodes).clamp(600, 15_000);
+    let all = (60_000_000 / nodes)
+        .clamp(600, 15_000)
+        .min(shape.most(nodes));
     // Each sort comes twice, so that what can be known is.
     let warm = (all / 30).max(shape.sorts() * 2);
     let mut scheduler = cluster(nodes, percentage);
+    for object in shape.objects() {
+        let applied = scheduler.apply(object, Moment::ZERO);
+        applied.expect("a name");
+    }
     let mut ties = SeededTies::new(7);
     let mut number = 0;
     let (mut spent, mut tried) = (Duration::ZERO, 0_u32);

@@ -171,8 +171,8 @@ pub use crate::node_object::{NodeObject, Zone};
 pub use crate::nominator::Nominator;
 pub use crate::objects::{Kind, Object, Objects, Stored};
 pub use crate::plugin::{
-    Bind, Bound, EnqueueExtensions, Filter, MAX_NODE_SCORE, Nomination, Permit, PermitDecision,
-    Plugin, PostBind, PostFilter, PostFiltered, PreBind, PreEnqueue, PreFilter,
+    Bind, Bound, EnqueueExtensions, Filter, HintReads, MAX_NODE_SCORE, Nomination, Permit,
+    PermitDecision, Plugin, PostBind, PostFilter, PostFiltered, PreBind, PreEnqueue, PreFilter,
     PreFilterExtensions, PreFiltered, PreScore, PreScored, Preflight, QueueSort, Reserve, Score,
 };
 pub use crate::pod_info::{Defect, IdentityError, PodInfo};

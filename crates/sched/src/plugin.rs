@@ -44,6 +44,17 @@ pub trait Plugin: Send + Sync + 'static {
     }
 }
 
+/// What a [hint](EnqueueExtensions::hint) reads of the rejected pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HintReads {
+    /// Its [needs](PodInfo::needs) alone.
+    Needs,
+    /// Its labels and its namespace, too.
+    Labels,
+    /// Anything else.
+    Pod,
+}
+
 /// Which events may make a pod schedulable again that this plugin rejected.
 pub trait EnqueueExtensions: Plugin {
     /// The kinds of events. `vec![EventKind::ANY]` if the plugin can't tell; an empty list means that only
@@ -57,10 +68,10 @@ pub trait EnqueueExtensions: Plugin {
         Hint::Queue
     }
 
-    /// Whether the hint reads of the pod its [needs](PodInfo::needs) alone, so that one answer holds for all pods with
-    /// equal ones; events about the pod itself apart. In doubt leave it at `false`: then it is asked for each pod.
-    fn hints_by_class(&self) -> bool {
-        false
+    /// What of the pod the hint reads, events about the pod itself apart: one answer holds for all pods that are equal in
+    /// that. In doubt leave it at [`HintReads::Pod`]: then it is asked for each pod.
+    fn hint_reads(&self) -> HintReads {
+        HintReads::Pod
     }
 }
 

@@ -138,7 +138,8 @@ mod tests {
             stock_profile("test", Arc::new(NeverBinds)).refusing_unknown_constraints("us");
         let profile = profile.build().unwrap();
         let plugins = profile.enqueue_extensions().iter();
-        let (by_class, each): (Vec<_>, Vec<_>) = plugins.partition(|it| it.hints_by_class());
+        let (by_class, each): (Vec<_>, Vec<_>) =
+            plugins.partition(|it| it.hint_reads() == crate::HintReads::Needs);
         let names = |plugins: &[&Arc<dyn crate::EnqueueExtensions>]| {
             let names = plugins.iter().map(|plugin| plugin.name());
             names.collect::<Vec<_>>()

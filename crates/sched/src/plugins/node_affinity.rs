@@ -15,8 +15,8 @@ use crate::node_affinity::{
     NodeAffinityTerms, NodeSelectorTerm, PreferredNodeTerm, all_read_shared_labels,
 };
 use crate::plugin::{
-    EnqueueExtensions, Filter, Plugin, PreFilter, PreFiltered, PreScore, PreScored, Score,
-    normalize_by_max,
+    EnqueueExtensions, Filter, HintReads, Plugin, PreFilter, PreFiltered, PreScore, PreScored,
+    Score, normalize_by_max,
 };
 use crate::pod_info::PodInfo;
 use crate::refusals::Refusals;
@@ -96,8 +96,8 @@ impl EnqueueExtensions for NodeAffinity {
         }
     }
 
-    fn hints_by_class(&self) -> bool {
-        true
+    fn hint_reads(&self) -> HintReads {
+        HintReads::Needs
     }
 }
 

@@ -12,7 +12,7 @@ use crate::coming::Coming;
 use crate::event::{Actions, Event, EventKind, EventObject, EventResource, Hint};
 use crate::names::PodUid;
 use crate::node_object::NodeObject;
-use crate::plugin::{EnqueueExtensions, Filter, Plugin, Score};
+use crate::plugin::{EnqueueExtensions, Filter, HintReads, Plugin, Score};
 use crate::pod_info::PodInfo;
 use crate::refusals::Refusals;
 use crate::resources::{ResourceName, ResourceSum, Resources, is_extended};
@@ -187,8 +187,8 @@ impl EnqueueExtensions for NodeResourcesFit {
         }
     }
 
-    fn hints_by_class(&self) -> bool {
-        true
+    fn hint_reads(&self) -> HintReads {
+        HintReads::Needs
     }
 }
 

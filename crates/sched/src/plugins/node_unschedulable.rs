@@ -3,7 +3,7 @@
 use super::by_set;
 use crate::event::{Actions, Event, EventKind, EventObject, EventResource, Hint};
 use crate::node_object::NodeObject;
-use crate::plugin::{EnqueueExtensions, Filter, Plugin};
+use crate::plugin::{EnqueueExtensions, Filter, HintReads, Plugin};
 use crate::pod_info::PodInfo;
 use crate::refusals::Refusals;
 use crate::state::CycleState;
@@ -67,8 +67,8 @@ impl EnqueueExtensions for NodeUnschedulable {
         }
     }
 
-    fn hints_by_class(&self) -> bool {
-        true
+    fn hint_reads(&self) -> HintReads {
+        HintReads::Needs
     }
 }
 

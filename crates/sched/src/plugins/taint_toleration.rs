@@ -3,7 +3,7 @@
 
 use super::by_set;
 use crate::event::{Actions, Event, EventKind, EventObject, EventResource, Hint};
-use crate::plugin::{EnqueueExtensions, Filter, Plugin, Score, normalize_by_max};
+use crate::plugin::{EnqueueExtensions, Filter, HintReads, Plugin, Score, normalize_by_max};
 use crate::pod_info::PodInfo;
 use crate::refusals::Refusals;
 use crate::state::CycleState;
@@ -70,8 +70,8 @@ impl EnqueueExtensions for TaintToleration {
         }
     }
 
-    fn hints_by_class(&self) -> bool {
-        true
+    fn hint_reads(&self) -> HintReads {
+        HintReads::Needs
     }
 }
 

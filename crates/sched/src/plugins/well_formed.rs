@@ -3,7 +3,7 @@
 
 use crate::context::Context;
 use crate::event::{Actions, EventKind, EventResource};
-use crate::plugin::{EnqueueExtensions, Filter, Plugin, PreFilter, PreFiltered};
+use crate::plugin::{EnqueueExtensions, Filter, HintReads, Plugin, PreFilter, PreFiltered};
 use crate::pod_info::PodInfo;
 use crate::state::CycleState;
 use crate::status::{PluginName, Status, Verdict};
@@ -27,8 +27,8 @@ impl EnqueueExtensions for WellFormed {
         ]
     }
 
-    fn hints_by_class(&self) -> bool {
-        true
+    fn hint_reads(&self) -> HintReads {
+        HintReads::Needs
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::QueuedPod;
 use crate::event::{Event, EventKind, EventResource, Hint};
 use crate::guard::{Mishaps, caught};
-use crate::plugin::EnqueueExtensions;
+use crate::plugin::{EnqueueExtensions, HintReads};
 use crate::profile::Profiles;
 use crate::status::PluginName;
 
@@ -81,24 +81,26 @@ impl Hints {
         event.is_wildcard() || self.all.iter().any(|kind| kind.covers(event.kind))
     }
 
-    /// What an event is worth to all pods that have what scheduling reads, and their rejections, in common with this
-    /// one; `None` if each has to be asked about.
-    pub(super) fn worth_of_class(&self, one: &QueuedPod, event: &Event) -> Option<Worth> {
+    /// What of a pod counts for what an event is worth to it: pods that are equal in that, and were rejected alike, need be
+    /// asked about once.
+    pub(super) fn reads(&self, one: &QueuedPod, event: &Event) -> HintReads {
         if event.kind.resource == EventResource::TargetPod {
-            return None;
+            return HintReads::Pod;
         }
         let plugins = self.by_profile.get(&one.pod.scheduler_name);
-        let differ = |plugin: &PluginName| {
-            let known = plugins.and_then(|plugins| plugins.get(plugin));
-            known.is_some_and(|known| {
-                let asked = known.kinds.iter().any(|kind| kind.covers(event.kind));
-                asked && !known.plugin.hints_by_class()
-            })
+        let reads = |plugin: &PluginName| {
+            let known = plugins.and_then(|plugins| plugins.get(plugin))?;
+            let asked = known.kinds.iter().any(|kind| kind.covers(event.kind));
+            asked.then(|| known.plugin.hint_reads())
         };
-        let mut asked = one.gate.iter().map(|gate| &gate.plugin);
-        let mut rejecting = one.pending_by.iter().chain(&one.rejected_by);
-        let each = asked.any(differ) || (one.gate.is_none() && rejecting.any(differ));
-        (!each).then(|| self.worth(one, event))
+        let asked = match &one.gate {
+            Some(gate) => reads(&gate.plugin),
+            None => {
+                let rejecting = one.pending_by.iter().chain(&one.rejected_by);
+                rejecting.filter_map(reads).max()
+            }
+        };
+        asked.unwrap_or(HintReads::Needs)
     }
 
     /// What an event is worth to a pod.

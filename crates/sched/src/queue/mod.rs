@@ -33,7 +33,7 @@ use crate::event::Event;
 use crate::guard::{Mishaps, caught, guarded};
 use crate::moment::Moment;
 use crate::names::PodUid;
-use crate::plugin::{PreEnqueue, QueueSort};
+use crate::plugin::{HintReads, PreEnqueue, QueueSort};
 use crate::pod_info::PodInfo;
 use crate::profile::{ProfileError, Profiles};
 use crate::status::Status;
@@ -289,18 +289,26 @@ impl Queue {
     /// is asked about.
     fn helped(&self, event: &Event, not: Option<&PodUid>) -> Vec<(PodUid, Worth)> {
         let mut helped = Vec::new();
-        for pods in self.pool.groups() {
-            let Some(first) = pods.clone().next() else {
+        for group in self.pool.groups() {
+            let Some(first) = group.clone().flatten().next() else {
                 continue;
             };
-            let all = self.hints.worth_of_class(first, event);
-            if all == Some(Worth::Nothing) {
+            let reads = self.hints.reads(first, event);
+            let of_all = (reads == HintReads::Needs).then(|| self.hints.worth(first, event));
+            if of_all == Some(Worth::Nothing) {
                 continue;
             }
-            for queued in pods.filter(|queued| Some(&queued.pod.uid) != not) {
-                let worth = all.unwrap_or_else(|| self.hints.worth(queued, event));
-                if worth != Worth::Nothing {
-                    helped.push((queued.pod.uid.clone(), worth));
+            for kin in group {
+                let one = kin.clone().next().filter(|_| reads == HintReads::Labels);
+                let of_kin = of_all.or_else(|| Some(self.hints.worth(one?, event)));
+                if of_kin == Some(Worth::Nothing) {
+                    continue;
+                }
+                for queued in kin.filter(|queued| Some(&queued.pod.uid) != not) {
+                    let worth = of_kin.unwrap_or_else(|| self.hints.worth(queued, event));
+                    if worth != Worth::Nothing {
+                        helped.push((queued.pod.uid.clone(), worth));
+                    }
                 }
             }
         }

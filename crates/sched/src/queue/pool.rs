@@ -1,5 +1,5 @@
-//! Owns the pods that wait for an event, in groups that an event is worth the same to: pods of one class that the same
-//! plugins rejected. Knows nothing of events.
+//! Owns the pods that wait for an event, in groups of pods of one class that the same plugins rejected, and within each by
+//! namespace and labels. Knows nothing of events.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -31,13 +31,33 @@ impl Group {
     }
 }
 
+/// What the pods of a group may differ in and plugins that look at other pods read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Kin {
+    namespace: Arc<str>,
+    // Kept once, as needs are.
+    labels: usize,
+}
+
+impl Kin {
+    fn of(queued: &QueuedPod) -> Self {
+        Self {
+            namespace: queued.pod.key.namespace.clone(),
+            labels: std::ptr::from_ref(queued.pod.labels()).addr(),
+        }
+    }
+}
+
+/// UIDs of the pods of a group.
+type Members = BTreeMap<Kin, BTreeSet<PodUid>>;
+
 /// Pods that wait for an event: those that no node would take, and gated ones.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     // Ordered, so that they are told in a repeatable order.
     unschedulable: BTreeMap<PodUid, QueuedPod>,
     gated: BTreeMap<PodUid, QueuedPod>,
-    groups: HashMap<Group, BTreeSet<PodUid>>,
+    groups: HashMap<Group, Members>,
 }
 
 impl Pool {
@@ -46,7 +66,8 @@ impl Pool {
         let uid = queued.pod.uid.clone();
         self.remove(&uid);
         let group = self.groups.entry(Group::of(&queued)).or_default();
-        group.insert(uid.clone());
+        let kin = group.entry(Kin::of(&queued)).or_default();
+        kin.insert(uid.clone());
         if queued.gate.is_some() {
             self.gated.insert(uid, queued);
         } else {
@@ -58,9 +79,15 @@ impl Pool {
         let removed = self.unschedulable.remove(uid);
         let queued = removed.or_else(|| self.gated.remove(uid))?;
         let group = Group::of(&queued);
-        if let Some(uids) = self.groups.get_mut(&group) {
-            uids.remove(uid);
-            if uids.is_empty() {
+        if let Some(members) = self.groups.get_mut(&group) {
+            let kin = Kin::of(&queued);
+            if let Some(uids) = members.get_mut(&kin) {
+                uids.remove(uid);
+                if uids.is_empty() {
+                    members.remove(&kin);
+                }
+            }
+            if members.is_empty() {
                 self.groups.remove(&group);
             }
         }
@@ -84,10 +111,16 @@ impl Pool {
         self.unschedulable.values().chain(self.gated.values())
     }
 
-    /// The groups in no particular order, each with its pods by UID.
-    pub(super) fn groups(&self) -> impl Iterator<Item = impl Iterator<Item = &QueuedPod> + Clone> {
+    /// The groups in no particular order, each with its pods, those of one namespace with equal labels together.
+    pub(super) fn groups(
+        &self,
+    ) -> impl Iterator<Item = impl Iterator<Item = impl Iterator<Item = &QueuedPod> + Clone> + Clone>
+    {
         let groups = self.groups.values();
-        groups.map(|uids| uids.iter().filter_map(|uid| self.get(uid)))
+        groups.map(move |members| {
+            let kins = members.values();
+            kins.map(move |uids| uids.iter().filter_map(move |uid| self.get(uid)))
+        })
     }
 
     /// How many there are that no node would take, and how many gated ones.
@@ -99,8 +132,10 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::sync::Arc;
 
     use super::Pool;
+    use crate::labels::Labels;
     use crate::moment::Moment;
     use crate::queue::{Gate, QueuedPod};
     use crate::status::Status;
@@ -131,8 +166,14 @@ mod tests {
         pool.insert(gated);
         let groups = |pool: &Pool| {
             let groups = pool.groups();
-            let names = groups.map(|pods| pods.map(|it| it.pod.key.name.to_string()).collect());
-            let mut names: Vec<Vec<String>> = names.collect();
+            let name = |queued: &QueuedPod| queued.pod.key.name.to_string();
+            let mut names: Vec<Vec<String>> = groups
+                .map(|kins| {
+                    let mut names: Vec<_> = kins.flatten().map(name).collect();
+                    names.sort();
+                    names
+                })
+                .collect();
             names.sort();
             names
         };
@@ -146,5 +187,29 @@ mod tests {
         }
         assert!(pool.is_empty() && groups(&pool).is_empty());
         assert!(pool.remove(&uid("a")).is_none());
+    }
+
+    #[test]
+    fn within_a_group_pods_with_equal_labels_are_together() {
+        let (needs, labels) = (pod("first").info().needs.clone(), Arc::new(Labels::new()));
+        let mut pool = Pool::default();
+        for (name, namespace, own_labels) in [
+            ("a", "m", false),
+            ("b", "n", false),
+            ("c", "n", false),
+            ("d", "n", true),
+        ] {
+            let mut info = (*pod(name).info()).clone();
+            info.needs = needs.clone();
+            info.key.namespace = namespace.into();
+            if !own_labels {
+                info.labels = labels.clone();
+            }
+            pool.insert(QueuedPod::new(info.into(), Moment::ZERO, 0));
+        }
+        let group = pool.groups().next().unwrap();
+        let mut sizes: Vec<_> = group.map(Iterator::count).collect();
+        sizes.sort_unstable();
+        assert_eq!((pool.groups().count(), sizes), (1, vec![1, 1, 2]));
     }
 }
