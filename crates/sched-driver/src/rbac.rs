@@ -12,3 +12,6 @@ pub const RULES: &[Rule] = &[
     Rule::cluster(&[""], &["pods/status"], &["patch"]),
     Rule::cluster(&["events.k8s.io"], &["events"], &["create", "patch"]),
 ];
+
+/// What the [stock plugins](pilotage_sched::plugins::stock_profile) read beside pods and nodes.
+pub const STOCK_RULES: &[Rule] = &[Rule::cluster(&[""], &["namespaces"], &["list", "watch"])];

@@ -7,9 +7,6 @@ use k8s_openapi::api::core::v1 as core;
 
 use crate::labels::{Labels, RequirementError, Selector};
 
-/// The label by which every namespace says its name; the API server sees to it.
-const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
-
 /// A term: which pods, in which namespaces, over which topology.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PodAffinityTerm {
@@ -42,19 +39,6 @@ impl PodAffinityTerm {
         (self.namespaces.contains(namespace) || self.namespace_selector.matches(namespace_labels))
             && self.selector.matches(labels)
     }
-
-    /// Whether it may mean a pod of this namespace with these labels, for who doesn't know the namespace's own labels:
-    /// of those only the one with its name is sure.
-    pub fn may_match(&self, namespace: &str, labels: &Labels) -> bool {
-        let may_select = || match &self.namespace_selector {
-            Selector::Nothing => false,
-            Selector::All(requirements) => requirements
-                .iter()
-                .filter(|requirement| requirement.key == NAMESPACE_NAME)
-                .all(|requirement| requirement.matches_value(Some(namespace))),
-        };
-        (self.namespaces.contains(namespace) || may_select()) && self.selector.matches(labels)
-    }
 }
 
 /// A preferred term with its weight.
@@ -80,14 +64,6 @@ pub struct PodAffinityTerms {
 }
 
 impl PodAffinityTerms {
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.required.is_empty()
-            && self.required_anti.is_empty()
-            && self.preferred.is_empty()
-            && self.preferred_anti.is_empty()
-    }
-
     /// Reads the inter-pod part of an affinity of a pod in `namespace`.
     pub fn parse(affinity: &core::Affinity, namespace: &str) -> Result<Self, RequirementError> {
         let required = |terms: Option<&Vec<core::PodAffinityTerm>>| {
@@ -140,7 +116,7 @@ mod tests {
     use k8s_openapi::api::core::v1 as core;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
-    use super::{NAMESPACE_NAME, PodAffinityTerm, PodAffinityTerms};
+    use super::{PodAffinityTerm, PodAffinityTerms};
     use crate::labels::{Labels, RequirementError};
 
     fn labels(pairs: &[(&str, &str)]) -> Labels {
@@ -228,49 +204,6 @@ mod tests {
                 &labels(&[("app", app)]),
             );
             assert_eq!(found, matches, "{what}");
-        }
-    }
-
-    #[test]
-    fn which_pods_a_term_may_mean_for_who_does_not_know_namespaces() {
-        let of = |namespaces: &[&str], namespace_selector: Option<&[(&str, &str)]>| {
-            let term = core::PodAffinityTerm {
-                namespaces: Some(namespaces.iter().map(|n| (*n).to_owned()).collect()),
-                namespace_selector: namespace_selector.map(selector),
-                label_selector: Some(selector(&[("app", "web")])),
-                ..core::PodAffinityTerm::default()
-            };
-            PodAffinityTerm::parse(&term, "own").unwrap()
-        };
-        let named = |name| [(NAMESPACE_NAME, name), ("team", "y")];
-        for (what, term, app, may) in [
-            ("its own by default", of(&[], None), "web", false),
-            ("by name", of(&["other"], None), "web", true),
-            ("another name", of(&["third"], None), "web", false),
-            ("all", of(&[], Some(&[])), "web", true),
-            ("a label", of(&[], Some(&[("team", "y")])), "web", true),
-            (
-                "name and label",
-                of(&[], Some(&named("other"))),
-                "web",
-                true,
-            ),
-            (
-                "another name by label",
-                of(&[], Some(&named("third"))),
-                "web",
-                false,
-            ),
-            (
-                "or by name",
-                of(&["other"], Some(&named("third"))),
-                "web",
-                true,
-            ),
-            ("an unrelated pod", of(&["other"], Some(&[])), "db", false),
-        ] {
-            let found = term.may_match("other", &labels(&[("app", app)]));
-            assert_eq!(found, may, "{what}");
         }
     }
 

@@ -14,14 +14,14 @@ use crate::profile::Profile;
 use crate::status::{Status, Verdict};
 use crate::table::{NodeView, Reads};
 use crate::test_objects::{
-    NeverBinds, NodeBuilder, PodBuilder, container, node, pod, requirement, term,
+    NeverBinds, NodeBuilder, PodBuilder, container, node, pod, pods_with, requirement, term,
 };
 use crate::test_plugins::Fake;
 
 /// Nodes differ in so many ways.
 pub(crate) const LOOKS: u8 = 36;
 /// Pods differ in so many ways.
-const NEEDS: u8 = 88;
+const NEEDS: u8 = 104;
 
 /// One of [`NEEDS`], some more often than others, so that something is known of them.
 pub(crate) fn needs() -> BoxedStrategy<u8> {
@@ -56,10 +56,10 @@ pub(crate) fn drawn_node(name: u8, look: u8, cpu: u8) -> NodeBuilder {
     }
 }
 
-/// A pod of one of [`NEEDS`]: of 11 classes, with a priority or none, and with filters that it concerns or doesn't.
+/// A pod of one of [`NEEDS`]: of 13 classes, with a priority or none, and with filters that it concerns or doesn't.
 pub(crate) fn drawn_pod(name: &str, needs: u8) -> PodBuilder {
     let pod = pod(name).scheduler("test");
-    let pod = match needs % 11 {
+    let pod = match needs % 13 {
         0 => pod,
         1 => pod.request("cpu", "1"),
         2 => pod.request("cpu", "2").tolerate("hard", "Exists", "", ""),
@@ -79,9 +79,13 @@ pub(crate) fn drawn_pod(name: &str, needs: u8) -> PodBuilder {
         }),
         // It closes the nodes with its disk to all.
         9 => pod.anti_affinity("disk", LabelSelector::default()),
+        10 => pod.near(pods_with("disk", &[])),
+        11 => pod
+            .prefers(3, pods_with("kubernetes.io/hostname", &[("early", "")]))
+            .prefers(-5, pods_with("disk", &[("late", "")])),
         _ => pod.node_selector("kubernetes.io/hostname", "n1"),
     };
-    let kind = needs / 11;
+    let kind = needs / 13;
     let pod = if kind & 1 == 0 { pod } else { pod.priority(10) };
     let pod = if kind & 2 == 0 {
         pod

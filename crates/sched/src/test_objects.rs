@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{
-    Container, ContainerImage, ContainerPort, Node, NodeAffinity, NodeCondition, NodeSelector,
-    NodeSelectorRequirement, NodeSelectorTerm, NodeSpec, NodeStatus, Pod, PodAffinityTerm,
-    PodCondition, PodSchedulingGate, PodSpec, PodStatus, PreferredSchedulingTerm,
-    ResourceRequirements, Taint, Toleration,
+    Container, ContainerImage, ContainerPort, Namespace, Node, NodeAffinity, NodeCondition,
+    NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, NodeSpec, NodeStatus, Pod,
+    PodAffinityTerm, PodCondition, PodSchedulingGate, PodSpec, PodStatus, PreferredSchedulingTerm,
+    ResourceRequirements, Taint, Toleration, WeightedPodAffinityTerm,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time};
@@ -15,7 +15,7 @@ use crate::context::{Context, Surroundings};
 use crate::names::PodUid;
 use crate::node_object::NodeObject;
 use crate::nominator::Nominator;
-use crate::objects::Objects;
+use crate::objects::{Object, Objects};
 use crate::plugins::stock_profile;
 use crate::pod_info::PodInfo;
 use crate::table::{NodeInfo, NodeTable};
@@ -59,6 +59,32 @@ pub(crate) fn term(
         match_expressions: some(labels),
         match_fields: some(fields),
     }
+}
+
+/// A selector of these labels.
+pub(crate) fn selecting(pairs: &[(&str, &str)]) -> LabelSelector {
+    let pairs = pairs.iter();
+    LabelSelector {
+        match_labels: Some(pairs.map(|(k, v)| ((*k).into(), (*v).into())).collect()),
+        match_expressions: None,
+    }
+}
+
+/// An inter-pod term: pods of the own namespace with these labels.
+pub(crate) fn pods_with(topology_key: &str, labels: &[(&str, &str)]) -> PodAffinityTerm {
+    PodAffinityTerm {
+        topology_key: topology_key.to_owned(),
+        label_selector: Some(selecting(labels)),
+        ..PodAffinityTerm::default()
+    }
+}
+
+/// A namespace with these labels.
+pub(crate) fn namespace(name: &str, labels: &[(&str, &str)]) -> Object {
+    let mut namespace = Namespace::default();
+    namespace.metadata.name = Some(name.to_owned());
+    namespace.metadata.labels = selecting(labels).match_labels;
+    Object::Namespace(Arc::new(namespace))
 }
 
 /// A pod `default/NAME` with UID `uid-NAME` and one container without requests.
@@ -196,18 +222,54 @@ impl PodBuilder {
 
     /// Required, against pods of its own namespace.
     pub(crate) fn anti_affinity(self, topology_key: &str, against: LabelSelector) -> Self {
-        let term = PodAffinityTerm {
+        self.away_from(PodAffinityTerm {
             topology_key: topology_key.to_owned(),
             label_selector: Some(against),
             ..PodAffinityTerm::default()
-        };
-        self.edit(|pod| {
-            let spec = pod.spec.get_or_insert_default();
+        })
+    }
+
+    /// Requires to be near others.
+    pub(crate) fn near(self, term: PodAffinityTerm) -> Self {
+        self.spec(|spec| {
             let affinity = spec.affinity.get_or_insert_default();
-            let anti = affinity.pod_anti_affinity.get_or_insert_default();
-            let terms = &mut anti.required_during_scheduling_ignored_during_execution;
+            let near = affinity.pod_affinity.get_or_insert_default();
+            let terms = &mut near.required_during_scheduling_ignored_during_execution;
             terms.get_or_insert_default().push(term);
         })
+    }
+
+    /// Requires to be away from others.
+    pub(crate) fn away_from(self, term: PodAffinityTerm) -> Self {
+        self.spec(|spec| {
+            let affinity = spec.affinity.get_or_insert_default();
+            let away = affinity.pod_anti_affinity.get_or_insert_default();
+            let terms = &mut away.required_during_scheduling_ignored_during_execution;
+            terms.get_or_insert_default().push(term);
+        })
+    }
+
+    /// Prefers to be near others, or away from them if the weight is negative.
+    pub(crate) fn prefers(self, weight: i32, term: PodAffinityTerm) -> Self {
+        let weighted = WeightedPodAffinityTerm {
+            weight: weight.abs(),
+            pod_affinity_term: term,
+        };
+        self.spec(|spec| {
+            let affinity = spec.affinity.get_or_insert_default();
+            let terms = if weight < 0 {
+                let away = affinity.pod_anti_affinity.get_or_insert_default();
+                &mut away.preferred_during_scheduling_ignored_during_execution
+            } else {
+                let near = affinity.pod_affinity.get_or_insert_default();
+                &mut near.preferred_during_scheduling_ignored_during_execution
+            };
+            terms.get_or_insert_default().push(weighted);
+        })
+    }
+
+    pub(crate) fn namespace(self, name: &str) -> Self {
+        self.edit(|pod| pod.metadata.namespace = Some(name.to_owned()))
     }
 
     pub(crate) fn tolerate(self, key: &str, operator: &str, value: &str, effect: &str) -> Self {

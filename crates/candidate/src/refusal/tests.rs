@@ -1,11 +1,11 @@
 use std::{error::Error, sync::Arc};
 
 use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
 use pilotage_api::keys;
 use pilotage_sched::{
     Attempt, FirstOfEquals, Moment, NodeName, Place, PodInfo, PodUid, ProfileError, Scheduler,
-    SchedulerConfig, plugins::Binder,
+    SchedulerConfig, Stored, plugins::Binder,
 };
 use serde_json::{Value, json};
 
@@ -153,12 +153,9 @@ fn what_no_plugin_knows_is_refused_by_its_name() {
     for (spec, needs) in [
         (json!({}), None),
         (port(80), None),
-        (affinity("podAffinity", true), Some("inter-pod affinity")),
+        (affinity("podAffinity", true), None),
         (affinity("podAffinity", false), None),
-        (
-            affinity("podAntiAffinity", true),
-            Some("inter-pod anti-affinity"),
-        ),
+        (affinity("podAntiAffinity", true), None),
         (affinity("podAntiAffinity", false), None),
         (spreading("DoNotSchedule"), Some("topology spreading")),
         (spreading("ScheduleAnyway"), None),
@@ -309,24 +306,38 @@ fn a_pod_that_another_one_keeps_away_waits_until_that_is_gone() {
     bench.apply(&said);
     assert_eq!(bench.try_next(), None);
     bench.delete("p");
-    // So does the end of the other one, or of its node.
-    let helps: [fn(&mut Bench); 2] = [
-        |bench| {
-            bench
-                .scheduler
-                .node_deleted(&NodeName::from("n1"), Moment::ZERO);
-        },
-        |bench| bench.delete("alone"),
-    ];
-    for help in helps {
-        bench = Bench::new();
-        bench.apply(&pod("alone", &alone));
-        bench.apply(&pod("p", &json!({})));
-        assert_eq!(bench.try_next().as_deref(), Some(told));
-        assert_eq!(bench.place("p"), Some(Place::Unschedulable));
-        help(&mut bench);
-        assert_eq!(bench.try_next(), None);
-    }
+    // So does the end of the other one.
+    bench = Bench::new();
+    bench.apply(&pod("alone", &alone));
+    bench.apply(&pod("p", &json!({})));
+    assert_eq!(bench.try_next().as_deref(), Some(told));
+    assert_eq!(bench.place("p"), Some(Place::Unschedulable));
+    bench.delete("alone");
+    assert_eq!(bench.try_next(), None);
+}
+
+#[test]
+fn a_pod_that_wants_company_waits_for_it() {
+    let mut bench = Bench::new();
+    let mut lonely = pod("p", &affinity("podAffinity", true));
+    lonely["metadata"]["labels"]["app"] = "db".into();
+    bench.apply(&lonely);
+    let told = "Unschedulable: 0/2 nodes are available: 2 node(s) didn't match pod affinity rules.";
+    assert_eq!(bench.try_next().as_deref(), Some(told));
+    bench.apply(&pod("web", &json!({ "nodeName": "n1" })));
+    assert_eq!(bench.try_next(), None);
+}
+
+#[test]
+fn a_pod_that_wants_to_be_alone_waits_until_it_would_be() {
+    let mut bench = Bench::new();
+    bench.apply(&pod("web", &json!({ "nodeName": "n1" })));
+    bench.apply(&pod("p", &affinity("podAntiAffinity", true)));
+    let told =
+        "Unschedulable: 0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules.";
+    assert_eq!(bench.try_next().as_deref(), Some(told));
+    bench.delete("web");
+    assert_eq!(bench.try_next(), None);
 }
 
 #[test]
@@ -357,7 +368,7 @@ fn a_pod_is_kept_away_no_further_than_the_other_one_says() {
 }
 
 #[test]
-fn only_pods_that_a_term_may_mean_are_kept_away() {
+fn only_pods_that_a_term_means_are_kept_away() {
     let term = |namespaces: Value, app: &str| {
         let term = json!({
             "topologyKey": "zone",
@@ -368,6 +379,10 @@ fn only_pods_that_a_term_may_mean_are_kept_away() {
         let terms = json!({ "requiredDuringSchedulingIgnoredDuringExecution": [term] });
         json!({ "nodeName": "n1", "affinity": { "podAntiAffinity": terms } })
     };
+    let team = |name: &str| {
+        let selector = json!({ "matchLabels": { "team": name } });
+        term(json!({ "selector": selector }), "web")
+    };
     for (what, term, refused) in [
         ("another namespace", term(json!({}), "web"), false),
         ("by name", term(json!({ "names": ["ns"] }), "web"), true),
@@ -376,18 +391,18 @@ fn only_pods_that_a_term_may_mean_are_kept_away() {
             term(json!({ "names": ["ns"] }), "db"),
             false,
         ),
-        (
-            "by a label that nobody here knows",
-            term(
-                json!({ "selector": { "matchLabels": { "team": "x" } } }),
-                "web",
-            ),
-            true,
-        ),
+        ("by the namespace's label", team("x"), true),
+        ("by another label", team("y"), false),
     ] {
         let mut other = pod("other", &term);
         other["metadata"]["namespace"] = "elsewhere".into();
         let mut bench = Bench::new();
+        let namespace = json!({ "metadata": { "name": "ns", "labels": { "team": "x" } } });
+        let namespace: Arc<Namespace> = Arc::new(serde_json::from_value(namespace).unwrap());
+        bench
+            .scheduler
+            .apply(namespace.object(), Moment::ZERO)
+            .unwrap();
         bench.apply(&other);
         assert_eq!(bench.told(&json!({})).is_some(), refused, "{what}");
     }

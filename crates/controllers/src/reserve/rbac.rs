@@ -1,4 +1,4 @@
-//! What the candidate scheduler may do in its cluster, the target, beside what every scheduler may
+//! What the candidate scheduler may do in its cluster, the target, beside what every scheduler with the stock plugins may
 //! (`pilotage_sched_driver::rbac`).
 
 use pilotage_api::GROUP;

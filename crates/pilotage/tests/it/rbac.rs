@@ -142,6 +142,7 @@ fn the_scheduler_of_one_cluster_may_place_pods_and_nothing_else() {
     }
     let want = [
         "ClusterRole events: create, patch",
+        "ClusterRole namespaces: list, watch",
         "ClusterRole nodes: list, watch",
         "ClusterRole pods/binding: create",
         "ClusterRole pods/status: patch",

@@ -1,6 +1,7 @@
 //! Owns sets of pods by namespace and labels, as plugins count them. Knows nothing of nodes.
 
 use std::collections::BTreeSet;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::anchored::Where;
@@ -8,7 +9,7 @@ use crate::labels::Selector;
 use crate::pod_info::PodInfo;
 
 /// Some of the cluster's namespaces, by name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Namespaces {
     /// All of them.
     All,
@@ -36,6 +37,17 @@ impl Namespaces {
                 .first()
                 .map_or(Where::Several, |name| Where::Namespace(name)),
             _ => Where::Several,
+        }
+    }
+}
+
+impl Hash for Namespaces {
+    /// Of thousands of names the first and the last stand for all, since sets of pods are looked up for each pod. Sets
+    /// that share their names are compared by address first.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Self::All => 0_usize.hash(state),
+            Self::These(names) => (1_usize, names.len(), names.first(), names.last()).hash(state),
         }
     }
 }

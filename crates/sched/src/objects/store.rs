@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use k8s_openapi::Metadata;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -14,14 +15,22 @@ use crate::pod_info::IdentityError;
 #[derive(Debug)]
 pub struct Store<K> {
     by_key: BTreeMap<ObjectKey, Arc<K>>,
+    labels_version: u64,
 }
 
 impl<K> Default for Store<K> {
     fn default() -> Self {
         Self {
             by_key: BTreeMap::new(),
+            labels_version: 0,
         }
     }
+}
+
+/// A number that no store has had yet.
+fn new_version() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed).saturating_add(1)
 }
 
 impl<K> Store<K> {
@@ -50,8 +59,15 @@ impl<K> Store<K> {
             .map(|(_, object)| object)
     }
 
+    /// Stands for all objects' names and labels: as long as it is the same, they are, in whichever store of this kind.
+    pub const fn labels_version(&self) -> u64 {
+        self.labels_version
+    }
+
     pub(super) fn remove(&mut self, key: &ObjectKey) -> Option<Arc<K>> {
-        self.by_key.remove(key)
+        let gone = self.by_key.remove(key)?;
+        self.labels_version = new_version();
+        Some(gone)
     }
 }
 
@@ -64,6 +80,10 @@ impl<K: Metadata<Ty = ObjectMeta>> Store<K> {
             namespace: meta.namespace.as_deref().unwrap_or_default().into(),
             name: name.ok_or(IdentityError::Name)?.into(),
         };
+        let before = self.by_key.get(&key).map(|before| before.metadata());
+        if before.map(|before| &before.labels) != Some(&meta.labels) {
+            self.labels_version = new_version();
+        }
         Ok(self.by_key.insert(key, object))
     }
 }
@@ -106,5 +126,38 @@ mod tests {
         assert_eq!(store.iter().count(), 3);
         let nameless = store.apply(Arc::new(Service::default()));
         assert_eq!(nameless.unwrap_err(), IdentityError::Name);
+    }
+
+    #[test]
+    fn the_version_of_labels_changes_with_them() {
+        let mut store = Store::default();
+        let mut other = Store::default();
+        assert_eq!(
+            store.labels_version(),
+            other.labels_version(),
+            "both are empty"
+        );
+        let mut seen = vec![store.labels_version()];
+        let mut labelled = (*service("a", "x")).clone();
+        store.apply(Arc::new(labelled.clone())).unwrap();
+        seen.push(store.labels_version());
+        other.apply(Arc::new(labelled.clone())).unwrap();
+        seen.push(other.labels_version());
+        labelled.metadata.labels = Some([("team".to_owned(), "x".to_owned())].into());
+        store.apply(Arc::new(labelled.clone())).unwrap();
+        seen.push(store.labels_version());
+        labelled.metadata.annotations = Some([("note".to_owned(), "x".to_owned())].into());
+        store.apply(Arc::new(labelled)).unwrap();
+        assert_eq!(store.labels_version(), seen[3], "labels are the same");
+        let key = |name: &str| ObjectKey {
+            namespace: "a".into(),
+            name: name.into(),
+        };
+        assert!(store.remove(&key("y")).is_none());
+        assert_eq!(store.labels_version(), seen[3], "nothing went");
+        store.remove(&key("x"));
+        seen.push(store.labels_version());
+        let different: std::collections::BTreeSet<_> = seen.iter().collect();
+        assert_eq!(different.len(), seen.len(), "{seen:?}");
     }
 }

@@ -5,6 +5,7 @@ mod balanced_allocation;
 mod by_set;
 mod default_binder;
 mod image_locality;
+mod inter_pod_affinity;
 mod node_affinity;
 mod node_declared_features;
 mod node_name;
@@ -24,6 +25,9 @@ use std::sync::Arc;
 pub use self::balanced_allocation::{ListedTwice, NodeResourcesBalancedAllocation};
 pub use self::default_binder::{Binder, DefaultBinder};
 pub use self::image_locality::ImageLocality;
+pub use self::inter_pod_affinity::{
+    HardPodAffinityWeightError, InterPodAffinity, InterPodAffinityArgs,
+};
 pub use self::node_affinity::NodeAffinity;
 pub use self::node_declared_features::NodeDeclaredFeatures;
 pub use self::node_name::NodeName;
@@ -47,6 +51,7 @@ pub fn stock_profile(scheduler_name: &str, binder: Arc<dyn Binder>) -> ProfileBu
     let affinity = Arc::new(NodeAffinity::default());
     let ports = Arc::new(NodePorts);
     let fit = Arc::new(NodeResourcesFit::default());
+    let pods = Arc::new(InterPodAffinity::default());
     let images = Arc::new(ImageLocality);
     let balance = Arc::new(NodeResourcesBalancedAllocation::default());
     let features = Arc::new(NodeDeclaredFeatures);
@@ -65,6 +70,10 @@ pub fn stock_profile(scheduler_name: &str, binder: Arc<dyn Binder>) -> ProfileBu
         .filter(ports)
         .filter(fit.clone())
         .score(fit, 1)
+        .pre_filter(pods.clone())
+        .filter(pods.clone())
+        .pre_score(pods.clone())
+        .score(pods, 2)
         .pre_score(balance.clone())
         .score(balance, 1)
         .pre_score(images.clone())
@@ -93,6 +102,7 @@ mod tests {
                 ("TaintToleration", 3),
                 ("NodeAffinity", 2),
                 ("NodeResourcesFit", 1),
+                ("InterPodAffinity", 2),
                 ("NodeResourcesBalancedAllocation", 1),
                 ("ImageLocality", 1),
             ]
@@ -108,6 +118,7 @@ mod tests {
                 "NodeAffinity",
                 "NodePorts",
                 "NodeResourcesFit",
+                "InterPodAffinity",
                 "NodeDeclaredFeatures",
             ]
         );
@@ -118,6 +129,7 @@ mod tests {
                 "WellFormed",
                 "NodeAffinity",
                 "NodePorts",
+                "InterPodAffinity",
                 "NodeDeclaredFeatures"
             ]
         );
@@ -126,6 +138,7 @@ mod tests {
             pre_scores,
             [
                 "NodeAffinity",
+                "InterPodAffinity",
                 "NodeResourcesBalancedAllocation",
                 "ImageLocality"
             ]
@@ -146,7 +159,12 @@ mod tests {
         };
         assert_eq!(
             names(&each),
-            ["NodeName", "SchedulingGates", "UnknownConstraints"]
+            [
+                "InterPodAffinity",
+                "NodeName",
+                "SchedulingGates",
+                "UnknownConstraints"
+            ]
         );
         assert_eq!(by_class.len(), 7, "{:?}", names(&by_class));
 

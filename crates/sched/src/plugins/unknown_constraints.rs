@@ -3,18 +3,14 @@
 //!
 //! Each line of the table goes when a plugin for it comes. What is only preferred refuses nobody.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use k8s_openapi::api::core::v1::{PodSpec, Volume};
 
 use crate::context::Context;
 use crate::event::{Actions, Event, EventKind, EventObject, EventResource, Hint};
-use crate::labels::Labels;
-use crate::plugin::{EnqueueExtensions, Filter, Plugin, PreFilter, PreFiltered};
+use crate::plugin::{EnqueueExtensions, Plugin, PreFilter, PreFiltered};
 use crate::pod_info::PodInfo;
 use crate::state::CycleState;
 use crate::status::{PluginName, Status, Verdict};
-use crate::table::{NodeTable, NodeView};
 
 /// Name of the plugin.
 pub const UNKNOWN_CONSTRAINTS: PluginName = "UnknownConstraints";
@@ -23,13 +19,7 @@ pub const UNKNOWN_CONSTRAINTS: PluginName = "UnknownConstraints";
 type Need = (&'static str, fn(&PodInfo) -> bool);
 
 /// What no plugin knows.
-const UNKNOWN: [Need; 8] = [
-    ("inter-pod affinity", |pod| {
-        !pod.needs.pod_affinity.required.is_empty()
-    }),
-    ("inter-pod anti-affinity", |pod| {
-        !pod.needs.pod_affinity.required_anti.is_empty()
-    }),
+const UNKNOWN: [Need; 6] = [
     ("topology spreading", |pod| spec(pod).is_some_and(spreads)),
     ("persistent volumes", |pod| {
         has_volume(pod, |volume| volume.persistent_volume_claim.is_some())
@@ -45,9 +35,6 @@ const UNKNOWN: [Need; 8] = [
         spec(pod).is_some_and(|spec| spec.scheduling_group.is_some())
     }),
 ];
-
-/// Of a node in a closed place. The words are kube-scheduler's.
-const CLOSED: &str = "node(s) didn't satisfy existing pods anti-affinity rules";
 
 fn spec(pod: &PodInfo) -> Option<&PodSpec> {
     pod.pod()?.spec.as_ref()
@@ -88,47 +75,9 @@ fn unknown_needs(pod: &PodInfo) -> Vec<&'static str> {
     needs.map(|(name, _)| *name).collect()
 }
 
-/// The topology keys over which `other` may want no pod like this one beside it.
-fn kept_away<'a>(other: &'a PodInfo, pod: &PodInfo) -> impl Iterator<Item = &'a String> {
-    let terms = other.needs.pod_affinity.required_anti.iter();
-    let against = terms.filter(|term| term.may_match(&pod.key.namespace, pod.labels()));
-    against.map(|term| &term.topology_key)
-}
-
-fn keeps_away(other: &PodInfo, pod: &PodInfo) -> bool {
-    kept_away(other, pod).next().is_some()
-}
-
-/// The places, each a node label and its values, where somebody may want no pod like this one.
-struct Closed(BTreeMap<String, BTreeSet<String>>);
-
-impl Closed {
-    fn to(pod: &PodInfo, nodes: &NodeTable) -> Self {
-        let mut closed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for node in nodes.nodes_with_required_anti_affinity() {
-            let row = node.row();
-            let others = row.pods_with_required_anti_affinity().iter();
-            for key in others.flat_map(|other| kept_away(other, pod)) {
-                if let Some(value) = row.labels().get(key) {
-                    closed
-                        .entry(key.clone())
-                        .or_default()
-                        .insert(value.to_owned());
-                }
-            }
-        }
-        Self(closed)
-    }
-
-    fn holds(&self, labels: &Labels) -> bool {
-        let mut closed = self.0.iter();
-        closed.any(|(key, values)| labels.get(key).is_some_and(|value| values.contains(value)))
-    }
-}
-
-/// Refuses pods that need what no plugin knows, and nodes that another pod may want for itself. It belongs into every
-/// profile of the [stock plugins](super::stock_profile), as a
-/// [mandatory](crate::ProfileBuilder::refusing_unknown_constraints) one, so that no configuration can switch it off.
+/// Refuses pods that need what no plugin knows. It belongs into every profile of the
+/// [stock plugins](super::stock_profile), as a [mandatory](crate::ProfileBuilder::refusing_unknown_constraints) one, so
+/// that no configuration can switch it off.
 #[derive(Clone, Copy, Debug)]
 pub struct UnknownConstraints {
     scheduler: &'static str,
@@ -155,68 +104,32 @@ impl Plugin for UnknownConstraints {
 
 impl EnqueueExtensions for UnknownConstraints {
     fn events(&self) -> Vec<EventKind> {
-        vec![
-            EventKind::new(EventResource::TargetPod, Actions::ALL),
-            EventKind::new(EventResource::AssignedPod, Actions::DELETE),
-            // The pods on one that goes don't count any more; others may be where nobody minds.
-            EventKind::new(
-                EventResource::Node,
-                Actions::DELETE | Actions::ADD | Actions::UPDATE_NODE_LABEL,
-            ),
-        ]
+        vec![EventKind::new(EventResource::TargetPod, Actions::ALL)]
     }
 
-    /// What a pod itself needs changes with its own spec alone. Not by class: labels and namespace count, and parts of the
-    /// specification that aren't among what equal pods have in common.
+    /// What a pod itself needs changes with its own spec alone. Not by class: parts of the specification count that aren't
+    /// among what equal pods have in common.
     fn hint(&self, pod: &PodInfo, event: &Event) -> Hint {
-        if !unknown_needs(pod).is_empty() {
-            return Hint::Skip;
-        }
-        match &event.object {
-            EventObject::Pod {
-                old: Some(gone),
-                new: None,
-            } => Hint::queue_if(keeps_away(gone, pod)),
-            EventObject::Pod {
-                old: Some(before),
-                new: Some(_),
-            } => {
-                let other_labels = before.labels() != pod.labels();
-                Hint::queue_if(other_labels || !unknown_needs(before).is_empty())
-            }
-            _ => Hint::Queue,
-        }
+        let before = match &event.object {
+            EventObject::Pod { old, .. } => old.as_ref(),
+            _ => None,
+        };
+        let needed = before.is_none_or(|before| !unknown_needs(before).is_empty());
+        Hint::queue_if(needed && unknown_needs(pod).is_empty())
     }
 }
 
 impl PreFilter for UnknownConstraints {
     fn pre_filter(
         &self,
-        cx: &Context<'_>,
-        state: &mut CycleState,
+        _cx: &Context<'_>,
+        _state: &mut CycleState,
         pod: &PodInfo,
     ) -> Verdict<PreFiltered> {
         match unknown_needs(pod).split_last() {
-            None => {}
-            Some((last, [])) => return Err(self.refused(last)),
-            Some((last, first)) => {
-                return Err(self.refused(&format!("{} and {last}", first.join(", "))));
-            }
-        }
-        let closed = Closed::to(pod, cx.nodes());
-        if closed.0.is_empty() {
-            return Ok(PreFiltered::Skip);
-        }
-        state.insert(closed);
-        Ok(PreFiltered::AllNodes)
-    }
-}
-
-impl Filter for UnknownConstraints {
-    fn filter(&self, state: &CycleState, _pod: &PodInfo, node: NodeView<'_>) -> Verdict {
-        match state.get::<Closed>() {
-            Some(closed) if closed.holds(node.row().labels()) => Err(Status::unschedulable(CLOSED)),
-            _ => Ok(()),
+            None => Ok(PreFiltered::Skip),
+            Some((last, [])) => Err(self.refused(last)),
+            Some((last, first)) => Err(self.refused(&format!("{} and {last}", first.join(", ")))),
         }
     }
 }

@@ -138,9 +138,7 @@ impl ProfileBuilder {
     /// Adds [`UnknownConstraints`] as a mandatory plugin that speaks of itself as `scheduler`.
     #[must_use]
     pub fn refusing_unknown_constraints(self, scheduler: &'static str) -> Self {
-        let plugin = Arc::new(UnknownConstraints::new(scheduler));
-        self.mandatory_pre_filter(plugin.clone())
-            .mandatory_filter(plugin)
+        self.mandatory_pre_filter(Arc::new(UnknownConstraints::new(scheduler)))
     }
 
     /// Drops the plugin of this name from every point, whether it was added before or is added later.

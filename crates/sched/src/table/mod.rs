@@ -12,7 +12,7 @@ mod sets;
 mod view;
 mod what_if;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use self::log::ChangeLog;
@@ -76,8 +76,6 @@ pub struct NodeTable {
     images_version: u64,
     order: NodeOrder,
     in_order: OnceLock<Vec<NodeId>>,
-    with_affinity: BTreeSet<NodeId>,
-    with_required_anti_affinity: BTreeSet<NodeId>,
     log: ChangeLog,
     counts: Counts,
 }
@@ -178,17 +176,6 @@ impl NodeTable {
     /// Equal versions mean equal images, on as many nodes.
     pub(crate) const fn images_version(&self) -> u64 {
         self.images_version
-    }
-
-    /// Nodes with pods that have inter-pod affinity or anti-affinity.
-    pub fn nodes_with_affinity(&self) -> impl Iterator<Item = NodeView<'_>> {
-        self.with_affinity.iter().filter_map(|id| self.get(*id))
-    }
-
-    /// Nodes with pods that have required anti-affinity.
-    pub fn nodes_with_required_anti_affinity(&self) -> impl Iterator<Item = NodeView<'_>> {
-        let ids = self.with_required_anti_affinity.iter();
-        ids.filter_map(|id| self.get(*id))
     }
 
     /// How many pods of a set each node has. Don't keep it beyond the cycle: as long as somebody has it, each change of a
@@ -311,8 +298,6 @@ impl NodeTable {
         self.in_order.take();
         self.images.change(&row.node().images, &[]);
         self.images_version = self.images_version.saturating_add(1);
-        self.with_affinity.remove(&id);
-        self.with_required_anti_affinity.remove(&id);
         for pod in row.pods() {
             self.counts.pod_went(id, pod);
         }
@@ -390,9 +375,6 @@ impl NodeTable {
         let row = self.rows.get_mut(id.index())?.as_mut()?;
         let done = with(row);
         self.numbers.set(id, row);
-        keep(&mut self.with_affinity, id, row.pods_with_affinity());
-        let anti = row.pods_with_required_anti_affinity();
-        keep(&mut self.with_required_anti_affinity, id, anti);
         Some(done)
     }
 
@@ -411,15 +393,6 @@ impl NodeTable {
         self.labels.give_back(parts.labels);
         self.taints.give_back(parts.taints);
         self.image_sets.give_back(parts.images);
-    }
-}
-
-/// Whether a node is in a set follows whether it has such pods.
-fn keep(set: &mut BTreeSet<NodeId>, id: NodeId, pods: &[Arc<PodInfo>]) {
-    if pods.is_empty() {
-        set.remove(&id);
-    } else {
-        set.insert(id);
     }
 }
 

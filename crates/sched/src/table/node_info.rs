@@ -15,9 +15,6 @@ use crate::resources::{ResourceSum, Resources};
 pub struct NodeInfo {
     node: Arc<NodeObject>,
     pods: Vec<Arc<PodInfo>>,
-    // Subsets of `pods`, so that inter-pod affinity needn't scan all.
-    with_affinity: Vec<Arc<PodInfo>>,
-    with_required_anti_affinity: Vec<Arc<PodInfo>>,
     requested: ResourceSum,
     non_zero_requested: ResourceSum,
     used_ports: Vec<HostPort>,
@@ -30,8 +27,6 @@ impl NodeInfo {
         Self {
             node,
             pods: Vec::new(),
-            with_affinity: Vec::new(),
-            with_required_anti_affinity: Vec::new(),
             requested: ResourceSum::default(),
             non_zero_requested: ResourceSum::default(),
             used_ports: Vec::new(),
@@ -62,16 +57,6 @@ impl NodeInfo {
     /// The pods on it.
     pub fn pods(&self) -> &[Arc<PodInfo>] {
         &self.pods
-    }
-
-    /// Those with any inter-pod affinity or anti-affinity.
-    pub fn pods_with_affinity(&self) -> &[Arc<PodInfo>] {
-        &self.with_affinity
-    }
-
-    /// Those with required anti-affinity.
-    pub fn pods_with_required_anti_affinity(&self) -> &[Arc<PodInfo>] {
-        &self.with_required_anti_affinity
     }
 
     /// What its pods ask for, in all.
@@ -111,14 +96,8 @@ impl NodeInfo {
 
     /// Puts a newer version of a pod in its place that asks for the same.
     pub(super) fn refresh_pod(&mut self, pod: &Arc<PodInfo>) {
-        for list in [
-            &mut self.pods,
-            &mut self.with_affinity,
-            &mut self.with_required_anti_affinity,
-        ] {
-            if let Some(known) = list.iter_mut().find(|known| known.uid == pod.uid) {
-                *known = pod.clone();
-            }
+        if let Some(known) = self.pods.iter_mut().find(|known| known.uid == pod.uid) {
+            *known = pod.clone();
         }
     }
 
@@ -127,12 +106,6 @@ impl NodeInfo {
         self.requested.add(&pod.needs.requests.total);
         self.non_zero_requested.add(&pod.needs.requests.non_zero);
         self.used_ports.extend_from_slice(&pod.needs.host_ports);
-        if !pod.needs.pod_affinity.is_empty() {
-            self.with_affinity.push(pod.clone());
-        }
-        if !pod.needs.pod_affinity.required_anti.is_empty() {
-            self.with_required_anti_affinity.push(pod.clone());
-        }
         self.pods.push(pod);
     }
 
@@ -140,9 +113,6 @@ impl NodeInfo {
     pub fn remove_pod(&mut self, uid: &PodUid) -> Option<Arc<PodInfo>> {
         let at = self.pods.iter().position(|pod| pod.uid == *uid)?;
         let pod = self.pods.swap_remove(at);
-        self.with_affinity.retain(|pod| pod.uid != *uid);
-        self.with_required_anti_affinity
-            .retain(|pod| pod.uid != *uid);
         self.requested.subtract(&pod.needs.requests.total);
         self.non_zero_requested
             .subtract(&pod.needs.requests.non_zero);

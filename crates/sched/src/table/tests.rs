@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use super::{Column, NodeTable, Reads};
 use crate::names::NodeName;
 use crate::test_objects::{node, pod, uid};
@@ -72,38 +70,4 @@ fn equal_parts_of_nodes_have_equal_numbers() {
     assert_eq!(parts("a"), parts("b"));
     let (a, c) = (parts("a"), parts("c"));
     assert!(a.0 == c.0 && a.1 != c.1 && a.2 != c.2, "{a:?} {c:?}");
-}
-
-#[test]
-fn nodes_with_pods_that_want_to_be_alone_are_known() {
-    use k8s_openapi::api::core::v1::{Affinity, PodAffinityTerm, PodAntiAffinity};
-    let lonely = pod("lonely").edit(|pod| {
-        pod.spec.get_or_insert_default().affinity = Some(Affinity {
-            pod_anti_affinity: Some(PodAntiAffinity {
-                required_during_scheduling_ignored_during_execution: Some(vec![
-                    PodAffinityTerm::default(),
-                ]),
-                ..PodAntiAffinity::default()
-            }),
-            ..Affinity::default()
-        });
-    });
-    let mut table = NodeTable::default();
-    table.set_node(node("n").object());
-    table.set_node(node("m").object());
-    let (m, lonely) = (id(&table, "m"), lonely.info());
-    table.add_pod(m, lonely.clone());
-    let names = |table: &NodeTable| {
-        let all = table.nodes_with_required_anti_affinity();
-        all.map(|node| node.name().to_string()).collect::<Vec<_>>()
-    };
-    assert_eq!(names(&table), ["m"]);
-    assert_eq!(table.nodes_with_affinity().count(), 1);
-    table.refresh_pod(m, &Arc::new((*lonely).clone()));
-    assert_eq!(names(&table), ["m"]);
-    table.remove_pod(m, &lonely.uid);
-    assert!(names(&table).is_empty());
-    table.add_pod(m, lonely);
-    table.remove_node(&NodeName::from("m"));
-    assert!(names(&table).is_empty());
 }
