@@ -23,14 +23,13 @@ pub const UNKNOWN_CONSTRAINTS: PluginName = "UnknownConstraints";
 type Need = (&'static str, fn(&PodInfo) -> bool);
 
 /// What no plugin knows.
-const UNKNOWN: [Need; 8] = [
+const UNKNOWN: [Need; 7] = [
     ("inter-pod affinity", |pod| {
         !pod.needs.pod_affinity.required.is_empty()
     }),
     ("inter-pod anti-affinity", |pod| {
         !pod.needs.pod_affinity.required_anti.is_empty()
     }),
-    ("topology spreading", |pod| spec(pod).is_some_and(spreads)),
     ("persistent volumes", |pod| {
         has_volume(pod, |volume| volume.persistent_volume_claim.is_some())
     }),
@@ -55,12 +54,6 @@ fn spec(pod: &PodInfo) -> Option<&PodSpec> {
 
 fn is_empty<T>(list: Option<&[T]>) -> bool {
     list.is_none_or(<[T]>::is_empty)
-}
-
-fn spreads(spec: &PodSpec) -> bool {
-    let constraints = spec.topology_spread_constraints.iter().flatten();
-    let mut hard = constraints.filter(|given| given.when_unsatisfiable != "ScheduleAnyway");
-    hard.next().is_some()
 }
 
 fn has_volume(pod: &PodInfo, test: fn(&Volume) -> bool) -> bool {
