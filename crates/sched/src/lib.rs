@@ -142,6 +142,7 @@ mod status;
 mod table;
 pub mod taints;
 mod tie;
+pub mod topology_spread;
 mod used;
 mod waiting;
 

@@ -19,6 +19,7 @@ use crate::pod_needs::PodNeeds;
 use crate::quantity::QuantityError;
 use crate::requests::pod_requests;
 use crate::taints::Toleration;
+use crate::topology_spread::SpreadConstraints;
 
 /// Why an object can't be tracked at all: it has no identity. The API server never sends such a one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -132,6 +133,17 @@ impl PodInfo {
                 None
             })
             .unwrap_or_default();
+        let namespace: Arc<str> = namespace.into();
+        let labels = Arc::new(meta.labels.clone().unwrap_or_default());
+        let stated = spec.topology_spread_constraints.as_deref();
+        let spread = SpreadConstraints::parse(stated.unwrap_or_default(), &namespace, &labels)
+            .unwrap_or_else(|error| {
+                defects.push(Defect::Selector {
+                    path: "spec.topologySpreadConstraints",
+                    error,
+                });
+                None
+            });
         let mut tolerations = Vec::new();
         for (index, toleration) in spec.tolerations.iter().flatten().enumerate() {
             match Toleration::parse(toleration) {
@@ -146,7 +158,7 @@ impl PodInfo {
         Ok(Self {
             uid: PodUid::from(uid),
             key: ObjectKey {
-                namespace: namespace.into(),
+                namespace,
                 name: name.into(),
             },
             node_name: named(spec.node_name.as_ref()),
@@ -165,6 +177,7 @@ impl PodInfo {
                 },
                 preferred_nodes: nodes.preferred,
                 pod_affinity,
+                spread,
                 tolerations,
                 host_ports: host_ports::wanted(spec),
                 images: images::wanted(spec),
@@ -178,7 +191,7 @@ impl PodInfo {
                 .collect(),
             deleting: meta.deletion_timestamp.is_some(),
             terminal: is_terminal(&pod),
-            labels: Arc::new(meta.labels.clone().unwrap_or_default()),
+            labels,
             claims: claims(&pod),
             rest: rest(meta),
             defects,

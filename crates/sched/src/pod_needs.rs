@@ -8,6 +8,7 @@ use crate::node_affinity::{PreferredNodeTerm, RequiredNodeAffinity};
 use crate::pod_affinity::PodAffinityTerms;
 use crate::requests::PodRequests;
 use crate::taints::Toleration;
+use crate::topology_spread::SpreadConstraints;
 
 /// What a pod needs of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -20,6 +21,8 @@ pub struct PodNeeds {
     pub preferred_nodes: Vec<PreferredNodeTerm>,
     /// Inter-pod affinity and anti-affinity.
     pub pod_affinity: PodAffinityTerms,
+    /// Its own topology spread constraints, if it states any.
+    pub spread: Option<SpreadConstraints>,
     /// `spec.tolerations`.
     pub tolerations: Vec<Toleration>,
     /// Host ports that it wants.

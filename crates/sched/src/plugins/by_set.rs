@@ -9,14 +9,20 @@ use crate::status::{PluginError, Status, Verdict};
 use crate::table::{NodeId, NodeTable, NodeView, SetId};
 
 /// Answers by set.
-struct BySet<T>(Vec<Option<T>>);
+pub(super) struct BySet<T>(Vec<Option<T>>);
 
 impl<T: Copy> BySet<T> {
-    fn new(sets: usize) -> Self {
+    /// For sets whose numbers are below this.
+    pub(super) fn new(sets: usize) -> Self {
         Self(vec![None; sets])
     }
 
-    fn get<E>(&mut self, set: Option<SetId>, ask: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    /// What was said of the set, or is said now; of none it is asked each time.
+    pub(super) fn get<E>(
+        &mut self,
+        set: Option<SetId>,
+        ask: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
         let Some(known) = set.and_then(|set| self.0.get_mut(set.index())) else {
             return ask();
         };

@@ -12,6 +12,7 @@ mod node_name;
 mod node_ports;
 mod node_resources_fit;
 mod node_unschedulable;
+mod pod_topology_spread;
 mod priority_sort;
 mod resource_load;
 mod scheduling_gates;
@@ -34,6 +35,9 @@ pub use self::node_name::NodeName;
 pub use self::node_ports::NodePorts;
 pub use self::node_resources_fit::{FitArgs, FitReason, NodeResourcesFit};
 pub use self::node_unschedulable::NodeUnschedulable;
+pub use self::pod_topology_spread::{
+    DefaultConstraint, PodTopologySpread, SpreadArgs, SpreadArgsError, SpreadDefaults,
+};
 pub use self::priority_sort::PrioritySort;
 pub use self::scheduling_gates::SchedulingGates;
 pub use self::scoring_strategy::{
@@ -51,6 +55,7 @@ pub fn stock_profile(scheduler_name: &str, binder: Arc<dyn Binder>) -> ProfileBu
     let affinity = Arc::new(NodeAffinity::default());
     let ports = Arc::new(NodePorts);
     let fit = Arc::new(NodeResourcesFit::default());
+    let spread = Arc::new(PodTopologySpread::default());
     let pods = Arc::new(InterPodAffinity::default());
     let images = Arc::new(ImageLocality);
     let balance = Arc::new(NodeResourcesBalancedAllocation::default());
@@ -70,6 +75,10 @@ pub fn stock_profile(scheduler_name: &str, binder: Arc<dyn Binder>) -> ProfileBu
         .filter(ports)
         .filter(fit.clone())
         .score(fit, 1)
+        .pre_filter(spread.clone())
+        .filter(spread.clone())
+        .pre_score(spread.clone())
+        .score(spread, 2)
         .pre_filter(pods.clone())
         .filter(pods.clone())
         .pre_score(pods.clone())
@@ -102,6 +111,7 @@ mod tests {
                 ("TaintToleration", 3),
                 ("NodeAffinity", 2),
                 ("NodeResourcesFit", 1),
+                ("PodTopologySpread", 2),
                 ("InterPodAffinity", 2),
                 ("NodeResourcesBalancedAllocation", 1),
                 ("ImageLocality", 1),
@@ -118,6 +128,7 @@ mod tests {
                 "NodeAffinity",
                 "NodePorts",
                 "NodeResourcesFit",
+                "PodTopologySpread",
                 "InterPodAffinity",
                 "NodeDeclaredFeatures",
             ]
@@ -129,6 +140,7 @@ mod tests {
                 "WellFormed",
                 "NodeAffinity",
                 "NodePorts",
+                "PodTopologySpread",
                 "InterPodAffinity",
                 "NodeDeclaredFeatures"
             ]
@@ -138,6 +150,7 @@ mod tests {
             pre_scores,
             [
                 "NodeAffinity",
+                "PodTopologySpread",
                 "InterPodAffinity",
                 "NodeResourcesBalancedAllocation",
                 "ImageLocality"
@@ -166,7 +179,7 @@ mod tests {
                 "UnknownConstraints"
             ]
         );
-        assert_eq!(by_class.len(), 7, "{:?}", names(&by_class));
+        assert_eq!(by_class.len(), 8, "{:?}", names(&by_class));
 
         let update = |action, new| Event::node(action, Some(node("n").object()), Some(new));
         let taint = || node("n").taint("t", "", "NoSchedule").object();

@@ -19,8 +19,7 @@ pub const UNKNOWN_CONSTRAINTS: PluginName = "UnknownConstraints";
 type Need = (&'static str, fn(&PodInfo) -> bool);
 
 /// What no plugin knows.
-const UNKNOWN: [Need; 6] = [
-    ("topology spreading", |pod| spec(pod).is_some_and(spreads)),
+const UNKNOWN: [Need; 5] = [
     ("persistent volumes", |pod| {
         has_volume(pod, |volume| volume.persistent_volume_claim.is_some())
     }),
@@ -42,12 +41,6 @@ fn spec(pod: &PodInfo) -> Option<&PodSpec> {
 
 fn is_empty<T>(list: Option<&[T]>) -> bool {
     list.is_none_or(<[T]>::is_empty)
-}
-
-fn spreads(spec: &PodSpec) -> bool {
-    let constraints = spec.topology_spread_constraints.iter().flatten();
-    let mut hard = constraints.filter(|given| given.when_unsatisfiable != "ScheduleAnyway");
-    hard.next().is_some()
 }
 
 fn has_volume(pod: &PodInfo, test: fn(&Volume) -> bool) -> bool {

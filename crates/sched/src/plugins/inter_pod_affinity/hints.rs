@@ -5,7 +5,7 @@ use super::InterPodAffinity;
 use crate::event::{Actions, Event, EventKind, EventObject, EventResource, Hint};
 use crate::labels::Labels;
 use crate::node_object::NodeObject;
-use crate::plugin::EnqueueExtensions;
+use crate::plugin::{EnqueueExtensions, HintReads};
 use crate::pod_affinity::PodAffinityTerm;
 use crate::pod_info::PodInfo;
 
@@ -23,7 +23,6 @@ impl EnqueueExtensions for InterPodAffinity {
         ]
     }
 
-    /// Not by class: the pod's own labels and namespace count.
     fn hint(&self, pod: &PodInfo, event: &Event) -> Hint {
         let helps = match &event.object {
             EventObject::Pod { old, new } => after_pod(pod, old.as_deref(), new.as_deref()),
@@ -34,6 +33,10 @@ impl EnqueueExtensions for InterPodAffinity {
             _ => true,
         };
         Hint::queue_if(helps)
+    }
+
+    fn hint_reads(&self) -> HintReads {
+        HintReads::Labels
     }
 }
 

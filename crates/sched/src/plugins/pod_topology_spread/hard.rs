@@ -1,0 +1,144 @@
+//! Owns the constraints that a pod must keep: how many pods each place has, and which nodes a pod may go to.
+
+use std::sync::Arc;
+
+use super::included::{Included, includes};
+use super::sums::{PlaceSums, Summing};
+use crate::counts::Topology;
+use crate::pod_info::PodInfo;
+use crate::table::{NodeId, NodeTable, NodeView};
+use crate::taints::Comparison;
+use crate::topology_spread::SpreadConstraint;
+
+/// Hard constraints of one pod, counted.
+#[derive(Clone, Debug)]
+pub(super) struct Hard {
+    constraints: Arc<[SpreadConstraint]>,
+    topologies: Arc<[Arc<Topology>]>,
+    counted: Vec<Counted>,
+}
+
+/// One of them.
+#[derive(Clone, Debug)]
+struct Counted {
+    sums: PlaceSums,
+    min_domains: usize,
+    // How many more pods than the fewest of any place a place may have, for this one to come.
+    room: i64,
+}
+
+/// Why a node won't do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Misplaced {
+    /// It lacks a label that pods are spread over.
+    NoLabel,
+    /// Its place has too many pods.
+    Skewed,
+}
+
+/// Whether a node has all labels that pods are spread over.
+pub(super) fn has_all(topologies: &[Arc<Topology>], node: NodeId) -> bool {
+    topologies
+        .iter()
+        .all(|topology| topology.place(node).is_some())
+}
+
+impl Hard {
+    /// Counts the pods that are there.
+    pub(super) fn count(
+        constraints: Arc<[SpreadConstraint]>,
+        pod: &PodInfo,
+        table: &NodeTable,
+        comparison: Comparison,
+    ) -> Self {
+        let keys = constraints.iter().map(|it| &it.rule.topology_key);
+        let topologies: Arc<[_]> = keys.map(|key| table.topology(key)).collect();
+        let mut included = Included::new(pod, table, comparison);
+        let count = |(constraint, topology): (&SpreadConstraint, &Arc<Topology>)| {
+            let rule = &constraint.rule;
+            // Rows without a node have no place.
+            let mut place = |node| {
+                let place = topology.place(node)?;
+                let counts = has_all(&topologies, node) && included.includes(rule, node);
+                counts.then_some(place)
+            };
+            let mut sums = Summing::new(topology.places());
+            for place in (0..table.rows()).filter_map(|row| place(NodeId::new(row))) {
+                sums.count(place);
+            }
+            if let Some(pods) = constraint.counted() {
+                for &(node, pods) in &*table.count(pods) {
+                    if let Some(place) = place(node) {
+                        sums.add(place, pods);
+                    }
+                }
+            }
+            let itself = i64::from(constraint.selector.matches(pod.labels()));
+            Counted {
+                sums: sums.finish(),
+                min_domains: usize::try_from(rule.min_domains).unwrap_or(0),
+                room: i64::from(rule.max_skew).saturating_sub(itself),
+            }
+        };
+        let counted = constraints.iter().zip(&*topologies).map(count).collect();
+        Self {
+            constraints,
+            topologies,
+            counted,
+        }
+    }
+
+    /// Whether this pod counts for any of them, wherever it is.
+    pub(super) fn concerns(&self, pod: &PodInfo, other: &PodInfo) -> bool {
+        let mut constraints = self.constraints.iter();
+        other.key.namespace == pod.key.namespace
+            && constraints.any(|it| it.selector.matches(other.labels()))
+    }
+
+    /// A pod that is [concerned](Self::concerns) came to a node (1), or left it (-1). One that is being deleted counts here
+    /// as any other; so does kube-scheduler have it.
+    pub(super) fn change(
+        &mut self,
+        pod: &PodInfo,
+        other: &PodInfo,
+        node: NodeView<'_>,
+        pods: i32,
+        comparison: Comparison,
+    ) {
+        if !has_all(&self.topologies, node.id()) {
+            return;
+        }
+        let each = self.constraints.iter().zip(&*self.topologies);
+        for ((constraint, topology), counted) in each.zip(&mut self.counted) {
+            if let Some(place) = topology.place(node.id())
+                && constraint.selector.matches(other.labels())
+                && includes(&constraint.rule, pod, node, comparison)
+            {
+                counted.sums.change(place, pods);
+            }
+        }
+    }
+
+    /// Whether a node will do, by the first constraint that it violates.
+    pub(super) fn check(&self, node: NodeId) -> Result<(), Misplaced> {
+        for (topology, counted) in self.topologies.iter().zip(&self.counted) {
+            let place = topology.place(node).ok_or(Misplaced::NoLabel)?;
+            if i64::from(counted.sums.of(place)) > counted.limit() {
+                return Err(Misplaced::Skewed);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Counted {
+    /// How many pods a place may have, for this one to come.
+    fn limit(&self) -> i64 {
+        let lowest = if self.sums.domains() < self.min_domains {
+            0
+        } else {
+            self.sums.lowest()
+        };
+        self.room.saturating_add(i64::from(lowest))
+    }
+}
