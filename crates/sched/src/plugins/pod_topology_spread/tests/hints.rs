@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 
 use super::{HARD, SOFT, constraint, in_zone, spread, web};
 use crate::event::{Actions, Event, EventKind, EventResource, Hint};
-use crate::plugin::EnqueueExtensions;
+use crate::plugin::{EnqueueExtensions, HintReads};
 use crate::plugins::{DefaultConstraint, PodTopologySpread, SpreadArgs, SpreadDefaults};
 use crate::pod_info::PodInfo;
 use crate::taints::Comparison;
@@ -235,7 +235,11 @@ fn of_pods_that_a_default_constraint_holds_up_more_is_said_than_needed() {
         defaults: SpreadDefaults::List(list),
     };
     let plugin = PodTopologySpread::new(args, Comparison::Off).unwrap();
-    assert!(!plugin.hints_by_class() && PodTopologySpread::default().hints_by_class());
+    let reads = PodTopologySpread::default().hint_reads();
+    assert_eq!(
+        (plugin.hint_reads(), reads),
+        (HintReads::Pod, HintReads::Needs)
+    );
     let (alone, own) = (web("p").info(), waiting());
     let came = |pod: PodBuilder| Event::pod(ASSIGNED, Actions::ADD, None, Some(pod.info()));
     let db = came(pod("o").on("n"));
