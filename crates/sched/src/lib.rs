@@ -107,6 +107,7 @@ mod classes;
 mod coming;
 mod context;
 mod cycle;
+pub mod disruption;
 mod effects;
 pub mod event;
 mod extender;
@@ -136,6 +137,7 @@ mod refusals;
 mod requests;
 pub mod resources;
 mod scheduler;
+mod start_time;
 mod state;
 mod status;
 mod table;
@@ -156,6 +158,7 @@ pub use crate::context::{Context, Cycle, Surroundings, WhatIf};
 pub use crate::cycle::{
     Cause, Diagnosis, Evaluation, NodeStatuses, RejectedNode, ScorePart, ScoredNode,
 };
+pub use crate::disruption::Disruption;
 pub use crate::effects::{Effects, Eviction};
 pub use crate::event::{Actions, AnyObject, Event, EventKind, EventObject, EventResource, Hint};
 pub use crate::extender::{Extender, Filtered, MAX_EXTENDER_PRIORITY};
@@ -166,9 +169,10 @@ pub use crate::node_object::{NodeObject, Zone};
 pub use crate::nominator::Nominator;
 pub use crate::objects::{Kind, Object, Objects, Stored};
 pub use crate::plugin::{
-    Bind, Bound, EnqueueExtensions, Filter, MAX_NODE_SCORE, Nomination, Permit, PermitDecision,
-    Plugin, PostBind, PostFilter, PostFiltered, PreBind, PreEnqueue, PreFilter,
-    PreFilterExtensions, PreFiltered, PreScore, PreScored, Preflight, QueueSort, Reserve, Score,
+    Bind, Bound, EnqueueExtensions, Filter, FilterBySums, MAX_NODE_SCORE, Nomination, Permit,
+    PermitDecision, Plugin, PodSums, PostBind, PostFilter, PostFiltered, PreBind, PreEnqueue,
+    PreFilter, PreFilterExtensions, PreFiltered, PreScore, PreScored, Preflight, QueueSort,
+    Reserve, Score,
 };
 pub use crate::pod_info::{Defect, IdentityError, PodInfo};
 pub use crate::pod_needs::PodNeeds;
@@ -177,10 +181,11 @@ pub use crate::queue::{Arrivals, Gate, Place, QueueConfig, QueueSize, QueuedPod}
 pub use crate::refusals::{Refusals, RejectionId};
 pub use crate::requests::PodRequests;
 pub use crate::scheduler::{
-    Aftermath, AnswerError, Assumed, Attempt, EvaluateError, EventNote, EvictionOrder,
-    FailedCondition, Failure, Orders, Paused, PodChange, Question, Scheduler, SchedulerConfig,
-    SkipReason, Skipped, StatusPatch,
+    Aftermath, AnswerError, Assumed, Attempt, EvaluateError, EventNote, EvictionId, EvictionOrder,
+    FailedCondition, Failure, Orders, Paused, PodChange, Preempted, Question, Scheduler,
+    SchedulerConfig, SkipReason, Skipped, StatusPatch,
 };
+pub use crate::start_time::StartTime;
 pub use crate::state::CycleState;
 pub use crate::status::{
     Code, PluginError, PluginName, Reason, Rejection, RejectionKind, Status, Verdict,

@@ -95,10 +95,9 @@ impl Hints {
                 asked && !known.plugin.hints_by_class()
             })
         };
-        let mut asked = one.gate.iter().map(|gate| &gate.plugin);
-        let mut rejecting = one.pending_by.iter().chain(&one.rejected_by);
-        let each = asked.any(differ) || (one.gate.is_none() && rejecting.any(differ));
-        (!each).then(|| self.worth(one, event))
+        let gating = one.gate.iter().map(|gate| &gate.plugin);
+        let mut asked = gating.chain(&one.pending_by).chain(&one.rejected_by);
+        (!asked.any(differ)).then(|| self.worth(one, event))
     }
 
     /// What an event is worth to a pod.
@@ -111,9 +110,15 @@ impl Hints {
             return Worth::Nothing;
         }
         if let Some(gate) = &queued.gate {
-            return self.asks(gate.plugin, queued, event, Worth::AfterBackoff);
-        }
-        if queued.rejected_by.is_empty() && queued.pending_by.is_empty() {
+            // It is asked about again only if that plugin cares; then whoever rejected the pod before has a say, too.
+            if !self.is_registered(gate.plugin, queued, event) {
+                return Worth::Nothing;
+            }
+            let worth = self.asks(gate.plugin, queued, event, Worth::AfterBackoff);
+            if worth != Worth::Nothing {
+                return worth;
+            }
+        } else if queued.rejected_by.is_empty() && queued.pending_by.is_empty() {
             // Nobody can say what it waits for.
             return Worth::AfterBackoff;
         }
@@ -132,6 +137,13 @@ impl Hints {
             }
         }
         Worth::Nothing
+    }
+
+    /// Whether the plugin wants to hear of such events; one that registered nothing at all hears of everything.
+    fn is_registered(&self, plugin: PluginName, queued: &QueuedPod, event: &Event) -> bool {
+        let plugins = self.by_profile.get(&queued.pod.scheduler_name);
+        let registration = plugins.and_then(|plugins| plugins.get(plugin));
+        registration.is_none_or(|known| known.kinds.iter().any(|kind| kind.covers(event.kind)))
     }
 
     fn asks(&self, plugin: PluginName, queued: &QueuedPod, event: &Event, worth: Worth) -> Worth {

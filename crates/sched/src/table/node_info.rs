@@ -21,6 +21,7 @@ pub struct NodeInfo {
     requested: ResourceSum,
     non_zero_requested: ResourceSum,
     used_ports: Vec<HostPort>,
+    lowest_priority: Option<i32>,
     unread: Option<PodUid>,
 }
 
@@ -35,6 +36,7 @@ impl NodeInfo {
             requested: ResourceSum::default(),
             non_zero_requested: ResourceSum::default(),
             used_ports: Vec::new(),
+            lowest_priority: None,
             unread: None,
         }
     }
@@ -89,6 +91,11 @@ impl NodeInfo {
         &self.used_ports
     }
 
+    /// The lowest priority of its pods; `None` if there are none.
+    pub const fn lowest_priority(&self) -> Option<i32> {
+        self.lowest_priority
+    }
+
     /// A pod on it that couldn't be taken in, if there is one: it is missing in all sums.
     pub const fn unread_pod(&self) -> Option<&PodUid> {
         self.unread.as_ref()
@@ -133,6 +140,8 @@ impl NodeInfo {
         if !pod.needs.pod_affinity.required_anti.is_empty() {
             self.with_required_anti_affinity.push(pod.clone());
         }
+        let lowest = self.lowest_priority.unwrap_or(pod.priority);
+        self.lowest_priority = Some(lowest.min(pod.priority));
         self.pods.push(pod);
     }
 
@@ -150,6 +159,9 @@ impl NodeInfo {
             if let Some(at) = self.used_ports.iter().position(|used| used == port) {
                 self.used_ports.swap_remove(at);
             }
+        }
+        if self.lowest_priority == Some(pod.priority) {
+            self.lowest_priority = self.pods.iter().map(|pod| pod.priority).min();
         }
         Some(pod)
     }
