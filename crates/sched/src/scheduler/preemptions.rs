@@ -46,6 +46,13 @@ pub(super) struct Preemptions {
     next: u64,
 }
 
+#[cfg(test)]
+impl Preemptions {
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_number.is_empty() && self.by_last_victim.is_empty() && self.shut.is_empty()
+    }
+}
+
 fn forget(index: &mut HashMap<PodUid, BTreeSet<u64>>, uid: &PodUid, number: u64) {
     if let Some(numbers) = index.get_mut(uid) {
         numbers.remove(&number);
