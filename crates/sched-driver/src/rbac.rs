@@ -3,7 +3,7 @@
 
 use pilotage_runtime::rbac::Rule;
 
-/// The rules that the driver needs, whatever its profiles do.
+/// The rules that the driver needs, whatever its profiles do. One that evicts pods needs [`PREEMPTION`], too.
 pub const RULES: &[Rule] = &[
     // A live read settles a conflict.
     Rule::cluster(&[""], &["pods"], &["get", "list", "watch"]),
@@ -11,4 +11,10 @@ pub const RULES: &[Rule] = &[
     Rule::cluster(&[""], &["pods/binding"], &["create"]),
     Rule::cluster(&[""], &["pods/status"], &["patch"]),
     Rule::cluster(&["events.k8s.io"], &["events"], &["create", "patch"]),
+];
+
+/// What it needs beside that where a profile evicts pods.
+pub const PREEMPTION: &[Rule] = &[
+    Rule::cluster(&[""], &["pods"], &["delete"]),
+    Rule::cluster(&["policy"], &["poddisruptionbudgets"], &["list", "watch"]),
 ];

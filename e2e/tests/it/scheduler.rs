@@ -183,11 +183,14 @@ async fn pods_that_name_it_get_nodes_or_are_told_why_not_and_others_are_left_alo
         (
             "big",
             "0/7 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, \
-             5 Insufficient cpu.",
+             5 Insufficient cpu. no new claims to deallocate, preemption: 0/7 nodes are available: \
+             7 Preemption is not helpful for scheduling.",
         ),
         (
             "claims",
-            "0/7 nodes are available: needs persistent volumes, which this scheduler doesn't know yet.",
+            "0/7 nodes are available: needs persistent volumes, which this scheduler doesn't know yet. \
+             no new claims to deallocate, preemption: 0/7 nodes are available: \
+             7 Preemption is not helpful for scheduling.",
         ),
     ] {
         let pod = wait_for(&pods, name, |pod| scheduled(pod).is_some(), LIMIT)

@@ -1,5 +1,5 @@
 //! The driver on real control planes with kwok nodes, each scheduler under a service account that may do
-//! what `rbac::RULES` say and nothing else.
+//! what `rbac::RULES` and `rbac::PREEMPTION` say and nothing else.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -10,4 +10,5 @@
 mod fixture;
 mod held;
 mod objects;
+mod preemption;
 mod stock;
