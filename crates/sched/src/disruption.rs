@@ -40,7 +40,7 @@ mod tests {
     use k8s_openapi::api::core::v1::PodCondition;
 
     use super::Disruption;
-    use crate::test_objects::pod;
+    use crate::test_objects::{PodBuilder, pod};
 
     #[test]
     fn the_first_condition_of_the_type_counts() {
@@ -77,9 +77,7 @@ mod tests {
                 Disruption::None,
             ),
         ] {
-            let pod = conditions
-                .into_iter()
-                .fold(pod("a"), |pod, it| pod.condition(it));
+            let pod = conditions.into_iter().fold(pod("a"), PodBuilder::condition);
             assert_eq!(pod.info().disruption, expected);
         }
     }

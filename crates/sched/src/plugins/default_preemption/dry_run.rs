@@ -165,36 +165,30 @@ impl Search<'_> {
     }
 
     fn tried(&mut self, node: NodeView<'_>, chosen: Result<Victims, Status>) {
-        match chosen {
-            Ok(Victims { pods, violations }) => match PreemptionCost::of(&pods, violations) {
-                Some(cost) => {
-                    let candidates = if violations == 0 {
-                        &mut self.found.candidates
-                    } else {
-                        &mut self.breaking
-                    };
-                    candidates.push(Candidate {
-                        node: node.name().clone(),
-                        victims: pods,
-                        cost,
-                    });
-                }
-                None => {
-                    let name = node.name();
-                    self.failed(format!("expected at least one victim pod on node {name:?}"));
-                }
-            },
-            Err(Status::Rejected(rejection)) => self.refused(rejection),
-            Err(Status::Error(error)) => self.found.errors.push(error),
-        }
+        let Victims { pods, violations } = match chosen {
+            Ok(victims) => victims,
+            Err(Status::Rejected(rejection)) => return self.refused(rejection),
+            Err(Status::Error(error)) => return self.found.errors.push(error),
+        };
+        let name = node.name();
+        let Some(cost) = PreemptionCost::of(&pods, violations) else {
+            let why = format!("expected at least one victim pod on node {name:?}");
+            return self.found.errors.push(PluginError::new(why));
+        };
+        let candidates = if violations == 0 {
+            &mut self.found.candidates
+        } else {
+            &mut self.breaking
+        };
+        candidates.push(Candidate {
+            node: name.clone(),
+            victims: pods,
+            cost,
+        });
     }
 
     fn refused(&mut self, rejection: Rejection) {
         self.found.statuses.count(rejection, 1);
-    }
-
-    fn failed(&mut self, why: String) {
-        self.found.errors.push(PluginError::new(why));
     }
 
     fn end(mut self, cycle: &mut Cycle<'_>, enough: usize) -> Found {

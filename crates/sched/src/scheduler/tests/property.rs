@@ -169,14 +169,13 @@ proptest! {
                     }
                     scheduler.evicted(&order.id, !matches!(how, Evicted::Failed), time);
                 }
-                Op::Evict(..) => {}
                 Op::Node(true) => add_node(&mut scheduler, "n", "3"),
                 Op::Node(false) => scheduler.node_deleted(&NodeName::from("n"), time),
                 Op::Sleep(seconds) => {
                     now += u64::from(seconds);
                     scheduler.flush(at(now));
                 }
-                Op::Apply(_) => {}
+                Op::Apply(_) | Op::Evict(..) => {}
             }
             orders.append(&mut scheduler.take_orders().evictions);
             for n in 0..6 {

@@ -36,6 +36,9 @@ pub(super) struct Cluster {
 /// Where, whom, and how many budgets that breaks; or what is said of nodes.
 pub(super) type Answer = Result<(NodeName, Vec<String>, usize), String>;
 
+/// A criterion: the most is best.
+type Worth = fn(&(&NodeName, Vec<&Arc<PodInfo>>, usize)) -> i128;
+
 impl Cluster {
     pub(super) fn table<'a>(&'a self, pods: impl Iterator<Item = &'a Arc<PodInfo>>) -> NodeTable {
         let mut table = NodeTable::default();
@@ -180,7 +183,6 @@ impl Cluster {
             ));
         }
         // Each criterion leaves the best.
-        type Worth = fn(&(&NodeName, Vec<&Arc<PodInfo>>, usize)) -> i128;
         let criteria: [Worth; 5] = [
             |(_, _, violations)| -(*violations as i128),
             |(_, victims, _)| -i128::from(victims[0].priority),
