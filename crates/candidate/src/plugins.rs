@@ -73,6 +73,8 @@ impl Permit for Reservation {
 pub fn candidate_profile(board: Arc<Board>, edge: Arc<dyn Binder>) -> ProfileBuilder {
     let reservation = Arc::new(Reservation::new(board));
     stock_profile(keys::CANDIDATE_SCHEDULER, edge)
+        // Nobody makes room for a pod that may run elsewhere.
+        .evicting_nobody()
         .refusing_unknown_constraints(SCHEDULER)
         .pre_enqueue(reservation.clone())
         .permit(reservation)

@@ -120,7 +120,8 @@ pub enum Command {
     /// It runs in any cluster, next to the cluster's own scheduler, and needs no other part and no
     /// definitions. It places the pods that ask for it (spec.schedulerName), by kube-scheduler's
     /// plugins as far as they exist here. A pod that needs what none of them knows stays Pending and
-    /// is told so by name. Nothing is preempted. Of several replicas one acts, the holder of a Lease.
+    /// is told so by name. Pods of lower priority make room for one that fits nowhere, as beside
+    /// kube-scheduler. Of several replicas one acts, the holder of a Lease.
     ///
     /// Example:
     ///

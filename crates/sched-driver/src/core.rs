@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use pilotage_runtime::caught::{caught, words};
 use pilotage_runtime::moment::{after, from_now};
-use pilotage_sched::{Assumed, Attempt, Mishap, Moment, Paused, PodUid, Scheduler, SeededTies};
+use pilotage_sched::{
+    Assumed, Attempt, Mishap, Moment, Orders, Paused, PodUid, Scheduler, SeededTies,
+};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
@@ -22,6 +24,9 @@ const AFTER_PANIC: Duration = Duration::from_secs(1);
 /// Is told what went wrong in plugins beside attempts.
 pub(crate) type Tell = Box<dyn Fn(Mishap) + Send + Sync>;
 
+/// Takes what has to be done to other pods.
+pub(crate) type Take = Box<dyn Fn(Orders) + Send + Sync>;
+
 /// The scheduler, shared.
 pub(crate) struct Core {
     state: Mutex<State>,
@@ -30,6 +35,7 @@ pub(crate) struct Core {
     /// When the turn that is under way began, in milliseconds since the epoch plus one; 0 if none is.
     turning_since: AtomicU64,
     tell: Tell,
+    take: Take,
 }
 
 struct State {
@@ -55,7 +61,7 @@ pub(crate) enum Turn {
 }
 
 impl Core {
-    pub(crate) fn new(scheduler: Scheduler, seed: u64, tell: Tell) -> Self {
+    pub(crate) fn new(scheduler: Scheduler, seed: u64, tell: Tell, take: Take) -> Self {
         Self {
             state: Mutex::new(State {
                 scheduler,
@@ -66,6 +72,7 @@ impl Core {
             changed: Notify::new(),
             turning_since: AtomicU64::new(0),
             tell,
+            take,
         }
     }
 
@@ -95,11 +102,7 @@ impl Core {
         let orders = state.scheduler.take_orders();
         drop(state);
         if !orders.is_empty() {
-            // No plugin that comes with Pilotage asks for it, and no role allows it.
-            tracing::error!(
-                ?orders,
-                "a plugin asks for evictions, which this driver can't make yet"
-            );
+            (self.take)(orders);
         }
         for mishap in mishaps {
             (self.tell)(mishap);

@@ -12,15 +12,16 @@ use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::ready::{Gate, Health};
 use pilotage_runtime::tasks::{TaskError, Tasks};
 use pilotage_sched::{
-    Attempt, Cause, EventNote, Failure, Kind, Moment, Panicked, PodInfo, Profile, ProfileError,
-    Scheduler, SchedulerConfig,
+    Attempt, Cause, EventNote, Failure, Kind, Moment, Orders, Panicked, PodInfo, Preempted,
+    Profile, ProfileError, Scheduler, SchedulerConfig,
 };
 use prometheus_client::registry::Registry;
 use thiserror::Error;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::core::Core;
+use crate::evictions;
 use crate::extension::Extension;
 use crate::feed::{self, Pods};
 use crate::handle::DriverHandle;
@@ -108,6 +109,7 @@ pub struct Driver {
     nodes_listed: Gate,
     objects_listed: Vec<(Kind, Gate)>,
     event_writer: EventWriter,
+    orders: mpsc::UnboundedReceiver<Orders>,
 }
 
 /// What the driver's tasks share.
@@ -157,8 +159,11 @@ impl Driver {
         let mistakes = Arc::new(Mistakes::new(warnings, metrics.clone()));
         let told = mistakes.clone();
         let tell = Box::new(move |mishap| told.of_plugin(&mishap));
+        let (given, orders) = mpsc::unbounded_channel();
+        // Nobody takes them if the driver is ending.
+        let take = Box::new(move |orders| drop(given.send(orders)));
         let inner = Arc::new(Inner {
-            core: Core::new(scheduler, seed, tell),
+            core: Core::new(scheduler, seed, tell, take),
             recorder,
             metrics,
             leadership,
@@ -184,6 +189,7 @@ impl Driver {
                 nodes_listed: health.gate("nodes listed"),
                 objects_listed,
                 event_writer,
+                orders,
             },
             handle,
         ))
@@ -201,6 +207,7 @@ impl Driver {
             nodes_listed,
             objects_listed,
             event_writer,
+            orders,
         } = self;
         let (listed, unlisted) = watch::channel(objects_listed.len().saturating_add(2));
         let listed = Arc::new(listed);
@@ -256,6 +263,8 @@ impl Driver {
             "event writer",
             infallible(event_writer.run(writers.clone())),
         );
+        let carrying_out = evictions::carry_out(inner.clone(), client, orders, ending.clone());
+        tasks.essential("evictions", infallible(carrying_out));
         tasks.essential(
             "scheduling loop",
             infallible(schedule(inner, unlisted, ending, writers)),
@@ -338,24 +347,21 @@ impl Inner {
     }
 
     pub(crate) fn record(&self, pod: &PodInfo, event: EventNote) {
-        let EventNote {
-            warning,
-            reason,
-            action,
-            note,
-        } = event;
-        self.recorder.record(Occurrence {
-            regarding: Regarding::scheduled(pod),
-            type_: if warning {
-                EventType::Warning
-            } else {
-                EventType::Normal
-            },
-            reason,
-            action,
-            note,
-            controller: pod.scheduler_name.clone(),
-        });
+        self.recorder
+            .record(occurrence(pod, event, &pod.scheduler_name));
+    }
+
+    /// Tells of a pod that had to make room, in the name of the scheduler that needs it.
+    pub(crate) fn record_preempted(&self, preempted: &Preempted) {
+        let Preempted {
+            pod,
+            preemptor,
+            event,
+            ..
+        } = preempted;
+        let occurrence = occurrence(pod, event.clone(), &preemptor.scheduler_name);
+        let related = Regarding::scheduled(preemptor);
+        self.recorder.record_related(occurrence, related);
     }
 }
 
@@ -372,6 +378,27 @@ fn is_turning(inner: &Arc<Inner>) -> impl Fn() -> Result<(), String> + Send + Sy
             time.as_secs()
         )),
         _ => Ok(()),
+    }
+}
+
+fn occurrence(pod: &PodInfo, event: EventNote, controller: &Arc<str>) -> Occurrence {
+    let EventNote {
+        warning,
+        reason,
+        action,
+        note,
+    } = event;
+    Occurrence {
+        regarding: Regarding::scheduled(pod),
+        type_: if warning {
+            EventType::Warning
+        } else {
+            EventType::Normal
+        },
+        reason,
+        action,
+        note,
+        controller: controller.clone(),
     }
 }
 

@@ -6,7 +6,8 @@
 //!                      │ turn                                  observer ─► edges
 //!                      ▼
 //!            driver (the loop) ─► binding (a task a pod) ─► Bind plugins ─► binder
-//!                      └──────────────┴─► publish: events, PodScheduled, nominated node
+//!                      ├──────────────┴─► publish: events, PodScheduled, nominated node
+//!                      └─► evictions: pods that have to make room
 //! ```
 //!
 //! It knows pods, nodes and profiles of one cluster, and no protocol: what is special about proxy and
@@ -22,6 +23,7 @@ mod binder;
 mod binding;
 mod core;
 mod driver;
+mod evictions;
 mod extension;
 mod feed;
 mod handle;

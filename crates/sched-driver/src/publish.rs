@@ -8,8 +8,8 @@ mod series;
 mod status;
 mod warnings;
 
-pub(crate) use condition::Desired;
 pub use condition::unscheduled;
+pub(crate) use condition::{Desired, seconds};
 pub use events::{EventType, EventWriter, Occurrence, Recorder, Regarding};
 pub(crate) use status::StatusWriter;
 pub use warnings::Warnings;

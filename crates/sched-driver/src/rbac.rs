@@ -3,7 +3,7 @@
 
 use pilotage_runtime::rbac::Rule;
 
-/// The rules that the driver needs, whatever its profiles do.
+/// The rules that the driver needs, whatever its profiles do. One that evicts pods needs [`PREEMPTION`], too.
 pub const RULES: &[Rule] = &[
     // A live read settles a conflict.
     Rule::cluster(&[""], &["pods"], &["get", "list", "watch"]),
@@ -15,3 +15,9 @@ pub const RULES: &[Rule] = &[
 
 /// What the [stock plugins](pilotage_sched::plugins::stock_profile) read beside pods and nodes.
 pub const STOCK_RULES: &[Rule] = &[Rule::cluster(&[""], &["namespaces"], &["list", "watch"])];
+
+/// What it needs beside that where a profile evicts pods.
+pub const PREEMPTION: &[Rule] = &[
+    Rule::cluster(&[""], &["pods"], &["delete"]),
+    Rule::cluster(&["policy"], &["poddisruptionbudgets"], &["list", "watch"]),
+];

@@ -1,6 +1,7 @@
 //! Owns what a scheduling cycle works on beside the pod: the table of nodes, nominated and waiting pods, and the
 //! profile's own Filter. Most plugins get a [`Context`] of it, read-only; who asks *what if* gets the [`Cycle`].
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::guard::{caught, guarded};
@@ -13,6 +14,7 @@ use crate::profile::Profile;
 use crate::state::CycleState;
 use crate::status::{PluginError, Status, Verdict};
 use crate::table::{NodeId, NodeTable, NodeView, WhatIfTable};
+use crate::tie::TieBreaker;
 use crate::waiting::WaitingPods;
 
 /// What a cycle may look at beside the nodes.
@@ -95,11 +97,19 @@ impl<'a> Context<'a> {
 }
 
 /// The surroundings of a scheduling cycle, with the table of nodes for itself.
-#[derive(Debug)]
 pub struct Cycle<'a> {
     profile: &'a Profile,
     nodes: &'a mut NodeTable,
     around: Surroundings<'a>,
+    ties: Option<&'a mut dyn TieBreaker>,
+}
+
+impl fmt::Debug for Cycle<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cycle")
+            .field("profile", &self.profile)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'a> Cycle<'a> {
@@ -113,6 +123,25 @@ impl<'a> Cycle<'a> {
             profile,
             nodes,
             around,
+            ties: None,
+        }
+    }
+
+    /// The same cycle, with chance.
+    pub(crate) fn with_ties<'b>(&'b mut self, ties: &'b mut dyn TieBreaker) -> Cycle<'b> {
+        Cycle {
+            profile: self.profile,
+            nodes: self.nodes,
+            around: self.around,
+            ties: Some(ties),
+        }
+    }
+
+    /// A number below `candidates` by chance, for what would be unfair otherwise. 0 where nothing depends on chance.
+    pub fn pick(&mut self, candidates: usize) -> usize {
+        match &mut self.ties {
+            Some(ties) if candidates > 0 => ties.pick(candidates),
+            _ => 0,
         }
     }
 
@@ -193,6 +222,17 @@ impl WhatIf<'_> {
             Some(node) => self.context().filter(state, pod, node),
             None => Err(Status::unresolvable("node(s) had gone")),
         }
+    }
+
+    /// As [`Cycle::filter_with_nominated`], on a node as it would be.
+    pub fn filter_with_nominated(
+        &mut self,
+        state: &CycleState,
+        pod: &PodInfo,
+        node: NodeId,
+    ) -> Verdict {
+        let nodes = self.nodes.table_mut();
+        Cycle::new(self.profile, nodes, self.around).filter_with_nominated(state, pod, node)
     }
 
     /// `other` runs on the node.

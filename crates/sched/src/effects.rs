@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use crate::names::PodUid;
 use crate::status::{PluginName, Reason};
 
-/// A pod that has to leave its node, so that another one finds room.
+/// Pods that have to leave their node, so that another one finds room.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Eviction {
-    /// Who has to leave.
-    pub victim: PodUid,
+    /// Who has to leave. The last one leaves last.
+    pub victims: Vec<PodUid>,
     /// For whom.
     pub preemptor: PodUid,
     /// Who says so.
@@ -43,8 +43,8 @@ impl Effects {
         self.reject.push((pod, plugin, reason.into()));
     }
 
-    /// Has a pod leave its node. One that isn't bound yet only gives its place up; of others the driver gets an
-    /// [`EvictionOrder`](crate::EvictionOrder).
+    /// Has pods leave their node. One that isn't bound yet only gives its place up; of others the driver gets
+    /// [`EvictionOrder`](crate::EvictionOrder)s.
     pub fn evict(&mut self, eviction: Eviction) {
         self.evict.push(eviction);
     }

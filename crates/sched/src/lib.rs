@@ -73,7 +73,7 @@
 //! }
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let profile = stock_profile("harbour", Arc::new(Post)).mandatory_filter(Arc::new(Berths)).build()?;
+//! let profile = stock_profile("harbour", Arc::new(Post)).evicting_nobody().mandatory_filter(Arc::new(Berths)).build()?;
 //! let mut scheduler = Scheduler::new([profile], SchedulerConfig::default())?;
 //! let now = Moment::ZERO;
 //!
@@ -108,6 +108,7 @@ mod coming;
 mod context;
 mod counts;
 mod cycle;
+pub mod disruption;
 mod effects;
 pub mod event;
 mod extender;
@@ -137,6 +138,7 @@ mod refusals;
 mod requests;
 pub mod resources;
 mod scheduler;
+mod start_time;
 mod state;
 mod status;
 mod table;
@@ -162,6 +164,7 @@ pub use crate::counts::{
 pub use crate::cycle::{
     Cause, Diagnosis, Evaluation, NodeStatuses, RejectedNode, ScorePart, ScoredNode,
 };
+pub use crate::disruption::Disruption;
 pub use crate::effects::{Effects, Eviction};
 pub use crate::event::{Actions, AnyObject, Event, EventKind, EventObject, EventResource, Hint};
 pub use crate::extender::{Extender, Filtered, MAX_EXTENDER_PRIORITY};
@@ -172,9 +175,10 @@ pub use crate::node_object::{NodeObject, Zone};
 pub use crate::nominator::Nominator;
 pub use crate::objects::{Kind, Object, Objects, Stored};
 pub use crate::plugin::{
-    Bind, Bound, EnqueueExtensions, Filter, HintReads, MAX_NODE_SCORE, Nomination, Permit,
-    PermitDecision, Plugin, PostBind, PostFilter, PostFiltered, PreBind, PreEnqueue, PreFilter,
-    PreFilterExtensions, PreFiltered, PreScore, PreScored, Preflight, QueueSort, Reserve, Score,
+    Bind, Bound, EnqueueExtensions, Filter, FilterBySums, HintReads, MAX_NODE_SCORE, Nomination,
+    Permit, PermitDecision, Plugin, PodSums, PostBind, PostFilter, PostFiltered, PreBind,
+    PreEnqueue, PreFilter, PreFilterExtensions, PreFiltered, PreScore, PreScored, Preflight,
+    QueueSort, Reserve, Score,
 };
 pub use crate::pod_info::{Defect, IdentityError, PodInfo};
 pub use crate::pod_needs::PodNeeds;
@@ -183,10 +187,11 @@ pub use crate::queue::{Arrivals, Gate, Place, QueueConfig, QueueSize, QueuedPod}
 pub use crate::refusals::{Refusals, RejectionId};
 pub use crate::requests::PodRequests;
 pub use crate::scheduler::{
-    Aftermath, AnswerError, Assumed, Attempt, EvaluateError, EventNote, EvictionOrder,
-    FailedCondition, Failure, Orders, Paused, PodChange, Question, Scheduler, SchedulerConfig,
-    SkipReason, Skipped, StatusPatch,
+    Aftermath, AnswerError, Assumed, Attempt, EvaluateError, EventNote, EvictionId, EvictionOrder,
+    FailedCondition, Failure, Orders, Paused, PodChange, Preempted, Question, Scheduler,
+    SchedulerConfig, SkipReason, Skipped, StatusPatch,
 };
+pub use crate::start_time::StartTime;
 pub use crate::state::CycleState;
 pub use crate::status::{
     Code, PluginError, PluginName, Reason, Rejection, RejectionKind, Status, Verdict,

@@ -20,11 +20,12 @@ use futures::future::BoxFuture;
 use crate::context::{Context, Cycle};
 use crate::cycle::NodeStatuses;
 use crate::event::{Event, EventKind, Hint};
-use crate::names::NodeName;
+use crate::names::{NodeName, PodUid};
 use crate::objects::Kind;
 use crate::pod_info::PodInfo;
 use crate::queue::QueuedPod;
 use crate::refusals::Refusals;
+use crate::resources::ResourceSum;
 use crate::state::CycleState;
 use crate::status::{PluginError, PluginName, Status, Verdict};
 use crate::table::{NodeId, NodeTable, NodeView, Reads};
@@ -165,6 +166,41 @@ pub trait Filter: EnqueueExtensions {
         }
         Ok(())
     }
+
+    /// The same by the sums of the pods on a node; `None` if the answer depends on more of these pods.
+    fn by_sums(&self) -> Option<&dyn FilterBySums> {
+        None
+    }
+}
+
+/// Says whether a node would do if pods left it, without a *what if*: for a Filter to which the pods on a node are nothing
+/// but their number and the sum of their requests.
+pub trait FilterBySums {
+    /// Must be what [`Filter::filter`] says once the pods have left.
+    fn filter_without(&self, pod: &PodInfo, node: NodeView<'_>, gone: &PodSums) -> Verdict;
+}
+
+/// The sums of some pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodSums {
+    /// How many there are. Fewer than none if others come than go.
+    pub pods: i64,
+    /// What they ask for.
+    pub requests: ResourceSum,
+}
+
+impl PodSums {
+    /// One more.
+    pub fn add(&mut self, pod: &PodInfo) {
+        self.pods = self.pods.saturating_add(1);
+        self.requests.add(&pod.needs.requests.total);
+    }
+
+    /// One less.
+    pub fn subtract(&mut self, pod: &PodInfo) {
+        self.pods = self.pods.saturating_sub(1);
+        self.requests.subtract(&pod.needs.requests.total);
+    }
 }
 
 /// What to do with a pod's nomination (`status.nominatedNodeName`).
@@ -220,6 +256,10 @@ pub trait PostFilter: Plugin {
         pod: &PodInfo,
         statuses: &NodeStatuses,
     ) -> PostFiltered;
+
+    /// Pods that it wants [evicted](crate::Effects::evict) for this one are being evicted now, or not any more. It is told
+    /// before the pod comes back into the queue.
+    fn evicting(&self, _preemptor: &PodUid, _under_way: bool) {}
 }
 
 /// Whether a [`PreScore`] plugin wants its Score to run.

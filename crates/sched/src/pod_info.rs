@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use thiserror::Error;
 
+use crate::disruption::Disruption;
 use crate::host_ports;
 use crate::images;
 use crate::kubelet_features::KubeletFeatures;
@@ -18,6 +19,7 @@ use crate::pod_affinity::PodAffinityTerms;
 use crate::pod_needs::PodNeeds;
 use crate::quantity::QuantityError;
 use crate::requests::pod_requests;
+use crate::start_time::StartTime;
 use crate::taints::Toleration;
 use crate::topology_spread::SpreadConstraints;
 
@@ -84,6 +86,14 @@ pub struct PodInfo {
     pub deleting: bool,
     /// Whether `status.phase` is Succeeded or Failed, so that it takes no room any more.
     pub terminal: bool,
+    /// Whether it may evict others: `spec.preemptionPolicy` isn't Never.
+    pub preempts: bool,
+    /// Whether somebody has said that it has to go.
+    pub disruption: Disruption,
+    /// When its node began to run it.
+    pub started: StartTime,
+    /// `metadata.generation`; 0 if absent.
+    pub generation: i64,
     pub(crate) labels: Arc<Labels>,
     // The object as it was read; not of pods on nodes, of which there are too many.
     pod: Option<Arc<Pod>>,
@@ -191,6 +201,10 @@ impl PodInfo {
                 .collect(),
             deleting: meta.deletion_timestamp.is_some(),
             terminal: is_terminal(&pod),
+            preempts: spec.preemption_policy.as_deref() != Some("Never"),
+            disruption: Disruption::of(status),
+            started: StartTime::of(status),
+            generation: meta.generation.unwrap_or(0),
             labels,
             claims: claims(&pod),
             rest: rest(meta),

@@ -144,6 +144,7 @@ pub(crate) fn drawn_profile() -> Arc<Profile> {
         fake.score = Box::new(|_, node| Ok((node.pods().len() as i64 * 30) % 100));
     });
     stock_profile("test", Arc::new(NeverBinds))
+        .evicting_nobody()
         .mandatory_pre_filter(early.clone())
         .mandatory_filter(early)
         .pre_filter(late.clone())

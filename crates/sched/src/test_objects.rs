@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, Time};
 
 use crate::context::{Context, Surroundings};
+use crate::disruption::{DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER};
 use crate::names::PodUid;
 use crate::node_object::NodeObject;
 use crate::nominator::Nominator;
@@ -301,6 +302,27 @@ impl PodBuilder {
 
     pub(crate) fn condition(self, condition: PodCondition) -> Self {
         self.status(|status| status.conditions.get_or_insert_default().push(condition))
+    }
+
+    /// At this second since 1970.
+    pub(crate) fn started(self, second: i64) -> Self {
+        let time = jiff::Timestamp::from_second(second).unwrap();
+        self.status(|status| status.start_time = Some(Time(time)))
+    }
+
+    pub(crate) fn never_preempts(self) -> Self {
+        self.spec(|spec| spec.preemption_policy = Some("Never".to_owned()))
+    }
+
+    /// Being deleted, since a scheduler needed its room.
+    pub(crate) fn preempted(self) -> Self {
+        let condition = PodCondition {
+            type_: DISRUPTION_TARGET.to_owned(),
+            status: "True".to_owned(),
+            reason: Some(PREEMPTION_BY_SCHEDULER.to_owned()),
+            ..PodCondition::default()
+        };
+        self.deleting().condition(condition)
     }
 
     pub(crate) fn object(self) -> Arc<Pod> {

@@ -166,6 +166,13 @@ impl WaitingPods {
             .is_some()
     }
 
+    /// Has the pod give its place up to another one: it isn't marked unschedulable. `false` if it isn't held at all.
+    pub(crate) fn preempt(&mut self, uid: &PodUid) -> bool {
+        let status = Status::error("waiting on permit for pod: preempted");
+        self.change(uid, |pod| pod.rejected = Some(status))
+            .is_some()
+    }
+
     /// Rejects the pod whoever holds it. `false` if it isn't held.
     pub(crate) fn reject_all(&mut self, uid: &PodUid, reason: &'static str) -> bool {
         let plugin = self.pods.get(uid).and_then(|pod| pod.waiting_for().next());

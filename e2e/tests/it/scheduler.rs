@@ -10,13 +10,15 @@ use k8s_openapi::api::core::v1::{
     PersistentVolumeClaimVolumeSource, Pod, PreferredSchedulingTerm, Volume,
 };
 use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{ListParams, PostParams};
 use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use pilotage_e2e::scheduler;
 use pilotage_testkit::build::{self, PodBuilder};
 use pilotage_testkit::supervisor::Exit;
-use pilotage_testkit::{ControlPlane, audit, list_until, wait_count, wait_for};
+use pilotage_testkit::{ControlPlane, audit, list_until, wait_count, wait_for, wait_gone};
 
 use crate::scenario::{node_of, scheduled};
 
@@ -183,11 +185,14 @@ async fn pods_that_name_it_get_nodes_or_are_told_why_not_and_others_are_left_alo
         (
             "big",
             "0/7 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, \
-             5 Insufficient cpu.",
+             5 Insufficient cpu. no new claims to deallocate, preemption: 0/7 nodes are available: \
+             7 Preemption is not helpful for scheduling.",
         ),
         (
             "claims",
-            "0/7 nodes are available: needs persistent volumes, which this scheduler doesn't know yet.",
+            "0/7 nodes are available: needs persistent volumes, which this scheduler doesn't know yet. \
+             no new claims to deallocate, preemption: 0/7 nodes are available: \
+             7 Preemption is not helpful for scheduling.",
         ),
     ] {
         let pod = wait_for(&pods, name, |pod| scheduled(pod).is_some(), LIMIT)
@@ -263,5 +268,48 @@ async fn pods_that_name_it_get_nodes_or_are_told_why_not_and_others_are_left_alo
         assert!(exit.is_some_and(Exit::success), "{}", process.tail());
         assert_eq!(holder(lease).await, None, "given back");
     }
+    plane.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dear_pod_that_fits_nowhere_has_cheaper_ones_evicted() {
+    let plane = ControlPlane::builder("alone-dear")
+        .no_crds()
+        .kwok([build::node("only").cpu("4").memory("8Gi").build()])
+        .start()
+        .await
+        .unwrap();
+    let classes: Api<PriorityClass> = Api::all(plane.admin());
+    let class = PriorityClass {
+        metadata: ObjectMeta {
+            name: Some("dear".to_owned()),
+            ..ObjectMeta::default()
+        },
+        value: 1000,
+        ..PriorityClass::default()
+    };
+    classes
+        .create(&PostParams::default(), &class)
+        .await
+        .unwrap();
+    scheduler::install(&plane).await.unwrap();
+    let process = scheduler::start(&plane, &[]).await.unwrap();
+    let namespace = plane.namespace("alone-dear").await.unwrap();
+    let pods = namespace.api::<Pod>();
+    let is_bound = |pod: &Pod| node_of(pod).is_some();
+    for name in ["first", "second"] {
+        let cheap = build::pod(name).scheduler(NAME).request("cpu", "2");
+        create(&pods, cheap).await;
+        wait_for(&pods, name, is_bound, LIMIT).await.unwrap();
+    }
+    let dear = build::pod("dear").scheduler(NAME).priority_class("dear");
+    create(&pods, dear.request("cpu", "4")).await;
+    for name in ["first", "second"] {
+        wait_gone(&pods, name, LIMIT).await.unwrap();
+    }
+    let dear = wait_for(&pods, "dear", is_bound, LIMIT).await.unwrap();
+    assert_eq!(node_of(&dear), Some("only"));
+    let exit = process.stop(Duration::from_secs(30)).await;
+    assert!(exit.is_some_and(Exit::success), "{}", process.tail());
     plane.stop().await;
 }

@@ -20,6 +20,7 @@ pub(crate) const RULES: &[&[Rule]] = &[
     lease::RULES,
     pilotage_sched_driver::rbac::RULES,
     pilotage_sched_driver::rbac::STOCK_RULES,
+    pilotage_sched_driver::rbac::PREEMPTION,
 ];
 
 /// The scheduler that pods ask for, unless another name is given.

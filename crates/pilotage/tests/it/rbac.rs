@@ -115,7 +115,7 @@ fn the_scheduler_of_a_garden_is_a_part_of_its_own() {
 }
 
 #[test]
-fn the_scheduler_of_one_cluster_may_place_pods_and_nothing_else() {
+fn the_scheduler_of_one_cluster_may_place_and_evict_pods_and_nothing_else() {
     let (_, all, _) = rbac(&["--service-account=a/b"]);
     assert!(!all.contains("name: pilotage-scheduler\n"), "{all}");
     let (ok, text, _) = rbac(&[
@@ -146,7 +146,9 @@ fn the_scheduler_of_one_cluster_may_place_pods_and_nothing_else() {
         "ClusterRole nodes: list, watch",
         "ClusterRole pods/binding: create",
         "ClusterRole pods/status: patch",
+        "ClusterRole pods: delete",
         "ClusterRole pods: get, list, watch",
+        "ClusterRole poddisruptionbudgets: list, watch",
         "Role leases: get, create, patch",
     ];
     assert_eq!(rights, BTreeSet::from(want.map(str::to_owned)), "{text}");

@@ -53,7 +53,7 @@ impl Permit for Hold {
 fn core() -> Core {
     let profile = stock_profile("default-scheduler", Arc::new(NoBinder)).permit(Arc::new(Hold));
     let scheduler = Scheduler::new([profile.build().unwrap()], SchedulerConfig::default()).unwrap();
-    Core::new(scheduler, 7, Box::new(|_| {}))
+    Core::new(scheduler, 7, Box::new(|_| {}), Box::new(|_| {}))
 }
 
 fn add_node(core: &Core) {

@@ -122,7 +122,7 @@ fn find(pod: &Pod) -> Option<&PodCondition> {
 }
 
 /// RFC 3339 without fractions, as `metav1.Time`.
-fn seconds(time: Timestamp) -> String {
+pub(crate) fn seconds(time: Timestamp) -> String {
     format!("{time:.0}")
 }
 

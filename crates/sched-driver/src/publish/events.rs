@@ -136,6 +136,7 @@ struct Inner {
 
 struct Job {
     occurrence: Occurrence,
+    related: Option<Regarding>,
     name: String,
     at: Timestamp,
     write: Write,
@@ -168,7 +169,16 @@ impl Recorder {
     }
 
     /// It happened now. Never blocks.
-    pub fn record(&self, mut occurrence: Occurrence) {
+    pub fn record(&self, occurrence: Occurrence) {
+        self.take(occurrence, None);
+    }
+
+    /// It happened now, because of another object. Never blocks.
+    pub(crate) fn record_related(&self, occurrence: Occurrence, related: Regarding) {
+        self.take(occurrence, Some(related));
+    }
+
+    fn take(&self, mut occurrence: Occurrence, related: Option<Regarding>) {
         cut(&mut occurrence.note);
         let at = Timestamp::now();
         let name = format!("{}.{:x}", occurrence.regarding.name, at.as_nanosecond());
@@ -181,6 +191,7 @@ impl Recorder {
         drop(series);
         self.inner.send(Job {
             occurrence,
+            related,
             name,
             at,
             write,
@@ -228,6 +239,8 @@ impl Inner {
         for (occurrence, write) in due {
             self.send(Job {
                 occurrence,
+                // It stands in the event already.
+                related: None,
                 name: String::new(),
                 at: now,
                 write,
@@ -321,7 +334,10 @@ async fn create(
     name: &str,
     series: Option<Value>,
 ) -> Result<(), CallError> {
-    let event = event_object(&job.occurrence, name, job.at, instance, series);
+    let mut event = event_object(&job.occurrence, name, job.at, instance, series);
+    if let Some(related) = &job.related {
+        event["related"] = reference(related);
+    }
     let body = event.to_string().into_bytes();
     let events = events(&job.occurrence.regarding);
     let request = events.create(&PostParams::default(), body);
@@ -372,13 +388,7 @@ fn event_object(
         "reportingInstance": instance,
         "action": occurrence.action,
         "reason": occurrence.reason,
-        "regarding": {
-            "apiVersion": regarding.api_version,
-            "kind": regarding.kind,
-            "namespace": regarding.namespace,
-            "name": regarding.name,
-            "uid": regarding.uid,
-        },
+        "regarding": reference(regarding),
         "note": occurrence.note,
         "type": occurrence.type_.as_str(),
     });
@@ -386,6 +396,16 @@ fn event_object(
         event["series"] = series;
     }
     event
+}
+
+fn reference(object: &Regarding) -> Value {
+    json!({
+        "apiVersion": object.api_version,
+        "kind": object.kind,
+        "namespace": object.namespace,
+        "name": object.name,
+        "uid": object.uid,
+    })
 }
 
 fn micro_time(time: Timestamp) -> String {

@@ -10,4 +10,5 @@
 mod fixture;
 mod held;
 mod objects;
+mod preemption;
 mod stock;

@@ -160,7 +160,8 @@ async fn an_unschedulable_pod_says_why_and_is_scheduled_when_a_node_comes() {
     assert_eq!(
         message,
         "0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, \
-         2 Insufficient cpu."
+         2 Insufficient cpu. no new claims to deallocate, preemption: 0/3 nodes are available: \
+         3 Preemption is not helpful for scheduling."
     );
     // As added, and as written by the driver itself.
     running.told.wait("seen big", 2).await;

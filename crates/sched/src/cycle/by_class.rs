@@ -179,7 +179,7 @@ pub(super) fn choose(
     state: &mut CycleState,
     pod: &PodInfo,
     diagnosis: Diagnosis,
-    how: Search<'_>,
+    how: &mut Search<'_>,
 ) -> Result<Choice, Stop> {
     let Search { classes, ties, .. } = how;
     let mut outlook = look(cycle, state, pod, None, classes)?;
@@ -193,7 +193,7 @@ pub(super) fn choose(
         // A single node is simply taken.
         [only] => Ok(*only),
         nodes => match outlook.totals(&cx, state, pod, nodes) {
-            Ok(totals) => Ok(nodes[best(&totals, ties)]),
+            Ok(totals) => Ok(nodes[best(&totals, *ties)]),
             Err(error) => Err(error.into()),
         },
     };

@@ -84,12 +84,13 @@ pub(crate) fn choose(
     cycle: &mut Cycle<'_>,
     state: &mut CycleState,
     pod: &PodInfo,
-    how: Search<'_>,
+    mut how: Search<'_>,
 ) -> Result<Chosen, NoChoice> {
     if cycle.context().nodes().is_empty() {
         return Err(NO_NODES);
     }
-    find(cycle, state, pod, how).map_err(|stop| stopped(cycle, state, pod, stop))
+    let found = find(cycle, state, pod, &mut how);
+    found.map_err(|stop| stopped(&mut cycle.with_ties(how.ties), state, pod, stop))
 }
 
 const NO_NODES: NoChoice = NoChoice {
@@ -130,7 +131,7 @@ fn find(
     cycle: &mut Cycle<'_>,
     state: &mut CycleState,
     pod: &PodInfo,
-    how: Search<'_>,
+    how: &mut Search<'_>,
 ) -> Result<Chosen, Stop> {
     let mut prepared = search::prepare(&cycle.context(), state, pod)?;
     if how.nominated_first

@@ -66,7 +66,7 @@ pub(crate) fn choose_offered(
     // They were found by class.
     let classes = size.is_all().then_some(classes);
     let chosen = find(cycle, state, pod, offered, classes, ties);
-    chosen.map_err(|stop| stopped(cycle, state, pod, stop))
+    chosen.map_err(|stop| stopped(&mut cycle.with_ties(ties), state, pod, stop))
 }
 
 fn find(

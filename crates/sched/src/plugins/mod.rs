@@ -4,6 +4,8 @@
 mod balanced_allocation;
 mod by_set;
 mod default_binder;
+mod default_preemption;
+mod dynamic_resources;
 mod image_locality;
 mod inter_pod_affinity;
 mod node_affinity;
@@ -25,6 +27,10 @@ use std::sync::Arc;
 
 pub use self::balanced_allocation::{ListedTwice, NodeResourcesBalancedAllocation};
 pub use self::default_binder::{Binder, DefaultBinder};
+pub use self::default_preemption::{
+    DEFAULT_PREEMPTION, DefaultPreemption, PreemptionArgs, PreemptionArgsError, PreemptionCost,
+};
+pub use self::dynamic_resources::{DYNAMIC_RESOURCES, DynamicResources};
 pub use self::image_locality::ImageLocality;
 pub use self::inter_pod_affinity::{
     HardPodAffinityWeightError, InterPodAffinity, InterPodAffinityArgs,
@@ -45,11 +51,11 @@ pub use self::scoring_strategy::{
 };
 pub use self::taint_toleration::TaintToleration;
 pub use self::unknown_constraints::{UNKNOWN_CONSTRAINTS, UnknownConstraints};
-pub use self::well_formed::WellFormed;
+pub use self::well_formed::{WELL_FORMED, WellFormed};
 use crate::profile::ProfileBuilder;
 
 /// A profile with the stock plugins, in kube-scheduler's order and with its weights. Add to it, or
-/// [disable](ProfileBuilder::disable) some of it.
+/// [disable](ProfileBuilder::disable) some of it. It evicts pods, unless it is told [not to](ProfileBuilder::evicting_nobody).
 pub fn stock_profile(scheduler_name: &str, binder: Arc<dyn Binder>) -> ProfileBuilder {
     let taints = Arc::new(TaintToleration::default());
     let affinity = Arc::new(NodeAffinity::default());
@@ -59,6 +65,8 @@ pub fn stock_profile(scheduler_name: &str, binder: Arc<dyn Binder>) -> ProfileBu
     let pods = Arc::new(InterPodAffinity::default());
     let images = Arc::new(ImageLocality);
     let balance = Arc::new(NodeResourcesBalancedAllocation::default());
+    let dynamic = Arc::new(DynamicResources);
+    let preemption = Arc::new(DefaultPreemption::default());
     let features = Arc::new(NodeDeclaredFeatures);
     ProfileBuilder::new(scheduler_name)
         .pre_enqueue(Arc::new(SchedulingGates))
@@ -83,6 +91,10 @@ pub fn stock_profile(scheduler_name: &str, binder: Arc<dyn Binder>) -> ProfileBu
         .filter(pods.clone())
         .pre_score(pods.clone())
         .score(pods, 2)
+        .pre_filter(dynamic.clone())
+        .post_filter(dynamic)
+        .pre_enqueue(preemption.clone())
+        .post_filter(preemption)
         .pre_score(balance.clone())
         .score(balance, 1)
         .pre_score(images.clone())
@@ -98,6 +110,7 @@ mod tests {
 
     use super::stock_profile;
     use crate::event::{Actions, Event, EventResource};
+    use crate::objects::Kind;
     use crate::test_objects::{NeverBinds, PodBuilder, node, pod};
 
     #[test]
@@ -142,9 +155,19 @@ mod tests {
                 "NodePorts",
                 "PodTopologySpread",
                 "InterPodAffinity",
+                "DynamicResources",
                 "NodeDeclaredFeatures"
             ]
         );
+        let post_filters: Vec<_> = (profile.post_filters().iter())
+            .map(|it| it.name())
+            .collect();
+        assert_eq!(post_filters, ["DynamicResources", "DefaultPreemption"]);
+        let gates: Vec<_> = (profile.pre_enqueues().iter())
+            .map(|it| it.name())
+            .collect();
+        assert_eq!(gates, ["SchedulingGates", "DefaultPreemption"]);
+        assert!(profile.wants().contains(&Kind::PodDisruptionBudget));
         let pre_scores: Vec<_> = (profile.pre_scores().iter()).map(|it| it.name()).collect();
         assert_eq!(
             pre_scores,
@@ -156,6 +179,14 @@ mod tests {
                 "ImageLocality"
             ]
         );
+    }
+
+    #[test]
+    fn a_profile_that_evicts_nobody_says_nothing_of_it() {
+        let profile = stock_profile("test", Arc::new(NeverBinds)).evicting_nobody();
+        let profile = profile.build().unwrap();
+        assert!(profile.post_filters().is_empty() && profile.wants().is_empty());
+        assert_eq!(profile.pre_enqueues().len(), 1);
     }
 
     #[test]
@@ -179,7 +210,7 @@ mod tests {
                 "UnknownConstraints"
             ]
         );
-        assert_eq!(by_class.len(), 8, "{:?}", names(&by_class));
+        assert_eq!(by_class.len(), 10, "{:?}", names(&by_class));
 
         let update = |action, new| Event::node(action, Some(node("n").object()), Some(new));
         let taint = || node("n").taint("t", "", "NoSchedule").object();

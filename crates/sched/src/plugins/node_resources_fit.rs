@@ -12,7 +12,7 @@ use crate::coming::Coming;
 use crate::event::{Actions, Event, EventKind, EventObject, EventResource, Hint};
 use crate::names::PodUid;
 use crate::node_object::NodeObject;
-use crate::plugin::{EnqueueExtensions, Filter, HintReads, Plugin, Score};
+use crate::plugin::{EnqueueExtensions, Filter, FilterBySums, HintReads, Plugin, PodSums, Score};
 use crate::pod_info::PodInfo;
 use crate::refusals::Refusals;
 use crate::resources::{ResourceName, ResourceSum, Resources, is_extended};
@@ -208,17 +208,17 @@ fn any_of(wanted: &Resources, test: impl Fn(&ResourceName) -> bool) -> bool {
     .any(|name| wanted.get(&name) > 0 && test(&name))
 }
 
-impl Filter for NodeResourcesFit {
-    fn filter(&self, _state: &CycleState, pod: &PodInfo, node: NodeView<'_>) -> Verdict {
+/// How many pods are on a node.
+fn pods_on(node: NodeView<'_>) -> i64 {
+    i64::try_from(node.pods().len()).unwrap_or(i64::MAX)
+}
+
+impl NodeResourcesFit {
+    fn judge(&self, pod: &PodInfo, node: NodeView<'_>, room: Room<'_>) -> Verdict {
         if let Some(unread) = node.unread_pod() {
             let kind = RejectionKind::UnschedulableAndUnresolvable;
             return Err(Rejection::new(kind, FitReason::Unread(unread.clone())).into());
         }
-        let room = Room {
-            allocatable: node.allocatable(),
-            requested: node.requested(),
-            pods: node.pods().len() as i64,
-        };
         let mut reasons = Vec::new();
         let mut hopeless = false;
         self.shortages(&pod.needs.requests.asked, room, |reason, too_large| {
@@ -237,6 +237,32 @@ impl Filter for NodeResourcesFit {
         Err(reasons
             .fold(Rejection::new(kind, first), Rejection::and)
             .into())
+    }
+}
+
+impl FilterBySums for NodeResourcesFit {
+    fn filter_without(&self, pod: &PodInfo, node: NodeView<'_>, gone: &PodSums) -> Verdict {
+        let room = Room {
+            allocatable: node.allocatable(),
+            requested: &node.requested().without(&gone.requests),
+            pods: pods_on(node).saturating_sub(gone.pods),
+        };
+        self.judge(pod, node, room)
+    }
+}
+
+impl Filter for NodeResourcesFit {
+    fn filter(&self, _state: &CycleState, pod: &PodInfo, node: NodeView<'_>) -> Verdict {
+        let room = Room {
+            allocatable: node.allocatable(),
+            requested: node.requested(),
+            pods: pods_on(node),
+        };
+        self.judge(pod, node, room)
+    }
+
+    fn by_sums(&self) -> Option<&dyn FilterBySums> {
+        Some(self)
     }
 
     fn reads(&self) -> Reads {

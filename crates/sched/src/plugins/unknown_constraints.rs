@@ -144,6 +144,7 @@ mod tests {
     #[test]
     fn a_scheduler_refuses_in_its_own_name() {
         let profile = stock_profile("test", Arc::new(NeverBinds))
+            .evicting_nobody()
             .refusing_unknown_constraints("this harbour");
         let mut scheduler =
             Scheduler::new([profile.build().unwrap()], SchedulerConfig::default()).unwrap();

@@ -9,13 +9,16 @@ use crate::state::CycleState;
 use crate::status::{PluginName, Status, Verdict};
 use crate::table::{NodeView, Reads};
 
+/// Name of the plugin.
+pub const WELL_FORMED: PluginName = "WellFormed";
+
 /// Rejects malformed pods, and malformed nodes. [`crate::ProfileBuilder`] adds it to every profile.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WellFormed;
 
 impl Plugin for WellFormed {
     fn name(&self) -> PluginName {
-        "WellFormed"
+        WELL_FORMED
     }
 }
 

@@ -9,7 +9,7 @@ use crate::plugin::{
     Bind, EnqueueExtensions, Filter, Permit, Plugin, PostBind, PostFilter, PreBind, PreEnqueue,
     PreFilter, PreScore, QueueSort, Reserve, Score,
 };
-use crate::plugins::{UnknownConstraints, WellFormed};
+use crate::plugins::{DEFAULT_PREEMPTION, DYNAMIC_RESOURCES, UnknownConstraints, WellFormed};
 use crate::state::PluginMask;
 use crate::status::PluginName;
 use crate::table::Reads;
@@ -146,6 +146,12 @@ impl ProfileBuilder {
     pub fn disable(mut self, plugin: &str) -> Self {
         self.disabled.push(plugin.to_owned());
         self
+    }
+
+    /// Leaves preemption out, and what reports say of it: a pod that fits nowhere waits.
+    #[must_use]
+    pub fn evicting_nobody(self) -> Self {
+        self.disable(DYNAMIC_RESOURCES).disable(DEFAULT_PREEMPTION)
     }
 
     /// Sets the profile's own `percentageOfNodesToScore`; 0 means adaptive.

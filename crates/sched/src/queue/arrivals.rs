@@ -16,6 +16,9 @@ pub(super) const ACTIVATED: &str = "ForceActivate";
 /// A pod waited too long for an event.
 pub(super) const WAITED_TOO_LONG: &str = "UnschedulableTimeout";
 
+/// The evictions for a pod are over.
+pub(super) const EVICTED: &str = "PreemptionFinished";
+
 /// How many pods came to each place, by the event that brought them there, since the start.
 #[derive(Clone, Debug, Default)]
 pub struct Arrivals(BTreeMap<Place, BTreeMap<String, u64>>);

@@ -93,14 +93,9 @@ impl Hints {
             let asked = known.kinds.iter().any(|kind| kind.covers(event.kind));
             asked.then(|| known.plugin.hint_reads())
         };
-        let asked = match &one.gate {
-            Some(gate) => reads(&gate.plugin),
-            None => {
-                let rejecting = one.pending_by.iter().chain(&one.rejected_by);
-                rejecting.filter_map(reads).max()
-            }
-        };
-        asked.unwrap_or(HintReads::Needs)
+        let gating = one.gate.iter().map(|gate| &gate.plugin);
+        let asked = gating.chain(&one.pending_by).chain(&one.rejected_by);
+        asked.filter_map(reads).max().unwrap_or(HintReads::Needs)
     }
 
     /// What an event is worth to a pod.
@@ -113,9 +108,15 @@ impl Hints {
             return Worth::Nothing;
         }
         if let Some(gate) = &queued.gate {
-            return self.asks(gate.plugin, queued, event, Worth::AfterBackoff);
-        }
-        if queued.rejected_by.is_empty() && queued.pending_by.is_empty() {
+            // It is asked about again only if that plugin cares; then whoever rejected the pod before has a say, too.
+            if !self.is_registered(gate.plugin, queued, event) {
+                return Worth::Nothing;
+            }
+            let worth = self.asks(gate.plugin, queued, event, Worth::AfterBackoff);
+            if worth != Worth::Nothing {
+                return worth;
+            }
+        } else if queued.rejected_by.is_empty() && queued.pending_by.is_empty() {
             // Nobody can say what it waits for.
             return Worth::AfterBackoff;
         }
@@ -134,6 +135,13 @@ impl Hints {
             }
         }
         Worth::Nothing
+    }
+
+    /// Whether the plugin wants to hear of such events; one that registered nothing at all hears of everything.
+    fn is_registered(&self, plugin: PluginName, queued: &QueuedPod, event: &Event) -> bool {
+        let plugins = self.by_profile.get(&queued.pod.scheduler_name);
+        let registration = plugins.and_then(|plugins| plugins.get(plugin));
+        registration.is_none_or(|known| known.kinds.iter().any(|kind| kind.covers(event.kind)))
     }
 
     fn asks(&self, plugin: PluginName, queued: &QueuedPod, event: &Event, worth: Worth) -> Worth {

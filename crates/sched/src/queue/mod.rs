@@ -36,7 +36,7 @@ use crate::names::PodUid;
 use crate::plugin::{HintReads, PreEnqueue, QueueSort};
 use crate::pod_info::PodInfo;
 use crate::profile::{ProfileError, Profiles};
-use crate::status::Status;
+use crate::status::{PluginName, Status};
 
 /// The scheduling queue.
 pub struct Queue {
@@ -332,6 +332,17 @@ impl Queue {
             .or_else(|| self.failed_backoff.remove(uid))
             .or_else(|| self.take_waiting(uid))?;
         Some(self.activate_or_gate(queued, arrivals::ACTIVATED))
+    }
+
+    /// Asks again about a pod that `plugin` keeps from being tried, since that has nothing against it any more. It is here
+    /// because an event was worth a try.
+    pub(crate) fn ungate(&mut self, uid: &PodUid, plugin: PluginName, now: Moment) {
+        let gate = self.waiting(uid).and_then(QueuedPod::gate);
+        if gate.is_some_and(|gate| gate.plugin == plugin)
+            && let Some(queued) = self.take_waiting(uid)
+        {
+            self.bring_back(queued, Worth::AfterBackoff, arrivals::EVICTED, now);
+        }
     }
 
     /// Where a pod is; `None` if it isn't here.

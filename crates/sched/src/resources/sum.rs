@@ -20,6 +20,14 @@ impl ResourceSum {
         self.combine(amounts, |sum, amount| sum.wrapping_sub(amount.into()));
     }
 
+    /// What is left when another sum is taken away.
+    #[must_use]
+    pub fn without(&self, other: &Self) -> Self {
+        let mut left = self.clone();
+        left.combine(other, i128::wrapping_sub);
+        left
+    }
+
     /// The sum, as far as 64 bits hold it.
     pub fn capped(&self) -> Resources {
         let mut capped = Resources::default();
@@ -107,9 +115,12 @@ mod tests {
                 sum.add(&resources(amounts));
             }
             let before = sum.clone();
+            let mut more = ResourceSum::default();
             for amounts in comes {
                 sum.add(&resources(amounts));
+                more.add(&resources(amounts));
             }
+            prop_assert_eq!(&sum.without(&more), &before);
             for amounts in goes {
                 sum.subtract(&resources(amounts));
             }

@@ -160,7 +160,7 @@ impl Scheduler {
         }
         let chosen = match chosen {
             Ok(Chosen::Offer(offer)) => {
-                self.carry_out(state.take_effects());
+                self.carry_out(state.take_effects(), now);
                 return Attempt::Asks(Box::new(self.pause(queued, profile, *offer)));
             }
             Ok(Chosen::Node(choice)) => Ok(choice),
@@ -200,8 +200,9 @@ impl Scheduler {
                 self.take(assumed, now)
             }
             Err(NoChoice { cause, nomination }) => {
+                // Whom evictions keep from being tried isn't put back before they began.
+                self.carry_out(state.take_effects(), now);
                 let failure = self.failure(queued, cause, &nomination, None, now);
-                self.carry_out(state.take_effects());
                 Attempt::Failed(Box::new(failure))
             }
         }
@@ -259,7 +260,7 @@ impl Scheduler {
                 Attempt::Failed(Box::new(failure))
             }
         };
-        self.carry_out(effects);
+        self.carry_out(effects, now);
         attempt
     }
 }

@@ -82,7 +82,7 @@ impl Scheduler {
             // Deleted while it was bound: no watch event will ever take it off the node.
             self.release(&uid, None, now);
         }
-        self.carry_out(state.take_effects());
+        self.carry_out(state.take_effects(), now);
     }
 
     /// The pod was rejected at Permit, or `PreBind` or Bind failed: gives everything back and requeues it.
@@ -105,7 +105,7 @@ impl Scheduler {
         let failure = self.failure(queued, cause, &Nomination::Clear, Some(node), now);
         // Others may use the room; the pod itself was rejected for another reason than room.
         self.release(&uid, rejected.then_some(&uid), now);
-        self.carry_out(effects);
+        self.carry_out(effects, now);
         failure
     }
 

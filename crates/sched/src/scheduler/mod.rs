@@ -10,6 +10,7 @@ mod changes;
 mod failure;
 mod mend;
 mod orders;
+mod preemptions;
 mod unread;
 mod watch;
 
@@ -22,7 +23,9 @@ pub use self::asking::{AnswerError, Paused, Question};
 pub use self::assumed::Assumed;
 pub use self::attempt::{Attempt, SkipReason, Skipped};
 pub use self::failure::{Aftermath, EventNote, FailedCondition, Failure, StatusPatch};
-pub use self::orders::{EvictionOrder, Orders};
+pub use self::orders::{EvictionOrder, Orders, Preempted};
+pub use self::preemptions::EvictionId;
+use self::preemptions::Preemptions;
 use self::unread::{Incoming, UnreadPods};
 pub use self::watch::PodChange;
 use crate::cache::{Cache, CacheSize};
@@ -109,6 +112,7 @@ pub struct Scheduler {
     paused: HashSet<PodUid>,
     // What only the API server can do.
     orders: Orders,
+    preemptions: Preemptions,
     objects: Objects,
 }
 
@@ -132,6 +136,7 @@ impl Scheduler {
             uids: HashMap::new(),
             binding: HashMap::new(),
             orders: Orders::default(),
+            preemptions: Preemptions::default(),
             objects: Objects::default(),
             unread: UnreadPods::default(),
             taking: None,

@@ -3,39 +3,83 @@
 
 use std::sync::Arc;
 
+use super::preemptions::EvictionId;
 use super::{EventNote, Scheduler};
-use crate::effects::{Effects, Eviction};
+use crate::effects::Effects;
+use crate::moment::Moment;
 use crate::names::NodeName;
 use crate::pod_info::PodInfo;
-use crate::status::Status;
 
 /// A pod that has to be deleted, so that another one finds room. As in kube-scheduler 1.36.3 (`framework/preemption`).
+///
+/// Ask [`Scheduler::is_wanted`] when its turn comes, write the condition, delete it, record the event, and say how it went
+/// with [`Scheduler::evicted`]. Orders given out together may be carried out together.
 #[derive(Clone, Debug)]
 pub struct EvictionOrder {
-    /// Who has to go: this very UID.
-    pub pod: Arc<PodInfo>,
-    /// Where it runs.
-    pub node: NodeName,
-    /// Message of its condition `DisruptionTarget` with status True and reason `PreemptionByScheduler`, to be written
-    /// before it is deleted.
+    /// Names it.
+    pub id: EvictionId,
+    /// Message of the condition `DisruptionTarget` with status True and reason `PreemptionByScheduler`, to be written before
+    /// it is deleted.
     pub condition: String,
+    /// Who has to go, this very UID, and what is told of it when it was deleted.
+    pub preempted: Preempted,
+}
+
+/// A pod that had to make room.
+#[derive(Clone, Debug)]
+pub struct Preempted {
+    /// The pod.
+    pub pod: Arc<PodInfo>,
+    /// Where it was.
+    pub node: NodeName,
+    /// For whom: the event is related to this one, and reported by its scheduler.
+    pub preemptor: Arc<PodInfo>,
     /// The event about it.
     pub event: EventNote,
+}
+
+impl Preempted {
+    pub(super) fn new(
+        pod: Arc<PodInfo>,
+        node: NodeName,
+        preemptor: Arc<PodInfo>,
+        in_memory: bool,
+    ) -> Self {
+        let more = if in_memory {
+            " (in kube-scheduler memory)."
+        } else {
+            ""
+        };
+        let note = format!("Preempted by pod {} on node {node}{more}", preemptor.uid);
+        Self {
+            event: EventNote {
+                warning: false,
+                reason: "Preempted",
+                action: "Preempting",
+                note,
+            },
+            pod,
+            node,
+            preemptor,
+        }
+    }
 }
 
 /// What a driver has to do to other pods.
 #[derive(Debug, Default)]
 pub struct Orders {
-    /// Pods to delete.
-    pub evictions: Vec<EvictionOrder>,
     /// Pods whose `status.nominatedNodeName` has to go.
     pub cleared: Vec<Arc<PodInfo>>,
+    /// Pods to delete.
+    pub evictions: Vec<EvictionOrder>,
+    /// Pods that have given their place up before they were bound: only to be told.
+    pub preempted: Vec<Preempted>,
 }
 
 impl Orders {
     /// Whether there is nothing to do.
     pub const fn is_empty(&self) -> bool {
-        self.evictions.is_empty() && self.cleared.is_empty()
+        self.cleared.is_empty() && self.evictions.is_empty() && self.preempted.is_empty()
     }
 }
 
@@ -46,7 +90,7 @@ impl Scheduler {
         std::mem::take(&mut self.orders)
     }
 
-    pub(super) fn carry_out(&mut self, effects: Effects) {
+    pub(super) fn carry_out(&mut self, effects: Effects, now: Moment) {
         let Effects {
             activate,
             allow,
@@ -63,47 +107,13 @@ impl Scheduler {
         for (uid, plugin, reason) in reject {
             self.waiting.reject(&uid, plugin, reason);
         }
-        for eviction in evict {
-            self.evict(&eviction);
-        }
         for uid in clear_nomination {
             self.nominator.clear(&uid);
             let pending = self.pending.get(&uid);
             self.orders.cleared.extend(pending.cloned());
         }
-    }
-
-    /// A pod whose binding hasn't begun only gives its place up: nothing of it runs yet.
-    fn evict(&mut self, eviction: &Eviction) {
-        let Eviction {
-            victim,
-            preemptor,
-            plugin,
-        } = eviction;
-        if self.waiting.reject(victim, plugin, "preempted".into()) {
-            return;
+        for eviction in evict {
+            self.preempt(eviction, now);
         }
-        if let Some(binding) = self.binding.get(victim)
-            && binding.cancel(Status::unschedulable("preempted").by(plugin))
-        {
-            return;
-        }
-        let Some((pod, node)) = self.cache.pod(victim) else {
-            return;
-        };
-        let (pod, node) = (pod.clone(), node.clone());
-        let scheduler = self.pending.get(preemptor);
-        let scheduler = scheduler.map_or(&pod.scheduler_name, |pod| &pod.scheduler_name);
-        self.orders.evictions.push(EvictionOrder {
-            condition: format!("{scheduler}: preempting to accommodate a higher priority pod"),
-            event: EventNote {
-                warning: false,
-                reason: "Preempted",
-                action: "Preempting",
-                note: format!("Preempted by pod {preemptor} on node {node}"),
-            },
-            pod,
-            node,
-        });
     }
 }

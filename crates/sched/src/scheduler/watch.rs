@@ -87,6 +87,9 @@ impl Scheduler {
 
     fn pod_on_node(&mut self, pod: &Arc<PodInfo>, node: &NodeName, now: Moment) -> PodChange {
         self.pending.remove(&pod.uid);
+        if pod.deleting {
+            self.victim_goes(&pod.uid);
+        }
         self.queue.delete(&pod.uid);
         self.nominator.clear(&pod.uid);
         // Nobody binds through us before the wait is over, so somebody else did.
@@ -155,6 +158,7 @@ impl Scheduler {
     /// A pod is gone, or finished.
     pub fn pod_deleted(&mut self, uid: &PodUid, now: Moment) -> PodChange {
         self.was_read(uid, now);
+        self.victim_goes(uid);
         let pending = self.pending.remove(uid);
         let on_node = self.cache.pod(uid).map(|(pod, _)| pod.clone());
         let Some(pod) = on_node.as_ref().or(pending.as_ref()).cloned() else {

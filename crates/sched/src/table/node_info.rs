@@ -18,6 +18,7 @@ pub struct NodeInfo {
     requested: ResourceSum,
     non_zero_requested: ResourceSum,
     used_ports: Vec<HostPort>,
+    lowest_priority: Option<i32>,
     unread: Option<PodUid>,
 }
 
@@ -30,6 +31,7 @@ impl NodeInfo {
             requested: ResourceSum::default(),
             non_zero_requested: ResourceSum::default(),
             used_ports: Vec::new(),
+            lowest_priority: None,
             unread: None,
         }
     }
@@ -74,6 +76,11 @@ impl NodeInfo {
         &self.used_ports
     }
 
+    /// The lowest priority of its pods; `None` if there are none.
+    pub const fn lowest_priority(&self) -> Option<i32> {
+        self.lowest_priority
+    }
+
     /// A pod on it that couldn't be taken in, if there is one: it is missing in all sums.
     pub const fn unread_pod(&self) -> Option<&PodUid> {
         self.unread.as_ref()
@@ -106,6 +113,8 @@ impl NodeInfo {
         self.requested.add(&pod.needs.requests.total);
         self.non_zero_requested.add(&pod.needs.requests.non_zero);
         self.used_ports.extend_from_slice(&pod.needs.host_ports);
+        let lowest = self.lowest_priority.unwrap_or(pod.priority);
+        self.lowest_priority = Some(lowest.min(pod.priority));
         self.pods.push(pod);
     }
 
@@ -120,6 +129,9 @@ impl NodeInfo {
             if let Some(at) = self.used_ports.iter().position(|used| used == port) {
                 self.used_ports.swap_remove(at);
             }
+        }
+        if self.lowest_priority == Some(pod.priority) {
+            self.lowest_priority = self.pods.iter().map(|pod| pod.priority).min();
         }
         Some(pod)
     }

@@ -67,6 +67,7 @@ pub struct Numbers {
     requested: [PerNode<i64>; COLUMNS],
     non_zero_requested: [PerNode<i64>; COLUMNS],
     free_pods: PerNode<i64>,
+    lowest_priority: PerNode<Option<i32>>,
     closed: PerNode<bool>,
 }
 
@@ -91,6 +92,11 @@ impl Numbers {
         self.free_pods.get(node)
     }
 
+    /// The lowest priority of the pods on it; `None` if there are none.
+    pub fn lowest_priority(&self, node: NodeId) -> Option<i32> {
+        self.lowest_priority.get(node)
+    }
+
     /// Whether a pod on it couldn't be taken in, so that its sums don't count.
     pub fn is_closed(&self, node: NodeId) -> bool {
         self.closed.get(node)
@@ -107,6 +113,7 @@ impl Numbers {
         let pods = i64::try_from(row.pods().len()).unwrap_or(i64::MAX);
         self.free_pods
             .set(node, row.allocatable().pods.saturating_sub(pods));
+        self.lowest_priority.set(node, row.lowest_priority());
         self.closed.set(node, row.unread_pod().is_some());
     }
 }

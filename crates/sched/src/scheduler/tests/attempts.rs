@@ -326,7 +326,7 @@ fn a_bind_error_is_retried_without_an_event() {
 
 #[test]
 fn a_small_cluster_fills_up_evenly() {
-    let mut scheduler = scheduler(stock_profile("test", Arc::new(NeverBinds)));
+    let mut scheduler = scheduler(stock_profile("test", Arc::new(NeverBinds)).evicting_nobody());
     for number in 0..4 {
         add_node(&mut scheduler, &format!("n{number}"), "2");
     }

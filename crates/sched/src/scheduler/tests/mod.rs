@@ -33,7 +33,7 @@ fn scheduler(profile: ProfileBuilder) -> Scheduler {
 
 /// The stock plugins, and a node with four cores.
 fn stock() -> Scheduler {
-    let mut scheduler = scheduler(stock_profile("test", Arc::new(NeverBinds)));
+    let mut scheduler = scheduler(stock_profile("test", Arc::new(NeverBinds)).evicting_nobody());
     add_node(&mut scheduler, "n", "4");
     scheduler
 }

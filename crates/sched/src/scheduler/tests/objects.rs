@@ -75,7 +75,9 @@ fn service(name: &str) -> Arc<Service> {
 
 #[test]
 fn a_plugin_reads_what_it_wants_and_waits_for_it() {
-    let profile = stock_profile("test", Arc::new(NeverBinds)).pre_filter(Arc::new(Served));
+    let profile = stock_profile("test", Arc::new(NeverBinds))
+        .evicting_nobody()
+        .pre_filter(Arc::new(Served));
     let mut scheduler = scheduler(profile);
     let wanted = scheduler.wanted_kinds();
     assert!(wanted.contains(&Kind::Service) && !wanted.contains(&Kind::StorageClass));

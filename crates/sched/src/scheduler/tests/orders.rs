@@ -1,7 +1,7 @@
 //! What a plugin that preempts has done to others: wherever the victim is on its way.
 
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context as TaskContext, Poll, Waker};
 
 use futures::future::BoxFuture;
@@ -10,20 +10,25 @@ use super::{add, add_node, assumed, at, failed, scheduler, waiting};
 use crate::context::Cycle;
 use crate::cycle::NodeStatuses;
 use crate::effects::Eviction;
-use crate::names::NodeName;
+use crate::names::{NodeName, PodUid};
 use crate::plugin::{Plugin, PostFilter, PostFiltered, PreBind, Preflight};
 use crate::plugins::stock_profile;
 use crate::pod_info::PodInfo;
 use crate::profile::ProfileBuilder;
-use crate::scheduler::{Aftermath, Scheduler};
+use crate::queue::Place;
+use crate::scheduler::{Aftermath, EvictionOrder, Scheduler};
 use crate::state::CycleState;
-use crate::status::{PluginName, Verdict};
+use crate::status::{PluginName, Status, Verdict};
 use crate::test_objects::{NeverBinds, pod, uid};
+use crate::waiting::PermitState;
 
 const NAME: PluginName = "Preempts";
 
-/// Evicts `victim` for anybody, and takes the nomination of `nominated`.
-struct Preempts;
+/// Evicts these for anybody, takes the nomination of `nominated`, and remembers what it is told.
+struct Preempts {
+    victims: &'static [&'static str],
+    told: Arc<Mutex<Vec<bool>>>,
+}
 
 impl Plugin for Preempts {
     fn name(&self) -> PluginName {
@@ -41,13 +46,18 @@ impl PostFilter for Preempts {
     ) -> PostFiltered {
         state.request(|effects| {
             effects.evict(Eviction {
-                victim: uid("victim"),
+                victims: self.victims.iter().map(|name| uid(name)).collect(),
                 preemptor: pod.uid.clone(),
                 plugin: NAME,
             });
             effects.clear_nomination(uid("nominated"));
         });
         PostFiltered::nominate(NodeName::from("n"))
+    }
+
+    fn evicting(&self, preemptor: &PodUid, under_way: bool) {
+        assert_eq!(*preemptor, uid("heir"));
+        self.told.lock().unwrap().push(under_way);
     }
 }
 
@@ -75,12 +85,41 @@ impl PreBind for Slow {
     }
 }
 
+type Told = Arc<Mutex<Vec<bool>>>;
+
 /// A node with four cores, for a victim of three and whoever comes then.
 fn preempting(with: impl FnOnce(ProfileBuilder) -> ProfileBuilder) -> Scheduler {
-    let profile = stock_profile("test", Arc::new(NeverBinds)).post_filter(Arc::new(Preempts));
+    evicting(&["victim"], with).0
+}
+
+fn evicting(
+    victims: &'static [&'static str],
+    with: impl FnOnce(ProfileBuilder) -> ProfileBuilder,
+) -> (Scheduler, Told) {
+    let told = Told::default();
+    let preempts = Preempts {
+        victims,
+        told: told.clone(),
+    };
+    let profile = stock_profile("test", Arc::new(NeverBinds)).evicting_nobody();
+    let profile = profile.post_filter(Arc::new(preempts));
     let mut scheduler = scheduler(with(profile));
     add_node(&mut scheduler, "n", "4");
-    scheduler
+    (scheduler, told)
+}
+
+fn taken(told: &Told) -> Vec<bool> {
+    std::mem::take(&mut *told.lock().unwrap())
+}
+
+/// Who has to be deleted.
+fn asked(scheduler: &mut Scheduler) -> Vec<EvictionOrder> {
+    scheduler.take_orders().evictions
+}
+
+fn names(orders: &[EvictionOrder]) -> Vec<&str> {
+    let names = orders.iter().map(|order| &*order.preempted.pod.key.name);
+    names.collect()
 }
 
 fn need_room(scheduler: &mut Scheduler) {
@@ -100,10 +139,12 @@ fn a_pod_that_runs_is_left_to_the_driver_with_condition_and_event() {
     let [order] = &orders.evictions[..] else {
         panic!("{orders:?}")
     };
-    assert_eq!((&order.pod.uid, order.node.as_str()), (&uid("victim"), "n"));
+    let told = &order.preempted;
+    assert_eq!((&told.pod.uid, told.node.as_str()), (&uid("victim"), "n"));
+    assert_eq!(told.preemptor.uid, uid("heir"));
     let condition = "test: preempting to accommodate a higher priority pod";
     assert_eq!(order.condition, condition);
-    assert_eq!(order.event.note, "Preempted by pod uid-heir on node n");
+    assert_eq!(told.event.note, "Preempted by pod uid-heir on node n");
     let [cleared] = &orders.cleared[..] else {
         panic!("{orders:?}")
     };
@@ -117,10 +158,17 @@ fn a_pod_that_waits_at_permit_gives_its_place_up() {
     add(&mut scheduler, pod("victim").request("cpu", "3"));
     let placed = assumed(&mut scheduler);
     need_room(&mut scheduler);
-    assert!(scheduler.take_orders().is_empty());
+    let orders = scheduler.take_orders();
+    assert!(orders.evictions.is_empty());
+    let note = "Preempted by pod uid-heir on node n (in kube-scheduler memory).";
+    assert_eq!(orders.preempted[0].event.note, note);
     let status = scheduler.start_binding(&uid("victim")).unwrap_err();
-    assert_eq!(status.to_string(), "preempted");
-    let _ = scheduler.binding_failed(placed, status, at(0));
+    // It isn't unschedulable: it is tried again without waiting for an event.
+    assert!(matches!(status, Status::Error(_)));
+    assert_eq!(status.to_string(), "waiting on permit for pod: preempted");
+    let failure = scheduler.binding_failed(placed, status, at(0));
+    assert!(!failure.cause.is_rejection());
+    assert_eq!(scheduler.place(&uid("victim")), Some(Place::Backoff));
 }
 
 #[test]
@@ -140,8 +188,9 @@ fn a_binding_is_cancelled_until_bind_begins() {
         };
         status
     };
-    assert_eq!(status.to_string(), "preempted");
-    assert!(scheduler.take_orders().is_empty());
+    assert_eq!(status.to_string(), "preempted by Preempts");
+    let orders = scheduler.take_orders();
+    assert!(orders.evictions.is_empty() && orders.preempted.len() == 1);
     let failure = scheduler.binding_failed(placed, status, at(0));
     assert!(matches!(failure.aftermath, Aftermath::Requeued(_)));
 }
@@ -157,4 +206,123 @@ fn a_pod_that_the_api_server_may_know_on_its_node_has_to_be_deleted() {
     need_room(&mut scheduler);
     assert_eq!(scheduler.take_orders().evictions.len(), 1);
     let _ = scheduler.binding_failed(placed, bound.unwrap_err(), at(0));
+}
+
+/// Three victims of a core each on a node of four.
+fn three_victims() -> (Scheduler, Told) {
+    let (mut scheduler, told) = evicting(&["a", "b", "c"], |profile| profile);
+    for name in ["a", "b", "c"] {
+        add(&mut scheduler, pod(name).request("cpu", "1").on("n"));
+    }
+    need_room(&mut scheduler);
+    (scheduler, told)
+}
+
+#[test]
+fn the_last_victim_goes_when_all_others_went() {
+    let (mut scheduler, told) = three_victims();
+    let first = asked(&mut scheduler);
+    assert_eq!(names(&first), ["a", "b"]);
+    assert_eq!(taken(&told), [true]);
+    for order in &first {
+        assert!(scheduler.is_wanted(&order.id));
+        assert!(asked(&mut scheduler).is_empty());
+        scheduler.evicted(&order.id, true, at(0));
+        assert!(!scheduler.is_wanted(&order.id), "only once");
+        scheduler.evicted(&order.id, true, at(0));
+    }
+    let last = asked(&mut scheduler);
+    assert_eq!(names(&last), ["c"]);
+    assert!(taken(&told).is_empty(), "it still waits");
+    scheduler.evicted(&last[0].id, true, at(0));
+    assert_eq!(taken(&told), [false]);
+    assert!(asked(&mut scheduler).is_empty());
+}
+
+#[test]
+fn a_failure_spares_the_others_and_has_the_preemptor_tried_again() {
+    let (mut scheduler, told) = three_victims();
+    let first = asked(&mut scheduler);
+    assert_eq!(scheduler.place(&uid("heir")), Some(Place::Unschedulable));
+    scheduler.evicted(&first[1].id, false, at(0));
+    assert_eq!(taken(&told), [true, false]);
+    assert_eq!(scheduler.place(&uid("heir")), Some(Place::Active));
+    assert!(!scheduler.is_wanted(&first[0].id));
+    scheduler.evicted(&first[0].id, true, at(0));
+    assert!(asked(&mut scheduler).is_empty(), "the last one stays");
+}
+
+#[test]
+fn the_preemptor_may_be_tried_as_soon_as_its_last_victim_is_going() {
+    for gone in [false, true] {
+        let (mut scheduler, told) = three_victims();
+        let first = asked(&mut scheduler);
+        // That of another one says nothing.
+        add(&mut scheduler, pod("a").on("n").deleting());
+        for order in &first {
+            scheduler.evicted(&order.id, true, at(0));
+        }
+        assert_eq!(taken(&told), [true]);
+        let last = asked(&mut scheduler);
+        if gone {
+            scheduler.pod_deleted(&uid("c"), at(0));
+        } else {
+            add(&mut scheduler, pod("c").on("n").deleting());
+        }
+        assert_eq!(taken(&told), [false], "{gone}");
+        scheduler.evicted(&last[0].id, true, at(0));
+        assert!(taken(&told).is_empty(), "told once");
+    }
+}
+
+#[test]
+fn nobody_is_evicted_for_a_pod_that_has_gone() {
+    let (mut scheduler, told) = three_victims();
+    let first = asked(&mut scheduler);
+    scheduler.pod_deleted(&uid("heir"), at(0));
+    assert!(first.iter().all(|order| !scheduler.is_wanted(&order.id)));
+    for order in &first {
+        scheduler.evicted(&order.id, true, at(0));
+    }
+    assert!(asked(&mut scheduler).is_empty());
+    assert_eq!(taken(&told), [true, false]);
+}
+
+#[test]
+fn victims_that_went_by_themselves_are_not_evicted() {
+    let (mut scheduler, told) = three_victims();
+    let first = asked(&mut scheduler);
+    scheduler.pod_deleted(&uid("c"), at(0));
+    for order in &first {
+        scheduler.evicted(&order.id, true, at(0));
+    }
+    assert!(asked(&mut scheduler).is_empty());
+    assert_eq!(taken(&told), [true, false]);
+}
+
+#[test]
+fn a_last_victim_in_memory_gives_up_only_when_the_others_went() {
+    let (mut scheduler, told) = evicting(&["runs", "victim"], |profile| {
+        profile.permit(waiting("Tug", 60))
+    });
+    add(&mut scheduler, pod("runs").request("cpu", "1").on("n"));
+    add(&mut scheduler, pod("victim").request("cpu", "3"));
+    let placed = assumed(&mut scheduler);
+    need_room(&mut scheduler);
+    let orders = scheduler.take_orders();
+    assert_eq!(
+        (names(&orders.evictions), orders.preempted.len()),
+        (vec!["runs"], 0)
+    );
+    let waits = |scheduler: &Scheduler| {
+        let state = scheduler.permit_state(&uid("victim"));
+        matches!(state, Some(PermitState::Waiting { .. }))
+    };
+    assert!(waits(&scheduler));
+    scheduler.evicted(&orders.evictions[0].id, true, at(0));
+    assert!(!waits(&scheduler));
+    assert_eq!(scheduler.take_orders().preempted.len(), 1);
+    assert_eq!(taken(&told), [true, false]);
+    let status = scheduler.start_binding(&uid("victim")).unwrap_err();
+    let _ = scheduler.binding_failed(placed, status, at(0));
 }

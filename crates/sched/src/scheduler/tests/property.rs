@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use proptest::sample::select;
 
 use super::{add_node, at, scheduler, waiting};
 use crate::guard::Panicked;
 use crate::names::{NodeName, PodUid};
 use crate::plugins::stock_profile;
-use crate::scheduler::{Assumed, Attempt};
+use crate::scheduler::{Assumed, Attempt, EvictionOrder};
 use crate::status::Status;
 use crate::test_objects::{NeverBinds, pod};
 use crate::tie::FirstOfEquals;
@@ -28,8 +29,19 @@ enum Op {
     Mend,
     Reject(u8),
     Allow(u8),
+    Evict(u8, Evicted),
     Node(bool),
     Sleep(u8),
+}
+
+/// How an eviction that was asked for goes.
+#[derive(Clone, Copy, Debug)]
+enum Evicted {
+    /// The pod goes, then that is told.
+    Gone,
+    /// It is told, and the pod stays a while.
+    Going,
+    Failed,
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -45,7 +57,9 @@ fn op() -> impl Strategy<Value = Op> {
         1 => pod.clone().prop_map(Op::BindPanics),
         1 => Just(Op::Mend),
         1 => pod.clone().prop_map(Op::Reject),
-        2 => pod.prop_map(Op::Allow),
+        2 => pod.clone().prop_map(Op::Allow),
+        2 => (pod, select(&[Evicted::Gone, Evicted::Going, Evicted::Failed][..]))
+            .prop_map(|(pod, how)| Op::Evict(pod, how)),
         1 => any::<bool>().prop_map(Op::Node),
         1 => (0u8..40).prop_map(Op::Sleep),
     ]
@@ -65,12 +79,14 @@ proptest! {
         let name = |n: u8| format!("p{n}");
         let id = |lives: &[u8; 6], n: u8| PodUid::from(format!("{n}-{}", lives[usize::from(n)]));
         let make = |lives: &[u8; 6], n: u8| {
-            pod(&name(n)).uid(id(lives, n).as_str()).request("cpu", "1")
+            let pod = pod(&name(n)).uid(id(lives, n).as_str());
+            pod.request("cpu", "1").priority(i32::from(n % 3))
         };
         let mut now = 0u64;
         let mut pending = HashSet::new();
         let mut on_node = HashSet::new();
         let mut tasks: BTreeMap<PodUid, Assumed> = BTreeMap::new();
+        let mut orders: Vec<EvictionOrder> = Vec::new();
         for op in ops {
             let time = at(now);
             match op {
@@ -108,12 +124,17 @@ proptest! {
                     let task = tasks.keys().nth(usize::from(n)).cloned();
                     if let Some((uid, placed)) = task.and_then(|uid| tasks.remove_entry(&uid)) {
                         match scheduler.start_binding(&uid) {
-                            Ok(()) => scheduler.bound(placed, time),
-                            Err(Status::Rejected(rejection)) => {
-                                scheduler.binding_failed(placed, rejection.into(), time);
-                            }
-                            Err(Status::Error(_)) => {
+                            Ok(()) => match placed.cancellation.begin_bind() {
+                                Ok(()) => scheduler.bound(placed, time),
+                                Err(status) => {
+                                    scheduler.binding_failed(placed, status, time);
+                                }
+                            },
+                            Err(status) if status.to_string().contains("still held") => {
                                 tasks.insert(uid, placed);
+                            }
+                            Err(status) => {
+                                scheduler.binding_failed(placed, status, time);
                             }
                         }
                     }
@@ -135,14 +156,28 @@ proptest! {
                 Op::Mend => scheduler.mend(time),
                 Op::Reject(n) => { scheduler.reject(&id(&lives, n), "Tug", "no"); }
                 Op::Allow(n) => { scheduler.allow(&id(&lives, n), "Tug"); }
+                Op::Evict(n, how) if usize::from(n) < orders.len() => {
+                    let order = orders.swap_remove(n.into());
+                    if let (true, Evicted::Gone) = (scheduler.is_wanted(&order.id), how) {
+                        let victim = &order.preempted.pod.uid;
+                        scheduler.pod_deleted(victim, time);
+                        if let Some(n) = (0..6).find(|n| id(&lives, *n) == *victim) {
+                            lives[usize::from(n)] += 1;
+                            pending.remove(&n);
+                            on_node.remove(&n);
+                        }
+                    }
+                    scheduler.evicted(&order.id, !matches!(how, Evicted::Failed), time);
+                }
                 Op::Node(true) => add_node(&mut scheduler, "n", "3"),
                 Op::Node(false) => scheduler.node_deleted(&NodeName::from("n"), time),
                 Op::Sleep(seconds) => {
                     now += u64::from(seconds);
                     scheduler.flush(at(now));
                 }
-                Op::Apply(_) => {}
+                Op::Apply(_) | Op::Evict(..) => {}
             }
+            orders.append(&mut scheduler.take_orders().evictions);
             for n in 0..6 {
                 let uid = id(&lives, n);
                 let queued = scheduler.place(&uid).is_some() && !tasks.contains_key(&uid);
@@ -165,6 +200,13 @@ proptest! {
         for n in 0..6 {
             scheduler.pod_deleted(&id(&lives, n), at(now));
         }
+        orders.append(&mut scheduler.take_orders().evictions);
+        for order in orders {
+            prop_assert!(!scheduler.is_wanted(&order.id), "nobody needs the room");
+            scheduler.evicted(&order.id, true, at(now));
+        }
+        prop_assert!(scheduler.take_orders().is_empty());
+        prop_assert!(scheduler.preemptions.is_empty());
         let size = scheduler.queue_size();
         prop_assert_eq!(size.active + size.backoff + size.unschedulable + size.gated, 0);
         prop_assert_eq!(size.in_flight_events, 0);

@@ -1,0 +1,196 @@
+//! Makes room for a pod that fits nowhere by evicting pods of lower priority. Who may, on which nodes, whom it costs and
+//! which node it is are those of kube-scheduler 1.36.3 (`plugins/defaultpreemption` and `framework/preemption`); what the
+//! evictions need of the API server is the driver's business.
+//!
+//! While its evictions are under way a pod isn't tried: it would only evict more.
+
+mod args;
+mod budgets;
+mod cost;
+mod dry_run;
+mod eligibility;
+mod ground;
+mod importance;
+#[cfg(test)]
+mod tests;
+mod victims;
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use self::args::{PreemptionArgs, PreemptionArgsError};
+pub use self::cost::PreemptionCost;
+use self::dry_run::{Candidate, Found};
+use crate::context::Cycle;
+use crate::cycle::{Diagnosis, NodeStatuses};
+use crate::effects::Eviction;
+use crate::event::{Actions, Event, EventKind, EventResource, Hint};
+use crate::names::PodUid;
+use crate::objects::Kind;
+use crate::plugin::{
+    EnqueueExtensions, HintReads, Nomination, Plugin, PostFilter, PostFiltered, PreEnqueue,
+};
+use crate::pod_info::PodInfo;
+use crate::state::CycleState;
+use crate::status::{PluginError, PluginName, Rejection, RejectionKind, Status, Verdict};
+
+/// Name of the plugin.
+pub const DEFAULT_PREEMPTION: PluginName = "DefaultPreemption";
+
+/// Preemption by priority.
+#[derive(Debug, Default)]
+pub struct DefaultPreemption {
+    args: PreemptionArgs,
+    /// The pods whose evictions are under way.
+    evicting: Mutex<HashSet<PodUid>>,
+}
+
+impl DefaultPreemption {
+    /// With arguments.
+    pub fn new(args: PreemptionArgs) -> Self {
+        Self {
+            args,
+            evicting: Mutex::default(),
+        }
+    }
+
+    fn evicting(&self) -> MutexGuard<'_, HashSet<PodUid>> {
+        self.evicting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The node where room costs least, or why there is none.
+    fn choose(
+        &self,
+        cycle: &mut Cycle<'_>,
+        state: &CycleState,
+        pod: &PodInfo,
+        statuses: &NodeStatuses,
+    ) -> Result<Candidate, PostFiltered> {
+        let cx = cycle.context();
+        if let Some(obstacle) = eligibility::obstacle(&cx, pod, statuses) {
+            return Err(no_help(Nomination::Keep, obstacle));
+        }
+        let nodes = dry_run::potential_nodes(&cx, statuses);
+        let offset = cycle.pick(nodes.len());
+        let enough = self.args.candidates(nodes.len());
+        let Found {
+            candidates,
+            mut statuses,
+            errors,
+        } = dry_run::search(cycle, state, pod, &nodes, offset, enough);
+        // The first of the cheapest.
+        let cheapest = candidates
+            .into_iter()
+            .min_by_key(|candidate| candidate.cost);
+        cheapest.ok_or_else(|| {
+            if !errors.is_empty() {
+                let status = Status::error(format!("preemption: {}", all(&errors)));
+                return PostFiltered::no_help(Nomination::Keep, status);
+            }
+            let kind = RejectionKind::UnschedulableAndUnresolvable;
+            let why = "Preemption is not helpful for scheduling";
+            statuses.set_others(Rejection::new(kind, why));
+            let report = Diagnosis {
+                statuses,
+                ..Diagnosis::default()
+            };
+            no_help(Nomination::Clear, &report.to_string())
+        })
+    }
+}
+
+fn no_help(nomination: Nomination, why: &str) -> PostFiltered {
+    let status = Status::unschedulable(format!("preemption: {why}"));
+    PostFiltered::no_help(nomination, status)
+}
+
+/// Errors as one text, each once.
+fn all(errors: &[PluginError]) -> String {
+    let mut known = BTreeSet::new();
+    let texts = errors.iter().map(ToString::to_string);
+    let texts = texts.filter(|text| known.insert(text.clone()));
+    let texts = texts.collect::<Vec<_>>();
+    match &*texts {
+        [only] => only.clone(),
+        texts => format!("[{}]", texts.join(", ")),
+    }
+}
+
+impl Plugin for DefaultPreemption {
+    fn name(&self) -> PluginName {
+        DEFAULT_PREEMPTION
+    }
+
+    fn wants(&self) -> &'static [Kind] {
+        &[Kind::PodDisruptionBudget]
+    }
+}
+
+impl PostFilter for DefaultPreemption {
+    fn post_filter(
+        &self,
+        cycle: &mut Cycle<'_>,
+        state: &mut CycleState,
+        pod: &PodInfo,
+        statuses: &NodeStatuses,
+    ) -> PostFiltered {
+        let Candidate { node, victims, .. } = match self.choose(cycle, state, pod, statuses) {
+            Ok(chosen) => chosen,
+            Err(none) => return none,
+        };
+        // Those that are going already need no eviction.
+        let victims = victims.iter().filter(|victim| !victim.deleting);
+        let victims = victims.map(|victim| victim.uid.clone()).collect::<Vec<_>>();
+        if !victims.is_empty() {
+            let cx = cycle.context();
+            state.request(|effects| {
+                // They may not fit there any more, and find another place sooner if they needn't wait.
+                let expected = cx.nominator().pods_on(&node);
+                for other in expected.filter(|other| other.priority < pod.priority) {
+                    effects.clear_nomination(other.uid.clone());
+                }
+                effects.evict(Eviction {
+                    victims,
+                    preemptor: pod.uid.clone(),
+                    plugin: DEFAULT_PREEMPTION,
+                });
+            });
+        }
+        PostFiltered::nominate(node)
+    }
+
+    fn evicting(&self, preemptor: &PodUid, under_way: bool) {
+        let mut evicting = Self::evicting(self);
+        if under_way {
+            evicting.insert(preemptor.clone());
+        } else {
+            evicting.remove(preemptor);
+        }
+    }
+}
+
+impl PreEnqueue for DefaultPreemption {
+    fn pre_enqueue(&self, pod: &PodInfo) -> Verdict {
+        if Self::evicting(self).contains(&pod.uid) {
+            let why = "waiting for the preemption for this pod to be finished";
+            return Err(Status::unresolvable(why));
+        }
+        Ok(())
+    }
+}
+
+impl EnqueueExtensions for DefaultPreemption {
+    /// Pods that go let those plugins speak again that rejected the pod.
+    fn events(&self) -> Vec<EventKind> {
+        vec![EventKind::new(EventResource::Pod, Actions::DELETE)]
+    }
+
+    /// When to try again is what the others say.
+    fn hint(&self, _pod: &PodInfo, _event: &Event) -> Hint {
+        Hint::Skip
+    }
+
+    fn hint_reads(&self) -> HintReads {
+        HintReads::Needs
+    }
+}

@@ -1,0 +1,104 @@
+//! What an eviction keeps its preemptor from, and until when.
+
+use super::{Harbour, Outcome, at, heir};
+use crate::queue::Place;
+use crate::scheduler::Attempt;
+use crate::test_objects::{pod, uid};
+use crate::tie::FirstOfEquals;
+
+/// A preemptor with two victims of two cores each.
+fn two_victims() -> Harbour {
+    let mut harbour = Harbour::new().nodes(&["n"]);
+    harbour.runs("first", "n", "2", 1, 1);
+    harbour.runs("last", "n", "2", 0, 1);
+    harbour.add(heir("4"));
+    harbour.fails(0);
+    harbour
+}
+
+fn gate(harbour: &Harbour) -> Option<String> {
+    let gate = harbour.0.gate(&uid("heir"))?;
+    Some(format!("{}: {}", gate.plugin, gate.status))
+}
+
+#[test]
+fn a_pod_is_not_tried_while_its_victims_are_evicted() {
+    let mut harbour = two_victims();
+    let orders = harbour.asked();
+    assert_eq!(orders.len(), 1);
+    // Its end brings the preemptor back, but not far.
+    harbour.0.pod_deleted(&uid("first"), at(0));
+    assert_eq!(harbour.0.place(&uid("heir")), Some(Place::Gated));
+    let waits = "DefaultPreemption: waiting for the preemption for this pod to be finished";
+    assert_eq!(gate(&harbour).as_deref(), Some(waits));
+    harbour.0.evicted(&orders[0].id, true, at(0));
+    let orders = harbour.asked();
+    assert_eq!(harbour.0.place(&uid("heir")), Some(Place::Gated));
+    // What else happens doesn't matter.
+    harbour.node(crate::test_objects::node("m").allocatable("cpu", "2"));
+    assert_eq!(harbour.0.place(&uid("heir")), Some(Place::Gated));
+    harbour.0.pod_deleted(&uid("last"), at(0));
+    assert_eq!(harbour.0.place(&uid("heir")), Some(Place::Backoff));
+    harbour.0.evicted(&orders[0].id, true, at(0));
+    let Some(Attempt::Assumed(assumed)) = harbour.0.schedule_next(at(5), &mut FirstOfEquals) else {
+        panic!("there is room")
+    };
+    assert_eq!(assumed.node().as_str(), "n");
+}
+
+#[test]
+fn an_end_that_came_before_the_eviction_was_told_is_not_missed() {
+    let mut harbour = Harbour::new().nodes(&["n"]);
+    harbour.runs("first", "n", "2", 1, 1);
+    harbour.runs("last", "n", "2", 0, 1);
+    harbour.add(heir("4"));
+    harbour.fails(0);
+    let orders = harbour.asked();
+    for gone in ["first", "last"] {
+        harbour.0.pod_deleted(&uid(gone), at(0));
+    }
+    assert_eq!(harbour.0.place(&uid("heir")), Some(Place::Gated));
+    harbour.0.evicted(&orders[0].id, true, at(0));
+    assert!(harbour.asked().is_empty());
+    assert_eq!(harbour.0.place(&uid("heir")), Some(Place::Backoff));
+}
+
+#[test]
+fn a_failed_eviction_has_the_pod_tried_at_once() {
+    let mut harbour = two_victims();
+    let orders = harbour.asked();
+    harbour.0.pod_deleted(&uid("first"), at(0));
+    harbour.0.evicted(&orders[0].id, false, at(0));
+    assert_eq!(harbour.0.place(&uid("heir")), Some(Place::Active));
+    let failure = harbour.fails(0);
+    assert_eq!(harbour.outcome(&failure), Outcome::on("n", &["last"]));
+}
+
+#[test]
+fn a_pod_whose_victims_end_slowly_evicts_no_others() {
+    let mut harbour = Harbour::new().nodes(&["n", "m"]);
+    harbour.runs("victim", "n", "4", 0, 9);
+    harbour.runs("other", "m", "4", 0, 1);
+    harbour.add(heir("4"));
+    harbour.fails(0);
+    let orders = harbour.asked();
+    let going = pod("victim").on("n").request("cpu", "4").started(9);
+    harbour.add(going.preempted());
+    harbour.0.evicted(&orders[0].id, true, at(0));
+    // Its status needn't say yet where it is expected.
+    harbour.0.activate(&uid("heir"));
+    let failure = harbour.fails(0);
+    let why = "not eligible due to a terminating pod on the nominated node.";
+    assert_eq!(harbour.outcome(&failure), Outcome::none(why));
+}
+
+#[test]
+fn a_scheduling_gate_is_still_only_opened_by_its_own_event() {
+    let mut harbour = Harbour::new().nodes(&["n"]);
+    harbour.add(heir("4").gate("later"));
+    harbour.runs("a", "n", "4", 0, 1);
+    harbour.0.pod_deleted(&uid("a"), at(0));
+    assert_eq!(harbour.0.place(&uid("heir")), Some(Place::Gated));
+    harbour.add(heir("4"));
+    assert_eq!(harbour.0.place(&uid("heir")), Some(Place::Active));
+}
