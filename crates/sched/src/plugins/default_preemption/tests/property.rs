@@ -221,6 +221,46 @@ fn prepared(cycle: &Cycle<'_>, profile: &Profile, pod: &PodInfo) -> CycleState {
     state
 }
 
+#[test]
+fn one_that_breaks_no_budget_is_looked_for_beyond_the_number() {
+    let on = |name: &str, node: &str| pod(name).on(node).request("cpu", "4");
+    let nodes = ["n0", "n1", "n2"].map(|name| node(name).allocatable("cpu", "4").object());
+    let cluster = |apps: [&str; 3]| Cluster {
+        nodes: nodes.to_vec(),
+        pods: vec![
+            on("a", "n0").label("app", apps[0]).info(),
+            on("b", "n1").label("app", apps[1]).info(),
+            on("c", "n2").label("app", apps[2]).started(9).info(),
+        ],
+        expected: Vec::new(),
+        budgets: Vec::new(),
+        preemptor: pod("preemptor").request("cpu", "4").priority(1).info(),
+    };
+    let profile = profile();
+    for (apps, enough, found) in [
+        (["web", "web", "db"], 1, vec!["n2", "n0"]),
+        (["db", "web", "db"], 1, vec!["n0"]),
+        (["db", "web", "db"], 2, vec!["n0", "n1"]),
+        (["web", "web", "web"], 1, vec!["n0"]),
+    ] {
+        let cluster = cluster(apps);
+        let mut table = cluster.table(cluster.pods.iter());
+        let mut quiet = cluster.quiet();
+        let web = Arc::new(budget("web", 0));
+        quiet.objects.apply(web.object()).unwrap();
+        let mut cycle = Cycle::new(&profile, &mut table, quiet.around());
+        let state = prepared(&cycle, &profile, &cluster.preemptor);
+        let ids = cycle.context().nodes().ids().to_vec();
+        let search = search(&mut cycle, &state, &cluster.preemptor, &ids, 0, enough);
+        let names: Vec<_> = search
+            .candidates
+            .iter()
+            .map(|it| it.node.as_str())
+            .collect();
+        assert_eq!(names, found, "{apps:?} {enough}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
