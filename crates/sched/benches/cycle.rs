@@ -15,10 +15,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use pilotage_sched::plugins::{Binder, stock_profile};
-use pilotage_sched::{Attempt, Moment, NodeName, PodInfo, Scheduler, SchedulerConfig, SeededTies};
+use pilotage_sched::{
+    Attempt, Moment, NodeName, Object, PodInfo, Scheduler, SchedulerConfig, SeededTies,
+};
 use serde_json::{Value, json};
 
 /// Shapes of load.
@@ -34,6 +36,10 @@ enum Shape {
     Miss,
     /// Pods that fit nowhere, in turn with pods that do.
     Unschedulable,
+    /// Equal pods that must be spread over zones and should be over hosts.
+    Spread,
+    /// Equal pods of a Service, which are spread by default.
+    Service,
 }
 
 impl Shape {
@@ -44,6 +50,8 @@ impl Shape {
             Self::Rotation => "rotation",
             Self::Miss => "miss",
             Self::Unschedulable => "unschedulable",
+            Self::Spread => "spread",
+            Self::Service => "service",
         }
     }
 
@@ -53,13 +61,15 @@ impl Shape {
             Self::Plain | Self::Miss => "plain",
             Self::Classes | Self::Rotation => "classes",
             Self::Unschedulable => "unschedulable",
+            Self::Spread => "spread",
+            Self::Service => "service",
         }
     }
 
     /// How many sorts of pods there are, as far as any comes twice.
     const fn sorts(self) -> usize {
         match self {
-            Self::Plain | Self::Miss => 1,
+            Self::Plain | Self::Miss | Self::Spread | Self::Service => 1,
             Self::Unschedulable => 2,
             Self::Classes => 50,
             Self::Rotation => 200,
@@ -74,7 +84,7 @@ impl Shape {
             // So little more that all fit.
             Self::Miss => json!({"cpu": "100m", "memory": format!("{}Ki", 204_800 + number)}),
             Self::Unschedulable if number.is_multiple_of(2) => pod(64_000),
-            Self::Plain | Self::Unschedulable => pod(100),
+            Self::Plain | Self::Unschedulable | Self::Spread | Self::Service => pod(100),
         }
     }
 }
@@ -106,6 +116,8 @@ fn main() -> ExitCode {
         Shape::Rotation,
         Shape::Miss,
         Shape::Unschedulable,
+        Shape::Spread,
+        Shape::Service,
     ] {
         for nodes in [1_000, 5_000, 50_000] {
             let line = format!("{} {nodes}", shape.name());
@@ -301,6 +313,29 @@ fn node(number: usize) -> Node {
     serde_json::from_value(node).expect("a node")
 }
 
+fn service(name: &str, app: &str) -> Arc<Service> {
+    let service = json!({
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"selector": {"app": app}},
+    });
+    Arc::new(serde_json::from_value(service).expect("a service"))
+}
+
+/// Constraints over all pods of the bench.
+fn spread(shape: Shape) -> Value {
+    let constraint = |key: &str, when: &str| {
+        json!({"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": when,
+            "labelSelector": {"matchLabels": {"app": "web"}}})
+    };
+    match shape {
+        Shape::Spread => json!([
+            constraint("topology.kubernetes.io/zone", "DoNotSchedule"),
+            constraint("kubernetes.io/hostname", "ScheduleAnyway"),
+        ]),
+        _ => Value::Null,
+    }
+}
+
 fn pod(shape: Shape, number: usize) -> Arc<Pod> {
     let pod = json!({
         "metadata": {
@@ -310,6 +345,7 @@ fn pod(shape: Shape, number: usize) -> Arc<Pod> {
         "spec": {
             "schedulerName": "bench",
             "containers": [{"name": "c", "image": "i", "resources": {"requests": shape.requests(number)}}],
+            "topologySpreadConstraints": spread(shape),
         },
     });
     Arc::new(serde_json::from_value(pod).expect("a pod"))
@@ -321,6 +357,12 @@ fn measure(shape: Shape, nodes: usize, percentage: u8) -> Duration {
     // Each sort comes twice, so that what can be known is.
     let warm = (all / 30).max(shape.sorts() * 2);
     let mut scheduler = cluster(nodes, percentage);
+    if shape == Shape::Service {
+        let web = service("s", "web");
+        scheduler
+            .apply(Object::Service(web), Moment::ZERO)
+            .expect("a name");
+    }
     let mut ties = SeededTies::new(7);
     let mut number = 0;
     let (mut spent, mut tried) = (Duration::ZERO, 0_u32);

@@ -99,7 +99,11 @@ pub(crate) async fn start_chaperons(plane: &ControlPlane) -> Running {
 
 /// Starts the candidate scheduler and waits until it is ready.
 pub(crate) async fn start_candidate(plane: &ControlPlane, settings: Settings) -> Running {
-    let rules = [reserve::rbac::RULES, pilotage_sched_driver::rbac::RULES];
+    let rules = [
+        reserve::rbac::RULES,
+        pilotage_sched_driver::rbac::RULES,
+        pilotage_sched_driver::rbac::STOCK_RULES,
+    ];
     let client = client(
         plane,
         ("candidate-scheduler", "candidate-scheduler"),

@@ -14,6 +14,7 @@ use crate::process::{Process, ProcessArgs};
 pub(crate) const RULES: &[&[Rule]] = &[
     lease::RULES,
     pilotage_sched_driver::rbac::RULES,
+    pilotage_sched_driver::rbac::STOCK_RULES,
     reserve::rbac::RULES,
 ];
 

@@ -16,7 +16,11 @@ use crate::part::Part;
 use crate::process::{Process, ProcessArgs};
 
 /// The rules of its components.
-pub(crate) const RULES: &[&[Rule]] = &[lease::RULES, pilotage_sched_driver::rbac::RULES];
+pub(crate) const RULES: &[&[Rule]] = &[
+    lease::RULES,
+    pilotage_sched_driver::rbac::RULES,
+    pilotage_sched_driver::rbac::STOCK_RULES,
+];
 
 /// The scheduler that pods ask for, unless another name is given.
 const DEFAULT_NAME: &str = "pilotage-scheduler";

@@ -146,6 +146,10 @@ fn the_scheduler_of_one_cluster_may_place_pods_and_nothing_else() {
         "ClusterRole pods/binding: create",
         "ClusterRole pods/status: patch",
         "ClusterRole pods: get, list, watch",
+        "ClusterRole replicasets: list, watch",
+        "ClusterRole replicationcontrollers: list, watch",
+        "ClusterRole services: list, watch",
+        "ClusterRole statefulsets: list, watch",
         "Role leases: get, create, patch",
     ];
     assert_eq!(rights, BTreeSet::from(want.map(str::to_owned)), "{text}");

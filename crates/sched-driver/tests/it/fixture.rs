@@ -177,6 +177,7 @@ async fn account(plane: &ControlPlane, namespace: &str) -> Client {
     let role = format!("driver-{namespace}");
     let rules = driver_rbac::RULES
         .iter()
+        .chain(driver_rbac::STOCK_RULES)
         .chain(pilotage_runtime::lease::RULES);
     let roles = rbac::render(&role, account, rules);
     apply::apply_values(&plane.admin(), roles, namespace)
