@@ -37,7 +37,7 @@ pub const STOCK: &[Stock] = &[
     plugin("NodeVolumeLimits", true, None, false),
     plugin("VolumeBinding", true, Some(1), false),
     plugin("VolumeZone", true, None, false),
-    plugin("PodTopologySpread", true, Some(2), false),
+    plugin("PodTopologySpread", true, Some(2), true),
     plugin("InterPodAffinity", true, Some(2), false),
     plugin("DynamicResources", true, Some(2), false),
     plugin("DefaultPreemption", false, None, false),

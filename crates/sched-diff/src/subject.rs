@@ -9,13 +9,14 @@ use k8s_openapi::api::core::v1::{self as core, Node, Pod};
 use pilotage_sched::plugins::{
     Binder, DefaultBinder, FitArgs, ImageLocality, NodeAffinity, NodeDeclaredFeatures,
     NodeName as NodeNamePlugin, NodePorts, NodeResourcesBalancedAllocation, NodeResourcesFit,
-    NodeUnschedulable, PrioritySort, SchedulingGates, ScoringResource, ScoringStrategy, ShapePoint,
-    StrategyKind, TaintToleration,
+    NodeUnschedulable, PodTopologySpread, PrioritySort, SchedulingGates, ScoringResource,
+    ScoringStrategy, ShapePoint, SpreadArgs, SpreadDefaults, StrategyKind, TaintToleration,
 };
 use pilotage_sched::resources::ResourceName;
+use pilotage_sched::taints::Comparison;
 use pilotage_sched::{
-    Attempt, Coming, Evaluation, Gate, Moment, NodeName, PodInfo, PodUid, Profile, ProfileBuilder,
-    Rejection, Scheduler, SchedulerConfig, SeededTies,
+    Attempt, Coming, Evaluation, Gate, Kind, Moment, NodeName, Object, ObjectKey, PodInfo, PodUid,
+    Profile, ProfileBuilder, Rejection, Scheduler, SchedulerConfig, SeededTies,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -154,8 +155,15 @@ impl Side for Subject {
                 self.tell_again()
             }
             "Pod" => self.pod_applied("apply", object),
-            // No plugin reads it yet.
-            _ => Ok(()),
+            kind => match other(kind, object)? {
+                Some(other) => {
+                    let applied = self.scheduler()?.apply(other, Moment::ZERO);
+                    applied.map_err(|error| SideError::refused("apply", &error))?;
+                    Ok(())
+                }
+                // No plugin reads it yet.
+                None => Ok(()),
+            },
         }
     }
 
@@ -173,7 +181,15 @@ impl Side for Subject {
                 scheduler.pod_deleted(&uid, Moment::ZERO);
                 self.nominated.remove(&object::key(object));
             }
-            _ => {}
+            kind => {
+                if let Some(kind) = READ.into_iter().find(|read| read.name() == kind) {
+                    let key = ObjectKey {
+                        namespace: object::text(object, "/metadata/namespace").into(),
+                        name: object::name(object).into(),
+                    };
+                    scheduler.remove(kind, &key, Moment::ZERO);
+                }
+            }
         }
         Ok(())
     }
@@ -209,6 +225,28 @@ impl Side for Subject {
         self.nominated.insert(object::key(pod), node.to_owned());
         Ok(())
     }
+}
+
+/// The kinds beside nodes and pods that plugins read.
+const READ: [Kind; 4] = [
+    Kind::Service,
+    Kind::ReplicationController,
+    Kind::ReplicaSet,
+    Kind::StatefulSet,
+];
+
+/// An object of one of these kinds.
+fn other(kind: &str, object: &Value) -> Result<Option<Object>, SideError> {
+    let kind = READ.into_iter().find(|read| read.name() == kind);
+    Ok(match kind {
+        Some(Kind::Service) => Some(Object::Service(Arc::new(read("apply", object)?))),
+        Some(Kind::ReplicationController) => Some(Object::ReplicationController(Arc::new(read(
+            "apply", object,
+        )?))),
+        Some(Kind::ReplicaSet) => Some(Object::ReplicaSet(Arc::new(read("apply", object)?))),
+        Some(Kind::StatefulSet) => Some(Object::StatefulSet(Arc::new(read("apply", object)?))),
+        _ => None,
+    })
 }
 
 fn gated(gate: &Gate) -> Refusal {
@@ -317,6 +355,14 @@ fn add(
             let fit = Arc::new(NodeResourcesFit::new(fit_args(arguments)?));
             builder.filter(fit.clone()).score(fit, weight)
         }
+        "PodTopologySpread" => {
+            let spread = Arc::new(topology_spread(arguments)?);
+            builder
+                .pre_filter(spread.clone())
+                .filter(spread.clone())
+                .pre_score(spread.clone())
+                .score(spread, weight)
+        }
         "NodePorts" => {
             let ports = Arc::new(NodePorts);
             builder.pre_filter(ports.clone()).filter(ports)
@@ -346,6 +392,18 @@ fn node_affinity(arguments: &Value) -> Result<NodeAffinity, SideError> {
             NodeAffinity::with_added(&added).map_err(|error| SideError::refused("open", &error))
         }
     }
+}
+
+fn topology_spread(arguments: &Value) -> Result<PodTopologySpread, SideError> {
+    let constraints = object::list(arguments, "/defaultConstraints");
+    let constraints = constraints
+        .iter()
+        .map(|constraint| read::<core::TopologySpreadConstraint>("open", constraint))
+        .collect::<Result<Vec<_>, _>>()?;
+    let kind = arguments.get("defaultingType").and_then(Value::as_str);
+    let made = SpreadDefaults::parse(kind, &constraints)
+        .and_then(|defaults| PodTopologySpread::new(SpreadArgs { defaults }, Comparison::Off));
+    made.map_err(|error| SideError::refused("open", &error))
 }
 
 fn balanced_allocation(arguments: &Value) -> Result<NodeResourcesBalancedAllocation, SideError> {

@@ -13,11 +13,68 @@ pub const RULES: &[Rule] = &[
     Rule::cluster(&["events.k8s.io"], &["events"], &["create", "patch"]),
 ];
 
-/// What the [stock plugins](pilotage_sched::plugins::stock_profile) read beside pods and nodes.
-pub const STOCK_RULES: &[Rule] = &[Rule::cluster(&[""], &["namespaces"], &["list", "watch"])];
+/// The rules that the stock plugins need beside those: to read the objects that they want.
+pub const STOCK_RULES: &[Rule] = &[
+    // Affinity selects namespaces by their labels.
+    Rule::cluster(&[""], &["namespaces"], &["list", "watch"]),
+    // Pods without constraints are spread with those of their Services and controllers.
+    Rule::cluster(
+        &[""],
+        &["services", "replicationcontrollers"],
+        &["list", "watch"],
+    ),
+    Rule::cluster(
+        &["apps"],
+        &["replicasets", "statefulsets"],
+        &["list", "watch"],
+    ),
+];
 
 /// What it needs beside that where a profile evicts pods.
 pub const PREEMPTION: &[Rule] = &[
     Rule::cluster(&[""], &["pods"], &["delete"]),
     Rule::cluster(&["policy"], &["poddisruptionbudgets"], &["list", "watch"]),
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures::future::BoxFuture;
+    use pilotage_sched::plugins::{Binder, stock_profile};
+    use pilotage_sched::{NodeName, PodInfo};
+
+    use super::STOCK_RULES;
+
+    struct Never;
+
+    impl Binder for Never {
+        fn bind<'a>(
+            &'a self,
+            _: &'a PodInfo,
+            _: &'a NodeName,
+        ) -> BoxFuture<'a, Result<(), Box<dyn std::error::Error + Send + Sync>>> {
+            Box::pin(async { Err("nothing is bound here".into()) })
+        }
+    }
+
+    #[test]
+    fn every_kind_that_the_stock_plugins_want_may_be_read() {
+        let profile = stock_profile("test", Arc::new(Never))
+            .evicting_nobody()
+            .build()
+            .unwrap();
+        let wanted = profile.wants().iter().map(|kind| {
+            let name = kind.name().to_lowercase();
+            format!("{name}s")
+        });
+        let mut wanted: Vec<_> = wanted.collect();
+        let granted = STOCK_RULES.iter().flat_map(|rule| rule.resources);
+        let mut granted: Vec<_> = granted.map(|name| (*name).to_owned()).collect();
+        wanted.sort();
+        granted.sort();
+        assert_eq!(granted, wanted);
+        let verbs = STOCK_RULES.iter().map(|rule| rule.verbs);
+        assert!(verbs.into_iter().all(|verbs| verbs == ["list", "watch"]));
+    }
+}

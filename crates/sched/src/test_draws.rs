@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::api::core::v1::TopologySpreadConstraint;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -21,7 +22,7 @@ use crate::test_plugins::Fake;
 /// Nodes differ in so many ways.
 pub(crate) const LOOKS: u8 = 36;
 /// Pods differ in so many ways.
-const NEEDS: u8 = 104;
+const NEEDS: u8 = 112;
 
 /// One of [`NEEDS`], some more often than others, so that something is known of them.
 pub(crate) fn needs() -> BoxedStrategy<u8> {
@@ -56,10 +57,10 @@ pub(crate) fn drawn_node(name: u8, look: u8, cpu: u8) -> NodeBuilder {
     }
 }
 
-/// A pod of one of [`NEEDS`]: of 13 classes, with a priority or none, and with filters that it concerns or doesn't.
+/// A pod of one of [`NEEDS`]: of 14 classes, with a priority or none, and with filters that it concerns or doesn't.
 pub(crate) fn drawn_pod(name: &str, needs: u8) -> PodBuilder {
     let pod = pod(name).scheduler("test");
-    let pod = match needs % 13 {
+    let pod = match needs % 14 {
         0 => pod,
         1 => pod.request("cpu", "1"),
         2 => pod.request("cpu", "2").tolerate("hard", "Exists", "", ""),
@@ -83,9 +84,10 @@ pub(crate) fn drawn_pod(name: &str, needs: u8) -> PodBuilder {
         11 => pod
             .prefers(3, pods_with("kubernetes.io/hostname", &[("early", "")]))
             .prefers(-5, pods_with("disk", &[("late", "")])),
+        12 => spread(pod),
         _ => pod.node_selector("kubernetes.io/hostname", "n1"),
     };
-    let kind = needs / 13;
+    let kind = needs / 14;
     let pod = if kind & 1 == 0 { pod } else { pod.priority(10) };
     let pod = if kind & 2 == 0 {
         pod
@@ -97,6 +99,30 @@ pub(crate) fn drawn_pod(name: &str, needs: u8) -> PodBuilder {
     } else {
         pod.label("late", "")
     }
+}
+
+/// Over disks, and over hosts if it can be, with pods that aren't late.
+fn spread(pod: PodBuilder) -> PodBuilder {
+    let constraint = |key: &str, when: &str| TopologySpreadConstraint {
+        max_skew: 1,
+        topology_key: key.to_owned(),
+        when_unsatisfiable: when.to_owned(),
+        label_selector: Some(LabelSelector {
+            match_labels: None,
+            match_expressions: Some(vec![LabelSelectorRequirement {
+                key: "late".to_owned(),
+                operator: "DoesNotExist".to_owned(),
+                values: None,
+            }]),
+        }),
+        ..TopologySpreadConstraint::default()
+    };
+    let hosts = constraint("kubernetes.io/hostname", "ScheduleAnyway");
+    let both = vec![constraint("disk", "DoNotSchedule"), hosts];
+    pod.edit(|pod| {
+        let spec = pod.spec.get_or_insert_default();
+        spec.topology_spread_constraints = Some(both);
+    })
 }
 
 /// A filter that concerns pods with the label of this name alone.

@@ -120,10 +120,10 @@ fn affinity_over(key: &str, kind: &str, required: bool) -> Value {
     json!({ "affinity": { kind: terms } })
 }
 
-fn spreading(when_unsatisfiable: &str) -> Value {
+fn spreading(key: &str, when_unsatisfiable: &str) -> Value {
     json!({ "topologySpreadConstraints": [{
         "maxSkew": 1,
-        "topologyKey": "zone",
+        "topologyKey": key,
         "whenUnsatisfiable": when_unsatisfiable,
         "labelSelector": { "matchLabels": { "app": "web" } },
     }] })
@@ -157,8 +157,8 @@ fn what_no_plugin_knows_is_refused_by_its_name() {
         (affinity("podAffinity", false), None),
         (affinity("podAntiAffinity", true), None),
         (affinity("podAntiAffinity", false), None),
-        (spreading("DoNotSchedule"), Some("topology spreading")),
-        (spreading("ScheduleAnyway"), None),
+        (spreading("zone", "DoNotSchedule"), None),
+        (spreading("zone", "ScheduleAnyway"), None),
         (
             volume("persistentVolumeClaim", &json!({ "claimName": "c" })),
             Some("persistent volumes"),
@@ -207,7 +207,7 @@ fn what_no_plugin_knows_is_refused_by_its_name() {
 
 #[test]
 fn all_that_is_unknown_is_told_at_once() {
-    let mut spec = spreading("DoNotSchedule");
+    let mut spec = json!({ "schedulingGroup": { "podGroupName": "g" } });
     let claims = json!({ "resourceClaims": [{ "name": "gpu", "resourceClaimName": "g" }] });
     for other in [claims, volume("cinder", &json!({}))] {
         for (key, value) in other.as_object().unwrap() {
@@ -217,8 +217,7 @@ fn all_that_is_unknown_is_told_at_once() {
     let told = Bench::new().told(&spec).unwrap();
     assert_eq!(
         told,
-        "refused: needs topology spreading, in-tree disks and resource claims, which this candidate scheduler doesn't \
-         know yet"
+        "refused: needs in-tree disks, resource claims and pod groups, which this candidate scheduler doesn't know yet"
     );
 }
 
@@ -249,6 +248,27 @@ fn a_host_port_is_had_once_a_node() {
 }
 
 #[test]
+fn a_pod_that_is_spread_waits_where_no_place_keeps_its_constraint() {
+    let mut bench = Bench::new();
+    for name in ["there", "there-too"] {
+        bench.apply(&pod(name, &json!({ "nodeName": "n1" })));
+    }
+    let spread = spreading("kubernetes.io/hostname", "DoNotSchedule");
+    bench.apply(&pod("p", &spread));
+    assert_eq!(bench.try_next(), None, "the other node has none");
+    bench.delete("p");
+    let mut spread_on = spread.clone();
+    spread_on["nodeSelector"] = json!({ "zone": "z" });
+    spread_on["topologySpreadConstraints"][0]["minDomains"] = 3.into();
+    bench.apply(&pod("away", &json!({ "nodeName": "n2" })));
+    bench.apply(&pod("q", &spread_on));
+    let told = "Unschedulable: 0/2 nodes are available: 2 node(s) didn't match pod topology spread constraints.";
+    assert_eq!(bench.try_next().as_deref(), Some(told));
+    bench.delete("away");
+    assert_eq!(bench.place("q"), Some(Place::Backoff));
+}
+
+#[test]
 fn other_refusals_read_as_ever() {
     let spec = json!({ "nodeSelector": { "disk": "ssd" } });
     let told = Bench::new().told(&spec).unwrap();
@@ -261,8 +281,8 @@ fn other_refusals_read_as_ever() {
 #[test]
 fn a_pod_that_needs_the_unknown_waits_for_its_spec_alone() {
     let mut bench = Bench::new();
-    let spread = spreading("DoNotSchedule");
-    bench.apply(&pod("p", &spread));
+    let claims = volume("persistentVolumeClaim", &json!({ "claimName": "c" }));
+    bench.apply(&pod("p", &claims));
     assert!(bench.try_next().is_some());
     assert_eq!(bench.place("p"), Some(Place::Unschedulable));
     // Room, other pods and words of others: nothing of it can help.
@@ -276,7 +296,7 @@ fn a_pod_that_needs_the_unknown_waits_for_its_spec_alone() {
     other["nodeName"] = "n2".into();
     bench.apply(&pod("other", &other));
     bench.delete("other");
-    let mut said = pod("p", &spread);
+    let mut said = pod("p", &claims);
     said["metadata"]["annotations"] = json!({ "a": "b" });
     said["metadata"]["labels"] = json!({});
     bench.apply(&said);

@@ -6,7 +6,8 @@ use std::{
 };
 
 use futures::future::join_all;
-use k8s_openapi::api::{core::v1::TopologySpreadConstraint, events::v1::Event};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaimVolumeSource, Volume};
+use k8s_openapi::api::events::v1::Event;
 use kube::{
     Api,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchParams},
@@ -47,16 +48,20 @@ async fn a_pod_that_needs_what_the_scheduler_does_not_know_is_refused_by_its_nam
     let told = |needs: &str| {
         format!("refused: needs {needs}, which this candidate scheduler doesn't know yet")
     };
-    let spread = TopologySpreadConstraint {
-        max_skew: 1,
-        topology_key: "kubernetes.io/hostname".into(),
-        when_unsatisfiable: "DoNotSchedule".into(),
-        ..TopologySpreadConstraint::default()
+    let mut claiming = web("claiming").build();
+    let claim = Volume {
+        name: "data".into(),
+        persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
+            claim_name: "data".into(),
+            read_only: None,
+        }),
+        ..Volume::default()
     };
-    let name = bench.ask(&web("spread").spread(spread).build()).await;
+    claiming.spec.get_or_insert_default().volumes = Some(vec![claim]);
+    let name = bench.ask(&claiming).await;
     let refused = bench.refused(&name, "refused: ").await;
-    let spreading = told("topology spreading");
-    assert_eq!(annotation(&refused, keys::REFUSAL), Some(&*spreading));
+    let claims = told("persistent volumes");
+    assert_eq!(annotation(&refused, keys::REFUSAL), Some(&*claims));
     // One that wants to be alone is there already, and goes.
     let term = json!({
         "topologyKey": "kubernetes.io/hostname",

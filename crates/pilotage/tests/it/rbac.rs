@@ -149,6 +149,10 @@ fn the_scheduler_of_one_cluster_may_place_and_evict_pods_and_nothing_else() {
         "ClusterRole pods: delete",
         "ClusterRole pods: get, list, watch",
         "ClusterRole poddisruptionbudgets: list, watch",
+        "ClusterRole replicasets: list, watch",
+        "ClusterRole replicationcontrollers: list, watch",
+        "ClusterRole services: list, watch",
+        "ClusterRole statefulsets: list, watch",
         "Role leases: get, create, patch",
     ];
     assert_eq!(rights, BTreeSet::from(want.map(str::to_owned)), "{text}");

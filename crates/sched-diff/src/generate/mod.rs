@@ -9,6 +9,7 @@ mod nodes;
 mod pods;
 mod profile;
 mod running;
+mod spread;
 mod swarm;
 
 use serde_json::Value;
@@ -44,6 +45,7 @@ pub fn generate(seed: u64) -> Case {
     }
     let mut objects = nodes.clone();
     objects.extend(running.iter().cloned());
+    objects.extend(spread::objects(&mut draw, &swarm));
     let history = History::new(nodes, running);
     Case {
         seed,

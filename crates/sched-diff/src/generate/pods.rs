@@ -6,6 +6,7 @@ use super::affinity::{affinity, node_selector};
 use super::amounts::put;
 use super::containers::{apps, image, inits};
 use super::nodes::{EFFECTS, TAINT_VALUES, TAINTS};
+use super::spread::spread;
 use super::swarm::Swarm;
 use crate::configuration::PROFILE;
 use crate::draw::Draw;
@@ -51,7 +52,7 @@ pub(super) fn pod(draw: &mut Draw, swarm: &Swarm, name: &str) -> Value {
         let reference = image(draw);
         spec["volumes"] = json!([{"name": "v", "image": {"reference": reference}}]);
     }
-    json!({
+    let mut pod = json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
@@ -61,7 +62,9 @@ pub(super) fn pod(draw: &mut Draw, swarm: &Swarm, name: &str) -> Value {
             "labels": {"app": draw.word(&["a", "b"])},
         },
         "spec": spec,
-    })
+    });
+    spread(draw, swarm, &mut pod);
+    pod
 }
 
 /// Requests of the pod as a whole. Sometimes only limits, which don't count.

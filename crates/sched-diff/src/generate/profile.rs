@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::affinity::affinity;
 use super::amounts::SCALARS;
+use super::spread;
 use super::swarm::Swarm;
 use crate::configuration::{Configuration, Enabled};
 use crate::draw::Draw;
@@ -39,6 +40,7 @@ pub(super) fn profile(draw: &mut Draw, swarm: &Swarm) -> Configuration {
         ("NodeResourcesFit", fit as fn(&mut Draw, &Swarm) -> Value),
         ("NodeResourcesBalancedAllocation", balanced),
         ("NodeAffinity", node_affinity),
+        ("PodTopologySpread", spread::arguments),
     ] {
         let runs = configuration
             .plugins

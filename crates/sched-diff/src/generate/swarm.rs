@@ -55,6 +55,8 @@ pub(super) struct Swarm {
     pub(super) gates: usize,
     /// Pods that name their node.
     pub(super) named: usize,
+    /// Topology spread constraints.
+    pub(super) spread: usize,
     /// Events between two pods.
     pub(super) events: usize,
     /// Arguments of plugins.
@@ -90,6 +92,7 @@ impl Swarm {
             nominations: often(&[0, 0, 15]),
             gates: often(&[0, 0, 0, 10]),
             named: often(&[0, 0, 0, 10]),
+            spread: often(&[0, 30, 80]),
             events: often(&[0, 20, 60]),
             arguments: often(&[0, 50, 100]),
         }

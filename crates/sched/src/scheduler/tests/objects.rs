@@ -77,6 +77,7 @@ fn service(name: &str) -> Arc<Service> {
 fn a_plugin_reads_what_it_wants_and_waits_for_it() {
     let profile = stock_profile("test", Arc::new(NeverBinds))
         .evicting_nobody()
+        .disable("PodTopologySpread")
         .pre_filter(Arc::new(Served));
     let mut scheduler = scheduler(profile);
     let wanted = scheduler.wanted_kinds();
