@@ -39,7 +39,7 @@ struct Counter {
 #[derive(Debug)]
 pub(super) struct Counters {
     by_set: HashMap<Arc<PodSet>, SelectorId>,
-    counters: Vec<Option<Counter>>,
+    slots: Vec<Option<Counter>>,
     free: Vec<SelectorId>,
     anchored: Anchored,
     used: Used<SelectorId>,
@@ -57,7 +57,7 @@ impl Counters {
     pub(super) fn new(limits: Limits) -> Self {
         Self {
             by_set: HashMap::new(),
-            counters: Vec::new(),
+            slots: Vec::new(),
             free: Vec::new(),
             anchored: Anchored::default(),
             used: Used::default(),
@@ -93,20 +93,20 @@ impl Counters {
     }
 
     fn counter(&self, id: SelectorId) -> Option<&Counter> {
-        self.counters.get(id as usize)?.as_ref()
+        self.slots.get(id as usize)?.as_ref()
     }
 
     fn keep(&mut self, set: PodSet, counts: Arc<PodCounts>) {
         let set = Arc::new(set);
         let id = self.free.pop().unwrap_or_else(|| {
-            self.counters.push(None);
-            u32::try_from(self.counters.len().saturating_sub(1)).unwrap_or(u32::MAX)
+            self.slots.push(None);
+            u32::try_from(self.slots.len().saturating_sub(1)).unwrap_or(u32::MAX)
         });
         let (place, selector) = set.anchor();
         self.anchored.insert(place, selector, id);
         self.entries = self.entries.saturating_add(counts.len());
         self.by_set.insert(set.clone(), id);
-        self.counters[id as usize] = Some(Counter { set, counts });
+        self.slots[id as usize] = Some(Counter { set, counts });
         self.used.now(id);
         while self.entries > self.limits.entries || self.by_set.len() > self.limits.sets {
             let Some(id) = self.used.give_way() else {
@@ -117,7 +117,7 @@ impl Counters {
     }
 
     fn forget(&mut self, id: SelectorId) {
-        let counter = self.counters.get_mut(id as usize).and_then(Option::take);
+        let counter = self.slots.get_mut(id as usize).and_then(Option::take);
         if let Some(Counter { set, counts }) = counter {
             let (place, selector) = set.anchor();
             self.anchored.remove(place, selector, id);
@@ -158,7 +158,7 @@ impl Counters {
             return;
         }
         for id in self.anchored.find(&pod.key.namespace, pod.labels()) {
-            let counter = self.counters.get_mut(id as usize).and_then(Option::as_mut);
+            let counter = self.slots.get_mut(id as usize).and_then(Option::as_mut);
             if let Some(counter) = counter
                 && counter.set.contains(pod)
             {

@@ -58,17 +58,16 @@ impl Topology {
         if self.by_row.len() <= row {
             self.by_row.resize(row.saturating_add(1), PlaceId::NONE);
         }
-        self.by_row[row] = match value {
-            None => PlaceId::NONE,
-            Some(value) => match self.place_of(value) {
-                Some(place) => place,
-                None => {
-                    // There are never more values than nodes have had.
-                    let place = PlaceId(self.by_value.len() as u32);
-                    self.by_value.insert(value.into(), place);
-                    place
-                }
-            },
-        };
+        self.by_row[row] = value.map_or(PlaceId::NONE, |value| self.number(value));
+    }
+
+    fn number(&mut self, value: &str) -> PlaceId {
+        if let Some(place) = self.place_of(value) {
+            return place;
+        }
+        // There are never more values than nodes have had.
+        let place = PlaceId(self.by_value.len() as u32);
+        self.by_value.insert(value.into(), place);
+        place
     }
 }

@@ -323,9 +323,10 @@ impl NodeTable {
 
     /// Puts a pod on a node without telling anybody; `false` if there is no such node.
     fn place_pod(&mut self, id: NodeId, pod: Arc<PodInfo>) -> bool {
-        let there = self.edit(id, |row| row.add_pod(pod.clone())).is_some();
+        let there = self.get(id).is_some();
         if there {
             self.counts.pod_came(id, &pod);
+            self.edit(id, |row| row.add_pod(pod));
         }
         there
     }
@@ -343,8 +344,9 @@ impl NodeTable {
 
     /// Undoes that.
     fn put_back(&mut self, id: NodeId, pod: Arc<PodInfo>, at: usize) {
-        if self.edit(id, |row| row.put_back(pod.clone(), at)).is_some() {
+        if self.get(id).is_some() {
             self.counts.pod_came(id, &pod);
+            self.edit(id, |row| row.put_back(pod, at));
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::hard::has_all;
 use super::included::Included;
-use crate::counts::Topology;
+use crate::counts::{PlaceId, Topology};
 use crate::labels::HOSTNAME;
 use crate::plugin::MAX_NODE_SCORE;
 use crate::pod_info::PodInfo;
@@ -89,9 +89,9 @@ impl Soft {
                 (Counted::Nodes(by_row), ranked.count())
             } else {
                 // Nodes without the label are one place, that of an empty value.
-                let blank = topology.place_of("").map(|place| place.index());
+                let blank = topology.place_of("").map(PlaceId::index);
                 let blank = blank.unwrap_or_else(|| topology.places());
-                let place = |node| topology.place(node).map_or(blank, |place| place.index());
+                let place = |node| topology.place(node).map_or(blank, PlaceId::index);
                 let mut is_there = vec![false; topology.places().saturating_add(1)];
                 for node in ranked {
                     is_there[place(*node)] = true;

@@ -1,6 +1,7 @@
 //! Owns how many pods each place has, and the fewest of any place, for one constraint. A *what if* adds a few changes to sums
 //! that it shares. Knows nothing of nodes.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::counts::PlaceId;
@@ -53,12 +54,10 @@ impl Summing {
         let (mut domains, mut lowest, mut with_lowest, mut next) = (0_usize, i32::MAX, 0, i32::MAX);
         for &sum in self.0.iter().filter(|sum| **sum != NOT_COUNTED) {
             domains = domains.saturating_add(1);
-            if sum < lowest {
-                (next, lowest, with_lowest) = (lowest, sum, 1_usize);
-            } else if sum == lowest {
-                with_lowest = with_lowest.saturating_add(1);
-            } else {
-                next = next.min(sum);
+            match sum.cmp(&lowest) {
+                Ordering::Less => (next, lowest, with_lowest) = (lowest, sum, 1_usize),
+                Ordering::Equal => with_lowest = with_lowest.saturating_add(1),
+                Ordering::Greater => next = next.min(sum),
             }
         }
         PlaceSums {
@@ -91,14 +90,13 @@ impl PlaceSums {
     /// A place that counts has so many pods more, or less. It may have less than none: kube-scheduler takes off pods, too,
     /// that it hadn't counted since they are being deleted.
     pub(super) fn change(&mut self, place: PlaceId, pods: i32) {
-        match self.changed.iter_mut().find(|(known, _)| *known == place) {
-            Some((_, sum)) => *sum = sum.saturating_add(pods),
-            None => {
-                let before = self.base.sums[place.index()];
-                if before != NOT_COUNTED {
-                    self.changed.push((place, before.saturating_add(pods)));
-                }
-            }
+        if let Some((_, sum)) = self.changed.iter_mut().find(|(known, _)| *known == place) {
+            *sum = sum.saturating_add(pods);
+            return;
+        }
+        let before = self.base.sums[place.index()];
+        if before != NOT_COUNTED {
+            self.changed.push((place, before.saturating_add(pods)));
         }
     }
 
