@@ -24,7 +24,7 @@ help: ## Show this list
 .PHONY: demo
 demo: tools-clusters ## Show the main job on three local clusters (KEEP=1 leaves them running)
 	@$(CARGO) build $(ALL) --bins
-	@$(BIN)/demo $(if $(KEEP),--keep)
+	@$(BIN)/e2e demo $(if $(KEEP),--keep)
 
 .PHONY: test
 test: tools fmt-check lint forget-usage unit roles doc ## Run every check that a change has to pass
@@ -55,7 +55,7 @@ forget-usage:
 .PHONY: roles
 roles: ## Show that each right of each role was used by the tests that ran since `make test` began, and none was missing
 	@$(CARGO) build $(ALL) --bins --quiet
-	@$(BIN)/roles
+	@$(BIN)/e2e roles
 
 .PHONY: doc
 doc: ## Build the documentation of the crates; a warning fails
@@ -63,8 +63,8 @@ doc: ## Build the documentation of the crates; a warning fails
 
 .PHONY: bench-multi
 bench-multi: tools-clusters ## Measure times, requests, CPU and memory of pods, beside kube-scheduler (ARGS=--list)
-	@$(CARGO) build $(ALL) --release --bin pilotage --bin bench
-	@$(RELEASE)/bench $(ARGS)
+	@$(CARGO) build $(ALL) --release --bin pilotage --bin e2e
+	@$(RELEASE)/e2e bench-multi $(ARGS)
 
 # It needs few of the crates, and no cluster.
 .PHONY: bench-placement
@@ -81,18 +81,18 @@ bench-steps: ## Show that no single step takes over 50 ms with 10,000 proxies an
 bench-sched: tools-oracle ## Measure scheduling cycles, and a scheduler end to end, beside the real one (CYCLE='plain 1000' ARGS=--nodes=1000)
 	@$(CARGO) bench --locked --quiet -p pilotage-sched --bench memory
 	@$(CARGO) bench --locked --quiet -p pilotage-sched --bench cycle -- --oracle "$$PWD/target/tools/kube-scheduler-oracle" $(CYCLE)
-	@$(CARGO) build $(ALL) --release --bin pilotage --bin bench-sched
-	@$(RELEASE)/bench-sched $(ARGS)
+	@$(CARGO) build $(ALL) --release --bin pilotage --bin e2e
+	@$(RELEASE)/e2e bench-sched $(ARGS)
 
 .PHONY: bench-gardener
 bench-gardener: tools-clusters ## Measure what placing a Gardener Shoot costs, beside gardener-scheduler's figures (SHOOTS=1000)
-	@$(CARGO) build $(ALL) --release --bin pilotage --bin bench-gardener
-	@$(RELEASE)/bench-gardener $(if $(SHOOTS),--shoots $(SHOOTS))
+	@$(CARGO) build $(ALL) --release --bin pilotage --bin e2e
+	@$(RELEASE)/e2e bench-gardener $(if $(SHOOTS),--shoots $(SHOOTS))
 
 .PHONY: bench-hostile
 bench-hostile: tools-clusters ## Show that all attacks of a hostile target cost little memory and delay no pod of others (MINUTES=10)
-	@$(CARGO) build $(ALL) --release --bin pilotage --bin bench-hostile
-	@$(RELEASE)/bench-hostile --minutes $(or $(MINUTES),10)
+	@$(CARGO) build $(ALL) --release --bin pilotage --bin e2e
+	@$(RELEASE)/e2e bench-hostile --minutes $(or $(MINUTES),10)
 
 # Properties of what reads other people's words are in modules named fuzz. Each round begins with other seeds; what failed once
 # is in proptest-regressions, beside the code, and is tried first by every run of the tests: keep it in git.

@@ -11,13 +11,21 @@ mod error;
 mod part;
 mod process;
 
+use futures::future::BoxFuture;
+
 pub use cli::{Cli, Command};
 pub use cmd::files::FileError;
 pub use error::{Error, explain};
 
 /// Runs one command to its end.
-pub async fn run(cli: Cli) -> Result<(), Error> {
-    match cli.command {
+///
+/// The future is boxed here, so that it is compiled with this crate and not once more with whoever polls it.
+pub fn run(cli: Cli) -> BoxFuture<'static, Result<(), Error>> {
+    Box::pin(run_command(cli.command))
+}
+
+async fn run_command(command: Command) -> Result<(), Error> {
+    match command {
         Command::Webhook(args) => cmd::webhook::run(args).await,
         Command::Controllers(args) => cmd::controllers::run(args).await,
         Command::ProxyScheduler(args) => cmd::proxy_scheduler::run(args).await,

@@ -35,6 +35,7 @@ use self::measure::Bench;
 use self::runs::{Pace, Run};
 use self::settings::Settings;
 use self::subject::Subject;
+use crate::explain;
 
 /// What to measure.
 #[derive(Debug, Clone)]
@@ -106,7 +107,7 @@ async fn one(run: &Run, options: &Options, settings: &mut Settings) -> RunReport
     let subject = match Subject::start(run).await {
         Ok(subject) => subject,
         Err(error) => {
-            report.error = Some(error.explain());
+            report.error = Some(explain(&error));
             return report;
         }
     };
@@ -114,7 +115,7 @@ async fn one(run: &Run, options: &Options, settings: &mut Settings) -> RunReport
         settings.add(plane);
     }
     if let Err(error) = measure(run, &subject, options, &mut report).await {
-        report.error = Some(format!("{}; logs: {:?}", error.explain(), subject.logs()));
+        report.error = Some(format!("{}; logs: {:?}", explain(&error), subject.logs()));
     }
     subject.stop().await;
     report

@@ -1,6 +1,5 @@
 //! Why the demo failed.
 
-use std::error::Error as StdError;
 use std::time::Duration;
 
 use pilotage_testkit::{WaitError, plane};
@@ -49,19 +48,5 @@ impl Error {
     pub(super) fn request(what: &str) -> impl FnOnce(kube::Error) -> Self + use<> {
         let wrap = fleet::Error::request(what);
         move |source| wrap(source).into()
-    }
-
-    /// The error with its causes.
-    pub fn explain(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            let more = error.to_string();
-            if !text.contains(&more) {
-                text = format!("{text}: {more}");
-            }
-            cause = error.source();
-        }
-        text
     }
 }

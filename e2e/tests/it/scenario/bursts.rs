@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use futures::{StreamExt, stream};
+use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, runtime::watcher};
@@ -24,14 +24,17 @@ async fn run(
     let api: Api<Pod> = shop.pods();
     let create = |index: usize| {
         let (api, pod) = (api.clone(), elected(&format!("{prefix}-{index:03}"), cpu));
-        async move { api.create(&PostParams::default(), &pod).await.unwrap() }
+        async move {
+            // On a busy machine not all are answered by the webhook in its time. Who creates pods tries again.
+            while let Err(error) = api.create(&PostParams::default(), &pod).await {
+                let words = error.to_string();
+                assert!(words.contains("failed calling webhook"), "{words}");
+            }
+        }
     };
     match period {
         None => {
-            // Faster than they are bound, and no more at once than the API server of a busy machine has answered by the
-            // webhook within its 5 s.
-            let all = stream::iter(0..pods).map(create).buffer_unordered(64);
-            all.collect::<Vec<_>>().await;
+            join_all((0..pods).map(create)).await;
         }
         Some(period) => {
             let mut ticks = interval(period);

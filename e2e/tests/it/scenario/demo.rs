@@ -3,6 +3,6 @@
 #[tokio::test(flavor = "multi_thread")]
 async fn demo() {
     if let Err(error) = pilotage_e2e::demo::run(false).await {
-        panic!("{}", error.explain());
+        panic!("{}", pilotage_e2e::explain(&error));
     }
 }

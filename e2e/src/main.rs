@@ -1,0 +1,146 @@
+//! What `make` runs beside the tests: the demo, the benchmarks on real control planes, and the check of roles. One binary,
+//! since each would hold all of this crate.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand, value_parser};
+use pilotage_e2e::bench::{alone, runs::RUNS};
+use pilotage_e2e::{bench, demo, explain, garden, hostile, roles};
+
+/// Shows and measures Pilotage on local control planes.
+#[derive(Debug, Parser)]
+#[command(name = "e2e")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Shows the main job on three local clusters.
+    Demo {
+        /// Leave clusters and pods running until Ctrl-C, and print the kubeconfigs.
+        #[arg(long)]
+        keep: bool,
+    },
+    /// Shows that each right of each role was used by the tests, and none was missing.
+    Roles,
+    /// Measures what delegated pods cost and how long they take.
+    BenchMulti(Multi),
+    /// Measures `pilotage scheduler` beside the real kube-scheduler, each alone in a local cluster.
+    BenchSched(Sched),
+    /// Measures what placing a Gardener Shoot costs.
+    BenchGardener {
+        /// Shoots of each measurement.
+        #[arg(long, value_name = "N", default_value_t = 1000, value_parser = value_parser!(u16).range(10..=10_000))]
+        shoots: u16,
+    },
+    /// Measures what all attacks of a hostile target cost the source and the pods of others, and fails if that is too much.
+    BenchHostile {
+        /// For how long it attacks.
+        #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u64).range(1..=1440))]
+        minutes: u64,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Multi {
+    /// Only these runs, separated by commas.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    only: Vec<String>,
+
+    /// Pods of each measurement.
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = value_parser!(u16).range(5..=1000))]
+    pods: u16,
+
+    /// Pods a second where they aren't created as fast as possible.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = value_parser!(u32).range(1..=1000))]
+    rate: u32,
+
+    /// Writes all figures there as well.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Shows the runs and ends.
+    #[arg(long)]
+    list: bool,
+}
+
+#[derive(Debug, Args)]
+struct Sched {
+    /// Pods of each load.
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = value_parser!(u16).range(5..=9_999))]
+    pods: u16,
+
+    /// Nodes of the cluster.
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = value_parser!(u16).range(1..=5_000))]
+    nodes: u16,
+
+    /// Bursts of each scheduler; the best one counts.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u8).range(1..=20))]
+    rounds: u8,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(Cli::parse().command).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("\nfailed: {}", explain(&*error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(command: Command) -> Result<(), Box<dyn Error>> {
+    match command {
+        Command::Demo { keep } => match demo::run(keep).await {
+            // To stop what was to be kept is what one does in the end.
+            Err(demo::Error::Interrupted) if keep => {}
+            ended => ended?,
+        },
+        Command::Roles => show_roles(&roles::run()?),
+        Command::BenchMulti(args) => multi(args).await?,
+        Command::BenchSched(args) => {
+            alone::run(alone::Options {
+                pods: usize::from(args.pods),
+                nodes: usize::from(args.nodes),
+                rounds: usize::from(args.rounds),
+            })
+            .await?;
+        }
+        Command::BenchGardener { shoots } => garden::bench::run(usize::from(shoots)).await?,
+        Command::BenchHostile { minutes } => hostile::bench::run(minutes).await?,
+    }
+    Ok(())
+}
+
+async fn multi(args: Multi) -> Result<(), bench::Error> {
+    if args.list {
+        for run in RUNS {
+            println!("{:14} {}", run.name, run.what);
+        }
+        return Ok(());
+    }
+    bench::run(&bench::Options {
+        only: args.only,
+        pods: usize::from(args.pods),
+        rate: args.rate,
+        json: args.json,
+    })
+    .await
+}
+
+fn show_roles(summary: &roles::Summary) {
+    let roles::Summary {
+        rights,
+        uses,
+        spared,
+    } = summary;
+    println!("roles: each of {rights} rights was used, by {uses} sorts of requests");
+    for exception in spared {
+        println!("roles: an exception that wasn't needed this time: {exception}");
+    }
+}
