@@ -90,12 +90,11 @@ impl PlaceSums {
     /// A place that counts has so many pods more, or less. It may have less than none: kube-scheduler takes off pods, too,
     /// that it hadn't counted since they are being deleted.
     pub(super) fn change(&mut self, place: PlaceId, pods: i32) {
-        if let Some((_, sum)) = self.changed.iter_mut().find(|(known, _)| *known == place) {
-            *sum = sum.saturating_add(pods);
-            return;
-        }
         let before = self.base.sums[place.index()];
-        if before != NOT_COUNTED {
+        let mut changed = self.changed.iter_mut();
+        if let Some((_, sum)) = changed.find(|(known, _)| *known == place) {
+            *sum = sum.saturating_add(pods);
+        } else if before != NOT_COUNTED {
             self.changed.push((place, before.saturating_add(pods)));
         }
     }

@@ -85,7 +85,7 @@ impl Cluster {
             let name = node.name.to_string();
             cluster.table.set_node(node);
             for _ in 0..pods {
-                cluster.run(&name, |name| web(name));
+                cluster.run(&name, web);
             }
         }
         cluster

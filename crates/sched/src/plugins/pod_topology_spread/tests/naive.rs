@@ -250,7 +250,8 @@ impl DrawnConstraint {
 
     /// How many pods of a node count.
     fn count(&self, asking: &Asking, pods: &[DrawnPod], node: usize) -> i64 {
-        if self.selects == Selects::Empty && !(self.by_hash && !asking.hash.is_empty()) {
+        let selects_by_hash = self.by_hash && !asking.hash.is_empty();
+        if self.selects == Selects::Empty && !selects_by_hash {
             return 0;
         }
         let counted = |pod: &&DrawnPod| {
