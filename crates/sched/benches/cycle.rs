@@ -89,11 +89,10 @@ impl Shape {
     /// How many sorts of pods there are, as far as any comes twice.
     const fn sorts(self) -> usize {
         match self {
-            Self::Plain | Self::Miss | Self::Service | Self::Spread | Self::Anti => 1,
-            Self::NamespaceAffinity => 1,
             Self::Unschedulable => 2,
             Self::Classes => 50,
             Self::Rotation => 200,
+            _ => 1,
         }
     }
 
