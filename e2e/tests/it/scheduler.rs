@@ -285,7 +285,7 @@ async fn a_dear_pod_that_fits_nowhere_has_cheaper_ones_evicted() {
             name: Some("dear".to_owned()),
             ..ObjectMeta::default()
         },
-        value: 1000,
+        value: Some(1000),
         ..PriorityClass::default()
     };
     classes
