@@ -28,17 +28,17 @@ fn has(key: &str, value: &str) -> Selector {
 /// Pods of few sorts, so that many are in the same sets.
 fn sort_of_pod(name: usize, sort: usize) -> PodBuilder {
     let mut built = pod(&format!("p{name}")).label("app", ["a", "b", "c"][sort % 3]);
-    if sort % 2 == 0 {
+    if sort.is_multiple_of(2) {
         let against = k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector {
             match_labels: Some([("app".to_owned(), ["a", "b"][sort / 2 % 2].to_owned())].into()),
             match_expressions: None,
         };
         built = built.anti_affinity(KEYS[sort / 3 % 2], against);
     }
-    if sort % 5 == 0 {
+    if sort.is_multiple_of(5) {
         built = built.deleting();
     }
-    if sort % 7 == 0 {
+    if sort.is_multiple_of(7) {
         built = built.edit(|pod| pod.metadata.namespace = Some("elsewhere".to_owned()));
     }
     built
@@ -65,10 +65,11 @@ fn sets() -> Vec<PodSet> {
 
 /// All counts and places, as they are kept.
 fn kept(table: &NodeTable) -> String {
-    let mut told = format!("{:?}", table.carried_terms().all());
-    for set in sets() {
-        told += &format!("\n{:?}", table.count(&set));
-    }
+    let counts = sets()
+        .into_iter()
+        .map(|set| format!("{:?}", table.count(&set)));
+    let told = table.carried_terms().all().into_iter().chain(counts);
+    let told = told.collect::<Vec<_>>().join("\n");
     for key in KEYS {
         let topology = table.topology(key);
         let nodes = table.iter().map(|node| {
