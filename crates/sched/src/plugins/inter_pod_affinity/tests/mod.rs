@@ -1,3 +1,5 @@
+//! What the tests of inter-pod affinity share: a small cluster that pods and namespaces come to.
+
 mod hints;
 mod naive;
 mod preferred;
