@@ -10,7 +10,7 @@ pub struct Stock {
     pub filters: bool,
     /// Its default weight, if it scores nodes.
     pub weight: Option<u32>,
-    /// Whether Pilotage has it.
+    /// Whether Pilotage has it, and cases are drawn for it.
     pub here: bool,
 }
 
