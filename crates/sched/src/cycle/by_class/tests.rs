@@ -316,7 +316,7 @@ fn a_filter_that_reads_anything_is_asked_about_what_its_class_leaves() {
     let (told, calls) = tried(0);
     assert_eq!((&*told, calls), ("n2", asked(&["Fresh filter n2"])));
     // The same needs, and another pod.
-    let (told, calls) = tried(13);
+    let (told, calls) = tried(14);
     let text = "0/3 nodes are available: 1 not this one, 2 too important.";
     assert_eq!(told, text);
     // Of the two others it comes first at one alone.
