@@ -326,14 +326,24 @@ fn a_pod_that_another_one_keeps_away_waits_until_that_is_gone() {
     bench.apply(&said);
     assert_eq!(bench.try_next(), None);
     bench.delete("p");
-    // So does the end of the other one.
-    bench = Bench::new();
-    bench.apply(&pod("alone", &alone));
-    bench.apply(&pod("p", &json!({})));
-    assert_eq!(bench.try_next().as_deref(), Some(told));
-    assert_eq!(bench.place("p"), Some(Place::Unschedulable));
-    bench.delete("alone");
-    assert_eq!(bench.try_next(), None);
+    // So does the end of the other one, or of its node.
+    let helps: [fn(&mut Bench); 2] = [
+        |bench| {
+            bench
+                .scheduler
+                .node_deleted(&NodeName::from("n1"), Moment::ZERO);
+        },
+        |bench| bench.delete("alone"),
+    ];
+    for help in helps {
+        bench = Bench::new();
+        bench.apply(&pod("alone", &alone));
+        bench.apply(&pod("p", &json!({})));
+        assert_eq!(bench.try_next().as_deref(), Some(told));
+        assert_eq!(bench.place("p"), Some(Place::Unschedulable));
+        help(&mut bench);
+        assert_eq!(bench.try_next(), None);
+    }
 }
 
 #[test]

@@ -1,10 +1,12 @@
-//! Owns which events may help a pod that was refused. The answers are those of kube-scheduler 1.36.3, which knows no
-//! labels of namespaces here.
+//! Owns which events may help a pod that was refused. Those that help in kube-scheduler 1.36.3, and some that it passes over
+//! although they may help: who was refused can't be told whether by the own terms or by those of others, and labels of
+//! namespaces aren't known here.
 
 use super::InterPodAffinity;
 use crate::event::{Actions, Event, EventKind, EventObject, EventResource, Hint};
-use crate::labels::Labels;
+use crate::labels::Selector;
 use crate::node_object::NodeObject;
+use crate::objects::Kind;
 use crate::plugin::{EnqueueExtensions, HintReads};
 use crate::pod_affinity::PodAffinityTerm;
 use crate::pod_info::PodInfo;
@@ -18,8 +20,9 @@ impl EnqueueExtensions for InterPodAffinity {
             ),
             EventKind::new(
                 EventResource::Node,
-                Actions::ADD | Actions::UPDATE_NODE_LABEL,
+                Actions::ADD | Actions::UPDATE_NODE_LABEL | Actions::DELETE,
             ),
+            EventKind::new(EventResource::Object(Kind::Namespace), Actions::ALL),
         ]
     }
 
@@ -30,6 +33,7 @@ impl EnqueueExtensions for InterPodAffinity {
                 old,
                 new: Some(new),
             } => after_node(pod, old.as_deref(), new),
+            // The pods of a node that goes keep nobody away any more; a namespace's labels may make or end any term.
             _ => true,
         };
         Hint::queue_if(helps)
@@ -52,12 +56,21 @@ fn after_pod(pod: &PodInfo, old: Option<&PodInfo>, new: Option<&PodInfo>) -> boo
         return false;
     }
     let affinity = &pod.needs.pod_affinity;
-    let near = |other| all_mean(&affinity.required, other);
-    let away_from = |other| all_mean(&affinity.required_anti, other);
+    let near = |other| {
+        let terms = &affinity.required;
+        !terms.is_empty() && terms.iter().all(|term| may_mean(term, other))
+    };
+    let mut away_from = affinity.required_anti.iter();
     match (old, new) {
-        (Some(old), Some(new)) => (!near(old) && near(new)) || (away_from(old) && !away_from(new)),
+        (Some(old), Some(new)) => {
+            (!near(old) && near(new))
+                || away_from.any(|term| may_mean(term, old) && !may_mean(term, new))
+        }
         (None, Some(new)) => near(new),
-        (Some(old), None) => away_from(old) || all_mean(&old.needs.pod_affinity.required_anti, pod),
+        (Some(old), None) => {
+            let mut kept_away = old.needs.pod_affinity.required_anti.iter();
+            away_from.any(|term| may_mean(term, old)) || kept_away.any(|term| may_mean(term, pod))
+        }
         (None, None) => true,
     }
 }
@@ -66,22 +79,26 @@ fn after_pod(pod: &PodInfo, old: Option<&PodInfo>, new: Option<&PodInfo>) -> boo
 fn after_node(pod: &PodInfo, old: Option<&NodeObject>, new: &NodeObject) -> bool {
     let affinity = &pod.needs.pod_affinity;
     let Some(old) = old else {
-        // Without its label, too, a node may keep the pod away from others.
         let has_place = |term: &PodAffinityTerm| new.labels().contains_key(&term.topology_key);
-        return affinity.required.iter().any(has_place) || !affinity.required_anti.is_empty();
+        return affinity.required.iter().any(has_place)
+            || affinity.required.is_empty()
+            || !affinity.required_anti.is_empty();
     };
-    let values = |term: &PodAffinityTerm| {
-        let (before, now) = (old.labels(), new.labels());
-        (before.get(&term.topology_key), now.get(&term.topology_key))
+    let (before, now) = (old.labels(), new.labels());
+    let came = |term: &PodAffinityTerm| {
+        let place = now.get(&term.topology_key);
+        place.is_some() && place != before.get(&term.topology_key)
     };
-    let came = |term| matches!(values(term), (before, Some(now)) if before != Some(now));
-    let went = |term| matches!(values(term), (Some(before), now) if now != Some(before));
-    affinity.required.iter().any(came) || affinity.required_anti.iter().any(went)
+    // Whoever keeps the pod away there may do so by any label.
+    let left_a_place = before
+        .iter()
+        .any(|(key, value)| now.get(key) != Some(value));
+    affinity.required.iter().any(came) || left_a_place
 }
 
-/// Whether there are terms, and all mean this pod.
-fn all_mean(terms: &[PodAffinityTerm], pod: &PodInfo) -> bool {
-    static UNKNOWN: Labels = Labels::new();
-    let mean = |term: &PodAffinityTerm| term.matches(&pod.key.namespace, &UNKNOWN, pod.labels());
-    !terms.is_empty() && terms.iter().all(mean)
+/// Whether a term may mean a pod, as far as can be told without the labels of its namespace.
+fn may_mean(term: &PodAffinityTerm, pod: &PodInfo) -> bool {
+    let may_be_there = term.namespaces.contains(&*pod.key.namespace)
+        || term.namespace_selector != Selector::Nothing;
+    may_be_there && term.selector.matches(pod.labels())
 }

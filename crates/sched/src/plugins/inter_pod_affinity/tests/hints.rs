@@ -53,7 +53,7 @@ fn events_that_cannot_help_are_nobody_s_business() {
         (EventResource::Node, Actions::ADD, true),
         (EventResource::Node, Actions::UPDATE_NODE_LABEL, true),
         (EventResource::Node, Actions::UPDATE_NODE_TAINT, false),
-        (EventResource::Node, Actions::DELETE, false),
+        (EventResource::Node, Actions::DELETE, true),
     ] {
         let happened = EventKind::new(resource, action);
         let is_covered = events.iter().any(|kind| kind.covers(happened));
@@ -104,7 +104,7 @@ fn pods_that_come_change_and_go() {
             went(both()),
             Hint::Queue,
         ),
-        ("one for one term only", &away, went(db()), Hint::Skip),
+        ("one for one term only", &away, went(db()), Hint::Queue),
         ("one that kept it away", &plain, went(keeper()), Hint::Queue),
         ("one that kept others away", &near, went(db()), Hint::Skip),
         ("one it was near", &near, went(both()), Hint::Skip),
@@ -165,7 +165,7 @@ fn the_pod_s_own_labels() {
 }
 
 #[test]
-fn namespaces_are_known_by_name_alone() {
+fn a_selector_may_select_any_namespace() {
     let selecting_all = |selector| {
         let mut term = pods_with("zone", &[("app", "db")]);
         term.namespace_selector = Some(selecting(selector));
@@ -173,7 +173,9 @@ fn namespaces_are_known_by_name_alone() {
     };
     let event = came(app("db", "db").on("n").namespace("shop"));
     assert_eq!(hint(&selecting_all(&[]), &event), Hint::Queue);
-    assert_eq!(hint(&selecting_all(&[("team", "x")]), &event), Hint::Skip);
+    assert_eq!(hint(&selecting_all(&[("team", "x")]), &event), Hint::Queue);
+    let other = came(app("web", "web").on("n").namespace("shop"));
+    assert_eq!(hint(&selecting_all(&[("team", "x")]), &other), Hint::Skip);
 }
 
 #[test]
@@ -193,19 +195,30 @@ fn nodes_that_come_and_change() {
     };
     let (none, a, b) = (&[][..], &[("zone", "a")][..], &[("zone", "b")][..]);
     for (what, pod, event, hint_is) in [
-        ("came, for nobody", &plain, came(a), Hint::Skip),
+        (
+            "came, away from who keeps it away",
+            &plain,
+            came(a),
+            Hint::Queue,
+        ),
         ("came with a place", &near, came(a), Hint::Queue),
         ("came without", &near, came(none), Hint::Skip),
         ("any is away from others", &away, came(none), Hint::Queue),
         ("got a place", &near, changed(none, a), Hint::Queue),
         ("got another one", &near, changed(a, b), Hint::Queue),
-        ("lost it", &near, changed(a, none), Hint::Skip),
+        (
+            "left who kept it away",
+            &near,
+            changed(a, none),
+            Hint::Queue,
+        ),
         ("kept it", &near, changed(a, a), Hint::Skip),
         ("got a place", &away, changed(none, a), Hint::Skip),
         ("got another one", &away, changed(a, b), Hint::Queue),
         ("lost it", &away, changed(a, none), Hint::Queue),
         ("kept it", &away, changed(a, a), Hint::Skip),
-        ("changed for nobody", &plain, changed(a, b), Hint::Skip),
+        ("left who kept it away", &plain, changed(a, b), Hint::Queue),
+        ("got a place", &plain, changed(none, a), Hint::Skip),
     ] {
         assert_eq!(hint(pod, &event), hint_is, "{what} {event}");
     }
