@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::anchored::{Anchored, SelectorId, Where};
-use super::counters::PodCounts;
+use super::counters::{PodCounts, one_less, one_more};
 use crate::labels::{Labels, Selector};
 use crate::pod_affinity::{PodAffinityTerm, PodAffinityTerms};
 use crate::pod_info::PodInfo;
@@ -84,11 +84,7 @@ impl CarriedTerms {
     /// A pod came to a node.
     pub(super) fn pod_came(&mut self, node: NodeId, pod: &PodInfo) {
         for (term, role) in terms_of(&pod.needs.pod_affinity) {
-            let counts = self.counts(term, role);
-            match counts.binary_search_by_key(&node, |(node, _)| *node) {
-                Ok(at) => counts[at].1 = counts[at].1.saturating_add(1),
-                Err(at) => counts.insert(at, (node, 1)),
-            }
+            one_more(self.counts(term, role), node);
         }
     }
 
@@ -96,12 +92,7 @@ impl CarriedTerms {
     pub(super) fn pod_went(&mut self, node: NodeId, pod: &PodInfo) {
         for (term, role) in terms_of(&pod.needs.pod_affinity) {
             let counts = self.counts(term, role);
-            if let Ok(at) = counts.binary_search_by_key(&node, |(node, _)| *node) {
-                counts[at].1 = counts[at].1.saturating_sub(1);
-                if counts[at].1 == 0 {
-                    counts.remove(at);
-                }
-            }
+            one_less(counts, node);
             if counts.is_empty() {
                 self.forget(term, role);
             }

@@ -14,6 +14,24 @@ use crate::used::Used;
 /// How many pods of a set each node has, in ascending order; nodes with none are left out.
 pub type PodCounts = Vec<(NodeId, u32)>;
 
+/// A node has one more.
+pub(super) fn one_more(counts: &mut PodCounts, node: NodeId) {
+    match counts.binary_search_by_key(&node, |(node, _)| *node) {
+        Ok(at) => counts[at].1 = counts[at].1.saturating_add(1),
+        Err(at) => counts.insert(at, (node, 1)),
+    }
+}
+
+/// A node has one less.
+pub(super) fn one_less(counts: &mut PodCounts, node: NodeId) {
+    if let Ok(at) = counts.binary_search_by_key(&node, |(node, _)| *node) {
+        counts[at].1 = counts[at].1.saturating_sub(1);
+        if counts[at].1 == 0 {
+            counts.remove(at);
+        }
+    }
+}
+
 /// How much is counted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
@@ -129,31 +147,16 @@ impl Counters {
 
     /// A pod came to a node.
     pub(super) fn pod_came(&mut self, node: NodeId, pod: &PodInfo) {
-        self.each(node, pod, |counts, at| match at {
-            Ok(at) => counts[at].1 = counts[at].1.saturating_add(1),
-            Err(at) => counts.insert(at, (node, 1)),
-        });
+        self.each(pod, |counts| one_more(counts, node));
     }
 
     /// A pod left a node.
     pub(super) fn pod_went(&mut self, node: NodeId, pod: &PodInfo) {
-        self.each(node, pod, |counts, at| {
-            if let Ok(at) = at {
-                counts[at].1 = counts[at].1.saturating_sub(1);
-                if counts[at].1 == 0 {
-                    counts.remove(at);
-                }
-            }
-        });
+        self.each(pod, |counts| one_less(counts, node));
     }
 
-    /// Changes the counters of the sets that a pod is in; told is the node's place, or where it belongs.
-    fn each(
-        &mut self,
-        node: NodeId,
-        pod: &PodInfo,
-        change: impl Fn(&mut PodCounts, Result<usize, usize>),
-    ) {
+    /// Changes the counts of the sets that a pod is in.
+    fn each(&mut self, pod: &PodInfo, change: impl Fn(&mut PodCounts)) {
         if self.by_set.is_empty() {
             return;
         }
@@ -163,9 +166,7 @@ impl Counters {
                 && counter.set.contains(pod)
             {
                 let before = counter.counts.len();
-                let counts = Arc::make_mut(&mut counter.counts);
-                let at = counts.binary_search_by_key(&node, |(node, _)| *node);
-                change(counts, at);
+                change(Arc::make_mut(&mut counter.counts));
                 let entries = self.entries.saturating_sub(before);
                 self.entries = entries.saturating_add(counter.counts.len());
             }
