@@ -27,7 +27,7 @@ pub(super) struct Taken {
 }
 
 impl Process {
-    /// Looks every second for so long.
+    /// Looks every second for so long, and once at least.
     pub(super) async fn watch(self, time: Duration) -> Result<Taken, Error> {
         let (path, end) = (self.file("clear_refs"), Instant::now() + time);
         // The peak begins anew.
@@ -35,9 +35,12 @@ impl Process {
         let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut sampled = 0.0_f64;
-        while Instant::now() < end {
+        loop {
             ticks.tick().await;
             sampled = sampled.max(self.mib("VmRSS")?);
+            if Instant::now() >= end {
+                break;
+            }
         }
         let peak = self.mib("VmHWM")?;
         Ok(Taken { sampled, peak })
