@@ -7,6 +7,7 @@
 mod unsaid;
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use pilotage_api::{PodChaperon, keys};
@@ -34,7 +35,7 @@ const SAYS_AT_ONCE: usize = 4;
 /// One proxy pod.
 #[derive(Debug)]
 struct Entry {
-    view: ProxyView,
+    view: Arc<ProxyView>,
     memory: Memory,
 }
 
@@ -77,7 +78,7 @@ impl Book {
 
     /// A pod is there in this version; its UID, if that is news.
     pub fn proxy_applied(&mut self, pod: &Pod) -> Option<String> {
-        let view = ProxyView::of(pod)?;
+        let view = Arc::new(ProxyView::of(pod)?);
         let uid = view.uid.clone();
         match self.proxies.get_mut(&uid) {
             Some(known)
@@ -182,7 +183,7 @@ impl Book {
     fn admit(&self, node: &str, chaperon: &PodChaperon) -> Result<Option<&ProxyView>, TurnedAway> {
         let labels = chaperon.metadata.labels.as_ref();
         let parent = labels.and_then(|labels| labels.get(keys::PARENT_UID));
-        let proxy = parent.and_then(|uid| self.proxy(uid));
+        let proxy = parent.and_then(|uid| self.proxy(uid)).map(Arc::as_ref);
         admit(self.targets.serves(node), proxy, chaperon).map(|()| proxy)
     }
 
@@ -253,7 +254,7 @@ impl Book {
         if let Some(known) = self.proxies.get_mut(uid) {
             if let (Action::BindProxy { node, .. }, Outcome::Done) = (action, &outcome) {
                 let before = known.view.clone();
-                known.view.node_name = Some(node.clone());
+                Arc::make_mut(&mut known.view).node_name = Some(node.clone());
                 self.targets.see(Some(&before), Some(&known.view));
             }
             match (action, &outcome) {
@@ -368,7 +369,7 @@ impl Book {
     }
 
     /// One pod.
-    pub fn proxy(&self, uid: &str) -> Option<&ProxyView> {
+    pub fn proxy(&self, uid: &str) -> Option<&Arc<ProxyView>> {
         self.proxies.get(uid).map(|entry| &entry.view)
     }
 

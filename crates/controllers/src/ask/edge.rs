@@ -415,7 +415,7 @@ impl Edge {
         if !place.is_none_or(|node| self.lanes.enter(node, uid)) {
             return;
         }
-        let (view, pod) = (view.clone(), Arc::clone(&proxy.pod));
+        let (view, pod) = (Arc::clone(view), Arc::clone(&proxy.pod));
         let asks = matches!(action, Action::Ask { .. });
         let source = proxy.source.clone().filter(|_| asks);
         let (acting, finished) = (Arc::clone(&self.acting), self.finished.clone());
@@ -423,7 +423,7 @@ impl Edge {
         tokio::spawn(async move {
             let reply = replied(Box::pin(acting.act(&view, &pod, source, &action))).await;
             let _ = finished.send(Finished {
-                uid: view.uid,
+                uid: view.uid.clone(),
                 action,
                 reply,
             });
