@@ -19,7 +19,8 @@ pub use error::{Error, explain};
 
 /// Runs one command to its end.
 ///
-/// The future is boxed here, so that it is compiled with this crate and not once more with whoever polls it.
+/// The future is boxed here, so that it is compiled with this crate and not with the binary, which nothing else is
+/// built beside.
 pub fn run(cli: Cli) -> BoxFuture<'static, Result<(), Error>> {
     Box::pin(run_command(cli.command))
 }
