@@ -40,6 +40,13 @@ impl DriverHandle {
             .with(|scheduler, _| scheduler.reject(pod, plugin, reason))
     }
 
+    /// A pod expects no room any more that evictions make or could make for it.
+    pub fn give_up_room(&self, pod: &PodUid) {
+        self.inner
+            .core
+            .with(|scheduler, now| scheduler.give_up_room(pod, now));
+    }
+
     /// Something happened that plugins registered for under this name; how many pods it brought back.
     pub fn custom_event(&self, name: &'static str, object: Option<AnyObject>) -> usize {
         self.inner

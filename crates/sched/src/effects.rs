@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::names::PodUid;
+use crate::room::RoomOffer;
 use crate::status::{PluginName, Reason};
 
 /// Pods that have to leave their node, so that another one finds room.
@@ -25,6 +26,7 @@ pub struct Effects {
     pub(crate) reject: Vec<(PodUid, PluginName, Reason)>,
     pub(crate) evict: Vec<Eviction>,
     pub(crate) clear_nomination: BTreeSet<PodUid>,
+    pub(crate) room: Option<RoomOffer>,
 }
 
 impl Effects {
@@ -52,6 +54,11 @@ impl Effects {
     /// Takes the nomination of a pod away: somebody else needs the room that it was to have.
     pub fn clear_nomination(&mut self, pod: PodUid) {
         self.clear_nomination.insert(pod);
+    }
+
+    /// Tells what it would take to make room for the pod at hand.
+    pub fn offer_room(&mut self, offer: RoomOffer) {
+        self.room = Some(offer);
     }
 
     /// Whether nothing was asked for.

@@ -137,6 +137,7 @@ pub mod queue;
 mod refusals;
 mod requests;
 pub mod resources;
+mod room;
 mod scheduler;
 mod start_time;
 mod state;
@@ -186,6 +187,7 @@ pub use crate::profile::{Point, Profile, ProfileBuilder, ProfileError, Profiles,
 pub use crate::queue::{Arrivals, Gate, Place, QueueConfig, QueueSize, QueuedPod};
 pub use crate::refusals::{Refusals, RejectionId};
 pub use crate::requests::PodRequests;
+pub use crate::room::{Room, RoomOffer};
 pub use crate::scheduler::{
     Aftermath, AnswerError, Assumed, Attempt, EvaluateError, EventNote, EvictionId, EvictionOrder,
     FailedCondition, Failure, Orders, Paused, PodChange, Preempted, Question, Scheduler,

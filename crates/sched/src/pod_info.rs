@@ -88,6 +88,8 @@ pub struct PodInfo {
     pub terminal: bool,
     /// Whether it may evict others: `spec.preemptionPolicy` isn't Never.
     pub preempts: bool,
+    /// How long it may take to end, in seconds (`spec.terminationGracePeriodSeconds`).
+    pub grace_seconds: u32,
     /// Whether somebody has said that it has to go.
     pub disruption: Disruption,
     /// When its node began to run it.
@@ -100,6 +102,16 @@ pub struct PodInfo {
     defects: Vec<Defect>,
     claims: u64,
     rest: u64,
+}
+
+/// What Kubernetes gives a pod that says nothing.
+const USUAL_GRACE: u32 = 30;
+
+fn grace_seconds(spec: &PodSpec) -> u32 {
+    let said = spec.termination_grace_period_seconds;
+    said.map_or(USUAL_GRACE, |said| {
+        u32::try_from(said.max(0)).unwrap_or(u32::MAX)
+    })
 }
 
 impl PodInfo {
@@ -201,6 +213,7 @@ impl PodInfo {
                 .collect(),
             deleting: meta.deletion_timestamp.is_some(),
             terminal: is_terminal(&pod),
+            grace_seconds: grace_seconds(spec),
             preempts: spec.preemption_policy.as_deref() != Some("Never"),
             disruption: Disruption::of(status),
             started: StartTime::of(status),

@@ -310,6 +310,11 @@ impl PodBuilder {
         self.status(|status| status.start_time = Some(Time(time)))
     }
 
+    /// It may take so many seconds to end.
+    pub(crate) fn grace(self, seconds: i64) -> Self {
+        self.spec(|spec| spec.termination_grace_period_seconds = Some(seconds))
+    }
+
     pub(crate) fn never_preempts(self) -> Self {
         self.spec(|spec| spec.preemption_policy = Some("Never".to_owned()))
     }

@@ -28,7 +28,8 @@ use std::sync::Arc;
 pub use self::balanced_allocation::{ListedTwice, NodeResourcesBalancedAllocation};
 pub use self::default_binder::{Binder, DefaultBinder};
 pub use self::default_preemption::{
-    DEFAULT_PREEMPTION, DefaultPreemption, PreemptionArgs, PreemptionArgsError, PreemptionCost,
+    DEFAULT_PREEMPTION, DefaultPreemption, EvictionLeave, Leave, PreemptionArgs,
+    PreemptionArgsError, PreemptionCost,
 };
 pub use self::dynamic_resources::{DYNAMIC_RESOURCES, DynamicResources};
 pub use self::image_locality::ImageLocality;
@@ -57,6 +58,15 @@ use crate::profile::ProfileBuilder;
 /// A profile with the stock plugins, in kube-scheduler's order and with its weights. Add to it, or
 /// [disable](ProfileBuilder::disable) some of it. It evicts pods, unless it is told [not to](ProfileBuilder::evicting_nobody).
 pub fn stock_profile(scheduler_name: &str, binder: Arc<dyn Binder>) -> ProfileBuilder {
+    stock_profile_with(scheduler_name, binder, DefaultPreemption::default())
+}
+
+/// The same with a preemption of one's own.
+pub fn stock_profile_with(
+    scheduler_name: &str,
+    binder: Arc<dyn Binder>,
+    preemption: DefaultPreemption,
+) -> ProfileBuilder {
     let taints = Arc::new(TaintToleration::default());
     let affinity = Arc::new(NodeAffinity::default());
     let ports = Arc::new(NodePorts);
@@ -66,7 +76,7 @@ pub fn stock_profile(scheduler_name: &str, binder: Arc<dyn Binder>) -> ProfileBu
     let images = Arc::new(ImageLocality);
     let balance = Arc::new(NodeResourcesBalancedAllocation::default());
     let dynamic = Arc::new(DynamicResources);
-    let preemption = Arc::new(DefaultPreemption::default());
+    let preemption = Arc::new(preemption);
     let features = Arc::new(NodeDeclaredFeatures);
     ProfileBuilder::new(scheduler_name)
         .pre_enqueue(Arc::new(SchedulingGates))

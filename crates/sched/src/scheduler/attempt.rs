@@ -200,9 +200,12 @@ impl Scheduler {
                 self.take(assumed, now)
             }
             Err(NoChoice { cause, nomination }) => {
+                let mut effects = state.take_effects();
+                let offer = effects.room.take();
                 // Whom evictions keep from being tried isn't put back before they began.
-                self.carry_out(state.take_effects(), now);
-                let failure = self.failure(queued, cause, &nomination, None, now);
+                self.carry_out(effects, now);
+                let mut failure = self.failure(queued, cause, &nomination, None, now);
+                failure.room = self.room_for(&failure.pod.uid, offer);
                 Attempt::Failed(Box::new(failure))
             }
         }

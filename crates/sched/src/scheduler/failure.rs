@@ -8,6 +8,7 @@ use crate::names::NodeName;
 use crate::plugin::Nomination;
 use crate::pod_info::PodInfo;
 use crate::queue::Place;
+use crate::room::Room;
 
 /// The longest note of an event, in bytes.
 const MAX_NOTE: usize = 1024;
@@ -144,6 +145,8 @@ pub struct Failure {
     pub cause: Cause,
     /// What became of it.
     pub aftermath: Aftermath,
+    /// What it may expect of evictions.
+    pub room: Room,
     /// What becomes of its nomination.
     pub(crate) nomination: Nomination,
     pub(super) withdrawn: bool,
@@ -163,6 +166,7 @@ impl Failure {
             node: None,
             cause,
             aftermath,
+            room: Room::Nowhere,
             nomination: Nomination::Keep,
             withdrawn: false,
             message: OnceLock::new(),
@@ -195,7 +199,12 @@ impl Failure {
         if !self.is_told() {
             return None;
         }
-        let patch = StatusPatch::of(&self.pod, &self.cause, self.message(), &self.nomination);
+        // An offer is no promise that others could rely on.
+        let nomination = match self.room {
+            Room::Offered(_) => &Nomination::Keep,
+            Room::Nowhere | Room::Awaited(_) => &self.nomination,
+        };
+        let patch = StatusPatch::of(&self.pod, &self.cause, self.message(), nomination);
         if self.withdrawn {
             return Some(StatusPatch {
                 nomination: Nomination::Clear,

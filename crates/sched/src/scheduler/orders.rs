@@ -97,6 +97,8 @@ impl Scheduler {
             reject,
             evict,
             clear_nomination,
+            // It is told with the attempt that it belongs to.
+            room: _,
         } = effects;
         for uid in activate {
             self.activate(&uid);

@@ -8,10 +8,12 @@ use std::sync::Arc;
 use super::Scheduler;
 use super::orders::{EvictionOrder, Preempted};
 use crate::effects::Eviction;
+use crate::event::{Actions, Event, EventResource};
 use crate::guard::caught;
 use crate::moment::Moment;
 use crate::names::PodUid;
 use crate::pod_info::PodInfo;
+use crate::room::{Room, RoomOffer};
 use crate::status::{PluginName, Status};
 
 /// Names an eviction that a driver is to make.
@@ -120,6 +122,39 @@ impl Scheduler {
         } else {
             self.end_preemption(id.preemption, false, now);
         }
+    }
+
+    /// What a pod that was put back may expect; what it was offered comes from its attempt.
+    pub(super) fn room_for(&self, uid: &PodUid, offer: Option<RoomOffer>) -> Room {
+        let expected = self.nominator.node_of(uid);
+        match (expected, offer) {
+            (None, _) => Room::Nowhere,
+            (Some(_), Some(offer)) => Room::Offered(offer),
+            (Some(node), None) => Room::Awaited(node.clone()),
+        }
+    }
+
+    /// A pod expects room no more, whether it was offered or is being made: evictions that haven't begun are left, and others
+    /// may have the room.
+    pub fn give_up_room(&mut self, uid: &PodUid, now: Moment) {
+        let of_pod =
+            |(number, known): (&u64, &Preemption)| (known.preemptor.uid == *uid).then_some(*number);
+        let under_way = self.preemptions.by_number.iter().filter_map(of_pod);
+        for number in under_way.collect::<Vec<_>>() {
+            self.end_preemption(number, false, now);
+        }
+        if self.nominator.node_of(uid).is_none() {
+            return;
+        }
+        self.nominator.clear(uid);
+        let Some(pod) = self.pending.get(uid).cloned() else {
+            return;
+        };
+        if pod.nominated_node.is_some() {
+            self.orders.cleared.push(pod.clone());
+        }
+        let event = Event::pod(EventResource::AssignedPod, Actions::DELETE, Some(pod), None);
+        self.queue.on_event_but(&event, Some(uid), now);
     }
 
     /// A pod on a node is going, or gone.

@@ -11,16 +11,20 @@ mod dry_run;
 mod eligibility;
 mod ground;
 mod importance;
+mod leave;
 #[cfg(test)]
 mod tests;
 mod victims;
 
 use std::collections::{BTreeSet, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 pub use self::args::{PreemptionArgs, PreemptionArgsError};
 pub use self::cost::PreemptionCost;
 use self::dry_run::{Candidate, Found};
+use self::leave::Everybody;
+pub use self::leave::{EvictionLeave, Leave};
 use crate::context::Cycle;
 use crate::cycle::{Diagnosis, NodeStatuses};
 use crate::effects::Eviction;
@@ -31,6 +35,7 @@ use crate::plugin::{
     EnqueueExtensions, HintReads, Nomination, Plugin, PostFilter, PostFiltered, PreEnqueue,
 };
 use crate::pod_info::PodInfo;
+use crate::room::RoomOffer;
 use crate::state::CycleState;
 use crate::status::{PluginError, PluginName, Rejection, RejectionKind, Status, Verdict};
 
@@ -38,9 +43,10 @@ use crate::status::{PluginError, PluginName, Rejection, RejectionKind, Status, V
 pub const DEFAULT_PREEMPTION: PluginName = "DefaultPreemption";
 
 /// Preemption by priority.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct DefaultPreemption {
     args: PreemptionArgs,
+    leave: Arc<dyn EvictionLeave>,
     /// The pods whose evictions are under way.
     evicting: Mutex<HashSet<PodUid>>,
 }
@@ -50,8 +56,15 @@ impl DefaultPreemption {
     pub fn new(args: PreemptionArgs) -> Self {
         Self {
             args,
+            leave: Arc::new(Everybody),
             evicting: Mutex::default(),
         }
+    }
+
+    /// The same, but asking `leave` for each pod.
+    #[must_use]
+    pub fn with_leave(self, leave: Arc<dyn EvictionLeave>) -> Self {
+        Self { leave, ..self }
     }
 
     fn evicting(&self) -> MutexGuard<'_, HashSet<PodUid>> {
@@ -116,6 +129,12 @@ fn all(errors: &[PluginError]) -> String {
     }
 }
 
+impl Default for DefaultPreemption {
+    fn default() -> Self {
+        Self::new(PreemptionArgs::default())
+    }
+}
+
 impl Plugin for DefaultPreemption {
     fn name(&self) -> PluginName {
         DEFAULT_PREEMPTION
@@ -134,10 +153,28 @@ impl PostFilter for DefaultPreemption {
         pod: &PodInfo,
         statuses: &NodeStatuses,
     ) -> PostFiltered {
-        let Candidate { node, victims, .. } = match self.choose(cycle, state, pod, statuses) {
+        let Candidate {
+            node,
+            victims,
+            cost,
+        } = match self.choose(cycle, state, pod, statuses) {
             Ok(chosen) => chosen,
             Err(none) => return none,
         };
+        match self.leave.take(pod, &cost) {
+            Leave::Evict => {}
+            Leave::Offer => {
+                let seconds = victims.iter().map(|victim| victim.grace_seconds).max();
+                let offer = RoomOffer {
+                    node: node.clone(),
+                    cost,
+                    grace: Duration::from_secs(seconds.unwrap_or_default().into()),
+                };
+                state.request(|effects| effects.offer_room(offer));
+                return PostFiltered::nominate(node);
+            }
+            Leave::Refuse => return no_help(Nomination::Clear, "not allowed at this cost."),
+        }
         // Those that are going already need no eviction.
         let victims = victims.iter().filter(|victim| !victim.deleting);
         let victims = victims.map(|victim| victim.uid.clone()).collect::<Vec<_>>();

@@ -1,6 +1,7 @@
 //! What the plugin says and does, by attempts in small clusters.
 
 mod eviction;
+mod leave;
 mod naive;
 mod property;
 mod rules;

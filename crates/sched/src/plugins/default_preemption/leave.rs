@@ -1,0 +1,35 @@
+//! Owns whether a pod may have others evicted. In one cluster each may; where a pod is tried in several clusters at once, only
+//! the one that gets it.
+
+use std::fmt;
+
+use super::cost::PreemptionCost;
+use crate::pod_info::PodInfo;
+
+/// Whether pods may be evicted for a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leave {
+    /// Yes.
+    Evict,
+    /// Not now: only what it would take is [told](crate::Room::Offered).
+    Offer,
+    /// No.
+    Refuse,
+}
+
+/// Gives leave to evict.
+pub trait EvictionLeave: fmt::Debug + Send + Sync {
+    /// Asked when evictions would make room for `pod` at this cost, right before they begin. Whoever said
+    /// [`Leave::Evict`] is not told whether they succeed.
+    fn take(&self, pod: &PodInfo, cost: &PreemptionCost) -> Leave;
+}
+
+/// Everybody may, whatever it costs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Everybody;
+
+impl EvictionLeave for Everybody {
+    fn take(&self, _: &PodInfo, _: &PreemptionCost) -> Leave {
+        Leave::Evict
+    }
+}

@@ -1,0 +1,110 @@
+//! What a plugin that must be given leave says, and what becomes of the room that it offers.
+
+use std::sync::Mutex;
+
+use super::*;
+use crate::plugins::{DefaultPreemption, EvictionLeave, Leave, PreemptionCost, stock_profile_with};
+use crate::pod_info::PodInfo;
+use crate::queue::Place;
+use crate::room::{Room, RoomOffer};
+use crate::test_objects::uid;
+
+/// Says so.
+#[derive(Debug)]
+struct Says(Mutex<Leave>);
+
+impl EvictionLeave for Says {
+    fn take(&self, _: &PodInfo, _: &PreemptionCost) -> Leave {
+        *self.0.lock().unwrap()
+    }
+}
+
+/// A full node of a pod that takes a minute to end, and a preemptor.
+fn harbour() -> (Harbour, Arc<Says>) {
+    let says = Arc::new(Says(Mutex::new(Leave::Offer)));
+    let preemption = DefaultPreemption::default().with_leave(says.clone());
+    let profile = stock_profile_with("test", Arc::new(NeverBinds), preemption);
+    let profiles = [profile.build().unwrap()];
+    let scheduler = Scheduler::new(profiles, SchedulerConfig::default()).unwrap();
+    let mut harbour = Harbour(scheduler).nodes(&["n"]);
+    let victim = pod("victim").on("n").request("cpu", "4").priority(1);
+    harbour.add(victim.started(7).grace(60));
+    harbour.add(heir("4"));
+    (harbour, says)
+}
+
+#[test]
+fn without_leave_it_is_only_said_what_it_would_take() {
+    let (mut harbour, _) = harbour();
+    let failure = harbour.fails(0);
+    let Room::Offered(RoomOffer { node, cost, grace }) = &failure.room else {
+        panic!("{failure:?}")
+    };
+    assert_eq!((node.as_str(), *grace), ("n", Duration::from_mins(1)));
+    assert_eq!((cost.victims, cost.highest_priority), (1, 1));
+    assert!(harbour.0.take_orders().is_empty(), "nobody is evicted");
+    let status = failure.status().unwrap();
+    assert_eq!(
+        status.nomination,
+        Nomination::Keep,
+        "nor is it told to others"
+    );
+}
+
+#[test]
+fn what_is_offered_is_kept_from_others_until_it_is_given_up() {
+    let (mut harbour, _) = harbour();
+    harbour.fails(0);
+    // The victim goes by itself; one of a lower priority doesn't get the room.
+    harbour.add(pod("late").request("cpu", "4").priority(5));
+    harbour.0.pod_deleted(&uid("victim"), at(0));
+    let pod_tried = |harbour: &mut Harbour, now| {
+        let attempt = harbour.0.schedule_next(at(now), &mut FirstOfEquals);
+        attempt.map(|attempt| {
+            (
+                attempt.pod().key.name.to_string(),
+                matches!(attempt, Attempt::Assumed(_)),
+            )
+        })
+    };
+    assert_eq!(pod_tried(&mut harbour, 0), Some(("late".into(), false)));
+    harbour.0.give_up_room(&uid("heir"), at(0));
+    assert!(matches!(
+        harbour.0.place(&uid("late")),
+        Some(Place::Backoff | Place::Active)
+    ));
+    harbour.0.pod_deleted(&uid("heir"), at(0));
+    harbour.0.flush(at(60));
+    assert_eq!(pod_tried(&mut harbour, 60), Some(("late".into(), true)));
+}
+
+#[test]
+fn with_leave_room_is_awaited() {
+    let (mut harbour, says) = harbour();
+    *says.0.lock().unwrap() = Leave::Evict;
+    let failure = harbour.fails(0);
+    assert_eq!(failure.room, Room::Awaited("n".into()));
+    assert_eq!(
+        failure.status().unwrap().nomination,
+        Nomination::Set("n".into())
+    );
+    let orders = harbour.asked();
+    assert_eq!(orders.len(), 1);
+    // Given up before it was carried out.
+    harbour.0.give_up_room(&uid("heir"), at(0));
+    assert!(!harbour.0.is_wanted(&orders[0].id));
+}
+
+#[test]
+fn who_is_refused_leave_expects_nothing() {
+    let (mut harbour, says) = harbour();
+    *says.0.lock().unwrap() = Leave::Refuse;
+    let failure = harbour.fails(0);
+    assert_eq!(failure.room, Room::Nowhere);
+    assert!(harbour.asked().is_empty());
+    let said = failure.message();
+    assert!(
+        said.ends_with("preemption: not allowed at this cost."),
+        "{said}"
+    );
+}
