@@ -77,6 +77,8 @@ key!(/// Annotation: UID of the pod that may be bound: the one that the newest r
     RESERVED_POD_UID = "reserved-pod-uid");
 key!(/// Scheduling gate of a delegate that keeps its own scheduler; it goes once the chaperon names the pod.
     UNNAMED = "unnamed");
+key!(/// Annotation: whom the target would have to evict for the newest attempt, once it is granted ([`crate::preempts`]).
+    PREEMPTS = "preempts");
 key!(/// Annotation: why the newest attempt holds nothing.
     REFUSAL = "refusal");
 key!(/// Annotation, decimal: the attempt that is granted.

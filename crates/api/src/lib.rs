@@ -21,6 +21,7 @@ pub mod limits;
 pub mod lost;
 pub mod names;
 pub mod parent;
+pub mod preempts;
 pub mod record;
 pub mod source;
 pub mod summary;

@@ -1,15 +1,24 @@
-//! Where the edge says which pods may be tried, and the plugin reads it.
+//! Where the edge says which pods may be tried, and evict others, and the plugins read it.
 
 use std::{
     collections::HashMap,
     sync::{PoisonError, RwLock},
 };
 
-use crate::plan::{Gate, Note};
+use pilotage_api::preempts::Preempts;
 
-/// One gate a pod, by UID. A pod that isn't on the board isn't tried: nothing is known of its chaperon.
+use crate::plan::{Gate, Leave, Note};
+
+/// What is said of one pod.
+#[derive(Debug)]
+struct Posting {
+    gate: Gate,
+    leave: Leave,
+}
+
+/// One posting a pod, by UID. A pod that isn't on the board isn't tried: nothing is known of its chaperon.
 #[derive(Debug, Default)]
-pub struct Board(RwLock<HashMap<String, Gate>>);
+pub struct Board(RwLock<HashMap<String, Posting>>);
 
 impl Board {
     /// An empty board.
@@ -17,12 +26,21 @@ impl Board {
         Self::default()
     }
 
-    /// Sets a pod's gate; `true` if it was shut, or unknown, and is open now: then the scheduler has to be told.
-    pub fn set(&self, pod_uid: &str, gate: Gate) -> bool {
-        let mut gates = self.0.write().unwrap_or_else(PoisonError::into_inner);
+    /// Sets a pod's gate and leave; `true` if the gate was shut, or unknown, and is open now: then the scheduler has to be
+    /// told.
+    pub fn set(&self, pod_uid: &str, gate: Gate, leave: Leave) -> bool {
+        let mut postings = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let open = gate == Gate::Open;
-        let before = gates.insert(pod_uid.to_owned(), gate);
-        open && before != Some(Gate::Open)
+        let before = postings.get(pod_uid);
+        let was_open = before.is_some_and(|before| before.gate == Gate::Open);
+        // Who says so again may not know yet that it was used.
+        let used = before.is_some_and(|before| before.leave == Leave::Refuse);
+        let leave = match leave {
+            Leave::UpTo(_) if used => Leave::Refuse,
+            leave => leave,
+        };
+        postings.insert(pod_uid.to_owned(), Posting { gate, leave });
+        open && !was_open
     }
 
     /// Forgets a pod.
@@ -35,34 +53,74 @@ impl Board {
 
     /// Why a pod may not be tried; `None` if it may.
     pub fn shut(&self, pod_uid: &str) -> Option<Note> {
-        match self
-            .0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(pod_uid)
-        {
+        let postings = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        match postings.get(pod_uid).map(|posting| &posting.gate) {
             Some(Gate::Open) => None,
             Some(Gate::Shut(note)) => Some(note.clone()),
             None => Some(Note::Unseen),
+        }
+    }
+
+    /// Whether others may be evicted for a pod, which would cost this. Leave is used by that.
+    pub fn take_leave(&self, pod_uid: &str, cost: &Preempts) -> Leave {
+        let mut postings = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(posting) = postings.get_mut(pod_uid) else {
+            return Leave::Offer;
+        };
+        match posting.leave {
+            Leave::UpTo(most) if cost.cost() <= most.cost() => {
+                std::mem::replace(&mut posting.leave, Leave::Refuse)
+            }
+            Leave::UpTo(_) | Leave::Refuse => Leave::Refuse,
+            Leave::Offer => Leave::Offer,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
     fn opening_is_said_once() {
         let board = Board::new();
+        let set = |gate| board.set("p", gate, Leave::Offer);
         assert_eq!(board.shut("p"), Some(Note::Unseen));
-        assert!(!board.set("p", Gate::Shut(Note::Seated)));
+        assert!(!set(Gate::Shut(Note::Seated)));
         assert_eq!(board.shut("p"), Some(Note::Seated));
-        assert!(board.set("p", Gate::Open));
-        assert!(!board.set("p", Gate::Open));
+        assert!(set(Gate::Open));
+        assert!(!set(Gate::Open));
         assert_eq!(board.shut("p"), None);
         board.remove("p");
         assert_eq!(board.shut("p"), Some(Note::Unseen));
-        assert!(board.set("p", Gate::Open), "a pod that opens at once");
+        assert!(set(Gate::Open), "a pod that opens at once");
+    }
+
+    #[test]
+    fn leave_is_used_once_and_up_to_what_was_said() {
+        let of = |pods: u32| Preempts {
+            budgets: 0,
+            highest: 0,
+            sum: 0,
+            pods,
+            oldest: None,
+            grace: Duration::ZERO,
+        };
+        let board = Board::new();
+        let set = |leave| board.set("p", Gate::Open, leave);
+        let take = |pods| board.take_leave("p", &of(pods));
+        assert_eq!(take(1), Leave::Offer, "nobody said anything");
+        set(Leave::UpTo(of(2)));
+        assert_eq!(take(3), Leave::Refuse, "more than was said");
+        assert_eq!(take(2), Leave::UpTo(of(2)));
+        assert_eq!(take(1), Leave::Refuse, "used");
+        set(Leave::UpTo(of(2)));
+        assert_eq!(take(1), Leave::Refuse, "said again by one who didn't know");
+        set(Leave::Offer);
+        assert_eq!(take(1), Leave::Offer);
+        set(Leave::UpTo(of(2)));
+        assert_eq!(take(1), Leave::UpTo(of(2)), "for the next grant");
     }
 }

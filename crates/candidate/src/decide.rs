@@ -5,11 +5,13 @@
 
 use std::time::Duration;
 
+use pilotage_api::preempts::Preempts;
+
 use crate::{
     memory::{Memory, Readiness},
-    plan::{Answer, Dropped, Gate, Monotonic, Note, Plan, Step, Write},
+    plan::{Answer, Dropped, Gate, Leave, Monotonic, Note, Plan, Step, Write},
     refusal::Refusal,
-    seat::{Debt, Seat, SeatState, Stage},
+    seat::{Debt, Room, Seat, SeatState, Stage},
     settings::Settings,
     view::{ChaperonView, PodView},
 };
@@ -73,7 +75,12 @@ fn seated(seen: &Observed<'_>, seat: &Seat) -> Plan {
     };
     match &seat.state {
         SeatState::Taken { since } => taken(seen, seat, chaperon, *since),
-        SeatState::Held { attempt, deadline } => held(seen, chaperon, *attempt, *deadline),
+        SeatState::Held { attempt, deadline } => held(seen, seat, chaperon, *attempt, *deadline),
+        SeatState::Making {
+            attempt,
+            until,
+            room,
+        } => making(seen, seat, chaperon, (*attempt, *until), room),
         SeatState::Binding {
             attempt,
             until,
@@ -85,6 +92,11 @@ fn seated(seen: &Observed<'_>, seat: &Seat) -> Plan {
 /// The scheduler has a node; nothing is said yet.
 fn taken(seen: &Observed<'_>, seat: &Seat, chaperon: &ChaperonView, since: Monotonic) -> Plan {
     if is_granted_for(chaperon, &seat.pod_uid) && !is_foreign(seen, chaperon, &seat.pod_uid) {
+        if seat.preempts.is_some() {
+            // The source was told of no evictions, or of fewer.
+            let why = Dropped::NoLongerFits("evictions would be needed".to_owned());
+            return drop(why, Some((chaperon.attempt, Refusal::NoLongerFits)), None);
+        }
         return Plan::step(
             Step::Recheck {
                 attempt: chaperon.attempt,
@@ -105,21 +117,34 @@ fn taken(seen: &Observed<'_>, seat: &Seat, chaperon: &ChaperonView, since: Monot
     write(
         seen,
         chaperon,
-        Answer::Reserved(seat.pod_uid.clone()),
+        Answer::Reserved {
+            pod: seat.pod_uid.clone(),
+            preempts: seat.preempts,
+        },
         Note::Seated,
     )
     .wake(deadline)
 }
 
 /// The hold.
-fn held(seen: &Observed<'_>, chaperon: &ChaperonView, attempt: u64, deadline: Monotonic) -> Plan {
+fn held(
+    seen: &Observed<'_>,
+    seat: &Seat,
+    chaperon: &ChaperonView,
+    attempt: u64,
+    deadline: Monotonic,
+) -> Plan {
     let withdrawn = chaperon.attempt == attempt && !chaperon.reserved;
     if chaperon.attempt > attempt || withdrawn {
         return drop(Dropped::TakenOver, None, None);
     }
     // A lower number is a store that hasn't seen our own write yet.
     if chaperon.attempt == attempt && (chaperon.is_granted() || chaperon.was_bound) {
-        return Plan::step(Step::Recheck { attempt }, Note::Seated);
+        let step = match seat.preempts {
+            None => Step::Recheck { attempt },
+            Some(preempts) => make_room(&seat.pod_uid, attempt, preempts),
+        };
+        return Plan::step(step, Note::Seated);
     }
     if seen.now >= deadline {
         let hold = hold(seen.settings, chaperon);
@@ -131,6 +156,47 @@ fn held(seen: &Observed<'_>, chaperon: &ChaperonView, attempt: u64, deadline: Mo
         );
     }
     Plan::shut(Note::Seated).wake(deadline)
+}
+
+fn make_room(pod_uid: &str, attempt: u64, preempts: Preempts) -> Step {
+    Step::MakeRoom {
+        pod_uid: pod_uid.to_owned(),
+        attempt,
+        preempts,
+    }
+}
+
+/// The grant is in: the scheduler may evict whom it said, once, and then tries the pod like any other.
+fn making(
+    seen: &Observed<'_>,
+    seat: &Seat,
+    chaperon: &ChaperonView,
+    (attempt, until): (u64, Monotonic),
+    room: &Room,
+) -> Plan {
+    let withdrawn = chaperon.attempt == attempt && !chaperon.reserved;
+    if chaperon.attempt > attempt || withdrawn {
+        return drop(Dropped::TakenOver, None, None);
+    }
+    if let Room::Failed(why) = room {
+        let debt = (attempt, Refusal::NoLongerFits);
+        return drop(Dropped::NoLongerFits(why.clone()), Some(debt), None);
+    }
+    if seen.now >= until {
+        let hold = hold(seen.settings, chaperon);
+        let pause = (seen.settings).pause_after(hold, seen.memory.expiries());
+        let debt = (attempt, Refusal::Expired);
+        return drop(Dropped::RoomNotMade, Some(debt), Some(pause));
+    }
+    let leave = match (room, seat.preempts) {
+        (Room::Allowed, Some(preempts)) => Leave::UpTo(preempts),
+        _ => Leave::Refuse,
+    };
+    let plan = Plan {
+        leave,
+        ..Plan::rest(Gate::Open)
+    };
+    plan.wake(until)
 }
 
 /// The grant is in.
@@ -242,6 +308,11 @@ fn open(seen: &Observed<'_>, pod: &PodView, chaperon: &ChaperonView) -> Plan {
             Answer::Refused(debt.refusal.clone()),
             Note::InDebt,
         );
+    }
+    // Granted for a promise that another process made: it is kept, or taken back, here.
+    if let Some(preempts) = chaperon.preempts.filter(|_| granted) {
+        let step = make_room(&pod.uid, chaperon.attempt, preempts);
+        return Plan::step(step, Note::Seated);
     }
     let gate = |plan: Plan| -> Plan {
         if seen.memory.is_in_cycle(&pod.uid) {

@@ -4,10 +4,12 @@
 
 use std::time::Duration;
 
+use pilotage_api::preempts::Preempts;
+
 use crate::{
     plan::{Answer, Dropped, Gate, Monotonic, Note, Plan, Step, Write},
     refusal::Refusal,
-    seat::{BindOutcome, Debt, Outcome, Seat, SeatState, Stage},
+    seat::{BindOutcome, Debt, Outcome, Room, Seat, SeatState, Stage},
     settings::Settings,
     view::ChaperonView,
 };
@@ -136,12 +138,50 @@ impl Memory {
         self.seat = Some(Seat {
             pod_uid: pod_uid.to_owned(),
             node: node.to_owned(),
+            preempts: None,
             state: SeatState::Taken { since: now },
         });
     }
 
+    /// A cycle found no node, but one where evictions would make room; the pod is in the queue.
+    pub fn offered(&mut self, pod_uid: &str, node: &str, preempts: Preempts, now: Monotonic) {
+        if let Some(room) = self.making(pod_uid) {
+            *room = Room::Failed("more evictions would be needed".to_owned());
+            return;
+        }
+        self.no_fit = None;
+        self.seat = Some(Seat {
+            pod_uid: pod_uid.to_owned(),
+            node: node.to_owned(),
+            preempts: Some(preempts),
+            state: SeatState::Taken { since: now },
+        });
+    }
+
+    /// A cycle found no node yet: evictions make room. `false`: nobody has given leave to that here.
+    #[must_use]
+    pub fn room_awaited(&mut self, pod_uid: &str) -> bool {
+        let room = self.making(pod_uid);
+        room.map(|room| *room = Room::Begun).is_some()
+    }
+
+    fn making(&mut self, pod_uid: &str) -> Option<&mut Room> {
+        match &mut self.seat {
+            Some(Seat {
+                pod_uid: uid,
+                state: SeatState::Making { room, .. },
+                ..
+            }) if uid == pod_uid => Some(room),
+            _ => None,
+        }
+    }
+
     /// A cycle found no node, for this reason.
     pub fn found_none(&mut self, pod_uid: &str, why: Refusal) {
+        if let Some(room) = self.making(pod_uid) {
+            *room = Room::Failed(why.to_string());
+            return;
+        }
         self.no_fit = Some((pod_uid.to_owned(), why));
     }
 
@@ -170,6 +210,7 @@ impl Memory {
                 pod_uid: uid,
                 node: seat,
                 state: SeatState::Binding { stage, .. },
+                preempts: _,
             }) if uid == pod_uid && seat == node && *stage == Stage::Permitted => {
                 *stage = Stage::Called {
                     tries: 0,
@@ -185,7 +226,7 @@ impl Memory {
 
     /// A write is about to be sent.
     pub fn begin_write(&mut self, write: &Write) {
-        if matches!(write.answer, Answer::Reserved(_)) {
+        if matches!(write.answer, Answer::Reserved { .. }) {
             self.tried = Some(write.attempt);
         }
     }
@@ -208,7 +249,7 @@ impl Memory {
                 self.failed = None;
                 match answer {
                     Answer::Refused(_) => self.debt = None,
-                    Answer::Reserved(pod_uid) => {
+                    Answer::Reserved { pod: pod_uid, .. } => {
                         let hold = if numbered {
                             settings.hold
                         } else {
@@ -228,8 +269,8 @@ impl Memory {
                 return;
             }
             // The same write may have landed unnoticed before it conflicted with itself.
-            (Outcome::Conflict, Answer::Reserved(_)) if !doubt => self.tried = None,
-            (Outcome::Refused(_), Answer::Reserved(_)) => self.tried = None,
+            (Outcome::Conflict, Answer::Reserved { .. }) if !doubt => self.tried = None,
+            (Outcome::Refused(_), Answer::Reserved { .. }) => self.tried = None,
             _ => {}
         }
         let times = self
@@ -242,6 +283,29 @@ impl Memory {
             outcome,
             times,
             retry_at: now.saturating_add(settings.retry_after(times)),
+        });
+    }
+
+    /// The scheduler gets leave to make the room that was offered.
+    pub fn make_room(
+        &mut self,
+        pod_uid: &str,
+        attempt: u64,
+        preempts: Preempts,
+        settings: &Settings,
+        now: Monotonic,
+    ) {
+        let wait = settings.make_room.saturating_add(preempts.grace);
+        let offered = self.seat.take().filter(|seat| seat.pod_uid == pod_uid);
+        self.seat = Some(Seat {
+            pod_uid: pod_uid.to_owned(),
+            node: offered.map(|seat| seat.node).unwrap_or_default(),
+            preempts: Some(preempts),
+            state: SeatState::Making {
+                attempt,
+                until: now.saturating_add(wait),
+                room: Room::Allowed,
+            },
         });
     }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use pilotage_api::keys;
+use pilotage_api::{keys, preempts::Preempts};
 use serde_json::{Value, json};
 
 use crate::{refusal::Refusal, seat::Debt, view::Fault};
@@ -26,8 +26,13 @@ pub struct Write {
 /// What an attempt came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// A node is held for the pod with this UID.
-    Reserved(String),
+    /// A node is held.
+    Reserved {
+        /// For the pod with this UID.
+        pod: String,
+        /// Whom it evicts once it is granted.
+        preempts: Option<Preempts>,
+    },
     /// No node is held.
     Refused(Refusal),
 }
@@ -37,13 +42,15 @@ impl Write {
     pub fn patch(&self) -> Value {
         let mut annotations = json!({ keys::ATTEMPT: self.attempt.to_string() });
         match &self.answer {
-            Answer::Reserved(pod) => {
+            Answer::Reserved { pod, preempts } => {
                 annotations[keys::IS_RESERVED] = keys::TRUE.into();
                 annotations[keys::RESERVED_POD_UID] = pod.as_str().into();
+                annotations[keys::PREEMPTS] = preempts.map(|it| it.to_string()).into();
                 annotations[keys::REFUSAL] = Value::Null;
             }
             Answer::Refused(why) => {
                 annotations[keys::IS_RESERVED] = Value::Null;
+                annotations[keys::PREEMPTS] = Value::Null;
                 annotations[keys::REFUSAL] = why.to_string().into();
             }
         }
@@ -66,6 +73,15 @@ pub enum Step {
     Recheck {
         /// The granted attempt.
         attempt: u64,
+    },
+    /// The grant for this attempt is in: let the scheduler make the room that was offered.
+    MakeRoom {
+        /// UID of the pod.
+        pod_uid: String,
+        /// The granted attempt.
+        attempt: u64,
+        /// What was said of it.
+        preempts: Preempts,
     },
     /// Let the pod pass Permit.
     Permit,
@@ -96,6 +112,8 @@ pub enum Dropped {
     Expired,
     /// It wasn't bound in time.
     BindTimedOut,
+    /// Those who had to go weren't gone in time.
+    RoomNotMade,
     /// It takes the pod no more, for this reason.
     NoLongerFits(String),
     /// The API server refused the binding with this message.
@@ -119,6 +137,7 @@ impl fmt::Display for Dropped {
                 "the node was held, but the source cluster did not choose this candidate in time",
             ),
             Self::BindTimedOut => f.write_str("the binding was not confirmed in time"),
+            Self::RoomNotMade => f.write_str("the pods that make room were not gone in time"),
             Self::NoLongerFits(why) => write!(f, "the held node no longer fits: {why}"),
             Self::BindRefused(why) => write!(f, "the binding was refused: {why}"),
             Self::PodLeft => f.write_str("the pod is gone, ending, or bound by another scheduler"),
@@ -139,6 +158,18 @@ pub enum Gate {
     Open,
     /// Not now.
     Shut(Note),
+}
+
+/// Whether pods may be evicted for the pod.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Leave {
+    /// No: what it would take is the answer.
+    #[default]
+    Offer,
+    /// At this cost at most, and once.
+    UpTo(Preempts),
+    /// No, and nothing else is offered.
+    Refuse,
 }
 
 /// Why a pod isn't tried, or what is wrong with its chaperon, in words for its owner.
@@ -219,6 +250,8 @@ pub struct Plan {
     pub step: Step,
     /// Whether a scheduling cycle may run for the pod.
     pub gate: Gate,
+    /// Whether others may be evicted for it.
+    pub leave: Leave,
     /// The pod's owner should hear this now.
     pub tell: Option<Note>,
     /// Decide again then at the latest.
@@ -231,6 +264,7 @@ impl Plan {
         Self {
             step: Step::Rest,
             gate,
+            leave: Leave::Offer,
             tell: None,
             wake_at: None,
         }
@@ -273,11 +307,15 @@ mod tests {
     #[test]
     fn writes_replace_the_answer_before_in_one_patch() {
         assert_eq!(
-            write(Answer::Reserved("p".into())),
+            write(Answer::Reserved {
+                pod: "p".into(),
+                preempts: None
+            }),
             json!({ "metadata": { "uid": "u", "resourceVersion": "7", "annotations": {
                 "multicluster.admiralty.io/attempt": "3",
                 "multicluster.admiralty.io/is-reserved": "true",
                 "multicluster.admiralty.io/reserved-pod-uid": "p",
+                "multicluster.admiralty.io/preempts": null,
                 "multicluster.admiralty.io/refusal": null,
             } } })
         );
@@ -288,6 +326,7 @@ mod tests {
             json!({ "metadata": { "uid": "u", "resourceVersion": "7", "annotations": {
                 "multicluster.admiralty.io/attempt": "3",
                 "multicluster.admiralty.io/is-reserved": null,
+                "multicluster.admiralty.io/preempts": null,
                 "multicluster.admiralty.io/refusal": "Unschedulable: 0/3 nodes are available",
             } } })
         );

@@ -3,16 +3,19 @@
 //! [`Reservation`] is the whole coupling: nothing is tried before the board opens the pod's gate, and a pod that has a
 //! node waits at Permit until the edge allows or rejects it under [`RESERVATION`]. Binding goes through the edge, too.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use pilotage_api::keys;
 use pilotage_sched::{
     Context, CycleState, EnqueueExtensions, EventKind, MAX_PERMIT_WAIT, NodeName, Permit,
     PermitDecision, Plugin, PluginName, PodInfo, PreEnqueue, ProfileBuilder, Status, Verdict,
-    plugins::{Binder, stock_profile},
+    plugins::{
+        Binder, DYNAMIC_RESOURCES, DefaultPreemption, EvictionLeave, Leave, PreemptionCost,
+        stock_profile_with,
+    },
 };
 
-use crate::board::Board;
+use crate::{board::Board, plan, preempts::preempts};
 
 /// Name of the plugin, under which the edge allows and rejects pods at Permit.
 pub const RESERVATION: PluginName = "Reservation";
@@ -68,13 +71,29 @@ impl Permit for Reservation {
     }
 }
 
+impl EvictionLeave for Reservation {
+    fn take(&self, pod: &PodInfo, cost: &PreemptionCost) -> Leave {
+        // How long it takes doesn't matter here.
+        match self
+            .board
+            .take_leave(&pod.uid, &preempts(cost, Duration::ZERO))
+        {
+            plan::Leave::Offer => Leave::Offer,
+            plan::Leave::UpTo(_) => Leave::Evict,
+            plan::Leave::Refuse => Leave::Refuse,
+        }
+    }
+}
+
 /// The profile of candidate pods: the stock plugins, gated by `board` and bound by the edge. What none of them knows is
 /// refused, whatever is configured.
 pub fn candidate_profile(board: Arc<Board>, edge: Arc<dyn Binder>) -> ProfileBuilder {
     let reservation = Arc::new(Reservation::new(board));
-    stock_profile(keys::CANDIDATE_SCHEDULER, edge)
-        // Nobody makes room for a pod that may run elsewhere.
-        .evicting_nobody()
+    // Nobody is evicted for a pod that may run elsewhere: only once this candidate is the one.
+    let preemption = DefaultPreemption::default().with_leave(reservation.clone());
+    stock_profile_with(keys::CANDIDATE_SCHEDULER, edge, preemption)
+        // It says only that it has nothing to say.
+        .disable(DYNAMIC_RESOURCES)
         .refusing_unknown_constraints(SCHEDULER)
         .pre_enqueue(reservation.clone())
         .permit(reservation)
@@ -133,11 +152,12 @@ mod tests {
             scheduler.schedule_next(now, &mut ties).is_none(),
             "unknown to the board"
         );
-        board.set("u", Gate::Shut(Note::Pausing));
+        let set = |gate| board.set("u", gate, plan::Leave::Offer);
+        set(Gate::Shut(Note::Pausing));
         scheduler.activate(&uid);
         assert!(scheduler.schedule_next(now, &mut ties).is_none());
 
-        assert!(board.set("u", Gate::Open));
+        assert!(set(Gate::Open));
         scheduler.activate(&uid);
         let Some(Attempt::Assumed(assumed)) = scheduler.schedule_next(now, &mut ties) else {
             panic!("a node was there")
@@ -146,7 +166,7 @@ mod tests {
         assert!(scheduler.recheck(&uid).is_ok());
 
         // The edge takes it back: the pod waits for the edge again.
-        board.set("u", Gate::Shut(Note::InDebt));
+        set(Gate::Shut(Note::InDebt));
         assert!(scheduler.reject(&uid, RESERVATION, "expired"));
         let status = scheduler.start_binding(&uid).unwrap_err();
         let failure = scheduler.binding_failed(*assumed, status, now);
@@ -156,7 +176,7 @@ mod tests {
             failure.cause
         );
         assert!(scheduler.schedule_next(now, &mut ties).is_none());
-        board.set("u", Gate::Open);
+        set(Gate::Open);
         assert_eq!(scheduler.activate(&uid), Some(Place::Active));
         assert!(scheduler.schedule_next(now, &mut ties).is_some());
     }

@@ -29,7 +29,15 @@ impl Refusal {
             .diagnosis()
             .filter(|diagnosis| diagnosis.rejected_by.contains(UNKNOWN_CONSTRAINTS))
             .and_then(|diagnosis| diagnosis.pre_filter.clone());
-        ours.map_or_else(|| Self::Unschedulable(cause.to_string()), Self::Unknown)
+        ours.map_or_else(
+            || {
+                // That nobody can be evicted, or not for this pod, is for its events.
+                let text = cause.to_string();
+                let nodes = text.split_once(" preemption: ").map(|(nodes, _)| nodes);
+                Self::Unschedulable(nodes.unwrap_or(&text).to_owned())
+            },
+            Self::Unknown,
+        )
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Plain data; when a seat changes is [`crate::memory`]'s affair, why is [`mod@crate::decide`]'s.
 
+use pilotage_api::preempts::Preempts;
+
 use crate::{plan::Monotonic, refusal::Refusal};
 
 /// A node that the scheduler has taken for a pod.
@@ -9,8 +11,10 @@ use crate::{plan::Monotonic, refusal::Refusal};
 pub struct Seat {
     /// UID of the pod.
     pub pod_uid: String,
-    /// The node.
+    /// The node; of room that is made, where the scheduler says it will be.
     pub node: String,
+    /// Whom it evicts once it is granted; `None`: the node has room.
+    pub preempts: Option<Preempts>,
     /// How far the answer has come.
     pub state: SeatState,
 }
@@ -30,6 +34,15 @@ pub enum SeatState {
         /// When the node is given back.
         deadline: Monotonic,
     },
+    /// Granted, and evictions make the room.
+    Making {
+        /// The granted attempt.
+        attempt: u64,
+        /// When the answer is taken back.
+        until: Monotonic,
+        /// How far that has come.
+        room: Room,
+    },
     /// Granted.
     Binding {
         /// The granted attempt.
@@ -39,6 +52,17 @@ pub enum SeatState {
         /// How far the binding has come.
         stage: Stage,
     },
+}
+
+/// How far making room has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// The scheduler has leave to evict.
+    Allowed,
+    /// It does; another leave isn't given.
+    Begun,
+    /// It leads nowhere, for this reason.
+    Failed(String),
 }
 
 /// How far a binding has come.
@@ -70,7 +94,9 @@ impl Seat {
     pub fn attempt(&self) -> Option<u64> {
         match self.state {
             SeatState::Taken { .. } => None,
-            SeatState::Held { attempt, .. } | SeatState::Binding { attempt, .. } => Some(attempt),
+            SeatState::Held { attempt, .. }
+            | SeatState::Making { attempt, .. }
+            | SeatState::Binding { attempt, .. } => Some(attempt),
         }
     }
 }

@@ -13,6 +13,8 @@ pub struct Settings {
     pub plain_hold: Duration,
     /// From the grant: when the pod isn't bound by then, the answer is taken back.
     pub bind_timeout: Duration,
+    /// From the grant, beside the grace of those who have to go: when there is no room by then, the answer is taken back.
+    pub make_room: Duration,
     /// Longest pause between an expired hold and the next one.
     pub longest_pause: Duration,
     /// How long an answer that another leader may back is left alone.
@@ -29,6 +31,7 @@ impl Default for Settings {
             hold: Duration::from_secs(10),
             plain_hold: Duration::from_secs(30),
             bind_timeout: Duration::from_secs(10),
+            make_room: Duration::from_secs(30),
             longest_pause: Duration::from_mins(1),
             lease_duration: Duration::from_secs(15),
             retry: (Duration::from_millis(250), Duration::from_secs(10)),

@@ -13,6 +13,7 @@ use pilotage_api::{
     GROUP, PodChaperon,
     bounds::{MOST_ATTEMPTS, cut},
     keys,
+    preempts::Preempts,
 };
 
 /// A pod of the candidate scheduler.
@@ -90,6 +91,8 @@ pub struct ChaperonView {
     pub reserved: bool,
     /// The pod that the newest reservation was made for.
     pub reserved_pod_uid: Option<String>,
+    /// Whom the newest reservation evicts.
+    pub preempts: Option<Preempts>,
     /// Why the newest attempt holds nothing.
     pub refusal: Option<String>,
     /// What the source allows.
@@ -138,11 +141,12 @@ impl fmt::Display for Fault {
 }
 
 /// Annotations under our prefix that the target's side writes.
-const TARGETS_KEYS: [&str; 6] = [
+const TARGETS_KEYS: [&str; 7] = [
     keys::ATTEMPT,
     keys::IS_RESERVED,
     keys::RESERVED_POD_UID,
     keys::REFUSAL,
+    keys::PREEMPTS,
     keys::POD_MISSING_SINCE,
     keys::WAS_BOUND,
 ];
@@ -169,6 +173,7 @@ impl ChaperonView {
             attempt,
             reserved: read.flag(keys::IS_RESERVED),
             reserved_pod_uid: read.text(keys::RESERVED_POD_UID).map(kept),
+            preempts: read.preempts(),
             refusal: read.text(keys::REFUSAL).map(kept),
             grant,
             was_bound: read.flag(keys::WAS_BOUND),
@@ -214,6 +219,15 @@ impl<'a> Reader<'a> {
             self.faults.push(Fault::new(key, text));
         }
         number
+    }
+
+    fn preempts(&mut self) -> Option<Preempts> {
+        let text = self.text(keys::PREEMPTS)?;
+        let preempts = text.parse().ok();
+        if preempts.is_none() {
+            self.faults.push(Fault::new(keys::PREEMPTS, text));
+        }
+        preempts
     }
 
     fn flag(&mut self, key: &'static str) -> bool {

@@ -7,6 +7,7 @@ use pilotage_api::{
     PodChaperon,
     bounds::{MOST_ATTEMPTS, cut},
     keys,
+    preempts::Preempts,
 };
 
 /// As many bytes of a refusal are kept: all candidates' of one pod have to fit into an event.
@@ -54,6 +55,8 @@ pub struct Marks {
     pub reserved: bool,
     /// Granted, in the form that plain candidates understand.
     pub is_allowed: bool,
+    /// Whom it evicts once it is granted; `None`: the node has room.
+    pub preempts: Option<Preempts>,
     /// Why the newest attempt holds nothing.
     pub refusal: Option<String>,
     /// The pod vanished.
@@ -89,12 +92,20 @@ impl Marks {
             }
         };
         let (attempt, allowed) = (number(keys::ATTEMPT), number(keys::ALLOWED_ATTEMPT));
+        let preempts = annotation(keys::PREEMPTS).and_then(|text| {
+            let preempts = text.parse().ok();
+            if preempts.is_none() {
+                damaged.push(keys::PREEMPTS);
+            }
+            preempts
+        });
         let is_true = |key: &str| annotation(key).is_some_and(|value| value == keys::TRUE);
         Self {
             attempt,
             allowed,
             reserved: is_true(keys::IS_RESERVED),
             is_allowed: is_true(keys::IS_ALLOWED),
+            preempts,
             refusal: annotation(keys::REFUSAL).map(|text| cut(text, LONGEST_REFUSAL).to_owned()),
             missing: annotation(keys::POD_MISSING_SINCE).is_some(),
             gives_up: is_true(keys::GIVE_UP),

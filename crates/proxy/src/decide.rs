@@ -76,7 +76,7 @@ pub fn see(
     });
     let holds = chaperons
         .iter()
-        .filter(|c| is_offer(c, record))
+        .filter(|c| is_offer(c, record) && c.marks.preempts.is_none())
         .any(|c| ranking.iter().any(|ranked| ranked.node == c.node));
     memory.see_holds(stands, holds, now);
 }

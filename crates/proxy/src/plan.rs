@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use pilotage_api::{keys, record::Record};
+use pilotage_api::{keys, preempts::Preempts, record::Record};
 
 use crate::view::Monotonic;
 
@@ -219,6 +219,10 @@ impl Action {
 pub enum Answer {
     /// It holds a node.
     Reserved,
+    /// It would evict others, which costs less than it would anywhere else, and no other has room.
+    Evicts(Preempts),
+    /// It would evict others, and another one needn't, or at less cost.
+    Outbid(Preempts),
     /// It needn't be asked: the candidate is made after the choice.
     Unasked,
     /// No, for this reason.
@@ -236,10 +240,18 @@ pub enum Answer {
 }
 
 impl Answer {
+    /// Whether the target can be chosen now.
+    pub fn is_choosable(&self) -> bool {
+        matches!(self, Self::Reserved | Self::Evicts(_) | Self::Unasked)
+    }
+
     /// Why the target can't be chosen now, in a phrase that goes behind its name; `None`: it can.
     pub fn objection(&self) -> Option<String> {
         match self {
-            Self::Reserved | Self::Unasked => None,
+            Self::Reserved | Self::Evicts(_) | Self::Unasked => None,
+            Self::Outbid(Preempts { pods, .. }) => Some(format!(
+                "would evict {pods} pod(s), at a higher cost than others"
+            )),
             Self::Refused(reason) => Some(format!("refused: {}", short(reason))),
             Self::Waiting | Self::Silent => Some("has not answered yet".to_owned()),
             Self::Busy => Some("hasn't placed pods yet that came before".to_owned()),

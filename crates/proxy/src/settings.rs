@@ -26,6 +26,8 @@ pub struct Settings {
     /// A grant that hasn't led to a bound delegate by then is given up; later, while its target answers others. Must exceed
     /// the candidate's bind time-out.
     pub give_up: Duration,
+    /// A grant that evicts others may take so much longer, beside their grace. Must exceed what the candidate waits for room.
+    pub make_room: Duration,
     /// A pod that has waited this long for the same thing is told so by event and condition; later, while the target that it
     /// waits for answers others.
     pub tell_after: Duration,
@@ -43,6 +45,7 @@ impl Default for Settings {
             settle: Duration::from_millis(50),
             patience: Duration::from_secs(5),
             give_up: Duration::from_secs(15),
+            make_room: Duration::from_secs(35),
             tell_after: Duration::from_secs(5),
             retry: (Duration::from_millis(250), Duration::from_secs(30)),
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pilotage_api::{PodChaperon, keys};
+use pilotage_api::{PodChaperon, keys, preempts::Preempts};
 use serde_json::{Value, json};
 
 use crate::{
@@ -96,6 +96,19 @@ impl ChaperonBuilder {
 
     pub(crate) fn reserved(self, attempt: u64) -> Self {
         self.marks(attempt, 0, true)
+    }
+
+    /// Whom it would evict, that many.
+    pub(crate) fn evicting(mut self, pods: u32) -> Self {
+        self.marks.preempts = Some(Preempts {
+            budgets: 0,
+            highest: 0,
+            sum: 0,
+            pods,
+            oldest: None,
+            grace: Monotonic::from_mins(1),
+        });
+        self
     }
 
     pub(crate) fn refused(self, attempt: u64) -> Self {

@@ -2,11 +2,12 @@
 //!
 //! A wave is a few targets asked at once: one while the best one's free room surely fits and it isn't known to be silent, else
 //! three. It is widened when all of it refused, or after a short silence that doubles; a target that answers others isn't silent.
-//! Nobody is asked who has too many pods on their way ([`crate::window`]).
+//! Who would have to evict others is chosen only if all that can be asked were, and nobody has room: the one to whom it costs
+//! least. Nobody is asked who has too many pods on their way ([`crate::window`]).
 
 use std::collections::BTreeMap;
 
-use pilotage_api::record::Record;
+use pilotage_api::{preempts::Preempts, record::Record};
 
 use crate::{
     class::Class,
@@ -78,7 +79,10 @@ impl Asking<'_> {
                 _ if !self.targets.is_reachable(&chaperon.node) => Answer::Unreachable,
                 _ if self.targets.is_leaving(&chaperon.node) => Answer::Refused(LEAVING.to_owned()),
                 // Choosing what was given up would change nothing.
-                _ if is_offer(chaperon, self.record) => Answer::Reserved,
+                _ if is_offer(chaperon, self.record) => match chaperon.marks.preempts {
+                    None => Answer::Reserved,
+                    Some(preempts) => Answer::Outbid(preempts),
+                },
                 Class::Refused(reason) | Class::VoidRefused(reason) => {
                     Answer::Refused(reason.clone())
                 }
@@ -237,8 +241,11 @@ impl Asking<'_> {
             Some(self.now.saturating_add(self.silence(self.memory.waves())))
         };
         let more = open.len().saturating_add(full.len()) > asks.len();
+        // Whoever is silent for so long isn't waited for while others could make room.
+        let offered = self.least_cost(&answers).is_some();
+        let waits = !(waiting.is_empty() || offered && widen);
         let wake_at = [
-            next_silence_over.filter(|_| more),
+            next_silence_over.filter(|_| more || offered),
             patience_over,
             turn_over,
             retry_at,
@@ -261,13 +268,16 @@ impl Asking<'_> {
             }
         };
         let fresh_turn = |node: &String| first_time(node) && is_turn(node);
-        let gate = if !waiting.is_empty() || fresh_asks {
+        let gate = if waits || fresh_asks {
             Gate::Closed(Note::Asked(waiting))
         } else if queue.iter().any(fresh_turn) {
             Gate::Closed(Note::Queued)
         } else {
             Gate::Open
         };
+        if gate == Gate::Open {
+            self.offer_cheapest(&mut answers);
+        }
         for node in &queue {
             answers.entry(node.clone()).or_insert(Answer::Busy);
         }
@@ -277,6 +287,34 @@ impl Asking<'_> {
             answers,
             queue,
             wake_at,
+        }
+    }
+
+    /// What evictions cost where they cost least.
+    fn least_cost(&self, answers: &BTreeMap<String, Answer>) -> Option<Preempts> {
+        let said = self
+            .ranking
+            .iter()
+            .filter_map(|ranked| answers.get(&ranked.node));
+        let offers = said.filter_map(|answer| match answer {
+            Answer::Outbid(preempts) => Some(*preempts),
+            _ => None,
+        });
+        offers.min_by_key(Preempts::cost)
+    }
+
+    /// Nobody has room, and nobody is left to ask: those who evict at the least cost may be chosen.
+    fn offer_cheapest(&self, answers: &mut BTreeMap<String, Answer>) {
+        let Some(least) = self.least_cost(answers) else {
+            return;
+        };
+        for ranked in self.ranking {
+            if let Some(answer) = answers.get_mut(&ranked.node)
+                && let Answer::Outbid(preempts) = *answer
+                && preempts.cost() == least.cost()
+            {
+                *answer = Answer::Evicts(preempts);
+            }
         }
     }
 

@@ -347,6 +347,8 @@ impl World {
             | Word::Plain
             | Word::Part
             | Word::Room
+            | Word::Occupy
+            | Word::Gone
             | Word::Quota
             | Word::Rights
             | Word::Front

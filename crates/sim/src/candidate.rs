@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pilotage_api::{PodChaperon, keys};
+use pilotage_api::{PodChaperon, keys, preempts::Preempts};
 use pilotage_candidate::{
-    Gate, Memory, Note, Observed, Refusal, Settings, Step, decide,
+    Board, Gate, Leave, Memory, Note, Observed, Refusal, Settings, Step, decide,
     plan::Monotonic,
     seat::SeatState,
     view::{ChaperonView, PodView},
@@ -16,12 +16,22 @@ use crate::{
     request::{Reply, Request},
     server::{Delegate, Object},
     watch::Watch,
+    world::Occupant,
 };
 
 /// A pod that fits nowhere is tried again after this, whatever happens.
 const FLUSH: Monotonic = Monotonic::from_mins(5);
 /// Back-off of a pod whose node was given back.
 const BACKOFF: Monotonic = Monotonic::from_secs(1);
+/// What it costs to evict who is on the node.
+const COST: Preempts = Preempts {
+    budgets: 0,
+    highest: 0,
+    sum: 0,
+    pods: 1,
+    oldest: None,
+    grace: Monotonic::from_secs(5),
+};
 /// Name of every target's node.
 pub(crate) const NODE: &str = "n1";
 
@@ -50,6 +60,8 @@ struct Cell {
     place: Place,
     /// What the newest look at the held node said.
     fits: bool,
+    /// The pod counts as expected on the node.
+    expected: bool,
 }
 
 impl Cell {
@@ -62,6 +74,7 @@ impl Cell {
             wake: None,
             place: Place::Queue(None),
             fits: false,
+            expected: false,
         }
     }
 }
@@ -80,6 +93,16 @@ pub(crate) struct Candidate {
     /// A pod is bound to a node that doesn't take it.
     pub(crate) crowded: bool,
     settings: Settings,
+    board: Board,
+}
+
+/// Somebody is evicted.
+#[derive(Debug)]
+pub(crate) struct Eviction {
+    /// For the pod of the chaperon with this UID.
+    pub(crate) chaperon: String,
+    /// As this attempt of it was granted.
+    pub(crate) attempt: Option<u64>,
 }
 
 /// What a step of the process is given.
@@ -87,6 +110,9 @@ pub(crate) struct Cx<'a> {
     pub(crate) now: Monotonic,
     /// The node takes a pod.
     pub(crate) fits: bool,
+    /// Who would have to go, or goes, so that it does.
+    pub(crate) occupant: Occupant,
+    pub(crate) evicts: Vec<Eviction>,
     pub(crate) sent: &'a mut Vec<Request>,
 }
 
@@ -102,6 +128,7 @@ impl Candidate {
             began: fresh,
             crowded: false,
             settings: Settings::default(),
+            board: Board::new(),
         }
     }
 
@@ -192,12 +219,17 @@ impl Candidate {
             let opens = plan.gate == Gate::Open
                 && (cell.gate != Gate::Open || cell.gated_pod != uid)
                 && uid.is_some();
-            cell.gate = plan.gate;
+            cell.gate = plan.gate.clone();
             cell.gated_pod = uid;
             if opens && let Place::Queue(at) = &mut cell.place {
                 *at = Some(now);
             }
             let seat = cell.memory.seat().map(|seat| seat.pod_uid.clone());
+            if let Some(uid) = &cell.gated_pod {
+                let uid = uid.clone();
+                self.board.set(&uid, plan.gate, plan.leave);
+            }
+            let cell = self.cell(key);
             match (plan.step, seat) {
                 (Step::Rest, _) => {
                     let idle = cell.memory.is_idle() && matches!(cell.place, Place::Queue(_));
@@ -210,8 +242,10 @@ impl Candidate {
                     cell.busy = true;
                     let numbered = chaperon.as_ref().is_some_and(ChaperonView::is_numbered);
                     // Nothing waits for a refusal; a node must not wait longer than it may.
-                    let reserves =
-                        matches!(write.answer, pilotage_candidate::plan::Answer::Reserved(_));
+                    let reserves = matches!(
+                        write.answer,
+                        pilotage_candidate::plan::Answer::Reserved { .. }
+                    );
                     let until = plan.wake_at.filter(|_| reserves);
                     cx.sent.push(Request::Write {
                         key: key.to_owned(),
@@ -241,6 +275,16 @@ impl Candidate {
                     };
                     cell.memory.rechecked(attempt, fits, &settings, now);
                 }
+                (
+                    Step::MakeRoom {
+                        pod_uid,
+                        attempt,
+                        preempts,
+                    },
+                    _,
+                ) => cell
+                    .memory
+                    .make_room(&pod_uid, attempt, preempts, &settings, now),
                 (Step::Permit, Some(uid)) => {
                     cell.memory.permitted();
                     if let Place::Permit { uid: held, allowed } = &mut cell.place
@@ -258,6 +302,7 @@ impl Candidate {
                     }
                 }
                 (Step::Drop { why, debt, pause }, Some(uid)) => {
+                    cell.expected = false;
                     cell.memory.dropped(&why, debt, pause, &settings, now);
                     if matches!(&cell.place, Place::Permit { uid: held, .. } | Place::Bind { uid: held } if *held == uid)
                     {
@@ -300,8 +345,12 @@ impl Candidate {
                     uid: uid.clone(),
                     allowed: false,
                 };
+                cell.expected = false;
                 cell.memory.taken(&uid, NODE, now);
                 format!("{key}: takes {NODE} for {uid}")
+            }
+            (Place::Queue(_), Some(uid)) if cx.occupant != Occupant::Nobody => {
+                self.preempt(key, &uid, cx)
             }
             (Place::Queue(_), Some(uid)) => {
                 cell.place = Place::Queue(Some(now + FLUSH));
@@ -328,6 +377,50 @@ impl Candidate {
         };
         self.turn(key, cx);
         what
+    }
+
+    /// The cycle found no node, but one where somebody could be evicted, or is.
+    fn preempt(&mut self, key: &str, uid: &str, cx: &mut Cx<'_>) -> String {
+        let now = cx.now;
+        let goes = cx.occupant == Occupant::Ends;
+        let owner = self.pods.get(key).and_then(|pod| pod.owner());
+        let owner = owner.unwrap_or_default().to_owned();
+        // Who waits for somebody to go takes no more leave.
+        let waits = goes && self.cell(key).expected;
+        let leave = if waits {
+            None
+        } else {
+            Some(self.board.take_leave(uid, &COST))
+        };
+        let cell = self.cell(key);
+        cell.place = Place::Queue(Some(now + FLUSH));
+        match leave {
+            Some(Leave::Offer) => {
+                cell.expected = true;
+                cell.memory.offered(uid, NODE, COST, now);
+                format!("{key}: offers to evict for {uid}")
+            }
+            Some(Leave::UpTo(_)) => {
+                let seat = cell.memory.seat();
+                let attempt = seat.and_then(pilotage_candidate::seat::Seat::attempt);
+                cell.expected = true;
+                let awaits = cell.memory.room_awaited(uid);
+                if !goes {
+                    cx.evicts.push(Eviction {
+                        chaperon: owner,
+                        attempt,
+                    });
+                }
+                format!("{key}: evicts for {uid} ({awaits})")
+            }
+            None if cell.memory.room_awaited(uid) => format!("{key}: {uid} waits for room"),
+            None | Some(Leave::Refuse) => {
+                cell.expected = false;
+                let full = Refusal::Unschedulable("full".to_owned());
+                cell.memory.found_none(uid, full);
+                format!("{key}: no leave to evict for {uid}")
+            }
+        }
     }
 
     /// The scheduler loses a pod that it holds at Permit, for reasons of its own.
@@ -420,7 +513,7 @@ impl Candidate {
                 // All sources here number their attempts.
                 SeatState::Taken { since } => now > since + self.settings.hold,
                 SeatState::Held { deadline, .. } => now >= deadline,
-                SeatState::Binding { until, .. } => now >= until,
+                SeatState::Making { until, .. } | SeatState::Binding { until, .. } => now >= until,
             })
         })?;
         Some(late.0.clone())

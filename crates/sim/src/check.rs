@@ -22,7 +22,7 @@ const PLACED_WITHIN: Time = Time::from_mins(2);
 /// A broken rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// `I1` to `I6`.
+    /// `I1` to `I7`.
     pub rule: &'static str,
     /// What is wrong.
     pub what: String,
@@ -225,10 +225,16 @@ impl World {
         }
         let can = (0..self.sites.len()).any(|target| {
             let site = &self.sites[target];
-            reachable(target) && site.fits && !site.terms.leaving
+            // Pods that aren't reserved for, and plain targets, evict nobody here.
+            let room = if view.no_reservation || site.plain {
+                site.takes()
+            } else {
+                site.fits
+            };
+            reachable(target) && room && !site.terms.leaving
         });
         // Its own scheduler in the target takes as long as it takes.
-        let waits_there = view.no_reservation && recorded.is_some_and(|t| !self.sites[t].fits);
+        let waits_there = view.no_reservation && recorded.is_some_and(|t| !self.sites[t].takes());
         let Some(node) = &view.node_name else {
             if waits_there {
                 return None;

@@ -51,6 +51,8 @@ config! {
     lives,
     /// Targets without room, a bit each.
     full,
+    /// Targets whose node another pod has that may be evicted, a bit each.
+    occupied,
     /// Targets that run plain Admiralty, a bit each.
     plain,
     /// The target that is ranked first.
@@ -106,6 +108,11 @@ impl Config {
             pods,
             lives: if chance(rng, 40) { 3 } else { 1 },
             full: bit(rng, 15, targets),
+            occupied: if chance(rng, 25) {
+                1 + rng.below((1 << targets) - 1) as u16
+            } else {
+                0
+            },
             plain,
             first: rng.below(3) as u16,
             unreserved: if plain == 0 { unreserved } else { 0 },

@@ -7,7 +7,7 @@ use pilotage_api::{PodChaperon, keys};
 use pilotage_proxy::{Action, ProxyView, class::Marks, feedback, view::ChaperonView};
 
 use crate::{
-    candidate::Candidate,
+    candidate::{Candidate, Eviction},
     check::{Violation, has_our_finalizer},
     clock::Time,
     request::Request,
@@ -189,6 +189,9 @@ impl World {
             (true, true) => Some(None),
             (true, false) => None,
         };
+        if let Some(Some(attempt)) = granted {
+            self.grants.insert((now.uid().to_owned(), attempt));
+        }
         if let Some(attempt) = granted
             && !self.recorded.contains(&(now.uid().to_owned(), attempt))
         {
@@ -232,6 +235,28 @@ impl World {
                 before.name()
             );
             self.broke(Violation::new("I1", what));
+        }
+    }
+
+    /// I7, as a candidate scheduler evicts: for a granted attempt, and once.
+    pub(crate) fn check_eviction(&mut self, slot: usize, eviction: Eviction) {
+        let Eviction { chaperon, attempt } = eviction;
+        let number = self.slots[slot].as_ref().map(|process| process.number);
+        // Who follows a pod that had been bound needs no grant of its own.
+        let mut grants = self.grants.iter();
+        let granted = grants.any(|(uid, _)| *uid == chaperon);
+        let Some(attempt) = attempt.filter(|_| granted) else {
+            let what = format!("somebody is evicted for {chaperon}, which isn't granted");
+            return self.broke(Violation::new("I7", what));
+        };
+        let by = (number.unwrap_or_default(), chaperon, attempt);
+        if !self.evicted.insert(by.clone()) {
+            let what = format!(
+                "{} evicts twice for attempt {attempt} of {}",
+                Self::name_of(slot),
+                by.1
+            );
+            self.broke(Violation::new("I7", what));
         }
     }
 

@@ -60,9 +60,9 @@ impl World {
             .iter()
             .find(|(uid, _)| uid == chaperon.uid());
         match (held, marks.reserved) {
-            (Some(_), true) if marks.is_allowed && site.fits => next(Next::Bind),
+            (Some(_), true) if marks.is_allowed && site.takes() => next(Next::Bind),
             (Some((_, since)), _) if self.now >= *since + PATIENCE => next(Next::Unreserve),
-            (None, _) if site.fits => next(Next::Reserve),
+            (None, _) if site.takes() => next(Next::Reserve),
             _ => None,
         }
     }

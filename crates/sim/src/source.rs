@@ -383,8 +383,7 @@ impl Source {
         let Some((Gate::Open, answers)) = &entry.posting else {
             return Some(format!("{uid}: the gate is shut"));
         };
-        let suits =
-            |(_, answer): &(&String, &Answer)| matches!(answer, Answer::Reserved | Answer::Unasked);
+        let suits = |(_, answer): &(&String, &Answer)| answer.is_choosable();
         let nodes: Vec<String> = answers
             .iter()
             .filter(suits)

@@ -44,6 +44,8 @@ words! {
     Native,
     /// (target, chaperon, what) A plain target's own controllers do what is next.
     Plain,
+    /// (target) A pod that was evicted is gone.
+    Gone,
     /// (name) A user, or a StatefulSet, makes a proxy pod.
     Create,
     /// (request) A request of unknown outcome lands.
@@ -77,6 +79,8 @@ words! {
     Part,
     /// (target) Its node takes no pod, or does again.
     Room,
+    /// (target) A pod that may be evicted takes the room on its node.
+    Occupy,
     /// (target) Its API server refuses pods, or takes them again.
     Quota,
     /// (target) It refuses chaperons, or takes them again.

@@ -4,7 +4,7 @@ use crate::{
     bodies,
     server::{FOREGROUND, Object, Server},
     step::{Step, Word},
-    world::World,
+    world::{Occupant, World},
 };
 
 impl World {
@@ -41,12 +41,23 @@ impl World {
             }
             Word::Room => {
                 self.sites[a].fits ^= true;
-                if self.sites[a].fits {
-                    for slot in [4 + 4 * a, 5 + 4 * a] {
-                        self.candidate(slot, |process, cx, _| process.room(cx.now));
-                    }
-                }
+                self.room(a);
                 true
+            }
+            Word::Occupy => {
+                let free = self.sites[a].takes();
+                if free {
+                    self.sites[a].occupant = Occupant::Runs;
+                }
+                free
+            }
+            Word::Gone => {
+                let ends = self.sites[a].occupant == Occupant::Ends;
+                if ends {
+                    self.sites[a].occupant = Occupant::Nobody;
+                    self.room(a);
+                }
+                ends
             }
             Word::Quota => {
                 self.servers[a + 1].refuses_pods ^= true;
@@ -81,6 +92,15 @@ impl World {
             Word::Forget => !std::mem::replace(&mut self.sites[a].terms.forgotten, true),
             Word::Leave => !std::mem::replace(&mut self.sites[a].terms.leaving, true),
             _ => false,
+        }
+    }
+
+    /// The candidate schedulers of a target hear of room on its node.
+    fn room(&mut self, target: usize) {
+        if self.sites[target].fits {
+            for slot in [4 + 4 * target, 5 + 4 * target] {
+                self.candidate(slot, |process, cx, _| process.room(cx.now));
+            }
         }
     }
 
@@ -165,7 +185,7 @@ impl World {
 
     /// The scheduler of pods that aren't reserved for.
     fn native(&mut self, target: usize, n: usize) -> bool {
-        let fits = self.sites[target].fits;
+        let fits = self.sites[target].takes();
         let server = &mut self.servers[target + 1];
         let Some(pod) = server.delegates.all().get(n).filter(|pod| {
             pod.node().is_none()

@@ -13,7 +13,7 @@ use crate::{
     server::Object,
     step::{Step, Word},
     surroundings::{is_foreground, owner_lives},
-    world::{Kind, World},
+    world::{Kind, Occupant, World},
 };
 
 /// By then all must be quiet.
@@ -117,6 +117,9 @@ impl World {
             }
         }
         for (target, site) in self.sites.iter().enumerate() {
+            if site.occupant == Occupant::Ends {
+                push(Word::Gone, target, 0, 0);
+            }
             let server = &self.servers[target + 1];
             let pods = server.delegates.all();
             for (n, pod) in pods.iter().enumerate() {
@@ -131,7 +134,7 @@ impl World {
                     if pod.is_ending() || pod.phase() == "Pending" || jobs {
                         push(Word::Kubelet, target, n, 0);
                     }
-                } else if site.fits
+                } else if site.takes()
                     && !pod.is_ending()
                     && !pod.is_gated()
                     && pod.scheduler() != keys::CANDIDATE_SCHEDULER
@@ -296,6 +299,7 @@ const FAULTS: &[(Word, usize)] = &[
     (Word::Stop, 2),
     (Word::Part, 5),
     (Word::Room, 3),
+    (Word::Occupy, 3),
     (Word::Quota, 1),
     (Word::Rights, 1),
     (Word::Front, 1),

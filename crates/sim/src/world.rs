@@ -47,12 +47,26 @@ pub(crate) struct Process {
     pub(crate) number: u32,
 }
 
+/// A pod of a target's own that takes the room on its node, and may be evicted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Occupant {
+    /// There is none.
+    #[default]
+    Nobody,
+    /// It runs.
+    Runs,
+    /// It was evicted, and ends.
+    Ends,
+}
+
 /// What isn't an API server, of one target.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fault of its own")]
 pub(crate) struct Site {
-    /// Its node takes a pod.
+    /// Its node is there for pods, unless somebody has taken the room.
     pub(crate) fits: bool,
+    /// Who has.
+    pub(crate) occupant: Occupant,
     /// The source can't reach it.
     pub(crate) parted: bool,
     /// Something before it answers 404.
@@ -65,6 +79,13 @@ pub(crate) struct Site {
     pub(crate) plain: bool,
     /// Since when a plain target holds its node, by chaperon UID.
     pub(crate) plain_holds: Vec<(String, Time)>,
+}
+
+impl Site {
+    /// Its node takes a pod, and nobody has to go.
+    pub(crate) fn takes(&self) -> bool {
+        self.fits && self.occupant == Occupant::Nobody
+    }
 }
 
 /// The world.
@@ -92,6 +113,10 @@ pub struct World {
     pub(crate) violation: Option<Violation>,
     /// Chaperons and attempts that records have named.
     pub(crate) recorded: BTreeSet<(String, Option<u64>)>,
+    /// Chaperons and attempts that were granted.
+    pub(crate) grants: BTreeSet<(String, u64)>,
+    /// For whom a process has evicted: process, chaperon, attempt.
+    pub(crate) evicted: BTreeSet<(u32, String, u64)>,
     /// When the newest attempt of a chaperon was written, and by which process.
     pub(crate) answers: BTreeMap<String, (u64, Time, u32)>,
     /// Reserving writes that were sent: process, chaperon, attempt.
@@ -117,6 +142,11 @@ impl World {
         });
         let site = |t: usize| Site {
             fits: config.full & (1 << t) == 0,
+            occupant: if config.occupied & (1 << t) == 0 {
+                Occupant::Nobody
+            } else {
+                Occupant::Runs
+            },
             parted: false,
             elsewhere: false,
             exists: true,
@@ -146,6 +176,8 @@ impl World {
             words: BTreeSet::new(),
             violation: None,
             recorded: BTreeSet::new(),
+            grants: BTreeSet::new(),
+            evicted: BTreeSet::new(),
             answers: BTreeMap::new(),
             tried: BTreeSet::new(),
             caller: None,
@@ -277,11 +309,22 @@ impl World {
         };
         let mut cx = candidate::Cx {
             now,
-            fits: self.sites[target].fits,
+            fits: self.sites[target].takes(),
+            occupant: if self.sites[target].fits {
+                self.sites[target].occupant
+            } else {
+                Occupant::Nobody
+            },
+            evicts: Vec::new(),
             sent: &mut self.sent,
         };
         let result = step(candidate, &mut cx, &self.servers[target + 1]);
+        let evicts = cx.evicts;
         self.send(slot, now);
+        for eviction in evicts {
+            self.check_eviction(slot, eviction);
+            self.sites[target].occupant = Occupant::Ends;
+        }
         Some(result)
     }
 

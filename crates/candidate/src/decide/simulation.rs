@@ -92,6 +92,7 @@ impl World {
                 attempt: 0,
                 reserved: false,
                 reserved_pod_uid: None,
+                preempts: None,
                 refusal: None,
                 grant: Grant::Attempt(0),
                 was_bound: false,
@@ -151,7 +152,7 @@ impl World {
         self.update(|chaperon| {
             chaperon.attempt = write.attempt;
             match &write.answer {
-                Answer::Reserved(pod) => {
+                Answer::Reserved { pod, .. } => {
                     chaperon.reserved = true;
                     chaperon.reserved_pod_uid = Some(pod.clone());
                     chaperon.refusal = None;
@@ -162,7 +163,7 @@ impl World {
                 }
             }
         });
-        if let Answer::Reserved(pod) = &write.answer {
+        if let Answer::Reserved { pod, .. } = &write.answer {
             self.reserving.insert((write.attempt, pod.clone()));
         }
         true
@@ -224,6 +225,7 @@ impl World {
                 assert!(self.now < until, "no binding outlives its time-out");
             }
             SeatState::Taken { since } => assert!(self.now < since + self.settings.hold),
+            SeatState::Making { .. } => unreachable!("nobody can be evicted here"),
         }
     }
 
@@ -260,6 +262,7 @@ impl World {
                 self.memory
                     .rechecked(attempt, fits, &self.settings, self.now);
             }
+            Step::MakeRoom { .. } => unreachable!("nobody can be evicted here"),
             Step::Permit => {
                 self.memory.permitted();
                 if let Place::Permit(node) = self.place.clone() {
@@ -402,7 +405,10 @@ impl World {
                         chaperon_uid: "c".into(),
                         resource_version: chaperon.resource_version.clone(),
                         attempt: chaperon.attempt + 1,
-                        answer: Answer::Reserved(pod.uid.clone()),
+                        answer: Answer::Reserved {
+                            pod: pod.uid.clone(),
+                            preempts: None,
+                        },
                     };
                     self.land(&write);
                 }

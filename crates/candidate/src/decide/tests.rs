@@ -1,5 +1,7 @@
 //! One test a row of the table of the protocol's candidate side.
 
+mod room;
+
 use std::time::Duration;
 
 use super::*;
@@ -12,6 +14,7 @@ const SETTINGS: Settings = Settings {
     hold: secs(10),
     plain_hold: secs(30),
     bind_timeout: secs(10),
+    make_room: secs(30),
     longest_pause: secs(300),
     lease_duration: secs(15),
     retry: (Duration::from_millis(250), secs(10)),
@@ -44,6 +47,7 @@ fn chaperon() -> ChaperonView {
         attempt: 0,
         reserved: false,
         reserved_pod_uid: None,
+        preempts: None,
         refusal: None,
         grant: Grant::Attempt(0),
         was_bound: false,
@@ -178,7 +182,11 @@ fn an_open_pod_is_tried_and_a_node_found_is_said_under_the_next_attempt() {
     case.memory.taken("p1", "n1", secs(1));
     let write = case.write(Outcome::Done);
     assert_eq!((write.attempt, write.resource_version.as_str()), (1, "100"));
-    assert_eq!(write.answer, Answer::Reserved("p1".into()));
+    let answer = Answer::Reserved {
+        pod: "p1".into(),
+        preempts: None,
+    };
+    assert_eq!(write.answer, answer);
     case.chaperon = Some(reserved(1));
     let plan = case.plan();
     assert_eq!(

@@ -10,7 +10,11 @@ use pilotage_sched::{
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{board::Board, plan::Gate, plugins::candidate_profile};
+use crate::{
+    board::Board,
+    plan::{Gate, Leave},
+    plugins::candidate_profile,
+};
 
 struct NoBinder;
 
@@ -65,7 +69,7 @@ impl Bench {
     fn apply(&mut self, pod: &Value) {
         let pod: Pod = serde_json::from_value(pod.clone()).unwrap();
         let uid = pod.metadata.uid.clone().unwrap();
-        self.board.set(&uid, Gate::Open);
+        self.board.set(&uid, Gate::Open, Leave::Offer);
         self.scheduler
             .pod_applied(Arc::new(pod), Moment::ZERO)
             .unwrap();

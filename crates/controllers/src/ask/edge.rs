@@ -343,9 +343,7 @@ impl Edge {
         let settled = gate == Gate::Closed(Note::Settled);
         let order = proxy.order.as_ref();
         let class_of = |node: &str| Some(order?.standing(node).map_or(u32::MAX, |at| at.class));
-        let eligible = answers
-            .iter()
-            .filter(|(_, answer)| matches!(answer, Answer::Reserved | Answer::Unasked));
+        let eligible = answers.iter().filter(|(_, answer)| answer.is_choosable());
         let classes = eligible.filter_map(|(node, _)| Some((node.clone(), class_of(node)?)));
         let posting = Posting {
             gate,

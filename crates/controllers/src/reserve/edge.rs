@@ -15,9 +15,9 @@ use std::{
 
 use futures::future::BoxFuture;
 use pilotage_api::keys;
-use pilotage_candidate::{Board, Memory, Refusal, Settings, plan::Dropped};
+use pilotage_candidate::{Board, Memory, Refusal, Settings, plan::Dropped, preempts};
 use pilotage_runtime::moment::after;
-use pilotage_sched::{Aftermath, Failure, NodeName, PodInfo, plugins::Binder};
+use pilotage_sched::{Aftermath, Failure, NodeName, PodInfo, Room, plugins::Binder};
 use pilotage_sched_driver::{DriverHandle, Observer};
 use thiserror::Error;
 use tokio::{sync::oneshot, time::Instant};
@@ -170,21 +170,38 @@ impl Observer for Edge {
         if !is_candidate(pod) {
             return;
         }
-        let key = key(pod);
+        let (key, now) = (key(pod), self.now());
         self.with(&key, |cell| {
             if failure.node.is_some() {
-                cell.memory.put_back(&pod.uid);
-            } else if matches!(failure.aftermath, Aftermath::Requeued(_)) {
-                let refusal = Refusal::of(&failure.cause);
-                cell.memory.found_none(&pod.uid, refusal);
+                return cell.memory.put_back(&pod.uid);
+            }
+            if !matches!(failure.aftermath, Aftermath::Requeued(_)) {
+                return;
+            }
+            match &failure.room {
+                Room::Offered(offer) => {
+                    let preempts = preempts::of_offer(offer);
+                    cell.memory.offered(&pod.uid, &offer.node, preempts, now);
+                }
+                Room::Awaited(_) if cell.memory.room_awaited(&pod.uid) => {}
+                Room::Awaited(_) | Room::Nowhere => {
+                    let refusal = Refusal::of(&failure.cause);
+                    cell.memory.found_none(&pod.uid, refusal);
+                }
             }
         });
         self.wake(key);
     }
 
     fn publishes(&self, failure: &Failure) -> bool {
+        if !is_candidate(&failure.pod) {
+            return true;
+        }
+        // What it would take is an answer to the source, and no failure.
+        if matches!(failure.room, Room::Offered(_)) {
+            return false;
+        }
         failure.node.is_none()
-            || !is_candidate(&failure.pod)
             || !self.with(&key(&failure.pod), |cell| std::mem::take(&mut cell.quiet))
     }
 

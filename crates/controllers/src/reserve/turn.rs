@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use pilotage_api::{PodChaperon, keys};
 use pilotage_candidate::{
-    Gate, Note, Observed, Step, decide,
+    Gate, Leave, Note, Observed, Step, decide,
     plan::{Answer, Dropped},
     plugins::RESERVATION,
     seat::{BindOutcome, Outcome},
@@ -79,6 +79,7 @@ impl Worker {
                 key,
                 pod_view.as_ref().map(|pod| pod.uid.as_str()),
                 plan.gate,
+                plan.leave,
             );
             let deadline = plan
                 .wake_at
@@ -95,7 +96,7 @@ impl Worker {
                 (Step::Write(write), _) => {
                     // Nothing waits for a refusal; a node must not wait longer than it may.
                     let limit = match write.answer {
-                        Answer::Reserved(_) => deadline,
+                        Answer::Reserved { .. } => deadline,
                         Answer::Refused(_) => Duration::MAX,
                     };
                     let numbered = chaperon_view
@@ -119,6 +120,20 @@ impl Worker {
                     let (settings, now) = (&self.edge.settings, self.edge.now());
                     self.edge.with(key, |cell| {
                         cell.memory.rechecked(attempt, fits, settings, now);
+                    });
+                }
+                (
+                    Step::MakeRoom {
+                        pod_uid,
+                        attempt,
+                        preempts,
+                    },
+                    _,
+                ) => {
+                    let (settings, now) = (&self.edge.settings, self.edge.now());
+                    self.edge.with(key, |cell| {
+                        let memory = &mut cell.memory;
+                        memory.make_room(&pod_uid, attempt, preempts, settings, now);
                     });
                 }
                 (Step::Permit, Some(pod_uid)) => {
@@ -186,6 +201,9 @@ impl Worker {
         binding: Option<tokio::sync::oneshot::Sender<Result<(), Unbound>>>,
     ) {
         tracing::debug!(pod = pod_uid, %why, "a node is given back");
+        if let Some(handle) = self.edge.handle() {
+            handle.give_up_room(&PodUid::from(pod_uid));
+        }
         match (binding, self.edge.handle()) {
             (Some(binding), _) => {
                 let _ = binding.send(Err(Unbound::Dropped(why)));
@@ -198,7 +216,7 @@ impl Worker {
         }
     }
 
-    fn set_gate(&self, key: &Key, pod_uid: Option<&str>, gate: Gate) {
+    fn set_gate(&self, key: &Key, pod_uid: Option<&str>, gate: Gate, leave: Leave) {
         let before = self.edge.with(key, |cell| {
             (cell.on_board.as_deref() != pod_uid)
                 .then(|| std::mem::replace(&mut cell.on_board, pod_uid.map(str::to_owned)))
@@ -208,7 +226,7 @@ impl Worker {
             self.edge.board.remove(&before);
         }
         if let Some(uid) = pod_uid
-            && self.edge.board.set(uid, gate)
+            && self.edge.board.set(uid, gate, leave)
             && let Some(handle) = self.edge.handle()
         {
             handle.activate(&PodUid::from(uid));
@@ -262,6 +280,7 @@ fn is_quiet(why: &Dropped) -> bool {
         Dropped::PodLeft | Dropped::ChaperonLeft | Dropped::TakenOver | Dropped::NotNow => true,
         Dropped::Expired
         | Dropped::BindTimedOut
+        | Dropped::RoomNotMade
         | Dropped::NoLongerFits(_)
         | Dropped::BindRefused(_)
         | Dropped::Unanswered => false,

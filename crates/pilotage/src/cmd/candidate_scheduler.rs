@@ -15,6 +15,8 @@ pub(crate) const RULES: &[&[Rule]] = &[
     lease::RULES,
     pilotage_sched_driver::rbac::RULES,
     pilotage_sched_driver::rbac::STOCK_RULES,
+    // Its own word on the chaperon comes first: nobody is evicted before the source has granted.
+    pilotage_sched_driver::rbac::PREEMPTION,
     reserve::rbac::RULES,
 ];
 

@@ -1,5 +1,7 @@
 //! A record that stands: grant, wait, bind the proxy, or give the choice up.
 
+use std::time::Duration;
+
 use pilotage_api::record::Record;
 
 use super::{Observed, delete, failed_choice};
@@ -98,7 +100,13 @@ pub(super) fn standing(
     }
     let since = observed.memory.recorded_since().unwrap_or(observed.now);
     let since = (observed.targets).silent_since(&record.node, since, LONGEST_BUSY);
-    let give_up_at = since.saturating_add(observed.settings.give_up);
+    let room = chaperon.marks.preempts.map(|preempts| preempts.grace);
+    let room = room.map_or(Duration::ZERO, |grace| {
+        grace.saturating_add(observed.settings.make_room)
+    });
+    let give_up_at = since
+        .saturating_add(observed.settings.give_up)
+        .saturating_add(room);
     if observed.now >= give_up_at {
         plan.actions = give_up(record, chaperon).into_iter().collect();
     } else {

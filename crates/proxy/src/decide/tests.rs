@@ -1,5 +1,6 @@
 //! The states *open* and *recorded*, row by row, and the waves.
 
+mod evictions;
 mod lost;
 mod waves;
 mod words;

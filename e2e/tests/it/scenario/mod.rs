@@ -6,6 +6,7 @@ mod admission;
 mod bad_line;
 mod bursts;
 mod demo;
+mod evictions;
 mod hundred_pods;
 mod identity;
 mod lifecycle;

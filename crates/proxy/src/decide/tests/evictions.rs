@@ -1,0 +1,92 @@
+//! Targets that would have to evict others.
+
+use super::*;
+
+fn offers(costs: &[(&str, u32)]) -> Scene {
+    let mut scene = Scene::new();
+    for (node, pods) in costs {
+        scene = scene.with(chaperon(node, node).reserved(1).evicting(*pods));
+    }
+    scene
+}
+
+fn choosable(plan: &Plan) -> Vec<&str> {
+    let answers = plan.answers.iter();
+    let able = answers.filter(|(_, answer)| answer.is_choosable());
+    able.map(|(node, _)| &**node).collect()
+}
+
+#[test]
+fn who_has_room_goes_first() {
+    let mut scene = offers(&[("a", 1)]).with(chaperon("b", "b").reserved(1));
+    let plan = scene.step();
+    assert_eq!((&plan.gate, choosable(&plan)), (&Gate::Open, vec!["b"]));
+    assert!(asked(&plan).is_empty(), "nobody else is needed");
+    let said = plan.answers["a"].objection().unwrap();
+    assert_eq!(said, "would evict 1 pod(s), at a higher cost than others");
+}
+
+#[test]
+fn nobody_is_chosen_for_evictions_while_others_can_be_asked() {
+    let mut scene = offers(&[("a", 1), ("b", 2), ("c", 3)]);
+    let plan = scene.step();
+    assert_eq!(asked(&plan), ["d", "e"]);
+    assert!(matches!(plan.gate, Gate::Closed(Note::Asked(_))));
+    assert!(choosable(&plan).is_empty());
+}
+
+#[test]
+fn of_all_that_would_evict_the_cheapest_are_chosen_among() {
+    let mut scene = offers(&[("a", 3), ("b", 2), ("c", 2), ("d", 4)]);
+    scene = scene.with(chaperon("e", "e").refused(1));
+    let plan = scene.step();
+    assert_eq!(
+        (&plan.gate, choosable(&plan)),
+        (&Gate::Open, vec!["b", "c"])
+    );
+    let mut scene = scene.chose("b");
+    let plan = scene.step();
+    assert!(matches!(&plan.actions[..], [Action::Record { record, .. }] if record.node == "b"));
+}
+
+#[test]
+fn one_that_does_not_suit_any_more_outbids_nobody() {
+    let mut scene = offers(&[("a", 1), ("b", 2)]);
+    scene.ranking.retain(|ranked| ranked.node == "b");
+    assert_eq!(choosable(&scene.step()), ["b"]);
+}
+
+#[test]
+fn the_silent_are_waited_for_as_long_as_a_wave_is() {
+    let mut scene = Scene::new();
+    scene.ranking.truncate(2);
+    let plan = scene.step();
+    scene.finish(&plan, &Outcome::Done);
+    let mut scene = scene
+        .with(chaperon("a", "a").reserved(1).evicting(1))
+        .with(chaperon("b", "b"));
+    let plan = scene.step();
+    assert!(matches!(plan.gate, Gate::Closed(Note::Asked(_))));
+    assert_eq!(plan.wake_at, Some(NOW + scene.settings.silence));
+    scene.later(scene.settings.silence);
+    let plan = scene.step();
+    assert_eq!((&plan.gate, choosable(&plan)), (&Gate::Open, vec!["a"]));
+}
+
+#[test]
+fn a_grant_that_evicts_may_take_as_long_as_that_takes() {
+    let granted = |builder: ChaperonBuilder| {
+        let mut scene = Scene::new().with(builder.granted(1)).recorded("a/ua/1");
+        scene.step();
+        scene
+    };
+    let settings = Settings::default();
+    let mut scene = granted(chaperon("a", "ua").evicting(1));
+    scene.later(settings.give_up);
+    assert!(!is_give_up(&scene.step(), "ua"));
+    scene.later(settings.make_room + Duration::from_mins(1));
+    assert!(is_give_up(&scene.step(), "ua"));
+    let mut scene = granted(chaperon("a", "ua"));
+    scene.later(settings.give_up);
+    assert!(is_give_up(&scene.step(), "ua"));
+}
