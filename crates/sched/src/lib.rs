@@ -138,6 +138,7 @@ mod refusals;
 mod requests;
 pub mod resources;
 mod scheduler;
+mod scope;
 mod start_time;
 mod state;
 mod status;
@@ -191,6 +192,7 @@ pub use crate::scheduler::{
     FailedCondition, Failure, Orders, Paused, PodChange, Preempted, Question, Scheduler,
     SchedulerConfig, SkipReason, Skipped, StatusPatch,
 };
+pub use crate::scope::NodeScope;
 pub use crate::start_time::StartTime;
 pub use crate::state::CycleState;
 pub use crate::status::{
