@@ -218,6 +218,7 @@ fn placing(times: &mut Times) {
             room: Some(&room),
             used: 1,
             silent: false,
+            others: pilotage_proxy::others::Others::Leave,
         };
         times.step("ranking what the scheduler has left", || {
             rank(
@@ -273,6 +274,7 @@ fn book(times: &mut Times) {
         node: target.to_owned(),
         surely_fits: false,
         class: 0,
+        kept_away: false,
     });
     let uids: Vec<_> = (0..PROXIES).map(uid).collect();
     for number in 0..PROXIES {

@@ -349,8 +349,11 @@ fn tell(observed: &Observed<'_>, plan: &mut Plan) {
     let Gate::Closed(note) = plan.gate.clone() else {
         return;
     };
-    if matches!(note, Note::Settled | Note::Gated | Note::Queued) || observed.memory.was_told(&note)
-    {
+    let is_brief = matches!(
+        note,
+        Note::Settled | Note::Gated | Note::Queued | Note::Others
+    );
+    if is_brief || observed.memory.was_told(&note) {
         return;
     }
     let since = observed.memory.waiting_since(&note, observed.now);

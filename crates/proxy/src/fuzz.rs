@@ -289,7 +289,7 @@ pilotage_absurd::properties! {
         let room = Room { shapes: Room::shapes_of(&published), outstanding };
         let request = Resources::parse(&serde_json::from_value(json!(request)).unwrap(), |_, _| {});
         let feasible: Vec<_> = scores.iter().enumerate().map(|(number, score)| (number.to_string(), *score)).collect();
-        let seen = |node: &str| Seen { room: (node != "0").then_some(&room), used, silent };
+        let seen = |node: &str| Seen { room: (node != "0").then_some(&room), used, silent, ..Seen::default() };
         let mut ranked: Vec<_> = rank("u", &request, &feasible, seen, None).into_iter().map(|it| it.node).collect();
         ranked.sort();
         let mut all: Vec<_> = feasible.into_iter().map(|(node, _)| node).collect();

@@ -288,6 +288,8 @@ pub enum Note {
     Gated,
     /// Targets that suit are busy with pods that came before, or are more urgent.
     Queued,
+    /// A target holds a node, and other pods that are on their way have to come first.
+    Others,
     /// These targets were asked and haven't answered.
     Asked(Vec<String>),
     /// This target was granted the pod; its delegate isn't bound yet.
@@ -317,6 +319,7 @@ impl fmt::Display for Note {
             ),
             Note::Gated => f.write_str("the pod's scheduling gates hold it"),
             Note::Queued => f.write_str("waiting until pods that came before have an answer"),
+            Note::Others => f.write_str("waiting until other pods that are on their way have come"),
             Note::Asked(nodes) => write!(f, "waiting for an answer of {}", nodes.join(", ")),
             Note::Granted(node) => {
                 write!(

@@ -7,10 +7,13 @@ use pilotage_sched::{
     EnqueueExtensions, EventKind, Plugin, PluginName, PodInfo, PreEnqueue, Profile, ProfileBuilder,
     ProfileError, Status, Verdict,
     plugins::{
-        NodeAffinity, NodeName, NodeResourcesFit, NodeUnschedulable, PrioritySort, SchedulingGates,
-        TaintToleration,
+        InterPodAffinity, NodeAffinity, NodeName, NodeResourcesFit, NodeUnschedulable,
+        PodTopologySpread, PrioritySort, SchedulingGates, SpreadArgs, SpreadArgsError,
+        SpreadDefaults, TaintToleration,
     },
+    taints::Comparison,
 };
+use thiserror::Error;
 
 use crate::{
     board::Board,
@@ -43,25 +46,46 @@ impl PreEnqueue for RankingOnly {
     }
 }
 
+/// Why there are no profiles.
+#[derive(Debug, Error)]
+pub enum ProfilesError {
+    /// Plugins don't go together.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// Spreading can't be told to have no defaults.
+    #[error(transparent)]
+    Spread(#[from] SpreadArgsError),
+}
+
 /// Both profiles.
 ///
 /// They have those of the stock plugins that a virtual node can speak for, with the stock weights; `NodeResourcesFit`
 /// only scores: a virtual node shows a sum that may be old, and a target that could grow must be asked to do so.
 /// Whether a pod fits, with its host ports and the features that it needs, is the target's answer.
+///
+/// Spreading and inter-pod affinity speak of proxies and virtual nodes: other pods aren't known here, and of nodes those that
+/// stand for no target of the pod's are out of [scope](VirtualNode). Nobody is spread by default: Services and controllers
+/// mean the nodes of one cluster.
 pub fn profiles(
     board: &Arc<Board>,
     grants: Arc<dyn Grants>,
-) -> Result<[Arc<Profile>; 2], ProfileError> {
+) -> Result<[Arc<Profile>; 2], ProfilesError> {
     let answers = Arc::new(CandidateAnswers::new(Arc::clone(board)));
     let order = Arc::new(PlacementOrder::new(Arc::clone(board)));
     let bind = Arc::new(GrantBind::new(grants));
+    let undemanded = SpreadArgs {
+        defaults: SpreadDefaults::List(Vec::new()),
+    };
+    let spread = Arc::new(PodTopologySpread::new(undemanded, Comparison::default())?);
     let stock = |name: &str| {
+        let (spread, pods) = (spread.clone(), Arc::new(InterPodAffinity::default()));
         let taints = Arc::new(TaintToleration::default());
         let affinity = Arc::new(NodeAffinity::default());
         ProfileBuilder::new(name)
             .pre_enqueue(Arc::new(SchedulingGates))
             .queue_sort(Arc::new(PrioritySort))
             .mandatory_filter(Arc::new(VirtualNode))
+            .node_scope(Arc::new(VirtualNode))
             .filter(Arc::new(NodeUnschedulable))
             .filter(Arc::new(NodeName))
             .filter(taints.clone())
@@ -71,6 +95,14 @@ pub fn profiles(
             .pre_score(affinity.clone())
             .score(affinity, 2)
             .score(Arc::new(NodeResourcesFit::default()), 1)
+            .pre_filter(spread.clone())
+            .filter(spread.clone())
+            .pre_score(spread.clone())
+            .score(spread, 2)
+            .pre_filter(pods.clone())
+            .filter(pods.clone())
+            .pre_score(pods.clone())
+            .score(pods, 2)
             .bind(bind.clone())
     };
     Ok([
@@ -87,46 +119,4 @@ pub fn profiles(
 }
 
 #[cfg(test)]
-mod tests {
-    use futures::future::BoxFuture;
-
-    use super::*;
-    use crate::plugins::GrantFailure;
-
-    struct Nobody;
-
-    impl Grants for Nobody {
-        fn grant<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<(), GrantFailure>> {
-            Box::pin(async { Err(GrantFailure::Ending) })
-        }
-    }
-
-    #[test]
-    fn the_guard_runs_first_and_only_the_scheduling_profile_reads_answers() {
-        let [scheduling, ranking] = profiles(&Arc::default(), Arc::new(Nobody)).unwrap();
-        let filters = |profile: &Profile| {
-            profile
-                .filters()
-                .iter()
-                .map(|filter| filter.name())
-                .collect::<Vec<_>>()
-        };
-        let guarded = filters(&scheduling);
-        assert_eq!(guarded.last(), Some(&"CandidateAnswers"));
-        assert_eq!(
-            guarded.iter().position(|name| *name == "VirtualNode"),
-            Some(1)
-        );
-        assert!(!filters(&ranking).contains(&"CandidateAnswers"));
-    }
-
-    #[test]
-    fn no_configuration_switches_the_guard_off() {
-        let builder = ProfileBuilder::new("p")
-            .queue_sort(Arc::new(PrioritySort))
-            .mandatory_filter(Arc::new(VirtualNode))
-            .bind(Arc::new(GrantBind::new(Arc::new(Nobody))));
-        let error = builder.disable("VirtualNode").build().unwrap_err();
-        assert!(matches!(error, ProfileError::Mandatory { .. }));
-    }
-}
+mod tests;

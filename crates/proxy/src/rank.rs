@@ -10,7 +10,11 @@ use std::{
 use pilotage_api::summary::FreeShape;
 use pilotage_sched::resources::Resources;
 
-use crate::{placing::Order, wave::Ranked};
+use crate::{
+    others::Others,
+    placing::Order,
+    wave::{CROWDED, Ranked},
+};
 
 /// What is known of a target when pods are ranked over it.
 #[derive(Clone, Debug, Default)]
@@ -68,11 +72,13 @@ pub struct Seen<'a> {
     pub used: u64,
     /// See [`Book::is_silent`](crate::Book::is_silent).
     pub silent: bool,
+    /// What other pods make of it.
+    pub others: Others,
 }
 
 /// Orders feasible targets: by the pipeline's class if there is an order; of one class silent ones last, those that surely
 /// fit first, then by score, then the least used, then spread by pod so that equal targets share. A target that the pipeline has
-/// passed over isn't among them.
+/// passed over isn't among them; those that other pods will take are behind all others.
 pub fn rank<'a>(
     uid: &str,
     request: &Resources,
@@ -83,7 +89,12 @@ pub fn rank<'a>(
     let mut ranked: Vec<_> = feasible
         .iter()
         .filter_map(|(node, score)| {
-            let Seen { room, used, silent } = seen(node);
+            let Seen {
+                room,
+                used,
+                silent,
+                others,
+            } = seen(node);
             let (class, used) = match order {
                 None => (0, used),
                 Some(order) if order.passes_over(node) => return None,
@@ -91,6 +102,10 @@ pub fn rank<'a>(
                 Some(order) => order
                     .standing(node)
                     .map_or((u32::MAX, used), |standing| (standing.class, standing.used)),
+            };
+            let class = match others {
+                Others::WillTake => class.saturating_add(CROWDED),
+                Others::Leave | Others::KeepAway => class,
             };
             let left = room.map_or(0, |room| {
                 room.places(request).saturating_sub(room.outstanding)
@@ -102,6 +117,7 @@ pub fn rank<'a>(
                 node: node.clone(),
                 surely_fits,
                 class,
+                kept_away: others == Others::KeepAway,
             };
             Some((key, ranked))
         })
@@ -128,6 +144,7 @@ mod tests {
             room: rooms.get(node),
             used: 0,
             silent: node == silent,
+            others: Others::Leave,
         }
     }
 
@@ -236,11 +253,36 @@ mod tests {
                 room: None,
                 used: used.get(node).copied().unwrap_or_default(),
                 silent: false,
+                others: Others::Leave,
             };
             let ranked = rank(&format!("pod-{n}"), &request, &equal, seen, None);
             *used.entry(ranked[0].node.clone()).or_default() += 1;
         }
         assert_eq!(used, [("a".to_owned(), 50), ("b".to_owned(), 50)].into());
+    }
+
+    #[test]
+    fn what_others_will_take_is_last_and_what_they_keep_is_marked() {
+        let order = Order::of_test(&[("near", 0, 0), ("far", 1, 0), ("next", 0, 0)], &[]);
+        let feasible: Vec<_> = [("near", 99), ("far", 1), ("next", 50)]
+            .map(|(node, score)| (node.to_owned(), score))
+            .into();
+        let seen = |node: &str| Seen {
+            others: match node {
+                "near" => Others::WillTake,
+                "next" => Others::KeepAway,
+                _ => Others::Leave,
+            },
+            ..Seen::default()
+        };
+        for order in [None, Some(&order)] {
+            let ranked = rank("u", &amount(500, 0), &feasible, seen, order);
+            let ranked: Vec<_> = ranked
+                .iter()
+                .map(|ranked| (ranked.node.as_str(), ranked.kept_away))
+                .collect();
+            assert_eq!(ranked, [("next", true), ("far", false), ("near", false)]);
+        }
     }
 
     #[test]

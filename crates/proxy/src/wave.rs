@@ -3,7 +3,8 @@
 //! A wave is a few targets asked at once: one while the best one's free room surely fits and it isn't known to be silent, else
 //! three. It is widened when all of it refused, or after a short silence that doubles; a target that answers others isn't silent.
 //! Who would have to evict others is chosen only if all that can be asked were, and nobody has room: the one to whom it costs
-//! least. Nobody is asked who has too many pods on their way ([`crate::window`]).
+//! least. Nobody is asked who has too many pods on their way ([`crate::window`]), nor for a pod that others keep away
+//! ([`crate::others`]).
 
 use std::collections::BTreeMap;
 
@@ -30,7 +31,12 @@ pub struct Ranked {
     pub surely_fits: bool,
     /// How far back it stands; those of one class are equal until a cycle scores them.
     pub class: u32,
+    /// Other pods keep the pod away until those come that are on their way.
+    pub kept_away: bool,
 }
+
+/// So much farther back is a target that other pods will take, if they come: behind each class that a pipeline makes.
+pub(crate) const CROWDED: u32 = 1 << 30;
 
 /// Why a target that could take the pod isn't asked.
 pub(crate) const LEAVING: &str = "its Target is being deleted";
@@ -126,7 +132,7 @@ impl Asking<'_> {
                 && !self.chaperons.iter().any(|c| c.node == *node);
             let ask = Action::Ask { node: node.clone() };
             match self.memory.may_send(&ask, self.now) {
-                _ if answers.contains_key(node) && !failed => false,
+                _ if ranked.kept_away || answers.contains_key(node) && !failed => false,
                 Readiness::Now => true,
                 Readiness::UnderWay => false,
                 Readiness::At(at) => {
@@ -206,11 +212,25 @@ impl Asking<'_> {
         // A node that doesn't suit any more can't be chosen, whatever its target holds.
         let reserved = |ranked: &&Ranked| answers.get(&ranked.node) == Some(&Answer::Reserved);
         let holders = self.ranking.iter().filter(reserved);
+        let (kept, holders): (Vec<_>, Vec<_>) = holders.partition(|ranked| ranked.kept_away);
+        let holders = holders.iter();
         if let Some(best) = holders.map(|ranked| ranked.class).min() {
             // Those that would lose anyway aren't waited for.
             let mut waiting = waiting;
             waiting.retain(|node| self.class(node).is_none_or(|class| class <= best));
             return self.settle(answers, waiting);
+        }
+        // Who holds a node there waits for the others as long as for an answer, before the next ones are asked.
+        let held_since = self.memory.first_reserved_at().filter(|_| !kept.is_empty());
+        let held_until = held_since.map(|at| at.saturating_add(self.settings.silence));
+        if let Some(at) = held_until.filter(|at| self.now < *at) {
+            return Wave {
+                asks: Vec::new(),
+                gate: Gate::Closed(Note::Others),
+                answers,
+                queue: Vec::new(),
+                wake_at: Some(at),
+            };
         }
         let (next, retry_at) = self.unasked(&answers);
         let (open, full) = self.by_room(next);
@@ -292,10 +312,8 @@ impl Asking<'_> {
 
     /// What evictions cost where they cost least.
     fn least_cost(&self, answers: &BTreeMap<String, Answer>) -> Option<Preempts> {
-        let said = self
-            .ranking
-            .iter()
-            .filter_map(|ranked| answers.get(&ranked.node));
+        let suiting = self.ranking.iter().filter(|ranked| !ranked.kept_away);
+        let said = suiting.filter_map(|ranked| answers.get(&ranked.node));
         let offers = said.filter_map(|answer| match answer {
             Answer::Outbid(preempts) => Some(*preempts),
             _ => None,

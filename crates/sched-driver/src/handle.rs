@@ -79,6 +79,18 @@ impl DriverHandle {
             .ask(|scheduler| scheduler.evaluate(profile, pod, coming))
     }
 
+    /// The same as it would be if pods that are expected on nodes were there; `None` if that changes nothing for the pod.
+    pub fn evaluate_expecting<'a>(
+        &self,
+        profile: &str,
+        pod: &PodInfo,
+        expected: impl IntoIterator<Item = (&'a str, &'a Arc<PodInfo>)>,
+    ) -> Result<Option<Evaluation>, EvaluateError> {
+        self.inner
+            .core
+            .ask(|scheduler| scheduler.evaluate_expecting(profile, pod, expected))
+    }
+
     /// Whether a node is held for the pod, which isn't seen bound yet.
     pub fn is_assumed(&self, pod: &PodUid) -> bool {
         self.inner.core.ask(|scheduler| scheduler.is_assumed(pod))

@@ -139,6 +139,7 @@ mod requests;
 pub mod resources;
 mod room;
 mod scheduler;
+mod scope;
 mod start_time;
 mod state;
 mod status;
@@ -193,6 +194,7 @@ pub use crate::scheduler::{
     FailedCondition, Failure, Orders, Paused, PodChange, Preempted, Question, Scheduler,
     SchedulerConfig, SkipReason, Skipped, StatusPatch,
 };
+pub use crate::scope::NodeScope;
 pub use crate::start_time::StartTime;
 pub use crate::state::CycleState;
 pub use crate::status::{

@@ -64,6 +64,18 @@ pub struct PodAffinityTerms {
 }
 
 impl PodAffinityTerms {
+    /// All of them, whatever they are for.
+    pub fn all(&self) -> impl Iterator<Item = &PodAffinityTerm> {
+        let preferred = self.preferred.iter().chain(&self.preferred_anti);
+        let required = self.required.iter().chain(&self.required_anti);
+        required.chain(preferred.map(|preferred| &preferred.term))
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.all().next().is_none()
+    }
+
     /// Reads the inter-pod part of an affinity of a pod in `namespace`.
     pub fn parse(affinity: &core::Affinity, namespace: &str) -> Result<Self, RequirementError> {
         let required = |terms: Option<&Vec<core::PodAffinityTerm>>| {

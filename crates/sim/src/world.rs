@@ -139,6 +139,7 @@ impl World {
             node: nodes[(first + t) % targets].clone(),
             surely_fits: config.surely,
             class: 0,
+            kept_away: false,
         });
         let site = |t: usize| Site {
             fits: config.full & (1 << t) == 0,

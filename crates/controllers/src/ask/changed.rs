@@ -1,5 +1,5 @@
 //! Virtual nodes that others have changed, so that the pods that they concern are ranked anew: each of them once a
-//! second at most, however often it changes. It knows no pods.
+//! second at most, or at another pace, however often it changes. It knows no pods.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -9,14 +9,30 @@ use crate::timers::Timers;
 const PACE: Duration = Duration::from_secs(1);
 
 /// Nodes whose changes have counted of late.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Changed {
+    pace: Duration,
     counted: Timers<String>,
     /// Those that have changed since.
     again: BTreeSet<String>,
 }
 
+impl Default for Changed {
+    fn default() -> Self {
+        Self::each(PACE)
+    }
+}
+
 impl Changed {
+    /// Each node counts once in so long.
+    pub(super) fn each(pace: Duration) -> Self {
+        Self {
+            pace,
+            counted: Timers::default(),
+            again: BTreeSet::new(),
+        }
+    }
+
     /// A node has changed; whether that counts at once.
     pub(super) fn note(&mut self, node: &str, now: Duration) -> bool {
         let node = node.to_owned();
@@ -24,7 +40,7 @@ impl Changed {
             self.again.insert(node);
             return false;
         }
-        self.counted.set(&node, Some(now.saturating_add(PACE)));
+        self.counted.set(&node, Some(now.saturating_add(self.pace)));
         true
     }
 
@@ -37,7 +53,7 @@ impl Changed {
     pub(super) fn pop(&mut self, now: Duration) -> Option<String> {
         while let Some(node) = self.counted.pop(now) {
             if self.again.remove(&node) {
-                self.counted.set(&node, Some(now.saturating_add(PACE)));
+                self.counted.set(&node, Some(now.saturating_add(self.pace)));
                 return Some(node);
             }
         }

@@ -2,6 +2,7 @@
 
 mod intake;
 mod proxy;
+mod ranking;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -12,13 +13,8 @@ use std::{
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use pilotage_clusters::Watch;
 use pilotage_proxy::{
-    Action, Answer, Book, ChoiceFate, Gate, Note, Plan, Reach, Reply, Words,
-    board::Posting,
-    book::Turn,
-    placing::expected_at,
-    plugins::GrantFailure,
-    profile::RANKING,
-    rank::{Seen, rank},
+    Action, Answer, Book, ChoiceFate, Gate, Note, Plan, Reach, Reply, Words, board::Posting,
+    book::Turn, placing::expected_at, plugins::GrantFailure,
 };
 use pilotage_runtime::ready;
 use pilotage_sched::PodUid;
@@ -29,8 +25,11 @@ use pilotage_sched_driver::{
 use tokio::{sync::mpsc, time::sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use self::proxy::Proxy;
-use super::{Ask, act::Acting, changed::Changed, places::Places, port::Inbox, ranker::Ranker};
+use self::{proxy::Proxy, ranking::OTHERS_PACE};
+use super::{
+    Ask, act::Acting, changed::Changed, expected::Expected, places::Places, port::Inbox,
+    ranker::Ranker,
+};
 use crate::{
     caught::{AFTER_PANIC, PANICKED, caught, note, replied},
     clock::Clock,
@@ -40,9 +39,6 @@ use crate::{
     slice::{Slice, take_in},
     timers::Timers,
 };
-
-/// A ranking is made anew after this, so that a wave is widened by what is known then.
-const RANKING_LASTS: Duration = Duration::from_millis(500);
 
 /// Reason of the event and the condition of a pod that waits without a cycle.
 const WAITING: &str = "Waiting";
@@ -73,10 +69,13 @@ pub(super) struct Edge {
     book: Book,
     proxies: HashMap<String, Proxy>,
     places: Places,
+    expected: Expected,
     ranker: Ranker,
     timers: Timers<String>,
     /// Virtual nodes that have changed.
     changed: Changed,
+    /// Pods that have come or gone, in the scheduler's eyes.
+    moved: Changed,
     dirty: BTreeSet<String>,
     lanes: Lanes,
     finished: mpsc::UnboundedSender<Finished>,
@@ -104,8 +103,10 @@ impl Edge {
             book: Book::default(),
             proxies: HashMap::new(),
             places: Places::default(),
+            expected: Expected::default(),
             timers: Timers::default(),
             changed: Changed::default(),
+            moved: Changed::each(OTHERS_PACE),
             dirty: BTreeSet::new(),
             lanes: Lanes::default(),
             finished,
@@ -159,7 +160,8 @@ impl Edge {
         loop {
             let turn = self.book.wake_at().filter(|_| leads);
             let due = self.timers.next().into_iter();
-            let due = due.chain(turn).chain(self.changed.next()).min();
+            let due = due.chain(turn).chain(self.changed.next());
+            let due = due.chain(self.moved.next()).min();
             let wake_at = self.clock.wake_at(due);
             tokio::select! {
                 biased;
@@ -200,6 +202,9 @@ impl Edge {
             }
             while let Some(node) = self.changed.pop(now) {
                 self.rank_anew_for(&node);
+            }
+            if self.moved.pop(now).is_some() {
+                self.rank_kept_away();
             }
             if leads && leadership.is_leader() {
                 self.warnings.tell();
@@ -286,10 +291,12 @@ impl Edge {
                 let chaperons = self.book.chaperons(uid);
                 let node = expected_at(view, chaperons, &proxy.ranking, &actions);
                 self.ranker.expect_guest(uid, node, &proxy.want);
+                self.expected.set(uid, node.zip(proxy.info.as_ref()));
             }
             guest => {
                 let node = guest.and_then(|view| view.node_name.as_deref());
                 self.ranker.set_guest(uid, node, &proxy.want);
+                self.expected.set(uid, None);
             }
         }
         if let (Some(order), false) = (&proxy.order, placed) {
@@ -321,6 +328,7 @@ impl Edge {
             self.book.say(uid, Some(words));
             self.dirty.insert(uid.to_owned());
         }
+        let mut left = false;
         match choice {
             ChoiceFate::Undecided => {}
             ChoiceFate::Done => {
@@ -337,7 +345,9 @@ impl Edge {
                     let _ = done.send(Err(GrantFailure::Failed { node, reason }));
                 }
                 // Decide again without it.
+                proxy.ranked_at = None;
                 self.dirty.insert(uid.to_owned());
+                left = true;
             }
         }
         let settled = gate == Gate::Closed(Note::Settled);
@@ -360,49 +370,9 @@ impl Edge {
             }
             self.send(uid, action);
         }
-    }
-
-    /// Makes the pod's ranking anew, if it needs one and has none of late.
-    fn rank(&mut self, uid: &str, now: Duration) {
-        let Some(proxy) = self.proxies.get_mut(uid) else {
-            return;
-        };
-        let Some(view) = self.book.proxy(uid) else {
-            return;
-        };
-        let unplaced = view.node_name.is_none() && !view.ending && !view.gated && view.has_manifest;
-        let fresh = proxy
-            .ranked_at
-            .is_some_and(|at| now < at.saturating_add(RANKING_LASTS));
-        if !unplaced || fresh || proxy.choice.is_some() {
-            return;
+        if left {
+            self.others_moved();
         }
-        proxy.ranked_at = Some(now);
-        let Some(info) = &proxy.info else { return };
-        let coming = self.places.coming_beside(uid);
-        proxy.ranking = match self.parts.scheduling.evaluate(RANKING, info, coming) {
-            Ok(evaluation) => {
-                let feasible: Vec<_> = evaluation
-                    .feasible
-                    .into_iter()
-                    .map(|scored| (scored.node.to_string(), scored.total))
-                    .collect();
-                let (ranker, places, book) = (&mut self.ranker, &self.places, &self.book);
-                proxy.order = ranker.order(uid, proxy.policy, &proxy.want, &feasible, places);
-                let (request, order) = (&info.needs.requests.total, proxy.order.as_ref());
-                let seen = |node: &str| Seen {
-                    room: places.room(node),
-                    used: (ranker.placed_at(node)).saturating_add(places.others_at(node, uid)),
-                    silent: book.is_silent(node, now),
-                };
-                rank(uid, request, &feasible, seen, order)
-            }
-            Err(error) => {
-                tracing::error!(pod = %uid, %error, "can't rank targets");
-                proxy.order = None;
-                Vec::new()
-            }
-        };
     }
 
     fn send(&mut self, uid: &str, action: Action) {

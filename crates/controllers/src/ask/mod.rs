@@ -8,6 +8,7 @@ mod act;
 mod args;
 mod changed;
 mod edge;
+mod expected;
 mod places;
 mod port;
 mod ranker;

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Node;
 use pilotage_api::annotations::{is_label_value, is_qualified_name};
 use pilotage_api::keys;
 
+use super::shown::HOSTNAME;
 use super::{TargetName, is_ours};
 
 /// How many of them are told: all annotations of a node together have to pass the API server.
@@ -22,8 +23,8 @@ pub(super) fn split(
     (shown, quiet.into_iter().take(TOLD).collect())
 }
 
-/// Gives a virtual node all labels of its target, for whoever schedules proxies. A label that stands there counts before
-/// what is told of it.
+/// Gives a virtual node all labels of its target, for whoever schedules proxies, and its own name as the host's: to those it
+/// is one place, as a machine is to other pods. A label that stands there counts before what is told of it.
 pub fn tell_labels(node: &mut Node) {
     if !is_ours(node) {
         return;
@@ -35,6 +36,8 @@ pub fn tell_labels(node: &mut Node) {
         keys::is_of_kubernetes(key) && is_qualified_name(key) && is_label_value(value)
     });
     let labels = node.metadata.labels.get_or_insert_default();
+    let name = node.metadata.name.clone().unwrap_or_default();
+    labels.entry(HOSTNAME.to_owned()).or_insert(name);
     for (key, value) in told.take(TOLD) {
         labels.entry(key).or_insert(value);
     }
@@ -69,6 +72,7 @@ mod tests {
         let applied = apply(TENANTS, &told(), Published::default(), false);
         let labels = applied["metadata"]["labels"].as_object().unwrap();
         let own = create(TENANTS)["metadata"]["labels"].clone();
+        assert_eq!(own.get(HOSTNAME), None, "it would be a machine to others");
         for key in labels.keys().filter(|key| keys::is_of_kubernetes(key)) {
             assert!(own.get(key).is_some(), "{key}");
         }
@@ -82,6 +86,7 @@ mod tests {
             assert_eq!(all.get(&key), Some(&value), "{key}");
         }
         assert_eq!(all["kubernetes.io/role"], "cluster");
+        assert_eq!(all[HOSTNAME], TENANTS.node());
         assert!(
             !node
                 .metadata
@@ -105,7 +110,7 @@ mod tests {
     #[test]
     fn what_is_told_changes_no_other_label_and_no_other_node() {
         let node = |provider: &str, told: &str| -> Node {
-            let labels = json!({ keys::PROVIDER: provider, ZONE: "a" });
+            let labels = json!({ keys::PROVIDER: provider, ZONE: "a", HOSTNAME: "h" });
             let annotations = json!({ keys::LABELS: told });
             let meta = json!({ "name": "n", "labels": labels, "annotations": annotations });
             serde_json::from_value(json!({ "metadata": meta })).unwrap()

@@ -10,7 +10,7 @@ use thiserror::Error;
 use crate::label_pattern::LabelPattern;
 
 /// Label that tells nodes of one cluster apart; never shared, even if a cluster has just one node.
-const HOSTNAME: &str = "kubernetes.io/hostname";
+pub(super) const HOSTNAME: &str = "kubernetes.io/hostname";
 /// Prefix of the names of huge-page resources.
 const HUGE_PAGES: &str = "hugepages-";
 

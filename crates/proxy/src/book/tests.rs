@@ -44,6 +44,7 @@ impl Scene {
             node: "a".to_owned(),
             surely_fits: true,
             class: 0,
+            kept_away: false,
         }];
         let turn = Turn {
             ranking: &ranking,
@@ -395,6 +396,7 @@ fn who_owes_an_answer_while_others_are_asked_is_silent() {
             node: node.to_owned(),
             surely_fits: true,
             class: 0,
+            kept_away: false,
         });
         let turn = Turn {
             ranking: &ranking,

@@ -46,6 +46,7 @@ impl Scene {
                     node: (*n).to_owned(),
                     surely_fits: false,
                     class: 0,
+                    kept_away: false,
                 })
                 .collect(),
             choice: None,

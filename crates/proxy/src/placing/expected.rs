@@ -41,6 +41,7 @@ mod tests {
             node: node.to_owned(),
             surely_fits: false,
             class: 0,
+            kept_away: false,
         });
         let mut pod = proxy();
         let ask = [Action::Ask { node: "b".into() }];

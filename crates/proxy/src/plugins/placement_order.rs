@@ -19,7 +19,7 @@ pub struct PlacementOrder {
 struct CycleClasses(Classes);
 
 impl PlacementOrder {
-    /// More than the weights of all stock scores together (6), so that the best class wins by its first point.
+    /// More than the weights of all stock scores together (10), so that the best class wins by its first point.
     pub const WEIGHT: u32 = 1000;
 
     /// Reads from this board.

@@ -9,16 +9,16 @@ use crate::status::{PluginError, Status, Verdict};
 use crate::table::{NodeId, NodeTable, NodeView, SetId};
 
 /// Answers by set.
-pub(super) struct BySet<T>(Vec<Option<T>>);
+pub(crate) struct BySet<T>(Vec<Option<T>>);
 
 impl<T: Copy> BySet<T> {
     /// For sets whose numbers are below this.
-    pub(super) fn new(sets: usize) -> Self {
+    pub(crate) fn new(sets: usize) -> Self {
         Self(vec![None; sets])
     }
 
     /// What was said of the set, or is said now; of none it is asked each time.
-    pub(super) fn get<E>(
+    pub(crate) fn get<E>(
         &mut self,
         set: Option<SetId>,
         ask: impl FnOnce() -> Result<T, E>,

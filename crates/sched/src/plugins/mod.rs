@@ -26,6 +26,7 @@ mod well_formed;
 use std::sync::Arc;
 
 pub use self::balanced_allocation::{ListedTwice, NodeResourcesBalancedAllocation};
+pub(crate) use self::by_set::BySet;
 pub use self::default_binder::{Binder, DefaultBinder};
 pub use self::default_preemption::{
     DEFAULT_PREEMPTION, DefaultPreemption, EvictionLeave, Leave, PreemptionArgs,
@@ -34,7 +35,7 @@ pub use self::default_preemption::{
 pub use self::dynamic_resources::{DYNAMIC_RESOURCES, DynamicResources};
 pub use self::image_locality::ImageLocality;
 pub use self::inter_pod_affinity::{
-    HardPodAffinityWeightError, InterPodAffinity, InterPodAffinityArgs,
+    HardPodAffinityWeightError, INTER_POD_AFFINITY, InterPodAffinity, InterPodAffinityArgs,
 };
 pub use self::node_affinity::NodeAffinity;
 pub use self::node_declared_features::NodeDeclaredFeatures;
@@ -43,7 +44,8 @@ pub use self::node_ports::NodePorts;
 pub use self::node_resources_fit::{FitArgs, FitReason, NodeResourcesFit};
 pub use self::node_unschedulable::NodeUnschedulable;
 pub use self::pod_topology_spread::{
-    DefaultConstraint, PodTopologySpread, SpreadArgs, SpreadArgsError, SpreadDefaults,
+    DefaultConstraint, POD_TOPOLOGY_SPREAD, PodTopologySpread, SpreadArgs, SpreadArgsError,
+    SpreadDefaults,
 };
 pub use self::priority_sort::PrioritySort;
 pub use self::scheduling_gates::SchedulingGates;

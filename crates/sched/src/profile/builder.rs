@@ -10,6 +10,7 @@ use crate::plugin::{
     PreFilter, PreScore, QueueSort, Reserve, Score,
 };
 use crate::plugins::{DEFAULT_PREEMPTION, DYNAMIC_RESOURCES, UnknownConstraints, WellFormed};
+use crate::scope::NodeScope;
 use crate::state::PluginMask;
 use crate::status::PluginName;
 use crate::table::Reads;
@@ -34,6 +35,7 @@ type Slot<T> = Vec<Arc<T>>;
 pub struct ProfileBuilder {
     name: Arc<str>,
     percentage: Option<u8>,
+    node_scope: Option<Arc<dyn NodeScope>>,
     pre_enqueue: Slot<dyn PreEnqueue>,
     queue_sort: Slot<dyn QueueSort>,
     mandatory_pre_filter: Slot<dyn PreFilter>,
@@ -70,6 +72,7 @@ impl ProfileBuilder {
         Self {
             name: scheduler_name.into(),
             percentage: None,
+            node_scope: None,
             pre_enqueue: Vec::new(),
             queue_sort: Vec::new(),
             mandatory_pre_filter: Vec::new(),
@@ -158,6 +161,14 @@ impl ProfileBuilder {
     #[must_use]
     pub const fn percentage_of_nodes_to_score(mut self, percentage: u8) -> Self {
         self.percentage = Some(percentage);
+        self
+    }
+
+    /// For a pod only the nodes are there that this includes: other pods count there alone, and no other place has to have its
+    /// share of pods.
+    #[must_use]
+    pub fn node_scope(mut self, scope: Arc<dyn NodeScope>) -> Self {
+        self.node_scope = Some(scope);
         self
     }
 
@@ -250,6 +261,7 @@ impl ProfileBuilder {
         Ok(Arc::new(Profile {
             name: self.name,
             percentage: self.percentage,
+            node_scope: self.node_scope,
             pre_enqueue: self.pre_enqueue,
             queue_sort,
             pre_filter,

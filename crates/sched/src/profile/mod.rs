@@ -15,6 +15,7 @@ use crate::plugin::{
     Bind, EnqueueExtensions, Filter, Permit, PostBind, PostFilter, PreBind, PreEnqueue, PreFilter,
     PreScore, QueueSort, Reserve, Score,
 };
+use crate::scope::NodeScope;
 use crate::state::PluginMask;
 
 /// As many plugins as a profile may have at one point.
@@ -69,6 +70,7 @@ pub struct WeightedScore {
 pub struct Profile {
     name: Arc<str>,
     percentage: Option<u8>,
+    node_scope: Option<Arc<dyn NodeScope>>,
     pre_enqueue: Vec<Arc<dyn PreEnqueue>>,
     queue_sort: Arc<dyn QueueSort>,
     pre_filter: Vec<Arc<dyn PreFilter>>,
@@ -107,6 +109,11 @@ impl Profile {
     /// Its own `percentageOfNodesToScore`, if it has one; 0 means adaptive.
     pub const fn percentage_of_nodes_to_score(&self) -> Option<u8> {
         self.percentage
+    }
+
+    /// Which nodes are there for a pod; `None` if all are.
+    pub fn node_scope(&self) -> Option<&dyn NodeScope> {
+        self.node_scope.as_deref()
     }
 
     /// The kinds of objects beside pods and nodes that its plugins read.

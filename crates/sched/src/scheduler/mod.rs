@@ -7,6 +7,7 @@ mod assumed;
 mod attempt;
 mod binding;
 mod changes;
+mod evaluating;
 mod failure;
 mod mend;
 mod orders;
@@ -31,9 +32,8 @@ pub use self::watch::PodChange;
 use crate::cache::{Cache, CacheSize};
 use crate::cancel::Cancellation;
 use crate::classes::Classes;
-use crate::coming::Coming;
 use crate::context::{Cycle, Surroundings};
-use crate::cycle::{self, Evaluation};
+use crate::cycle;
 use crate::event::{AnyObject, Event};
 use crate::extender::Extender;
 use crate::interned::SharedParts;
@@ -209,28 +209,6 @@ impl Scheduler {
     /// All nodes as they are now.
     pub const fn nodes(&self) -> &NodeTable {
         self.cache.nodes()
-    }
-
-    /// Filter and score of all nodes for a pod, taking nothing; scores count what is `coming` as taken. The pod
-    /// needn't be known; its own `schedulerName` doesn't matter.
-    pub fn evaluate(
-        &mut self,
-        profile: &str,
-        pod: &PodInfo,
-        coming: Arc<Coming>,
-    ) -> Result<Evaluation, EvaluateError> {
-        let unknown = || EvaluateError::NoProfile(profile.to_owned());
-        let profile = self.profiles.get(profile).cloned().ok_or_else(unknown)?;
-        let nodes = self.cache.nodes_mut();
-        let around = Surroundings {
-            nominator: &self.nominator,
-            waiting: &self.waiting,
-            objects: &self.objects,
-        };
-        let mut cycle = Cycle::new(&profile, nodes, around);
-        let mut state = CycleState::new();
-        state.insert(coming);
-        Ok(cycle::evaluate(&mut cycle, &mut state, pod)?)
     }
 
     /// Whether the node that is held for an assumed pod still does: `PreFilter` and Filter on the newest state,

@@ -342,7 +342,15 @@ impl NodeTable {
         Some(taken)
     }
 
-    /// Undoes that.
+    /// Takes the pod off a node that came there last, where the lowest priority was this one before.
+    fn take_newest(&mut self, id: NodeId, uid: &PodUid, lowest_priority: Option<i32>) {
+        let taken = self.edit(id, |row| row.take_newest(uid, lowest_priority));
+        if let Some(pod) = taken.flatten() {
+            self.counts.pod_went(id, &pod);
+        }
+    }
+
+    /// Undoes [taking](Self::take_pod) one.
     fn put_back(&mut self, id: NodeId, pod: Arc<PodInfo>, at: usize) {
         if self.get(id).is_some() {
             self.counts.pod_came(id, &pod);

@@ -122,6 +122,30 @@ impl NodeInfo {
     pub fn remove_pod(&mut self, uid: &PodUid) -> Option<Arc<PodInfo>> {
         let at = self.pods.iter().position(|pod| pod.uid == *uid)?;
         let pod = self.pods.swap_remove(at);
+        self.give_back(&pod);
+        if self.lowest_priority == Some(pod.priority) {
+            self.lowest_priority = self.pods.iter().map(|pod| pod.priority).min();
+        }
+        Some(pod)
+    }
+
+    /// Takes the pod that came last off again, where the lowest priority was this one before: however many pods there are.
+    pub(crate) fn take_newest(
+        &mut self,
+        uid: &PodUid,
+        lowest_priority: Option<i32>,
+    ) -> Option<Arc<PodInfo>> {
+        if self.pods.last().is_none_or(|newest| newest.uid != *uid) {
+            return self.remove_pod(uid);
+        }
+        let pod = self.pods.pop()?;
+        self.give_back(&pod);
+        self.lowest_priority = lowest_priority;
+        Some(pod)
+    }
+
+    /// What a pod took that isn't here any more.
+    fn give_back(&mut self, pod: &PodInfo) {
         self.requested.subtract(&pod.needs.requests.total);
         self.non_zero_requested
             .subtract(&pod.needs.requests.non_zero);
@@ -130,10 +154,6 @@ impl NodeInfo {
                 self.used_ports.swap_remove(at);
             }
         }
-        if self.lowest_priority == Some(pod.priority) {
-            self.lowest_priority = self.pods.iter().map(|pod| pod.priority).min();
-        }
-        Some(pod)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::pod_info::PodInfo;
 /// What has to be undone.
 #[derive(Debug)]
 enum Step {
-    Added(NodeId, PodUid),
+    Added(NodeId, PodUid, Option<i32>),
     Removed(NodeId, Arc<PodInfo>, usize),
 }
 
@@ -41,8 +41,9 @@ impl<'a> WhatIfTable<'a> {
     /// A pod comes to a node.
     pub(crate) fn add_pod(&mut self, id: NodeId, pod: Arc<PodInfo>) {
         let uid = pod.uid.clone();
+        let lowest = self.table.get(id).and_then(|node| node.lowest_priority());
         if self.table.place_pod(id, pod) {
-            self.steps.push(Step::Added(id, uid));
+            self.steps.push(Step::Added(id, uid, lowest));
         }
     }
 
@@ -58,8 +59,8 @@ impl Drop for WhatIfTable<'_> {
     fn drop(&mut self) {
         while let Some(step) = self.steps.pop() {
             match step {
-                Step::Added(id, uid) => {
-                    self.table.take_pod(id, &uid);
+                Step::Added(id, uid, lowest) => {
+                    self.table.take_newest(id, &uid, lowest);
                 }
                 Step::Removed(id, pod, at) => {
                     self.table.put_back(id, pod, at);
@@ -82,7 +83,11 @@ mod tests {
             let pods: Vec<_> = row.pods().iter().map(|pod| pod.uid.clone()).collect();
             let mut ports = row.used_ports().to_vec();
             ports.sort();
-            format!("{pods:?} {:?} {ports:?}", row.requested())
+            format!(
+                "{pods:?} {:?} {ports:?} {:?}",
+                row.requested(),
+                row.lowest_priority()
+            )
         });
         rows.collect::<Vec<_>>().join("\n")
     }

@@ -21,6 +21,7 @@ mod plain;
 mod race;
 mod refused_binding;
 mod self_target;
+mod together;
 mod turns;
 mod two_sources;
 

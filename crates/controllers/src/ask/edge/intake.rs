@@ -92,13 +92,20 @@ impl Edge {
             return;
         };
         let policy = self.ranker.policy_of(&pod);
+        let mut moved = false;
         match self.proxies.entry(uid.clone()) {
-            Entry::Occupied(mut proxy) => proxy.get_mut().set_pod(pod, policy),
+            Entry::Occupied(mut proxy) => {
+                moved = counts_otherwise(&proxy.get().pod, &pod);
+                proxy.get_mut().set_pod(pod, policy);
+            }
             Entry::Vacant(place) => {
                 place.insert(Proxy::new(pod, policy));
             }
         }
         self.dirty.insert(uid);
+        if moved {
+            self.others_moved();
+        }
     }
 
     pub(super) fn forget(&mut self, uid: &str) {
@@ -111,7 +118,9 @@ impl Edge {
             let reason = "the pod is gone".to_owned();
             let _ = done.send(Err(GrantFailure::Failed { node, reason }));
         }
+        self.others_moved();
         self.places.forget(uid);
+        self.expected.set(uid, None);
         self.ranker.set_guest(uid, None, &Want::default());
         self.parts.board.remove(uid);
         self.timers.set(&uid.to_owned(), None);
@@ -168,7 +177,7 @@ impl Edge {
         }
     }
 
-    fn rank_again(&mut self, uid: String) {
+    pub(super) fn rank_again(&mut self, uid: String) {
         let view = self.book.proxy(&uid);
         if view.is_some_and(|view| view.node_name.is_none())
             && let Some(proxy) = self.proxies.get_mut(&uid)
@@ -228,6 +237,7 @@ impl Edge {
             proxy.passed_over = order.and_then(|order| order.tell(&node, &answers));
             proxy.choice = Some((node, done));
             self.dirty.insert(uid);
+            self.others_moved();
         } else {
             let reason = "the pod is gone".to_owned();
             let _ = done.send(Err(GrantFailure::Failed { node, reason }));
@@ -236,7 +246,9 @@ impl Edge {
 
     pub(super) fn take_failed(&mut self, failed: Failed) {
         let Failed { uid, words } = failed;
-        if self.proxies.contains_key(&uid) {
+        if let Some(proxy) = self.proxies.get_mut(&uid) {
+            // The cycle saw something that its ranking didn't.
+            proxy.ranked_at = None;
             self.book.say(&uid, words);
             self.dirty.insert(uid);
         }
@@ -272,4 +284,17 @@ impl Edge {
         }
         self.dirty.insert(uid);
     }
+}
+
+/// Whether a pod counts otherwise for others in this version than in the one before: it has come to a node, has ended there, or
+/// has other labels.
+fn counts_otherwise(before: &Pod, now: &Pod) -> bool {
+    let counts = |pod: &Pod| {
+        let phase = pod.status.as_ref().and_then(|status| status.phase.clone());
+        let ended = phase.is_some_and(|phase| matches!(&*phase, "Succeeded" | "Failed"));
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+        let deleting = pod.metadata.deletion_timestamp.is_some();
+        node.map(|node| (node, ended, deleting))
+    };
+    counts(before) != counts(now) || before.metadata.labels != now.metadata.labels
 }

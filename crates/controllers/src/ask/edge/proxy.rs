@@ -34,6 +34,8 @@ pub(super) struct Proxy {
     pub(super) ranking: Vec<Ranked>,
     pub(super) order: Option<Order>,
     pub(super) ranked_at: Option<Duration>,
+    /// Other pods kept it away from some node then.
+    pub(super) kept_away: bool,
 }
 
 impl Proxy {
@@ -51,6 +53,7 @@ impl Proxy {
             ranking: Vec::new(),
             order: None,
             ranked_at: None,
+            kept_away: false,
         };
         proxy.set_pod(pod, policy);
         proxy

@@ -13,6 +13,7 @@ use crate::objects::Store;
 use crate::plugin::{Filter, PreFilter, PreFilterExtensions, PreFiltered};
 use crate::pod_info::PodInfo;
 use crate::refusals::{Refusals, RejectionId};
+use crate::scope::InScope;
 use crate::state::CycleState;
 use crate::status::{PluginError, Rejection, RejectionKind, Status, Verdict};
 use crate::table::{NodeId, NodeTable, NodeView};
@@ -101,15 +102,15 @@ struct Required {
 }
 
 impl Required {
-    fn of(terms: Terms, unwanted: PlaceCounts, table: &NodeTable) -> Self {
-        let mut near = PlaceSums::default();
+    fn of(terms: Terms, unwanted: PlaceCounts, table: &NodeTable, scope: InScope) -> Self {
+        let mut near = PlaceSums::within(scope.clone());
         if let Some((set, keys)) = &terms.near {
             let counts = table.count(set);
             for key in keys {
                 near.add(table, key, &counts, 1);
             }
         }
-        let mut away_from = PlaceSums::default();
+        let mut away_from = PlaceSums::within(scope);
         for (set, key) in &terms.away_from {
             away_from.add(table, key, &table.count(set), 1);
         }
@@ -167,19 +168,24 @@ impl PreFilter for InterPodAffinity {
         pod: &PodInfo,
     ) -> Verdict<PreFiltered> {
         let (table, namespaces) = (cx.nodes(), cx.objects().namespaces());
-        let mut unwanted = PlaceSums::default();
-        for known in carried(pod, namespace_labels(pod, namespaces), table) {
-            if known.role() == TermRole::RequiredAnti {
-                unwanted.add(table, &known.term().topology_key, known.counts(), 1);
-            }
-        }
+        let carried = carried(pod, namespace_labels(pod, namespaces), table);
+        let carried = carried.filter(|known| known.role() == TermRole::RequiredAnti);
+        let carried: Vec<_> = carried.collect();
         let affinity = &pod.needs.pod_affinity;
         let requires_nothing = affinity.required.is_empty() && affinity.required_anti.is_empty();
+        if requires_nothing && carried.is_empty() {
+            return Ok(PreFiltered::Skip);
+        }
+        let scope = InScope::of(cx, state, pod);
+        let mut unwanted = PlaceSums::within(scope.clone());
+        for known in carried {
+            unwanted.add(table, &known.term().topology_key, known.counts(), 1);
+        }
         if requires_nothing && !unwanted.is_touched() {
             return Ok(PreFiltered::Skip);
         }
         let terms = Terms::of(self, pod, namespaces);
-        state.insert(Required::of(terms, unwanted.into(), table));
+        state.insert(Required::of(terms, unwanted.into(), table, scope));
         Ok(PreFiltered::AllNodes)
     }
 

@@ -24,6 +24,9 @@ use crate::pod_info::PodInfo;
 use crate::status::PluginName;
 use crate::table::NodeTable;
 
+/// Name of the plugin.
+pub const INTER_POD_AFFINITY: PluginName = "InterPodAffinity";
+
 /// What `InterPodAffinity` can be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterPodAffinityArgs {
@@ -83,7 +86,7 @@ impl InterPodAffinity {
 
 impl Plugin for InterPodAffinity {
     fn name(&self) -> PluginName {
-        "InterPodAffinity"
+        INTER_POD_AFFINITY
     }
 
     fn wants(&self) -> &'static [Kind] {

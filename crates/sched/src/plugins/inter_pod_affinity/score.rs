@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::counts::TermRole;
 use crate::plugin::{MAX_NODE_SCORE, PreScore, PreScored, Score};
 use crate::pod_info::PodInfo;
+use crate::scope::InScope;
 use crate::state::CycleState;
 use crate::status::Verdict;
 use crate::table::{NodeId, NodeTable, NodeView};
@@ -29,7 +30,7 @@ impl PreScore for InterPodAffinity {
             return Ok(PreScored::Skip);
         }
         let (table, namespaces) = (cx.nodes(), cx.objects().namespaces());
-        let mut worth = PlaceSums::default();
+        let mut worth = PlaceSums::within(InScope::of(cx, state, pod));
         for known in carried(pod, namespace_labels(pod, namespaces), table) {
             let weight = match known.role() {
                 TermRole::Required => self.args.hard_pod_affinity_weight,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::counts::{PlaceId, Topology};
 use crate::labels::Labels;
+use crate::scope::InScope;
 use crate::table::{NodeId, NodeTable, NodeView};
 
 /// The sums of the places of one label.
@@ -14,14 +15,23 @@ struct OfKey {
     sums: Vec<i64>,
 }
 
-/// Sums by label and place, of all nodes.
+/// Sums by label and place, of all nodes that are there for the pod.
 #[derive(Debug, Default)]
 pub(super) struct PlaceSums {
     keys: Vec<OfKey>,
+    scope: InScope,
     is_touched: bool,
 }
 
 impl PlaceSums {
+    /// No sums yet, of these nodes.
+    pub(super) fn within(scope: InScope) -> Self {
+        Self {
+            scope,
+            ..Self::default()
+        }
+    }
+
     /// Adds what nodes have, times `factor`, to their places by this label. Nodes without the label have none.
     pub(super) fn add(
         &mut self,
@@ -30,10 +40,11 @@ impl PlaceSums {
         counts: &[(NodeId, u32)],
         factor: i64,
     ) {
-        let OfKey { topology, sums, .. } = self.of_key(table, key);
+        let at = self.at_key(table, key);
+        let (scope, OfKey { topology, sums, .. }) = (&self.scope, &mut self.keys[at]);
         let mut is_touched = false;
         for &(node, count) in counts {
-            if let Some(place) = topology.place(node) {
+            if let Some(place) = topology.place(node).filter(|_| scope.has(node)) {
                 let sum = &mut sums[place.index()];
                 *sum = sum.saturating_add(factor.saturating_mul(i64::from(count)));
                 is_touched = true;
@@ -42,8 +53,8 @@ impl PlaceSums {
         self.is_touched |= is_touched;
     }
 
-    fn of_key(&mut self, table: &NodeTable, key: &str) -> &mut OfKey {
-        let at = self.position(key).unwrap_or_else(|| {
+    fn at_key(&mut self, table: &NodeTable, key: &str) -> usize {
+        self.position(key).unwrap_or_else(|| {
             let topology = table.topology(key);
             self.keys.push(OfKey {
                 key: key.to_owned(),
@@ -51,8 +62,7 @@ impl PlaceSums {
                 topology,
             });
             self.keys.len().saturating_sub(1)
-        });
-        &mut self.keys[at]
+        })
     }
 
     fn position(&self, key: &str) -> Option<usize> {
@@ -127,6 +137,9 @@ impl PlaceCounts {
     /// There are so many more at the node's place by this label.
     pub(super) fn change(&mut self, key: &str, node: NodeView<'_>, by: i64) {
         let base = self.base.clone();
+        if !base.scope.has(node.id()) {
+            return;
+        }
         match base.position(key) {
             Some(at) => {
                 if let Some(place) = base.keys[at].topology.place(node.id()) {

@@ -6,6 +6,7 @@ use super::included::{Included, includes};
 use super::sums::{PlaceSums, Summing};
 use crate::counts::Topology;
 use crate::pod_info::PodInfo;
+use crate::scope::InScope;
 use crate::table::{NodeId, NodeTable, NodeView};
 use crate::taints::Comparison;
 use crate::topology_spread::SpreadConstraint;
@@ -16,6 +17,7 @@ pub(super) struct Hard {
     constraints: Arc<[SpreadConstraint]>,
     topologies: Arc<[Arc<Topology>]>,
     counted: Vec<Counted>,
+    scope: InScope,
 }
 
 /// One of them.
@@ -50,10 +52,11 @@ impl Hard {
         pod: &PodInfo,
         table: &NodeTable,
         comparison: Comparison,
+        scope: InScope,
     ) -> Self {
         let keys = constraints.iter().map(|it| &it.rule.topology_key);
         let topologies: Arc<[_]> = keys.map(|key| table.topology(key)).collect();
-        let mut included = Included::new(pod, table, comparison);
+        let mut included = Included::new(pod, table, comparison, &scope);
         let count = |(constraint, topology): (&SpreadConstraint, &Arc<Topology>)| {
             let rule = &constraint.rule;
             // Rows without a node have no place.
@@ -85,6 +88,7 @@ impl Hard {
             constraints,
             topologies,
             counted,
+            scope,
         }
     }
 
@@ -105,7 +109,7 @@ impl Hard {
         pods: i32,
         comparison: Comparison,
     ) {
-        if !has_all(&self.topologies, node.id()) {
+        if !has_all(&self.topologies, node.id()) || !self.scope.has(node.id()) {
             return;
         }
         let each = self.constraints.iter().zip(&*self.topologies);

@@ -1,10 +1,11 @@
-//! Owns which nodes count for a pod's constraint: the node inclusion policies. What was said of equal labels, or of equal
+//! Owns which nodes count for a pod's constraint: those of its profile's scope, by the node inclusion policies. What was said of equal labels, or of equal
 //! taints, isn't worked out again.
 
 use std::convert::Infallible;
 
 use crate::plugins::by_set::BySet;
 use crate::pod_info::PodInfo;
+use crate::scope::InScope;
 use crate::table::{NodeId, NodeTable, NodeView};
 use crate::taints::{Comparison, first_untolerated};
 use crate::topology_spread::SpreadRule;
@@ -34,12 +35,18 @@ pub(super) struct Included<'a> {
     pod: &'a PodInfo,
     table: &'a NodeTable,
     comparison: Comparison,
+    scope: &'a InScope,
     by_labels: BySet<bool>,
     by_taints: BySet<bool>,
 }
 
 impl<'a> Included<'a> {
-    pub(super) fn new(pod: &'a PodInfo, table: &'a NodeTable, comparison: Comparison) -> Self {
+    pub(super) fn new(
+        pod: &'a PodInfo,
+        table: &'a NodeTable,
+        comparison: Comparison,
+        scope: &'a InScope,
+    ) -> Self {
         let label_sets = if pod.needs.node_affinity.reads_shared_labels() {
             table.label_sets()
         } else {
@@ -49,6 +56,7 @@ impl<'a> Included<'a> {
             pod,
             table,
             comparison,
+            scope,
             by_labels: BySet::new(label_sets),
             by_taints: BySet::new(table.taint_sets()),
         }
@@ -56,6 +64,9 @@ impl<'a> Included<'a> {
 
     /// Whether this node counts.
     pub(super) fn includes(&mut self, rule: &SpreadRule, id: NodeId) -> bool {
+        if !self.scope.has(id) {
+            return false;
+        }
         let (pod, table) = (self.pod, self.table);
         if rule.honors_affinity && !pod.needs.node_affinity.is_empty() {
             let ask = || table.get(id).is_some_and(|node| allows(pod, node));

@@ -27,11 +27,15 @@ use crate::plugin::{
 };
 use crate::pod_info::PodInfo;
 use crate::refusals::{Refusals, RejectionId};
+use crate::scope::InScope;
 use crate::state::CycleState;
 use crate::status::{PluginError, PluginName, Reason, Rejection, RejectionKind, Status, Verdict};
 use crate::table::{NodeId, NodeTable, NodeView};
 use crate::taints::Comparison;
 use crate::topology_spread::{SpreadConstraint, WhenUnsatisfiable};
+
+/// Name of the plugin.
+pub const POD_TOPOLOGY_SPREAD: PluginName = "PodTopologySpread";
 
 const SKEWED: Reason = Reason::fixed("node(s) didn't match pod topology spread constraints");
 const NO_LABEL: Reason =
@@ -122,7 +126,7 @@ impl From<Misplaced> for Rejection {
 
 impl Plugin for PodTopologySpread {
     fn name(&self) -> PluginName {
-        "PodTopologySpread"
+        POD_TOPOLOGY_SPREAD
     }
 
     fn wants(&self) -> &'static [Kind] {
@@ -145,7 +149,8 @@ impl PreFilter for PodTopologySpread {
         let Some(hard) = hard else {
             return Ok(PreFiltered::Skip);
         };
-        state.insert(Hard::count(hard, pod, cx.nodes(), self.comparison));
+        let scope = InScope::of(cx, state, pod);
+        state.insert(Hard::count(hard, pod, cx.nodes(), self.comparison, scope));
         Ok(PreFiltered::AllNodes)
     }
 
@@ -238,10 +243,12 @@ impl PreScore for PodTopologySpread {
         let Some(soft) = soft else {
             return Ok(PreScored::Skip);
         };
+        let scope = InScope::of(cx, state, pod);
         let ranked = Ranked {
             pod,
             table: cx.nodes(),
             nodes,
+            scope: &scope,
             needs_all_labels: pod.needs.spread.is_some() || !self.by_system,
         };
         state.insert(Soft::count(&soft, ranked, self.comparison));

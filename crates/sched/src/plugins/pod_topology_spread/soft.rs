@@ -9,6 +9,7 @@ use crate::counts::{PlaceId, Topology};
 use crate::labels::HOSTNAME;
 use crate::plugin::MAX_NODE_SCORE;
 use crate::pod_info::PodInfo;
+use crate::scope::InScope;
 use crate::table::{NodeId, NodeTable};
 use crate::taints::Comparison;
 use crate::topology_spread::SpreadConstraint;
@@ -47,6 +48,8 @@ pub(super) struct Ranked<'a> {
     pub(super) pod: &'a PodInfo,
     pub(super) table: &'a NodeTable,
     pub(super) nodes: &'a [NodeId],
+    /// The nodes that are there for the pod.
+    pub(super) scope: &'a InScope,
     /// Whether nodes count only if they have all labels that pods are spread over.
     pub(super) needs_all_labels: bool,
 }
@@ -62,6 +65,7 @@ impl Soft {
             pod,
             table,
             nodes,
+            scope,
             needs_all_labels,
         } = ranked;
         let keys = constraints.iter().map(|it| &it.rule.topology_key);
@@ -75,7 +79,7 @@ impl Soft {
             ignored[node.index()] = true;
         }
         let is_ignored = |node: NodeId| ignored.get(node.index()) == Some(&true);
-        let mut included = Included::new(pod, table, comparison);
+        let mut included = Included::new(pod, table, comparison, scope);
         let part = |(constraint, topology): (&SpreadConstraint, &Arc<Topology>)| {
             let SpreadConstraint { rule, .. } = constraint;
             let counts = constraint.counted().map(|pods| table.count(pods));
