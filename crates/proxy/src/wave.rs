@@ -327,7 +327,8 @@ impl Asking<'_> {
             return;
         };
         for ranked in self.ranking {
-            if let Some(answer) = answers.get_mut(&ranked.node)
+            if !ranked.kept_away
+                && let Some(answer) = answers.get_mut(&ranked.node)
                 && let Answer::Outbid(preempts) = *answer
                 && preempts.cost() == least.cost()
             {
