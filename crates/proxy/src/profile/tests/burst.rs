@@ -116,8 +116,11 @@ impl Edge {
         let ranking = rank(&info.uid, &info.needs.requests.total, &feasible, seen, None);
         let asked = &self.replicas[at].asked;
         let suits = |ranked: &&Ranked| asked.contains_key(&ranked.node);
-        let next = ranking.iter().filter(|ranked| !ranked.kept_away);
-        let next = next.clone().find(|ranked| self.open_at(&ranked.node) < FEW);
+        let free = ranking.iter().filter(|ranked| !ranked.kept_away);
+        // One of the best that is merely busy is waited for.
+        let best = free.clone().map(|ranked| ranked.class).min();
+        let mut free = free.filter(|ranked| Some(ranked.class) == best);
+        let next = free.find(|ranked| self.open_at(&ranked.node) < FEW);
         let next = next.filter(|_| !ranking.iter().any(|ranked| suits(&ranked)));
         let next = next.map(|ranked| ranked.node.clone());
         let replica = &mut self.replicas[at];

@@ -205,8 +205,8 @@ fn a_tenants_labels_steer_no_pod_of_others() {
     assert_eq!(scores(&[web("bank/a", "theirs-eu")]), 1);
     assert_eq!(
         scores(&[web("bank/a", "all-eu")]),
-        3,
-        "that one is taken in part, too"
+        2,
+        "one region is better"
     );
 }
 
