@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::{Api, runtime::watcher};
+use kube::{Api, api::ListParams, runtime::watcher};
 use pilotage_api::keys;
 use pilotage_e2e::fleet::Spec;
 use pilotage_testkit::{build, wait_count, wait_for};
@@ -132,7 +132,7 @@ async fn clients_wait_for_their_database_and_run_in_its_cluster() {
     // Nobody was asked for what can't be.
     for (target, _) in PLACES {
         let chaperons = shop.chaperons_in(target);
-        let asked = chaperons.list(&Default::default()).await.unwrap();
+        let asked = chaperons.list(&ListParams::default()).await.unwrap();
         assert_eq!(asked.items.len(), 0, "{target}");
     }
     shop.create(&pod("db", "db", "")).await;
