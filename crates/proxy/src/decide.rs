@@ -79,6 +79,10 @@ pub fn see(
         .filter(|c| is_offer(c, record) && c.marks.preempts.is_none())
         .any(|c| ranking.iter().any(|ranked| ranked.node == c.node));
     memory.see_holds(stands, holds, now);
+    let kept_away = ranking.iter().filter(|ranked| ranked.kept_away);
+    let mut kept_away: Vec<_> = kept_away.map(|ranked| ranked.node.clone()).collect();
+    kept_away.sort_unstable();
+    memory.see_kept_away(kept_away, now);
 }
 
 /// What to do now for one proxy pod.

@@ -37,6 +37,8 @@ pub struct Memory {
     waves: u32,
     last_wave_at: Option<Monotonic>,
     first_reserved_at: Option<Monotonic>,
+    /// From which targets others keep the pod away, and since when from just these.
+    kept_away: Option<(Vec<String>, Monotonic)>,
     /// Since when the pod has waited for its turn, until somebody holds a node for it.
     queued_since: Option<Monotonic>,
     /// The record, and since when its target has had the time to act on it.
@@ -69,6 +71,21 @@ impl Memory {
         for node in asked {
             self.asked_at.entry((*node).to_owned()).or_insert(now);
         }
+    }
+
+    /// Takes in from which targets other pods keep the pod away until those come that are on their way. Each change is a sign
+    /// that they come.
+    pub(crate) fn see_kept_away(&mut self, nodes: Vec<String>, now: Monotonic) {
+        self.kept_away = match self.kept_away.take() {
+            _ if nodes.is_empty() => None,
+            Some((known, since)) if known == nodes => Some((known, since)),
+            _ => Some((nodes, now)),
+        };
+    }
+
+    /// Since when it is kept away from just those.
+    pub(crate) fn kept_away_since(&self) -> Option<Monotonic> {
+        self.kept_away.as_ref().map(|(_, since)| *since)
     }
 
     /// Takes in whether the record stands, and whether anybody holds a node that could be chosen.

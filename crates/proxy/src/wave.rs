@@ -201,6 +201,14 @@ impl Asking<'_> {
         self.now < self.turn_over() && self.windows.is_busy(node, self.now)
     }
 
+    /// How long others are waited for that are on their way, and will leave the pod a target when they have come: as long as
+    /// for an answer, while nothing moves.
+    fn others_until(&self) -> Option<Monotonic> {
+        let since = self.memory.kept_away_since()?;
+        let until = since.saturating_add(self.settings.silence);
+        (self.now < until).then_some(until)
+    }
+
     /// Decides the next wave and whether a scheduling cycle may run.
     pub(crate) fn decide(&self) -> Wave {
         let mut answers = self.answers();
@@ -220,10 +228,8 @@ impl Asking<'_> {
             waiting.retain(|node| self.class(node).is_none_or(|class| class <= best));
             return self.settle(answers, waiting);
         }
-        // Who holds a node there waits for the others as long as for an answer, before the next ones are asked.
-        let held_since = self.memory.first_reserved_at().filter(|_| !kept.is_empty());
-        let held_until = held_since.map(|at| at.saturating_add(self.settings.silence));
-        if let Some(at) = held_until.filter(|at| self.now < *at) {
+        let others_until = self.others_until();
+        if let Some(at) = others_until.filter(|_| !kept.is_empty()) {
             return Wave {
                 asks: Vec::new(),
                 gate: Gate::Closed(Note::Others),
@@ -233,7 +239,13 @@ impl Asking<'_> {
             };
         }
         let (next, retry_at) = self.unasked(&answers);
-        let (open, full) = self.by_room(next);
+        let (mut open, full) = self.by_room(next);
+        // Neither is a better one passed over that others leave in a moment.
+        let left_soon = self.ranking.iter().filter(|ranked| ranked.kept_away);
+        let left_soon = left_soon.filter(|ranked| !answers.contains_key(&ranked.node));
+        let best = left_soon.map(|ranked| ranked.class).min();
+        let best = best.filter(|_| others_until.is_some());
+        open.retain(|ranked| best.is_none_or(|best| ranked.class <= best));
         let silence_over = self.silence_over(&waiting);
         let widen = waiting.is_empty() || silence_over.is_none_or(|at| self.now >= at);
         let mut asks = Vec::new();
@@ -266,6 +278,7 @@ impl Asking<'_> {
         let waits = !(waiting.is_empty() || offered && widen);
         let wake_at = [
             next_silence_over.filter(|_| more || offered),
+            others_until,
             patience_over,
             turn_over,
             retry_at,
@@ -292,6 +305,8 @@ impl Asking<'_> {
             Gate::Closed(Note::Asked(waiting))
         } else if queue.iter().any(fresh_turn) {
             Gate::Closed(Note::Queued)
+        } else if best.is_some() && asks.is_empty() && queue.is_empty() {
+            Gate::Closed(Note::Others)
         } else {
             Gate::Open
         };

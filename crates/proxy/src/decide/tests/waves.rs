@@ -3,6 +3,7 @@
 use super::*;
 use crate::{
     settings::LONGEST_BUSY,
+    wave::CROWDED,
     window::{FEW, Standing, Ticket},
 };
 
@@ -15,6 +16,51 @@ fn the_first_wave_is_three_or_the_one_that_surely_fits() {
     let mut all = Scene::new();
     all.settings.ask_all = true;
     assert_eq!(asked(&all.step()), ["a", "b", "c", "d", "e"]);
+}
+
+#[test]
+fn a_target_that_others_leave_soon_is_waited_for_while_they_move_and_not_asked() {
+    let silence = Duration::from_millis(250);
+    let mut scene = Scene::new();
+    scene.ranking.truncate(2);
+    (scene.ranking[0].kept_away, scene.ranking[1].class) = (true, CROWDED);
+    let waits = |scene: &mut Scene| {
+        let plan = scene.step();
+        assert_eq!(plan.gate, Gate::Closed(Note::Others));
+        assert!(plan.actions.is_empty());
+        assert_eq!(plan.wake_at, Some(scene.now + silence));
+    };
+    waits(&mut scene);
+    // Somebody came.
+    scene.later(silence - Duration::from_millis(1));
+    (scene.ranking[0].kept_away, scene.ranking[1].kept_away) = (false, true);
+    scene.ranking.swap(0, 1);
+    (scene.ranking[0].class, scene.ranking[1].class) = (0, CROWDED);
+    waits(&mut scene);
+    // Nobody else comes.
+    assert_eq!(asked(&scene.later(silence).step()), ["a"]);
+    // One that is as good is asked at once.
+    let mut equal = Scene::new();
+    equal.ranking[0].kept_away = true;
+    assert_eq!(asked(&equal.step()), ["b", "c", "d"]);
+}
+
+#[test]
+fn a_node_that_is_held_too_early_is_kept_for_a_while() {
+    let mut scene = Scene::new().with(chaperon("a", "ua").reserved(1));
+    scene.ranking.truncate(2);
+    scene.ranking[0].kept_away = true;
+    let plan = scene.step();
+    assert_eq!(
+        (plan.gate, plan.actions),
+        (Gate::Closed(Note::Others), vec![])
+    );
+    let after = NOW + Duration::from_millis(250);
+    assert_eq!(plan.wake_at, Some(after));
+    scene.now = after;
+    assert_eq!(asked(&scene.step()), ["b"]);
+    scene.ranking[0].kept_away = false;
+    assert_eq!(scene.step().gate, Gate::Open);
 }
 
 #[test]

@@ -116,9 +116,9 @@ impl Edge {
         let ranking = rank(&info.uid, &info.needs.requests.total, &feasible, seen, None);
         let asked = &self.replicas[at].asked;
         let suits = |ranked: &&Ranked| asked.contains_key(&ranked.node);
+        // One of the best that is merely busy is waited for, or that others leave soon.
+        let best = ranking.iter().map(|ranked| ranked.class).min();
         let free = ranking.iter().filter(|ranked| !ranked.kept_away);
-        // One of the best that is merely busy is waited for.
-        let best = free.clone().map(|ranked| ranked.class).min();
         let mut free = free.filter(|ranked| Some(ranked.class) == best);
         let next = free.find(|ranked| self.open_at(&ranked.node) < FEW);
         let next = next.filter(|_| !ranking.iter().any(|ranked| suits(&ranked)));
@@ -212,10 +212,17 @@ proptest! {
         let mut failed = 0;
         for turn in 0_usize.. {
             prop_assert!(turn < 100 * PODS, "{:?}", edge.shares());
+            // Those that hold a node, then those whose turn comes.
+            let mut turns = 0;
             for at in 0..PODS {
-                if edge.replicas[at].place.is_none() {
+                let replica = &edge.replicas[at];
+                let holds = replica.asked.values().any(|holds| *holds);
+                let waits = replica.asked.is_empty() && turns < 2;
+                if replica.place.is_none() && (holds || waits) {
+                    turns += usize::from(waits);
                     sent.extend(edge.step(at).map(|node| (at, node)));
-                    edge.scheduler.activate(&PodUid::from(&*edge.replicas[at].info.uid));
+                    let uid = PodUid::from(&*edge.replicas[at].info.uid);
+                    edge.scheduler.activate(&uid);
                 }
             }
             failed += edge.cycles()?;
@@ -233,8 +240,8 @@ proptest! {
             }
         }
         prop_assert_eq!(edge.shares(), BTreeMap::from([("eu", PODS / 2), ("us", PODS / 2)]));
-        // Most are asked for where they go.
-        prop_assert!(edge.questions <= PODS * 2, "{} questions", edge.questions);
+        // Nearly all are asked for where they go.
+        prop_assert!(edge.questions <= PODS * 5 / 4, "{} questions", edge.questions);
         prop_assert!(failed <= PODS, "{failed} cycles failed");
     }
 }
