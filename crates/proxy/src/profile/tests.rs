@@ -36,7 +36,7 @@ fn virtual_node(name: &str, namespace: Option<&str>, labels: Value) -> Node {
         Some(namespace) => all[keys::TARGET_NAMESPACE] = namespace.into(),
         None => all[keys::CLUSTER_TARGET_NAME] = name.into(),
     }
-    let mut node = real_node(name, all);
+    let mut node = real_node(name, &all);
     let taint = json!({
         "key": keys::PROVIDER, "value": keys::PROVIDER_VALUE, "effect": "NoSchedule",
     });
@@ -45,7 +45,7 @@ fn virtual_node(name: &str, namespace: Option<&str>, labels: Value) -> Node {
 }
 
 /// A machine of the source.
-fn real_node(name: &str, labels: Value) -> Node {
+fn real_node(name: &str, labels: &Value) -> Node {
     let node = json!({
         "metadata": { "name": name, "labels": labels },
         "status": { "allocatable": { "cpu": "64", "memory": "64Gi", "pods": "500" } },

@@ -32,7 +32,7 @@ fn a_target_that_others_leave_soon_is_waited_for_while_they_move_and_not_asked()
     };
     waits(&mut scene);
     // Somebody came.
-    scene.later(silence - Duration::from_millis(1));
+    scene.later(silence.saturating_sub(Duration::from_millis(1)));
     (scene.ranking[0].kept_away, scene.ranking[1].kept_away) = (false, true);
     scene.ranking.swap(0, 1);
     (scene.ranking[0].class, scene.ranking[1].class) = (0, CROWDED);

@@ -180,12 +180,9 @@ impl Edge {
             .scheduler
             .schedule_next(Moment::ZERO, &mut FirstOfEquals)
         {
-            let assumed = match attempt {
-                Attempt::Assumed(assumed) => assumed,
-                _ => {
-                    failed += 1;
-                    continue;
-                }
+            let Attempt::Assumed(assumed) = attempt else {
+                failed += 1;
+                continue;
             };
             let at = self
                 .replicas

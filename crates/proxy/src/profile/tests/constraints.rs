@@ -13,7 +13,7 @@ fn nodes() -> Vec<Node> {
         virtual_node("theirs-eu", Some("bank"), json!({ REGION: "eu" })),
         real_node(
             "own",
-            json!({ REGION: "here", "kubernetes.io/hostname": "own" }),
+            &json!({ REGION: "here", "kubernetes.io/hostname": "own" }),
         ),
     ]
 }
@@ -64,7 +64,7 @@ fn term(app: &str, key: &str, everywhere: bool) -> Value {
     term
 }
 
-fn required(kind: &str, term: Value) -> Value {
+fn required(kind: &str, term: &Value) -> Value {
     json!({ "affinity": { kind: { "requiredDuringSchedulingIgnoredDuringExecution": [term] } } })
 }
 
@@ -126,7 +126,7 @@ fn what_should_be_spread_goes_where_fewer_are() {
 
 #[test]
 fn clients_go_to_their_database_and_wait_for_one() {
-    let beside = |key: &str| required("podAffinity", term("db", key, false));
+    let beside = |key: &str| required("podAffinity", &term("db", key, false));
     let client = |key: &str| proxy("shop/new", &json!({}), &beside(key), None);
     let db = |key: &str, node: &str| proxy(key, &json!({ "app": "db" }), &json!({}), Some(node));
     let (host, none) = (client("kubernetes.io/hostname"), [""; 0]);
@@ -136,7 +136,7 @@ fn clients_go_to_their_database_and_wait_for_one() {
     let region = sorted(may_go(&mut cluster(&there), &client(REGION)));
     assert_eq!(region, ["all-eu", "eu"]);
     // The first of its kind has to go somewhere.
-    let together = required("podAffinity", term("db", "kubernetes.io/hostname", false));
+    let together = required("podAffinity", &term("db", "kubernetes.io/hostname", false));
     let first = proxy("shop/new", &json!({ "app": "db" }), &together, None);
     assert_eq!(may_go(&mut cluster(&[]), &first).len(), 3);
     assert_eq!(may_go(&mut cluster(&there), &first), ["eu"]);
@@ -146,7 +146,7 @@ fn clients_go_to_their_database_and_wait_for_one() {
 fn pods_keep_away_from_each_others_clusters() {
     let apart = required(
         "podAntiAffinity",
-        term("web", "kubernetes.io/hostname", false),
+        &term("web", "kubernetes.io/hostname", false),
     );
     let new = proxy("shop/new", &json!({ "app": "web" }), &apart, None);
     let there = [web("shop/a", "eu"), web("shop/b", "us")];
@@ -165,14 +165,14 @@ fn pods_keep_away_from_each_others_clusters() {
 #[test]
 fn a_tenants_labels_steer_no_pod_of_others() {
     // What a namespace's Target says of itself is that namespace's own affair, whatever its pods demand of everybody.
-    let alone = required("podAntiAffinity", term("web", REGION, true));
+    let alone = required("podAntiAffinity", &term("web", REGION, true));
     let hermit = |node: &str| proxy("bank/h", &json!({ "app": "h" }), &alone, Some(node));
     let new = proxy("shop/new", &json!({ "app": "web" }), &json!({}), None);
     assert_eq!(may_go(&mut cluster(&[hermit("theirs-eu")]), &new).len(), 3);
     // Where both may go it counts, as on one node.
     assert_eq!(may_go(&mut cluster(&[hermit("all-eu")]), &new), ["us"]);
 
-    let near = |everywhere| required("podAffinity", term("web", REGION, everywhere));
+    let near = |everywhere| required("podAffinity", &term("web", REGION, everywhere));
     let follower = proxy("shop/new", &json!({}), &near(true), None);
     assert_eq!(
         may_go(&mut cluster(&[web("bank/a", "theirs-eu")]), &follower),
@@ -183,7 +183,7 @@ fn a_tenants_labels_steer_no_pod_of_others() {
         sorted(may_go(&mut cluster(&shared), &follower)),
         ["all-eu", "eu"]
     );
-    let away = required("podAntiAffinity", term("web", REGION, true));
+    let away = required("podAntiAffinity", &term("web", REGION, true));
     let shy = proxy("shop/new", &json!({}), &away, None);
     assert_eq!(
         may_go(&mut cluster(&[web("bank/a", "theirs-eu")]), &shy).len(),
