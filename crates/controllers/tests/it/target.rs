@@ -103,6 +103,7 @@ pub(crate) async fn start_candidate(plane: &ControlPlane, settings: Settings) ->
         reserve::rbac::RULES,
         pilotage_sched_driver::rbac::RULES,
         pilotage_sched_driver::rbac::STOCK_RULES,
+        pilotage_sched_driver::rbac::PREEMPTION,
     ];
     let client = client(
         plane,
