@@ -192,14 +192,14 @@ impl Search<'_> {
     }
 
     fn end(mut self, cycle: &mut Cycle<'_>, enough: usize) -> Found {
+        // What exceeds the number came last. A share of few nodes may be none at all.
+        self.found.candidates.truncate(enough);
+        self.breaking.truncate(enough);
         if self.found.candidates.is_empty() && self.breaking.is_empty() {
             for id in std::mem::take(&mut self.aside) {
                 self.try_out(cycle, id);
             }
         }
-        // What exceeds the number came last.
-        self.found.candidates.truncate(enough);
-        self.breaking.truncate(enough);
         self.found.candidates.append(&mut self.breaking);
         self.found
     }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::budget;
 use super::naive::{Budget, Cluster};
 use crate::context::Cycle;
-use crate::cycle::{NodeStatuses, Search, SearchSize, choose};
+use crate::cycle::{Diagnosis, NodeStatuses, Search, SearchSize, choose};
 use crate::names::NodeName;
 use crate::objects::Stored as _;
 use crate::plugin::{Nomination, PostFilter as _, PreFiltered};
@@ -259,6 +259,43 @@ fn one_that_breaks_no_budget_is_looked_for_beyond_the_number() {
             .collect();
         assert_eq!(names, found, "{apps:?} {enough}");
     }
+}
+
+/// A share of few nodes may be none at all. What keeps the other nodes is told then, too.
+#[test]
+fn where_no_candidate_is_wanted_other_nodes_are_counted() {
+    let on = |name: &str, node: &str, cpu: &str| pod(name).on(node).request("cpu", cpu);
+    let nodes = ["n0", "n1"].map(|name| node(name).allocatable("cpu", "4").object());
+    let cluster = Cluster {
+        nodes: nodes.to_vec(),
+        pods: vec![
+            on("a", "n0", "4").info(),
+            on("b", "n1", "1").info(),
+            on("c", "n1", "3").priority(1).info(),
+        ],
+        expected: Vec::new(),
+        budgets: Vec::new(),
+        // With a port sums don't suffice, so that hopeless nodes are put aside.
+        preemptor: pod("preemptor")
+            .request("cpu", "4")
+            .host_port("", "TCP", 80)
+            .priority(1)
+            .info(),
+    };
+    let profile = profile();
+    let mut table = cluster.table(cluster.pods.iter());
+    let quiet = cluster.quiet();
+    let mut cycle = Cycle::new(&profile, &mut table, quiet.around());
+    let state = prepared(&cycle, &profile, &cluster.preemptor);
+    let ids = cycle.context().nodes().ids().to_vec();
+    let found = search(&mut cycle, &state, &cluster.preemptor, &ids, 0, 0);
+    assert!(found.candidates.is_empty());
+    let report = Diagnosis {
+        statuses: found.statuses,
+        ..Diagnosis::default()
+    };
+    let why = "0/2 nodes are available: 1 Insufficient cpu.";
+    assert_eq!(report.to_string(), why);
 }
 
 proptest! {
