@@ -387,7 +387,11 @@ impl Memory {
         }
         if matches!(
             why,
-            Dropped::PodLeft | Dropped::Unanswered | Dropped::BindRefused(_)
+            Dropped::PodLeft
+                | Dropped::Unanswered
+                | Dropped::BindRefused(_)
+                // Who took over may know another pod; an offer has no back-off meanwhile.
+                | Dropped::TakenOver
         ) {
             self.settle = Some(now.saturating_add(settings.retry_after(3)));
         }
