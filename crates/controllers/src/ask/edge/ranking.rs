@@ -13,7 +13,7 @@ use pilotage_sched::{
     plugins::{INTER_POD_AFFINITY, POD_TOPOLOGY_SPREAD},
 };
 
-use super::Edge;
+use super::{super::expected::minds_others, Edge};
 
 /// A ranking is made anew after this, so that a wave is widened by what is known then.
 const RANKING_LASTS: Duration = Duration::from_millis(500);
@@ -37,10 +37,6 @@ fn is_kept_away(evaluation: &Evaluation) -> bool {
     let rejected = evaluation.rejected.iter();
     let mut plugins = rejected.filter_map(|node| node.rejection.plugin());
     plugins.any(by_others)
-}
-
-fn minds_others(info: &PodInfo) -> bool {
-    info.needs.spread.is_some() || !info.needs.pod_affinity.is_empty()
 }
 
 impl Edge {
@@ -102,7 +98,7 @@ impl Edge {
     ) -> Result<(Evaluation, Option<Evaluation>), EvaluateError> {
         let (scheduling, coming) = (&self.parts.scheduling, self.places.coming_beside(uid));
         let now = scheduling.evaluate(RANKING, info, coming)?;
-        let expected = scheduling.evaluate_expecting(RANKING, info, self.expected.iter())?;
+        let expected = scheduling.evaluate_expecting(RANKING, info, self.expected.beside(info))?;
         Ok((now, expected))
     }
 
