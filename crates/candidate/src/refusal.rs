@@ -25,19 +25,15 @@ pub enum Refusal {
 impl Refusal {
     /// How the chaperon is told of an attempt that found no node for this reason.
     pub fn of(cause: &Cause) -> Self {
-        let ours = cause
-            .diagnosis()
-            .filter(|diagnosis| diagnosis.rejected_by.contains(UNKNOWN_CONSTRAINTS))
-            .and_then(|diagnosis| diagnosis.pre_filter.clone());
-        ours.map_or_else(
-            || {
-                // That nobody can be evicted, or not for this pod, is for its events.
-                let text = cause.to_string();
-                let nodes = text.split_once(" preemption: ").map(|(nodes, _)| nodes);
-                Self::Unschedulable(nodes.unwrap_or(&text).to_owned())
-            },
-            Self::Unknown,
-        )
+        let Some(diagnosis) = cause.diagnosis() else {
+            return Self::Unschedulable(cause.to_string());
+        };
+        let is_unknown = diagnosis.rejected_by.contains(UNKNOWN_CONSTRAINTS);
+        match &diagnosis.pre_filter {
+            Some(needs) if is_unknown => Self::Unknown(needs.clone()),
+            // That nobody can be evicted, or not for this pod, is for its events.
+            _ => Self::Unschedulable(diagnosis.of_nodes().to_string()),
+        }
     }
 }
 

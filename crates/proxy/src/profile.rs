@@ -7,9 +7,9 @@ use pilotage_sched::{
     EnqueueExtensions, EventKind, Plugin, PluginName, PodInfo, PreEnqueue, Profile, ProfileBuilder,
     ProfileError, Status, Verdict,
     plugins::{
-        InterPodAffinity, NodeAffinity, NodeName, NodeResourcesFit, NodeUnschedulable,
-        PodTopologySpread, PrioritySort, SchedulingGates, SpreadArgs, SpreadArgsError,
-        SpreadDefaults, TaintToleration,
+        NodeAffinity, NodeName, NodeResourcesFit, NodeUnschedulable, PodTopologySpread,
+        PrioritySort, SchedulingGates, SpreadArgs, SpreadArgsError, SpreadDefaults,
+        TaintToleration, looking_at_pods,
     },
     taints::Comparison,
 };
@@ -78,10 +78,9 @@ pub fn profiles(
     };
     let spread = Arc::new(PodTopologySpread::new(undemanded, Comparison::default())?);
     let stock = |name: &str| {
-        let (spread, pods) = (spread.clone(), Arc::new(InterPodAffinity::default()));
         let taints = Arc::new(TaintToleration::default());
         let affinity = Arc::new(NodeAffinity::default());
-        ProfileBuilder::new(name)
+        let profile = ProfileBuilder::new(name)
             .pre_enqueue(Arc::new(SchedulingGates))
             .queue_sort(Arc::new(PrioritySort))
             .mandatory_filter(Arc::new(VirtualNode))
@@ -94,16 +93,8 @@ pub fn profiles(
             .filter(affinity.clone())
             .pre_score(affinity.clone())
             .score(affinity, 2)
-            .score(Arc::new(NodeResourcesFit::default()), 1)
-            .pre_filter(spread.clone())
-            .filter(spread.clone())
-            .pre_score(spread.clone())
-            .score(spread, 2)
-            .pre_filter(pods.clone())
-            .filter(pods.clone())
-            .pre_score(pods.clone())
-            .score(pods, 2)
-            .bind(bind.clone())
+            .score(Arc::new(NodeResourcesFit::default()), 1);
+        looking_at_pods(profile, spread.clone()).bind(bind.clone())
     };
     Ok([
         stock(keys::PROXY_SCHEDULER)

@@ -123,6 +123,11 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
+    /// What the report says of nodes alone, without what `PostFilter` said.
+    pub fn of_nodes(&self) -> impl fmt::Display + '_ {
+        OfNodes(self)
+    }
+
     /// For a table of `total` nodes.
     pub(crate) fn new(total: usize) -> Self {
         Self {
@@ -152,13 +157,17 @@ impl Diagnosis {
     }
 }
 
-impl fmt::Display for Diagnosis {
+/// A report without what `PostFilter` said.
+struct OfNodes<'a>(&'a Diagnosis);
+
+impl fmt::Display for OfNodes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "0/{} nodes are available:", self.statuses.total)?;
-        if let Some(message) = &self.pre_filter {
+        let Self(diagnosis) = self;
+        write!(f, "0/{} nodes are available:", diagnosis.statuses.total)?;
+        if let Some(message) = &diagnosis.pre_filter {
             write!(f, " {message}.")?;
         } else {
-            let mut lines = self
+            let mut lines = diagnosis
                 .statuses
                 .histogram()
                 .into_iter()
@@ -170,6 +179,13 @@ impl fmt::Display for Diagnosis {
                 write!(f, " {}.", lines.join(", "))?;
             }
         }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Diagnosis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        OfNodes(self).fmt(f)?;
         match &self.post_filter {
             Some(message) => write!(f, " {message}"),
             None => Ok(()),
@@ -290,5 +306,10 @@ mod tests {
         );
         let text = "0/5 nodes are available: node(s) didn't satisfy plugin A. preemption: 0/5 nodes are available: 5 Preemption is not helpful for scheduling.";
         assert_eq!(report.to_string(), text);
+        let nodes = report.of_nodes().to_string();
+        assert_eq!(
+            nodes,
+            "0/5 nodes are available: node(s) didn't satisfy plugin A."
+        );
     }
 }

@@ -73,14 +73,12 @@ pub fn stock_profile_with(
     let affinity = Arc::new(NodeAffinity::default());
     let ports = Arc::new(NodePorts);
     let fit = Arc::new(NodeResourcesFit::default());
-    let spread = Arc::new(PodTopologySpread::default());
-    let pods = Arc::new(InterPodAffinity::default());
     let images = Arc::new(ImageLocality);
     let balance = Arc::new(NodeResourcesBalancedAllocation::default());
     let dynamic = Arc::new(DynamicResources);
     let preemption = Arc::new(preemption);
     let features = Arc::new(NodeDeclaredFeatures);
-    ProfileBuilder::new(scheduler_name)
+    let profile = ProfileBuilder::new(scheduler_name)
         .pre_enqueue(Arc::new(SchedulingGates))
         .queue_sort(Arc::new(PrioritySort))
         .filter(Arc::new(NodeUnschedulable))
@@ -94,15 +92,8 @@ pub fn stock_profile_with(
         .pre_filter(ports.clone())
         .filter(ports)
         .filter(fit.clone())
-        .score(fit, 1)
-        .pre_filter(spread.clone())
-        .filter(spread.clone())
-        .pre_score(spread.clone())
-        .score(spread, 2)
-        .pre_filter(pods.clone())
-        .filter(pods.clone())
-        .pre_score(pods.clone())
-        .score(pods, 2)
+        .score(fit, 1);
+    looking_at_pods(profile, Arc::new(PodTopologySpread::default()))
         .pre_filter(dynamic.clone())
         .post_filter(dynamic)
         .pre_enqueue(preemption.clone())
@@ -114,6 +105,20 @@ pub fn stock_profile_with(
         .pre_filter(features.clone())
         .filter(features)
         .bind(Arc::new(DefaultBinder::new(binder)))
+}
+
+/// Adds the plugins that look at other pods, at each of their points and with their stock weights.
+pub fn looking_at_pods(profile: ProfileBuilder, spread: Arc<PodTopologySpread>) -> ProfileBuilder {
+    let pods = Arc::new(InterPodAffinity::default());
+    profile
+        .pre_filter(spread.clone())
+        .filter(spread.clone())
+        .pre_score(spread.clone())
+        .score(spread, 2)
+        .pre_filter(pods.clone())
+        .filter(pods.clone())
+        .pre_score(pods.clone())
+        .score(pods, 2)
 }
 
 #[cfg(test)]
