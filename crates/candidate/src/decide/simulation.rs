@@ -225,7 +225,7 @@ impl World {
                 assert!(self.now < until, "no binding outlives its time-out");
             }
             SeatState::Taken { since } => assert!(self.now < since + self.settings.hold),
-            SeatState::Making { .. } => unreachable!("nobody can be evicted here"),
+            SeatState::Making { .. } => unreachable!("nobody is evicted here"),
         }
     }
 
@@ -262,7 +262,7 @@ impl World {
                 self.memory
                     .rechecked(attempt, fits, &self.settings, self.now);
             }
-            Step::MakeRoom { .. } => unreachable!("nobody can be evicted here"),
+            Step::MakeRoom { .. } => unreachable!("nobody is evicted here"),
             Step::Permit => {
                 self.memory.permitted();
                 if let Place::Permit(node) = self.place.clone() {
@@ -401,14 +401,12 @@ impl World {
             }
             Event::OtherLeader => {
                 if let (Some(chaperon), Some(pod)) = (&self.chaperon, &self.pod) {
+                    let (pod, preempts) = (pod.uid.clone(), None);
                     let write = Write {
                         chaperon_uid: "c".into(),
                         resource_version: chaperon.resource_version.clone(),
                         attempt: chaperon.attempt + 1,
-                        answer: Answer::Reserved {
-                            pod: pod.uid.clone(),
-                            preempts: None,
-                        },
+                        answer: Answer::Reserved { pod, preempts },
                     };
                     self.land(&write);
                 }
