@@ -1,17 +1,20 @@
 //! A candidate scheduler: the real machine of each name, the stores that it reads, and a small driver that takes nodes, holds
 //! pods at Permit, and calls Bind.
 
+mod preempt;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use pilotage_api::{PodChaperon, keys, preempts::Preempts};
+use pilotage_api::{PodChaperon, keys};
 use pilotage_candidate::{
-    Board, Gate, Leave, Memory, Note, Observed, Refusal, Settings, Step, decide,
+    Board, Gate, Memory, Note, Observed, Refusal, Settings, Step, decide,
     plan::Monotonic,
     seat::SeatState,
     view::{ChaperonView, PodView},
 };
 use pilotage_proxy::class::Marks;
 
+pub(crate) use self::preempt::Eviction;
 use crate::{
     request::{Reply, Request},
     server::{Delegate, Object},
@@ -23,15 +26,6 @@ use crate::{
 const FLUSH: Monotonic = Monotonic::from_mins(5);
 /// Back-off of a pod whose node was given back.
 const BACKOFF: Monotonic = Monotonic::from_secs(1);
-/// What it costs to evict who is on the node.
-const COST: Preempts = Preempts {
-    budgets: 0,
-    highest: 0,
-    sum: 0,
-    pods: 1,
-    oldest: None,
-    grace: Monotonic::from_secs(5),
-};
 /// Name of every target's node.
 pub(crate) const NODE: &str = "n1";
 
@@ -94,15 +88,6 @@ pub(crate) struct Candidate {
     pub(crate) crowded: bool,
     settings: Settings,
     board: Board,
-}
-
-/// Somebody is evicted.
-#[derive(Debug)]
-pub(crate) struct Eviction {
-    /// For the pod of the chaperon with this UID.
-    pub(crate) chaperon: String,
-    /// As this attempt of it was granted.
-    pub(crate) attempt: Option<u64>,
 }
 
 /// What a step of the process is given.
@@ -377,50 +362,6 @@ impl Candidate {
         };
         self.turn(key, cx);
         what
-    }
-
-    /// The cycle found no node, but one where somebody could be evicted, or is.
-    fn preempt(&mut self, key: &str, uid: &str, cx: &mut Cx<'_>) -> String {
-        let now = cx.now;
-        let goes = cx.occupant == Occupant::Ends;
-        let owner = self.pods.get(key).and_then(|pod| pod.owner());
-        let owner = owner.unwrap_or_default().to_owned();
-        // Who waits for somebody to go takes no more leave.
-        let waits = goes && self.cell(key).expected;
-        let leave = if waits {
-            None
-        } else {
-            Some(self.board.take_leave(uid, &COST))
-        };
-        let cell = self.cell(key);
-        cell.place = Place::Queue(Some(now + FLUSH));
-        match leave {
-            Some(Leave::Offer) => {
-                cell.expected = true;
-                cell.memory.offered(uid, NODE, COST, now);
-                format!("{key}: offers to evict for {uid}")
-            }
-            Some(Leave::UpTo(_)) => {
-                let seat = cell.memory.seat();
-                let attempt = seat.and_then(pilotage_candidate::seat::Seat::attempt);
-                cell.expected = true;
-                let awaits = cell.memory.room_awaited(uid);
-                if !goes {
-                    cx.evicts.push(Eviction {
-                        chaperon: owner,
-                        attempt,
-                    });
-                }
-                format!("{key}: evicts for {uid} ({awaits})")
-            }
-            None if cell.memory.room_awaited(uid) => format!("{key}: {uid} waits for room"),
-            None | Some(Leave::Refuse) => {
-                cell.expected = false;
-                let full = Refusal::Unschedulable("full".to_owned());
-                cell.memory.found_none(uid, full);
-                format!("{key}: no leave to evict for {uid}")
-            }
-        }
     }
 
     /// The scheduler loses a pod that it holds at Permit, for reasons of its own.

@@ -260,7 +260,10 @@ impl World {
             && chaperon.is_some_and(|c| {
                 !c.is_ending() && record.is_none_or(|record| record.chaperon_uid == c.uid())
             });
-        (!well).then(|| Violation::new(rule("I4"), format!("{} has no delegate", view.uid)))
+        // Its own scheduler tells nobody here that it finds no node.
+        let waits = view.no_reservation && !self.sites[target].takes();
+        (!well && !waits)
+            .then(|| Violation::new(rule("I4"), format!("{} has no delegate", view.uid)))
     }
 
     fn unrest_of_target(&self, target: usize) -> Option<Violation> {

@@ -189,8 +189,8 @@ impl World {
             (true, true) => Some(None),
             (true, false) => None,
         };
-        if let Some(Some(attempt)) = granted {
-            self.grants.insert((now.uid().to_owned(), attempt));
+        if granted.is_some() {
+            self.granted.insert(now.uid().to_owned());
         }
         if let Some(attempt) = granted
             && !self.recorded.contains(&(now.uid().to_owned(), attempt))
@@ -238,13 +238,12 @@ impl World {
         }
     }
 
-    /// I7, as a candidate scheduler evicts: for a granted attempt, and once.
+    /// I7, as a candidate scheduler evicts: for a chaperon that was granted, and once for an attempt. Who follows a pod that had
+    /// been bound needs no grant of its own.
     pub(crate) fn check_eviction(&mut self, slot: usize, eviction: Eviction) {
         let Eviction { chaperon, attempt } = eviction;
         let number = self.slots[slot].as_ref().map(|process| process.number);
-        // Who follows a pod that had been bound needs no grant of its own.
-        let mut grants = self.grants.iter();
-        let granted = grants.any(|(uid, _)| *uid == chaperon);
+        let granted = self.granted.contains(&chaperon);
         let Some(attempt) = attempt.filter(|_| granted) else {
             let what = format!("somebody is evicted for {chaperon}, which isn't granted");
             return self.broke(Violation::new("I7", what));

@@ -113,8 +113,8 @@ pub struct World {
     pub(crate) violation: Option<Violation>,
     /// Chaperons and attempts that records have named.
     pub(crate) recorded: BTreeSet<(String, Option<u64>)>,
-    /// Chaperons and attempts that were granted.
-    pub(crate) grants: BTreeSet<(String, u64)>,
+    /// Chaperons that were granted.
+    pub(crate) granted: BTreeSet<String>,
     /// For whom a process has evicted: process, chaperon, attempt.
     pub(crate) evicted: BTreeSet<(u32, String, u64)>,
     /// When the newest attempt of a chaperon was written, and by which process.
@@ -177,7 +177,7 @@ impl World {
             words: BTreeSet::new(),
             violation: None,
             recorded: BTreeSet::new(),
-            grants: BTreeSet::new(),
+            granted: BTreeSet::new(),
             evicted: BTreeSet::new(),
             answers: BTreeMap::new(),
             tried: BTreeSet::new(),
