@@ -29,12 +29,13 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
-    Api,
+    Api, ResourceExt,
     api::{DeleteParams, ListParams, PostParams},
 };
 use pilotage_api::{PodChaperon, keys, names};
 use pilotage_e2e::fleet::{Cluster, Fleet, Spec};
 use pilotage_testkit::{TestNamespace, build, plane::audit::Policy, shared, wait_for, wait_gone};
+use serde_json::Value;
 use tokio::sync::OnceCell;
 
 /// How long a step may take on a busy machine.
@@ -62,11 +63,7 @@ async fn shared_fleet() -> Arc<Fleet> {
                     .audit(Policy::Writes);
                 spec = spec.target_plane(plane);
             }
-            shared::runtime()
-                .unwrap()
-                .spawn(started(spec))
-                .await
-                .unwrap()
+            lasting(spec).await
         })
         .await
         .clone()
@@ -79,6 +76,19 @@ async fn started(spec: Spec) -> Arc<Fleet> {
         panic!("{error}\nlogs: {:#?}", fleet.logs());
     }
     Arc::new(fleet)
+}
+
+/// The same for all tests of the process: it lives on a runtime that none of them ends.
+async fn lasting(spec: Spec) -> Arc<Fleet> {
+    let started = shared::runtime().unwrap().spawn(started(spec));
+    started.await.unwrap()
+}
+
+/// Whether a virtual node has been told the label of its target's nodes.
+fn is_told(node: &Node, label: &str, value: &str) -> bool {
+    let told = node.annotations().get(keys::LABELS);
+    let told: Value = told.map_or(Value::Null, |text| text.parse().unwrap());
+    told[label] == value
 }
 
 /// A namespace of one name in some clusters, from which pods are delegated.

@@ -17,7 +17,7 @@ use pilotage_testkit::{build, list_until, wait_count, wait_for, workspace_root};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use super::{Fleet, LIMIT, Shop, is_running, node_of, scheduled, started};
+use super::{Fleet, LIMIT, Shop, is_running, is_told, lasting, node_of, scheduled};
 
 /// Targets, where they are, and what they cost.
 const PLACES: [(&str, &str, &str); 3] = [
@@ -51,10 +51,7 @@ async fn fleet() -> Arc<Fleet> {
                 });
                 spec = spec.target(name, nodes);
             }
-            let started = pilotage_testkit::shared::runtime()
-                .unwrap()
-                .spawn(started(spec));
-            started.await.unwrap()
+            lasting(spec).await
         })
         .await
         .clone()
@@ -67,12 +64,7 @@ async fn open(prefix: &str) -> Shop {
     let nodes: Api<Node> = Api::all(shop.fleet.source.plane.admin());
     for (name, region, cost) in PLACES {
         annotate(&shop, name, json!({ "example.com/cost": cost })).await;
-        let says_where = |node: &Node| {
-            let annotations = node.metadata.annotations.as_ref();
-            let told = annotations.and_then(|annotations| annotations.get(keys::LABELS));
-            let told: Value = told.map_or(Value::Null, |text| text.parse().unwrap());
-            told["topology.kubernetes.io/region"] == region
-        };
+        let says_where = |node: &Node| is_told(node, "topology.kubernetes.io/region", region);
         wait_for(&nodes, &shop.virtual_node(name), says_where, LIMIT)
             .await
             .unwrap();

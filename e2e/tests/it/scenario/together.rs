@@ -9,10 +9,9 @@ use kube::{Api, api::ListParams, runtime::watcher};
 use pilotage_api::keys;
 use pilotage_e2e::fleet::Spec;
 use pilotage_testkit::{build, wait_count, wait_for};
-use serde_json::Value;
 use tokio::sync::OnceCell;
 
-use super::{Fleet, LIMIT, Shop, is_running, scheduled, started};
+use super::{Fleet, LIMIT, Shop, is_running, is_told, lasting, scheduled};
 
 /// Targets, and where they are: one region has two.
 const PLACES: [(&str, &str); 3] = [
@@ -35,10 +34,7 @@ async fn fleet() -> Arc<Fleet> {
                 });
                 spec = spec.target(name, nodes);
             }
-            let started = pilotage_testkit::shared::runtime()
-                .unwrap()
-                .spawn(started(spec));
-            started.await.unwrap()
+            lasting(spec).await
         })
         .await
         .clone()
@@ -50,12 +46,7 @@ async fn open(prefix: &str) -> Shop {
     shop.fleet.connect(&shop.name).await.unwrap();
     let nodes: Api<Node> = Api::all(shop.fleet.source.plane.admin());
     for (name, region) in PLACES {
-        let says_where = |node: &Node| {
-            let annotations = node.metadata.annotations.as_ref();
-            let told = annotations.and_then(|annotations| annotations.get(keys::LABELS));
-            let told: Value = told.map_or(Value::Null, |text| text.parse().unwrap());
-            told[REGION] == region
-        };
+        let says_where = |node: &Node| is_told(node, REGION, region);
         wait_for(&nodes, &shop.virtual_node(name), says_where, LIMIT)
             .await
             .unwrap();
