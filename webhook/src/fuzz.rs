@@ -77,6 +77,8 @@ pilotage_absurd::properties! {
         match mutate::mutate(&pod) {
             Err(denial) => prop_assert!(denial.to_string().len() <= TOLD, "{}", denial),
             Ok(Mutation::None) => prop_assert!(!mutate::is_elected(&pod)),
+            // Each byte of its name may be an escape.
+            Ok(Mutation::Local(owner)) => prop_assert!(owner.to_string().len() <= 2 * TOLD),
             Ok(Mutation::Proxy(patch)) => {
                 let mut proxy = pod.clone();
                 prop_assert!(json_patch::patch(&mut proxy, &patch).is_ok());

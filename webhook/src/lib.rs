@@ -2,7 +2,7 @@
 //!
 //! | module | owns |
 //! | --- | --- |
-//! | [`mutate`], [`owned`], [`denial`] | what becomes of a pod, and why one is refused: pure |
+//! | [`mutate`], [`owned`], [`daemons`], [`denial`] | what becomes of a pod, and why one stays or is refused: pure |
 //! | [`review`], [`router`] | admission reviews, and the HTTP route for them |
 //! | [`shares`] | how many reviews of a namespace are judged at once |
 //! | [`objects`] | the admission configuration and the policy that guards proxy pods: pure |
@@ -16,6 +16,7 @@
 pub mod args;
 mod bounded;
 pub mod certs;
+pub mod daemons;
 pub mod denial;
 #[cfg(test)]
 mod fuzz;
@@ -33,4 +34,5 @@ pub mod shares;
 
 pub use args::{Options, WebhookArgs};
 pub use metrics::Metrics;
+pub use review::Notice;
 pub use run::{RunError, run};

@@ -15,7 +15,7 @@ use crate::review::Outcome;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Labels {
-    /// `untouched`, `mutated`, `denied`, `malformed` or `panicked`.
+    /// `untouched`, `local`, `mutated`, `denied`, `malformed` or `panicked`.
     outcome: &'static str,
     /// Why it was denied; else empty.
     reason: &'static str,
@@ -69,6 +69,7 @@ impl Metrics {
     pub fn answered(&self, outcome: Outcome, took: Duration) {
         let (outcome, reason) = match outcome {
             Outcome::Untouched => ("untouched", ""),
+            Outcome::Local => ("local", ""),
             Outcome::Mutated => ("mutated", ""),
             Outcome::Denied(reason) => ("denied", reason),
             Outcome::Malformed => ("malformed", ""),

@@ -22,6 +22,7 @@ use pilotage_model::{burden, kept_labels};
 use pilotage_runtime::weight;
 use serde_json::Value;
 
+use crate::daemons::DaemonSet;
 use crate::denial::Denial;
 use crate::{owned, patience};
 
@@ -30,6 +31,8 @@ use crate::{owned, patience};
 pub enum Mutation {
     /// Not elected: nothing is done.
     None,
+    /// Elected, but it stays local: nothing is done, and its author is told.
+    Local(DaemonSet),
     /// It is, or becomes with this patch, a proxy pod. The patch is empty if nothing is left to do.
     Proxy(Patch),
 }
@@ -38,7 +41,7 @@ impl Mutation {
     /// The patch, empty if there is nothing to do.
     pub fn patch(&self) -> Patch {
         match self {
-            Self::None => Patch::default(),
+            Self::None | Self::Local(_) => Patch::default(),
             Self::Proxy(patch) => patch.clone(),
         }
     }
@@ -53,6 +56,9 @@ pub fn is_elected(pod: &Value) -> bool {
 pub fn mutate(pod: &Value) -> Result<Mutation, Denial> {
     if !is_elected(pod) {
         return Ok(Mutation::None);
+    }
+    if let Some(owner) = DaemonSet::of(pod) {
+        return local(pod, owner);
     }
     if let Some(node) = pod["spec"]["nodeName"]
         .as_str()
@@ -75,6 +81,21 @@ pub fn mutate(pod: &Value) -> Result<Mutation, Denial> {
     let pod = owned::without_system_fields(pod);
     let after = proxy(&pod)?;
     Ok(Mutation::Proxy(json_patch::diff(&pod, &after)))
+}
+
+/// A pod that stays local has nothing that only proxies have.
+fn local(pod: &Value, owner: DaemonSet) -> Result<Mutation, Denial> {
+    let annotations = &pod["metadata"]["annotations"];
+    if annotations.get(keys::GRANTED_TO).is_some() {
+        return Err(Denial::RecordForged);
+    }
+    if annotations.get(keys::SOURCE_POD_MANIFEST).is_some() {
+        return Err(Denial::ManifestForged);
+    }
+    if pod["spec"]["schedulerName"] == keys::PROXY_SCHEDULER {
+        return Err(Denial::SchedulerTaken);
+    }
+    Ok(Mutation::Local(owner))
 }
 
 /// What becomes of a pod without system fields.

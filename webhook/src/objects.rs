@@ -136,7 +136,8 @@ pub fn configuration(reach: &Reach, ca_bundle: Option<&str>) -> Value {
             // An elected pod that is not made a proxy would run here.
             "failurePolicy": "Fail",
             "reinvocationPolicy": "IfNeeded",
-            "sideEffects": "None",
+            // Events tell of pods that stay local.
+            "sideEffects": "NoneOnDryRun",
             "timeoutSeconds": 5,
         }],
     })

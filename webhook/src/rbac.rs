@@ -1,5 +1,5 @@
-//! What the webhook's own identity may do: keep its certificates, install its admission configuration. Nothing on pods:
-//! they come to it in reviews.
+//! What the webhook's own identity may do: keep its certificates, install its admission configuration, tell DaemonSets of
+//! pods that stay local. Nothing on pods: they come to it in reviews.
 
 use pilotage_runtime::rbac::Rule;
 
@@ -33,6 +33,7 @@ pub const RULES: &[Rule] = &[
         &["create"],
     )
     .named(&[POLICY]),
+    Rule::cluster(&["events.k8s.io"], &["events"], &["create", "patch"]),
     Rule::own_namespace(&[""], &["secrets"], KEEP).named(&[DEFAULT_SECRET]),
     // A POST carries no name that could be checked.
     Rule::own_namespace(&[""], &["secrets"], &["create"]),

@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::bounded::{self, ReadError};
+use crate::daemons::DaemonSet;
 use crate::denial::{Denial, FIELDS_LIMIT, OBJECT_LIMIT};
 use crate::mutate::{self, Mutation};
 
@@ -65,6 +66,8 @@ struct Resource {
 pub enum Outcome {
     /// Allowed as it is.
     Untouched,
+    /// Elected, but left as it is.
+    Local,
     /// Made into a proxy, or repaired.
     Mutated,
     /// Refused, for [`Denial::reason`].
@@ -82,6 +85,17 @@ pub struct Answer {
     pub body: Value,
     /// What it says.
     pub outcome: Outcome,
+    /// What somebody else should be told, too.
+    pub notice: Option<Notice>,
+}
+
+/// An elected pod was left as it is. Its author is warned; who made its controller should know as well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// Namespace of both.
+    pub namespace: String,
+    /// What controls the pod.
+    pub owner: DaemonSet,
 }
 
 /// Answers the review `body`. A question that makes no sense, or whose answer panics, is answered with a refusal that
@@ -180,6 +194,11 @@ fn judged(body: &[u8], mutate: fn(&Value) -> Result<Mutation, Denial>) -> Answer
         }
         Ok(Object::Read(pod)) => {
             let answer = match mutate(&pod) {
+                Ok(Mutation::Local(owner)) => {
+                    // Nothing happens in a dry run.
+                    let namespace = request.namespace.as_ref().filter(|_| !request.dry_run);
+                    left(&uid, owner, namespace)
+                }
                 Ok(mutation) => allowed(&uid, &mutation),
                 Err(denial) => denied(&uid, &denial),
             };
@@ -228,7 +247,20 @@ fn object(text: &str) -> Result<Object, serde_json::Error> {
 
 fn review(response: &Value, outcome: Outcome) -> Answer {
     let body = json!({ "apiVersion": API_VERSION, "kind": KIND, "response": response });
-    Answer { body, outcome }
+    Answer {
+        body,
+        outcome,
+        notice: None,
+    }
+}
+
+fn left(uid: &str, owner: DaemonSet, namespace: Option<&String>) -> Answer {
+    let response = json!({ "uid": uid, "allowed": true, "warnings": [owner.to_string()] });
+    let namespace = namespace.map(|namespace| bounds::cut(namespace, SUBDOMAIN).to_owned());
+    Answer {
+        notice: namespace.map(|namespace| Notice { namespace, owner }),
+        ..review(&response, Outcome::Local)
+    }
 }
 
 fn allowed(uid: &str, mutation: &Mutation) -> Answer {

@@ -13,7 +13,7 @@ use axum::routing::post;
 use tokio::task::spawn_blocking;
 
 use crate::metrics::Metrics;
-use crate::review::{self, Answer};
+use crate::review::{self, Answer, Notice};
 use crate::shares::Shares;
 
 /// Where the API server asks; as in Admiralty.
@@ -25,20 +25,25 @@ const BODY_LIMIT: usize = 8 * 1024 * 1024;
 /// Judges a review.
 type Judge = dyn Fn(&[u8]) -> Answer + Send + Sync;
 
+/// Takes what somebody should be told; it must not wait.
+pub type Notify = dyn Fn(Notice) + Send + Sync;
+
 /// What answers.
 #[derive(Clone)]
 struct Desk {
     metrics: Arc<Metrics>,
     shares: Shares,
     judge: Arc<Judge>,
+    notify: Arc<Notify>,
 }
 
 /// The routes.
-pub fn router(metrics: Arc<Metrics>, shares: Shares) -> Router {
+pub fn router(metrics: Arc<Metrics>, shares: Shares, notify: Arc<Notify>) -> Router {
     router_of(Desk {
         metrics,
         shares,
         judge: Arc::new(review::answer),
+        notify,
     })
 }
 
@@ -70,6 +75,9 @@ async fn mutate(State(desk): State<Desk>, headers: HeaderMap, body: Bytes) -> Re
         let _turn = turn;
         let answer = (desk.judge)(&body);
         desk.metrics.answered(answer.outcome, begun.elapsed());
+        if let Some(notice) = answer.notice {
+            (desk.notify)(notice);
+        }
         answer.body.to_string()
     });
     match judged.await {

@@ -18,7 +18,7 @@ use crate::certs::Material;
 use crate::certs::keeper::Keeper;
 use crate::install::Installer;
 use crate::metrics::Metrics;
-use crate::router::router;
+use crate::router::{Notify, router};
 use crate::shares::Shares;
 
 /// Threads that answer, at least and at most.
@@ -55,6 +55,7 @@ pub async fn run(
     options: Options,
     client: Client,
     metrics: Arc<Metrics>,
+    notify: Arc<Notify>,
     health: Health,
     token: CancellationToken,
 ) -> Result<(), RunError> {
@@ -121,7 +122,7 @@ pub async fn run(
         )),
     );
     let threads = threads();
-    let router = router(metrics, Shares::of(threads));
+    let router = router(metrics, Shares::of(threads), notify);
     tasks.essential(
         "webhook server",
         server.serve_apart("webhook", threads, router, token.clone()),

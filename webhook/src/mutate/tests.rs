@@ -143,6 +143,40 @@ fn a_pod_that_is_not_elected_stays_as_it_is() {
     }
 }
 
+/// Says that the controller of a DaemonSet made the pod.
+fn make_daemon(pod: &mut Value) {
+    pod["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "logs", "uid": "u", "controller": true,
+    }]);
+}
+
+#[test]
+fn a_pod_of_a_daemon_set_stays_as_it_is_unless_it_passes_for_a_proxy() {
+    let left = mutate(&changed(make_daemon)).unwrap();
+    assert!(matches!(&left, Mutation::Local(owner) if owner.name == "logs"));
+    assert_eq!(left.patch(), Patch::default());
+    for (change, denial) in [
+        (
+            (|pod| annotate(pod, keys::GRANTED_TO, "b")) as fn(&mut Value),
+            Denial::RecordForged,
+        ),
+        (
+            |pod| annotate(pod, keys::SOURCE_POD_MANIFEST, "{}"),
+            Denial::ManifestForged,
+        ),
+        (
+            |pod| pod["spec"]["schedulerName"] = keys::PROXY_SCHEDULER.into(),
+            Denial::SchedulerTaken,
+        ),
+    ] {
+        let pod = changed(|pod| {
+            make_daemon(pod);
+            change(pod);
+        });
+        assert_eq!(mutate(&pod), Err(denial));
+    }
+}
+
 #[test]
 fn constraints_of_the_proxy() {
     let selector = |proxy: &Value| proxy["spec"]["nodeSelector"].clone();

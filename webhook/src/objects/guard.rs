@@ -1,6 +1,7 @@
 //! The guard: a ValidatingAdmissionPolicy that sees pods after all mutations and needs no server of ours.
 //!
-//! An elected pod that is no proxy, because another webhook undid our work or ours was not called, never gets in; and
+//! An elected pod that is no proxy, because another webhook undid our work or ours was not called, never gets in, unless a
+//! DaemonSet controls it; and
 //! the manifest, which says what runs in the target, is the webhook's work or absent, and never changes. A Binding is
 //! looked at as well: the API server copies its annotations onto the pod, without a word to whoever guards pods.
 
@@ -8,6 +9,7 @@ use pilotage_api::{keys, limits};
 use serde_json::{Value, json};
 
 use super::{POLICY, Writers, labels};
+use crate::daemons;
 
 /// The policy.
 pub(super) fn policy(writers: &Writers) -> Value {
@@ -86,7 +88,9 @@ pub(super) fn policy(writers: &Writers) -> Value {
                 {
                     "name": "mustBeProxy",
                     "expression": format!(
-                        "{is_create} && request.kind.kind == 'Pod' && variables.enabled && '{elect}' in variables.annotations"
+                        "{is_create} && request.kind.kind == 'Pod' && variables.enabled && '{elect}' in variables.annotations && \
+                         !({})",
+                        daemons::controls()
                     ),
                 },
             ],

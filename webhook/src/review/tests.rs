@@ -32,6 +32,29 @@ fn what_is_too_large_to_be_read_is_refused_only_if_it_is_elected() {
 }
 
 #[test]
+fn a_pod_of_a_daemon_set_is_admitted_with_a_warning_and_a_notice() {
+    let mut pod = elected(&json!({}));
+    pod["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "logs", "uid": "d", "controller": true,
+    }]);
+    let mut review: Value = serde_json::from_slice(&create(&pod)).unwrap();
+    review["request"]["namespace"] = "shop".into();
+    let left = answer(review.to_string().as_bytes());
+    assert_eq!(left.outcome, Outcome::Local);
+    let response = &left.body["response"];
+    assert_eq!(response["allowed"], true);
+    assert_eq!(response.get("patch"), None);
+    let warning = response["warnings"][0].as_str().unwrap();
+    assert!(warning.starts_with("DaemonSet \"logs\" places its own pods"));
+    let notice = left.notice.unwrap();
+    assert_eq!((&*notice.namespace, &*notice.owner.uid), ("shop", "d"));
+
+    review["request"]["dryRun"] = true.into();
+    let dry = answer(review.to_string().as_bytes());
+    assert_eq!((&dry.body, dry.notice), (&left.body, None));
+}
+
+#[test]
 fn a_review_whose_answer_panics_is_refused_with_its_words() {
     let pod = elected(&json!({}));
     let refused = answer_by(&create(&pod), |_| panic!("{}", "on purpose ".repeat(1000)));
@@ -99,6 +122,7 @@ fn any_pod() -> impl Strategy<Value = Value> {
         "/metadata/labels",
         "/metadata/finalizers",
         "/metadata/managedFields",
+        "/metadata/ownerReferences",
         "/spec/nodeName",
         "/spec/nodeSelector",
         "/spec/tolerations",
@@ -110,7 +134,7 @@ fn any_pod() -> impl Strategy<Value = Value> {
         "/metadata",
     ];
     let changes = prop::collection::vec((prop::sample::select(places.to_vec()), any_json()), 1..4);
-    changes.prop_map(|changes| {
+    (prop::bool::weighted(0.1), changes).prop_map(|(daemon, changes)| {
         let keys = [
             keys::PROXY_CONSTRAINTS,
             keys::USE_OWN_CONSTRAINTS,
@@ -119,6 +143,11 @@ fn any_pod() -> impl Strategy<Value = Value> {
             keys::SOURCE_POD_MANIFEST,
         ];
         let mut pod = elected(&json!({ "containers": [] }));
+        if daemon {
+            pod["metadata"]["ownerReferences"] = json!([{
+                "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "\u{1}".repeat(300), "controller": true,
+            }]);
+        }
         for (place, value) in changes {
             if let Some(number) = place.strip_prefix("/metadata/annotations/A") {
                 let key = keys[number.parse::<usize>().unwrap()];

@@ -40,7 +40,7 @@ impl Reply {
 async fn send(request: Request<Body>) -> Reply {
     let mut registry = Registry::default();
     let metrics = Arc::new(Metrics::register(&mut registry));
-    let router = router(metrics, Shares::of(2));
+    let router = router(metrics, Shares::of(2), Arc::new(|_| {}));
     let response = router.oneshot(request).await.unwrap();
     let status = response.status().as_u16();
     let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
@@ -281,6 +281,7 @@ async fn judge_a_busy_namespace() {
         metrics: Arc::new(Metrics::register(&mut Registry::default())),
         shares: Shares::of(2),
         judge: Arc::new(judge),
+        notify: Arc::new(|_| {}),
     });
     let ask = |namespace: &str| {
         let body = changed(|request| request["namespace"] = namespace.into());
@@ -298,6 +299,25 @@ async fn judge_a_busy_namespace() {
     for review in busy {
         assert_eq!(review.await.unwrap().unwrap().status(), 200);
     }
+}
+
+#[tokio::test]
+async fn what_others_should_know_is_passed_on() {
+    let (sent, told) = mpsc::channel();
+    let metrics = Arc::new(Metrics::register(&mut Registry::default()));
+    let notify = Arc::new(move |notice: Notice| sent.send(notice.owner.name).unwrap());
+    let router = router(metrics, Shares::of(2), notify);
+    let body = changed(|request| {
+        request["object"]["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "logs", "uid": "d", "controller": true,
+        }]);
+    });
+    let request = Request::post(PATH)
+        .header(CONTENT_TYPE, "application/json")
+        .body(Body::from(body));
+    let answer = router.oneshot(request.unwrap()).await.unwrap();
+    assert_eq!(answer.status(), 200);
+    assert_eq!(told.try_recv().as_deref(), Ok("logs"));
 }
 
 #[tokio::test]

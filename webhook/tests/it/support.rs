@@ -67,6 +67,7 @@ impl Webhook {
             options,
             client.clone(),
             metrics,
+            Arc::new(|_| {}),
             health.clone(),
             token.clone(),
         );

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use pilotage_runtime::rbac::Rule;
-use pilotage_webhook::{Metrics, WebhookArgs, rbac};
+use pilotage_sched_driver::publish::{EventType, Occurrence, Regarding};
+use pilotage_webhook::daemons::DaemonSet;
+use pilotage_webhook::{Metrics, Notice, WebhookArgs, rbac};
 
 use crate::error::Error;
 use crate::part::Part;
@@ -36,13 +38,33 @@ pub(crate) fn start(process: &mut Process, args: &WebhookArgs) -> Result<(), Err
         .map_err(Error::start(part))?;
     let metrics = Arc::new(Metrics::register(process.metrics(part)));
     let client = process.client(part.name())?;
+    let events = process.recorder(client.clone());
     let running = pilotage_webhook::run(
         options,
         client,
         metrics,
+        Arc::new(move |notice| events.record(stays_local(notice))),
         process.health.clone(),
         process.token(),
     );
     process.component(part.name(), running.boxed());
     Ok(())
+}
+
+/// The event on a DaemonSet whose pods are elected in vain.
+fn stays_local(Notice { namespace, owner }: Notice) -> Occurrence {
+    Occurrence {
+        type_: EventType::Warning,
+        reason: "NotDelegated",
+        action: "Admit",
+        note: owner.to_string(),
+        controller: Part::Webhook.name().into(),
+        regarding: Regarding {
+            api_version: owner.api_version,
+            kind: DaemonSet::KIND.to_owned(),
+            namespace,
+            name: owner.name,
+            uid: owner.uid,
+        },
+    }
 }

@@ -5,6 +5,7 @@
 mod admission;
 mod bad_line;
 mod bursts;
+mod daemons;
 mod demo;
 mod evictions;
 mod hundred_pods;
