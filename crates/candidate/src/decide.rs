@@ -309,6 +309,11 @@ fn open(seen: &Observed<'_>, pod: &PodView, chaperon: &ChaperonView) -> Plan {
             Note::InDebt,
         );
     }
+    // Others were evicted for this grant, and the room went to somebody else.
+    if granted && seen.memory.has_made_room(chaperon.attempt) {
+        let answer = Answer::Refused(Refusal::NoLongerFits);
+        return write(seen, chaperon, answer, Note::InDebt);
+    }
     // Granted for a promise that another process made: it is kept, or taken back, here.
     if let Some(preempts) = chaperon.preempts.filter(|_| granted) {
         let step = make_room(&pod.uid, chaperon.attempt, preempts);

@@ -52,6 +52,8 @@ pub struct Memory {
     source_side: Option<u64>,
     /// The attempt of a reserving write of ours that landed, or may have.
     tried: Option<u64>,
+    /// The granted attempt for which others were evicted here.
+    room_made: Option<u64>,
     /// The process had just begun to lead when this was made.
     at_start: bool,
     chaperon_uid: Option<String>,
@@ -91,6 +93,7 @@ impl Memory {
             self.chaperon_uid = Some(chaperon.uid.clone());
             self.debt = None;
             self.tried = None;
+            self.room_made = None;
             self.failed = None;
             self.foreign = None;
             self.source_side = None;
@@ -107,6 +110,7 @@ impl Memory {
         let known = [
             self.start_mark,
             self.tried,
+            self.room_made,
             self.seat.as_ref().and_then(Seat::attempt),
         ];
         if !chaperon.reserved || known.contains(&Some(chaperon.attempt)) {

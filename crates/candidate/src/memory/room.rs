@@ -28,8 +28,17 @@ impl Memory {
     /// A cycle found no node yet: evictions make room. `false`: nobody has given leave to that here.
     #[must_use]
     pub fn room_awaited(&mut self, pod_uid: &str) -> bool {
-        let room = self.making(pod_uid);
-        room.map(|room| *room = Room::Begun).is_some()
+        let Some(room) = self.making(pod_uid) else {
+            return false;
+        };
+        *room = Room::Begun;
+        self.room_made = self.seat.as_ref().and_then(Seat::attempt);
+        true
+    }
+
+    /// Whether others were evicted here as this attempt was granted: that is done once.
+    pub(crate) fn has_made_room(&self, attempt: u64) -> bool {
+        self.room_made == Some(attempt)
     }
 
     /// How far making room for this pod has come, if it is made.

@@ -96,6 +96,26 @@ fn the_grant_gives_leave_up_to_what_was_said_and_once() {
 }
 
 #[test]
+fn room_that_was_made_and_lost_is_not_made_again_for_the_same_grant() {
+    let mut case = making();
+    assert!(case.memory.room_awaited("p1"));
+    // An answer that may have landed, and didn't.
+    let write = Write {
+        chaperon_uid: "c1".into(),
+        resource_version: "0".into(),
+        attempt: 2,
+        answer: Answer::Reserved {
+            pod: "p1".into(),
+            preempts: None,
+        },
+    };
+    case.memory.begin_write(&write);
+    case.memory.taken("p1", "n2", secs(20));
+    case.memory.put_back("p1");
+    case.refuses(&Refusal::NoLongerFits);
+}
+
+#[test]
 fn what_cannot_be_kept_is_taken_back() {
     let fails: [fn(&mut Memory); 2] = [
         |memory| memory.found_none("p1", unschedulable("full")),
