@@ -224,13 +224,8 @@ async fn as_many_replicas_as_nodes_have_one_each_and_one_more_waits_and_says_why
             (status, reason) == ("False", "Unschedulable") && told
         })
     };
-    let all = watcher::Config::default;
-    let waits = list_until(
-        &shop.pods(),
-        all(),
-        |pods| pods.values().any(says_why),
-        2 * LIMIT,
-    );
+    let (pods, all) = (shop.pods(), watcher::Config::default());
+    let waits = list_until(&pods, all, |pods| pods.values().any(says_why), 2 * LIMIT);
     if let Err(error) = waits.await {
         panic!("{error}\nlogs: {:#?}", shop.fleet.logs());
     }

@@ -24,7 +24,7 @@ async fn spared(shop: &Shop, target: &str, node: &str) {
     let budgets: Api<PodDisruptionBudget> = Api::namespaced(plane.admin(), &shop.name);
     let counted = |budget: &PodDisruptionBudget| {
         let status = budget.status.as_ref();
-        status.is_some_and(|it| it.current_healthy == 1 && it.disruptions_allowed == 0)
+        status.is_some_and(|it| it.current_healthy == Some(1) && it.disruptions_allowed == Some(0))
     };
     wait_for(&budgets, node, counted, LIMIT).await.unwrap();
 }
