@@ -27,10 +27,15 @@ impl Kept {
                 Calls::of(Verb::Patch, "podchaperons"),
             ),
             State::Reserved => ("proxy-scheduler", true, Calls::of(Verb::Patch, "pods")),
-            State::Granted => (
+            State::Granted | State::Evicted => (
                 "candidate-scheduler",
                 false,
                 Calls::of(Verb::Create, "pods/binding"),
+            ),
+            State::ToEvict => (
+                "candidate-scheduler",
+                false,
+                Calls::of(Verb::Delete, "pods"),
             ),
             State::Bound => (
                 "proxy-scheduler",

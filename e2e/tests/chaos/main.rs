@@ -1,8 +1,9 @@
 //! Chaos on real control planes: somebody is killed, frozen or cut off at the very moment when the first of a stream of
 //! pods is in a certain state, which the write that would end it is kept from; in the end every pod runs, in one place,
-//! and nothing is left over.
+//! and nothing is left over. In two of the states that is a pod that others have to be evicted for; then nobody may go but
+//! by leave of a grant.
 //!
-//! A cell is `<state>/<who>/<fault>`; there are 108. Each run plays a dozen, another one each day, so that each day has
+//! A cell is `<state>/<who>/<fault>`; there are 144. Each run plays sixteen, others each day, so that each day has
 //! every state, everybody and every fault, and nine days have all. `CHAOS_CELLS` names others (with commas between, or
 //! `all`), `CHAOS_ROUNDS` repeats them; `make chaos` plays all.
 //!
@@ -16,6 +17,8 @@
 )]
 
 mod cell;
+mod crowd;
+mod evictions;
 mod keep;
 mod play;
 mod stage;
@@ -37,7 +40,7 @@ fn cells() -> [Vec<Cell>; 2] {
         Ok(text) if !text.trim().is_empty() => cell::chosen(&text).unwrap(),
         _ => {
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-            cell::dozen(now.unwrap().as_secs() / DAY.as_secs())
+            cell::of_day(now.unwrap().as_secs() / DAY.as_secs())
         }
     }
 }
@@ -81,7 +84,8 @@ fn tell(verdict: &Verdict, stage: &Stage) {
     } else {
         "FAILED"
     };
-    println!("{cell}: {ended} ({steps} s; pods were {states:?})");
+    let evicted = verdict.evicted;
+    println!("{cell}: {ended} ({steps} s; pods were {states:?}; {evicted} evicted)");
     if verdict.wrong.is_empty() && std::env::var_os("CHAOS_TIMELINE").is_none() {
         return;
     }

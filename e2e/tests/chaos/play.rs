@@ -13,6 +13,8 @@ use pilotage_e2e::fleet::Error;
 use pilotage_testkit::{Change, TestNamespace, build};
 
 use crate::cell::{Cell, State};
+use crate::crowd;
+use crate::evictions::{Fault, is_crowd};
 use crate::keep::Kept;
 use crate::stage::Stage;
 use crate::strike::{Victim, strike};
@@ -38,6 +40,8 @@ pub(crate) struct Verdict {
     pub(crate) steps: Vec<(&'static str, Duration)>,
     /// In which states pods were when the fault came.
     pub(crate) states: BTreeSet<State>,
+    /// How many pods of the targets' own were evicted.
+    pub(crate) evicted: usize,
     /// What was wrong; nothing, if it ended well.
     pub(crate) wrong: Vec<String>,
     /// What was seen, for those who must find out why.
@@ -53,6 +57,8 @@ pub(crate) async fn play(stage: &Stage, cell: Cell) -> Verdict {
         steps: Vec::new(),
         step: Instant::now(),
         states: BTreeSet::new(),
+        fault: None,
+        evicted: 0,
         tapes: None,
         wrong: Vec::new(),
     };
@@ -70,6 +76,7 @@ pub(crate) async fn play(stage: &Stage, cell: Cell) -> Verdict {
         cell,
         steps: play.steps,
         states: play.states,
+        evicted: play.evicted,
         wrong: play.wrong,
         timeline,
     }
@@ -82,6 +89,9 @@ struct Play<'a> {
     steps: Vec<(&'static str, Duration)>,
     step: Instant,
     states: BTreeSet<State>,
+    /// From the strike until what was held back had landed.
+    fault: Option<Fault>,
+    evicted: usize,
     tapes: Option<Tapes>,
     wrong: Vec<String>,
 }
@@ -89,11 +99,24 @@ struct Play<'a> {
 impl Play<'_> {
     async fn run(&mut self) -> Result<(), Error> {
         let (namespace, namespaces) = self.namespaces().await?;
+        let played = self.run_in(&namespace).await;
+        if self.cell.state.is_of_preemptors() {
+            crowd::disperse(self.stage, &namespace).await?;
+        }
+        drop(namespaces);
+        played
+    }
+
+    async fn run_in(&mut self, namespace: &str) -> Result<(), Error> {
+        let preempt = self.cell.state.is_of_preemptors();
+        if preempt {
+            crowd::gather(self.stage, namespace).await?;
+        }
         let victim = Victim::find(self.stage, self.cell.actor).await?;
-        self.tapes = Some(Tapes::start(self.stage, &namespace).await?);
-        let kept = Kept::start(self.stage, self.cell.state, &namespace);
-        let pods: Api<Pod> = Api::namespaced(self.stage.fleet().source.plane.admin(), &namespace);
-        let creating = tokio::spawn(create_all(pods.clone()));
+        self.tapes = Some(Tapes::start(self.stage, namespace).await?);
+        let kept = Kept::start(self.stage, self.cell.state, namespace);
+        let pods: Api<Pod> = Api::namespaced(self.stage.fleet().source.plane.admin(), namespace);
+        let creating = tokio::spawn(create_all(pods.clone(), preempt));
         let mut wanted = Wanted {
             running: (0..PODS).map(pod_name).collect(),
         };
@@ -135,8 +158,10 @@ impl Play<'_> {
             .note(format!("{pod} is seen in the cell's state, in {target:?}"));
         self.done("first");
 
+        let struck = SystemTime::now();
         strike(self.stage, self.cell, &victim, target).await?;
         kept.release().await;
+        self.fault = Some(struck..=SystemTime::now());
         self.done("fault");
         let created = creating.await;
         created.unwrap_or_else(|error| panic!("creating pods: {error}"));
@@ -145,7 +170,7 @@ impl Play<'_> {
         let restless = self.quiet(&wanted).await?;
         self.done("quiet");
         self.wrong.extend(restless);
-        self.verdict(&namespace, &wanted, "when all was quiet")
+        self.verdict(namespace, &wanted, "when all was quiet")
             .await?;
 
         // What is left is to go without a trace.
@@ -156,9 +181,8 @@ impl Play<'_> {
         let restless = self.quiet(&nothing).await?;
         self.wrong
             .extend(restless.iter().map(|line| format!("after the end: {line}")));
-        self.verdict(&namespace, &nothing, "after the end").await?;
+        self.verdict(namespace, &nothing, "after the end").await?;
         self.done("end");
-        drop(namespaces);
         Ok(())
     }
 
@@ -201,8 +225,9 @@ impl Play<'_> {
         Ok((name, namespaces))
     }
 
-    /// I1 from the recorded histories and the audit logs, I3 from listings and from what schedulers hold.
+    /// I1 and I7 from the recorded histories and the audit logs, I3 from listings and from what schedulers hold.
     async fn verdict(&mut self, namespace: &str, wanted: &Wanted, when: &str) -> Result<(), Error> {
+        let faults = self.faults();
         let world = self.tapes()?.settle().await?;
         let mut wrong = world.bound_twice();
         if world.proxies_bound() < wanted.running.len() {
@@ -211,6 +236,9 @@ impl Play<'_> {
                 world.proxies_bound()
             ));
         }
+        wrong.extend(in_vain(world, &faults));
+        let evicted = world.evictions().count();
+        self.evicted = evicted;
         let listed = self.list(namespace).await?;
         let mut left = unrest(&listed, wanted);
         left.extend(held(self.stage).await);
@@ -218,6 +246,13 @@ impl Play<'_> {
         wrong.extend(self.bindings_accepted_twice(namespace).await?);
         self.wrong.extend(wrong);
         Ok(())
+    }
+
+    /// When grants may have been left half done: while somebody was struck, and whenever a scheduler ended.
+    fn faults(&self) -> Vec<Fault> {
+        let ends = (self.stage.journal()).ends_of("candidate-scheduler", self.begin);
+        let ends = ends.into_iter().map(|end| end..=end);
+        self.fault.iter().cloned().chain(ends).collect()
     }
 
     /// By name over all targets: the name of a delegate follows from its parent's UID.
@@ -247,7 +282,8 @@ impl Play<'_> {
         for (cluster, place) in self.stage.places() {
             let client = cluster.plane.admin();
             let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
-            for pod in pods.list(&all).await.map_err(failed())? {
+            let listed = pods.list(&all).await.map_err(failed())?;
+            for pod in listed.into_iter().filter(|pod| !is_crowd(pod)) {
                 match place {
                     Place::Source => world.proxy(pod, false),
                     Place::Target(target) => world.delegate(target, pod, false, SystemTime::now()),
@@ -282,20 +318,37 @@ impl Play<'_> {
     }
 }
 
+/// I7: who was evicted without leave, and more of them than took their places, but for grants that were left half done.
+fn in_vain(world: &World, faults: &[Fault]) -> Vec<String> {
+    let evictions = world.evictions();
+    let mut wrong = evictions.unexplained(faults);
+    let (evicted, bound) = (evictions.count(), world.proxies_bound());
+    let interrupted = evictions.interrupted(faults);
+    if evicted > bound + interrupted {
+        wrong.push(format!(
+            "{evicted} were evicted for {bound} pods; {interrupted} grants stood during the fault"
+        ));
+    }
+    wrong
+}
+
 fn pod_name(number: usize) -> String {
     format!("p{number}")
 }
 
-/// Creates the stream, whatever becomes of the API server meanwhile.
-async fn create_all(pods: Api<Pod>) {
+/// Creates the stream, whatever becomes of the API server meanwhile; `preempt`: of pods that evict others.
+async fn create_all(pods: Api<Pod>, preempt: bool) {
     let mut pace = tokio::time::interval(PACE);
     pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     for number in 0..PODS {
         pace.tick().await;
-        let pod = build::pod(&pod_name(number))
-            .elect()
-            .request("cpu", "250m")
-            .build();
+        let pod = build::pod(&pod_name(number)).elect();
+        let pod = if preempt {
+            pod.request("cpu", crowd::CPU).priority_class(crowd::URGENT)
+        } else {
+            pod.request("cpu", "250m")
+        };
+        let pod = pod.build();
         while let Err(error) = pods.create(&PostParams::default(), &pod).await {
             if matches!(&error, kube::Error::Api(status) if status.reason == "AlreadyExists") {
                 // The answer to an earlier try was lost.

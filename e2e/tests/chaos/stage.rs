@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use futures::future::join_all;
+use futures::future::{join_all, try_join_all};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use pilotage_e2e::fleet::{Cluster, Error, Fleet, LeaseTimes, Spec};
@@ -17,10 +17,11 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::crowd;
 use crate::world::Place;
 
 /// How long a step of a fleet without faults may take on a busy machine.
-const LIMIT: Duration = Duration::from_mins(1);
+pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 /// Leases are as short as whole seconds and two cores allow.
 pub(crate) const LEASE: LeaseTimes = LeaseTimes {
     duration: Duration::from_secs(3),
@@ -37,6 +38,8 @@ const ANSWER: Duration = Duration::from_secs(2);
 /// Parts that have two replicas.
 const STRUCK: [&str; 3] = ["controllers", "proxy-scheduler", "candidate-scheduler"];
 
+/// How many nodes each target has.
+pub(crate) const NODES: usize = 2;
 /// Names of the targets.
 pub(crate) const TARGETS: [&str; 2] = ["east", "west"];
 
@@ -58,18 +61,37 @@ pub(crate) struct Stage {
     supervisors: JoinSet<()>,
 }
 
-/// Lines for people.
+/// Lines for people, and when processes ended.
 #[derive(Debug, Default)]
-pub(crate) struct Journal(Mutex<Vec<(SystemTime, String)>>);
+pub(crate) struct Journal {
+    lines: Mutex<Vec<(SystemTime, String)>>,
+    /// With the process's name.
+    ends: Mutex<Vec<(SystemTime, String)>>,
+}
 
 impl Journal {
     pub(crate) fn note(&self, line: impl Into<String>) {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.push((SystemTime::now(), line.into()));
     }
 
+    fn ended(&self, process: &str, by: &str) {
+        self.note(format!("{process} ended by {by}"));
+        let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        ends.push((SystemTime::now(), process.to_owned()));
+    }
+
+    /// When processes of this part ended.
+    pub(crate) fn ends_of(&self, part: &str, begin: SystemTime) -> Vec<SystemTime> {
+        let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        ends.iter()
+            .filter(|(at, process)| *at >= begin && process.contains(part))
+            .map(|(at, _)| *at)
+            .collect()
+    }
+
     pub(crate) fn since(&self, begin: SystemTime) -> Vec<(SystemTime, String)> {
-        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines
             .iter()
             .filter(|(at, _)| *at >= begin)
@@ -90,7 +112,7 @@ impl Stage {
         }, { "level": "None" }]));
         let mut spec = Spec::new().source(|plane| plane.history().audit(bindings.clone()));
         for name in TARGETS {
-            let nodes = build::nodes(name, 2, |node| node.cpu("8").memory("32Gi").pods(110));
+            let nodes = build::nodes(name, NODES, |node| node.cpu("8").memory("32Gi").pods(110));
             let plane = pilotage_testkit::ControlPlane::builder(name)
                 .controller_manager()
                 .kwok(nodes)
@@ -117,6 +139,7 @@ impl Stage {
             spec = spec.part_flag("proxy-scheduler", "--ask-all");
         }
         let mut fleet = spec.start().await?;
+        try_join_all(fleet.all().map(crowd::classes)).await?;
         fleet.install().await?;
         let fleet = Arc::new(fleet);
         let mut stage = Self {
@@ -320,7 +343,7 @@ async fn keep(process: &PilotageProcess, journal: &Journal) {
         let started = Instant::now();
         let exit = process.process().wait().await;
         let exit = exit.map_or_else(|| "a signal of ours".to_owned(), |exit| exit.to_string());
-        journal.note(format!("{name} ended by {exit}"));
+        journal.ended(&name, &exit);
         if started.elapsed() >= LASTED {
             back_off = BACK_OFF;
         }

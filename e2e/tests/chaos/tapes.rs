@@ -39,7 +39,9 @@ impl Tapes {
     pub(crate) async fn start(stage: &Stage, namespace: &str) -> Result<Self, Error> {
         let pods = format!("pods/{namespace}/");
         let chaperons = format!("{}/podchaperons/{namespace}/", pilotage_api::GROUP);
-        let prefixes = [pods.as_str(), chaperons.as_str()];
+        // Of events those count that tell for whom somebody was evicted.
+        let events = format!("events/{namespace}/");
+        let prefixes = [pods.as_str(), chaperons.as_str(), events.as_str()];
         let recording = stage
             .places()
             .into_iter()

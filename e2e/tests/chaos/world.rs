@@ -13,6 +13,7 @@ use pilotage_testkit::Change;
 use pilotage_testkit::history::Version;
 
 use crate::cell::State;
+use crate::evictions::{Evictions, is_crowd};
 
 /// Which cluster: the source, or a target by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,6 +33,7 @@ pub(crate) struct World {
     delegates: BTreeMap<(usize, String), Pod>,
     /// UID of the parent → target and UID of every delegate of it that ever had a node → its time.
     bound: BTreeMap<String, BTreeMap<(usize, String), Bound>>,
+    evictions: Evictions,
 }
 
 /// From when until when a delegate was there with a node.
@@ -68,13 +70,45 @@ impl World {
         match (place, kind) {
             (Place::Source, "pods") => self.proxy(version.read()?, gone),
             (Place::Target(target), "pods") => {
-                self.delegate(target, version.read()?, gone, version.at)
+                let pod: Pod = version.read()?;
+                if is_crowd(&pod) {
+                    return self.crowd(target, &pod, version);
+                }
+                if node_of(&pod).is_some() {
+                    (self.evictions).bound(target, &pod.name_any(), version.at);
+                }
+                self.delegate(target, pod, gone, version.at)
+            }
+            (Place::Target(target), "events") => {
+                let preemptor = self.evictions.event(target, version)?;
+                let delegate = self.delegates.get(&(target, preemptor));
+                Some(Seen {
+                    state: Some(State::Evicted),
+                    proxy: parent_name(&delegate?.metadata),
+                    what: "an eviction for it is told".to_owned(),
+                })
             }
             (Place::Target(target), pilotage_api::GROUP) => {
-                Some(self.chaperon(target, version.read()?, version.change))
+                let chaperon: PodChaperon = version.read()?;
+                let has_leave = self.evictions.chaperon(target, &chaperon, version);
+                let mut seen = self.chaperon(target, chaperon, version.change);
+                if has_leave && seen.state == Some(State::Granted) {
+                    seen.state = Some(State::ToEvict);
+                }
+                Some(seen)
             }
             _ => None,
         }
+    }
+
+    /// One of those that are there to be evicted.
+    fn crowd(&mut self, target: usize, pod: &Pod, version: &Version) -> Option<Seen> {
+        let goes = self.evictions.crowd(target, pod, version);
+        goes.then(|| Seen {
+            state: None,
+            proxy: pod.name_any(),
+            what: format!("goes from {}", node_of(pod).unwrap_or("-")),
+        })
     }
 
     /// A proxy pod as it is now.
@@ -131,7 +165,7 @@ impl World {
             if reserved { " reserved" } else { "" },
             allowed.unwrap_or(0),
         );
-        for key in [keys::REFUSAL, keys::POD_MISSING_SINCE] {
+        for key in [keys::PREEMPTS, keys::REFUSAL, keys::POD_MISSING_SINCE] {
             if let Some(text) = annotation(meta, key) {
                 what = format!("{what}, {} {text}", key.trim_start_matches(keys::PREFIX));
             }
@@ -211,6 +245,11 @@ impl World {
             format!("proxy {parent} was bound as {}", each.join(", "))
         })
         .collect()
+    }
+
+    /// Who was evicted, and by which leave.
+    pub(crate) fn evictions(&self) -> &Evictions {
+        &self.evictions
     }
 
     /// How many proxies had a delegate that was bound.

@@ -1,4 +1,4 @@
-//! What a source may and may not do with the identity that a target gave it.
+//! What a source may and may not do with the identity that a target gave it, and what the candidate scheduler there may.
 
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
@@ -13,10 +13,11 @@ use super::Shop;
 
 pub(super) async fn may(client: &Client, namespace: &str, verb: &str, resource: &str) -> bool {
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-    let group = if resource == "podchaperons" || resource == "clustersummaries" {
-        pilotage_api::GROUP
-    } else {
-        ""
+    let group = match resource {
+        "podchaperons" | "clustersummaries" => pilotage_api::GROUP,
+        "poddisruptionbudgets" => "policy",
+        "replicasets" | "statefulsets" => "apps",
+        _ => "",
     };
     let review = SelfSubjectAccessReview {
         spec: SelfSubjectAccessReviewSpec {
@@ -86,4 +87,46 @@ async fn a_source_may_ask_and_nothing_else() {
     assert!(matches!(deleted, Err(kube::Error::Api(status)) if status.code == 403));
     let nodes = Api::<Node>::all(source).list(&ListParams::default()).await;
     assert!(matches!(nodes, Err(kube::Error::Api(status)) if status.code == 403));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_candidate_scheduler_may_delete_pods_and_read_what_it_schedules_by_and_no_more() {
+    let shop = Shop::open("scheduler").await;
+    let target = &shop.target("east").plane;
+    let scheduler = target
+        .service_account_client("pilotage", "candidate-scheduler")
+        .await
+        .unwrap();
+    for (verbs, resource) in [
+        (&["get", "list", "watch", "delete"][..], "pods"),
+        (&["create"], "pods/binding"),
+        (&["patch"], "pods/status"),
+        (&["list", "watch", "patch"], "podchaperons"),
+        (&["list", "watch"], "poddisruptionbudgets"),
+        (&["list", "watch"], "nodes"),
+        (&["list", "watch"], "namespaces"),
+        (&["list", "watch"], "services"),
+        (&["list", "watch"], "replicationcontrollers"),
+        (&["list", "watch"], "replicasets"),
+        (&["list", "watch"], "statefulsets"),
+        (&[], "pods/eviction"),
+        (&[], "pods/exec"),
+        (&[], "secrets"),
+        (&[], "configmaps"),
+        (&[], "serviceaccounts/token"),
+    ] {
+        for verb in [
+            "get",
+            "list",
+            "watch",
+            "create",
+            "update",
+            "patch",
+            "delete",
+            "deletecollection",
+        ] {
+            let is = may(&scheduler, &shop.name, verb, resource).await;
+            assert_eq!(is, verbs.contains(&verb), "{verb} {resource}");
+        }
+    }
 }

@@ -3,13 +3,16 @@
 //! All tests share one fleet and keep to a namespace of their own; what needs more starts its own clusters.
 
 mod admission;
+mod apart;
 mod bad_line;
+mod budgets;
 mod bursts;
 mod daemons;
 mod demo;
 mod evictions;
 mod hundred_pods;
 mod identity;
+mod leave;
 mod lifecycle;
 mod live_targets;
 mod lost;
