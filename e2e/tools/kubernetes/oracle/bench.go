@@ -38,7 +38,7 @@ func measure(load load) error {
 		return err
 	}
 	defer w.close()
-	warm := load.pods / 10
+	warm := load.warm()
 	if _, err := w.place(load, 0, warm); err != nil {
 		return err
 	}
@@ -60,14 +60,14 @@ func measure(load load) error {
 }
 
 // How many nodes were looked at, how many would have done, and the CPU time of each pod.
-type placed struct {
+type outcome struct {
 	evaluated, feasible int
 	each                []time.Duration
 }
 
 // Places pods one after the other.
-func (w *world) place(load load, from, to int) (placed, error) {
-	var told placed
+func (w *world) place(load load, from, to int) (outcome, error) {
+	var told outcome
 	for number := from; number < to; number++ {
 		pod := load.pod(number)
 		began := cpu()
@@ -80,7 +80,7 @@ func (w *world) place(load load, from, to int) (placed, error) {
 	return told, nil
 }
 
-func (w *world) placeOne(load load, pod *v1.Pod, told *placed) error {
+func (w *world) placeOne(load load, pod *v1.Pod, told *outcome) error {
 	state := framework.NewCycleState()
 	result, err := w.tryOnce(state, pod)
 	var unfit *framework.FitError
@@ -159,8 +159,14 @@ func (load load) cluster() []runtime.Object {
 		service.Spec.Selector = map[string]string{"app": "web"}
 		objects = append(objects, service)
 	}
-	for number := range load.low() {
-		objects = append(objects, load.lowPod(number))
+	if load.shape == "preempt" {
+		for number := range 4 * load.nodes {
+			objects = append(objects, load.lowPod(number))
+		}
+		// Preemption looks its pod up.
+		for number := range load.warm() + load.pods {
+			objects = append(objects, load.pod(number))
+		}
 	}
 	for number := range 100 {
 		labels := map[string]string{"team": "a"}
@@ -169,15 +175,10 @@ func (load load) cluster() []runtime.Object {
 	return objects
 }
 
-// How many pods of low priority fill the nodes.
-func (load load) low() int {
-	if load.shape == "preempt" {
-		return 4 * load.nodes
-	}
-	return 0
-}
+// How many pods come before those that are measured.
+func (load load) warm() int { return load.pods / 10 }
 
-// One of those, on its node.
+// A pod of low priority, on its node: four fill it.
 func (load load) lowPod(number int) *v1.Pod {
 	pod, zero := load.pod(number), int32(0)
 	pod.Name, pod.UID = fmt.Sprintf("low%d", number), types.UID(fmt.Sprintf("low%d", number))
