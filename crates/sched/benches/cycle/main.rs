@@ -47,7 +47,10 @@ fn main() -> ExitCode {
         "",
         heads.map(|head| format!("{head:>18}")).concat()
     );
-    let chosen = |line: &str| words.iter().all(|word| line.contains(word.as_str()));
+    let chosen = |line: &str| {
+        let parts = line.split(' ').collect::<Vec<_>>();
+        words.iter().all(|word| parts.contains(&word.as_str()))
+    };
     let mut failed = false;
     for shape in SHAPES {
         for nodes in [1_000, 5_000, 50_000] {
