@@ -149,6 +149,8 @@ pub struct Diagnosis {
     pub statuses: NodeStatuses,
     /// What `PreFilter` said, if it ended the search; then it stands for all nodes.
     pub pre_filter: Option<String>,
+    /// Whether `PostFilter` was asked for help.
+    pub post_filtered: bool,
     /// What `PostFilter` said.
     pub post_filter: Option<String>,
     /// Plugins whose events bring the pod back.

@@ -208,6 +208,7 @@ fn post_filter(
 ) -> Nomination {
     let mut said = Vec::new();
     let mut nomination = Nomination::Keep;
+    diagnosis.post_filtered = !cycle.profile().post_filters().is_empty();
     for plugin in cycle.profile().post_filters() {
         let found = caught(|| plugin.post_filter(cycle, state, pod, &diagnosis.statuses));
         let PostFiltered {
