@@ -1,22 +1,26 @@
 //! Owns what plugins that look at other pods count: pods of a set on each node, terms that pods on nodes carry, and nodes
 //! that share a place. Kept up to date by the table of nodes as pods and nodes come and go, in a *what if*, too.
 //!
-//! A count has an entry for each node with such pods, and sums over places are made from it by each cycle in one pass, for
-//! the nodes that count for that very pod. So nothing has to be kept for each combination of policies, affinity and
-//! tolerations that pods come with, and a *what if* changes sums in the cycle's state alone.
+//! A count has an entry for each node with such pods. Sums over places are kept beside it where all nodes count and there are
+//! few places; else they are made from it by each cycle in one pass, for the nodes that count for that very pod. So nothing has
+//! to be kept for each combination of policies, affinity and tolerations that pods come with, and a *what if* changes sums in
+//! the cycle's state alone.
 
 mod anchored;
 mod carried;
 mod counters;
+mod labelled;
 mod places;
 mod pod_set;
 mod topology;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+pub(crate) use self::anchored::Anchored;
 pub use self::carried::{CarriedTerm, CarriedTerms, TermRole};
 use self::counters::Counters;
 pub use self::counters::PodCounts;
+pub(crate) use self::labelled::Labelled;
 use self::places::Places;
 pub use self::pod_set::{Namespaces, PodSet, Selected};
 pub use self::topology::{PlaceId, Topology};
