@@ -312,6 +312,9 @@ impl Inner {
         };
         self.metrics
             .attempted(profile, result, self.core.since(began));
+        if (failure.cause.diagnosis()).is_some_and(|report| report.post_filtered) {
+            self.metrics.preemption_attempted();
+        }
         let (pod, attempts) = (&failure.pod.key, failure.attempts);
         if rejected {
             tracing::debug!(%pod, attempts, aftermath = ?failure.aftermath, cause = %failure.cause,

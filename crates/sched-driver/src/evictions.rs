@@ -47,10 +47,14 @@ pub(crate) async fn carry_out(
             cleared,
             evictions,
             preempted,
+            victims,
         }) = next
         else {
             break;
         };
+        for victims in victims {
+            inner.metrics.preempted(victims);
+        }
         for pod in cleared {
             let desired = Desired {
                 unscheduled: None,

@@ -71,6 +71,8 @@ pub(crate) struct Metrics {
     sli_seconds: HistogramFamily<SliLabels>,
     point_seconds: HistogramFamily<PointLabels>,
     permit_wait_seconds: HistogramFamily<PermitLabels>,
+    preemption_attempts: Counter,
+    preemption_victims: Histogram,
     panics: Counter,
 }
 
@@ -87,6 +89,8 @@ impl Metrics {
                 Histogram::new(buckets(0.000_1, 2.0, 12))
             }),
             permit_wait_seconds: Family::new_with_constructor(millis_15),
+            preemption_attempts: Counter::default(),
+            preemption_victims: Histogram::new(buckets(1.0, 2.0, 7)),
             panics: Counter::default(),
         };
         let scheduler = registry.sub_registry_with_prefix("scheduler");
@@ -124,6 +128,16 @@ impl Metrics {
             "permit_wait_duration_seconds",
             "Time that pods were held at Permit",
             metrics.permit_wait_seconds.clone(),
+        );
+        scheduler.register(
+            "preemption_attempts",
+            "Pods that fit nowhere and for which others might have been evicted",
+            metrics.preemption_attempts.clone(),
+        );
+        scheduler.register(
+            "preemption_victims",
+            "Pods that one pod had evicted",
+            metrics.preemption_victims.clone(),
         );
         scheduler.register(
             "panics",
@@ -179,6 +193,16 @@ impl Metrics {
         self.point_seconds
             .get_or_create(&labels)
             .observe(took.as_secs_f64());
+    }
+
+    /// A pod fitted nowhere, and it was looked whether evictions help.
+    pub(crate) fn preemption_attempted(&self) {
+        self.preemption_attempts.inc();
+    }
+
+    /// So many pods are evicted for one.
+    pub(crate) fn preempted(&self, victims: usize) {
+        self.preemption_victims.observe(victims as f64);
     }
 
     /// Something about one object panicked.
@@ -298,6 +322,8 @@ mod tests {
         metrics.scheduled(17, took);
         metrics.point(&profile, "Bind", "Success", took);
         metrics.permit_waited("Success", took);
+        metrics.preemption_attempted();
+        metrics.preempted(3);
         metrics.panicked();
         let queue = QueueSize {
             gated: 3,
@@ -318,6 +344,9 @@ mod tests {
             "scheduler_pod_scheduling_sli_duration_seconds_count{attempts=\"15+\"} 1",
             "scheduler_framework_extension_point_duration_seconds_count{extension_point=\"Bind\",status=\"Success\",profile=\"p\"} 1",
             "scheduler_permit_wait_duration_seconds_count{result=\"Success\"} 1",
+            "scheduler_preemption_attempts_total 1",
+            "scheduler_preemption_victims_bucket{le=\"4.0\"} 1",
+            "scheduler_preemption_victims_bucket{le=\"64.0\"} 1",
             "scheduler_panics_total 1",
             "scheduler_pending_pods{queue=\"gated\"} 3",
             "scheduler_cache_size{type=\"nodes\"} 2",

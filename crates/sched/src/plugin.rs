@@ -18,11 +18,13 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 use crate::context::{Context, Cycle};
+use crate::counts::PodSet;
 use crate::cycle::NodeStatuses;
 use crate::event::{Event, EventKind, Hint};
 use crate::names::{NodeName, PodUid};
 use crate::objects::Kind;
 use crate::pod_info::PodInfo;
+use crate::pod_needs::PodNeeds;
 use crate::queue::QueuedPod;
 use crate::refusals::Refusals;
 use crate::resources::ResourceSum;
@@ -73,6 +75,25 @@ pub trait EnqueueExtensions: Plugin {
     /// that. In doubt leave it at [`HintReads::Pod`]: then it is asked for each pod.
     fn hint_reads(&self) -> HintReads {
         HintReads::Pod
+    }
+
+    /// To whom other pods matter, so that not every pod that waits is asked about when one of them comes, changes or goes;
+    /// `None` if the plugin can't tell.
+    fn other_pods(&self) -> Option<&dyn OtherPods> {
+        None
+    }
+}
+
+/// To whom other pods matter, for hints of [`EnqueueExtensions`]. What is said here may be too much, but not too little: a
+/// hint about an event of another pod mustn't be [`Hint::Queue`] unless that pod, before or after, is in a set that the
+/// rejected pod [seeks](OtherPods::sought), or the rejected pod is in one that the other [kept away](OtherPods::kept_away).
+pub trait OtherPods {
+    /// The pods that matter to a rejected pod with these needs; `None` if any may.
+    fn sought(&self, needs: &PodNeeds) -> Option<Vec<PodSet>>;
+
+    /// The pods to whom it matters that this one changes or goes, by what that one wants itself.
+    fn kept_away(&self, _other: &PodInfo) -> Vec<PodSet> {
+        Vec::new()
     }
 }
 

@@ -53,6 +53,11 @@ impl InScope {
         in_scope
     }
 
+    /// Whether all nodes are.
+    pub(crate) const fn is_everywhere(&self) -> bool {
+        self.rows.is_none()
+    }
+
     /// Whether this node is.
     pub(crate) fn has(&self, node: NodeId) -> bool {
         let rows = self.rows.as_ref();

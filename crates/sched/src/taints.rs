@@ -66,7 +66,7 @@ pub enum TolerationOperator {
 
 /// Whether tolerations may compare integers: the feature gate `TaintTolerationComparisonOperators`, which is alpha and
 /// off in Kubernetes 1.36.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Comparison {
     /// A toleration with `Gt` or `Lt` tolerates nothing.
     #[default]

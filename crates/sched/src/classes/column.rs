@@ -107,13 +107,13 @@ impl Column {
         self.resize(cx.nodes().rows());
         let first = scores.len();
         self.known(nodes, scores);
+        if !scores[first..].contains(&UNKNOWN) {
+            return Ok(());
+        }
         // Few are: those where something changed since the last pod of the class.
         let unknown = scores[first..].iter().zip(nodes);
         let unknown = unknown.filter(|(score, _)| **score == UNKNOWN);
         let unknown = unknown.map(|(_, node)| *node).collect::<Vec<_>>();
-        if unknown.is_empty() {
-            return Ok(());
-        }
         let mut told = Vec::with_capacity(unknown.len());
         ask(plugin, cx, state, pod, &unknown, &mut told)?;
         for (node, score) in unknown.iter().zip(&told) {

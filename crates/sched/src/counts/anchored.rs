@@ -8,11 +8,11 @@ use std::sync::Arc;
 use crate::labels::{Labels, Selector, Test};
 
 /// The number that a selector's owner gave it.
-pub(super) type SelectorId = u32;
+pub(crate) type SelectorId = u32;
 
 /// In which namespaces a selector looks, as far as it is worth knowing.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Where<'a> {
+pub(crate) enum Where<'a> {
     /// In this one alone.
     Namespace(&'a str),
     /// In several, or in whichever a label says.
@@ -20,7 +20,7 @@ pub(super) enum Where<'a> {
 }
 
 /// What a pod must have to be selected.
-enum Anchor<'a> {
+pub(super) enum Anchor<'a> {
     /// One of these values under this key.
     Pair(&'a str, Vec<&'a str>),
     /// This key.
@@ -31,7 +31,7 @@ enum Anchor<'a> {
 
 impl<'a> Anchor<'a> {
     /// `None` if nothing can be selected.
-    fn of(selector: &'a Selector) -> Option<Self> {
+    pub(super) fn of(selector: &'a Selector) -> Option<Self> {
         let requirements = match selector {
             Selector::Nothing => return None,
             Selector::All(requirements) => requirements,
@@ -129,14 +129,14 @@ fn take_out<K: Eq + Hash + std::borrow::Borrow<str>>(
 
 /// Selectors by where they look and what they need.
 #[derive(Debug, Default)]
-pub(super) struct Anchored {
+pub(crate) struct Anchored {
     by_namespace: HashMap<Arc<str>, ByLabel>,
     anywhere: ByLabel,
 }
 
 impl Anchored {
     /// One more selector; one that selects nothing is never found.
-    pub(super) fn insert(&mut self, place: Where<'_>, selector: &Selector, id: SelectorId) {
+    pub(crate) fn insert(&mut self, place: Where<'_>, selector: &Selector, id: SelectorId) {
         if let Some(anchor) = Anchor::of(selector) {
             match place {
                 Where::Namespace(namespace) => {
@@ -149,7 +149,7 @@ impl Anchored {
     }
 
     /// Takes out what was inserted with the same words.
-    pub(super) fn remove(&mut self, place: Where<'_>, selector: &Selector, id: SelectorId) {
+    pub(crate) fn remove(&mut self, place: Where<'_>, selector: &Selector, id: SelectorId) {
         let Some(anchor) = Anchor::of(selector) else {
             return;
         };
@@ -167,7 +167,7 @@ impl Anchored {
     }
 
     /// All that may select a pod of this namespace with these labels, each once.
-    pub(super) fn find(&self, namespace: &str, labels: &Labels) -> Vec<SelectorId> {
+    pub(crate) fn find(&self, namespace: &str, labels: &Labels) -> Vec<SelectorId> {
         let mut found = Vec::new();
         if let Some(here) = self.by_namespace.get(namespace) {
             here.find(labels, &mut found);

@@ -6,7 +6,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::anchored::{Anchored, SelectorId};
+use super::places::{NodesVersion, Places};
 use super::pod_set::PodSet;
+use super::topology::Topology;
 use crate::pod_info::PodInfo;
 use crate::table::NodeId;
 use crate::used::Used;
@@ -51,7 +53,22 @@ impl Limits {
 struct Counter {
     set: Arc<PodSet>,
     counts: Arc<PodCounts>,
+    // Few, and of labels with few values: as a rule one, the zone.
+    by_place: Vec<ByPlace>,
 }
+
+/// The same summed up by place.
+#[derive(Debug)]
+struct ByPlace {
+    key: String,
+    // Up to which change of nodes they hold.
+    as_of: NodesVersion,
+    sums: Vec<u32>,
+}
+
+/// Sums by place are kept of labels with no more values than this, and for so many labels a set.
+const MAX_PLACES: usize = 256;
+const MAX_SUMS: usize = 4;
 
 /// Counters by set.
 #[derive(Debug)]
@@ -110,6 +127,42 @@ impl Counters {
         counts
     }
 
+    /// Of a set that is counted: how many pods each place has, by number. `None` where that isn't kept.
+    pub(super) fn sums(
+        &mut self,
+        set: &PodSet,
+        key: &str,
+        topology: &Topology,
+        now: NodesVersion,
+    ) -> Option<&[u32]> {
+        if topology.places() > MAX_PLACES {
+            return None;
+        }
+        let id = *self.by_set.get(set)?;
+        let Counter {
+            counts, by_place, ..
+        } = self.slots.get_mut(id as usize)?.as_mut()?;
+        by_place.retain(|known| known.as_of == now);
+        let at = by_place.iter().position(|known| known.key == key);
+        let at = at.unwrap_or_else(|| {
+            let mut sums = vec![0_u32; topology.places()];
+            for &(node, pods) in &**counts {
+                if let Some(place) = topology.place(node) {
+                    let sum = &mut sums[place.index()];
+                    *sum = sum.saturating_add(pods);
+                }
+            }
+            by_place.truncate(MAX_SUMS - 1);
+            by_place.push(ByPlace {
+                key: key.to_owned(),
+                as_of: now,
+                sums,
+            });
+            by_place.len().saturating_sub(1)
+        });
+        by_place.get(at).map(|known| &*known.sums)
+    }
+
     fn counter(&self, id: SelectorId) -> Option<&Counter> {
         self.slots.get(id as usize)?.as_ref()
     }
@@ -124,7 +177,11 @@ impl Counters {
         self.anchored.insert(place, selector, id);
         self.entries = self.entries.saturating_add(counts.len());
         self.by_set.insert(set.clone(), id);
-        self.slots[id as usize] = Some(Counter { set, counts });
+        self.slots[id as usize] = Some(Counter {
+            set,
+            counts,
+            by_place: Vec::new(),
+        });
         self.used.now(id);
         while self.entries > self.limits.entries || self.by_set.len() > self.limits.sets {
             let Some(id) = self.used.give_way() else {
@@ -136,7 +193,7 @@ impl Counters {
 
     fn forget(&mut self, id: SelectorId) {
         let counter = self.slots.get_mut(id as usize).and_then(Option::take);
-        if let Some(Counter { set, counts }) = counter {
+        if let Some(Counter { set, counts, .. }) = counter {
             let (place, selector) = set.anchor();
             self.anchored.remove(place, selector, id);
             self.entries = self.entries.saturating_sub(counts.len());
@@ -146,17 +203,26 @@ impl Counters {
     }
 
     /// A pod came to a node.
-    pub(super) fn pod_came(&mut self, node: NodeId, pod: &PodInfo) {
-        self.each(pod, |counts| one_more(counts, node));
+    pub(super) fn pod_came(&mut self, node: NodeId, pod: &PodInfo, places: &Places) {
+        let more = |sum: &mut u32| *sum = sum.saturating_add(1);
+        self.each(pod, places, node, |counts| one_more(counts, node), more);
     }
 
     /// A pod left a node.
-    pub(super) fn pod_went(&mut self, node: NodeId, pod: &PodInfo) {
-        self.each(pod, |counts| one_less(counts, node));
+    pub(super) fn pod_went(&mut self, node: NodeId, pod: &PodInfo, places: &Places) {
+        let less = |sum: &mut u32| *sum = sum.saturating_sub(1);
+        self.each(pod, places, node, |counts| one_less(counts, node), less);
     }
 
     /// Changes the counts of the sets that a pod is in.
-    fn each(&mut self, pod: &PodInfo, change: impl Fn(&mut PodCounts)) {
+    fn each(
+        &mut self,
+        pod: &PodInfo,
+        places: &Places,
+        node: NodeId,
+        change: impl Fn(&mut PodCounts),
+        change_sum: impl Fn(&mut u32),
+    ) {
         if self.by_set.is_empty() {
             return;
         }
@@ -169,6 +235,14 @@ impl Counters {
                 change(Arc::make_mut(&mut counter.counts));
                 let entries = self.entries.saturating_sub(before);
                 self.entries = entries.saturating_add(counter.counts.len());
+                for ByPlace { key, as_of, sums } in &mut counter.by_place {
+                    // What is older isn't used any more.
+                    if *as_of == places.version
+                        && let Some(place) = places.of(key, node)
+                    {
+                        change_sum(&mut sums[place.index()]);
+                    }
+                }
             }
         }
     }

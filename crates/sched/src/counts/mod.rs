@@ -1,24 +1,28 @@
 //! Owns what plugins that look at other pods count: pods of a set on each node, terms that pods on nodes carry, and nodes
 //! that share a place. Kept up to date by the table of nodes as pods and nodes come and go, in a *what if*, too.
 //!
-//! A count has an entry for each node with such pods, and sums over places are made from it by each cycle in one pass, for
-//! the nodes that count for that very pod. So nothing has to be kept for each combination of policies, affinity and
-//! tolerations that pods come with, and a *what if* changes sums in the cycle's state alone.
+//! A count has an entry for each node with such pods. Sums over places are kept beside it where all nodes count and there are
+//! few places; else they are made from it by each cycle in one pass, for the nodes that count for that very pod. So nothing has
+//! to be kept for each combination of policies, affinity and tolerations that pods come with, and a *what if* changes sums in
+//! the cycle's state alone.
 
 mod anchored;
 mod carried;
 mod counters;
+mod labelled;
+mod places;
 mod pod_set;
 mod topology;
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+pub(crate) use self::anchored::Anchored;
 pub use self::carried::{CarriedTerm, CarriedTerms, TermRole};
 use self::counters::Counters;
 pub use self::counters::PodCounts;
+pub(crate) use self::labelled::Labelled;
+use self::places::Places;
 pub use self::pod_set::{Namespaces, PodSet, Selected};
-use self::topology::MAX_KEYS;
 pub use self::topology::{PlaceId, Topology};
 use crate::labels::Labels;
 use crate::pod_info::PodInfo;
@@ -29,7 +33,7 @@ use crate::table::NodeId;
 pub(crate) struct Counts {
     // Plugins ask while they only read the table; what is asked for first is counted then.
     counters: Mutex<Counters>,
-    topologies: Mutex<HashMap<String, Arc<Topology>>>,
+    places: Mutex<Places>,
     carried: CarriedTerms,
 }
 
@@ -43,26 +47,23 @@ impl Counts {
         lock(&self.counters).count(set, pods)
     }
 
+    /// The counts of a set that was [counted](Self::count), summed up by place of this label; `None` where that isn't kept. No
+    /// pass over nodes is needed for it.
+    pub(crate) fn sums(&self, set: &PodSet, key: &str, topology: &Topology) -> Option<Vec<u32>> {
+        let version = lock(&self.places).version;
+        let mut counters = lock(&self.counters);
+        counters
+            .sums(set, key, topology, version)
+            .map(<[u32]>::to_vec)
+    }
+
     /// The places of a label; `nodes` are all nodes with their labels, for a label that wasn't asked for yet.
     pub(crate) fn topology<'a>(
         &self,
         key: &str,
         nodes: impl Iterator<Item = (NodeId, &'a Labels)>,
     ) -> Arc<Topology> {
-        let mut known = lock(&self.topologies);
-        if let Some(topology) = known.get(key) {
-            return topology.clone();
-        }
-        let mut topology = Topology::default();
-        for (node, labels) in nodes {
-            topology.set(node, labels.get(key).map(String::as_str));
-        }
-        if known.len() >= MAX_KEYS {
-            known.clear();
-        }
-        let topology = Arc::new(topology);
-        known.insert(key.to_owned(), topology.clone());
-        topology
+        lock(&self.places).topology(key, nodes)
     }
 
     /// The terms of pods on nodes.
@@ -72,24 +73,20 @@ impl Counts {
 
     /// A node has these labels from now on, or is gone.
     pub(crate) fn node_changed(&mut self, node: NodeId, labels: Option<&Labels>) {
-        let topologies = unlocked(&mut self.topologies);
-        topologies.retain(|key, topology| {
-            let value = labels.and_then(|labels| labels.get(key));
-            let topology = Arc::make_mut(topology);
-            topology.set(node, value.map(String::as_str));
-            !topology.is_stale()
-        });
+        unlocked(&mut self.places).node_changed(node, labels);
     }
 
     /// A pod came to a node.
     pub(crate) fn pod_came(&mut self, node: NodeId, pod: &PodInfo) {
-        unlocked(&mut self.counters).pod_came(node, pod);
+        let places = unlocked(&mut self.places);
+        unlocked(&mut self.counters).pod_came(node, pod, places);
         self.carried.pod_came(node, pod);
     }
 
     /// A pod left a node, or the node went with it.
     pub(crate) fn pod_went(&mut self, node: NodeId, pod: &PodInfo) {
-        unlocked(&mut self.counters).pod_went(node, pod);
+        let places = unlocked(&mut self.places);
+        unlocked(&mut self.counters).pod_went(node, pod, places);
         self.carried.pod_went(node, pod);
     }
 }

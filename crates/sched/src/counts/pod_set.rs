@@ -98,7 +98,7 @@ impl PodSet {
     }
 
     /// By what it is found.
-    pub(super) fn anchor(&self) -> (Where<'_>, &Selector) {
+    pub(crate) fn anchor(&self) -> (Where<'_>, &Selector) {
         static EVERYTHING: Selector = Selector::All(Vec::new());
         match self.all_of.first() {
             Some(one) => (one.namespaces.place(), &one.selector),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::counters::{Counters, Limits};
+use super::places::Places;
 use super::{Namespaces, PodCounts, PodSet, Selected};
 use crate::labels::{Labels, Requirement, Selector, Test};
 use crate::names::NodeName;
@@ -228,7 +229,7 @@ fn what_is_kept_is_bounded_and_what_was_forgotten_is_counted_anew() {
         let (sets, entries) = counters.sizes();
         assert!(sets <= 4 && entries == 5 * sets, "{sets} {entries}");
     }
-    counters.pod_came(NodeId::new(9), &nodes[0].1[0]);
+    counters.pod_came(NodeId::new(9), &nodes[0].1[0], &Places::default());
     let (sets, entries) = counters.sizes();
     assert_eq!(entries, 6 * sets, "entries that came later are counted");
 }

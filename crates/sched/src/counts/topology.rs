@@ -28,6 +28,9 @@ pub struct Topology {
     // By row.
     by_row: Vec<PlaceId>,
     by_value: HashMap<Arc<str>, PlaceId>,
+    // By place.
+    nodes: Vec<u32>,
+    placed: usize,
 }
 
 impl Topology {
@@ -40,6 +43,21 @@ impl Topology {
     /// Numbers of places are below this. Some may have no node any more.
     pub fn places(&self) -> usize {
         self.by_value.len()
+    }
+
+    /// How many nodes are at some place.
+    pub const fn placed(&self) -> usize {
+        self.placed
+    }
+
+    /// How many nodes each place has, by number.
+    pub fn nodes_by_place(&self) -> &[u32] {
+        &self.nodes
+    }
+
+    /// Where each node is, by row, as numbers of places; a row that isn't there, or at none, has one that no place has.
+    pub(crate) fn by_row(&self) -> &[PlaceId] {
+        &self.by_row
     }
 
     /// The place with this value.
@@ -58,7 +76,16 @@ impl Topology {
         if self.by_row.len() <= row {
             self.by_row.resize(row.saturating_add(1), PlaceId::NONE);
         }
-        self.by_row[row] = value.map_or(PlaceId::NONE, |value| self.number(value));
+        let place = value.map_or(PlaceId::NONE, |value| self.number(value));
+        let before = std::mem::replace(&mut self.by_row[row], place);
+        if let Some(nodes) = self.nodes.get_mut(before.index()) {
+            *nodes = nodes.saturating_sub(1);
+            self.placed = self.placed.saturating_sub(1);
+        }
+        if let Some(nodes) = self.nodes.get_mut(place.index()) {
+            *nodes = nodes.saturating_add(1);
+            self.placed = self.placed.saturating_add(1);
+        }
     }
 
     fn number(&mut self, value: &str) -> PlaceId {
@@ -68,6 +95,7 @@ impl Topology {
         // There are never more values than nodes have had.
         let place = PlaceId(self.by_value.len() as u32);
         self.by_value.insert(value.into(), place);
+        self.nodes.push(0);
         place
     }
 }

@@ -5,7 +5,7 @@
 mod own;
 
 use self::own::Own;
-use super::score::{finish, pre_score};
+use super::score::{add_up, pre_score};
 use super::search::Found;
 use super::{Choice, Diagnosis, Search, Stop, best, choice};
 use crate::classes::{Class, Classes, Taken};
@@ -69,7 +69,7 @@ fn own(
         }
     };
     own.leave_out(&mut feasible);
-    own.ask(&cycle.context(), state, pod, &mut feasible, |_| usize::MAX)?;
+    own.ask(&cycle.context(), state, pod, &mut feasible)?;
     Ok((own, feasible))
 }
 
@@ -102,20 +102,8 @@ impl Outlook {
             scores.clear();
             let class = &mut self.taken.class;
             class.scores(place, cx, state, pod, nodes, &mut scores)?;
-            let plugin = &*score.plugin;
-            finish(
-                plugin,
-                score.weight,
-                state,
-                pod,
-                cx.nodes(),
-                nodes,
-                &mut scores,
-            )?;
-            for (total, part) in totals.iter_mut().zip(&scores) {
-                // 64 plugins with weights of 32 bits fit.
-                *total = total.wrapping_add(*part);
-            }
+            let among = (cx.nodes(), nodes);
+            add_up(score, state, pod, among, &mut scores, &mut totals)?;
         }
         Ok(totals)
     }
@@ -142,30 +130,42 @@ impl Outlook {
             let places = places.map(|place| place.unwrap_or(filters.len()));
             let places = places.collect::<Vec<_>>();
             let until = |id| class.refusal(id).map_or(0, |why| places[why.index()]);
-            self.own.ask(cx, state, pod, &mut refused, until)?;
+            self.own.ask_before(cx, state, pod, &mut refused, until)?;
         }
         diagnosis.evaluated = table.len();
         let mut counts = class.counts().to_vec();
+        // Under which numbers the report has them.
+        let (mut told_of_class, mut told_of_own) = (Vec::new(), Vec::new());
         for (id, _) in self.own.refused() {
             if let Some(why) = class.refusal(id) {
                 let count = &mut counts[why.index()];
                 *count = count.saturating_sub(1);
             }
         }
-        let of_class = class.rejections().zip(counts);
-        for (rejection, nodes) in of_class.chain(self.own.counts()) {
-            if nodes > 0 {
+        let of_class = class.rejections().zip(counts).map(|it| (it, true));
+        let of_own = self.own.counts().map(|it| (it, false));
+        for ((rejection, nodes), is_of_class) in of_class.chain(of_own) {
+            let known = (nodes > 0).then(|| {
                 diagnosis.note(rejection);
-                diagnosis.statuses.count(rejection.clone(), nodes);
-            }
+                diagnosis.statuses.count(rejection.clone(), nodes)
+            });
+            let told = if is_of_class {
+                &mut told_of_class
+            } else {
+                &mut told_of_own
+            };
+            told.push(known);
         }
         // Who could ask for single nodes?
         if !cx.profile().post_filters().is_empty() {
             for node in table.iter() {
                 let id = node.id();
-                if let Some(why) = self.own.rejection(id).or_else(|| class.rejection(id)) {
-                    let why = diagnosis.statuses.count(why.clone(), 0);
-                    diagnosis.statuses.name(node.name().clone(), why);
+                let own = self.own.refusal(id);
+                let own = own.map(|why| told_of_own[why.index()]);
+                let why = own.or_else(|| Some(told_of_class[class.refusal(id)?.index()]));
+                // Each of them counts at least this node.
+                if let Some(why) = why.flatten() {
+                    diagnosis.statuses.name(node, why);
                 }
             }
         }

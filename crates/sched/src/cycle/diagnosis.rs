@@ -7,6 +7,7 @@ use std::fmt;
 use crate::names::NodeName;
 use crate::refusals::{RejectionId, Rejections};
 use crate::status::{PluginError, PluginName, Rejection, RejectionKind};
+use crate::table::{NodeId, NodeTable, NodeView};
 
 /// Why nodes were rejected: each reason once, with how many nodes it concerns, and which ones if somebody asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,10 +17,27 @@ pub struct NodeStatuses {
     // How many nodes have each rejection.
     counts: Vec<usize>,
     // Nodes rejected one by one, in search order.
-    rejected: Vec<(NodeName, RejectionId)>,
+    rejected: Vec<Rejected>,
     // What counts for all nodes that aren't counted: left out by PreFilter.
     others: Option<Rejection>,
 }
+
+/// One of them.
+#[derive(Clone, Debug)]
+struct Rejected {
+    name: NodeName,
+    why: RejectionId,
+    // Its number in the cycle's table, if that is at hand.
+    id: Option<NodeId>,
+}
+
+impl PartialEq for Rejected {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.name, self.why) == (&other.name, other.why)
+    }
+}
+
+impl Eq for Rejected {}
 
 impl NodeStatuses {
     /// For a table of `total` nodes.
@@ -31,8 +49,12 @@ impl NodeStatuses {
     }
 
     pub(crate) fn push(&mut self, node: NodeName, rejection: Rejection) {
-        let id = self.count(rejection, 1);
-        self.rejected.push((node, id));
+        let why = self.count(rejection, 1);
+        self.rejected.push(Rejected {
+            name: node,
+            why,
+            id: None,
+        });
     }
 
     /// So many nodes were rejected for this.
@@ -46,8 +68,12 @@ impl NodeStatuses {
     }
 
     /// This node is one of those that were counted.
-    pub(crate) fn name(&mut self, node: NodeName, rejection: RejectionId) {
-        self.rejected.push((node, rejection));
+    pub(crate) fn name(&mut self, node: NodeView<'_>, rejection: RejectionId) {
+        self.rejected.push(Rejected {
+            name: node.name().clone(),
+            why: rejection,
+            id: Some(node.id()),
+        });
     }
 
     pub(crate) fn set_others(&mut self, rejection: Rejection) {
@@ -57,7 +83,18 @@ impl NodeStatuses {
     /// Nodes rejected one by one, in search order. Empty if no `PostFilter` plugin could ask for them.
     pub fn rejected(&self) -> impl ExactSizeIterator<Item = (&NodeName, &Rejection)> {
         let rejected = self.rejected.iter();
-        rejected.map(|(node, id)| (node, self.rejections.get(*id)))
+        rejected.map(|it| (&it.name, self.rejections.get(it.why)))
+    }
+
+    /// The same by number, as far as they are nodes of this table, which must be the cycle's.
+    pub(crate) fn rejected_in<'a>(
+        &'a self,
+        table: &'a NodeTable,
+    ) -> impl Iterator<Item = (NodeId, &'a Rejection)> {
+        self.rejected.iter().filter_map(|it| {
+            let id = it.id.or_else(|| table.id(&it.name))?;
+            Some((id, self.rejections.get(it.why)))
+        })
     }
 
     /// Each rejection once, with how many nodes have it.
@@ -112,6 +149,8 @@ pub struct Diagnosis {
     pub statuses: NodeStatuses,
     /// What `PreFilter` said, if it ended the search; then it stands for all nodes.
     pub pre_filter: Option<String>,
+    /// Whether `PostFilter` was asked for help.
+    pub post_filtered: bool,
     /// What `PostFilter` said.
     pub post_filter: Option<String>,
     /// Plugins whose events bring the pod back.

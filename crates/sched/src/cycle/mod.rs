@@ -187,7 +187,9 @@ fn choice(cycle: &Cycle<'_>, node: NodeId, evaluated: usize, feasible: usize) ->
 /// The place of the highest total; among equals the tie breaker decides.
 fn best(totals: &[i64], ties: &mut dyn TieBreaker) -> usize {
     let highest = totals.iter().copied().max().unwrap_or(0);
-    let equals = totals.iter().filter(|total| **total == highest).count();
+    // In the width of the totals, so that several are counted at once.
+    let each = totals.iter().map(|total| u64::from(*total == highest));
+    let equals = each.fold(0_u64, u64::wrapping_add) as usize;
     let pick = if equals > 1 { ties.pick(equals) } else { 0 };
     let mut places = totals
         .iter()
@@ -206,6 +208,7 @@ fn post_filter(
 ) -> Nomination {
     let mut said = Vec::new();
     let mut nomination = Nomination::Keep;
+    diagnosis.post_filtered = !cycle.profile().post_filters().is_empty();
     for plugin in cycle.profile().post_filters() {
         let found = caught(|| plugin.post_filter(cycle, state, pod, &diagnosis.statuses));
         let PostFiltered {

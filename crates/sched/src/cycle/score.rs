@@ -63,6 +63,47 @@ pub(super) fn each_plugin(
     Ok(())
 }
 
+/// Normalizes a plugin's raw scores, checks them, multiplies them by its weight and adds them to the totals.
+pub(super) fn add_up(
+    WeightedScore { plugin, weight }: &WeightedScore,
+    state: &CycleState,
+    pod: &PodInfo,
+    (table, nodes): (&NodeTable, &[NodeId]),
+    scores: &mut [i64],
+    totals: &mut [i64],
+) -> Result<(), PluginError> {
+    normalize(&**plugin, state, pod, table, nodes, scores)?;
+    // In one pass, without an early return.
+    let mut all_within = true;
+    for (total, score) in totals.iter_mut().zip(&*scores) {
+        all_within &= is_within(*score);
+        // 64 plugins with weights of 32 bits fit.
+        *total = total.wrapping_add(score.wrapping_mul(*weight));
+    }
+    if !all_within {
+        return Err(outside(scores, table, nodes).by(plugin.name()));
+    }
+    Ok(())
+}
+
+fn is_within(score: i64) -> bool {
+    (0..=MAX_NODE_SCORE).contains(&score)
+}
+
+fn normalize(
+    plugin: &dyn Score,
+    state: &CycleState,
+    pod: &PodInfo,
+    table: &NodeTable,
+    nodes: &[NodeId],
+    scores: &mut [i64],
+) -> Result<(), PluginError> {
+    let normalized = guarded(plugin.name(), || {
+        plugin.normalize(state, pod, table, nodes, scores)
+    });
+    normalized.map_err(|status| failure(status, plugin.name()))
+}
+
 /// Normalizes a plugin's raw scores, checks them, and multiplies them by its weight.
 pub(crate) fn finish(
     plugin: &dyn Score,
@@ -73,15 +114,11 @@ pub(crate) fn finish(
     nodes: &[NodeId],
     scores: &mut [i64],
 ) -> Result<(), PluginError> {
-    let normalized = guarded(plugin.name(), || {
-        plugin.normalize(state, pod, table, nodes, scores)
-    });
-    normalized.map_err(|status| failure(status, plugin.name()))?;
+    normalize(plugin, state, pod, table, nodes, scores)?;
     // No early return: so it is done for several at once.
-    let is_within = |score: &i64| (0..=MAX_NODE_SCORE).contains(score);
     if !scores
         .iter()
-        .fold(true, |all, score| all & is_within(score))
+        .fold(true, |all, score| all & is_within(*score))
     {
         return Err(outside(scores, table, nodes).by(plugin.name()));
     }
@@ -95,7 +132,7 @@ pub(crate) fn finish(
 #[cold]
 fn outside(scores: &[i64], table: &NodeTable, nodes: &[NodeId]) -> PluginError {
     let mut all = scores.iter().zip(nodes);
-    let first = all.find(|(score, _)| !(0..=MAX_NODE_SCORE).contains(*score));
+    let first = all.find(|(score, _)| !is_within(**score));
     let (score, id) = first.unzip();
     let node = id.and_then(|id| table.get(*id));
     let node = node.map_or_else(|| NodeName::from(""), |node| node.name().clone());

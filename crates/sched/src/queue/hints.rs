@@ -7,7 +7,8 @@ use std::sync::Arc;
 use super::QueuedPod;
 use crate::event::{Event, EventKind, EventResource, Hint};
 use crate::guard::{Mishaps, caught};
-use crate::plugin::{EnqueueExtensions, HintReads};
+use crate::plugin::{EnqueueExtensions, HintReads, OtherPods};
+use crate::pod_info::PodInfo;
 use crate::profile::Profiles;
 use crate::status::PluginName;
 
@@ -22,20 +23,21 @@ pub(super) enum Worth {
     AtOnce,
 }
 
-struct Registration {
+pub(super) struct Registration {
     plugin: Arc<dyn EnqueueExtensions>,
     kinds: Vec<EventKind>,
 }
 
 impl Registration {
-    fn wants(&self, queued: &QueuedPod, event: &Event, mishaps: &Mishaps) -> bool {
-        if !self.kinds.iter().any(|kind| kind.covers(event.kind)) {
-            return false;
-        }
-        match caught(|| self.plugin.hint(&queued.pod, event)) {
+    fn covers(&self, event: &Event) -> bool {
+        self.kinds.iter().any(|kind| kind.covers(event.kind))
+    }
+
+    fn wants(&self, pod: &Arc<PodInfo>, event: &Event, mishaps: &Mishaps) -> bool {
+        match caught(|| self.plugin.hint(pod, event)) {
             Ok(hint) => hint == Hint::Queue,
             Err(panic) => {
-                mishaps.note(&queued.pod, panic.by(self.plugin.name()));
+                mishaps.note(pod, panic.by(self.plugin.name()));
                 // In doubt it is worth a try.
                 true
             }
@@ -81,75 +83,124 @@ impl Hints {
         event.is_wildcard() || self.all.iter().any(|kind| kind.covers(event.kind))
     }
 
-    /// What of a pod counts for what an event is worth to it: pods that are equal in that, and were rejected alike, need be
-    /// asked about once.
-    pub(super) fn reads(&self, one: &QueuedPod, event: &Event) -> HintReads {
-        if event.kind.resource == EventResource::TargetPod {
-            return HintReads::Pod;
-        }
-        let plugins = self.by_profile.get(&one.pod.scheduler_name);
-        let reads = |plugin: &PluginName| {
-            let known = plugins.and_then(|plugins| plugins.get(plugin))?;
-            let asked = known.kinds.iter().any(|kind| kind.covers(event.kind));
-            asked.then(|| known.plugin.hint_reads())
+    /// Who is asked what an event is worth to pods that were rejected like this; the same for all of them.
+    pub(super) fn asked(&self, rejected: Rejected<'_>, event: &Event) -> Asked<'_> {
+        let mut asked = Asked {
+            each: Vec::new(),
+            mishaps: &self.mishaps,
         };
-        let gating = one.gate.iter().map(|gate| &gate.plugin);
-        let asked = gating.chain(&one.pending_by).chain(&one.rejected_by);
-        asked.filter_map(reads).max().unwrap_or(HintReads::Needs)
+        if event.is_wildcard() {
+            asked.each.push((None, Worth::AfterBackoff));
+            return asked;
+        }
+        let Rejected {
+            profile,
+            by,
+            pending_by,
+            gate,
+        } = rejected;
+        let plugins = self.by_profile.get(profile);
+        // A plugin that registered nothing at all can't tell, so anything may help.
+        let registration = |plugin: PluginName| plugins.and_then(|plugins| plugins.get(plugin));
+        let hears = |plugin| registration(plugin).is_none_or(|known| known.covers(event));
+        if let Some(gate) = gate {
+            // It is asked about again only if that plugin cares; then whoever rejected the pod before has a say, too.
+            if !hears(gate) {
+                return asked;
+            }
+            asked.each.push((registration(gate), Worth::AfterBackoff));
+        } else if by.is_empty() && pending_by.is_empty() {
+            // Nobody can say what it waits for.
+            asked.each.push((None, Worth::AfterBackoff));
+        }
+        let pending = pending_by.iter().map(|plugin| (plugin, Worth::AtOnce));
+        let rejecting = by.iter().map(|plugin| (plugin, Worth::AfterBackoff));
+        let others = pending.chain(rejecting);
+        let others = others.filter(|(plugin, _)| hears(plugin));
+        asked
+            .each
+            .extend(others.map(|(plugin, worth)| (registration(plugin), worth)));
+        asked
     }
 
     /// What an event is worth to a pod.
     pub(super) fn worth(&self, queued: &QueuedPod, event: &Event) -> Worth {
-        if event.is_wildcard() {
-            return Worth::AfterBackoff;
-        }
         let targeted = event.kind.resource == EventResource::TargetPod;
         if targeted && !event.is_about(&queued.pod.uid) {
             return Worth::Nothing;
         }
-        if let Some(gate) = &queued.gate {
-            // It is asked about again only if that plugin cares; then whoever rejected the pod before has a say, too.
-            if !self.is_registered(gate.plugin, queued, event) {
-                return Worth::Nothing;
-            }
-            let worth = self.asks(gate.plugin, queued, event, Worth::AfterBackoff);
-            if worth != Worth::Nothing {
-                return worth;
-            }
-        } else if queued.rejected_by.is_empty() && queued.pending_by.is_empty() {
-            // Nobody can say what it waits for.
-            return Worth::AfterBackoff;
-        }
-        let pending = queued
-            .pending_by
-            .iter()
-            .map(|plugin| (plugin, Worth::AtOnce));
-        let rejecting = queued
-            .rejected_by
-            .iter()
-            .map(|plugin| (plugin, Worth::AfterBackoff));
-        for (plugin, worth) in pending.chain(rejecting) {
-            let found = self.asks(plugin, queued, event, worth);
-            if found != Worth::Nothing {
-                return found;
-            }
-        }
-        Worth::Nothing
+        self.asked(Rejected::of(queued), event)
+            .worth(&queued.pod, event)
     }
 
-    /// Whether the plugin wants to hear of such events; one that registered nothing at all hears of everything.
-    fn is_registered(&self, plugin: PluginName, queued: &QueuedPod, event: &Event) -> bool {
-        let plugins = self.by_profile.get(&queued.pod.scheduler_name);
-        let registration = plugins.and_then(|plugins| plugins.get(plugin));
-        registration.is_none_or(|known| known.kinds.iter().any(|kind| kind.covers(event.kind)))
+    /// A plugin that says to whom other pods matter.
+    pub(super) fn other_pods(
+        &self,
+        profile: &Arc<str>,
+        plugin: PluginName,
+    ) -> Option<&dyn OtherPods> {
+        let registration = self.by_profile.get(profile)?.get(plugin)?;
+        registration.plugin.other_pods()
+    }
+}
+
+/// How a pod was rejected last.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rejected<'a> {
+    pub(super) profile: &'a Arc<str>,
+    pub(super) by: &'a BTreeSet<PluginName>,
+    pub(super) pending_by: &'a BTreeSet<PluginName>,
+    pub(super) gate: Option<PluginName>,
+}
+
+impl<'a> Rejected<'a> {
+    fn of(queued: &'a QueuedPod) -> Self {
+        Self {
+            profile: &queued.pod.scheduler_name,
+            by: &queued.rejected_by,
+            pending_by: &queued.pending_by,
+            gate: queued.gate.as_ref().map(|gate| gate.plugin),
+        }
+    }
+}
+
+/// Those who are asked what an event is worth, in order, and what it is worth if they want it; without a registration they
+/// want anything.
+pub(super) struct Asked<'a> {
+    each: Vec<(Option<&'a Registration>, Worth)>,
+    mishaps: &'a Mishaps,
+}
+
+impl Asked<'_> {
+    /// Whether it is nobody, so that the event is worth nothing.
+    pub(super) const fn is_nobody(&self) -> bool {
+        self.each.is_empty()
     }
 
-    fn asks(&self, plugin: PluginName, queued: &QueuedPod, event: &Event, worth: Worth) -> Worth {
-        let plugins = self.by_profile.get(&queued.pod.scheduler_name);
-        let wanted = plugins
-            .and_then(|plugins| plugins.get(plugin))
-            // A plugin that registered nothing at all can't tell, so anything may help.
-            .is_none_or(|registration| registration.wants(queued, event, &self.mishaps));
-        if wanted { worth } else { Worth::Nothing }
+    /// What of a pod counts: pods that are equal in that need be asked about once.
+    pub(super) fn reads(&self) -> HintReads {
+        let known = self
+            .each
+            .iter()
+            .filter_map(|(registration, _)| *registration);
+        let reads = known.map(|known| known.plugin.hint_reads());
+        reads.max().unwrap_or(HintReads::Needs)
+    }
+
+    /// What the event is worth to a pod.
+    pub(super) fn worth(&self, pod: &Arc<PodInfo>, event: &Event) -> Worth {
+        let wanted = self.each.iter().find(|(registration, _)| {
+            registration.is_none_or(|known| known.wants(pod, event, self.mishaps))
+        });
+        wanted.map_or(Worth::Nothing, |(_, worth)| *worth)
+    }
+
+    /// The plugins, if each of them says to whom other pods matter.
+    pub(super) fn by_other_pods(&self) -> Option<Vec<(PluginName, &dyn OtherPods)>> {
+        let each = self.each.iter().map(|(registration, _)| {
+            let plugin = &registration.as_ref()?.plugin;
+            Some((plugin.name(), plugin.other_pods()?))
+        });
+        each.collect()
     }
 }

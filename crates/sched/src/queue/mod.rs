@@ -8,8 +8,10 @@
 
 mod arrivals;
 mod backoff;
+mod circle;
 mod flush;
 mod heap;
+mod helped;
 mod hints;
 mod in_flight;
 mod place;
@@ -33,7 +35,7 @@ use crate::event::Event;
 use crate::guard::{Mishaps, caught, guarded};
 use crate::moment::Moment;
 use crate::names::PodUid;
-use crate::plugin::{HintReads, PreEnqueue, QueueSort};
+use crate::plugin::{PreEnqueue, QueueSort};
 use crate::pod_info::PodInfo;
 use crate::profile::{ProfileError, Profiles};
 use crate::status::{PluginName, Status};
@@ -216,7 +218,7 @@ impl Queue {
         if worth == Worth::Nothing {
             self.arrivals
                 .count(Place::Unschedulable, arrivals::ATTEMPT_FAILED);
-            self.pool.insert(queued);
+            self.pool.insert(queued, &self.hints);
             return Place::Unschedulable;
         }
         self.bring_back(queued, worth, arrivals::ATTEMPT_FAILED, now)
@@ -283,37 +285,6 @@ impl Queue {
             moved = moved.saturating_add(usize::from(place != Place::Gated));
         }
         moved
-    }
-
-    /// The waiting pods that an event may help, in a repeatable order. Of pods that are equal to all who are asked, one
-    /// is asked about.
-    fn helped(&self, event: &Event, not: Option<&PodUid>) -> Vec<(PodUid, Worth)> {
-        let mut helped = Vec::new();
-        for group in self.pool.groups() {
-            let Some(first) = group.clone().flatten().next() else {
-                continue;
-            };
-            let reads = self.hints.reads(first, event);
-            let of_all = (reads == HintReads::Needs).then(|| self.hints.worth(first, event));
-            if of_all == Some(Worth::Nothing) {
-                continue;
-            }
-            for kin in group {
-                let one = kin.clone().next().filter(|_| reads == HintReads::Labels);
-                let of_kin = of_all.or_else(|| Some(self.hints.worth(one?, event)));
-                if of_kin == Some(Worth::Nothing) {
-                    continue;
-                }
-                for queued in kin.filter(|queued| Some(&queued.pod.uid) != not) {
-                    let worth = of_kin.unwrap_or_else(|| self.hints.worth(queued, event));
-                    if worth != Worth::Nothing {
-                        helped.push((queued.pod.uid.clone(), worth));
-                    }
-                }
-            }
-        }
-        helped.sort_by_cached_key(|(uid, _)| (self.pool.is_gated(uid), uid.clone()));
-        helped
     }
 
     /// Tries a pod as soon as possible: runs `PreEnqueue`, and skips backoff. Where it is now; `None` if it
@@ -391,7 +362,7 @@ impl Queue {
     }
 
     fn take_waiting(&mut self, uid: &PodUid) -> Option<QueuedPod> {
-        self.pool.remove(uid)
+        self.pool.remove(uid, &self.hints)
     }
 
     /// Puts a newer version in place, wherever the pod is (not in flight).
@@ -407,9 +378,9 @@ impl Queue {
                 return;
             }
         }
-        if let Some(mut queued) = self.pool.remove(&pod.uid) {
+        if let Some(mut queued) = self.pool.remove(&pod.uid, &self.hints) {
             queued.pod = pod;
-            self.pool.insert(queued);
+            self.pool.insert(queued, &self.hints);
         }
     }
 
@@ -445,7 +416,7 @@ impl Queue {
         };
         self.arrivals.count(place, why);
         match place {
-            Place::Gated => self.pool.insert(queued),
+            Place::Gated => self.pool.insert(queued, &self.hints),
             Place::Backoff if queued.failed_by_error() => self.failed_backoff.push(queued),
             Place::Backoff => self.rejected_backoff.push(queued),
             _ => self.active.push(queued),

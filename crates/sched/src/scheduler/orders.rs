@@ -74,12 +74,20 @@ pub struct Orders {
     pub evictions: Vec<EvictionOrder>,
     /// Pods that have given their place up before they were bound: only to be told.
     pub preempted: Vec<Preempted>,
+    /// How many victims each preemption has that began: only to be told.
+    pub victims: Vec<usize>,
 }
 
 impl Orders {
     /// Whether there is nothing to do.
     pub const fn is_empty(&self) -> bool {
-        self.cleared.is_empty() && self.evictions.is_empty() && self.preempted.is_empty()
+        let Self {
+            cleared,
+            evictions,
+            preempted,
+            victims,
+        } = self;
+        cleared.is_empty() && evictions.is_empty() && preempted.is_empty() && victims.is_empty()
     }
 }
 

@@ -80,6 +80,7 @@ impl Scheduler {
         let Some(last) = others.pop() else {
             return;
         };
+        self.orders.victims.push(victims.len());
         let number = self.preemptions.next;
         self.preemptions.next = number.saturating_add(1);
         let shut = self.preemptions.shut.entry(preemptor.uid.clone());

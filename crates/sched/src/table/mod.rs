@@ -9,10 +9,12 @@ mod node_info;
 mod numbers;
 mod order;
 mod sets;
+mod verdicts;
 mod view;
 mod what_if;
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 
 use self::log::ChangeLog;
@@ -23,6 +25,8 @@ pub use self::numbers::{Column, Numbers};
 use self::order::NodeOrder;
 pub use self::sets::SetId;
 use self::sets::Sets;
+use self::verdicts::Verdicts;
+pub(crate) use self::verdicts::{Asks, RowVerdicts};
 pub use self::view::NodeView;
 pub(crate) use self::what_if::WhatIfTable;
 use crate::counts::{CarriedTerms, Counts, PodCounts, PodSet, Topology};
@@ -30,6 +34,7 @@ use crate::images::ImageSpread;
 use crate::labels::{HOSTNAME, Labels};
 use crate::names::{NodeName, PodUid};
 use crate::node_object::NodeObject;
+use crate::plugins::BySet;
 use crate::pod_info::PodInfo;
 
 /// The number of a node's row. Nodes that have gone give their numbers away.
@@ -78,6 +83,7 @@ pub struct NodeTable {
     in_order: OnceLock<Vec<NodeId>>,
     log: ChangeLog,
     counts: Counts,
+    verdicts: Verdicts,
 }
 
 impl NodeTable {
@@ -184,6 +190,19 @@ impl NodeTable {
         self.counts.count(set, self.all_pods())
     }
 
+    /// The same summed up by place of this label, by number, of all nodes; `None` if that isn't at hand, since the label has
+    /// many values.
+    pub(crate) fn count_by_place(
+        &self,
+        set: &PodSet,
+        key: &str,
+        topology: &Topology,
+    ) -> Option<Vec<u32>> {
+        // Whoever isn't counted yet is now.
+        drop(self.count(set));
+        self.counts.sums(set, key, topology)
+    }
+
     /// Which nodes share a value of this label.
     pub fn topology(&self, key: &str) -> Arc<Topology> {
         let rows = self.rows.iter().enumerate();
@@ -194,6 +213,39 @@ impl NodeTable {
     /// The inter-pod terms of the pods on nodes.
     pub const fn carried_terms(&self) -> &CarriedTerms {
         self.counts.carried()
+    }
+
+    /// What holds for each row whatever pods come and go: asked once for pods with the same needs, and again when nodes change.
+    pub(crate) fn verdicts(
+        &self,
+        pod: &PodInfo,
+        asks: Asks,
+        says: impl Fn(NodeView<'_>) -> bool,
+    ) -> RowVerdicts {
+        self.verdicts
+            .of(&pod.needs, asks, || self.ask_rows(asks, says))
+    }
+
+    /// One of equal nodes speaks for the others.
+    fn ask_rows(&self, asks: Asks, says: impl Fn(NodeView<'_>) -> bool) -> Vec<bool> {
+        let sets = match asks {
+            Asks::Labels => self.label_sets(),
+            Asks::Labelled => 0,
+            Asks::Taints(_) => self.taint_sets(),
+        };
+        let mut known = BySet::new(sets);
+        let rows = (0..self.rows()).map(NodeId::new);
+        let verdicts = rows.map(|id| {
+            let set = match asks {
+                Asks::Labels => self.label_set(id),
+                Asks::Labelled => None,
+                Asks::Taints(_) => self.taint_set(id),
+            };
+            let ask = || self.get(id).is_some_and(&says);
+            let Ok(verdict) = known.get(set, || Ok::<_, Infallible>(ask()));
+            verdict && self.get(id).is_some()
+        });
+        verdicts.collect()
     }
 
     fn all_pods(&self) -> impl Iterator<Item = (NodeId, &[Arc<PodInfo>])> {
@@ -253,6 +305,7 @@ impl NodeTable {
             self.edit(id, |row| row.set_node(node));
             return Some(old);
         }
+        self.verdicts.forget();
         let parts = self.take_parts(&node);
         if let Some(before) = self.parts[id.index()].replace(parts) {
             self.give_back(before);
@@ -276,6 +329,7 @@ impl NodeTable {
             self.parts.push(None);
             NodeId::new(self.rows.len().saturating_sub(1))
         });
+        self.verdicts.forget();
         self.order.insert(node.zone(), node.name.clone());
         self.in_order.take();
         self.by_name.insert(node.name.clone(), id);
@@ -291,6 +345,7 @@ impl NodeTable {
     pub(crate) fn remove_node(&mut self, name: &NodeName) -> Option<NodeInfo> {
         let id = self.by_name.remove(name)?;
         let row = self.rows[id.index()].take()?;
+        self.verdicts.forget();
         if let Some(parts) = self.parts[id.index()].take() {
             self.give_back(parts);
         }

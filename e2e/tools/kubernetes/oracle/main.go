@@ -17,7 +17,7 @@ func main() {
 	flag.IntVar(&load.pods, "pods", 2000, "how many pods the measurement places")
 	percentage := flag.Int("pct", 0, "percentageOfNodesToScore of the measurement; 0 is the stock share")
 	parallelism := flag.Int("par", 16, "parallelism of the measurement")
-	flag.StringVar(&load.shape, "shape", "plain", "plain, classes, unschedulable, service, spread, anti or nsaff")
+	flag.StringVar(&load.shape, "shape", "plain", "plain, classes, unschedulable, service, spread, anti, nsaff or preempt")
 	klog.InitFlags(nil)
 	// Victims are asked for in the call itself, where they can be taken down.
 	check(utilfeature.DefaultMutableFeatureGate.Set("SchedulerAsyncPreemption=false"))

@@ -53,9 +53,25 @@ impl Own {
         fresh(cx, state).next().is_none()
     }
 
-    /// Asks the filters that are asked for each pod about those of the nodes for which they come before the place `until`
-    /// in the profile. Nodes that one of them refuses are taken out.
+    /// Asks the filters that are asked for each pod about the nodes. Those that one of them refuses are taken out.
     pub(super) fn ask(
+        &mut self,
+        cx: &Context<'_>,
+        state: &CycleState,
+        pod: &PodInfo,
+        nodes: &mut Vec<NodeId>,
+    ) -> Result<(), PluginError> {
+        for (_, filter) in fresh(cx, state) {
+            self.ask_one(filter, cx, state, pod, nodes)?;
+            if nodes.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same about those of the nodes for which a filter comes before the place `until` in the profile.
+    pub(super) fn ask_before(
         &mut self,
         cx: &Context<'_>,
         state: &CycleState,
@@ -65,22 +81,36 @@ impl Own {
     ) -> Result<(), PluginError> {
         for (place, filter) in fresh(cx, state) {
             let asked = nodes.iter().copied().filter(|id| place < until(*id));
-            let asked = asked.collect::<Vec<_>>();
-            if asked.is_empty() {
-                continue;
-            }
-            let name = filter.name();
-            let mut refusals = Refusals::new(name, &mut self.rejections);
-            caught(|| filter.filter_all(state, pod, cx.nodes(), &asked, &mut refusals))
-                .map_err(|panic| panic.by(name))?
-                .map_err(|error| error.by(name))?;
-            let refused = refusals.into_refused();
-            for &(at, why) in &refused {
-                self.refuse(asked[at], why, cx.nodes().rows());
-            }
-            if !refused.is_empty() {
-                self.leave_out(nodes);
-            }
+            let mut asked = asked.collect();
+            self.ask_one(filter, cx, state, pod, &mut asked)?;
+            self.leave_out(nodes);
+        }
+        Ok(())
+    }
+
+    /// Takes the nodes out that one filter refuses.
+    fn ask_one(
+        &mut self,
+        filter: &dyn Filter,
+        cx: &Context<'_>,
+        state: &CycleState,
+        pod: &PodInfo,
+        nodes: &mut Vec<NodeId>,
+    ) -> Result<(), PluginError> {
+        if nodes.is_empty() {
+            return Ok(());
+        }
+        let name = filter.name();
+        let mut refusals = Refusals::new(name, &mut self.rejections);
+        caught(|| filter.filter_all(state, pod, cx.nodes(), nodes, &mut refusals))
+            .map_err(|panic| panic.by(name))?
+            .map_err(|error| error.by(name))?;
+        let refused = refusals.into_refused();
+        for &(at, why) in &refused {
+            self.refuse(nodes[at], why, cx.nodes().rows());
+        }
+        if !refused.is_empty() {
+            self.leave_out(nodes);
         }
         Ok(())
     }
@@ -99,10 +129,15 @@ impl Own {
         }
     }
 
+    /// The number of the rejection of this node, if it is refused.
+    pub(super) fn refusal(&self, node: NodeId) -> Option<RejectionId> {
+        self.by_row.get(node.index()).copied().flatten()
+    }
+
     /// Why this node is refused, if it is.
+    #[cfg(test)]
     pub(super) fn rejection(&self, node: NodeId) -> Option<&Rejection> {
-        let why = self.by_row.get(node.index()).copied().flatten()?;
-        Some(self.rejections.get(why))
+        Some(self.rejections.get(self.refusal(node)?))
     }
 
     /// The refused nodes.

@@ -41,14 +41,15 @@ pub(super) struct Found {
 pub(super) fn potential_nodes(cx: &Context<'_>, statuses: &NodeStatuses) -> Vec<NodeId> {
     let table = cx.nodes();
     if statuses.others().is_some_and(Rejection::resolvable) {
-        let refused = statuses.rejected();
+        let refused = statuses.rejected_in(table);
         let hopeless = refused.filter(|(_, why)| !why.resolvable());
         let hopeless = hopeless.map(|(node, _)| node).collect::<HashSet<_>>();
-        let nodes = table.iter().filter(|node| !hopeless.contains(node.name()));
-        return nodes.map(NodeView::id).collect();
+        let nodes = table.ids().iter().copied();
+        return nodes.filter(|node| !hopeless.contains(node)).collect();
     }
-    let resolvable = statuses.rejected().filter(|(_, why)| why.resolvable());
-    resolvable.filter_map(|(node, _)| table.id(node)).collect()
+    let refused = statuses.rejected_in(table);
+    let resolvable = refused.filter(|(_, why)| why.resolvable());
+    resolvable.map(|(node, _)| node).collect()
 }
 
 /// Tries `nodes`, from the one at `offset` on, until there are `enough` candidates, and one of them breaks no budget.

@@ -105,14 +105,13 @@ impl Required {
     fn of(terms: Terms, unwanted: PlaceCounts, table: &NodeTable, scope: InScope) -> Self {
         let mut near = PlaceSums::within(scope.clone());
         if let Some((set, keys)) = &terms.near {
-            let counts = table.count(set);
             for key in keys {
-                near.add(table, key, &counts, 1);
+                near.add_set(table, key, set, 1);
             }
         }
         let mut away_from = PlaceSums::within(scope);
         for (set, key) in &terms.away_from {
-            away_from.add(table, key, &table.count(set), 1);
+            away_from.add_set(table, key, set, 1);
         }
         Self {
             terms: Arc::new(terms),
@@ -157,6 +156,23 @@ impl Required {
         }
         let unwanted = self.unwanted.any(node) || self.unwanted.any_elsewhere(labels);
         unwanted.then_some(Why::Unwanted)
+    }
+}
+
+impl Required {
+    /// Those of the nodes that may be refused; all others will do. Label by label, since that is fastest for many.
+    fn suspects(&self, nodes: &[NodeId]) -> Vec<bool> {
+        let mut suspects = vec![self.unwanted.is_elsewhere(); nodes.len()];
+        let is_first = self.near.is_empty() && self.terms.near_itself;
+        if is_first {
+            // It only has to be at a place.
+            self.near.mark_placeless(nodes, |at| suspects[at] = true);
+        } else {
+            self.near.mark_not_all(nodes, |at| suspects[at] = true);
+        }
+        self.away_from.mark_any(nodes, |at| suspects[at] = true);
+        self.unwanted.mark_any(nodes, |at| suspects[at] = true);
+        suspects
     }
 }
 
@@ -243,7 +259,11 @@ impl Filter for InterPodAffinity {
             Err(status) => return refusals.note(0, Err(status)),
         };
         let mut kept: [Option<RejectionId>; 3] = [None; 3];
-        for (at, &id) in nodes.iter().enumerate() {
+        for (at, suspect) in required.suspects(nodes).into_iter().enumerate() {
+            if !suspect {
+                continue;
+            }
+            let id = nodes[at];
             let labels = || table.get(id).map(|node| node.row().labels());
             if let Some(why) = required.refusal(id, labels) {
                 let known = &mut kept[why as usize];

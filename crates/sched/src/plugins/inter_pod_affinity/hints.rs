@@ -2,14 +2,18 @@
 //! although they may help: who was refused can't be told whether by the own terms or by those of others, and labels of
 //! namespaces aren't known here.
 
+use std::sync::Arc;
+
 use super::InterPodAffinity;
+use crate::counts::{Namespaces, PodSet, Selected};
 use crate::event::{Actions, Event, EventKind, EventObject, EventResource, Hint};
 use crate::labels::Selector;
 use crate::node_object::NodeObject;
 use crate::objects::Kind;
-use crate::plugin::{EnqueueExtensions, HintReads};
+use crate::plugin::{EnqueueExtensions, HintReads, OtherPods};
 use crate::pod_affinity::PodAffinityTerm;
 use crate::pod_info::PodInfo;
+use crate::pod_needs::PodNeeds;
 
 impl EnqueueExtensions for InterPodAffinity {
     fn events(&self) -> Vec<EventKind> {
@@ -42,6 +46,38 @@ impl EnqueueExtensions for InterPodAffinity {
     fn hint_reads(&self) -> HintReads {
         HintReads::Labels
     }
+
+    fn other_pods(&self) -> Option<&dyn OtherPods> {
+        Some(self)
+    }
+}
+
+impl OtherPods for InterPodAffinity {
+    /// Whom the pod wants to be near all of its terms mean, so the first one will do.
+    fn sought(&self, needs: &PodNeeds) -> Option<Vec<PodSet>> {
+        let affinity = &needs.pod_affinity;
+        let near = affinity.required.first().into_iter();
+        Some(near.chain(&affinity.required_anti).map(may_be).collect())
+    }
+
+    fn kept_away(&self, other: &PodInfo) -> Vec<PodSet> {
+        let terms = other.needs.pod_affinity.required_anti.iter();
+        terms.map(may_be).collect()
+    }
+}
+
+/// The pods that a term may mean, as far as can be told without the labels of namespaces.
+fn may_be(term: &PodAffinityTerm) -> PodSet {
+    let namespaces = if term.namespace_selector == Selector::Nothing {
+        let names = term.namespaces.iter().map(|name| Arc::from(&**name));
+        Namespaces::These(Arc::new(names.collect()))
+    } else {
+        Namespaces::All
+    };
+    PodSet::all_of(vec![Selected {
+        namespaces,
+        selector: term.selector.clone(),
+    }])
 }
 
 /// Whether another pod that came, changed or went, or the pod itself with other labels, may help.

@@ -46,9 +46,9 @@ impl PreScore for InterPodAffinity {
         let preferred_anti = affinity.preferred_anti.iter().map(|it| (it, -1));
         for (preferred, sign) in preferred.chain(preferred_anti) {
             let term = &preferred.term;
-            let counts = table.count(&self.set(term, namespaces));
+            let set = self.set(term, namespaces);
             let weight = preferred.weight.saturating_mul(sign);
-            worth.add(table, &term.topology_key, &counts, weight);
+            worth.add_set(table, &term.topology_key, &set, weight);
         }
         if !worth.is_touched() {
             return Ok(PreScored::Skip);

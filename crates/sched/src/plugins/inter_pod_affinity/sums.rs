@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::counts::{PlaceId, Topology};
+use crate::counts::{PlaceId, PodSet, Topology};
 use crate::labels::Labels;
 use crate::scope::InScope;
 use crate::table::{NodeId, NodeTable, NodeView};
@@ -21,6 +21,8 @@ pub(super) struct PlaceSums {
     keys: Vec<OfKey>,
     scope: InScope,
     is_touched: bool,
+    // Of all places of all labels.
+    total: i64,
 }
 
 impl PlaceSums {
@@ -29,6 +31,23 @@ impl PlaceSums {
         Self {
             scope,
             ..Self::default()
+        }
+    }
+
+    /// Adds the pods of a set, times `factor`, to the places of their nodes by this label.
+    pub(super) fn add_set(&mut self, table: &NodeTable, key: &str, set: &PodSet, factor: i64) {
+        let at = self.at_key(table, key);
+        let known = &mut self.keys[at];
+        let sums = self.scope.is_everywhere();
+        let sums = sums.then(|| table.count_by_place(set, key, &known.topology));
+        let Some(pods) = sums.flatten() else {
+            return self.add(table, key, &table.count(set), factor);
+        };
+        for (sum, pods) in known.sums.iter_mut().zip(pods) {
+            let more = factor.saturating_mul(pods.into());
+            *sum = sum.saturating_add(more);
+            self.total = self.total.saturating_add(more);
+            self.is_touched |= pods > 0;
         }
     }
 
@@ -42,15 +61,18 @@ impl PlaceSums {
     ) {
         let at = self.at_key(table, key);
         let (scope, OfKey { topology, sums, .. }) = (&self.scope, &mut self.keys[at]);
-        let mut is_touched = false;
+        let (mut is_touched, mut total) = (false, self.total);
         for &(node, count) in counts {
             if let Some(place) = topology.place(node).filter(|_| scope.has(node)) {
+                let more = factor.saturating_mul(i64::from(count));
                 let sum = &mut sums[place.index()];
-                *sum = sum.saturating_add(factor.saturating_mul(i64::from(count)));
+                *sum = sum.saturating_add(more);
+                total = total.saturating_add(more);
                 is_touched = true;
             }
         }
         self.is_touched |= is_touched;
+        self.total = total;
     }
 
     fn at_key(&mut self, table: &NodeTable, key: &str) -> usize {
@@ -118,11 +140,9 @@ pub(super) struct PlaceCounts {
 
 impl From<PlaceSums> for PlaceCounts {
     fn from(base: PlaceSums) -> Self {
-        let sums = base.keys.iter().flat_map(|known| &known.sums);
-        let total = sums.fold(0_i64, |total, sum| total.saturating_add(*sum));
         Self {
+            total: base.total,
             base: Arc::new(base),
-            total,
             changes: Vec::new(),
         }
     }
@@ -173,6 +193,72 @@ impl PlaceCounts {
             Some(sum) => *sum = sum.saturating_add(by),
             None => self.changes.push(change),
         }
+    }
+
+    /// Marks those of the nodes whose place has any, by any of the labels that are summed up: what [`any`](Self::any) says
+    /// of each.
+    pub(super) fn mark_any(&self, nodes: &[NodeId], mut mark: impl FnMut(usize)) {
+        if !self.changes.is_empty() {
+            for (at, node) in nodes.iter().enumerate() {
+                if self.any(*node) {
+                    mark(at);
+                }
+            }
+            return;
+        }
+        if !self.base.is_touched {
+            return;
+        }
+        for known in &self.base.keys {
+            let by_row = known.topology.by_row();
+            for (at, node) in nodes.iter().enumerate() {
+                let place = by_row.get(node.index()).map(|place| place.index());
+                let sum = place.and_then(|place| known.sums.get(place));
+                if sum.is_some_and(|sum| *sum > 0) {
+                    mark(at);
+                }
+            }
+        }
+    }
+
+    /// Marks those of the nodes that aren't at a place by each of the labels that has some: of which [`all`](Self::all)
+    /// doesn't say `Some(true)`.
+    pub(super) fn mark_not_all(&self, nodes: &[NodeId], mut mark: impl FnMut(usize)) {
+        if !self.changes.is_empty() {
+            for (at, node) in nodes.iter().enumerate() {
+                if self.all(*node) != Some(true) {
+                    mark(at);
+                }
+            }
+            return;
+        }
+        for known in &self.base.keys {
+            let by_row = known.topology.by_row();
+            for (at, node) in nodes.iter().enumerate() {
+                let place = by_row.get(node.index()).map(|place| place.index());
+                let sum = place.and_then(|place| known.sums.get(place));
+                if sum.is_none_or(|sum| *sum <= 0) {
+                    mark(at);
+                }
+            }
+        }
+    }
+
+    /// Marks those of the nodes that aren't at a place by each of the labels.
+    pub(super) fn mark_placeless(&self, nodes: &[NodeId], mut mark: impl FnMut(usize)) {
+        for known in &self.base.keys {
+            for (at, node) in nodes.iter().enumerate() {
+                if known.topology.place(*node).is_none() {
+                    mark(at);
+                }
+            }
+        }
+    }
+
+    /// Whether a *what if* put some at places by other labels.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        let mut changes = self.changes.iter();
+        changes.any(|change| matches!(change, Change::Elsewhere(..)))
     }
 
     /// Whether a node's place has any, by any of the labels that are summed up.

@@ -57,25 +57,19 @@ impl Hard {
         let keys = constraints.iter().map(|it| &it.rule.topology_key);
         let topologies: Arc<[_]> = keys.map(|key| table.topology(key)).collect();
         let mut included = Included::new(pod, table, comparison, &scope);
+        // Rows without a node have no place.
+        let everywhere = topologies.iter().all(|it| it.placed() == table.len());
         let count = |(constraint, topology): (&SpreadConstraint, &Arc<Topology>)| {
             let rule = &constraint.rule;
-            // Rows without a node have no place.
-            let mut place = |node| {
-                let place = topology.place(node)?;
-                let counts = has_all(&topologies, node) && included.includes(rule, node);
-                counts.then_some(place)
-            };
-            let mut sums = Summing::new(topology.places());
-            for place in (0..table.rows()).filter_map(|row| place(NodeId::new(row))) {
-                sums.count(place);
-            }
-            if let Some(pods) = constraint.counted() {
-                for &(node, pods) in &*table.count(pods) {
-                    if let Some(place) = place(node) {
-                        sums.add(place, pods);
-                    }
-                }
-            }
+            let included = included.by(rule);
+            let known = (everywhere && included.is_everybody())
+                .then(|| of_all(constraint, topology, table))
+                .flatten();
+            let sums = known.unwrap_or_else(|| {
+                let has_all = |node| everywhere || has_all(&topologies, node);
+                let counts = |node| has_all(node) && included.includes(node);
+                of_some(constraint, topology, table, counts)
+            });
             let itself = i64::from(constraint.selector.matches(pod.labels()));
             Counted {
                 sums: sums.finish(),
@@ -123,6 +117,30 @@ impl Hard {
         }
     }
 
+    /// The same of many nodes: the violations, each with the place of its node in the list, in ascending order.
+    pub(super) fn violations(&self, nodes: &[NodeId], mut violated: impl FnMut(usize, Misplaced)) {
+        // By place, so that of a node only its place is looked at.
+        let each = self.topologies.iter().zip(&self.counted);
+        let each = each.map(|(topology, counted)| (topology.by_row(), counted.full_places()));
+        let each = each.collect::<Vec<_>>();
+        for (at, node) in nodes.iter().enumerate() {
+            for (by_row, full) in &each {
+                let place = by_row.get(node.index());
+                match place.and_then(|place| full.get(place.index())) {
+                    Some(false) => {}
+                    Some(true) => {
+                        violated(at, Misplaced::Skewed);
+                        break;
+                    }
+                    None => {
+                        violated(at, Misplaced::NoLabel);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
     /// Whether a node will do, by the first constraint that it violates.
     pub(super) fn check(&self, node: NodeId) -> Result<(), Misplaced> {
         for (topology, counted) in self.topologies.iter().zip(&self.counted) {
@@ -135,7 +153,64 @@ impl Hard {
     }
 }
 
+/// Sums where all nodes count and have all labels; `None` if no such sums are kept.
+fn of_all(
+    constraint: &SpreadConstraint,
+    topology: &Topology,
+    table: &NodeTable,
+) -> Option<Summing> {
+    let mut sums = Summing::new(topology.places());
+    for (place, nodes) in topology.nodes_by_place().iter().enumerate() {
+        if *nodes > 0 {
+            sums.count(place);
+        }
+    }
+    if let Some(pods) = constraint.counted() {
+        let key = &constraint.rule.topology_key;
+        let known = table.count_by_place(pods, key, topology)?;
+        for (place, pods) in known.into_iter().enumerate() {
+            // At a place without nodes there are no pods.
+            if pods > 0 {
+                sums.add(place, pods);
+            }
+        }
+    }
+    Some(sums)
+}
+
+/// Sums of those nodes that count.
+fn of_some(
+    constraint: &SpreadConstraint,
+    topology: &Topology,
+    table: &NodeTable,
+    counts: impl Fn(NodeId) -> bool,
+) -> Summing {
+    let place = |node| topology.place(node).filter(|_| counts(node));
+    let mut sums = Summing::new(topology.places());
+    for place in (0..table.rows()).filter_map(|row| place(NodeId::new(row))) {
+        sums.count(place.index());
+    }
+    if let Some(pods) = constraint.counted() {
+        for &(node, pods) in &*table.count(pods) {
+            if let Some(place) = place(node) {
+                sums.add(place.index(), pods);
+            }
+        }
+    }
+    sums
+}
+
 impl Counted {
+    /// Which places, by number, have too many pods for this one to come.
+    fn full_places(&self) -> Vec<bool> {
+        let limit = self.limit();
+        let mut full = self.sums.each(|sum| i64::from(sum) > limit);
+        for (place, sum) in self.sums.changes() {
+            full[place.index()] = i64::from(sum) > limit;
+        }
+        full
+    }
+
     /// How many pods a place may have, for this one to come.
     fn limit(&self) -> i64 {
         let lowest = if self.sums.domains() < self.min_domains {

@@ -2,10 +2,12 @@
 //! (`podtopologyspread/plugin.go`).
 
 use super::PodTopologySpread;
+use crate::counts::PodSet;
 use crate::event::{Actions, Event, EventKind, EventObject, EventResource, Hint};
 use crate::node_object::NodeObject;
-use crate::plugin::{EnqueueExtensions, HintReads};
+use crate::plugin::{EnqueueExtensions, HintReads, OtherPods};
 use crate::pod_info::PodInfo;
+use crate::pod_needs::PodNeeds;
 use crate::topology_spread::{SpreadConstraint, WhenUnsatisfiable};
 
 impl EnqueueExtensions for PodTopologySpread {
@@ -57,6 +59,23 @@ impl EnqueueExtensions for PodTopologySpread {
         } else {
             HintReads::Needs
         }
+    }
+
+    fn other_pods(&self) -> Option<&dyn OtherPods> {
+        Some(self)
+    }
+}
+
+impl OtherPods for PodTopologySpread {
+    fn sought(&self, needs: &PodNeeds) -> Option<Vec<PodSet>> {
+        let hard = match &needs.spread {
+            Some(own) => &**own.of(WhenUnsatisfiable::DoNotSchedule),
+            // What they select isn't known here.
+            None if self.has_defaults(WhenUnsatisfiable::DoNotSchedule) => return None,
+            None => &[],
+        };
+        let counted = hard.iter().filter_map(SpreadConstraint::counted);
+        Some(counted.cloned().collect())
     }
 }
 

@@ -1,12 +1,9 @@
-//! Owns which nodes count for a pod's constraint: those of its profile's scope, by the node inclusion policies. What was said of equal labels, or of equal
-//! taints, isn't worked out again.
+//! Owns which nodes count for a pod's constraint: those of its profile's scope, by the node inclusion policies. What was said of a
+//! node isn't worked out again until nodes change.
 
-use std::convert::Infallible;
-
-use crate::plugins::by_set::BySet;
 use crate::pod_info::PodInfo;
 use crate::scope::InScope;
-use crate::table::{NodeId, NodeTable, NodeView};
+use crate::table::{Asks, NodeId, NodeTable, NodeView, RowVerdicts};
 use crate::taints::{Comparison, first_untolerated};
 use crate::topology_spread::SpreadRule;
 
@@ -36,61 +33,70 @@ pub(super) struct Included<'a> {
     table: &'a NodeTable,
     comparison: Comparison,
     scope: &'a InScope,
-    by_labels: BySet<bool>,
-    by_taints: BySet<bool>,
+    allowed: Option<RowVerdicts>,
+    tolerated: Option<RowVerdicts>,
 }
 
 impl<'a> Included<'a> {
-    pub(super) fn new(
+    pub(super) const fn new(
         pod: &'a PodInfo,
         table: &'a NodeTable,
         comparison: Comparison,
         scope: &'a InScope,
     ) -> Self {
-        let label_sets = if pod.needs.node_affinity.reads_shared_labels() {
-            table.label_sets()
-        } else {
-            0
-        };
         Self {
             pod,
             table,
             comparison,
             scope,
-            by_labels: BySet::new(label_sets),
-            by_taints: BySet::new(table.taint_sets()),
+            allowed: None,
+            tolerated: None,
         }
     }
 
-    /// Whether this node counts.
-    pub(super) fn includes(&mut self, rule: &SpreadRule, id: NodeId) -> bool {
-        if !self.scope.has(id) {
-            return false;
-        }
-        let (pod, table) = (self.pod, self.table);
-        if rule.honors_affinity && !pod.needs.node_affinity.is_empty() {
-            let ask = || table.get(id).is_some_and(|node| allows(pod, node));
-            if !known(&mut self.by_labels, table.label_set(id), ask) {
-                return false;
-            }
-        }
-        if rule.honors_taints {
-            let comparison = self.comparison;
-            let ask = || {
-                let node = table.get(id);
-                node.is_some_and(|node| tolerates(pod, node, comparison))
+    /// The nodes that count by one rule.
+    pub(super) fn by(&mut self, rule: &SpreadRule) -> ByRule<'_> {
+        let (pod, table, comparison) = (self.pod, self.table, self.comparison);
+        let affinity = &pod.needs.node_affinity;
+        if rule.honors_affinity && !affinity.is_empty() && self.allowed.is_none() {
+            let asks = if affinity.reads_shared_labels() {
+                Asks::Labels
+            } else {
+                Asks::Labelled
             };
-            return known(&mut self.by_taints, table.taint_set(id), ask);
+            self.allowed = Some(table.verdicts(pod, asks, |node| allows(pod, node)));
         }
-        true
+        if rule.honors_taints && self.tolerated.is_none() {
+            let says = |node: NodeView<'_>| tolerates(pod, node, comparison);
+            self.tolerated = Some(table.verdicts(pod, Asks::Taints(comparison), says));
+        }
+        ByRule {
+            scope: self.scope,
+            allowed: self.allowed.as_deref().filter(|_| rule.honors_affinity),
+            tolerated: self.tolerated.as_deref().filter(|_| rule.honors_taints),
+        }
     }
 }
 
-fn known(
-    answers: &mut BySet<bool>,
-    set: Option<crate::table::SetId>,
-    ask: impl FnOnce() -> bool,
-) -> bool {
-    let Ok(answer) = answers.get(set, || Ok::<_, Infallible>(ask()));
-    answer
+/// The nodes that count by one rule.
+#[derive(Clone, Copy)]
+pub(super) struct ByRule<'a> {
+    scope: &'a InScope,
+    allowed: Option<&'a [bool]>,
+    tolerated: Option<&'a [bool]>,
+}
+
+impl ByRule<'_> {
+    /// Whether it is certain that all nodes are.
+    pub(super) const fn is_everybody(&self) -> bool {
+        self.scope.is_everywhere() && self.allowed.is_none() && self.tolerated.is_none()
+    }
+
+    /// Whether this node is one of them.
+    pub(super) fn includes(&self, id: NodeId) -> bool {
+        let says = |rows: Option<&[bool]>| {
+            rows.is_none_or(|rows| rows.get(id.index()).copied().unwrap_or(false))
+        };
+        self.scope.has(id) && says(self.allowed) && says(self.tolerated)
+    }
 }

@@ -217,16 +217,14 @@ impl Filter for PodTopologySpread {
             Err(status) => return refusals.note(0, Err(status)),
         };
         let (mut no_label, mut skewed): (Option<RejectionId>, Option<RejectionId>) = (None, None);
-        for (at, &node) in nodes.iter().enumerate() {
-            if let Err(why) = hard.check(node) {
-                let kept = match why {
-                    Misplaced::NoLabel => &mut no_label,
-                    Misplaced::Skewed => &mut skewed,
-                };
-                let id = *kept.get_or_insert_with(|| refusals.keep(why.into()));
-                refusals.refuse(at, id);
-            }
-        }
+        hard.violations(nodes, |at, why| {
+            let kept = match why {
+                Misplaced::NoLabel => &mut no_label,
+                Misplaced::Skewed => &mut skewed,
+            };
+            let id = *kept.get_or_insert_with(|| refusals.keep(why.into()));
+            refusals.refuse(at, id);
+        });
         Ok(())
     }
 }
@@ -270,7 +268,7 @@ impl Score for PodTopologySpread {
         scores: &mut Vec<i64>,
     ) -> Verdict {
         let soft = state.require::<Soft>()?;
-        scores.extend(nodes.iter().map(|node| soft.raw(*node)));
+        soft.raw_all(nodes, scores);
         Ok(())
     }
 

@@ -70,9 +70,12 @@ impl Soft {
         } = ranked;
         let keys = constraints.iter().map(|it| &it.rule.topology_key);
         let topologies: Vec<_> = keys.map(|key| table.topology(key)).collect();
-        let lacks = |node| needs_all_labels && !has_all(&topologies, node);
+        // Rows without a node have no place.
+        let everywhere = topologies.iter().all(|it| it.placed() == table.len());
+        let lacks = |node| needs_all_labels && !everywhere && !has_all(&topologies, node);
         let mut ignored = Vec::new();
-        for node in nodes.iter().filter(|node| lacks(**node)) {
+        let may_lack = if everywhere { &[] } else { nodes };
+        for node in may_lack.iter().filter(|node| lacks(**node)) {
             if ignored.is_empty() {
                 ignored.resize(table.rows(), false);
             }
@@ -90,8 +93,14 @@ impl Soft {
                 for (node, pods) in counts {
                     by_row[node.index()] = pods;
                 }
-                (Counted::Nodes(by_row), ranked.count())
+                let domains = if ignored.is_empty() {
+                    nodes.len()
+                } else {
+                    ranked.count()
+                };
+                (Counted::Nodes(by_row), domains)
             } else {
+                let included = included.by(rule);
                 // Nodes without the label are one place, that of an empty value.
                 let blank = topology.place_of("").map(PlaceId::index);
                 let blank = blank.unwrap_or_else(|| topology.places());
@@ -103,7 +112,7 @@ impl Soft {
                 let mut sums = vec![0_i64; is_there.len()];
                 for (node, pods) in counts {
                     let place = place(node);
-                    if is_there[place] && !lacks(node) && included.includes(rule, node) {
+                    if is_there[place] && !lacks(node) && included.includes(node) {
                         sums[place] = sums[place].saturating_add(i64::from(pods));
                     }
                 }
@@ -125,6 +134,40 @@ impl Soft {
         self.ignored.get(node.index()) == Some(&true)
     }
 
+    /// The same of many nodes: appends one score for each.
+    pub(super) fn raw_all(&self, nodes: &[NodeId], scores: &mut Vec<i64>) {
+        let [part] = &*self.parts else {
+            return scores.extend(nodes.iter().map(|node| self.raw(*node)));
+        };
+        // What a place scores depends on the number of its pods alone, and these are few.
+        let mut known: Vec<i64> = Vec::new();
+        let mut score = |pods: i64| {
+            let at = usize::try_from(pods).unwrap_or(usize::MAX);
+            if at >= MAX_KNOWN {
+                return rounded(part.score(pods as f64));
+            }
+            while known.len() <= at {
+                known.push(rounded(part.score(known.len() as f64)));
+            }
+            known[at]
+        };
+        let places = part.topology.by_row();
+        scores.extend(nodes.iter().map(|node| {
+            let place = places.get(node.index()).map_or(usize::MAX, |it| it.index());
+            let is_placed = place < part.topology.places();
+            if !is_placed || self.is_ignored(*node) {
+                return 0;
+            }
+            match &part.counted {
+                Counted::Places(sums) => score(sums[place]),
+                Counted::Nodes(by_row) => {
+                    let pods = by_row.get(node.index()).copied();
+                    score(i64::from(pods.unwrap_or(0)))
+                }
+            }
+        }));
+    }
+
     /// The more pods there are, the higher; 0 for a node that isn't ranked.
     pub(super) fn raw(&self, node: NodeId) -> i64 {
         if self.is_ignored(node) {
@@ -140,9 +183,9 @@ impl Soft {
                 Counted::Nodes(by_row) => by_row.get(node.index()).map_or(0.0, |n| f64::from(*n)),
             };
             // The order of the operations is kube-scheduler's, whose sums are rounded as these are.
-            score += pods * part.weight + part.tolerance;
+            score += part.score(pods);
         }
-        score.round() as i64
+        rounded(score)
     }
 
     /// Brings raw scores to 0..=100, so that the lowest is best. Nodes that aren't ranked get 0.
@@ -153,16 +196,43 @@ impl Soft {
         for (&score, _) in ranked {
             (min, max) = (min.min(score), max.max(score));
         }
+        let normal = |score: i64| {
+            if max == 0 {
+                return MAX_NODE_SCORE;
+            }
+            let better = max.saturating_add(min).saturating_sub(score);
+            let scaled = MAX_NODE_SCORE.saturating_mul(better).checked_div(max);
+            scaled.unwrap_or(0)
+        };
+        // Divisions take time, and there are far fewer scores than nodes.
+        let range = max.saturating_sub(min);
+        let known = if (0..MAX_KNOWN as i64).contains(&range) {
+            (min..=max).map(normal).collect::<Vec<_>>()
+        } else {
+            Vec::new()
+        };
         for (score, node) in scores.iter_mut().zip(nodes) {
             *score = if self.is_ignored(*node) {
                 0
-            } else if max == 0 {
-                MAX_NODE_SCORE
             } else {
-                let better = max.saturating_add(min).saturating_sub(*score);
-                let scaled = MAX_NODE_SCORE.saturating_mul(better).checked_div(max);
-                scaled.unwrap_or(0)
+                let at = usize::try_from(score.wrapping_sub(min)).unwrap_or(usize::MAX);
+                let found = known.get(at).copied();
+                found.unwrap_or_else(|| normal(*score))
             };
         }
     }
+}
+
+/// So many scores are worked out once for all nodes that have them.
+const MAX_KNOWN: usize = 1024;
+
+impl Part {
+    /// What a place with so many pods scores.
+    fn score(&self, pods: f64) -> f64 {
+        pods * self.weight + self.tolerance
+    }
+}
+
+fn rounded(score: f64) -> i64 {
+    score.round() as i64
 }

@@ -38,14 +38,14 @@ impl Summing {
     }
 
     /// A place counts.
-    pub(super) fn count(&mut self, place: PlaceId) {
-        let sum = &mut self.0[place.index()];
+    pub(super) fn count(&mut self, place: usize) {
+        let sum = &mut self.0[place];
         *sum = (*sum).max(0);
     }
 
     /// A place that counts has so many pods more.
-    pub(super) fn add(&mut self, place: PlaceId, pods: u32) {
-        let sum = &mut self.0[place.index()];
+    pub(super) fn add(&mut self, place: usize, pods: u32) {
+        let sum = &mut self.0[place];
         *sum = sum.saturating_add_unsigned(pods);
     }
 
@@ -77,6 +77,17 @@ impl PlaceSums {
     /// How many places count.
     pub(super) fn domains(&self) -> usize {
         self.base.domains
+    }
+
+    /// What is said of the sum of each place, without what changed in a *what if*.
+    pub(super) fn each(&self, says: impl Fn(i32) -> bool) -> Vec<bool> {
+        let sums = self.base.sums.iter();
+        sums.map(|sum| says((*sum).max(0))).collect()
+    }
+
+    /// The places that changed in a *what if*, with their sums.
+    pub(super) fn changes(&self) -> impl Iterator<Item = (PlaceId, i32)> {
+        self.changed.iter().copied()
     }
 
     /// How many pods a place has; none if it doesn't count.

@@ -3,6 +3,7 @@
 mod attempts;
 mod classes;
 mod extenders;
+mod histories;
 mod objects;
 mod orders;
 mod panics;

@@ -1,0 +1,217 @@
+//! What an event costs that helps none of 10,000 pods that wait, of one sort or of as many.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use pilotage_sched::{Attempt, Moment, PodUid, Scheduler, SeededTies};
+use serde_json::{Value, json};
+
+use crate::ALL;
+use crate::cluster::{cluster, node, node_name};
+use crate::measure::{cpu, micros};
+use crate::shape::{HOSTNAME, Shape};
+
+/// Pods that wait when an event comes that helps none of them.
+const WAITING: usize = 10_000;
+
+/// Why they wait.
+#[derive(Clone, Copy, Debug)]
+enum Refused {
+    /// They ask for so many different amounts, all of them too large.
+    ForRoom(usize),
+    /// No kubelet declares what they need.
+    ForFeature,
+    /// Each wants to be near pods of its own sort, of which there are none.
+    Lonely,
+    /// Each wants to be away from a pod that is on each node, or of its own sort.
+    Crowded,
+    /// Each is spread with pods of its own sort over a label that no node has.
+    Spread,
+    /// As many for each of the last four reasons.
+    Mixed,
+}
+
+/// All of them.
+const ALL_REFUSED: [Refused; 7] = [
+    Refused::ForRoom(50),
+    Refused::ForRoom(WAITING),
+    Refused::ForFeature,
+    Refused::Lonely,
+    Refused::Crowded,
+    Refused::Spread,
+    Refused::Mixed,
+];
+
+impl Refused {
+    fn name(self) -> String {
+        match self {
+            Self::ForRoom(sorts) => format!("refused-event {sorts}"),
+            Self::ForFeature => "refused-event feature".to_owned(),
+            Self::Lonely => "refused-event lonely".to_owned(),
+            Self::Crowded => "refused-event crowded".to_owned(),
+            Self::Spread => "refused-event spread".to_owned(),
+            Self::Mixed => "refused-event mixed".to_owned(),
+        }
+    }
+
+    /// What happens.
+    const fn happens(self) -> Happens {
+        match self {
+            Self::ForRoom(_) | Self::ForFeature => Happens::Node,
+            Self::Lonely | Self::Crowded | Self::Spread | Self::Mixed => Happens::Pods,
+        }
+    }
+
+    fn pod(self, number: usize) -> Arc<Pod> {
+        let mut pod = Shape::Plain.pod(number);
+        let spec = Arc::make_mut(&mut pod).spec.get_or_insert_default();
+        let sort = format!("sort-{number}");
+        let own = json!({"matchLabels": {"app": sort}});
+        match self {
+            Self::ForRoom(sorts) => {
+                let milli = 64_000 + number % sorts;
+                let resources = spec.containers[0].resources.get_or_insert_default();
+                let requests = resources.requests.get_or_insert_default();
+                requests.insert("cpu".to_owned(), Quantity(format!("{milli}m")));
+            }
+            Self::ForFeature => (spec.host_network, spec.host_users) = (Some(true), Some(false)),
+            Self::Lonely => {
+                let term = json!({"labelSelector": own, "topologyKey": HOSTNAME});
+                spec.affinity = Some(read(affinity("podAffinity", &term)));
+            }
+            Self::Crowded => {
+                let either = json!({"key": "app", "operator": "In", "values": ["blocker", sort]});
+                let term = json!({"labelSelector": {"matchExpressions": [either]}, "topologyKey": HOSTNAME});
+                spec.affinity = Some(read(affinity("podAntiAffinity", &term)));
+            }
+            Self::Spread => {
+                let rule = json!([{
+                    "maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": own,
+                }]);
+                spec.topology_spread_constraints = Some(read(rule));
+            }
+            Self::Mixed => {
+                let each = [Self::Lonely, Self::Crowded, Self::Spread, Self::ForFeature];
+                return each[number % each.len()].pod(number);
+            }
+        }
+        pod
+    }
+
+    /// A node gets more room, but not enough, or declares something else.
+    fn change(self, node: &mut Node, round: usize) {
+        let cpu_now = match self {
+            Self::ForRoom(_) => format!("{}", 33 + round % 30),
+            _ => "32".to_owned(),
+        };
+        let status = node.status.get_or_insert_default();
+        let allocatable = [
+            ("cpu", cpu_now.as_str()),
+            ("memory", "128Gi"),
+            ("pods", "110"),
+            ("ephemeral-storage", "100Gi"),
+        ];
+        let allocatable =
+            allocatable.map(|(name, amount)| (name.to_owned(), Quantity(amount.to_owned())));
+        status.allocatable = Some(allocatable.into());
+        if let Self::ForFeature = self {
+            status.declared_features = Some(vec![format!("Other{round}")]);
+        }
+    }
+}
+
+fn read<T: k8s_openapi::serde::de::DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).expect("a part of a pod")
+}
+
+fn affinity(kind: &str, term: &Value) -> Value {
+    let rules = json!({"requiredDuringSchedulingIgnoredDuringExecution": [term]});
+    json!({ kind: rules })
+}
+
+/// What helps nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Happens {
+    /// A node changes.
+    Node,
+    /// A pod comes to a node, or goes; half of them keep others away.
+    Pods,
+}
+
+/// Prints the chosen lines.
+pub(crate) fn print(chosen: impl Fn(&str) -> bool) {
+    for refused in ALL_REFUSED {
+        let line = refused.name();
+        if chosen(&line) {
+            let each = micros(refused_event(refused));
+            println!("{line:22} {each:13.1} µs an event, with {WAITING} pods waiting");
+        }
+    }
+}
+
+/// A pod on the node of this number.
+fn placed(name: &str, app: &str, on: usize, is_alone: bool) -> Arc<Pod> {
+    let mut pod = json!({
+        "metadata": {"name": name, "namespace": "default", "uid": name, "labels": {"app": app}},
+        "spec": {"nodeName": node_name(on), "containers": [{"name": "c", "image": "i"}]},
+        "status": {"phase": "Running"},
+    });
+    if is_alone {
+        let term = json!({"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": HOSTNAME});
+        pod["spec"]["affinity"] = affinity("podAntiAffinity", &term);
+    }
+    Arc::new(serde_json::from_value(pod).expect("a pod"))
+}
+
+/// The mean of many events that help none of those that wait: as many as take so long that the clock's grain is nothing.
+fn refused_event(refused: Refused) -> Duration {
+    const LONG: Duration = Duration::from_millis(400);
+    let mut scheduler = crowd(refused);
+    let mut changed = node(0);
+    let start = cpu();
+    let (mut rounds, mut events) = (0_u32, 0_u32);
+    let mut spent = Duration::ZERO;
+    while spent < LONG {
+        match refused.happens() {
+            Happens::Node => {
+                refused.change(&mut changed, rounds as usize);
+                let applied = scheduler.node_applied(&changed, Moment::ZERO);
+                applied.expect("a name");
+                events += 1;
+            }
+            Happens::Pods => {
+                let pod = placed("passer-by", "other", 3, rounds.is_multiple_of(2));
+                let applied = scheduler.pod_applied(pod, Moment::ZERO);
+                applied.expect("an identity");
+                scheduler.pod_deleted(&PodUid::from("passer-by"), Moment::ZERO);
+                events += 2;
+            }
+        }
+        rounds += 1;
+        spent = cpu().saturating_sub(start);
+    }
+    assert_eq!(scheduler.unschedulable_pods().count(), WAITING);
+    spent / events.max(1)
+}
+
+/// A few nodes and those who wait.
+fn crowd(refused: Refused) -> Scheduler {
+    const NODES: usize = 10;
+    let mut scheduler = cluster(NODES, ALL);
+    for on in 0..NODES {
+        let blocker = placed(&format!("blocker-{on}"), "blocker", on, false);
+        let applied = scheduler.pod_applied(blocker, Moment::ZERO);
+        applied.expect("an identity");
+    }
+    for number in 0..WAITING {
+        let applied = scheduler.pod_applied(refused.pod(number), Moment::ZERO);
+        applied.expect("an identity");
+    }
+    let mut ties = SeededTies::new(7);
+    while let Some(attempt) = scheduler.schedule_next(Moment::ZERO, &mut ties) {
+        assert!(matches!(attempt, Attempt::Failed(_)), "{attempt:?}");
+    }
+    scheduler
+}

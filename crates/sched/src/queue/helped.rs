@@ -1,0 +1,75 @@
+//! Owns the question which waiting pods an event may help: of pods that are equal to all who are asked, one is asked about, and
+//! of those that another pod's coming, changing or going can't matter to, none.
+
+use super::Queue;
+use super::circle::{Circle, Sort};
+use super::hints::{Asked, Worth};
+use crate::event::{Event, EventObject, EventResource};
+use crate::names::PodUid;
+use crate::plugin::HintReads;
+
+/// Pods, each with what the event is worth to it.
+type Helped = Vec<(PodUid, Worth)>;
+
+impl Queue {
+    /// The waiting pods that an event may help, in a repeatable order.
+    pub(super) fn helped(&self, event: &Event, not: Option<&PodUid>) -> Helped {
+        let mut helped = Helped::new();
+        if event.kind.resource == EventResource::TargetPod {
+            // It is nobody else's.
+            let waiting = event.subject().and_then(|pod| self.pool.get(&pod.uid));
+            if let Some(queued) = waiting {
+                helped.push((queued.pod.uid.clone(), self.hints.worth(queued, event)));
+            }
+        } else {
+            for (key, circle) in self.pool.circles() {
+                let asked = self.hints.asked(key.rejected(), event);
+                if !asked.is_nobody() {
+                    self.helped_of(circle, &asked, event, &mut helped);
+                }
+            }
+        }
+        helped.retain(|(uid, worth)| *worth != Worth::Nothing && Some(uid) != not);
+        helped.sort_by_cached_key(|(uid, _)| (self.pool.is_gated(uid), uid.clone()));
+        helped
+    }
+
+    fn helped_of(&self, circle: &Circle, asked: &Asked<'_>, event: &Event, helped: &mut Helped) {
+        let reads = asked.reads();
+        if let EventObject::Pod { old, new } = &event.object
+            && let Some(subject) = event.subject()
+            && let Some(plugins) = asked.by_other_pods()
+        {
+            let itself = self.pool.get(&subject.uid).map(|queued| &*queued.pod);
+            let versions = (old.as_deref(), new.as_deref());
+            if let Some(sorts) = circle.meant(&plugins, versions, itself) {
+                return sorts.for_each(|sort| of_sort(sort, reads, asked, event, helped));
+            }
+        }
+        for sort in circle.sorts() {
+            of_sort(sort, reads, asked, event, helped);
+        }
+    }
+}
+
+fn of_sort(sort: &Sort, reads: HintReads, asked: &Asked<'_>, event: &Event, helped: &mut Helped) {
+    let of_all = (reads == HintReads::Needs).then(|| asked.worth(sort.one(), event));
+    if of_all == Some(Worth::Nothing) {
+        return;
+    }
+    for kindred in sort.kin() {
+        let one = kindred
+            .values()
+            .next()
+            .filter(|_| reads == HintReads::Labels);
+        let of_kin = of_all.or_else(|| Some(asked.worth(one?, event)));
+        if of_kin == Some(Worth::Nothing) {
+            continue;
+        }
+        let worth = |pod| of_kin.unwrap_or_else(|| asked.worth(pod, event));
+        helped.extend(kindred.iter().map(|(uid, pod)| (uid.clone(), worth(pod))));
+    }
+}
+
+#[cfg(test)]
+mod tests;
