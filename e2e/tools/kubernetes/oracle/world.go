@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -40,8 +41,8 @@ type world struct {
 	informers informers.SharedInformerFactory
 	config    *config.KubeSchedulerConfiguration
 	version   int
-	// Pods that preemption asked to delete since somebody looked.
-	victims []string
+	// Pods that preemption asked to delete, and whose nomination it took away, since somebody looked.
+	victims, cleared []string
 }
 
 // Options beside the configuration file.
@@ -125,14 +126,19 @@ func (w *world) stamp(object runtime.Object) error {
 
 // Preemption only says whom it would delete: nothing that it writes is done.
 func (w *world) leaveNoTrace() {
-	note := func(action clienttesting.Action) (bool, runtime.Object, error) {
+	w.client.PrependReactor("delete", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		if deletion, ok := action.(clienttesting.DeleteAction); ok {
 			w.victims = append(w.victims, deletion.GetNamespace()+"/"+deletion.GetName())
 		}
 		return true, &v1.Pod{}, nil
-	}
-	w.client.PrependReactor("delete", "pods", note)
-	w.client.PrependReactor("patch", "pods", note)
+	})
+	w.client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		// Victims are patched, too.
+		if patch, ok := action.(clienttesting.PatchAction); ok && strings.Contains(string(patch.GetPatch()), "nominatedNodeName") {
+			w.cleared = append(w.cleared, patch.GetNamespace()+"/"+patch.GetName())
+		}
+		return true, &v1.Pod{}, nil
+	})
 }
 
 func (w *world) logger() klog.Logger { return klog.FromContext(w.ctx) }
