@@ -86,7 +86,7 @@ func (w *world) candidates(profile framework.Framework, state fwk.CycleState, po
 	_, enough := plugin.GetOffsetAndNumCandidates(int32(len(nodes)))
 	told.Limited = int(enough) < len(nodes)
 	told.Candidates = map[string]candidate{}
-	best := plugin.SelectCandidate(w.ctx, found)
+	best := plugin.Evaluator.SelectCandidate(w.ctx, found)
 	for _, each := range found {
 		victims := []string{}
 		for _, victim := range each.Victims().Pods {
