@@ -77,7 +77,9 @@ fn term(draw: &mut Draw) -> Value {
         term["namespaceSelector"] = match draw.below(4) {
             0 => json!({}),
             1 => {
-                let operator = draw.word(&["Exists", "DoesNotExist"]);
+                // By what isn't there kube-scheduler selects otherwise than it says.
+                let absent = draw.percent(5);
+                let operator = if absent { "DoesNotExist" } else { "Exists" };
                 json!({"matchExpressions": [{"key": "team", "operator": operator}]})
             }
             _ => json!({"matchLabels": {"team": draw.word(TEAMS)}}),

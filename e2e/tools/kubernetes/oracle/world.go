@@ -271,11 +271,14 @@ func (w *world) stored(resource schema.GroupVersionResource, object metav1.Objec
 	if err != nil {
 		return nil, false
 	}
+	// No plugin may have asked for the kind.
+	store := informer.Informer().GetStore()
+	w.informers.Start(w.ctx.Done())
 	key := object.GetName()
 	if object.GetNamespace() != "" {
 		key = object.GetNamespace() + "/" + key
 	}
-	stored, exists, err := informer.Informer().GetStore().GetByKey(key)
+	stored, exists, err := store.GetByKey(key)
 	if err != nil || !exists {
 		return nil, false
 	}
