@@ -177,7 +177,8 @@ impl Game<'_, '_> {
         let outcome = self.players.ours.schedule(pod, seed)?;
         // What counts is where the pod is expected from now on.
         theirs.nominated = match theirs.nominated.take() {
-            None => nomination.clone(),
+            None if theirs.error.is_none() => nomination.clone(),
+            None => None,
             Some(node) => Some(node).filter(|node| !node.is_empty()),
         };
         let mut differences = self.compare(&ours, &theirs);

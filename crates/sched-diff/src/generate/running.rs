@@ -13,6 +13,13 @@ pub(super) fn pod(draw: &mut Draw, swarm: &Swarm, number: usize, node: &Value) -
     let mut pod = pods::pod(draw, swarm, &format!("r{number}"));
     pod["spec"]["nodeName"] = object::name(node).into();
     pod["status"]["phase"] = "Running".into();
+    // Who was there first is rather of little importance.
+    if draw.percent(50)
+        && let Some(spec) = pod["spec"].as_object_mut()
+    {
+        spec.remove("priority");
+        spec.remove("preemptionPolicy");
+    }
     if draw.percent(swarm.resize) {
         told(draw, swarm, &mut pod);
     }

@@ -131,6 +131,8 @@ func (w *world) report(profile framework.Framework, pod *v1.Pod, told *verdict) 
 	if err != nil {
 		return err
 	}
+	// Where nothing else is said, the scheduler takes a nomination away.
+	told.Nominated = new(string)
 	state := framework.NewCycleState()
 	_, err = w.scheduler.SchedulePod(w.ctx, profile, state, &framework.QueuedPodInfo{PodInfo: info})
 	var unfit *framework.FitError

@@ -53,6 +53,7 @@ func (w *world) preempt(profile framework.Framework, state fwk.CycleState, pod *
 	sort.Strings(told.Cleared)
 	unfit.Diagnosis.PostFilterMsg = status.Message()
 	if result == nil || result.Mode() != fwk.ModeOverride {
+		told.Nominated = nil
 		return nil
 	}
 	told.Nominated = &result.NominatedNodeName

@@ -104,6 +104,7 @@ func newWorld(objects []runtime.Object, cfg *config.KubeSchedulerConfiguration, 
 		return nil, err
 	}
 	w.scheduler = made
+	w.watchAll()
 	w.informers.Start(ctx.Done())
 	w.informers.WaitForCacheSync(ctx.Done())
 	if err := made.WaitForHandlersSync(ctx); err != nil {
@@ -111,6 +112,17 @@ func newWorld(objects []runtime.Object, cfg *config.KubeSchedulerConfiguration, 
 		return nil, err
 	}
 	return w, nil
+}
+
+// Kinds that are watched whether or not a plugin asks for them: what happens to an object right after its kind is watched for
+// the first time, a fake clientset may keep to itself.
+func (w *world) watchAll() {
+	w.informers.Core().V1().Namespaces().Informer()
+	w.informers.Core().V1().Services().Informer()
+	w.informers.Core().V1().ReplicationControllers().Informer()
+	w.informers.Apps().V1().ReplicaSets().Informer()
+	w.informers.Apps().V1().StatefulSets().Informer()
+	w.informers.Policy().V1().PodDisruptionBudgets().Informer()
 }
 
 // Each object gets a version of its own, by which one sees that it has arrived.
@@ -271,9 +283,7 @@ func (w *world) stored(resource schema.GroupVersionResource, object metav1.Objec
 	if err != nil {
 		return nil, false
 	}
-	// No plugin may have asked for the kind.
 	store := informer.Informer().GetStore()
-	w.informers.Start(w.ctx.Done())
 	key := object.GetName()
 	if object.GetNamespace() != "" {
 		key = object.GetNamespace() + "/" + key
