@@ -30,10 +30,11 @@ pub fn compare_preemption(
         } = verdict;
         format!("{nominated:?} without {victims:?}, not for {cleared:?}")
     };
-    let mut theirs_text = text(theirs);
-    if !theirs.candidates.is_empty() {
-        theirs_text += &format!(" of {:?}", theirs.candidates);
-    }
+    let theirs_text = if theirs.candidates.is_empty() {
+        text(theirs)
+    } else {
+        format!("{} of {:?}", text(theirs), theirs.candidates)
+    };
     Some(Difference::new(Aspect::Preemption, text(ours), theirs_text))
 }
 

@@ -38,7 +38,7 @@ fn needs_nothing(selector: &Value) -> bool {
         let operator = object::text(expression, "/operator");
         ["NotIn", "DoesNotExist"].contains(&operator)
     };
-    labels.is_none_or(|labels| labels.is_empty())
+    labels.is_none_or(serde_json::Map::is_empty)
         && !expressions.is_empty()
         && expressions.iter().all(absent)
 }
