@@ -1,10 +1,13 @@
 //! Finds where two verdicts on one pod differ. Knows nothing of who gave them, and excuses nothing.
 
+mod preemption;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::preemption::compare_preemption;
 use crate::verdict::{Refusal, Verdict};
 
 /// What two verdicts differ in, in the order in which one follows from the other.
@@ -145,16 +148,16 @@ pub fn compare(ours: &Verdict, theirs: &Verdict, exists: impl Fn(&str) -> bool) 
         let (ours, theirs) = (format!("{:?}", ours.best), format!("{:?}", theirs.best));
         found.push(Difference::new(Aspect::Best, ours, theirs));
     }
-    let preemption = |verdict: &Verdict| (verdict.nominated.clone(), verdict.victims.clone());
-    if preemption(ours) != preemption(theirs) {
-        let text = |verdict| format!("{:?}", preemption(verdict));
-        found.push(Difference::new(
-            Aspect::Preemption,
-            text(ours),
-            text(theirs),
-        ));
-    }
     found
+}
+
+/// Where the texts differ that users read, if only theirs may say of preemption.
+pub fn compare_report(ours: Option<&str>, theirs: Option<&str>) -> Option<Difference> {
+    let before = theirs.map(|said| match said.split_once(" preemption: ") {
+        Some((before, _)) => before,
+        None => said,
+    });
+    compare_message(ours, before)
 }
 
 /// Where the texts differ that users read.

@@ -50,6 +50,13 @@ impl Configuration {
         self.arguments.get(plugin)
     }
 
+    /// The arguments of preemption, null if it has none; `None` if nobody is preempted.
+    pub fn preemption(&self) -> Option<&Value> {
+        const NAME: &str = "DefaultPreemption";
+        let runs = self.plugins.iter().any(|plugin| plugin.name == NAME);
+        runs.then(|| self.arguments(NAME).unwrap_or(&Value::Null))
+    }
+
     /// The names of the plugins that filter nodes, in order.
     pub fn filters(&self) -> Vec<&str> {
         self.names(|plugin| plugin.filters)

@@ -2,6 +2,7 @@
 //! in `docs/scheduler-differences.md`; all others fail the run, and so does a reason that is needed too often.
 
 mod amounts;
+mod namespaces;
 mod ports;
 
 use serde_json::Value;
@@ -60,6 +61,12 @@ pub const EXPLAINED: &[Explanation] = &[
         reason: "kube-scheduler takes it for free when one of them goes; ours when the last one does.",
         most: 3,
         explains: ports::explains,
+    },
+    Explanation {
+        name: "A namespace selector that no labels satisfy",
+        reason: "to kube-scheduler it means pods of all namespaces; to ours those of namespaces that it selects.",
+        most: 5,
+        explains: namespaces::explains,
     },
 ];
 

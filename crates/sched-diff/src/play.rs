@@ -1,12 +1,16 @@
 //! Plays a case through both schedulers, side by side: each step goes to both, each pod is judged by both, and goes where ours
-//! puts it.
+//! puts it. Where room was made for it the victims go in both, and it comes again.
+
+mod aftermath;
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use crate::case::{Case, Step};
-use crate::compare::{Aspect, Difference, compare, compare_gate, compare_message};
+use crate::compare::{
+    Aspect, Difference, compare, compare_gate, compare_message, compare_preemption, compare_report,
+};
 use crate::explained::{Explanation, Scene, explain};
 use crate::object;
 use crate::side::{Side, SideError};
@@ -87,6 +91,7 @@ pub fn play(
         world: World::new(&case.configuration, &case.objects),
         observer,
         report: Report::default(),
+        leaving: Vec::new(),
     };
     game.observer.opened(&game.world);
     for (at, step) in case.steps.iter().enumerate() {
@@ -109,18 +114,30 @@ struct Game<'a, 'b> {
     world: World,
     observer: &'a mut dyn Observer,
     report: Report,
+    // Victims that are being deleted, and go when their preemptor was tried once more.
+    leaving: Vec<Value>,
 }
+
+/// How often a pod is tried in a row, at most.
+const TURNS: u64 = 4;
 
 impl Game<'_, '_> {
     fn step(&mut self, at: usize, step: &Step, seed: u64) -> Result<(), SideError> {
         match step {
             Step::Schedule(pod) if self.world.pods().contains_key(&object::key(pod)) => Ok(()),
-            Step::Schedule(pod) => self.schedule(at, pod, seed),
+            Step::Schedule(pod) => {
+                let mut turns = 0..TURNS;
+                while let Some(turn) = turns.next()
+                    && self.schedule(at, pod, seed.wrapping_add(turn))?
+                {}
+                self.leaving.clear();
+                Ok(())
+            }
             Step::Ask(pod) => {
                 let (ours, theirs) = self.evaluate(pod)?;
                 let mut differences = self.compare(&ours, &theirs);
                 let texts = (ours.message.as_deref(), theirs.message.as_deref());
-                differences.extend(compare_message(texts.0, texts.1));
+                differences.extend(compare_report(texts.0, texts.1));
                 self.judge(at, pod, (&ours, &theirs), differences);
                 Ok(())
             }
@@ -142,7 +159,7 @@ impl Game<'_, '_> {
     }
 
     fn evaluate(&mut self, pod: &Value) -> Result<(Verdict, Verdict), SideError> {
-        let ours = self.players.ours.evaluate(pod)?;
+        let ours = self.players.ours.judge(pod)?;
         let theirs = self.players.theirs.evaluate(pod)?;
         self.report.pods += 1;
         self.report.nodes += self.world.nodes().len();
@@ -153,10 +170,17 @@ impl Game<'_, '_> {
         compare(ours, theirs, |node| self.world.nodes().contains_key(node))
     }
 
-    fn schedule(&mut self, at: usize, pod: &Value, seed: u64) -> Result<(), SideError> {
+    /// Whether the pod is to be tried again at once.
+    fn schedule(&mut self, at: usize, pod: &Value, seed: u64) -> Result<bool, SideError> {
         let nomination = self.world.nomination(pod).map(str::to_owned);
-        let (ours, theirs) = self.evaluate(pod)?;
+        let (mut ours, mut theirs) = self.evaluate(pod)?;
         let outcome = self.players.ours.schedule(pod, seed)?;
+        // What counts is where the pod is expected from now on.
+        theirs.nominated = match theirs.nominated.take() {
+            None if theirs.error.is_none() => nomination.clone(),
+            None => None,
+            Some(node) => Some(node).filter(|node| !node.is_empty()),
+        };
         let mut differences = self.compare(&ours, &theirs);
         let gates = !object::list(pod, "/spec/schedulingGates").is_empty();
         match &outcome {
@@ -179,24 +203,36 @@ impl Game<'_, '_> {
                     differences.push(Difference::new(Aspect::Choice, node, best));
                 }
             }
-            Outcome::Failed(message) => {
-                differences.extend(compare_message(Some(message), theirs.message.as_deref()));
+            Outcome::Failed(told) => {
+                ours.message = Some(told.message.clone());
+                ours.nominated.clone_from(&told.nominated);
+                ours.victims.clone_from(&told.victims);
+                ours.cleared.clone_from(&told.cleared);
+                let texts = (ours.message.as_deref(), theirs.message.as_deref());
+                differences.extend(compare_message(texts.0, texts.1));
+                let is_going = |pod: &str| {
+                    let known = self.world.pods().get(pod);
+                    known.is_some_and(|known| known["metadata"]["deletionTimestamp"].is_string())
+                };
+                differences.extend(compare_preemption(&ours, &theirs, is_going));
             }
         }
         differences.sort_by_key(|difference| difference.aspect);
         self.judge(at, pod, (&ours, &theirs), differences);
-        if let Outcome::Placed(node) = outcome {
-            self.players.theirs.assume(pod, &node)?;
-            self.world.assume(pod, &node);
-            self.observer.applied(&object::on_node(pod, &node));
-            self.report.placed += 1;
-        } else if nomination.is_some() {
-            // Ours has let go of it already.
-            self.players.theirs.delete(pod)?;
-            self.world.delete(pod);
-            self.observer.deleted(pod);
+        match outcome {
+            Outcome::Placed(node) => {
+                self.players.theirs.assume(pod, &node)?;
+                self.world.assume(pod, &node);
+                self.observer.applied(&object::on_node(pod, &node));
+                self.report.placed += 1;
+                Ok(false)
+            }
+            Outcome::Failed(told) => self.make_room(pod, &told, nomination.as_deref(), seed),
+            Outcome::Gated(_) => {
+                self.forget(pod, nomination.is_some())?;
+                Ok(false)
+            }
         }
-        Ok(())
     }
 
     fn judge(

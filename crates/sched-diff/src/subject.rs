@@ -1,27 +1,24 @@
-//! Our scheduler as one of the two sides. All that the test knows of `pilotage_sched` is here.
+//! Our scheduler as one of the two sides. All that the test knows of `pilotage_sched` is here and below.
+
+mod foresight;
+mod profile;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::error::Error;
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
+use k8s_openapi::api::apps::v1 as apps;
 use k8s_openapi::api::core::v1::{self as core, Node, Pod};
-use pilotage_sched::plugins::{
-    Binder, DefaultBinder, FitArgs, ImageLocality, NodeAffinity, NodeDeclaredFeatures,
-    NodeName as NodeNamePlugin, NodePorts, NodeResourcesBalancedAllocation, NodeResourcesFit,
-    NodeUnschedulable, PodTopologySpread, PrioritySort, SchedulingGates, ScoringResource,
-    ScoringStrategy, ShapePoint, SpreadArgs, SpreadDefaults, StrategyKind, TaintToleration,
-};
-use pilotage_sched::resources::ResourceName;
-use pilotage_sched::taints::Comparison;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use pilotage_sched::{
-    Attempt, Coming, Evaluation, Gate, Kind, Moment, NodeName, Object, ObjectKey, PodInfo, PodUid,
-    Profile, ProfileBuilder, Rejection, Scheduler, SchedulerConfig, SeededTies,
+    Attempt, Coming, Evaluation, Failure, Gate, Kind, Moment, NodeName, Object, ObjectKey, PodInfo,
+    PodUid, Rejection, Room, Scheduler, SchedulerConfig, SeededTies, Stored, TieBreaker,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::configuration::{Configuration, Enabled, PROFILE};
+use self::profile::profile;
+pub use self::profile::stock;
+use crate::configuration::{Configuration, PROFILE};
 use crate::object;
 use crate::side::{Side, SideError};
 use crate::verdict::{Refusal, Verdict};
@@ -34,32 +31,34 @@ const HELD: &str = "example.com/held";
 pub enum Outcome {
     /// It has this node.
     Placed(String),
-    /// It has none, for this reason.
-    Failed(String),
+    /// It has none.
+    Failed(Unplaced),
     /// It isn't tried at all.
     Gated(Refusal),
+}
+
+/// What is said of a pod that has no node, and what preemption does for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unplaced {
+    /// What users read.
+    pub message: String,
+    /// Where it is expected from now on.
+    pub nominated: Option<String>,
+    /// Who is evicted, by namespace and name.
+    pub victims: Vec<String>,
+    /// Who isn't expected there any more.
+    pub cleared: Vec<String>,
 }
 
 /// Our scheduler.
 #[derive(Debug, Default)]
 pub struct Subject {
     scheduler: Option<Scheduler>,
-    // Pods that were nominated, with their nodes.
-    nominated: BTreeMap<String, String>,
+    // Pods that were nominated, with their nodes, by namespace and name.
+    nominated: BTreeMap<String, (Value, String)>,
     nodes: BTreeMap<String, Node>,
-}
-
-/// Nothing is bound here: the test says itself what became of a pod.
-struct NoBinder;
-
-impl Binder for NoBinder {
-    fn bind<'a>(
-        &'a self,
-        _: &'a PodInfo,
-        _: &'a NodeName,
-    ) -> BoxFuture<'a, Result<(), Box<dyn Error + Send + Sync>>> {
-        Box::pin(async { Ok(()) })
-    }
+    // How preemption is configured; `None` without it.
+    preemption: Option<Value>,
 }
 
 impl Subject {
@@ -69,9 +68,16 @@ impl Subject {
     }
 
     /// Tries to place the pod, as a driver would: ties are decided by the seed.
+    ///
+    /// A pod that stays without a node has left the queue then, or it would come back with the next event, in place of the next
+    /// pod; victims are still there, and have to be taken away like all pods.
     pub fn schedule(&mut self, pod: &Value, seed: u64) -> Result<Outcome, SideError> {
+        self.attempt(pod, &mut SeededTies::new(seed))
+    }
+
+    fn attempt(&mut self, pod: &Value, ties: &mut dyn TieBreaker) -> Result<Outcome, SideError> {
         let mut pod = pod.clone();
-        if let Some(node) = self.nominated.remove(&object::key(&pod)) {
+        if let Some((_, node)) = self.nominated.remove(&object::key(&pod)) {
             // It stays nominated: what the watch shows is the same pod without its gate.
             pod["status"]["nominatedNodeName"] = node.into();
         }
@@ -83,7 +89,8 @@ impl Subject {
         scheduler
             .pod_applied(Arc::new(pod), now)
             .map_err(|error| refused(error.to_string()))?;
-        let outcome = match scheduler.schedule_next(now, &mut SeededTies::new(seed)) {
+        scheduler.take_orders();
+        let outcome = match scheduler.schedule_next(now, ties) {
             Some(Attempt::Assumed(assumed)) if *assumed.uid() == uid => {
                 let node = assumed.node().to_string();
                 scheduler
@@ -93,7 +100,7 @@ impl Subject {
                 return Ok(Outcome::Placed(node));
             }
             Some(Attempt::Failed(failure)) if failure.pod.uid == uid => {
-                Outcome::Failed(failure.cause.to_string())
+                Outcome::Failed(unplaced(scheduler, &failure))
             }
             None => match scheduler.gate(&uid) {
                 Some(gate) => Outcome::Gated(gated(gate)),
@@ -101,9 +108,27 @@ impl Subject {
             },
             Some(other) => return Err(refused(format!("it tried {}", other.pod().key))),
         };
-        // It would come back with the next event, and be tried in place of the next pod.
         scheduler.pod_deleted(&uid, now);
         Ok(outcome)
+    }
+
+    /// What plugins say of a pod now, without preemption. Nothing is changed by it.
+    pub fn judge(&mut self, pod: &Value) -> Result<Verdict, SideError> {
+        let pod = read::<Pod>("evaluate", pod)?;
+        let pod = PodInfo::parse(Arc::new(pod))
+            .map_err(|error| SideError::refused("evaluate", &error))?;
+        let scheduler = self.scheduler()?;
+        let is_empty = scheduler.nodes().is_empty();
+        Ok(
+            match scheduler.evaluate(PROFILE, &pod, Arc::new(Coming::default())) {
+                Ok(_) if is_empty => Verdict {
+                    message: Some("no nodes available to schedule pods".to_owned()),
+                    ..Verdict::default()
+                },
+                Ok(evaluation) => verdict(&evaluation),
+                Err(error) => Verdict::failed(error.to_string()),
+            },
+        )
     }
 
     /// The oracle is told of all nodes, too, when one changes: who is the only one to have an image says its size anew.
@@ -138,6 +163,7 @@ impl Side for Subject {
         self.scheduler = Some(scheduler);
         self.nominated.clear();
         self.nodes.clear();
+        self.preemption = configuration.preemption().cloned();
         // As an API server lists them; the first node that has an image says its size.
         let mut listed: Vec<_> = objects.iter().collect();
         listed.sort_by_key(|object| object::key(object));
@@ -195,21 +221,9 @@ impl Side for Subject {
     }
 
     fn evaluate(&mut self, pod: &Value) -> Result<Verdict, SideError> {
-        let pod = read::<Pod>("evaluate", pod)?;
-        let pod = PodInfo::parse(Arc::new(pod))
-            .map_err(|error| SideError::refused("evaluate", &error))?;
-        let scheduler = self.scheduler()?;
-        let is_empty = scheduler.nodes().is_empty();
-        Ok(
-            match scheduler.evaluate(PROFILE, &pod, Arc::new(Coming::default())) {
-                Ok(_) if is_empty => Verdict {
-                    message: Some("no nodes available to schedule pods".to_owned()),
-                    ..Verdict::default()
-                },
-                Ok(evaluation) => verdict(&evaluation),
-                Err(error) => Verdict::failed(error.to_string()),
-            },
-        )
+        let mut verdict = self.judge(pod)?;
+        self.foresee(pod, &mut verdict)?;
+        Ok(verdict)
     }
 
     fn assume(&mut self, pod: &Value, node: &str) -> Result<(), SideError> {
@@ -222,31 +236,67 @@ impl Side for Subject {
         nominated["spec"]["schedulingGates"] = serde_json::json!([{"name": HELD}]);
         nominated["status"]["nominatedNodeName"] = node.into();
         self.pod_applied("nominate", &nominated)?;
-        self.nominated.insert(object::key(pod), node.to_owned());
+        let nomination = (pod.clone(), node.to_owned());
+        self.nominated.insert(object::key(pod), nomination);
         Ok(())
     }
 }
 
 /// The kinds beside nodes and pods that plugins read.
-const READ: [Kind; 4] = [
+const READ: [Kind; 6] = [
+    Kind::Namespace,
     Kind::Service,
     Kind::ReplicationController,
     Kind::ReplicaSet,
     Kind::StatefulSet,
+    Kind::PodDisruptionBudget,
 ];
 
 /// An object of one of these kinds.
 fn other(kind: &str, object: &Value) -> Result<Option<Object>, SideError> {
     let kind = READ.into_iter().find(|read| read.name() == kind);
     Ok(match kind {
-        Some(Kind::Service) => Some(Object::Service(Arc::new(read("apply", object)?))),
-        Some(Kind::ReplicationController) => Some(Object::ReplicationController(Arc::new(read(
-            "apply", object,
-        )?))),
-        Some(Kind::ReplicaSet) => Some(Object::ReplicaSet(Arc::new(read("apply", object)?))),
-        Some(Kind::StatefulSet) => Some(Object::StatefulSet(Arc::new(read("apply", object)?))),
+        Some(Kind::Namespace) => Some(stored::<core::Namespace>(object)?),
+        Some(Kind::Service) => Some(stored::<core::Service>(object)?),
+        Some(Kind::ReplicationController) => Some(stored::<core::ReplicationController>(object)?),
+        Some(Kind::ReplicaSet) => Some(stored::<apps::ReplicaSet>(object)?),
+        Some(Kind::StatefulSet) => Some(stored::<apps::StatefulSet>(object)?),
+        Some(Kind::PodDisruptionBudget) => Some(stored::<PodDisruptionBudget>(object)?),
         _ => None,
     })
+}
+
+fn stored<T: DeserializeOwned + Stored>(object: &Value) -> Result<Object, SideError> {
+    Ok(Arc::new(read::<T>("apply", object)?).object())
+}
+
+/// What became of a pod without a node. Whoever has to go for it counts as evicted.
+fn unplaced(scheduler: &mut Scheduler, failure: &Failure) -> Unplaced {
+    let mut told = Unplaced {
+        message: failure.cause.to_string(),
+        nominated: match &failure.room {
+            Room::Awaited(node) => Some(node.to_string()),
+            Room::Nowhere | Room::Offered(_) => None,
+        },
+        ..Unplaced::default()
+    };
+    loop {
+        let orders = scheduler.take_orders();
+        if orders.is_empty() {
+            break;
+        }
+        let cleared = orders.cleared.iter().map(|pod| pod.key.to_string());
+        told.cleared.extend(cleared);
+        let preempted = orders.preempted.iter().map(|it| it.pod.key.to_string());
+        told.victims.extend(preempted);
+        for order in orders.evictions {
+            told.victims.push(order.preempted.pod.key.to_string());
+            scheduler.evicted(&order.id, true, Moment::ZERO);
+        }
+    }
+    told.victims.sort();
+    told.cleared.sort();
+    told
 }
 
 fn gated(gate: &Gate) -> Refusal {
@@ -313,169 +363,6 @@ fn refusal(rejection: &Rejection) -> Refusal {
             .map(|reason| reason.as_str().to_owned())
             .collect(),
     }
-}
-
-/// The profile that a configuration describes.
-fn profile(configuration: &Configuration) -> Result<Arc<Profile>, SideError> {
-    let mut builder = ProfileBuilder::new(PROFILE);
-    for plugin in &configuration.plugins {
-        let arguments = configuration.arguments(&plugin.name);
-        builder = add(builder, plugin, arguments.unwrap_or(&Value::Null))?;
-    }
-    builder
-        .build()
-        .map_err(|error| SideError::refused("open", &error))
-}
-
-/// Adds a plugin at all its points.
-fn add(
-    builder: ProfileBuilder,
-    plugin: &Enabled,
-    arguments: &Value,
-) -> Result<ProfileBuilder, SideError> {
-    let weight = plugin.weight.unwrap_or(1);
-    Ok(match plugin.name.as_str() {
-        "SchedulingGates" => builder.pre_enqueue(Arc::new(SchedulingGates)),
-        "PrioritySort" => builder.queue_sort(Arc::new(PrioritySort)),
-        "NodeUnschedulable" => builder.filter(Arc::new(NodeUnschedulable)),
-        "NodeName" => builder.filter(Arc::new(NodeNamePlugin)),
-        "TaintToleration" => {
-            let taints = Arc::new(TaintToleration::default());
-            builder.filter(taints.clone()).score(taints, weight)
-        }
-        "NodeAffinity" => {
-            let affinity = Arc::new(node_affinity(arguments)?);
-            builder
-                .pre_filter(affinity.clone())
-                .filter(affinity.clone())
-                .pre_score(affinity.clone())
-                .score(affinity, weight)
-        }
-        "NodeResourcesFit" => {
-            let fit = Arc::new(NodeResourcesFit::new(fit_args(arguments)?));
-            builder.filter(fit.clone()).score(fit, weight)
-        }
-        "PodTopologySpread" => {
-            let spread = Arc::new(topology_spread(arguments)?);
-            builder
-                .pre_filter(spread.clone())
-                .filter(spread.clone())
-                .pre_score(spread.clone())
-                .score(spread, weight)
-        }
-        "NodePorts" => {
-            let ports = Arc::new(NodePorts);
-            builder.pre_filter(ports.clone()).filter(ports)
-        }
-        "NodeDeclaredFeatures" => {
-            let features = Arc::new(NodeDeclaredFeatures);
-            builder.pre_filter(features.clone()).filter(features)
-        }
-        "NodeResourcesBalancedAllocation" => {
-            let balance = Arc::new(balanced_allocation(arguments)?);
-            builder.pre_score(balance.clone()).score(balance, weight)
-        }
-        "ImageLocality" => {
-            let images = Arc::new(ImageLocality);
-            builder.pre_score(images.clone()).score(images, weight)
-        }
-        "DefaultBinder" => builder.bind(Arc::new(DefaultBinder::new(Arc::new(NoBinder)))),
-        unknown => return Err(SideError::refused("open", &format!("no plugin {unknown}"))),
-    })
-}
-
-fn node_affinity(arguments: &Value) -> Result<NodeAffinity, SideError> {
-    match arguments.get("addedAffinity") {
-        None | Some(Value::Null) => Ok(NodeAffinity::default()),
-        Some(added) => {
-            let added = read::<core::NodeAffinity>("open", added)?;
-            NodeAffinity::with_added(&added).map_err(|error| SideError::refused("open", &error))
-        }
-    }
-}
-
-fn topology_spread(arguments: &Value) -> Result<PodTopologySpread, SideError> {
-    let constraints = object::list(arguments, "/defaultConstraints");
-    let constraints = constraints
-        .iter()
-        .map(|constraint| read::<core::TopologySpreadConstraint>("open", constraint))
-        .collect::<Result<Vec<_>, _>>()?;
-    let kind = arguments.get("defaultingType").and_then(Value::as_str);
-    let made = SpreadDefaults::parse(kind, &constraints)
-        .and_then(|defaults| PodTopologySpread::new(SpreadArgs { defaults }, Comparison::Off));
-    made.map_err(|error| SideError::refused("open", &error))
-}
-
-fn balanced_allocation(arguments: &Value) -> Result<NodeResourcesBalancedAllocation, SideError> {
-    let named = object::list(arguments, "/resources").iter();
-    let named = named.map(|resource| ResourceName::parse(object::text(resource, "/name")));
-    let named = named.collect::<Vec<_>>();
-    if named.is_empty() {
-        return Ok(NodeResourcesBalancedAllocation::default());
-    }
-    let made = NodeResourcesBalancedAllocation::new(named);
-    made.map_err(|error| SideError::refused("open", &error))
-}
-
-fn fit_args(arguments: &Value) -> Result<FitArgs, SideError> {
-    let words = |field: &str| -> BTreeSet<String> {
-        let words = object::list(arguments, field).iter();
-        words.filter_map(Value::as_str).map(str::to_owned).collect()
-    };
-    Ok(FitArgs {
-        ignored_resources: words("/ignoredResources"),
-        ignored_resource_groups: words("/ignoredResourceGroups"),
-        scoring_strategy: match arguments.get("scoringStrategy") {
-            None | Some(Value::Null) => ScoringStrategy::default(),
-            Some(strategy) => scoring_strategy(strategy)?,
-        },
-    })
-}
-
-fn scoring_strategy(strategy: &Value) -> Result<ScoringStrategy, SideError> {
-    let number = |value: &Value, field: &str| value[field].as_i64().unwrap_or(0);
-    let kind = match object::text(strategy, "/type") {
-        "MostAllocated" => StrategyKind::MostAllocated,
-        "RequestedToCapacityRatio" => {
-            let points = object::list(strategy, "/requestedToCapacityRatio/shape").iter();
-            let point = |point: &Value| ShapePoint {
-                utilization: number(point, "utilization"),
-                score: number(point, "score"),
-            };
-            StrategyKind::RequestedToCapacityRatio(points.map(point).collect())
-        }
-        _ => StrategyKind::LeastAllocated,
-    };
-    let resources = object::list(strategy, "/resources").iter();
-    let resource = |resource: &Value| ScoringResource {
-        name: ResourceName::parse(object::text(resource, "/name")),
-        weight: number(resource, "weight"),
-    };
-    let mut resources: Vec<_> = resources.map(resource).collect();
-    if resources.is_empty() {
-        // As kube-scheduler's own defaults do.
-        let names = [ResourceName::Cpu, ResourceName::Memory];
-        resources.extend(names.map(|name| ScoringResource { name, weight: 1 }));
-    }
-    ScoringStrategy::new(kind, resources).map_err(|error| SideError::refused("open", &error))
-}
-
-/// The plugins of our stock profile by name, with their weights if they score.
-pub fn stock() -> Result<BTreeMap<String, Option<i64>>, SideError> {
-    let builder = pilotage_sched::plugins::stock_profile(PROFILE, Arc::new(NoBinder));
-    let profile = builder
-        .build()
-        .map_err(|error| SideError::refused("open", &error))?;
-    let mut found = BTreeMap::new();
-    for plugin in profile.filters() {
-        found.insert(plugin.name().to_owned(), None);
-    }
-    for score in profile.scores() {
-        found.insert(score.plugin.name().to_owned(), Some(score.weight));
-    }
-    // It guards against malformed objects, and has no counterpart.
-    found.remove("WellFormed");
-    Ok(found)
 }
 
 #[cfg(test)]

@@ -27,6 +27,18 @@ where
     Ok(Option::<T>::deserialize(from)?.unwrap_or_default())
 }
 
+/// A node where room can be made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Candidate {
+    /// Who has to go there, also if it is going already; by namespace and name.
+    pub victims: Vec<String>,
+    /// How many of them break a budget.
+    pub violations: u64,
+    /// Whether no other one costs less.
+    pub best: bool,
+}
+
 /// What a scheduler says of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -54,11 +66,19 @@ pub struct Verdict {
     pub best: Vec<String>,
     /// What users read of a pod without a node.
     pub message: Option<String>,
-    /// The node that preemption nominated.
+    /// The node that the pod is nominated for; empty if its nomination is taken away, absent if that stays as it is.
     pub nominated: Option<String>,
-    /// The pods that preemption evicts.
+    /// The pods that preemption evicts, by namespace and name.
     #[serde(deserialize_with = "or_default")]
     pub victims: Vec<String>,
+    /// The pods whose nomination it takes away.
+    #[serde(deserialize_with = "or_default")]
+    pub cleared: Vec<String>,
+    /// Where room can be made, by node; only the oracle says them, and only if it makes room.
+    #[serde(deserialize_with = "or_default")]
+    pub candidates: BTreeMap<String, Candidate>,
+    /// Whether it looked for some of them only.
+    pub limited: bool,
     /// A failure in place of an answer.
     pub error: Option<String>,
 }

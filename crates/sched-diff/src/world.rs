@@ -17,7 +17,8 @@ pub struct World {
     // On a node by our word alone: no watch has shown it.
     assumed: BTreeSet<String>,
     nominated: BTreeMap<String, (Value, String)>,
-    others: Vec<Value>,
+    // By kind, namespace and name.
+    others: BTreeMap<String, Value>,
     lost: LostPorts,
 }
 
@@ -74,7 +75,7 @@ impl World {
     /// All objects, as for a new world. Pods on nodes are as a watch would show them.
     pub fn objects(&self) -> Vec<Value> {
         let nodes = self.nodes.values().chain(self.pods.values());
-        self.others.iter().chain(nodes).cloned().collect()
+        self.others.values().chain(nodes).cloned().collect()
     }
 
     /// The object as it has to be applied now: a pod with its node. `None` if it is a pod without one.
@@ -102,7 +103,10 @@ impl World {
                 self.lost.came(object);
                 self.pods.insert(key, object.clone());
             }
-            _ => self.others.push(object.clone()),
+            kind => {
+                let key = format!("{kind} {}", object::key(object));
+                self.others.insert(key, object.clone());
+            }
         }
     }
 
@@ -137,11 +141,20 @@ impl World {
                 self.assumed.remove(&key);
                 self.leave(&key);
             }
-            _ => {}
+            kind => {
+                self.others
+                    .remove(&format!("{kind} {}", object::key(object)));
+            }
         }
     }
 
-    /// Whether there is such a node, pod on a node or nomination.
+    /// The objects of a kind other than nodes and pods.
+    pub fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Value> {
+        let others = self.others.values();
+        others.filter(move |object| object::kind(object) == kind)
+    }
+
+    /// Whether there is such an object; of pods, one on a node or a nominated one.
     pub fn has(&self, object: &Value) -> bool {
         match object::kind(object) {
             "Node" => self.nodes.contains_key(object::name(object)),
@@ -149,7 +162,10 @@ impl World {
                 let key = object::key(object);
                 self.pods.contains_key(&key) || self.nominated.contains_key(&key)
             }
-            _ => false,
+            kind => {
+                let key = format!("{kind} {}", object::key(object));
+                self.others.contains_key(&key)
+            }
         }
     }
 }

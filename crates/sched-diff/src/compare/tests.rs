@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{Aspect, Difference, compare, compare_gate, compare_message};
+use super::{Aspect, Difference, compare, compare_gate, compare_message, compare_report};
 use crate::verdict::Verdict;
 
 fn verdict(text: Value) -> Verdict {
@@ -120,10 +120,9 @@ fn texts_and_gates_are_compared_whole() {
 }
 
 #[test]
-fn victims_are_compared() {
-    let evicts = json!({"nominated": "a", "victims": ["default/x"]});
-    assert_eq!(
-        aspects(json!({}), evicts),
-        [(Aspect::Preemption, None, None)]
-    );
+fn what_only_theirs_says_of_preemption_is_passed_over() {
+    let theirs = Some("1 full. preemption: none");
+    assert_eq!(compare_report(Some("1 full."), theirs), None);
+    assert_eq!(compare_report(Some("1 full."), Some("1 full.")), None);
+    assert!(compare_report(Some("1 empty."), theirs).is_some());
 }

@@ -67,13 +67,22 @@ impl Effects {
                 _ => self.draw.below(self.rows.len()),
             };
             let row = self.rows[at];
+            // Only where no node was left, and then against the same chance.
+            let with = match row.point {
+                Point::Preemption if !scene.ours.best.is_empty() => continue,
+                Point::Preemption => match self.answer(scene.pod, &row) {
+                    Ok(with) => with,
+                    Err(_) => continue,
+                },
+                Point::Filter | Point::Score => scene.ours.clone(),
+            };
             let Some(without) = self.without(scene, &row) else {
                 continue;
             };
             let Ok(verdict) = without else {
                 continue;
             };
-            let effect = changed(&row, scene.ours, &verdict);
+            let effect = changed(&row, &with, &verdict);
             self.table
                 .tried(at, effect, scene.ours.best != verdict.best);
             tried += 1;
@@ -83,16 +92,21 @@ impl Effects {
         }
     }
 
+    /// What the shadow says of a pod, as far as the row is concerned.
+    fn answer(&mut self, pod: &Value, row: &Field) -> Result<Verdict, SideError> {
+        ask(&mut self.shadow, pod, row)
+    }
+
     /// The answer without the field of this row; `None` if there is none.
     fn without(&mut self, scene: &Scene<'_>, row: &Field) -> Option<Result<Verdict, SideError>> {
         let world = scene.world;
         // A score changes only on nodes that have one.
         let concerns =
-            |node: &str| row.point == Point::Filter || scene.ours.scores.contains_key(node);
+            |node: &str| row.point != Point::Score || scene.ours.scores.contains_key(node);
         match row.on {
             On::Pod => {
                 let pod = row.strip(scene.pod)?;
-                Some(self.shadow.evaluate(&pod))
+                Some(self.answer(&pod, row))
             }
             On::Node => {
                 let nodes = world.nodes().values();
@@ -105,6 +119,10 @@ impl Effects {
                 let pods: Vec<_> = pods.filter(on).collect();
                 self.with_changed(scene.pod, row, &pods)
             }
+            On::Object(kind) => {
+                let objects: Vec<_> = world.of_kind(kind).collect();
+                self.with_changed(scene.pod, row, &objects)
+            }
             On::Profile => {
                 // A whole new scheduler costs as much as some hundred answers.
                 if !self.draw.percent(10) {
@@ -113,7 +131,7 @@ impl Effects {
                 let profile = serde_json::to_value(world.configuration()).ok()?;
                 let stripped = row.strip(&profile)?;
                 let configuration: Configuration = serde_json::from_value(stripped).ok()?;
-                Some(elsewhere(&configuration, scene))
+                Some(elsewhere(&configuration, scene, row))
             }
         }
     }
@@ -135,7 +153,7 @@ impl Effects {
         let verdict = self
             .shadow
             .apply(&stripped)
-            .and_then(|()| self.shadow.evaluate(pod));
+            .and_then(|()| self.answer(pod, row));
         let restored = self.shadow.apply(object);
         self.note(&restored);
         Some(verdict)
@@ -154,7 +172,7 @@ impl Effects {
         let verdict = self
             .shadow
             .delete(pod)
-            .and_then(|()| self.shadow.evaluate(scene.pod));
+            .and_then(|()| self.shadow.judge(scene.pod));
         let restored = self.shadow.nominate(pod, node);
         self.note(&restored);
         if let Ok(verdict) = verdict {
@@ -165,14 +183,32 @@ impl Effects {
     }
 }
 
+fn ask(subject: &mut Subject, pod: &Value, row: &Field) -> Result<Verdict, SideError> {
+    if row.point != Point::Preemption {
+        return subject.judge(pod);
+    }
+    let told = subject.probe(pod)?.unwrap_or_default();
+    Ok(Verdict {
+        message: Some(told.message),
+        nominated: told.nominated,
+        victims: told.victims,
+        cleared: told.cleared,
+        ..Verdict::default()
+    })
+}
+
 /// The answer of a new scheduler with another configuration in the same world.
-fn elsewhere(configuration: &Configuration, scene: &Scene<'_>) -> Result<Verdict, SideError> {
+fn elsewhere(
+    configuration: &Configuration,
+    scene: &Scene<'_>,
+    row: &Field,
+) -> Result<Verdict, SideError> {
     let mut other = Subject::default();
     other.open(configuration, &scene.world.objects())?;
     for (pod, node) in scene.world.nominations() {
         other.nominate(pod, node)?;
     }
-    other.evaluate(scene.pod)
+    ask(&mut other, scene.pod, row)
 }
 
 /// Whether the plugin says something else at this point.
@@ -191,6 +227,18 @@ fn changed(row: &Field, with: &Verdict, without: &Verdict) -> bool {
             refusals(with) != refusals(without)
                 || pre_filter(with) != pre_filter(without)
                 || (narrows && with.nodes != without.nodes)
+        }
+        Point::Preemption => {
+            let decided = |verdict: &Verdict| {
+                let Verdict {
+                    nominated,
+                    victims,
+                    cleared,
+                    ..
+                } = verdict.clone();
+                (nominated, victims, cleared)
+            };
+            decided(with) != decided(without)
         }
         Point::Score => {
             // Otherwise scores may differ for other nodes' sake.

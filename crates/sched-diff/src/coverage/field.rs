@@ -11,6 +11,8 @@ pub enum On {
     Node,
     /// A pod on a node.
     Running,
+    /// An object of another kind.
+    Object(&'static str),
     /// The configuration.
     Profile,
 }
@@ -22,6 +24,8 @@ pub enum Point {
     Filter,
     /// Scores.
     Score,
+    /// Who is evicted, and for which node.
+    Preemption,
 }
 
 /// Which values of the field are meant.

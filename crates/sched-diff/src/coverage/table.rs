@@ -44,6 +44,8 @@ pub struct Table {
     refusing: BTreeMap<&'static str, Tally>,
     scoring: BTreeMap<&'static str, Tally>,
     nominations: Tally,
+    // Pods that fit nowhere, those for which somebody is evicted, and those for which several are.
+    preemptions: Tally,
     reasons: BTreeMap<String, u64>,
 }
 
@@ -56,6 +58,7 @@ impl Table {
                 super::On::Pod => "Pod",
                 super::On::Node => "Node",
                 super::On::Running => "Running",
+                super::On::Object(kind) => kind,
                 super::On::Profile => "Profile",
             };
             (plugin, on, row.name)
@@ -72,6 +75,7 @@ impl Table {
             refusing: plugins(|plugin| plugin.filters),
             scoring: plugins(|plugin| plugin.weight.is_some()),
             nominations: Tally::default(),
+            preemptions: Tally::default(),
             reasons: BTreeMap::new(),
         }
     }
@@ -109,6 +113,10 @@ impl Table {
             let decided = scores && verdict.best_without(plugin) != verdict.best;
             tally.count(scores, decided);
         }
+        if verdict.scores.is_empty() {
+            let victims = verdict.victims.len();
+            self.preemptions.count(victims > 0, victims > 1);
+        }
         let refusals = verdict.filter.values();
         for Refusal { reasons, code, .. } in refusals.chain(&verdict.pre_filter) {
             for reason in reasons {
@@ -143,6 +151,9 @@ impl Table {
         if self.nominations.effects == 0 {
             idle.push("no nomination kept a pod off a node".to_owned());
         }
+        if self.preemptions.decided == 0 {
+            idle.push("no two pods were evicted".to_owned());
+        }
         for ((plugin, on, field), tally) in &self.fields {
             if tally.effects == 0 {
                 idle.push(format!(
@@ -176,6 +187,7 @@ impl Table {
             }
         }
         self.nominations.add(other.nominations);
+        self.preemptions.add(other.preemptions);
         for (reason, more) in &other.reasons {
             *self.reasons.entry(reason.clone()).or_default() += more;
         }
@@ -213,6 +225,10 @@ impl fmt::Display for Table {
         line(
             "framework Filter: nominated pods".to_owned(),
             &self.nominations,
+        )?;
+        line(
+            "DefaultPreemption: evicted somebody (decided: more than one)".to_owned(),
+            &self.preemptions,
         )?;
         for ((plugin, on, field), tally) in &self.fields {
             line(format!("{plugin}: {field} ({on})"), tally)?;

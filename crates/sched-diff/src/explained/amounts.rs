@@ -32,6 +32,11 @@ pub(super) fn explains(scene: &Scene<'_>, difference: &Difference) -> bool {
         }),
         (Aspect::Filter, Some(node), _) => refusal_wraps(scene, node),
         (Aspect::Score, Some(node), Some(plugin)) => score_wraps(scene, node, plugin),
+        // Without some of its pods a node's sums wrap otherwise, or not any more.
+        (Aspect::Preemption | Aspect::Message, ..) => {
+            let mut nodes = scene.world.nodes().keys();
+            nodes.any(|node| may_make_room(scene, node) && some_sum_wraps(scene, node))
+        }
         _ => false,
     }
 }
@@ -62,6 +67,27 @@ fn refusal_wraps(scene: &Scene<'_>, node: &str) -> bool {
             ours.symmetric_difference(&theirs).all(wraps)
         }
     }
+}
+
+/// Whether pods' leaving may let the pod on the node, as far as either can tell.
+fn may_make_room(scene: &Scene<'_>, node: &str) -> bool {
+    let hopeless = |verdict: &Verdict| {
+        let refusal = verdict.filter.get(node);
+        refusal.is_none_or(|refusal| refusal.code != "Unschedulable")
+    };
+    !hopeless(scene.ours) || !hopeless(scene.theirs)
+}
+
+/// Whether any resource that the node has, or the pod asks for, doesn't fit there when it is added up.
+fn some_sum_wraps(scene: &Scene<'_>, node: &str) -> bool {
+    let allocatable = scene
+        .world
+        .nodes()
+        .get(node)
+        .and_then(|node| node.pointer("/status/allocatable"));
+    let resources = allocatable.and_then(Value::as_object);
+    let mut resources = resources.into_iter().flat_map(|list| list.keys());
+    resources.any(|resource| sum(scene, node, resource) >= MOST)
 }
 
 /// Whether what this plugin computes of a resource that it looks at doesn't fit.

@@ -10,8 +10,11 @@ use crate::object;
 use crate::ports::{self, Port};
 use crate::verdict::Verdict;
 
-/// Whether all that stands in the pod's way on that node is such ports.
+/// Whether all that stands in the pod's way on that node is such ports, or would be once victims have gone.
 pub(super) fn explains(scene: &Scene<'_>, difference: &Difference) -> bool {
+    if matches!(difference.aspect, Aspect::Preemption | Aspect::Message) {
+        return a_victim_may_lose_one(scene);
+    }
     let (Aspect::Filter, Some(node)) = (difference.aspect, &difference.node) else {
         return false;
     };
@@ -30,6 +33,24 @@ pub(super) fn explains(scene: &Scene<'_>, difference: &Difference) -> bool {
     let mut expected = expected_there(scene, node).flat_map(ports::of);
     let lost = held.iter().all(|port| scene.world.is_lost(node, port));
     !held.is_empty() && lost && !expected.any(|port| conflicts(&port))
+}
+
+/// Whether on some node several pods have the same port, which the pod wants: when one of them is tried to be gone, so is the
+/// port of the others.
+fn a_victim_may_lose_one(scene: &Scene<'_>) -> bool {
+    let wanted = ports::of(scene.pod);
+    let conflicts = |port: &Port| wanted.iter().any(|wanted| wanted.conflicts(port));
+    let mut held: BTreeSet<(&str, Port)> = BTreeSet::new();
+    let mut on_nodes = scene.world.pods().values().flat_map(|pod| {
+        let node = object::node_of(pod).unwrap_or_default();
+        let meant = ports::of(pod).into_iter().filter(conflicts);
+        meant.map(move |port| (node, port)).collect::<Vec<_>>()
+    });
+    on_nodes.any(|held_there| {
+        let (node, port) = &held_there;
+        let is_lost = scene.world.is_lost(node, port);
+        is_lost || !held.insert(held_there)
+    })
 }
 
 /// The pods that are nominated for the node and come before this one: both schedulers count their ports.

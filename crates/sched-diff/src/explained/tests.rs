@@ -251,3 +251,28 @@ fn an_invalid_score_is_explained_by_a_node_that_may_have_got_it() {
     assert!(explained(&refused("NodeResourcesFit"), "NodeResourcesFit"));
     assert!(!explained(&refused("NodeName"), "NodeResourcesFit"));
 }
+
+#[test]
+fn a_term_that_selects_namespaces_by_absence_explains_what_its_plugin_says() {
+    let world = World::new(&Configuration::default(), &[node("n", &json!({}))]);
+    let explained = |selector: Value, plugin| {
+        let mut pod = pod("p", "", &json!({}));
+        pod["spec"]["affinity"]["podAntiAffinity"] =
+            json!({"required": [{"namespaceSelector": selector}]});
+        let refused = verdict("n", Some((plugin, &["r"])));
+        is_explained(&world, &pod, &verdict("n", None), &refused)
+    };
+    let absent = || json!({"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]});
+    assert!(explained(absent(), "InterPodAffinity"));
+    assert!(!explained(absent(), "PodTopologySpread"));
+    let mut more = absent();
+    more["matchLabels"] = json!({"team": "x"});
+    for other in [
+        json!({}),
+        json!({"matchLabels": {"team": "x"}}),
+        json!({"matchExpressions": [{"key": "team", "operator": "Exists"}]}),
+        more,
+    ] {
+        assert!(!explained(other.clone(), "InterPodAffinity"), "{other}");
+    }
+}

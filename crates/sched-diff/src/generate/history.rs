@@ -1,10 +1,10 @@
 //! Draws what happens: pods come one after the other, and between them nodes change, come and go, and pods end, are resized or
-//! nominated.
+//! nominated, and come again.
 
 use serde_json::{Value, json};
 
 use super::swarm::Swarm;
-use super::{amounts, nodes, pods, running};
+use super::{amounts, companions, nodes, pods, preemption, running};
 use crate::case::Step;
 use crate::draw::Draw;
 use crate::object;
@@ -15,16 +15,23 @@ pub(super) struct History {
     // On nodes by now, or perhaps, since nobody knows yet whether they fit.
     pods: Vec<Value>,
     gone: Vec<Value>,
+    // As they came first.
+    asked: Vec<Value>,
+    // Namespaces, budgets, and what pods are spread by.
+    others: Vec<Value>,
     named: usize,
     steps: Vec<Step>,
 }
 
 impl History {
-    pub(super) const fn new(nodes: Vec<Value>, pods: Vec<Value>) -> Self {
+    pub(super) fn new(nodes: Vec<Value>, pods: Vec<Value>, objects: &[Value]) -> Self {
+        let is_other = |object: &&Value| !["Node", "Pod"].contains(&object::kind(object));
         Self {
             nodes,
             pods,
             gone: Vec::new(),
+            asked: Vec::new(),
+            others: objects.iter().filter(is_other).cloned().collect(),
             named: 0,
             steps: Vec::new(),
         }
@@ -40,11 +47,16 @@ impl History {
             }
             // Pods of one kind come in a row.
             let pod = match &last {
-                Some(last) if draw.percent(30) => self.twin(last),
+                Some(last) if draw.percent(30) => self.twin(draw, swarm, last),
                 _ => self.pod(draw, swarm),
             };
             self.ask(draw, swarm, &pod);
             last = Some(pod);
+            if draw.percent(swarm.again) && !self.asked.is_empty() {
+                // If it has a node by then, that is nothing.
+                let pod = draw.one(&self.asked).clone();
+                self.steps.push(Step::Schedule(pod));
+            }
         }
         self.steps
     }
@@ -63,9 +75,10 @@ impl History {
         pod
     }
 
-    fn twin(&mut self, of: &Value) -> Value {
+    fn twin(&mut self, draw: &mut Draw, swarm: &Swarm, of: &Value) -> Value {
         let name = self.name();
         let mut pod = of.clone();
+        preemption::start(draw, swarm, &mut pod);
         pod["metadata"]["uid"] = format!("pod-{name}").into();
         pod["metadata"]["name"] = name.into();
         pod
@@ -83,6 +96,7 @@ impl History {
         }
         self.steps.push(Step::Schedule(pod.clone()));
         self.pods.push(pod.clone());
+        self.asked.push(pod.clone());
     }
 
     /// Nominates a pod, whose turn may come later, or never.
@@ -106,11 +120,32 @@ impl History {
     }
 
     fn event(&mut self, draw: &mut Draw, swarm: &Swarm) {
-        if draw.percent(50) {
-            self.node_event(draw, swarm);
-        } else {
-            self.pod_event(draw, swarm);
+        match draw.below(10) {
+            0 => self.other_event(draw),
+            1..=4 => self.node_event(draw, swarm),
+            _ => self.pod_event(draw, swarm),
         }
+    }
+
+    /// Something else comes, changes or goes.
+    fn other_event(&mut self, draw: &mut Draw) {
+        if self.others.is_empty() {
+            return;
+        }
+        let at = draw.below(self.others.len());
+        let other = &mut self.others[at];
+        let name = object::name(other).to_owned();
+        match object::kind(other) {
+            _ if draw.percent(30) => return self.steps.push(Step::Delete(other.clone())),
+            "Namespace" => *other = companions::namespace(draw, &name),
+            "PodDisruptionBudget" => {
+                let number = name.trim_start_matches('b').parse().unwrap_or(0);
+                *other = preemption::budget(draw, number);
+            }
+            // It comes again, if it had gone.
+            _ => {}
+        }
+        self.steps.push(Step::Apply(other.clone()));
     }
 
     fn node_event(&mut self, draw: &mut Draw, swarm: &Swarm) {
@@ -172,7 +207,7 @@ impl History {
             }
             3 => {
                 let pod = &mut self.pods[at];
-                running::terminate(pod);
+                running::terminate(draw, pod);
                 self.steps.push(Step::Apply(pod.clone()));
             }
             // A watch shows it as it is.

@@ -3,10 +3,12 @@
 
 mod affinity;
 mod amounts;
+mod companions;
 mod containers;
 mod history;
 mod nodes;
 mod pods;
+mod preemption;
 mod profile;
 mod running;
 mod spread;
@@ -34,7 +36,7 @@ pub fn generate(seed: u64) -> Case {
         .collect();
     let mut running = Vec::new();
     for node in &nodes {
-        for _ in 0..draw.below(3) {
+        for _ in 0..draw.below(3 + swarm.crowd) {
             running.push(running::pod(&mut draw, &swarm, running.len(), node));
         }
     }
@@ -46,7 +48,9 @@ pub fn generate(seed: u64) -> Case {
     let mut objects = nodes.clone();
     objects.extend(running.iter().cloned());
     objects.extend(spread::objects(&mut draw, &swarm));
-    let history = History::new(nodes, running);
+    objects.extend(companions::objects(&mut draw, &swarm));
+    objects.extend(preemption::objects(&mut draw, &swarm));
+    let history = History::new(nodes, running, &objects);
     Case {
         seed,
         configuration,

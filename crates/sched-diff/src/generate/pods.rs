@@ -4,8 +4,10 @@ use serde_json::{Map, Value, json};
 
 use super::affinity::{affinity, node_selector};
 use super::amounts::put;
+use super::companions::{NAMESPACES, companions};
 use super::containers::{apps, image, inits};
 use super::nodes::{EFFECTS, TAINT_VALUES, TAINTS};
+use super::preemption::rank;
 use super::spread::spread;
 use super::swarm::Swarm;
 use crate::configuration::PROFILE;
@@ -13,7 +15,7 @@ use crate::draw::Draw;
 
 /// A pod of this name.
 pub(super) fn pod(draw: &mut Draw, swarm: &Swarm, name: &str) -> Value {
-    let namespace = draw.word(&["default", "shop"]);
+    let namespace = draw.word(NAMESPACES);
     let mut spec = json!({
         "schedulerName": PROFILE,
         "containers": apps(draw, swarm),
@@ -41,9 +43,6 @@ pub(super) fn pod(draw: &mut Draw, swarm: &Swarm, name: &str) -> Value {
     if let Some(selector) = node_selector(draw, swarm) {
         spec["nodeSelector"] = selector;
     }
-    if draw.percent(swarm.priorities) {
-        spec["priority"] = (*draw.one(&[0, 10, 1000, -10, 2_000_000_000])).into();
-    }
     if draw.percent(swarm.features / 3) {
         spec["hostNetwork"] = true.into();
         spec["hostUsers"] = draw.percent(30).into();
@@ -64,6 +63,8 @@ pub(super) fn pod(draw: &mut Draw, swarm: &Swarm, name: &str) -> Value {
         "spec": spec,
     });
     spread(draw, swarm, &mut pod);
+    companions(draw, swarm, &mut pod);
+    rank(draw, swarm, &mut pod);
     pod
 }
 

@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::affinity::affinity;
 use super::amounts::SCALARS;
-use super::spread;
 use super::swarm::Swarm;
+use super::{preemption, spread};
 use crate::configuration::{Configuration, Enabled};
 use crate::draw::Draw;
 use crate::plugins::{here, is_here};
@@ -41,6 +41,8 @@ pub(super) fn profile(draw: &mut Draw, swarm: &Swarm) -> Configuration {
         ("NodeResourcesBalancedAllocation", balanced),
         ("NodeAffinity", node_affinity),
         ("PodTopologySpread", spread::arguments),
+        ("InterPodAffinity", inter_pod_affinity),
+        ("DefaultPreemption", preemption::arguments),
     ] {
         let runs = configuration
             .plugins
@@ -113,6 +115,11 @@ fn resources(draw: &mut Draw, swarm: &Swarm, weights: &[usize]) -> Vec<Value> {
     }
     let one = |name: &str| json!({"name": name, "weight": *draw.one(weights)});
     chosen.into_iter().map(one).collect()
+}
+
+fn inter_pod_affinity(draw: &mut Draw, _: &Swarm) -> Value {
+    json!({"hardPodAffinityWeight": *draw.one(&[0, 1, 10, 100]),
+        "ignorePreferredTermsOfExistingPods": draw.percent(50)})
 }
 
 fn node_affinity(draw: &mut Draw, swarm: &Swarm) -> Value {

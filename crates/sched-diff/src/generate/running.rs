@@ -13,19 +13,31 @@ pub(super) fn pod(draw: &mut Draw, swarm: &Swarm, number: usize, node: &Value) -
     let mut pod = pods::pod(draw, swarm, &format!("r{number}"));
     pod["spec"]["nodeName"] = object::name(node).into();
     pod["status"]["phase"] = "Running".into();
+    // Who was there first is rather of little importance.
+    if draw.percent(50)
+        && let Some(spec) = pod["spec"].as_object_mut()
+    {
+        spec.remove("priority");
+        spec.remove("preemptionPolicy");
+    }
     if draw.percent(swarm.resize) {
         told(draw, swarm, &mut pod);
     }
     if draw.percent(5) {
-        terminate(&mut pod);
+        terminate(draw, &mut pod);
     }
     pod
 }
 
-/// Marks the pod as being deleted.
-pub(super) fn terminate(pod: &mut Value) {
-    pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+/// Marks the pod as being deleted, sometimes for others' sake.
+pub(super) fn terminate(draw: &mut Draw, pod: &mut Value) {
+    pod["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z".into();
     pod["metadata"]["deletionGracePeriodSeconds"] = 30.into();
+    if draw.percent(30) {
+        let reason = draw.word(&["PreemptionByScheduler", "EvictionByEvictionAPI"]);
+        pod["status"]["conditions"] =
+            json!([{"type": "DisruptionTarget", "status": "True", "reason": reason}]);
+    }
 }
 
 /// Has the kubelet tell what containers, and the pod as a whole, have by now.

@@ -49,6 +49,18 @@ pub(super) struct Swarm {
     pub(super) features: usize,
     /// Priorities.
     pub(super) priorities: usize,
+    /// Pods that haven't started.
+    pub(super) unstarted: usize,
+    /// Disruption budgets.
+    pub(super) budgets: usize,
+    /// How many pods more are on a node, at most.
+    pub(super) crowd: usize,
+    /// Pods that come again.
+    pub(super) again: usize,
+    /// Affinity to other pods.
+    pub(super) near: usize,
+    /// Anti-affinity.
+    pub(super) apart: usize,
     /// Nominations.
     pub(super) nominations: usize,
     /// Scheduling gates.
@@ -88,7 +100,13 @@ impl Swarm {
             images: often(&[0, 30, 80]),
             odd_images: often(&[0, 0, 0, 30]),
             features: often(&[0, 0, 30, 70]),
-            priorities: often(&[0, 30, 70]),
+            priorities: often(&[0, 40, 80]),
+            unstarted: often(&[0, 0, 0, 5]),
+            budgets: often(&[0, 0, 40, 80]),
+            crowd: often(&[0, 0, 3, 6]),
+            again: often(&[0, 10, 30]),
+            near: often(&[0, 0, 20, 60]),
+            apart: often(&[0, 0, 20, 60]),
             nominations: often(&[0, 0, 15]),
             gates: often(&[0, 0, 0, 10]),
             named: often(&[0, 0, 0, 10]),

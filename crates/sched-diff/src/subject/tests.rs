@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Outcome, Subject, stock};
+use super::{Outcome, Subject, Unplaced, stock};
 use crate::configuration::Configuration;
 use crate::plugins::{STOCK, here};
 use crate::side::Side as _;
@@ -19,6 +19,16 @@ fn pod(name: &str, cpu: &str) -> Value {
             "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}})
 }
 
+const NO_HELP: &str = " preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, \
+    1 Preemption is not helpful for scheduling.";
+
+fn nowhere(message: &str) -> Outcome {
+    Outcome::Failed(Unplaced {
+        message: message.to_owned(),
+        ..Unplaced::default()
+    })
+}
+
 fn open(objects: &[Value]) -> Subject {
     let mut subject = Subject::default();
     subject.open(&Configuration::default(), objects).unwrap();
@@ -31,9 +41,7 @@ fn the_list_of_plugins_is_that_of_our_stock_profile() {
         .filter(|plugin| plugin.filters || plugin.weight.is_some())
         .map(|plugin| (plugin.name.to_owned(), plugin.weight.map(i64::from)))
         .collect();
-    let mut ours = stock().unwrap();
-    // No case is drawn for it yet.
-    ours.remove("InterPodAffinity");
+    let ours = stock().unwrap();
     assert_eq!(ours, listed, "`here` in plugins.rs says otherwise");
 }
 
@@ -64,11 +72,11 @@ fn what_evaluate_says_is_what_schedule_does() {
     let outcome = subject.schedule(&pod("a", "2"), 1).unwrap();
     assert_eq!(outcome, Outcome::Placed("large".into()));
     // It takes room from now on, and gives it back.
-    let verdict = subject.evaluate(&pod("b", "3")).unwrap();
+    let verdict = subject.judge(&pod("b", "3")).unwrap();
     let message = "0/2 nodes are available: 2 Insufficient cpu.";
     assert_eq!(verdict.message.as_deref(), Some(message));
     let outcome = subject.schedule(&pod("b", "3"), 1).unwrap();
-    assert_eq!(outcome, Outcome::Failed(message.into()));
+    assert_eq!(outcome, nowhere(&format!("{message}{NO_HELP}")));
     subject.delete(&pod("a", "2")).unwrap();
     let outcome = subject.schedule(&pod("b", "3"), 1).unwrap();
     assert_eq!(outcome, Outcome::Placed("large".into()));
@@ -128,5 +136,33 @@ fn without_nodes_there_is_only_a_message() {
     let verdict = subject.evaluate(&pod("a", "1")).unwrap();
     assert_eq!(verdict.message.as_deref(), Some(message));
     let outcome = subject.schedule(&pod("a", "1"), 1).unwrap();
-    assert_eq!(outcome, Outcome::Failed(message.into()));
+    assert_eq!(outcome, nowhere(message));
+}
+
+#[test]
+fn what_preemption_would_do_is_told_and_not_done() {
+    let mut low = pod("low", "2");
+    low["spec"]["nodeName"] = "n".into();
+    let mut subject = open(&[node("n", "2"), node("m", "1"), low]);
+    subject.nominate(&pod("expected", "1"), "n").unwrap();
+    let mut high = pod("high", "2");
+    high["spec"]["priority"] = 10.into();
+    for _ in 0..2 {
+        let verdict = subject.evaluate(&high).unwrap();
+        assert_eq!(verdict.nominated.as_deref(), Some("n"));
+        assert_eq!(verdict.victims, ["default/low"]);
+        assert_eq!(verdict.cleared, ["default/expected"]);
+        assert_eq!(verdict.candidates.len(), 1);
+    }
+    let Outcome::Failed(told) = subject.schedule(&high, 1).unwrap() else {
+        panic!("it has a node");
+    };
+    assert_eq!(told.nominated.as_deref(), Some("n"));
+    assert_eq!(
+        (told.victims, told.cleared),
+        (
+            vec!["default/low".to_owned()],
+            vec!["default/expected".to_owned()]
+        )
+    );
 }

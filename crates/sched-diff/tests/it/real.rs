@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::api::core::v1::{Node, Pod, PodCondition};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod, PodCondition};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
@@ -142,6 +142,7 @@ impl Yard {
         let mut pod = pod.clone();
         if let Some(spec) = pod["spec"].as_object_mut() {
             spec.remove("priority");
+            spec.remove("preemptionPolicy");
         }
         let pod: Pod = serde_json::from_value(pod).unwrap();
         let pods = self.pods(&pod.namespace().unwrap());
@@ -229,14 +230,17 @@ impl Yard {
         let all: Api<Pod> = Api::all(self.plane.admin());
         let pods = all.list(&ListParams::default()).await.unwrap();
         let placed = pods.iter().filter(|other| node_of(other).is_some());
-        let objects = nodes.iter().map(value).chain(placed.filter_map(|other| {
+        let namespaces: Api<Namespace> = Api::all(self.plane.admin());
+        let namespaces = namespaces.list(&ListParams::default()).await.unwrap();
+        let around = nodes.iter().map(value).chain(namespaces.iter().map(value));
+        let objects = around.chain(placed.filter_map(|other| {
             let other_pod = other.uid() != pod.uid();
             other_pod.then(|| value(other))
         }));
         let mut subject = Subject::default();
         let objects: Vec<Value> = objects.collect();
         subject.open(&Configuration::default(), &objects).unwrap();
-        subject.evaluate(&value(pod)).unwrap()
+        subject.judge(&value(pod)).unwrap()
     }
 
     async fn delete(&self, namespace: &str, name: &str) {

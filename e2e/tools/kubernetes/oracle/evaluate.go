@@ -1,4 +1,4 @@
-// Owns what the scheduler would say of a pod: each plugin's verdict, scores, the report and preemption.
+// Owns what the scheduler would say of a pod: each plugin's verdict, scores and the report.
 package main
 
 import (
@@ -27,8 +27,12 @@ type verdict struct {
 	Totals    map[string]int64            `json:"totals"`
 	Best      []string                    `json:"best"`
 	Message   string                      `json:"message,omitempty"`
-	Nominated string                      `json:"nominated,omitempty"`
-	Victims   []string                    `json:"victims,omitempty"`
+	// Empty where preemption takes a nomination away; absent where it leaves it as it is.
+	Nominated  *string              `json:"nominated,omitempty"`
+	Victims    []string             `json:"victims,omitempty"`
+	Cleared    []string             `json:"cleared,omitempty"`
+	Candidates map[string]candidate `json:"candidates,omitempty"`
+	Limited    bool                 `json:"limited,omitempty"`
 }
 
 func refused(status *fwk.Status) refusal {
@@ -127,6 +131,8 @@ func (w *world) report(profile framework.Framework, pod *v1.Pod, told *verdict) 
 	if err != nil {
 		return err
 	}
+	// Where nothing else is said, the scheduler takes a nomination away.
+	told.Nominated = new(string)
 	state := framework.NewCycleState()
 	_, err = w.scheduler.SchedulePod(w.ctx, profile, state, &framework.QueuedPodInfo{PodInfo: info})
 	var unfit *framework.FitError
@@ -137,13 +143,8 @@ func (w *world) report(profile framework.Framework, pod *v1.Pod, told *verdict) 
 		return nil
 	}
 	if profile.HasPostFilterPlugins() {
-		w.victims = nil
-		result, status := profile.RunPostFilterPlugins(w.ctx, state, pod, unfit.Diagnosis.NodeToStatus)
-		told.Victims = w.victims
-		sort.Strings(told.Victims)
-		unfit.Diagnosis.PostFilterMsg = status.Message()
-		if result != nil && result.NominatingInfo != nil {
-			told.Nominated = result.NominatedNodeName
+		if err := w.preempt(profile, state, pod, unfit, told); err != nil {
+			return err
 		}
 	}
 	told.Message = unfit.Error()

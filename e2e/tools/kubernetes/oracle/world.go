@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -40,8 +41,8 @@ type world struct {
 	informers informers.SharedInformerFactory
 	config    *config.KubeSchedulerConfiguration
 	version   int
-	// Pods that preemption asked to delete since somebody looked.
-	victims []string
+	// Pods that preemption asked to delete, and whose nomination it took away, since somebody looked.
+	victims, cleared []string
 }
 
 // Options beside the configuration file.
@@ -103,6 +104,7 @@ func newWorld(objects []runtime.Object, cfg *config.KubeSchedulerConfiguration, 
 		return nil, err
 	}
 	w.scheduler = made
+	w.watchAll()
 	w.informers.Start(ctx.Done())
 	w.informers.WaitForCacheSync(ctx.Done())
 	if err := made.WaitForHandlersSync(ctx); err != nil {
@@ -110,6 +112,17 @@ func newWorld(objects []runtime.Object, cfg *config.KubeSchedulerConfiguration, 
 		return nil, err
 	}
 	return w, nil
+}
+
+// Kinds that are watched whether or not a plugin asks for them: what happens to an object right after its kind is watched for
+// the first time, a fake clientset may keep to itself.
+func (w *world) watchAll() {
+	w.informers.Core().V1().Namespaces().Informer()
+	w.informers.Core().V1().Services().Informer()
+	w.informers.Core().V1().ReplicationControllers().Informer()
+	w.informers.Apps().V1().ReplicaSets().Informer()
+	w.informers.Apps().V1().StatefulSets().Informer()
+	w.informers.Policy().V1().PodDisruptionBudgets().Informer()
 }
 
 // Each object gets a version of its own, by which one sees that it has arrived.
@@ -125,14 +138,19 @@ func (w *world) stamp(object runtime.Object) error {
 
 // Preemption only says whom it would delete: nothing that it writes is done.
 func (w *world) leaveNoTrace() {
-	note := func(action clienttesting.Action) (bool, runtime.Object, error) {
+	w.client.PrependReactor("delete", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		if deletion, ok := action.(clienttesting.DeleteAction); ok {
 			w.victims = append(w.victims, deletion.GetNamespace()+"/"+deletion.GetName())
 		}
 		return true, &v1.Pod{}, nil
-	}
-	w.client.PrependReactor("delete", "pods", note)
-	w.client.PrependReactor("patch", "pods", note)
+	})
+	w.client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		// Victims are patched, too.
+		if patch, ok := action.(clienttesting.PatchAction); ok && strings.Contains(string(patch.GetPatch()), "nominatedNodeName") {
+			w.cleared = append(w.cleared, patch.GetNamespace()+"/"+patch.GetName())
+		}
+		return true, &v1.Pod{}, nil
+	})
 }
 
 func (w *world) logger() klog.Logger { return klog.FromContext(w.ctx) }
@@ -265,11 +283,12 @@ func (w *world) stored(resource schema.GroupVersionResource, object metav1.Objec
 	if err != nil {
 		return nil, false
 	}
+	store := informer.Informer().GetStore()
 	key := object.GetName()
 	if object.GetNamespace() != "" {
 		key = object.GetNamespace() + "/" + key
 	}
-	stored, exists, err := informer.Informer().GetStore().GetByKey(key)
+	stored, exists, err := store.GetByKey(key)
 	if err != nil || !exists {
 		return nil, false
 	}

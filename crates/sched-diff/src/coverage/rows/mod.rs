@@ -1,8 +1,11 @@
 //! The table of what each plugin reads: one row a field, or a kind of value of it.
 
 mod affinity;
+mod companions;
 mod others;
+mod preemption;
 mod resources;
+mod spread;
 
 use serde_json::{Value, json};
 
@@ -31,6 +34,9 @@ pub fn rows() -> Vec<Field> {
     rows.balanced();
     rows.images();
     rows.features();
+    rows.spread();
+    rows.companions();
+    rows.preemption();
     let is_known = |row: &Field| row.plugin == "framework" || is_here(row.plugin);
     rows.0.retain(is_known);
     rows.0
