@@ -1,6 +1,6 @@
-//! Elected pods of DaemonSets: they stay where they are.
+//! Elected pods of a `DaemonSet`: they stay where they are.
 //!
-//! The controller of a DaemonSet names each pod's node in its node affinity, which a proxy pod must not keep. It would find no
+//! Its controller names each pod's node in its node affinity, which a proxy pod must not keep. It would find no
 //! pod on its node, and make another one, again and again.
 
 use std::fmt;
@@ -71,7 +71,7 @@ mod tests {
 
     use super::*;
 
-    fn owned(owner: Value) -> Option<DaemonSet> {
+    fn owned(owner: &Value) -> Option<DaemonSet> {
         DaemonSet::of(&json!({ "metadata": { "ownerReferences": [
             { "apiVersion": "apps/v1", "kind": KIND, "name": "no-controller", "uid": "v" },
             owner,
@@ -83,7 +83,7 @@ mod tests {
         let owner = json!({
             "apiVersion": "apps/v1", "kind": KIND, "name": "logs", "uid": "u", "controller": true,
         });
-        let found = owned(owner.clone()).unwrap();
+        let found = owned(&owner).unwrap();
         assert_eq!(
             (&*found.api_version, &*found.name, &*found.uid),
             ("apps/v1", "logs", "u")
@@ -95,7 +95,7 @@ mod tests {
         ] {
             let mut owner = owner.clone();
             owner[field] = other;
-            assert_eq!(owned(owner), None, "{field}");
+            assert_eq!(owned(&owner), None, "{field}");
         }
         assert_eq!(DaemonSet::of(&json!({})), None);
     }
@@ -106,7 +106,7 @@ mod tests {
         let owner = json!({
             "apiVersion": format!("apps/{long}"), "kind": KIND, "name": long, "uid": long, "controller": true,
         });
-        let found = owned(owner).unwrap();
+        let found = owned(&owner).unwrap();
         assert!(found.to_string().len() < 2 * limits::SUBDOMAIN);
         assert!(
             found.api_version.len() <= limits::SUBDOMAIN && found.uid.len() <= limits::SUBDOMAIN

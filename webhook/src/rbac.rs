@@ -1,5 +1,5 @@
-//! What the webhook's own identity may do: keep its certificates, install its admission configuration, tell DaemonSets of
-//! pods that stay local. Nothing on pods: they come to it in reviews.
+//! What the webhook's own identity may do: keep its certificates, install its admission configuration, tell each
+//! `DaemonSet` of its pods that stay local. Nothing on pods: they come to it in reviews.
 
 use pilotage_runtime::rbac::Rule;
 

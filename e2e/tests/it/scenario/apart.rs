@@ -129,11 +129,11 @@ impl<'a> Web<'a> {
 }
 
 /// The pods of `web`.
-fn its_pods() -> Option<LabelSelector> {
-    Some(LabelSelector {
+fn its_pods() -> LabelSelector {
+    LabelSelector {
         match_labels: Some(BTreeMap::from([("app".to_owned(), "web".to_owned())])),
         ..LabelSelector::default()
-    })
+    }
 }
 
 /// Evenly over zones, each version for itself.
@@ -142,7 +142,7 @@ fn evenly(pod: PodBuilder) -> PodBuilder {
         max_skew: 1,
         topology_key: ZONE.to_owned(),
         when_unsatisfiable: "DoNotSchedule".to_owned(),
-        label_selector: its_pods(),
+        label_selector: Some(its_pods()),
         match_label_keys: Some(vec![VERSION.to_owned()]),
         ..TopologySpreadConstraint::default()
     })
@@ -152,7 +152,7 @@ fn evenly(pod: PodBuilder) -> PodBuilder {
 fn alone(pod: PodBuilder) -> PodBuilder {
     let term = PodAffinityTerm {
         topology_key: HOST.to_owned(),
-        label_selector: its_pods(),
+        label_selector: Some(its_pods()),
         ..PodAffinityTerm::default()
     };
     pod.affinity(Affinity {
