@@ -59,7 +59,7 @@ pub const EXPLAINED: &[Explanation] = &[
     Explanation {
         name: "A host port that several pods of a node have",
         reason: "kube-scheduler takes it for free when one of them goes; ours when the last one does.",
-        most: 3,
+        most: 6,
         explains: ports::explains,
     },
     Explanation {

@@ -72,8 +72,9 @@ pub(super) fn budget(draw: &mut Draw, number: usize) -> Value {
     if draw.percent(5) {
         spec = json!({});
     }
-    json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
-        "metadata": {"namespace": NAMESPACES[number % 2], "name": format!("b{number}"), "uid": format!("budget-{number}")},
+    let metadata = json!({"namespace": NAMESPACES[number % 2], "name": format!("b{number}"),
+        "uid": format!("budget-{number}")});
+    json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata,
         "spec": spec, "status": status})
 }
 

@@ -199,13 +199,16 @@ fn best(totals: &[i64], ties: &mut dyn TieBreaker) -> usize {
 }
 
 /// Looks for help, and adds what was said to the report. The pod stays unschedulable in any case, even if a
-/// plugin fails.
+/// plugin fails. Without plugins it expects nothing any more.
 fn post_filter(
     cycle: &mut Cycle<'_>,
     state: &mut CycleState,
     pod: &PodInfo,
     diagnosis: &mut Diagnosis,
 ) -> Nomination {
+    if cycle.profile().post_filters().is_empty() {
+        return Nomination::Clear;
+    }
     let mut said = Vec::new();
     let mut nomination = Nomination::Keep;
     diagnosis.post_filtered = !cycle.profile().post_filters().is_empty();
