@@ -176,10 +176,22 @@ impl<'a> Cycle<'a> {
     ) -> Verdict {
         let gone = || Status::unresolvable("node(s) had gone");
         let view = self.nodes.get(node).ok_or_else(gone)?;
-        let mut expected = expected_on(self.around.nominator, pod, view).peekable();
-        if expected.peek().is_some() {
+        let expected = expected_on(self.around.nominator, pod, view);
+        let expected = expected.cloned().collect::<Vec<_>>();
+        self.filter_with(expected, state, pod, node)
+    }
+
+    /// Whether the pod fits with all these on the node, and without them.
+    fn filter_with(
+        &mut self,
+        expected: Vec<Arc<PodInfo>>,
+        state: &CycleState,
+        pod: &PodInfo,
+        node: NodeId,
+    ) -> Verdict {
+        let gone = || Status::unresolvable("node(s) had gone");
+        if !expected.is_empty() {
             let mut state = state.clone();
-            let expected = expected.cloned().collect::<Vec<_>>();
             let mut what_if = self.what_if();
             for other in &expected {
                 what_if.add_pod(&mut state, pod, other, node)?;
@@ -198,7 +210,22 @@ pub(crate) fn expected_on<'a>(
     node: NodeView<'a>,
 ) -> impl Iterator<Item = &'a Arc<PodInfo>> {
     let expected = nominator.pods_on(node.row().name());
-    expected.filter(|other| other.uid != pod.uid && other.priority >= pod.priority)
+    expected.filter(|other| {
+        // Those that are still there would have to go for an offer: who is as important has the room before.
+        let waits = other.priority == pod.priority && nominator.is_only_offered(&other.uid);
+        other.uid != pod.uid && other.priority >= pod.priority && !waits
+    })
+}
+
+/// The same for a pod that evicts. What others were merely offered is there only once they have leave; nobody is
+/// evicted for them before.
+pub(crate) fn expected_by_preemptor<'a>(
+    nominator: &'a Nominator,
+    pod: &'a PodInfo,
+    node: NodeView<'a>,
+) -> impl Iterator<Item = &'a Arc<PodInfo>> {
+    let expected = expected_on(nominator, pod, node);
+    expected.filter(|other| !nominator.is_only_offered(&other.uid))
 }
 
 /// A *what if*: pods come and go, in the table and in the state of the plugins, and nobody else is told.
@@ -224,15 +251,19 @@ impl WhatIf<'_> {
         }
     }
 
-    /// As [`Cycle::filter_with_nominated`], on a node as it would be.
+    /// As [`Cycle::filter_with_nominated`], on a node as it would be, for a pod that evicts.
     pub fn filter_with_nominated(
         &mut self,
         state: &CycleState,
         pod: &PodInfo,
         node: NodeId,
     ) -> Verdict {
+        let gone = || Status::unresolvable("node(s) had gone");
+        let view = self.nodes.table().get(node).ok_or_else(gone)?;
+        let expected = expected_by_preemptor(self.around.nominator, pod, view);
+        let expected = expected.cloned().collect::<Vec<_>>();
         let nodes = self.nodes.table_mut();
-        Cycle::new(self.profile, nodes, self.around).filter_with_nominated(state, pod, node)
+        Cycle::new(self.profile, nodes, self.around).filter_with(expected, state, pod, node)
     }
 
     /// `other` runs on the node.

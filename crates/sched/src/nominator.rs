@@ -1,7 +1,7 @@
 //! Owns which pods are expected on which nodes (`status.nominatedNodeName`), so that room made for them
 //! isn't given away. Knows nothing of why they are expected there.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::names::{NodeName, PodUid};
@@ -12,6 +12,8 @@ use crate::pod_info::PodInfo;
 pub struct Nominator {
     by_node: HashMap<NodeName, BTreeMap<PodUid, Arc<PodInfo>>>,
     by_pod: HashMap<PodUid, NodeName>,
+    /// Those that are expected only where evictions would make room for which they have no leave.
+    offered: HashSet<PodUid>,
 }
 
 impl Nominator {
@@ -25,8 +27,31 @@ impl Nominator {
             .insert(pod.uid.clone(), pod);
     }
 
+    /// What a pod has leave for or not stays as it is; the pod itself is expected in this version.
+    pub(crate) fn refresh(&mut self, pod: Arc<PodInfo>, node: NodeName) {
+        let offered = self.offered.contains(&pod.uid);
+        let uid = pod.uid.clone();
+        self.nominate(pod, node);
+        if offered {
+            self.only_offered(uid);
+        }
+    }
+
+    /// A pod that is expected somewhere has no leave yet to make the room there.
+    pub(crate) fn only_offered(&mut self, uid: PodUid) {
+        if self.by_pod.contains_key(&uid) {
+            self.offered.insert(uid);
+        }
+    }
+
+    /// Whether a pod was merely offered the room where it is expected.
+    pub(crate) fn is_only_offered(&self, uid: &PodUid) -> bool {
+        self.offered.contains(uid)
+    }
+
     /// Expects the pod nowhere.
     pub fn clear(&mut self, uid: &PodUid) {
+        self.offered.remove(uid);
         let Some(node) = self.by_pod.remove(uid) else {
             return;
         };

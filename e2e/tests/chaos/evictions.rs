@@ -24,8 +24,9 @@ pub(crate) struct Evictions {
 #[derive(Debug)]
 struct Grant {
     target: usize,
-    /// Its name is the pod's, too.
+    /// Its name is the pod's, too; the next one for the same proxy has the same.
     chaperon: String,
+    uid: String,
     attempt: u64,
     /// How many were to be evicted for it.
     pods: u32,
@@ -88,13 +89,14 @@ impl Evictions {
         let Some(preempts) = preempts.filter(|_| granted) else {
             return false;
         };
-        let known = self.grants.iter().any(|grant| {
-            (grant.target, &grant.chaperon, grant.attempt) == (target, &name, attempt)
-        });
+        let uid = chaperon.uid().unwrap_or_default();
+        let mut known = self.grants.iter();
+        let known = known.any(|grant| (&grant.uid, grant.attempt) == (&uid, attempt));
         if !known {
             self.grants.push(Grant {
                 target,
                 chaperon: name,
+                uid,
                 attempt,
                 pods: preempts.pods,
                 revision: version.revision,
@@ -236,7 +238,7 @@ mod tests {
 
     impl Evictions {
         fn write(&mut self, revision: u64, name: &str, attempt: u64, allowed: u64) -> bool {
-            let chaperon = json!({ "metadata": { "name": name, "annotations": {
+            let chaperon = json!({ "metadata": { "name": name, "uid": format!("{name}-uid"), "annotations": {
                 keys::ATTEMPT: attempt.to_string(),
                 keys::ALLOWED_ATTEMPT: allowed.to_string(),
                 keys::IS_RESERVED: keys::TRUE,

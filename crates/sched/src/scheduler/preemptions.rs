@@ -126,7 +126,10 @@ impl Scheduler {
     }
 
     /// What a pod that was put back may expect; what it was offered comes from its attempt.
-    pub(super) fn room_for(&self, uid: &PodUid, offer: Option<RoomOffer>) -> Room {
+    pub(super) fn room_for(&mut self, uid: &PodUid, offer: Option<RoomOffer>) -> Room {
+        if offer.is_some() {
+            self.nominator.only_offered(uid.clone());
+        }
         let expected = self.nominator.node_of(uid);
         match (expected, offer) {
             (None, _) => Room::Nowhere,

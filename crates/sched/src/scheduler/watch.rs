@@ -150,7 +150,7 @@ impl Scheduler {
         match (&new.nominated_node, known) {
             (Some(node), _) => self.nominator.nominate(new.clone(), node.clone()),
             (None, Some(_)) if was_named => self.nominator.clear(&new.uid),
-            (None, Some(node)) => self.nominator.nominate(new.clone(), node),
+            (None, Some(node)) => self.nominator.refresh(new.clone(), node),
             (None, None) => {}
         }
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::victims::Ground;
-use crate::context::{Context, WhatIf, expected_on};
+use crate::context::{Context, WhatIf, expected_by_preemptor};
 use crate::plugin::{Filter, FilterBySums, PodSums};
 use crate::pod_info::PodInfo;
 use crate::profile::Profile;
@@ -96,7 +96,7 @@ impl<'a> Sums<'a> {
             Some((place, verdict.err()?.by(filter.name())))
         });
         let mut come = None;
-        for other in expected_on(cx.nominator(), pod, node) {
+        for other in expected_by_preemptor(cx.nominator(), pod, node) {
             come.get_or_insert_with(PodSums::default).subtract(other);
         }
         Self {

@@ -19,14 +19,19 @@ impl EvictionLeave for Says {
     }
 }
 
-/// A full node of a pod that takes a minute to end, and a preemptor.
-fn harbour() -> (Harbour, Arc<Says>) {
+/// A node, and nobody who has leave.
+fn with_leave() -> (Harbour, Arc<Says>) {
     let says = Arc::new(Says(Mutex::new(Leave::Offer)));
     let preemption = DefaultPreemption::default().with_leave(says.clone());
     let profile = stock_profile_with("test", Arc::new(NeverBinds), preemption);
     let profiles = [profile.build().unwrap()];
     let scheduler = Scheduler::new(profiles, SchedulerConfig::default()).unwrap();
-    let mut harbour = Harbour(scheduler).nodes(&["n"]);
+    (Harbour(scheduler).nodes(&["n"]), says)
+}
+
+/// A full node of a pod that takes a minute to end, and a preemptor.
+fn harbour() -> (Harbour, Arc<Says>) {
+    let (mut harbour, says) = with_leave();
     let victim = pod("victim").on("n").request("cpu", "4").priority(1);
     harbour.add(victim.started(7).grace(60));
     harbour.add(heir("4"));
@@ -107,4 +112,58 @@ fn who_is_refused_leave_expects_nothing() {
         said.ends_with("preemption: not allowed at this cost."),
         "{said}"
     );
+}
+
+/// A full node of four, and two preemptors, each of which needs the room of one.
+fn crowded(priorities: [i32; 2]) -> (Harbour, Arc<Says>) {
+    let (mut harbour, says) = with_leave();
+    for name in ["a", "b", "c", "d"] {
+        harbour.runs(name, "n", "1", 1, 7);
+    }
+    for (name, priority) in ["first", "second"].into_iter().zip(priorities) {
+        harbour.add(pod(name).request("cpu", "1").priority(priority));
+    }
+    (harbour, says)
+}
+
+/// How many would have to go for the next one that is tried.
+fn offered(harbour: &mut Harbour) -> usize {
+    let failure = harbour.fails(0);
+    match &failure.room {
+        Room::Offered(offer) => offer.cost.victims,
+        other => panic!("{other:?}: {failure:?}"),
+    }
+}
+
+#[test]
+fn an_offer_costs_nothing_of_what_others_were_merely_offered() {
+    for priorities in [[9, 9], [10, 9]] {
+        let (mut harbour, _) = crowded(priorities);
+        let both = [offered(&mut harbour), offered(&mut harbour)];
+        assert_eq!(both, [1, 1], "neither may ever come");
+    }
+}
+
+#[test]
+fn who_has_leave_has_the_room_before_another_who_was_merely_offered_it() {
+    let (mut harbour, says) = crowded([9, 9]);
+    let both = [offered(&mut harbour), offered(&mut harbour)];
+    assert_eq!(both, [1, 1]);
+    *says.0.lock().unwrap() = Leave::Evict;
+    harbour.0.give_up_room(&uid("second"), at(0));
+    harbour.0.activate(&uid("second"));
+    let failure = harbour.fails(0);
+    assert_eq!(failure.pod.key.name.to_string(), "second");
+    let gone = harbour.outcome(&failure).victims;
+    assert_eq!(gone.len(), 1, "{gone:?}");
+    harbour.0.pod_deleted(&uid(&gone[0]), at(0));
+    harbour.0.flush(at(60));
+    // The other one is offered room again, which is another one's.
+    *says.0.lock().unwrap() = Leave::Offer;
+    let tried = std::iter::from_fn(|| harbour.0.schedule_next(at(60), &mut FirstOfEquals));
+    let placed = tried.filter_map(|attempt| match attempt {
+        Attempt::Assumed(assumed) => Some(assumed.pod().key.name.to_string()),
+        _ => None,
+    });
+    assert_eq!(placed.collect::<Vec<_>>(), ["second"]);
 }
