@@ -178,13 +178,13 @@ impl<'a> Cycle<'a> {
         let view = self.nodes.get(node).ok_or_else(gone)?;
         let expected = expected_on(self.around.nominator, pod, view);
         let expected = expected.cloned().collect::<Vec<_>>();
-        self.filter_with(expected, state, pod, node)
+        self.filter_with(&expected, state, pod, node)
     }
 
     /// Whether the pod fits with all these on the node, and without them.
     fn filter_with(
         &mut self,
-        expected: Vec<Arc<PodInfo>>,
+        expected: &[Arc<PodInfo>],
         state: &CycleState,
         pod: &PodInfo,
         node: NodeId,
@@ -193,7 +193,7 @@ impl<'a> Cycle<'a> {
         if !expected.is_empty() {
             let mut state = state.clone();
             let mut what_if = self.what_if();
-            for other in &expected {
+            for other in expected {
                 what_if.add_pod(&mut state, pod, other, node)?;
             }
             what_if.filter(&state, pod, node)?;
@@ -263,7 +263,7 @@ impl WhatIf<'_> {
         let expected = expected_by_preemptor(self.around.nominator, pod, view);
         let expected = expected.cloned().collect::<Vec<_>>();
         let nodes = self.nodes.table_mut();
-        Cycle::new(self.profile, nodes, self.around).filter_with(expected, state, pod, node)
+        Cycle::new(self.profile, nodes, self.around).filter_with(&expected, state, pod, node)
     }
 
     /// `other` runs on the node.
