@@ -30,26 +30,22 @@ const VERSION: &str = "pod-template-hash";
 
 async fn fleet() -> Arc<Fleet> {
     static FLEET: OnceCell<Arc<Fleet>> = OnceCell::const_new();
-    FLEET
-        .get_or_init(|| async {
-            let mut spec = Spec::new();
-            for target in TARGETS {
-                let nodes = ZONES.map(|zone| {
-                    let node = build::node(&format!("{target}-{zone}"));
-                    node.label(ZONE, zone).build()
-                });
-                spec = spec.target(target, nodes);
-            }
-            lasting(spec).await
-        })
-        .await
-        .clone()
+    let spec = || {
+        let mut spec = Spec::new();
+        for target in TARGETS {
+            let nodes = ZONES.map(|zone| {
+                let node = build::node(&format!("{target}-{zone}"));
+                node.label(ZONE, zone).build()
+            });
+            spec = spec.target(target, nodes);
+        }
+        spec
+    };
+    lasting(&FLEET, spec).await
 }
 
 async fn open(prefix: &str) -> Shop {
-    let shop = Shop::unconnected(fleet().await, prefix).await;
-    shop.fleet.connect(&shop.name).await.unwrap();
-    shop
+    Shop::connected(fleet().await, prefix).await
 }
 
 /// A Deployment named `web`.

@@ -56,21 +56,19 @@ fn small_nodes(prefix: &str) -> Vec<Node> {
 /// The fleet that all tests share; the process's end ends it.
 async fn shared_fleet() -> Arc<Fleet> {
     static FLEET: OnceCell<Arc<Fleet>> = OnceCell::const_new();
-    FLEET
-        .get_or_init(|| async {
-            let mut spec = Spec::new().source(|plane| plane.audit(Policy::Writes));
-            for name in TARGETS {
-                let nodes = build::nodes(name, 4, |node| node.cpu("4").memory("16Gi").pods(110));
-                let plane = pilotage_testkit::ControlPlane::builder(name)
-                    .controller_manager()
-                    .kwok(nodes)
-                    .audit(Policy::Writes);
-                spec = spec.target_plane(plane);
-            }
-            lasting(spec).await
-        })
-        .await
-        .clone()
+    let spec = || {
+        let mut spec = Spec::new().source(|plane| plane.audit(Policy::Writes));
+        for name in TARGETS {
+            let nodes = build::nodes(name, 4, |node| node.cpu("4").memory("16Gi").pods(110));
+            let plane = pilotage_testkit::ControlPlane::builder(name)
+                .controller_manager()
+                .kwok(nodes)
+                .audit(Policy::Writes);
+            spec = spec.target_plane(plane);
+        }
+        spec
+    };
+    lasting(&FLEET, spec).await
 }
 
 /// A fleet with Pilotage in it.
@@ -83,9 +81,12 @@ async fn started(spec: Spec) -> Arc<Fleet> {
 }
 
 /// The same for all tests of the process: it lives on a runtime that none of them ends.
-async fn lasting(spec: Spec) -> Arc<Fleet> {
-    let started = shared::runtime().unwrap().spawn(started(spec));
-    started.await.unwrap()
+async fn lasting(fleet: &OnceCell<Arc<Fleet>>, spec: impl FnOnce() -> Spec) -> Arc<Fleet> {
+    let start = || async {
+        let started = shared::runtime().unwrap().spawn(started(spec()));
+        started.await.unwrap()
+    };
+    fleet.get_or_init(start).await.clone()
 }
 
 /// Whether a virtual node has been told the label of its target's nodes.
@@ -106,9 +107,13 @@ struct Shop {
 impl Shop {
     /// In all clusters of the shared fleet, connected.
     async fn open(prefix: &str) -> Self {
-        let fleet = shared_fleet().await;
-        let shop = Self::unconnected(fleet.clone(), prefix).await;
-        fleet.connect(&shop.name).await.unwrap();
+        Self::connected(shared_fleet().await, prefix).await
+    }
+
+    /// In all clusters of a fleet, connected.
+    async fn connected(fleet: Arc<Fleet>, prefix: &str) -> Self {
+        let shop = Self::unconnected(fleet, prefix).await;
+        shop.fleet.connect(&shop.name).await.unwrap();
         shop
     }
 

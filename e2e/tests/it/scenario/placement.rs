@@ -31,36 +31,33 @@ const HOME: &str = "pilotage";
 
 async fn fleet() -> Arc<Fleet> {
     static FLEET: OnceCell<Arc<Fleet>> = OnceCell::const_new();
-    FLEET
-        .get_or_init(|| async {
-            let example = workspace_root().join("docs/placement/proxy-scheduler.yaml");
-            let mut spec = Spec::new()
-                .part_flag(
-                    "proxy-scheduler",
-                    &format!("--config={}", example.display()),
-                )
-                // A busy machine is no reason to prefer the quicker target.
-                .part_flag("proxy-scheduler", "--silence=30s")
-                .part_flag("proxy-scheduler", "--settle=30s");
-            for (name, region, _) in PLACES {
-                let nodes = build::nodes(name, 1, |node| {
-                    node.cpu("4")
-                        .memory("16Gi")
-                        .pods(110)
-                        .label("topology.kubernetes.io/region", region)
-                });
-                spec = spec.target(name, nodes);
-            }
-            lasting(spec).await
-        })
-        .await
-        .clone()
+    let spec = || {
+        let example = workspace_root().join("docs/placement/proxy-scheduler.yaml");
+        let mut spec = Spec::new()
+            .part_flag(
+                "proxy-scheduler",
+                &format!("--config={}", example.display()),
+            )
+            // A busy machine is no reason to prefer the quicker target.
+            .part_flag("proxy-scheduler", "--silence=30s")
+            .part_flag("proxy-scheduler", "--settle=30s");
+        for (name, region, _) in PLACES {
+            let nodes = build::nodes(name, 1, |node| {
+                node.cpu("4")
+                    .memory("16Gi")
+                    .pods(110)
+                    .label("topology.kubernetes.io/region", region)
+            });
+            spec = spec.target(name, nodes);
+        }
+        spec
+    };
+    lasting(&FLEET, spec).await
 }
 
 /// A namespace whose targets say where they are and what they cost.
 async fn open(prefix: &str) -> Shop {
-    let shop = Shop::unconnected(fleet().await, prefix).await;
-    shop.fleet.connect(&shop.name).await.unwrap();
+    let shop = Shop::connected(fleet().await, prefix).await;
     let nodes: Api<Node> = Api::all(shop.fleet.source.plane.admin());
     for (name, region, cost) in PLACES {
         annotate(&shop, name, json!({ "example.com/cost": cost })).await;

@@ -24,26 +24,23 @@ const REGION: &str = "topology.kubernetes.io/region";
 
 async fn fleet() -> Arc<Fleet> {
     static FLEET: OnceCell<Arc<Fleet>> = OnceCell::const_new();
-    FLEET
-        .get_or_init(|| async {
-            let mut spec = Spec::new();
-            for (name, region) in PLACES {
-                let nodes = build::nodes(name, 1, |node| {
-                    let node = node.cpu("16").memory("64Gi").pods(110);
-                    node.label(REGION, region)
-                });
-                spec = spec.target(name, nodes);
-            }
-            lasting(spec).await
-        })
-        .await
-        .clone()
+    let spec = || {
+        let mut spec = Spec::new();
+        for (name, region) in PLACES {
+            let nodes = build::nodes(name, 1, |node| {
+                let node = node.cpu("16").memory("64Gi").pods(110);
+                node.label(REGION, region)
+            });
+            spec = spec.target(name, nodes);
+        }
+        spec
+    };
+    lasting(&FLEET, spec).await
 }
 
 /// A namespace whose targets say where they are.
 async fn open(prefix: &str) -> Shop {
-    let shop = Shop::unconnected(fleet().await, prefix).await;
-    shop.fleet.connect(&shop.name).await.unwrap();
+    let shop = Shop::connected(fleet().await, prefix).await;
     let nodes: Api<Node> = Api::all(shop.fleet.source.plane.admin());
     for (name, region) in PLACES {
         let says_where = |node: &Node| is_told(node, REGION, region);
