@@ -57,6 +57,12 @@ pub fn mutate(pod: &Value) -> Result<Mutation, Denial> {
     if !is_elected(pod) {
         return Ok(Mutation::None);
     }
+    let own = &pod["metadata"]["annotations"];
+    limits::annotations(|key| own[key].as_str())
+        .map_err(|(key, error)| Denial::Annotation { key, error })?;
+    if own.get(keys::GRANTED_TO).is_some() {
+        return Err(Denial::RecordForged);
+    }
     if let Some(owner) = DaemonSet::of(pod) {
         return local(pod, owner);
     }
@@ -67,12 +73,6 @@ pub fn mutate(pod: &Value) -> Result<Mutation, Denial> {
         return Err(Denial::NodeName(
             bounds::cut(node, limits::SUBDOMAIN).to_owned(),
         ));
-    }
-    let own = &pod["metadata"]["annotations"];
-    limits::annotations(|key| own[key].as_str())
-        .map_err(|(key, error)| Denial::Annotation { key, error })?;
-    if own.get(keys::GRANTED_TO).is_some() {
-        return Err(Denial::RecordForged);
     }
     if own.get(keys::SOURCE_POD_MANIFEST).is_some() && sent_with_manifest(pod) {
         return Err(Denial::ManifestForged);
@@ -85,11 +85,10 @@ pub fn mutate(pod: &Value) -> Result<Mutation, Denial> {
 
 /// A pod that stays local has nothing that only proxies have.
 fn local(pod: &Value, owner: DaemonSet) -> Result<Mutation, Denial> {
-    let annotations = &pod["metadata"]["annotations"];
-    if annotations.get(keys::GRANTED_TO).is_some() {
-        return Err(Denial::RecordForged);
-    }
-    if annotations.get(keys::SOURCE_POD_MANIFEST).is_some() {
+    if pod["metadata"]["annotations"]
+        .get(keys::SOURCE_POD_MANIFEST)
+        .is_some()
+    {
         return Err(Denial::ManifestForged);
     }
     if pod["spec"]["schedulerName"] == keys::PROXY_SCHEDULER {

@@ -1,9 +1,9 @@
 //! The guard: a ValidatingAdmissionPolicy that sees pods after all mutations and needs no server of ours.
 //!
 //! An elected pod that is no proxy, because another webhook undid our work or ours was not called, never gets in, unless a
-//! DaemonSet controls it; and
-//! the manifest, which says what runs in the target, is the webhook's work or absent, and never changes. A Binding is
-//! looked at as well: the API server copies its annotations onto the pod, without a word to whoever guards pods.
+//! `DaemonSet` controls it. The manifest, which says what runs in the target, is the webhook's work or absent, and never
+//! changes. A Binding is looked at as well: the API server copies its annotations onto the pod, without a word to whoever
+//! guards pods.
 
 use pilotage_api::{keys, limits};
 use serde_json::{Value, json};

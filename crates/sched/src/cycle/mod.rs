@@ -211,7 +211,7 @@ fn post_filter(
     }
     let mut said = Vec::new();
     let mut nomination = Nomination::Keep;
-    diagnosis.post_filtered = !cycle.profile().post_filters().is_empty();
+    diagnosis.post_filtered = true;
     for plugin in cycle.profile().post_filters() {
         let found = caught(|| plugin.post_filter(cycle, state, pod, &diagnosis.statuses));
         let PostFiltered {

@@ -22,8 +22,9 @@ impl Pool {
     pub(super) fn insert(&mut self, queued: QueuedPod, hints: &Hints) {
         let uid = queued.pod.uid.clone();
         self.remove(&uid, hints);
-        let circle = self.circles.entry(CircleKey::of(&queued)).or_default();
-        circle.insert(&queued.pod, &CircleKey::of(&queued), hints);
+        let key = CircleKey::of(&queued);
+        let circle = self.circles.entry(key.clone()).or_default();
+        circle.insert(&queued.pod, &key, hints);
         if queued.gate.is_some() {
             self.gated.insert(uid, queued);
         } else {
