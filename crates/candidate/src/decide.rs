@@ -226,7 +226,19 @@ fn binding_stage(
             let why = Dropped::BindRefused(why.clone());
             return drop(why, Some((attempt, refusal)), pause());
         }
-        Stage::Fits | Stage::Permitted | Stage::Called { .. } | Stage::Done => {}
+        // Nothing is sent yet: the grant may still be taken back.
+        Stage::Leans { .. } if chaperon.attempt == attempt && !chaperon.reserved => {
+            return drop(Dropped::TakenOver, None, None);
+        }
+        Stage::Leans { why, .. } if seen.now >= until => {
+            let debt = (attempt, Refusal::NoLongerFits);
+            return drop(Dropped::NoLongerFits(why.clone()), Some(debt), pause());
+        }
+        Stage::Fits
+        | Stage::Leans { .. }
+        | Stage::Permitted
+        | Stage::Called { .. }
+        | Stage::Done => {}
     }
     if seen.now >= until {
         return drop(
@@ -237,11 +249,16 @@ fn binding_stage(
     }
     let plan = match stage {
         Stage::Fits => Plan::step(Step::Permit, Note::Seated),
+        Stage::Leans { next, .. } if *next <= seen.now => {
+            Plan::step(Step::Recheck { attempt }, Note::Seated)
+        }
         Stage::Called { next, .. } if *next <= seen.now => {
             let (pod_uid, node) = (seat.pod_uid.clone(), seat.node.clone());
             Plan::step(Step::Bind { pod_uid, node }, Note::Seated)
         }
-        Stage::Called { next, .. } => Plan::shut(Note::Seated).wake(*next),
+        Stage::Leans { next, .. } | Stage::Called { next, .. } => {
+            Plan::shut(Note::Seated).wake(*next)
+        }
         _ => Plan::shut(Note::Seated),
     };
     plan.wake(until)

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::{
     plan::{Answer, Dropped, Gate, Monotonic, Note, Plan, Step, Write},
     refusal::Refusal,
-    seat::{BindOutcome, Debt, Outcome, Room, Seat, SeatState, Stage},
+    seat::{BindOutcome, Debt, Fit, Outcome, Room, Seat, SeatState, Stage},
     settings::Settings,
     view::ChaperonView,
 };
@@ -258,21 +258,23 @@ impl Memory {
     }
 
     /// Filter has looked at the held node again.
-    pub fn rechecked(
-        &mut self,
-        attempt: u64,
-        fits: Result<(), String>,
-        settings: &Settings,
-        now: Monotonic,
-    ) {
+    pub fn rechecked(&mut self, attempt: u64, fit: Fit, settings: &Settings, now: Monotonic) {
         if let Some(seat) = &mut self.seat {
-            let stage = match fits {
-                Ok(()) => Stage::Fits,
-                Err(why) => Stage::Misfit(why),
+            let stage = match fit {
+                Fit::Fits => Stage::Fits,
+                Fit::Leans(why) => Stage::Leans {
+                    why,
+                    next: now.saturating_add(settings.look_again),
+                },
+                Fit::Misfit(why) => Stage::Misfit(why),
+            };
+            let until = match seat.state {
+                SeatState::Binding { until, .. } => until,
+                _ => now.saturating_add(settings.bind_timeout),
             };
             seat.state = SeatState::Binding {
                 attempt,
-                until: now.saturating_add(settings.bind_timeout),
+                until,
                 stage,
             };
         }

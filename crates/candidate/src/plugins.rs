@@ -105,7 +105,7 @@ mod tests {
 
     use futures::future::BoxFuture;
     use pilotage_sched::{
-        Attempt, Cause, FirstOfEquals, Moment, Place, Scheduler, SchedulerConfig,
+        Attempt, Cause, FirstOfEquals, Moment, Place, Rechecked, Scheduler, SchedulerConfig,
     };
     use serde_json::json;
 
@@ -163,7 +163,7 @@ mod tests {
             panic!("a node was there")
         };
         assert!(assumed.waits());
-        assert!(scheduler.recheck(&uid).is_ok());
+        assert!(matches!(scheduler.recheck(&uid), Rechecked::Fits));
 
         // The edge takes it back: the pod waits for the edge again.
         set(Gate::Shut(Note::InDebt));

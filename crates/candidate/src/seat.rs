@@ -65,11 +65,29 @@ pub enum Room {
     Failed(String),
 }
 
+/// What looking at a held node again found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// It takes the pod.
+    Fits,
+    /// It does while others are there for whom nodes are held without a grant; without them it doesn't, for this reason.
+    Leans(String),
+    /// It doesn't any more, for this reason.
+    Misfit(String),
+}
+
 /// How far a binding has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// The node was looked at again and takes the pod.
     Fits,
+    /// It takes the pod only as long as others are there who may leave: it has to be looked at once more.
+    Leans {
+        /// What it would lack without them.
+        why: String,
+        /// When to look.
+        next: Monotonic,
+    },
     /// It takes the pod no more.
     Misfit(String),
     /// The pod may pass Permit; its Bind isn't asked for yet.

@@ -13,6 +13,8 @@ pub struct Settings {
     pub plain_hold: Duration,
     /// From the grant: when the pod isn't bound by then, the answer is taken back.
     pub bind_timeout: Duration,
+    /// How long a granted pod that needs others to stay waits before its node is looked at again.
+    pub look_again: Duration,
     /// From the grant, beside the grace of those who have to go: when there is no room by then, the answer is taken back.
     pub make_room: Duration,
     /// Longest pause between an expired hold and the next one.
@@ -31,6 +33,7 @@ impl Default for Settings {
             hold: Duration::from_secs(10),
             plain_hold: Duration::from_secs(30),
             bind_timeout: Duration::from_secs(10),
+            look_again: Duration::from_millis(100),
             make_room: Duration::from_secs(30),
             longest_pause: Duration::from_mins(1),
             lease_duration: Duration::from_secs(15),

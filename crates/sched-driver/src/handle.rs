@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use pilotage_sched::{
     AnyObject, Coming, EvaluateError, Evaluation, Event, Gate, Place, PluginName, PodInfo, PodUid,
-    Reason, Verdict,
+    Reason, Rechecked,
 };
 
 use crate::driver::Inner;
@@ -63,7 +63,7 @@ impl DriverHandle {
 
     /// Whether the node that is held for an assumed pod still does, on the newest state and as if the
     /// pod itself weren't there.
-    pub fn recheck(&self, pod: &PodUid) -> Verdict {
+    pub fn recheck(&self, pod: &PodUid) -> Rechecked {
         self.inner.core.ask(|scheduler| scheduler.recheck(pod))
     }
 

@@ -191,7 +191,7 @@ pub use crate::requests::PodRequests;
 pub use crate::room::{Room, RoomOffer};
 pub use crate::scheduler::{
     Aftermath, AnswerError, Assumed, Attempt, EvaluateError, EventNote, EvictionId, EvictionOrder,
-    FailedCondition, Failure, Orders, Paused, PodChange, Preempted, Question, Scheduler,
+    FailedCondition, Failure, Orders, Paused, PodChange, Preempted, Question, Rechecked, Scheduler,
     SchedulerConfig, SkipReason, Skipped, StatusPatch,
 };
 pub use crate::scope::NodeScope;

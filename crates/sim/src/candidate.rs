@@ -9,7 +9,7 @@ use pilotage_api::{PodChaperon, keys};
 use pilotage_candidate::{
     Board, Gate, Memory, Note, Observed, Refusal, Settings, Step, decide,
     plan::Monotonic,
-    seat::SeatState,
+    seat::{Fit, SeatState},
     view::{ChaperonView, PodView},
 };
 use pilotage_proxy::class::Marks;
@@ -95,6 +95,8 @@ pub(crate) struct Cx<'a> {
     pub(crate) now: Monotonic,
     /// The node takes a pod.
     pub(crate) fits: bool,
+    /// A pod has to be with others on it.
+    pub(crate) gregarious: bool,
     /// Who would have to go, or goes, so that it does.
     pub(crate) occupant: Occupant,
     pub(crate) evicts: Vec<Eviction>,
@@ -179,6 +181,12 @@ impl Candidate {
         }
     }
 
+    /// Whether the node is held for a pod of another name that nobody has granted it to.
+    fn holds_for_others(&self, key: &str) -> bool {
+        let mut others = self.cells.iter().filter(|(name, _)| *name != key);
+        others.any(|(_, cell)| matches!(cell.place, Place::Permit { allowed: false, .. }))
+    }
+
     /// Decides and acts until there is nothing to do, or a request is under way.
     fn turn(&mut self, key: &str, cx: &mut Cx<'_>) {
         loop {
@@ -214,6 +222,7 @@ impl Candidate {
                 let uid = uid.clone();
                 self.board.set(&uid, plan.gate, plan.leave);
             }
+            let leans = cx.gregarious && self.holds_for_others(key);
             let cell = self.cell(key);
             match (plan.step, seat) {
                 (Step::Rest, _) => {
@@ -253,12 +262,14 @@ impl Candidate {
                 }
                 (Step::Recheck { attempt }, Some(_)) => {
                     cell.fits = cx.fits;
-                    let fits = if cx.fits {
-                        Ok(())
+                    let fit = if !cx.fits {
+                        Fit::Misfit("no room".to_owned())
+                    } else if leans {
+                        Fit::Leans("nobody else may stay".to_owned())
                     } else {
-                        Err("no room".to_owned())
+                        Fit::Fits
                     };
-                    cell.memory.rechecked(attempt, fits, &settings, now);
+                    cell.memory.rechecked(attempt, fit, &settings, now);
                 }
                 (
                     Step::MakeRoom {

@@ -137,6 +137,11 @@ impl Config {
         rates[rng.below(rates.len())]
     }
 
+    /// Whether pods have to be with others on their node.
+    pub(crate) const fn gregarious(&self) -> bool {
+        self.seed % 2 == 1
+    }
+
     /// Of [`pilotage_proxy::window`].
     pub(crate) fn few(&self) -> usize {
         match self.window {

@@ -311,6 +311,7 @@ impl World {
         let mut cx = candidate::Cx {
             now,
             fits: self.sites[target].takes(),
+            gregarious: self.config.gregarious(),
             occupant: if self.sites[target].fits {
                 self.sites[target].occupant
             } else {

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    seat::{BindOutcome, Outcome},
+    seat::{BindOutcome, Fit, Outcome},
     view::Grant,
 };
 
@@ -254,13 +254,13 @@ impl World {
                     .wrote(&write, outcome, true, &self.settings, self.now);
             }
             Step::Recheck { attempt } => {
-                let fits = if self.fits {
-                    Ok(())
+                let fit = if self.fits {
+                    Fit::Fits
                 } else {
-                    Err("taken".to_owned())
+                    Fit::Misfit("taken".to_owned())
                 };
                 self.memory
-                    .rechecked(attempt, fits, &self.settings, self.now);
+                    .rechecked(attempt, fit, &self.settings, self.now);
             }
             Step::MakeRoom { .. } => unreachable!("nobody is evicted here"),
             Step::Permit => {

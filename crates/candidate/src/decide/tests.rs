@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    seat::{BindOutcome, Outcome},
+    seat::{BindOutcome, Fit, Outcome},
     view::{Fault, Grant},
 };
 
@@ -14,6 +14,7 @@ const SETTINGS: Settings = Settings {
     hold: secs(10),
     plain_hold: secs(30),
     bind_timeout: secs(10),
+    look_again: Duration::from_millis(100),
     make_room: secs(30),
     longest_pause: secs(300),
     lease_duration: secs(15),
@@ -107,7 +108,7 @@ impl Case {
         let mut case = Self::held();
         case.chaperon = Some(granted(1));
         assert_eq!(case.step(), Step::Recheck { attempt: 1 });
-        case.memory.rechecked(1, Ok(()), &SETTINGS, case.now);
+        case.memory.rechecked(1, Fit::Fits, &SETTINGS, case.now);
         assert_eq!(case.step(), Step::Permit);
         case.memory.permitted();
         assert_eq!(
@@ -547,12 +548,63 @@ fn the_successor_of_a_bound_pod_needs_its_own_reserving_write_but_no_new_grant()
 }
 
 #[test]
-fn room_that_somebody_took_is_said_although_it_was_granted() {
+fn a_node_that_does_only_while_others_stay_is_looked_at_until_they_are_bound() {
+    let mut case = Case::held();
+    case.chaperon = Some(granted(1));
+    for _ in 0..2 {
+        assert_eq!(case.step(), Step::Recheck { attempt: 1 });
+        case.memory
+            .rechecked(1, Fit::Leans("alone".into()), &SETTINGS, case.now);
+        let plan = case.plan();
+        assert_eq!(plan.step, Step::Rest);
+        assert_eq!(plan.wake_at, Some(case.now + SETTINGS.look_again));
+        case.now += SETTINGS.look_again;
+    }
+    assert_eq!(case.step(), Step::Recheck { attempt: 1 });
+    case.memory.rechecked(1, Fit::Fits, &SETTINGS, case.now);
+    assert_eq!(case.step(), Step::Permit);
+}
+
+#[test]
+fn others_that_never_resolve_are_not_waited_for() {
+    let mut case = Case::held();
+    case.chaperon = Some(granted(1));
+    let until = case.now + SETTINGS.bind_timeout;
+    while case.now < until {
+        assert_eq!(case.step(), Step::Recheck { attempt: 1 });
+        case.memory
+            .rechecked(1, Fit::Leans("alone".into()), &SETTINGS, case.now);
+        case.now += SETTINGS.look_again;
+    }
+    case.drop(&Dropped::NoLongerFits("alone".into()));
+    case.refuses(&Refusal::NoLongerFits);
+}
+
+#[test]
+fn a_grant_that_is_taken_back_while_others_are_waited_for_ends_it() {
     let mut case = Case::held();
     case.chaperon = Some(granted(1));
     assert_eq!(case.step(), Step::Recheck { attempt: 1 });
     case.memory
-        .rechecked(1, Err("Insufficient cpu".into()), &SETTINGS, case.now);
+        .rechecked(1, Fit::Leans("alone".into()), &SETTINGS, case.now);
+    case.chaperon = Some(ChaperonView {
+        reserved: false,
+        ..granted(1)
+    });
+    case.drop(&Dropped::TakenOver);
+}
+
+#[test]
+fn room_that_somebody_took_is_said_although_it_was_granted() {
+    let mut case = Case::held();
+    case.chaperon = Some(granted(1));
+    assert_eq!(case.step(), Step::Recheck { attempt: 1 });
+    case.memory.rechecked(
+        1,
+        Fit::Misfit("Insufficient cpu".into()),
+        &SETTINGS,
+        case.now,
+    );
     case.drop(&Dropped::NoLongerFits("Insufficient cpu".into()));
     case.refuses(&Refusal::NoLongerFits);
     assert_eq!(case.plan().gate, Gate::Open, "another node may do");

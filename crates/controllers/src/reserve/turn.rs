@@ -9,12 +9,12 @@ use pilotage_candidate::{
     Gate, Leave, Note, Observed, Step, decide,
     plan::{Answer, Dropped},
     plugins::RESERVATION,
-    seat::{BindOutcome, Outcome},
+    seat::{BindOutcome, Fit, Outcome},
     view::{ChaperonView, PodView},
 };
 use pilotage_clusters::Watch;
 use pilotage_runtime::lease::Leadership;
-use pilotage_sched::PodUid;
+use pilotage_sched::{PodUid, Rechecked};
 use pilotage_sched_driver::{
     PodBinder,
     publish::{EventType, Occurrence, Regarding},
@@ -116,10 +116,10 @@ impl Worker {
                     });
                 }
                 (Step::Recheck { attempt }, Some(pod_uid)) => {
-                    let fits = self.recheck(&pod_uid);
+                    let fit = self.recheck(&pod_uid);
                     let (settings, now) = (&self.edge.settings, self.edge.now());
                     self.edge.with(key, |cell| {
-                        cell.memory.rechecked(attempt, fits, settings, now);
+                        cell.memory.rechecked(attempt, fit, settings, now);
                     });
                 }
                 (
@@ -184,12 +184,14 @@ impl Worker {
         }
     }
 
-    fn recheck(&self, pod_uid: &str) -> Result<(), String> {
-        match self.edge.handle() {
-            Some(handle) => handle
-                .recheck(&PodUid::from(pod_uid))
-                .map_err(|status| status.to_string()),
-            None => Err("the scheduler has not started".to_owned()),
+    fn recheck(&self, pod_uid: &str) -> Fit {
+        let Some(handle) = self.edge.handle() else {
+            return Fit::Misfit("the scheduler has not started".to_owned());
+        };
+        match handle.recheck(&PodUid::from(pod_uid)) {
+            Rechecked::Fits => Fit::Fits,
+            Rechecked::Leans(status) => Fit::Leans(status.to_string()),
+            Rechecked::Misfit(status) => Fit::Misfit(status.to_string()),
         }
     }
 

@@ -8,7 +8,8 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::watcher;
 use pilotage_sched::{
     Actions, BindingRequest, Context, CycleState, EnqueueExtensions, EventKind, EventResource,
-    NodeName, Permit, PermitDecision, Plugin, PluginName, PodInfo, ProfileBuilder, Status, Verdict,
+    NodeName, Permit, PermitDecision, Plugin, PluginName, PodInfo, ProfileBuilder, Rechecked,
+    Status, Verdict,
 };
 use pilotage_sched_driver::PodBinder;
 use pilotage_testkit::{build, wait_count, wait_for};
@@ -79,7 +80,10 @@ async fn the_edge_allows_rejects_and_rechecks() {
         "assumed a on edge-0 held=true"
     );
     assert!(handle.is_assumed(&uid));
-    assert!(handle.recheck(&uid).is_ok(), "it isn't in its own way");
+    assert!(
+        matches!(handle.recheck(&uid), Rechecked::Fits),
+        "it isn't in its own way"
+    );
     wait_for(&api, "a", |pod| nominated(pod) == Some("edge-0"), LIMIT)
         .await
         .unwrap();
@@ -115,7 +119,9 @@ async fn the_edge_allows_rejects_and_rechecks() {
     )
     .await;
     told.wait("seen rival", 1).await;
-    let status = handle.recheck(&uid).unwrap_err();
+    let Rechecked::Misfit(status) = handle.recheck(&uid) else {
+        panic!("a thief is there")
+    };
     assert_eq!(status.to_string(), "Insufficient cpu");
     assert!(matches!(status, Status::Rejected(_)));
 

@@ -12,6 +12,7 @@ mod failure;
 mod mend;
 mod orders;
 mod preemptions;
+mod recheck;
 mod unread;
 mod watch;
 
@@ -27,13 +28,12 @@ pub use self::failure::{Aftermath, EventNote, FailedCondition, Failure, StatusPa
 pub use self::orders::{EvictionOrder, Orders, Preempted};
 pub use self::preemptions::EvictionId;
 use self::preemptions::Preemptions;
+pub use self::recheck::Rechecked;
 use self::unread::{Incoming, UnreadPods};
 pub use self::watch::PodChange;
 use crate::cache::{Cache, CacheSize};
 use crate::cancel::Cancellation;
 use crate::classes::Classes;
-use crate::context::{Cycle, Surroundings};
-use crate::cycle;
 use crate::event::{AnyObject, Event};
 use crate::extender::Extender;
 use crate::interned::SharedParts;
@@ -44,9 +44,8 @@ use crate::objects::{Kind, Object, Objects};
 use crate::pod_info::{IdentityError, PodInfo};
 use crate::profile::{Profile, ProfileError, Profiles};
 use crate::queue::{Arrivals, Gate, Place, Queue, QueueConfig, QueueSize, QueuedPod};
-use crate::state::CycleState;
-use crate::status::{PluginError, Status, Verdict};
-use crate::table::{NodeTable, WhatIfTable};
+use crate::status::PluginError;
+use crate::table::NodeTable;
 use crate::waiting::WaitingPods;
 
 /// How a scheduler behaves.
@@ -209,34 +208,6 @@ impl Scheduler {
     /// All nodes as they are now.
     pub const fn nodes(&self) -> &NodeTable {
         self.cache.nodes()
-    }
-
-    /// Whether the node that is held for an assumed pod still does: `PreFilter` and Filter on the newest state,
-    /// as if the pod itself weren't there.
-    pub fn recheck(&mut self, uid: &PodUid) -> Verdict {
-        let held = self.cache.pod(uid).filter(|_| self.cache.is_assumed(uid));
-        let Some((pod, node)) = held else {
-            return Err(Status::error(format!("pod {uid} isn't assumed")));
-        };
-        let (pod, node) = (pod.clone(), node.clone());
-        let Some(profile) = self.profiles.get(&pod.scheduler_name) else {
-            return Err(Status::error(format!(
-                "no profile is named {:?}",
-                pod.scheduler_name
-            )));
-        };
-        let mut without = WhatIfTable::new(self.cache.nodes_mut());
-        if let Some(id) = without.table().id(&node) {
-            without.remove_pod(id, uid);
-        }
-        let nodes = without.table_mut();
-        let around = Surroundings {
-            nominator: &self.nominator,
-            waiting: &self.waiting,
-            objects: &self.objects,
-        };
-        let mut cycle = Cycle::new(profile, nodes, around);
-        cycle::recheck(&mut cycle, &mut CycleState::new(), &pod, &node)
     }
 
     /// Whether the pod is assumed on a node and the watch hasn't confirmed it.

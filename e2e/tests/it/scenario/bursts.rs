@@ -102,20 +102,20 @@ async fn equal_targets_share_pods_that_come_together_and_those_that_trickle() {
             .await
             .unwrap();
     }
+    // Who isn't answered in time goes to the other one: of ten that may be some, of a hundred it makes no difference.
     let paces = [
-        ("few", 10, None),
-        ("burst", 100, None),
-        ("trickle", 100, Some(Duration::from_millis(50))),
+        ("few", 10, 2..=8, None),
+        ("burst", 100, 40..=60, None),
+        ("trickle", 100, 40..=60, Some(Duration::from_millis(50))),
     ];
-    for (prefix, count, period) in paces {
+    for (prefix, count, fair, period) in paces {
         let pods = run(&shop, prefix, count, "100m", period).await;
         let mut shares: BTreeMap<&str, usize> = BTreeMap::new();
         for pod in &pods {
             *shares.entry(node_of(pod).unwrap()).or_default() += 1;
         }
-        let fair = |share: &usize| (count * 4 / 10..=count * 6 / 10).contains(share);
         assert!(
-            shares.values().all(fair) && shares.len() == 2,
+            shares.values().all(|share| fair.contains(share)) && shares.len() == 2,
             "{prefix}: {shares:?}"
         );
         // The next ones come to empty clusters.

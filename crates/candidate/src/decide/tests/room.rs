@@ -91,7 +91,7 @@ fn the_grant_gives_leave_up_to_what_was_said_and_once() {
     // The room is there, if not on the same node.
     case.memory.taken("p1", "n2", secs(20));
     assert_eq!(case.step(), Step::Recheck { attempt: 1 });
-    case.memory.rechecked(1, Ok(()), &SETTINGS, secs(20));
+    case.memory.rechecked(1, Fit::Fits, &SETTINGS, secs(20));
     assert_eq!(case.step(), Step::Permit);
 }
 

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::TopologySpreadConstraint;
+
 use super::{add, add_node, assumed, at, cpu_taken, failed, reserving, scheduler, stock, waiting};
 use crate::event::{Actions, EventKind, EventResource};
 use crate::names::NodeName;
 use crate::plugin::PermitDecision;
+use crate::plugins::stock_profile;
 use crate::queue::Place;
-use crate::scheduler::{Aftermath, Assumed, Scheduler};
+use crate::scheduler::{Aftermath, Assumed, Rechecked, Scheduler};
 use crate::status::{Code, Reason, Status};
-use crate::test_objects::{pod, uid};
+use crate::test_objects::{NeverBinds, node, pod, pods_with, selecting, uid};
 use crate::test_plugins::{Fake, Log, profile, taken};
 use crate::waiting::PermitState;
 
@@ -169,18 +172,26 @@ fn effects_reach_other_pods_when_the_cycle_is_over() {
     }
 }
 
+/// Why a held node isn't good any more.
+fn misfit(scheduler: &mut Scheduler, name: &str) -> Status {
+    match scheduler.recheck(&uid(name)) {
+        Rechecked::Misfit(status) => status,
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
 #[test]
 fn a_recheck_leaves_the_pod_itself_out() {
     let mut scheduler = stock();
     add(&mut scheduler, pod("p").request("cpu", "3"));
     let placed = assumed(&mut scheduler);
     assert!(
-        scheduler.recheck(&uid("p")).is_ok(),
+        matches!(scheduler.recheck(&uid("p")), Rechecked::Fits),
         "its own room isn't in its way"
     );
     // Another scheduler, which doesn't see the hold, takes the room.
     add(&mut scheduler, pod("thief").request("cpu", "2").on("n"));
-    let status = scheduler.recheck(&uid("p")).unwrap_err();
+    let status = misfit(&mut scheduler, "p");
     assert_eq!(
         (status.plugin(), status.to_string().as_str()),
         (Some("NodeResourcesFit"), "Insufficient cpu")
@@ -192,12 +203,86 @@ fn a_recheck_leaves_the_pod_itself_out() {
     );
     scheduler.node_deleted(&NodeName::from("n"), at(0));
     assert_eq!(
-        scheduler.recheck(&uid("p")).unwrap_err().code(),
+        misfit(&mut scheduler, "p").code(),
         Code::UnschedulableAndUnresolvable
     );
     let _ = scheduler.binding_failed(placed, status, at(0));
-    assert_eq!(
-        scheduler.recheck(&uid("p")).unwrap_err().code(),
-        Code::Error
+    assert_eq!(misfit(&mut scheduler, "p").code(), Code::Error);
+}
+
+/// The stock plugins, and one at Permit that holds every pod.
+fn holding() -> Scheduler {
+    let stock = stock_profile("test", Arc::new(NeverBinds)).evicting_nobody();
+    let mut scheduler = scheduler(stock.permit(waiting("Tug", 60)));
+    for name in ["n-a", "n-b"] {
+        let node = node(name).label("zone", name).allocatable("cpu", "8");
+        let node = node.allocatable("memory", "8Gi");
+        scheduler.node_applied(&node.build(), at(0)).unwrap();
+    }
+    scheduler
+}
+
+#[test]
+fn a_pod_that_is_spread_by_one_that_may_leave_leans_on_it() {
+    let mut scheduler = holding();
+    for name in ["first", "second", "third"] {
+        let evenly = TopologySpreadConstraint {
+            max_skew: 1,
+            topology_key: "zone".into(),
+            when_unsatisfiable: "DoNotSchedule".into(),
+            label_selector: Some(selecting(&[("app", "web")])),
+            ..TopologySpreadConstraint::default()
+        };
+        let web = pod(name).label("app", "web").edit(|pod| {
+            let spec = pod.spec.get_or_insert_default();
+            spec.topology_spread_constraints = Some(vec![evenly]);
+        });
+        add(&mut scheduler, web);
+    }
+    let placed = [(); 3].map(|()| assumed(&mut scheduler));
+    let node_of = |at: usize| placed[at].node().clone();
+    assert_ne!(node_of(0), node_of(1));
+    // The third shares a zone with one of them.
+    let names = ["first", "second"];
+    let (near, lone) = if node_of(2) == node_of(0) {
+        (0, 1)
+    } else {
+        (1, 0)
+    };
+    let fits =
+        |scheduler: &mut Scheduler, name| matches!(scheduler.recheck(&uid(name)), Rechecked::Fits);
+    assert!(fits(&mut scheduler, "third"), "it would do as the only one");
+    assert!(scheduler.allow(&uid("third"), "Tug"));
+    assert!(fits(&mut scheduler, names[lone]));
+    let alone = scheduler.recheck(&uid(names[near]));
+    assert!(matches!(alone, Rechecked::Leans(_)), "{alone:?}");
+    // Who is let pass stays.
+    assert!(scheduler.allow(&uid(names[lone]), "Tug"));
+    assert!(fits(&mut scheduler, names[near]));
+}
+
+#[test]
+fn a_pod_that_is_near_one_that_may_leave_leans_on_it_and_others_never_do() {
+    let mut scheduler = holding();
+    add(
+        &mut scheduler,
+        pod("db").label("app", "db").request("cpu", "7"),
     );
+    let database = assumed(&mut scheduler);
+    let databases = pods_with("zone", &[("app", "db")]);
+    add(&mut scheduler, pod("client").near(databases.clone()));
+    add(&mut scheduler, pod("apart").away_from(databases));
+    let (client, apart) = (assumed(&mut scheduler), assumed(&mut scheduler));
+    assert_eq!(client.node(), database.node());
+    assert_ne!(apart.node(), database.node());
+    assert!(matches!(
+        scheduler.recheck(&uid("client")),
+        Rechecked::Leans(_)
+    ));
+    assert!(matches!(scheduler.recheck(&uid("apart")), Rechecked::Fits));
+    // It leaves: the client has nobody to be near.
+    let status = Status::unschedulable("lost");
+    let _ = scheduler.binding_failed(database, status, at(0));
+    let why = misfit(&mut scheduler, "client");
+    assert_eq!(why.plugin(), Some("InterPodAffinity"));
 }
