@@ -67,6 +67,17 @@ pub(crate) enum ActError {
     },
 }
 
+impl ActError {
+    /// Whether somebody wrote the node in between: the next look sees what, and nobody has to know.
+    pub(crate) fn is_lost_race(&self) -> bool {
+        let Self::Call { source, .. } = self else {
+            return false;
+        };
+        // A failed `test` of a JSON patch is told as an invalid request.
+        matches!(source.kind(), Failure::Conflict | Failure::Invalid)
+    }
+}
+
 /// Writes about one node.
 pub(crate) struct Actor {
     pub(crate) client: Client,

@@ -31,6 +31,9 @@ const REFRESH: Duration = Duration::from_mins(5);
 /// Pause after a failure.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(1)).spread(0.3);
 
+/// So many lost races in a row are no accident any more.
+const LASTING: u32 = 4;
+
 /// Tells the author of a Target about an error that only a person can mend.
 pub(crate) type Conflicts = Arc<dyn Fn(&TargetObject, &ActError) + Send + Sync>;
 
@@ -153,7 +156,11 @@ impl Keeper {
                 }
                 Err(error) => {
                     failures = failures.saturating_add(1);
-                    self.report(&error, object.as_deref());
+                    if error.is_lost_race() && failures < LASTING {
+                        tracing::debug!(node = self.actor.node, %error, "somebody was faster");
+                    } else {
+                        self.report(&error, object.as_deref());
+                    }
                     BACKOFF.delay(failures, dice())
                 }
             };

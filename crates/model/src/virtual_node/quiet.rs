@@ -61,7 +61,7 @@ mod tests {
         map(&[
             (ZONE, "evil"),
             ("kubernetes.io/arch", "arm64"),
-            ("node-role.kubernetes.io/control-plane", ""),
+            ("node.kubernetes.io/instance-type", "m5"),
             ("cloud.google.com/gke-nodepool", "a"),
             ("tier", "gold"),
         ])

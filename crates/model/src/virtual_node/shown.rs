@@ -11,6 +11,8 @@ use crate::label_pattern::LabelPattern;
 
 /// Label that tells nodes of one cluster apart; never shared, even if a cluster has just one node.
 pub(super) const HOSTNAME: &str = "kubernetes.io/hostname";
+/// Prefix of what a machine is in its own cluster: a virtual node is none of these.
+const ROLES: &str = "node-role.kubernetes.io/";
 /// Prefix of the names of huge-page resources.
 const HUGE_PAGES: &str = "hugepages-";
 
@@ -69,7 +71,8 @@ pub fn shown_labels(
         .filter(|(key, value)| {
             // Where a cluster is, only it knows for sure.
             let is_told = !keys::is_ours(key) || *key == keys::CLOUD_PROVIDER;
-            *key != HOSTNAME && is_told && !excluded.excludes(key, value)
+            let is_machines = *key == HOSTNAME || key.starts_with(ROLES);
+            !is_machines && is_told && !excluded.excludes(key, value)
         })
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect()
@@ -191,6 +194,7 @@ mod tests {
             ("kubernetes.io/hostname", "n1"),
             ("multicluster.admiralty.io/x", "y"),
             ("multicluster.admiralty.io/cloud-provider", "aws"),
+            ("node-role.kubernetes.io/worker", ""),
             ("secret/owner", "bank"),
             ("topology.kubernetes.io/region", "eu"),
         ]);
