@@ -2,8 +2,8 @@
 //!
 //! A wave is a few targets asked at once: one while the best one's free room surely fits and it isn't known to be silent, else
 //! three. It is widened when all of it refused, or after a short silence that doubles; a target that answers others isn't silent.
-//! Who would have to evict others is chosen only if all that can be asked were, and nobody has room: the one to whom it costs
-//! least. Nobody is asked who has too many pods on their way ([`crate::window`]), nor for a pod that others keep away
+//! Who would have to evict others is chosen only if all that can be asked have answered, or were waited for with patience, and
+//! nobody has room: the one to whom it costs least. Nobody is asked who has too many pods on their way ([`crate::window`]), nor for a pod that others keep away
 //! ([`crate::others`]).
 
 use std::collections::BTreeMap;
@@ -273,11 +273,9 @@ impl Asking<'_> {
             Some(self.now.saturating_add(self.silence(self.memory.waves())))
         };
         let more = open.len().saturating_add(full.len()) > asks.len();
-        // Whoever is silent for so long isn't waited for while others could make room.
-        let offered = self.least_cost(&answers).is_some();
-        let waits = !(waiting.is_empty() || offered && widen);
+        let waits = !waiting.is_empty();
         let wake_at = [
-            next_silence_over.filter(|_| more || offered),
+            next_silence_over.filter(|_| more),
             others_until,
             patience_over,
             turn_over,

@@ -57,7 +57,7 @@ fn one_that_does_not_suit_any_more_outbids_nobody() {
 }
 
 #[test]
-fn the_silent_are_waited_for_as_long_as_a_wave_is() {
+fn the_silent_are_waited_for_with_patience_before_anybody_goes() {
     let mut scene = Scene::new();
     scene.ranking.truncate(2);
     let plan = scene.step();
@@ -67,8 +67,9 @@ fn the_silent_are_waited_for_as_long_as_a_wave_is() {
         .with(chaperon("b", "b"));
     let plan = scene.step();
     assert!(matches!(plan.gate, Gate::Closed(Note::Asked(_))));
-    assert_eq!(plan.wake_at, Some(NOW + scene.settings.silence));
-    scene.later(scene.settings.silence);
+    let patience = scene.settings.patience;
+    assert_eq!(plan.wake_at, Some(NOW + patience));
+    scene.later(patience);
     let plan = scene.step();
     assert_eq!((&plan.gate, choosable(&plan)), (&Gate::Open, vec!["a"]));
 }
