@@ -10,6 +10,7 @@ use crate::labels::Labels;
 use crate::plugins::BySet;
 use crate::pod_info::PodInfo;
 use crate::state::CycleState;
+use crate::status::PluginName;
 use crate::table::NodeId;
 
 /// Says which nodes are there for a pod. A profile without one has all nodes there for everybody.
@@ -19,6 +20,9 @@ pub trait NodeScope: fmt::Debug + Send + Sync {
     /// Whether a node with these labels is. It mustn't ask for its hostname: nodes that differ in nothing else are asked about
     /// once.
     fn includes(&self, pod: &PodInfo, labels: &Labels) -> bool;
+
+    /// The filter that refuses the other nodes. Reports leave them out, unless there are no others.
+    fn filter(&self) -> PluginName;
 }
 
 /// The nodes that are there for one pod. Cheap to clone.

@@ -13,6 +13,8 @@ use pilotage_sched::{
 #[derive(Debug, Default)]
 pub struct VirtualNode;
 
+const NAME: PluginName = "VirtualNode";
+
 /// Why a node is none of those.
 fn objection(pod: &PodInfo, labels: &Labels) -> Option<&'static str> {
     let label = |key: &str| labels.get(key).map(String::as_str);
@@ -30,11 +32,15 @@ impl NodeScope for VirtualNode {
     fn includes(&self, pod: &PodInfo, labels: &Labels) -> bool {
         objection(pod, labels).is_none()
     }
+
+    fn filter(&self) -> PluginName {
+        NAME
+    }
 }
 
 impl Plugin for VirtualNode {
     fn name(&self) -> PluginName {
-        "VirtualNode"
+        NAME
     }
 }
 

@@ -20,6 +20,8 @@ pub struct NodeStatuses {
     rejected: Vec<Rejected>,
     // What counts for all nodes that aren't counted: left out by PreFilter.
     others: Option<Rejection>,
+    // Whose rejections the report doesn't tell, unless there are no others.
+    left_out: Option<PluginName>,
 }
 
 /// One of them.
@@ -76,6 +78,25 @@ impl NodeStatuses {
         });
     }
 
+    /// The report is silent of nodes that this plugin rejected, as if they weren't there, unless it rejected all.
+    pub(crate) const fn leave_out(&mut self, plugin: Option<PluginName>) {
+        self.left_out = plugin;
+    }
+
+    /// Whether the report tells of this rejection.
+    fn tells_of(&self, rejection: &Rejection) -> bool {
+        self.left_out.is_none() || rejection.plugin() != self.left_out
+    }
+
+    /// How many nodes it doesn't tell of.
+    fn untold(&self) -> usize {
+        let untold = self
+            .counts()
+            .filter(|(rejection, _)| !self.tells_of(rejection));
+        let untold = untold.fold(0, |all: usize, (_, nodes)| all.saturating_add(nodes));
+        if untold < self.total { untold } else { 0 }
+    }
+
     pub(crate) fn set_others(&mut self, rejection: Rejection) {
         self.others = Some(rejection);
     }
@@ -130,9 +151,11 @@ impl NodeStatuses {
     /// How many nodes have each reason. A node with two reasons counts in both.
     fn histogram(&self) -> BTreeMap<&str, usize> {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        let tells_all = self.untold() == 0;
         let others = self.total.saturating_sub(self.counted());
         let others = self.others.as_ref().map(|rejection| (rejection, others));
-        for (rejection, nodes) in self.counts().chain(others) {
+        let told = self.counts().chain(others);
+        for (rejection, nodes) in told.filter(|(it, _)| tells_all || self.tells_of(it)) {
             for reason in rejection.reasons().filter(|_| nodes > 0) {
                 let all = counts.entry(reason.as_str()).or_default();
                 *all = all.saturating_add(nodes);
@@ -202,7 +225,9 @@ struct OfNodes<'a>(&'a Diagnosis);
 impl fmt::Display for OfNodes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(diagnosis) = self;
-        write!(f, "0/{} nodes are available:", diagnosis.statuses.total)?;
+        let statuses = &diagnosis.statuses;
+        let nodes = statuses.total.saturating_sub(statuses.untold());
+        write!(f, "0/{nodes} nodes are available:")?;
         if let Some(message) = &diagnosis.pre_filter {
             write!(f, " {message}.")?;
         } else {
@@ -333,6 +358,22 @@ mod tests {
             report.statuses.get(&NodeName::from("x")),
             report.statuses.others()
         );
+    }
+
+    #[test]
+    fn nodes_out_of_scope_are_not_told_of_unless_there_are_no_others() {
+        let mut report = diagnosis(3, &[(1, &["a refused [full]"])]);
+        report.statuses.leave_out(Some("Scope"));
+        let stray = Rejection::new(RejectionKind::Unschedulable, "stray".to_owned()).by("Scope");
+        report.statuses.count(stray.clone(), 2);
+        let text = "0/1 nodes are available: 1 a refused [full].";
+        assert_eq!(report.to_string(), text);
+        assert_eq!(report.statuses.total(), 3);
+
+        let mut none = diagnosis(2, &[]);
+        none.statuses.leave_out(Some("Scope"));
+        none.statuses.count(stray, 2);
+        assert_eq!(none.to_string(), "0/2 nodes are available: 2 stray.");
     }
 
     #[test]

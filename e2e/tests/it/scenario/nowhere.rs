@@ -10,7 +10,7 @@ use super::{LIMIT, Shop, TARGETS, elected, scheduled};
 fn is_told(shop: &Shop, pod: &Pod) -> bool {
     scheduled(pod).is_some_and(|(status, reason, message)| {
         let told = TARGETS.iter().all(|target| {
-            let refused = format!("{} refused: ", shop.virtual_node(target));
+            let refused = format!("{} refused [", shop.virtual_node(target));
             let why = message.split_once(&refused).map_or("", |(_, why)| why);
             let why = why.trim_start_matches(|c: char| c.is_ascii_digit());
             why.starts_with(" Insufficient cpu")
