@@ -403,7 +403,7 @@ fn standings<'a>(
         let standing = match chaperon.class {
             Class::Asked if !waits => continue,
             // Whoever says so without an attempt is plain, and won't refuse.
-            Class::Asked if chaperon.says_unschedulable => Standing::Settled,
+            Class::Asked if chaperon.unschedulable.is_some() => Standing::Settled,
             Class::Asked => Standing::Asked,
             Class::Reserved(_) | Class::VoidReserved(_) | Class::PlainReserved if waits => {
                 Standing::Answered

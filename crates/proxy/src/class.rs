@@ -124,11 +124,13 @@ pub fn is_bound(status: Option<&PodStatus>) -> bool {
     scheduled(status).is_some_and(|condition| condition.status == "True")
 }
 
-/// Whether a status says that a scheduler found no node.
-pub fn is_unschedulable(status: Option<&PodStatus>) -> bool {
-    scheduled(status).is_some_and(|condition| {
+/// Why a scheduler found no node, if a status says so.
+pub fn unschedulable(status: Option<&PodStatus>) -> Option<String> {
+    let condition = scheduled(status).filter(|condition| {
         condition.status == "False" && condition.reason.as_deref() == Some("Unschedulable")
-    })
+    })?;
+    let message = condition.message.as_deref().unwrap_or_default();
+    Some(cut(message, LONGEST_REFUSAL).to_owned())
 }
 
 /// Classifies a chaperon by its marks, whether it is ending, and its status.

@@ -63,6 +63,9 @@ pub fn see(
     let recorded = unplaced.and_then(|it| named_by(it, chaperons));
     // While it can't be reached, its Pilotage couldn't have answered either.
     let recorded = recorded.filter(|c| targets.is_reachable(&c.node));
+    if let Some(granted) = recorded.filter(|_| proxy.no_reservation) {
+        memory.see_unreserved(granted, now);
+    }
     memory.see_recorded(recorded, now);
     if let Some(record) = proxy.record.record()
         && memory.is_over(record)

@@ -37,6 +37,7 @@ mod status;
 pub mod targets;
 #[cfg(test)]
 pub(crate) mod testing;
+mod unfit;
 pub mod view;
 pub mod wave;
 pub mod window;

@@ -13,6 +13,7 @@ use crate::{
     plan::{Action, ActionKey, ChoiceFate, Gate, Note, Plan, Words},
     requests::{Outcome, Readiness, Requests},
     settings::Settings,
+    unfit::Unfit,
     view::{ChaperonView, Monotonic},
 };
 
@@ -34,6 +35,7 @@ pub struct Memory {
     asked_at: BTreeMap<String, Monotonic>,
     /// Targets that were left after a grant: asked again only behind the others.
     left: BTreeSet<String>,
+    unfit: Unfit,
     waves: u32,
     last_wave_at: Option<Monotonic>,
     first_reserved_at: Option<Monotonic>,
@@ -217,6 +219,17 @@ impl Memory {
     pub(crate) fn keep_targets(&mut self, is_there: impl Fn(&str) -> bool) {
         self.ask_refusals.retain(|node, _| is_there(node));
         self.left.retain(|node| is_there(node));
+        self.unfit.retain(is_there);
+    }
+
+    /// Takes in the granted chaperon of a pod without reservation.
+    pub(crate) fn see_unreserved(&mut self, granted: &ChaperonView, now: Monotonic) {
+        self.unfit.see(granted, now);
+    }
+
+    /// Why a target isn't chosen for a pod without reservation now, and until when.
+    pub(crate) fn unfit(&self, node: &str, now: Monotonic) -> Option<(&str, Monotonic)> {
+        self.unfit.of(node, now)
     }
 
     /// A granted target was left.

@@ -252,7 +252,7 @@ impl Answer {
             Self::Outbid(Preempts { pods, .. }) => Some(format!(
                 "would evict {pods} pod(s), at a higher cost than others"
             )),
-            Self::Refused(reason) => Some(format!("refused: {}", short(reason))),
+            Self::Refused(reason) => Some(format!("refused [{}]", short(reason))),
             Self::Waiting | Self::Silent => Some("has not answered yet".to_owned()),
             Self::Busy => Some("hasn't placed pods yet that came before".to_owned()),
             Self::Unreachable => Some("can't be reached".to_owned()),
@@ -294,6 +294,8 @@ pub enum Note {
     Asked(Vec<String>),
     /// This target was granted the pod; its delegate isn't bound yet.
     Granted(String),
+    /// This target was granted the pod, whose own scheduler has no node for it there, for this reason; nobody else has one.
+    Unfit(String, String),
     /// The pod is recorded at a target that can't be reached.
     Held(String),
     /// The record is unreadable.
@@ -327,6 +329,11 @@ impl fmt::Display for Note {
                     "granted to {node}, waiting for its delegate to be bound there"
                 )
             }
+            Note::Unfit(node, why) => write!(
+                f,
+                "{node} refused [{}]; the pod waits there, as no other target may take it now",
+                short(why)
+            ),
             Note::Held(node) => write!(
                 f,
                 "the pod was granted to {node}, which can't be reached: its delegate may be running there, \

@@ -11,6 +11,8 @@ use pilotage_api::{
 };
 use serde_json::{Value, json};
 
+use crate::view::NOMINATED;
+
 /// What the source reads of a chaperon's annotations.
 const ANNOTATIONS: [&str; 11] = [
     keys::PARENT_NAME,
@@ -47,6 +49,10 @@ pub fn slim(chaperon: &mut PodChaperon) {
         let phase = status.0.get("phase").and_then(Value::as_str);
         if let Some(phase) = phase.filter(|phase| phase.len() <= LABEL) {
             kept.insert("phase".to_owned(), phase.into());
+        }
+        let nominated = status.0.get(NOMINATED).and_then(Value::as_str);
+        if let Some(node) = nominated {
+            kept.insert(NOMINATED.to_owned(), bounds::cut(node, KEY).into());
         }
         let mut conditions = chaperon.conditions().into_iter();
         if let Some(scheduled) = conditions.find(|it| it.type_ == "PodScheduled") {

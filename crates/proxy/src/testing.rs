@@ -68,6 +68,7 @@ pub(crate) fn chaperon(node: &str, uid: &str) -> ChaperonBuilder {
         uid: uid.into(),
         ending: false,
         bound: false,
+        unschedulable: None,
         marks: Marks::default(),
     }
 }
@@ -77,6 +78,7 @@ pub(crate) struct ChaperonBuilder {
     uid: String,
     ending: bool,
     bound: bool,
+    unschedulable: Option<String>,
     marks: Marks,
 }
 
@@ -129,6 +131,12 @@ impl ChaperonBuilder {
         self
     }
 
+    /// Its pod is made, and that one's own scheduler has no node for it.
+    pub(crate) fn unschedulable(mut self, why: &str) -> Self {
+        self.unschedulable = Some(why.to_owned());
+        self
+    }
+
     pub(crate) fn bound(mut self) -> Self {
         self.bound = true;
         self
@@ -146,6 +154,11 @@ impl ChaperonBuilder {
             }))
             .unwrap()
         });
+        let mut object = PodChaperon::default();
+        if self.unschedulable.is_some() {
+            let its_pod = (keys::RESERVED_POD_UID.to_owned(), "p".to_owned());
+            object.metadata.annotations = Some([its_pod].into());
+        }
         ChaperonView {
             name: "web-x".into(),
             resource_version: format!(
@@ -155,13 +168,14 @@ impl ChaperonBuilder {
                 if self.marks.missing { "-missing" } else { "" }
             ),
             foreign_finalizers: false,
-            says_unschedulable: false,
+            unschedulable: self.unschedulable.clone(),
+            is_nominated: false,
             says_bound: self.bound,
             class: classify(&self.marks, self.ending, status.as_ref()),
             marks: self.marks,
             node: self.node,
             uid: self.uid,
-            object: Arc::new(PodChaperon::default()),
+            object: Arc::new(object),
         }
     }
 }

@@ -12,9 +12,14 @@ use pilotage_api::{
     record::{Record, RecordError},
 };
 
-use crate::class::{Class, Marks, classify, is_bound, is_unschedulable};
+use serde_json::Value;
+
+use crate::class::{Class, Marks, classify, is_bound, unschedulable};
 use crate::door::is_parent;
 use crate::window::Ticket;
+
+/// The field of a pod's status that names the node where it expects room.
+pub(crate) const NOMINATED: &str = "nominatedNodeName";
 
 /// Time on the process's own monotonic clock, since some fixed start.
 pub type Monotonic = Duration;
@@ -163,8 +168,10 @@ pub struct ChaperonView {
     pub marks: Marks,
     /// What they and the status say.
     pub class: Class,
-    /// The status says that a scheduler found no node for the candidate.
-    pub says_unschedulable: bool,
+    /// A scheduler found no node for the candidate, as the status says, for this reason.
+    pub unschedulable: Option<String>,
+    /// The status says that others are being evicted so that the candidate gets a node.
+    pub is_nominated: bool,
     /// The status says that a delegate is bound, whatever the class.
     pub says_bound: bool,
     /// The object itself, for status and annotations.
@@ -200,7 +207,8 @@ impl ChaperonView {
                 .finalizers
                 .as_ref()
                 .is_some_and(|all| all.iter().any(|f| f != keys::DELEGATE_GONE)),
-            says_unschedulable: is_unschedulable(Some(&status)),
+            unschedulable: unschedulable(Some(&status)),
+            is_nominated: is_nominated(&chaperon),
             says_bound: is_bound(Some(&status)),
             class: classify(&marks, meta.deletion_timestamp.is_some(), Some(&status)),
             marks,
@@ -260,6 +268,13 @@ impl ChaperonView {
     pub fn parent(&self) -> Option<ParentLink> {
         ParentLink::of(&self.object.metadata)
     }
+}
+
+fn is_nominated(chaperon: &PodChaperon) -> bool {
+    let status = chaperon.status.as_ref();
+    let node = status.and_then(|status| status.0.get(NOMINATED));
+    node.and_then(Value::as_str)
+        .is_some_and(|node| !node.is_empty())
 }
 
 /// A target, as far as one pod is concerned.

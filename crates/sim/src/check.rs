@@ -168,7 +168,9 @@ impl World {
         let views = proxies.filter_map(|pod| ProxyView::of(pod));
         let waits = |view: &ProxyView| {
             let unrest = self.unrest_of_proxy(view, &reachable);
-            view.node_name.is_none() && !view.ending && unrest.is_some()
+            // What is made only after the choice tries its targets one after the other, with pauses.
+            let in_turns = view.no_reservation;
+            view.node_name.is_none() && !view.ending && !in_turns && unrest.is_some()
         };
         let waiting: BTreeSet<String> = views.filter(waits).map(|view| view.uid).collect();
         since.retain(|uid, _| waiting.contains(uid));
@@ -233,12 +235,7 @@ impl World {
             };
             reachable(target) && room && !site.terms.leaving
         });
-        // Its own scheduler in the target takes as long as it takes.
-        let waits_there = view.no_reservation && recorded.is_some_and(|t| !self.sites[t].takes());
         let Some(node) = &view.node_name else {
-            if waits_there {
-                return None;
-            }
             return can.then(|| Violation::new(rule("I4"), format!("{} isn't placed", view.uid)));
         };
         let target = at(node)?;
@@ -260,7 +257,7 @@ impl World {
             && chaperon.is_some_and(|c| {
                 !c.is_ending() && record.is_none_or(|record| record.chaperon_uid == c.uid())
             });
-        // Its own scheduler tells nobody here that it finds no node.
+        // A delegate that was made anew waits where the proxy is bound.
         let waits = view.no_reservation && !self.sites[target].takes();
         (!well && !waits)
             .then(|| Violation::new(rule("I4"), format!("{} has no delegate", view.uid)))

@@ -192,11 +192,15 @@ impl World {
                 && !pod.is_ending()
                 && !pod.is_gated()
                 && pod.scheduler() == "theirs"
-                && fits
+                && (fits || !pod.is_unschedulable())
         }) else {
             return false;
         };
         let (name, uid) = (pod.name().to_owned(), pod.uid().to_owned());
+        if !fits {
+            server.refuse_pod(&name);
+            return true;
+        }
         let bound = server.bind_pod(&name, &uid, "n2").is_ok();
         self.check_bound(target + 1, &name);
         bound

@@ -137,7 +137,7 @@ impl World {
                     if pod.is_ending() || pod.phase() == "Pending" || jobs {
                         push(Word::Kubelet, target, n, 0);
                     }
-                } else if site.takes()
+                } else if (site.takes() || !site.plain && !pod.is_unschedulable())
                     && !pod.is_ending()
                     && !pod.is_gated()
                     && pod.scheduler() != keys::CANDIDATE_SCHEDULER

@@ -318,13 +318,15 @@ impl Edge {
         let asks = |node: &str| !placed && self.book.is_asking(uid, node);
         self.places.see(uid, info, chaperons, asks);
         if let Some(note) = tell {
-            let (scheduling, note) = (&self.parts.scheduling, in_full(&note, &answers));
-            let event = EventType::Warning;
-            scheduling.record(&proxy.pod, event, WAITING, "Scheduling", note.clone());
-            let words = Words {
-                reason: WAITING,
-                message: note,
+            // What every tool of Kubernetes looks for, where a scheduler has found no node.
+            let (reason, event) = match &note {
+                Note::Unfit(..) => ("Unschedulable", "FailedScheduling"),
+                _ => (WAITING, WAITING),
             };
+            let (scheduling, message) = (&self.parts.scheduling, in_full(&note, &answers));
+            let warning = EventType::Warning;
+            scheduling.record(&proxy.pod, warning, event, "Scheduling", message.clone());
+            let words = Words { reason, message };
             self.book.say(uid, Some(words));
             self.dirty.insert(uid.to_owned());
         }

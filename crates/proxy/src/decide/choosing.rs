@@ -85,7 +85,7 @@ fn choice(observed: &Observed<'_>, current: Option<&Record>, node: &str) -> Choi
     }
     let Some(chaperon) = observed.chaperons.iter().find(|c| c.node == node) else {
         return if observed.proxy.no_reservation {
-            refused_until(observed, node).unwrap_or(Choice::Ask)
+            unasked(observed, node)
         } else {
             Choice::NotYet("the chaperon is gone")
         };
@@ -117,6 +117,32 @@ fn record(
         // The record already says so, or may not change.
         None => Choice::NotYet("the pod is recorded elsewhere"),
     }
+}
+
+/// When another target may be chosen for a pod without reservation than the one that it is granted to: now at the
+/// earliest; `None`: none that is known of.
+pub(super) fn elsewhere(observed: &Observed<'_>, granted: &str) -> Option<Monotonic> {
+    let others = observed.ranking.iter().map(|ranked| ranked.node.as_str());
+    let others = others.filter(|node| *node != granted);
+    let others = others.filter(|node| {
+        observed.targets.is_reachable(node)
+            && !observed.targets.is_leaving(node)
+            && observed.chaperons.iter().all(|c| c.node != *node)
+    });
+    let times = others.filter_map(|node| match unasked(observed, node) {
+        Choice::Ask => Some(observed.now),
+        Choice::Refuses(_, again) => again,
+        _ => None,
+    });
+    times.min()
+}
+
+/// What comes of choosing a target that has no chaperon of a pod without reservation.
+fn unasked(observed: &Observed<'_>, node: &str) -> Choice {
+    if let Some((why, until)) = observed.memory.unfit(node, observed.now) {
+        return Choice::Refuses(why.to_owned(), Some(until));
+    }
+    refused_until(observed, node).unwrap_or(Choice::Ask)
 }
 
 /// Why asking this target failed, and until when it isn't asked again.

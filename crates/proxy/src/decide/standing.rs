@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use pilotage_api::record::Record;
 
-use super::{Observed, delete, failed_choice};
+use super::{Observed, choosing, delete, failed_choice};
 use crate::{
     class::Class,
     plan::{Action, GrantForm, Note, Plan},
     settings::LONGEST_BUSY,
+    unfit,
     view::ChaperonView,
 };
 
@@ -85,7 +86,10 @@ pub(super) fn standing(
             }
             if chaperon.names_its_pod() {
                 // The pod's own scheduler takes as long as it takes.
-                return plan;
+                return match unfit::says(chaperon) {
+                    Some(why) => unfit_there(observed, record, chaperon, why),
+                    None => plan,
+                };
             }
         }
         Class::Refused(_) if observed.proxy.no_reservation => {
@@ -111,6 +115,28 @@ pub(super) fn standing(
         plan.actions = give_up(record, chaperon).into_iter().collect();
     } else {
         plan.wake(give_up_at);
+    }
+    plan
+}
+
+/// The pod's own scheduler has no node for it there: it goes to a target that may have one, and else waits where it is.
+fn unfit_there(
+    observed: &Observed<'_>,
+    record: &Record,
+    chaperon: &ChaperonView,
+    why: &str,
+) -> Plan {
+    let elsewhere = choosing::elsewhere(observed, &record.node);
+    if elsewhere.is_some_and(|at| at <= observed.now) {
+        let mut plan = Plan::closed(Note::Granted(record.node.clone()));
+        plan.actions.extend(give_up(record, chaperon));
+        return plan;
+    }
+    let node = record.node.clone();
+    let plan = Plan::closed(Note::Unfit(node, why.to_owned()));
+    let mut plan = failed_choice(plan, "the target's scheduler has no node for the pod");
+    if let Some(at) = elsewhere {
+        plan.wake(at);
     }
     plan
 }

@@ -2,6 +2,7 @@
 
 mod evictions;
 mod lost;
+mod unreserved;
 mod waves;
 mod words;
 
@@ -435,55 +436,6 @@ fn a_conflict_waits_for_a_newer_version_of_the_pod() {
 }
 
 #[test]
-fn a_pod_without_reservation_is_chosen_unasked_then_asked_recorded_granted() {
-    let mut scene = Scene::new();
-    scene.proxy.no_reservation = true;
-    let plan = scene.step();
-    assert_eq!(
-        (plan.gate, &plan.answers["a"]),
-        (Gate::Open, &Answer::Unasked)
-    );
-    let mut scene = scene.chose("a");
-    let plan = scene.step();
-    assert_eq!(asked(&plan), ["a"]);
-    scene.finish(&plan, &Outcome::Done);
-    let mut scene = scene.with(chaperon("a", "ua"));
-    let plan = scene.step();
-    assert!(is_record(&plan, "a/ua/1"));
-    scene.finish(&plan, &Outcome::Done);
-    let mut scene = scene.recorded("a/ua/1");
-    assert!(matches!(
-        scene.step().actions.as_slice(),
-        [Action::Grant {
-            form: GrantForm::Unreserved,
-            ..
-        }]
-    ));
-}
-
-#[test]
-fn a_pod_without_reservation_waits_long_only_for_a_target_that_has_made_its_delegate() {
-    let mut scene = Scene::new()
-        .recorded("a/ua/1")
-        .with(chaperon("a", "ua").marks(0, 1, false));
-    scene.proxy.no_reservation = true;
-    assert!(scene.step().actions.is_empty());
-    assert!(matches!(
-        scene
-            .later(Duration::from_mins(1))
-            .step()
-            .actions
-            .as_slice(),
-        [Action::GiveUp { .. }]
-    ));
-    let mut named = pilotage_api::PodChaperon::default();
-    named.metadata.annotations =
-        Some([(pilotage_api::keys::RESERVED_POD_UID.into(), "p".into())].into());
-    scene.chaperons[0].object = std::sync::Arc::new(named);
-    assert!(scene.step().actions.is_empty());
-}
-
-#[test]
 fn a_plain_target_is_granted_by_version_and_left_only_with_a_list_of_its_pods() {
     let mut plain = chaperon("a", "ua").build();
     plain.class = Class::PlainReserved;
@@ -608,64 +560,6 @@ fn a_target_whose_chaperon_ended_may_be_chosen_again() {
             assert!(is_record(&scene.step(), "a/ux/1"));
         }
     }
-}
-
-#[test]
-fn a_pod_without_reservation_asks_a_target_that_refused_it_again() {
-    let mut scene = Scene::new().chose("a");
-    scene.proxy.no_reservation = true;
-    let plan = scene.step();
-    assert_eq!(asked(&plan), ["a"]);
-    scene.finish(&plan, &Outcome::Refused("no rights".to_owned()));
-    assert!(matches!(scene.step().choice, ChoiceFate::Failed(_)));
-    scene.choice = None;
-    let plan = scene.step();
-    assert_eq!(plan.answers["a"], Answer::Refused("no rights".to_owned()));
-    let at = plan.wake_at.expect("it is to be asked again");
-    scene.now = at;
-    assert_eq!(scene.step().answers["a"], Answer::Unasked);
-    assert_eq!(asked(&scene.chose("a").step()), ["a"]);
-}
-
-#[test]
-fn a_pod_without_reservation_is_offered_just_what_it_may_choose() {
-    let states = [
-        (chaperon("b", "ub"), true),
-        (chaperon("a", "ua"), true),
-        (chaperon("a", "ua").reserved(1), true),
-        (chaperon("a", "ua").refused(1), false),
-        (chaperon("a", "ua").missing(), false),
-        (chaperon("a", "ua").bound(), false),
-        (chaperon("a", "ua").ending(), false),
-    ];
-    for (chaperon, may_be_chosen) in states {
-        let mut scene = Scene::new().with(chaperon);
-        let class = &scene.chaperons[0].class.clone();
-        scene.proxy.no_reservation = true;
-        let offered = scene.step().answers["a"] == Answer::Unasked;
-        assert_eq!(offered, may_be_chosen, "{class:?}");
-        let failed = matches!(scene.chose("a").step().choice, ChoiceFate::Failed(_));
-        assert_eq!(failed, !may_be_chosen, "{class:?}");
-    }
-}
-
-#[test]
-fn a_pod_without_reservation_is_not_offered_the_grant_that_was_given_up() {
-    let mut scene = Scene::new()
-        .recorded("a/ua/1")
-        .with(chaperon("a", "ua").marks(0, 1, false).gives_up());
-    scene.proxy.no_reservation = true;
-    scene.proxy.lost_policy = Some(LostPolicy::ReplaceAfter(Duration::ZERO));
-    scene.step();
-    scene.later(Duration::from_mins(1));
-    let plan = scene.step();
-    assert_eq!(plan.gate, Gate::Open);
-    assert_eq!(plan.answers["a"], Answer::Waiting);
-    assert_eq!(plan.answers["b"], Answer::Unasked);
-    // Its target answers at last: there is no pod, and the chaperon has gone.
-    scene.chaperons.clear();
-    scene.memory.confirm_gone("a", "ua");
-    assert_eq!(scene.step().answers["a"], Answer::Unasked);
 }
 
 /// The grant never landed, the target's Pilotage is down, and the record names all that it holds.

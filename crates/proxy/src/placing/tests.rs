@@ -501,7 +501,7 @@ fn why_each_of_the_others_lost_is_told_in_one_line() {
     .into();
     assert_eq!(
         order.tell("lhr", &answers).unwrap(),
-        "dub refused: 2 Insufficient cpu; fra is in region \"eu-central-1\"; iad is in region \"us-east-1\""
+        "dub refused [2 Insufficient cpu]; fra is in region \"eu-central-1\"; iad is in region \"us-east-1\""
     );
     let order = world.order(&region("eu-west-1"), &NEAREST);
     assert_eq!(

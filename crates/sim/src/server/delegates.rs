@@ -72,6 +72,12 @@ impl Delegate {
         scheduler.and_then(Value::as_str).unwrap_or_default()
     }
 
+    /// Its scheduler has said that it found no node.
+    pub(crate) fn is_unschedulable(&self) -> bool {
+        let conditions = self.raw.status.get("conditions");
+        conditions.is_some_and(|all| all[0]["reason"] == "Unschedulable")
+    }
+
     pub(crate) fn is_gated(&self) -> bool {
         let gates = self
             .raw
@@ -165,6 +171,14 @@ impl Server {
             .insert("startTime".to_owned(), "1970-01-01T00:00:00Z".into());
         self.put_pod(raw);
         Ok(())
+    }
+
+    /// A scheduler finds no node for the pod.
+    pub(crate) fn refuse_pod(&mut self, name: &str) {
+        let full = json!([{
+            "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "full",
+        }]);
+        self.set_pod_status(name, "conditions", full);
     }
 
     /// What kubelet and schedulers write.

@@ -14,9 +14,8 @@ use kube::{Api, ResourceExt, runtime::watcher};
 use pilotage_e2e::fleet::{Fleet, Spec};
 use pilotage_testkit::{build, build::PodBuilder, list_until, wait_for};
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
-use super::{LIMIT, Shop, lasting, node_of, scheduled};
+use super::{LIMIT, Lasting, Shop, node_of, scheduled};
 
 /// Each with a node in each zone.
 const TARGETS: [&str; 2] = ["east", "west"];
@@ -29,7 +28,7 @@ const HOST: &str = "kubernetes.io/hostname";
 const VERSION: &str = "pod-template-hash";
 
 async fn fleet() -> Arc<Fleet> {
-    static FLEET: OnceCell<Arc<Fleet>> = OnceCell::const_new();
+    static FLEET: Lasting = Lasting::new();
     let spec = || {
         let mut spec = Spec::new();
         for target in TARGETS {
@@ -41,7 +40,7 @@ async fn fleet() -> Arc<Fleet> {
         }
         spec
     };
-    lasting(&FLEET, spec).await
+    FLEET.fleet(spec).await
 }
 
 async fn open(prefix: &str) -> Shop {
@@ -210,7 +209,7 @@ async fn as_many_replicas_as_nodes_have_one_each_and_one_more_waits_and_says_why
     each_alone(&web.nodes().await);
 
     web.scale(REPLICAS + 1).await;
-    let refusals = TARGETS.map(|name| format!("{} refused: ", shop.virtual_node(name)));
+    let refusals = TARGETS.map(|name| format!("{} refused [", shop.virtual_node(name)));
     let says_why = |pod: &Pod| {
         scheduled(pod).is_some_and(|(status, reason, message)| {
             let told = refusals.iter().all(|refused| {

@@ -28,8 +28,13 @@ mod self_target;
 mod together;
 mod turns;
 mod two_sources;
+mod unreserved;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock, Weak},
+    time::Duration,
+};
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
@@ -40,7 +45,7 @@ use pilotage_api::{PodChaperon, keys, names};
 use pilotage_e2e::fleet::{Cluster, Fleet, Spec};
 use pilotage_testkit::{TestNamespace, build, plane::audit::Policy, shared, wait_for, wait_gone};
 use serde_json::Value;
-use tokio::sync::OnceCell;
+use tokio::sync::Mutex;
 
 /// How long a step may take on a busy machine.
 const LIMIT: Duration = Duration::from_mins(1);
@@ -55,7 +60,8 @@ fn small_nodes(prefix: &str) -> Vec<Node> {
 
 /// The fleet that all tests share; the process's end ends it.
 async fn shared_fleet() -> Arc<Fleet> {
-    static FLEET: OnceCell<Arc<Fleet>> = OnceCell::const_new();
+    static FLEET: Lasting = Lasting::new();
+    static KEPT: OnceLock<Arc<Fleet>> = OnceLock::new();
     let spec = || {
         let mut spec = Spec::new().source(|plane| plane.audit(Policy::Writes));
         for name in TARGETS {
@@ -68,7 +74,8 @@ async fn shared_fleet() -> Arc<Fleet> {
         }
         spec
     };
-    lasting(&FLEET, spec).await
+    let fleet = FLEET.fleet(spec).await;
+    KEPT.get_or_init(|| fleet).clone()
 }
 
 /// A fleet with Pilotage in it.
@@ -80,13 +87,26 @@ async fn started(spec: Spec) -> Arc<Fleet> {
     Arc::new(fleet)
 }
 
-/// The same for all tests of the process: it lives on a runtime that none of them ends.
-async fn lasting(fleet: &OnceCell<Arc<Fleet>>, spec: impl FnOnce() -> Spec) -> Arc<Fleet> {
-    let start = || async {
-        let started = shared::runtime().unwrap().spawn(started(spec()));
-        started.await.unwrap()
-    };
-    fleet.get_or_init(start).await.clone()
+/// A fleet for some tests, which take turns or run beside each other: it ends when none of them uses it. A fleet that nobody
+/// needs would cost all other tests time.
+struct Lasting(Mutex<Weak<Fleet>>);
+
+impl Lasting {
+    const fn new() -> Self {
+        Self(Mutex::const_new(Weak::new()))
+    }
+
+    /// The fleet, with Pilotage in it. It lives on a runtime that no test ends.
+    async fn fleet(&self, spec: impl FnOnce() -> Spec) -> Arc<Fleet> {
+        let mut known = self.0.lock().await;
+        if let Some(fleet) = known.upgrade() {
+            return fleet;
+        }
+        let starting = shared::runtime().unwrap().spawn(started(spec()));
+        let fleet = starting.await.unwrap();
+        *known = Arc::downgrade(&fleet);
+        fleet
+    }
 }
 
 /// Whether a virtual node has been told the label of its target's nodes.

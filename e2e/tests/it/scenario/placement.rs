@@ -15,9 +15,8 @@ use pilotage_api::{Target, keys};
 use pilotage_e2e::fleet::Spec;
 use pilotage_testkit::{build, list_until, wait_count, wait_for, workspace_root};
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
-use super::{Fleet, LIMIT, Shop, is_running, is_told, lasting, node_of, scheduled};
+use super::{Fleet, LIMIT, Lasting, Shop, is_running, is_told, node_of, scheduled};
 
 /// Targets, where they are, and what they cost.
 const PLACES: [(&str, &str, &str); 3] = [
@@ -30,7 +29,7 @@ const PLACES: [(&str, &str, &str); 3] = [
 const HOME: &str = "pilotage";
 
 async fn fleet() -> Arc<Fleet> {
-    static FLEET: OnceCell<Arc<Fleet>> = OnceCell::const_new();
+    static FLEET: Lasting = Lasting::new();
     let spec = || {
         let example = workspace_root().join("docs/placement/proxy-scheduler.yaml");
         let mut spec = Spec::new()
@@ -52,7 +51,7 @@ async fn fleet() -> Arc<Fleet> {
         }
         spec
     };
-    lasting(&FLEET, spec).await
+    FLEET.fleet(spec).await
 }
 
 /// A namespace whose targets say where they are and what they cost.
@@ -249,7 +248,7 @@ async fn a_full_nearest_target_gives_way_to_the_next_one_and_says_why() {
         assert_eq!(lands(&shop, &big).await, expected);
     }
     let virginia = shop.virtual_node("virginia");
-    let full = format!("{virginia} refused: 1 Insufficient cpu");
+    let full = format!("{virginia} refused [1 Insufficient cpu");
     event(&shop, &shop.name, "second", "PassedOver", &full).await;
     // Others find room again.
     for name in ["first", "second"] {

@@ -9,9 +9,8 @@ use kube::{Api, api::ListParams, runtime::watcher};
 use pilotage_api::keys;
 use pilotage_e2e::fleet::Spec;
 use pilotage_testkit::{build, wait_count, wait_for};
-use tokio::sync::OnceCell;
 
-use super::{Fleet, LIMIT, Shop, is_running, is_told, lasting, scheduled};
+use super::{Fleet, LIMIT, Lasting, Shop, is_running, is_told, scheduled};
 
 /// Targets, and where they are: one region has two.
 const PLACES: [(&str, &str); 3] = [
@@ -23,7 +22,7 @@ const PLACES: [(&str, &str); 3] = [
 const REGION: &str = "topology.kubernetes.io/region";
 
 async fn fleet() -> Arc<Fleet> {
-    static FLEET: OnceCell<Arc<Fleet>> = OnceCell::const_new();
+    static FLEET: Lasting = Lasting::new();
     let spec = || {
         let mut spec = Spec::new();
         for (name, region) in PLACES {
@@ -35,7 +34,7 @@ async fn fleet() -> Arc<Fleet> {
         }
         spec
     };
-    lasting(&FLEET, spec).await
+    FLEET.fleet(spec).await
 }
 
 /// A namespace whose targets say where they are.

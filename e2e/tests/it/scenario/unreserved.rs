@@ -1,0 +1,99 @@
+//! Pods that keep their own scheduler (`no-reservation`). The test is that scheduler, in each target.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::runtime::watcher;
+use pilotage_api::keys;
+use pilotage_testkit::{WaitError, build, list_until, wait_count, wait_for};
+use serde_json::{Value, json};
+
+use super::{LIMIT, Shop, TARGETS, node_of, scheduled};
+
+/// The candidate that one of these targets has made and nobody has judged yet.
+async fn candidate<'a>(shop: &Shop, proxy: &Pod, targets: &[&'a str]) -> (&'a str, Pod) {
+    let uid = proxy.metadata.uid.as_deref().unwrap();
+    let its_pods = watcher::Config::default().labels(&format!("{}={uid}", keys::PARENT_UID));
+    let waits = targets.iter().map(|target| {
+        let (pods, its_pods) = (shop.pods_in(target), its_pods.clone());
+        Box::pin(async move {
+            // Held by no gate: the grant has come.
+            let ready = |pod: &Pod| {
+                let gates = pod
+                    .spec
+                    .as_ref()
+                    .and_then(|spec| spec.scheduling_gates.as_ref());
+                gates.is_none_or(Vec::is_empty) && node_of(pod).is_none()
+            };
+            let pods = list_until(&pods, its_pods, |pods| pods.values().any(ready), LIMIT).await?;
+            Ok::<_, WaitError>((*target, pods.into_iter().find(ready).unwrap()))
+        })
+    });
+    match futures::future::select_ok(waits).await {
+        Ok((found, _)) => found,
+        Err(error) => panic!("{error}\nlogs: {:#?}", shop.fleet.logs()),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_whose_scheduler_finds_no_node_goes_to_the_next_target_and_waits_in_the_last() {
+    let shop = Shop::open("unreserved").await;
+    let pod = build::pod("web")
+        .elect()
+        .annotation(keys::NO_RESERVATION, "");
+    let proxy = shop.create(&pod.build()).await;
+    let full = "0/4 nodes are available: 4 Insufficient example.com/gpu.";
+    let mut left: BTreeSet<&str> = TARGETS.into();
+    let mut last = None;
+    while !left.is_empty() {
+        let targets: Vec<_> = left.iter().copied().collect();
+        let (target, candidate) = candidate(&shop, &proxy, &targets).await;
+        left.remove(target);
+        let name = candidate.metadata.name.unwrap();
+        let condition = json!({
+            "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": full,
+        });
+        let status = Patch::Strategic(json!({ "status": { "conditions": [condition] } }));
+        let pods = shop.pods_in(target);
+        pods.patch_status(&name, &PatchParams::default(), &status)
+            .await
+            .unwrap();
+        last = Some((target, name));
+    }
+
+    // Nobody else takes it now: it stays, and says why.
+    let (target, name) = last.unwrap();
+    let refused = format!(
+        "{} refused [4 Insufficient example.com/gpu]",
+        shop.virtual_node(target)
+    );
+    let says_why = |pod: &Pod| {
+        scheduled(pod).is_some_and(|(status, reason, message)| {
+            (status, reason) == ("False", "Unschedulable") && message.contains(&refused)
+        })
+    };
+    if let Err(error) = wait_for(&shop.pods(), "web", says_why, LIMIT).await {
+        panic!("{error}\nlogs: {:#?}", shop.fleet.logs());
+    }
+    for other in TARGETS.into_iter().filter(|other| *other != target) {
+        let all = watcher::Config::default();
+        wait_count(&shop.pods_in(other), all, 0, |_| true, LIMIT)
+            .await
+            .unwrap();
+    }
+
+    // Room comes.
+    let pods = shop.pods_in(target);
+    let binding = json!({
+        "metadata": { "name": name, "namespace": shop.name },
+        "target": { "apiVersion": "v1", "kind": "Node", "name": format!("{target}-0") },
+    });
+    let params = PostParams::default();
+    pods.create_subresource::<Value, Value>("binding", &name, &params, &binding)
+        .await
+        .unwrap();
+    let proxy = shop.running("web").await;
+    assert_eq!(shop.delegate(&proxy).await.0, target);
+    shop.delete("web").await;
+}
