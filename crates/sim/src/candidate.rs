@@ -9,7 +9,7 @@ use pilotage_api::{PodChaperon, keys};
 use pilotage_candidate::{
     Board, Gate, Memory, Note, Observed, Refusal, Settings, Step, decide,
     plan::Monotonic,
-    seat::{Fit, SeatState},
+    seat::{Fit, Seat, SeatState},
     view::{ChaperonView, PodView},
 };
 use pilotage_proxy::class::Marks;
@@ -184,7 +184,13 @@ impl Candidate {
     /// Whether the node is held for a pod of another name that nobody has granted it to.
     fn holds_for_others(&self, key: &str) -> bool {
         let mut others = self.cells.iter().filter(|(name, _)| *name != key);
-        others.any(|(_, cell)| matches!(cell.place, Place::Permit { allowed: false, .. }))
+        others.any(|(_, cell)| {
+            let held = |seat: &Seat| {
+                let held = matches!(seat.state, SeatState::Taken { .. } | SeatState::Held { .. });
+                held && seat.preempts.is_none()
+            };
+            cell.memory.seat().is_some_and(held)
+        })
     }
 
     /// Decides and acts until there is nothing to do, or a request is under way.

@@ -124,10 +124,18 @@ fn record(
 pub(super) fn elsewhere(observed: &Observed<'_>, granted: &str) -> Option<Monotonic> {
     let others = observed.ranking.iter().map(|ranked| ranked.node.as_str());
     let others = others.filter(|node| *node != granted);
+    // A question that was thought lost, and has landed, may be chosen as it is.
+    let choosable = |class: &Class| {
+        matches!(
+            class,
+            Class::Asked | Class::Reserved(_) | Class::PlainReserved
+        )
+    };
     let others = others.filter(|node| {
+        let mut there = observed.chaperons.iter().filter(|c| c.node == *node);
         observed.targets.is_reachable(node)
             && !observed.targets.is_leaving(node)
-            && observed.chaperons.iter().all(|c| c.node != *node)
+            && there.all(|c| choosable(&c.class))
     });
     let times = others.filter_map(|node| match unasked(observed, node) {
         Choice::Ask => Some(observed.now),
@@ -137,7 +145,7 @@ pub(super) fn elsewhere(observed: &Observed<'_>, granted: &str) -> Option<Monoto
     times.min()
 }
 
-/// What comes of choosing a target that has no chaperon of a pod without reservation.
+/// What comes of choosing a target that was granted nothing, for a pod without reservation.
 fn unasked(observed: &Observed<'_>, node: &str) -> Choice {
     if let Some((why, until)) = observed.memory.unfit(node, observed.now) {
         return Choice::Refuses(why.to_owned(), Some(until));
