@@ -3,6 +3,7 @@
 //! ```text
 //! run ── a keeper a target  ── observe → decide (pure) → act
 //!     ├─ a heartbeat a target ── lease
+//!     ├─ strays: pods on a virtual node that are nobody's proxies
 //!     ├─ orphans: nodes whose Target went without us
 //!     └─ secrets: our finalizer on those that Targets use
 //! ```
@@ -22,6 +23,7 @@ mod huge_pages;
 mod keeper;
 pub mod rbac;
 mod secrets;
+mod strays;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -110,6 +112,15 @@ pub async fn run(with: VirtualNodes, health: &Health, shutdown: CancellationToke
             }
         })
     };
+    let strays = {
+        let shared = shared.clone();
+        registry.for_each("strays", &shutdown, move |target, stop| {
+            let Shared {
+                client, leadership, ..
+            } = shared.clone();
+            strays::run(client, leadership, target.node().to_owned(), stop)
+        })
+    };
     let secrets = secrets::run(client, leadership, registry.clone(), shutdown.clone());
     let orphans = orphans(shared, registry.clone(), bells, shutdown.clone());
     let synced = async {
@@ -122,6 +133,7 @@ pub async fn run(with: VirtualNodes, health: &Health, shutdown: CancellationToke
     tokio::join!(
         keepers,
         heartbeats,
+        strays,
         secrets,
         orphans,
         shutdown.run_until_cancelled(background)

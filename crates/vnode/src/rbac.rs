@@ -23,6 +23,8 @@ pub const RULES: &[Rule] = &[
     ),
     // The proxies of a target that is being deleted.
     Rule::cluster(&[""], &["pods"], &["list", "watch", "delete"]),
+    // Pods on virtual nodes that no kubelet will ever run.
+    Rule::cluster(&[""], &["pods/status"], &["patch"]),
     // Our finalizer on them.
     Rule::cluster(&[GROUP], &["targets", "clustertargets"], &["patch"]),
     // Our finalizer on the Secrets that they use: users' own, so the rule can't name them. Where these rights go with a

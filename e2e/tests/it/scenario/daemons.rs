@@ -1,17 +1,18 @@
-//! Elected pods of a DaemonSet stay where its controller wants them, and its author is told.
+//! Pods of `DaemonSet`s: elected ones stay where their controller wants them, and those on virtual nodes fail, since nothing
+//! runs there.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, PostParams, PropagationPolicy};
 use kube::runtime::watcher;
 use pilotage_api::keys;
-use pilotage_testkit::{list_until, wait_for};
-use serde_json::json;
+use pilotage_testkit::{build, list_until, wait_count, wait_for, wait_gone};
+use serde_json::{Value, json};
 
-use super::{LIMIT, Shop};
+use super::{LIMIT, Shop, node_of};
 
 /// As many pods as the controller wants are where it wants them: it knows them as its own.
 fn is_settled(daemons: &DaemonSet) -> bool {
@@ -37,19 +38,14 @@ async fn only_pod(pods: &Api<Pod>) -> Pod {
     found.remove(0)
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_elected_daemon_set_makes_one_pod_a_node_and_is_told() {
-    let shop = Shop::open("daemons").await;
-    let client = shop.fleet.source.plane.admin();
-    let daemons: Api<DaemonSet> = Api::namespaced(client.clone(), &shop.name);
-    let events: Api<Event> = Api::namespaced(client, &shop.name);
-    let node = shop.virtual_node("east");
-    let logs = serde_json::from_value(json!({
-        "metadata": { "name": "logs" },
+/// A DaemonSet that tolerates everything, on one node.
+fn everywhere(name: &str, annotations: &Value, node: &str) -> DaemonSet {
+    serde_json::from_value(json!({
+        "metadata": { "name": name },
         "spec": {
-            "selector": { "matchLabels": { "app": "logs" } },
+            "selector": { "matchLabels": { "app": name } },
             "template": {
-                "metadata": { "labels": { "app": "logs" }, "annotations": { keys::ELECT: "" } },
+                "metadata": { "labels": { "app": name }, "annotations": annotations },
                 "spec": {
                     "containers": [{ "name": "c", "image": "i" }],
                     "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
@@ -62,7 +58,68 @@ async fn an_elected_daemon_set_makes_one_pod_a_node_and_is_told() {
             },
         },
     }))
-    .unwrap();
+    .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_daemon_sets_pod_on_a_virtual_node_fails_and_goes_and_no_deletion_hangs() {
+    let shop = Shop::open("strays").await;
+    let client = shop.fleet.source.plane.admin();
+    let daemons: Api<DaemonSet> = Api::namespaced(client.clone(), &shop.name);
+    let node = shop.virtual_node("east");
+    let network = everywhere("network", &json!({}), &node);
+    daemons
+        .create(&PostParams::default(), &network)
+        .await
+        .unwrap();
+    let pods = shop.pods();
+    let all = watcher::Config::default;
+    let waits = |pod: &Pod| node_of(pod).is_none() && pod.metadata.deletion_timestamp.is_none();
+    let mut before = None;
+    // The next one comes after its controller's pause: it isn't made again at once.
+    for _ in 0..2 {
+        let new = |pod: &Pod| waits(pod) && pod.metadata.uid != before;
+        let made = list_until(&pods, all(), |pods| pods.values().any(new), LIMIT).await;
+        let made = made.unwrap().into_iter().find(new).unwrap();
+        let name = made.metadata.name.unwrap();
+        // As the scheduler of the source does.
+        let binding = json!({
+            "metadata": { "name": name, "namespace": shop.name },
+            "target": { "apiVersion": "v1", "kind": "Node", "name": node },
+        });
+        let params = PostParams::default();
+        pods.create_subresource::<Value, Value>("binding", &name, &params, &binding)
+            .await
+            .unwrap();
+        // Its controller deletes it only because it has failed.
+        if let Err(error) = wait_gone(&pods, &name, LIMIT).await {
+            panic!("{error}\nlogs: {:#?}", shop.fleet.logs());
+        }
+        before = made.metadata.uid;
+    }
+    let params = DeleteParams {
+        propagation_policy: Some(PropagationPolicy::Foreground),
+        ..DeleteParams::default()
+    };
+    daemons.delete("network", &params).await.unwrap();
+    wait_count(&pods, all(), 0, |_| true, LIMIT).await.unwrap();
+
+    // Somebody's own pod stays there, and its deletion needs no kubelet.
+    let mut stray = build::pod("stray").build();
+    let spec = stray.spec.as_mut().unwrap();
+    spec.node_name = Some(node);
+    shop.create(&stray).await;
+    shop.delete("stray").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_elected_daemon_set_makes_one_pod_a_node_and_is_told() {
+    let shop = Shop::open("daemons").await;
+    let client = shop.fleet.source.plane.admin();
+    let daemons: Api<DaemonSet> = Api::namespaced(client.clone(), &shop.name);
+    let events: Api<Event> = Api::namespaced(client, &shop.name);
+    let node = shop.virtual_node("east");
+    let logs = everywhere("logs", &json!({ keys::ELECT: "" }), &node);
     let logs = daemons.create(&PostParams::default(), &logs).await.unwrap();
     let settled = wait_for(&daemons, "logs", is_settled, LIMIT).await;
     if let Err(error) = settled {

@@ -1,0 +1,243 @@
+//! Pods on a virtual node that are nobody's proxies: nothing runs behind them, and no kubelet ever ends them.
+//!
+//! Mostly they are of `DaemonSet`s that tolerate every taint, which no field of a node keeps away. Such a pod is marked
+//! as failed: its controller deletes it, and makes the next one after a pause that grows to a quarter of an hour. Marked
+//! deleted it would be made again at once, and so for ever. A deletion that waits for a kubelet is finished here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::{Api, Client};
+use pilotage_api::keys;
+use pilotage_clusters::{Watch, WatchConfig};
+use pilotage_runtime::backoff::{Backoff, dice};
+use pilotage_runtime::call::{self, CALL_LIMIT, CallError, Failure};
+use pilotage_runtime::lease::Leadership;
+use serde_json::json;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::act::FIELD_MANAGER;
+use crate::decide::is_proxy;
+
+/// Reason in a failed pod's status.
+const REASON: &str = "VirtualNode";
+/// Pause after a failure.
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(1)).spread(0.3);
+
+/// What becomes of a stray.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    /// It fails: its controller does the rest.
+    Fail { version: String },
+    /// Its deletion ends.
+    Finish,
+}
+
+/// A stray, and what becomes of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Due {
+    namespace: String,
+    name: String,
+    uid: String,
+    step: Step,
+}
+
+fn decide(pods: &[Arc<Pod>]) -> Vec<Due> {
+    let due = pods.iter().filter(|pod| !is_proxy(pod)).filter_map(|pod| {
+        let meta = &pod.metadata;
+        let step = if meta.deletion_timestamp.is_some() {
+            // At grace 0 only finalizers are left, which are others' affair.
+            (meta.deletion_grace_period_seconds != Some(0)).then_some(Step::Finish)
+        } else {
+            let version = meta.resource_version.clone()?;
+            (is_daemons(pod) && !has_ended(pod)).then_some(Step::Fail { version })
+        };
+        Some(Due {
+            namespace: meta.namespace.clone()?,
+            name: meta.name.clone()?,
+            uid: meta.uid.clone()?,
+            step: step?,
+        })
+    });
+    due.collect()
+}
+
+fn is_daemons(pod: &Pod) -> bool {
+    let mut owners = pod.metadata.owner_references.iter().flatten();
+    owners.any(|owner| owner.kind == "DaemonSet" && owner.controller == Some(true))
+}
+
+fn has_ended(pod: &Pod) -> bool {
+    let phase = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Failed" | "Succeeded"))
+}
+
+/// Ends the strays on `node`, as long as this process leads, until `stop`.
+pub(crate) async fn run(
+    client: Client,
+    leadership: Leadership,
+    node: String,
+    stop: CancellationToken,
+) {
+    // Every proxy has this label.
+    let config = WatchConfig::all()
+        .fields(format!("spec.nodeName={node}"))
+        .labels(format!("!{}", keys::HAS_FINALIZER))
+        .trim(|pod: &mut Pod| pod.spec = None);
+    let strays = Watch::of_client(client.clone(), config, &stop);
+    let ending = async {
+        let mut changes = strays.changes();
+        let mut failures = 0_u32;
+        loop {
+            leadership.acquired().await;
+            changes.mark_unchanged();
+            let mut failed = false;
+            for due in decide(&strays.list()) {
+                match act(&client, &leadership, &node, &due).await {
+                    Ok(()) => {}
+                    Err(error) => {
+                        let Due {
+                            namespace, name, ..
+                        } = &due;
+                        tracing::warn!(node, namespace, name, %error, "failed to end a pod on a virtual node");
+                        failed = true;
+                    }
+                }
+            }
+            if failed {
+                failures = failures.saturating_add(1);
+                sleep(BACKOFF.delay(failures, dice())).await;
+                continue;
+            }
+            failures = 0;
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    };
+    stop.run_until_cancelled(ending).await;
+}
+
+async fn act(
+    client: &Client,
+    leadership: &Leadership,
+    node: &str,
+    due: &Due,
+) -> Result<(), CallError> {
+    if !leadership.is_leader() {
+        return Ok(());
+    }
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &due.namespace);
+    let outcome = match &due.step {
+        Step::Fail { version } => {
+            let message = format!(
+                "{node} stands for another cluster, and nothing runs on it: keep the DaemonSet off nodes with the label \
+                 {}={} by node affinity",
+                keys::PROVIDER,
+                keys::PROVIDER_VALUE
+            );
+            let patch = Patch::Merge(json!({
+                "metadata": { "uid": due.uid, "resourceVersion": version },
+                "status": { "phase": "Failed", "reason": REASON, "message": message },
+            }));
+            let params = PatchParams {
+                field_manager: Some(FIELD_MANAGER.to_owned()),
+                ..PatchParams::default()
+            };
+            let call = pods.patch_status(&due.name, &params, &patch);
+            call::within(CALL_LIMIT, call).await.map(drop)
+        }
+        Step::Finish => {
+            let params = DeleteParams {
+                grace_period_seconds: Some(0),
+                preconditions: Some(Preconditions {
+                    uid: Some(due.uid.clone()),
+                    resource_version: None,
+                }),
+                ..DeleteParams::default()
+            };
+            call::within(CALL_LIMIT, pods.delete(&due.name, &params))
+                .await
+                .map(drop)
+        }
+    };
+    match outcome {
+        // It moved on or is gone: the watch shows what there is to do then.
+        Err(error) if matches!(error.kind(), Failure::NotFound | Failure::Conflict) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn pod(extra: &Value) -> Arc<Pod> {
+        let mut pod = json!({ "metadata": {
+            "namespace": "kube-system", "name": "cni", "uid": "u", "resourceVersion": "7",
+        } });
+        for (key, value) in extra.as_object().unwrap() {
+            if key == "status" {
+                pod["status"] = value.clone();
+            } else {
+                pod["metadata"][key] = value.clone();
+            }
+        }
+        Arc::new(serde_json::from_value(pod).unwrap())
+    }
+
+    #[test]
+    fn pods_of_daemon_sets_fail_once_and_deletions_end_and_others_are_left_alone() {
+        let owner = |kind: &str| json!([{ "apiVersion": "apps/v1", "kind": kind, "name": "cni", "uid": "d", "controller": true }]);
+        let now = "2026-11-25T00:00:00Z";
+        let manifest = json!({ keys::SOURCE_POD_MANIFEST: "" });
+        let fail = Some(Step::Fail {
+            version: "7".into(),
+        });
+        for (what, given, expected) in [
+            (
+                "a daemon",
+                json!({ "ownerReferences": owner("DaemonSet") }),
+                fail,
+            ),
+            (
+                "one that has failed",
+                json!({ "ownerReferences": owner("DaemonSet"), "status": { "phase": "Failed" } }),
+                None,
+            ),
+            (
+                "a replica",
+                json!({ "ownerReferences": owner("ReplicaSet") }),
+                None,
+            ),
+            ("anybody's", json!({}), None),
+            (
+                "one that is deleted",
+                json!({ "deletionTimestamp": now, "deletionGracePeriodSeconds": 30 }),
+                Some(Step::Finish),
+            ),
+            (
+                "one that only a finalizer keeps",
+                json!({ "deletionTimestamp": now, "deletionGracePeriodSeconds": 0 }),
+                None,
+            ),
+            (
+                "a proxy",
+                json!({ "ownerReferences": owner("DaemonSet"), "annotations": manifest }),
+                None,
+            ),
+        ] {
+            let due = decide(&[pod(&given)]);
+            let step = due.into_iter().next().map(|due| due.step);
+            assert_eq!(step, expected, "{what}");
+        }
+    }
+}
