@@ -153,6 +153,20 @@ pub enum Command {
     #[command(verbatim_doc_comment)]
     Rbac(cmd::rbac::Args),
 
+    /// Source and target: takes off what keeps objects from being deleted, once Pilotage is gone.
+    ///
+    /// It belongs to the end of an uninstallation, of Pilotage or of Admiralty. Finalizers of both, on pods,
+    /// Services, Ingresses, ConfigMaps, Secrets, Targets and PodChaperons, say that somebody has yet to
+    /// clean up behind the object; when nobody is left who does, they keep it and its namespace for
+    /// ever. It refuses as long as a part of Pilotage runs there. What runs in other clusters stays there.
+    ///
+    /// Examples, first to look and then to do it:
+    ///
+    ///   pilotage cleanup --dry-run
+    ///   pilotage cleanup --in-namespace shop
+    #[command(verbatim_doc_comment)]
+    Cleanup(cmd::cleanup::Args),
+
     /// Gardener: places Shoots, instead of gardener-scheduler.
     ///
     /// It runs beside Gardener's API server and takes the configuration file of gardener-scheduler. Each Shoot

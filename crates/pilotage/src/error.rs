@@ -11,6 +11,7 @@ use pilotage_runtime::logs::LogError;
 use pilotage_runtime::shutdown::Unfinished;
 use pilotage_runtime::tasks::TaskError;
 
+use crate::cmd::cleanup::CleanupError;
 use crate::cmd::files::FileError;
 use crate::part::Part;
 
@@ -69,6 +70,9 @@ pub enum Error {
     /// Standard output can't be written.
     #[error("can't write to standard output")]
     Print(#[source] std::io::Error),
+    /// Not everything could be cleaned up.
+    #[error(transparent)]
+    Cleanup(#[from] CleanupError),
     /// A file that was given can't be used.
     #[error(transparent)]
     File(#[from] FileError),

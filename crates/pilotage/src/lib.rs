@@ -14,6 +14,7 @@ mod process;
 use futures::future::BoxFuture;
 
 pub use cli::{Cli, Command};
+pub use cmd::cleanup::CleanupError;
 pub use cmd::files::FileError;
 pub use error::{Error, explain};
 
@@ -33,6 +34,7 @@ async fn run_command(command: Command) -> Result<(), Error> {
         Command::CandidateScheduler(args) => cmd::candidate_scheduler::run(args).await,
         Command::All(args) => cmd::all::run(*args).await,
         Command::Crds(args) => cmd::crds::run(&args),
+        Command::Cleanup(args) => cmd::cleanup::run(args).await,
         Command::Rbac(args) => cmd::rbac::run(&args),
         Command::GardenerScheduler(args) => cmd::gardener_scheduler::run(args).await,
         Command::Scheduler(args) => cmd::scheduler::run(args).await,

@@ -7,6 +7,7 @@
 )]
 
 mod arrows;
+mod cleanup;
 mod features;
 mod files;
 mod garden;

@@ -1,0 +1,321 @@
+//! `pilotage cleanup`: takes the finalizers of Pilotage and of Admiralty off, once neither runs in a cluster any more.
+//!
+//! A finalizer says that somebody has work to do before an object goes. When nobody is left to do it, the object never goes,
+//! and its namespace neither. It knows no rule by which a finalizer is due: who runs it says that all are.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::core::{GroupVersionKind, PartialObjectMeta};
+use kube::discovery::ApiResource;
+use kube::{Api, Client, ResourceExt, api::DynamicObject};
+use pilotage_api::{GROUP, VERSION, keys};
+use pilotage_runtime::args::{ClientArgs, LogArgs};
+use pilotage_runtime::call::{self, CALL_LIMIT, CallError, Failure};
+use pilotage_runtime::{client, logs};
+use serde_json::json;
+
+use crate::error::Error;
+use crate::part::Part;
+
+/// So many objects are read at once.
+const PAGE: u32 = 500;
+/// An object that others write is tried so often.
+const TRIES: usize = 5;
+/// How long a Lease is watched whose holder doesn't say how long it lasts.
+const USUAL_LEASE: Duration = Duration::from_secs(15);
+/// Nobody's Lease is watched for longer.
+const LONGEST_LEASE: Duration = Duration::from_mins(2);
+
+/// Flags of `pilotage cleanup`.
+#[derive(Debug, clap::Args)]
+#[allow(clippy::doc_markdown, reason = "these are help texts")]
+pub struct Args {
+    /// Says what would be done, and does nothing.
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Looks into this namespace alone, and at nothing that belongs to none.
+    #[arg(long, value_name = "NAMESPACE")]
+    in_namespace: Option<String>,
+
+    #[command(flatten)]
+    client: ClientArgs,
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+/// A kind of which objects may carry finalizers of Pilotage or Admiralty.
+struct Kind {
+    group: &'static str,
+    version: &'static str,
+    name: &'static str,
+    plural: &'static str,
+    namespaced: bool,
+}
+
+const fn namespaced(
+    group: &'static str,
+    version: &'static str,
+    name: &'static str,
+    plural: &'static str,
+) -> Kind {
+    Kind {
+        group,
+        version,
+        name,
+        plural,
+        namespaced: true,
+    }
+}
+
+/// In this order: what waits for another thing comes before it.
+const KINDS: [Kind; 8] = [
+    namespaced("", "v1", "Pod", "pods"),
+    namespaced("networking.k8s.io", "v1", "Ingress", "ingresses"),
+    namespaced("", "v1", "Service", "services"),
+    namespaced("", "v1", "ConfigMap", "configmaps"),
+    namespaced(GROUP, VERSION, "PodChaperon", "podchaperons"),
+    namespaced(GROUP, VERSION, "Target", "targets"),
+    Kind {
+        namespaced: false,
+        ..namespaced(GROUP, VERSION, "ClusterTarget", "clustertargets")
+    },
+    namespaced("", "v1", "Secret", "secrets"),
+];
+
+impl Kind {
+    fn resource(&self) -> ApiResource {
+        let kind = GroupVersionKind::gvk(self.group, self.version, self.name);
+        ApiResource::from_gvk_with_plural(&kind, self.plural)
+    }
+
+    fn api(&self, client: &Client, namespace: Option<&str>) -> Api<DynamicObject> {
+        match namespace {
+            Some(namespace) if self.namespaced => {
+                Api::namespaced_with(client.clone(), namespace, &self.resource())
+            }
+            _ => Api::all_with(client.clone(), &self.resource()),
+        }
+    }
+}
+
+/// Why nothing, or not everything, was done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CleanupError {
+    /// Somebody is there who takes finalizers off when they are due.
+    #[error(
+        "{lease} is held by {holder}, which renews it: Pilotage runs here, and takes its finalizers off itself; \
+         stop it first"
+    )]
+    Runs {
+        /// Namespace and name of the Lease.
+        lease: String,
+        /// Who holds it.
+        holder: String,
+    },
+    /// A request failed that everything rests on.
+    #[error("failed to {what}")]
+    Call {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        #[source]
+        source: CallError,
+    },
+    /// Some are left.
+    #[error("{0} object(s) still have such finalizers; each is told above, with the reason")]
+    Left(usize),
+}
+
+pub(crate) async fn run(args: Args) -> Result<(), Error> {
+    logs::init(&args.log)?;
+    let client = client::connect(&args.client, "cleanup").await?;
+    if !args.dry_run {
+        nobody_runs(&client).await?;
+    }
+    let mut left = 0_usize;
+    let mut objects = 0_usize;
+    for kind in &KINDS {
+        if args.in_namespace.is_some() && !kind.namespaced {
+            continue;
+        }
+        for object in marked(&client, kind, args.in_namespace.as_deref()).await? {
+            objects = objects.saturating_add(1);
+            let name = named(kind, &object);
+            let finalizers = ours(&object).join(" ");
+            let outcome = if args.dry_run {
+                Ok(())
+            } else {
+                release(&client, kind, object).await
+            };
+            let mut line = format!("{name}: {finalizers}");
+            if let Err(error) = outcome {
+                left = left.saturating_add(1);
+                let _ = write!(line, " stays: {}", crate::explain(&error));
+            }
+            super::print(&format!("{line}\n"))?;
+        }
+    }
+    let did = if args.dry_run {
+        "would be released"
+    } else {
+        "released"
+    };
+    let done = objects.saturating_sub(left);
+    super::print(&format!("{done} object(s) {did}\n"))?;
+    if left > 0 {
+        return Err(CleanupError::Left(left).into());
+    }
+    Ok(())
+}
+
+fn failed(what: impl Into<String>) -> impl FnOnce(CallError) -> CleanupError {
+    let what = what.into();
+    move |source| CleanupError::Call { what, source }
+}
+
+fn named(kind: &Kind, object: &PartialObjectMeta<DynamicObject>) -> String {
+    let name = object.name_any();
+    match object.namespace() {
+        Some(namespace) => format!("{}/{namespace}/{name}", kind.plural),
+        None => format!("{}/{name}", kind.plural),
+    }
+}
+
+fn ours(object: &PartialObjectMeta<DynamicObject>) -> Vec<&str> {
+    let all = object.metadata.finalizers.iter().flatten();
+    let all = all.map(String::as_str);
+    all.filter(|it| it.starts_with(keys::PREFIX)).collect()
+}
+
+/// All objects of a kind that carry such finalizers; none, if the cluster doesn't know the kind.
+async fn marked(
+    client: &Client,
+    kind: &Kind,
+    namespace: Option<&str>,
+) -> Result<Vec<PartialObjectMeta<DynamicObject>>, CleanupError> {
+    let api = kind.api(client, namespace);
+    let mut params = ListParams::default().limit(PAGE);
+    let mut marked = Vec::new();
+    loop {
+        let page = call::within(CALL_LIMIT, api.list_metadata(&params)).await;
+        let page = match page {
+            Err(error) if error.kind() == Failure::NotFound => return Ok(Vec::new()),
+            page => page.map_err(failed(format!("list {}", kind.plural)))?,
+        };
+        let more = page.metadata.continue_.filter(|token| !token.is_empty());
+        marked.extend(page.items.into_iter().filter(|it| !ours(it).is_empty()));
+        let Some(token) = more else {
+            return Ok(marked);
+        };
+        params = params.continue_token(&token);
+    }
+}
+
+/// Takes the finalizers off one object. Others' stay, and so does what somebody writes meanwhile.
+async fn release(
+    client: &Client,
+    kind: &Kind,
+    mut object: PartialObjectMeta<DynamicObject>,
+) -> Result<(), CallError> {
+    let namespace = object.namespace();
+    let api = kind.api(client, namespace.as_deref());
+    let name = object.name_any();
+    let mut tries = 0_usize;
+    loop {
+        tries = tries.saturating_add(1);
+        let all = object.metadata.finalizers.iter().flatten();
+        let others = all.filter(|it| !it.starts_with(keys::PREFIX));
+        let others: Vec<_> = others.cloned().collect();
+        let patch = Patch::Merge(json!({ "metadata": {
+            "uid": object.metadata.uid,
+            "resourceVersion": object.metadata.resource_version,
+            "finalizers": others,
+        } }));
+        let params = PatchParams {
+            field_manager: Some("pilotage-cleanup".to_owned()),
+            ..PatchParams::default()
+        };
+        let sent = api.patch_metadata(&name, &params, &patch);
+        match call::within(CALL_LIMIT, sent).await {
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == Failure::NotFound => return Ok(()),
+            Err(error) if error.kind() == Failure::Conflict && tries < TRIES => {
+                match call::within(CALL_LIMIT, api.get_metadata(&name)).await {
+                    Ok(now) if now.metadata.uid != object.metadata.uid => return Ok(()),
+                    Ok(now) => object = now,
+                    Err(error) if error.kind() == Failure::NotFound => return Ok(()),
+                    Err(error) => return Err(error),
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Whether a Lease of a part of Pilotage has a holder that renews it. Clocks of two machines aren't compared: it is read again
+/// after as long as it lasts.
+async fn nobody_runs(client: &Client) -> Result<(), CleanupError> {
+    let held = held_leases(client).await?;
+    let Some(longest) = held.values().map(|held| held.lasts).max() else {
+        return Ok(());
+    };
+    tracing::info!(
+        seconds = longest.as_secs(),
+        "looking whether those who hold Leases of Pilotage still renew them"
+    );
+    tokio::time::sleep(longest.min(LONGEST_LEASE)).await;
+    let now = held_leases(client).await?;
+    let renewed = held.into_iter().find(|(lease, before)| {
+        now.get(lease)
+            .is_some_and(|now| now.version != before.version)
+    });
+    match renewed {
+        Some((lease, Held { holder, .. })) => Err(CleanupError::Runs { lease, holder }),
+        None => Ok(()),
+    }
+}
+
+/// A Lease that somebody holds.
+struct Held {
+    holder: String,
+    version: Option<String>,
+    lasts: Duration,
+}
+
+async fn held_leases(client: &Client) -> Result<BTreeMap<String, Held>, CleanupError> {
+    let leases: Api<Lease> = Api::all(client.clone());
+    let mut held = BTreeMap::new();
+    for part in Part::ALL {
+        let name = part.object_name();
+        let params = ListParams::default().fields(&format!("metadata.name={name}"));
+        let found = call::within(CALL_LIMIT, leases.list(&params)).await;
+        let found = found.map_err(failed("list leases"))?;
+        for lease in found {
+            let spec = lease.spec.clone().unwrap_or_default();
+            let Some(holder) = spec.holder_identity.filter(|holder| !holder.is_empty()) else {
+                continue;
+            };
+            let seconds = spec
+                .lease_duration_seconds
+                .and_then(|it| u64::try_from(it).ok());
+            let lasts = seconds.map_or(USUAL_LEASE, Duration::from_secs);
+            let namespace = lease.namespace().unwrap_or_default();
+            let version = lease.metadata.resource_version;
+            held.insert(
+                format!("the Lease {namespace}/{name}"),
+                Held {
+                    holder,
+                    version,
+                    lasts,
+                },
+            );
+        }
+    }
+    Ok(held)
+}

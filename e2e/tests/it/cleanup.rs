@@ -1,0 +1,146 @@
+//! `pilotage cleanup` on a real API server: whose finalizers go, and when it refuses.
+
+use std::process::{Command, Output};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use pilotage_testkit::{ControlPlane, build, pilotage, wait_gone};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use std::fmt::Debug;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(30);
+/// Of Admiralty 0.17, for a Target c2 of namespace default.
+const ADMIRALTYS: &str = "multicluster.admiralty.io/default-c2";
+const OURS: &str = "multicluster.admiralty.io/delegate_gone";
+const SOMEBODYS: &str = "example.com/mine";
+
+async fn cleanup(plane: &ControlPlane, flags: &[&str]) -> Output {
+    let mut command = Command::new(pilotage::binary().unwrap());
+    command.arg("cleanup").args(flags);
+    command.arg("--kubeconfig").arg(plane.admin_kubeconfig());
+    tokio::task::spawn_blocking(move || command.output().unwrap())
+        .await
+        .unwrap()
+}
+
+fn said(output: &Output) -> String {
+    let texts = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    texts.concat()
+}
+
+/// An object with finalizers, of which somebody has asked to be deleted.
+async fn ending<K>(api: &Api<K>, object: Value, finalizers: &[&str])
+where
+    K: kube::Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned,
+{
+    let mut object = object;
+    object["metadata"]["finalizers"] = json!(finalizers);
+    let object: K = serde_json::from_value(object).unwrap();
+    let made = api.create(&PostParams::default(), &object).await.unwrap();
+    let name = made.meta().name.clone().unwrap();
+    api.delete(&name, &DeleteParams::default().grace_period(0))
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn finalizers_of_both_go_and_others_stay_and_nothing_goes_while_pilotage_runs() {
+    let plane = ControlPlane::builder("cleanup").start().await.unwrap();
+    let namespace = plane.namespace("left").await.unwrap();
+    let at = namespace.name();
+    let client = plane.admin();
+    let pods: Api<Pod> = Api::namespaced(client.clone(), at);
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), at);
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), at);
+    let services: Api<Service> = Api::namespaced(client.clone(), at);
+    let named = |name: &str| json!({ "metadata": { "name": name } });
+    let pod = serde_json::to_value(build::pod("web").build()).unwrap();
+    ending(&pods, pod, &[OURS, ADMIRALTYS]).await;
+    ending(&maps, named("settings"), &[ADMIRALTYS]).await;
+    ending(&secrets, named("keys"), &[ADMIRALTYS, SOMEBODYS]).await;
+    let mut service = named("web");
+    service["spec"] = json!({ "ports": [{ "port": 80 }] });
+    ending(&services, service, &[ADMIRALTYS]).await;
+    plane
+        .apply_yaml(&format!(
+            "{{apiVersion: multicluster.admiralty.io/v1alpha1, kind: Target, metadata: {{name: c2, namespace: {at}, \
+             finalizers: [multicluster.admiralty.io/virtual_node_gone]}}, spec: {{self: true}}}}"
+        ))
+        .await
+        .unwrap();
+
+    // Somebody holds a Lease, and renews it.
+    let leases: Api<Lease> = Api::namespaced(client.clone(), at);
+    let lease = json!({
+        "metadata": { "name": "pilotage-controllers" },
+        "spec": { "holderIdentity": "somebody", "leaseDurationSeconds": 3600 },
+    });
+    leases
+        .create(
+            &PostParams::default(),
+            &serde_json::from_value(lease).unwrap(),
+        )
+        .await
+        .unwrap();
+    let dry = cleanup(&plane, &["--dry-run"]).await;
+    let text = said(&dry);
+    assert!(dry.status.success(), "{text}");
+    for line in [
+        format!("pods/{at}/web: {OURS} {ADMIRALTYS}"),
+        format!("configmaps/{at}/settings: {ADMIRALTYS}"),
+        format!("secrets/{at}/keys: {ADMIRALTYS}"),
+        format!("services/{at}/web: {ADMIRALTYS}"),
+        format!("targets/{at}/c2: multicluster.admiralty.io/virtual_node_gone"),
+        "5 object(s) would be released".to_owned(),
+    ] {
+        assert!(text.lines().any(|it| it == line), "{line} in\n{text}");
+    }
+    pods.get("web").await.unwrap();
+
+    let short = json!({ "spec": { "leaseDurationSeconds": 1 } });
+    let patch = |body: Value| {
+        let leases = leases.clone();
+        async move {
+            let (params, patch) = (PatchParams::default(), Patch::Merge(body));
+            leases
+                .patch("pilotage-controllers", &params, &patch)
+                .await
+                .unwrap();
+        }
+    };
+    patch(short).await;
+    let renewing = async {
+        let mut ticks = tokio::time::interval(Duration::from_millis(100));
+        for turn in 0_u32.. {
+            ticks.tick().await;
+            patch(json!({ "spec": { "leaseTransitions": turn } })).await;
+        }
+    };
+    let refused = tokio::select! {
+        output = cleanup(&plane, &[]) => output,
+        () = renewing => unreachable!("it never ends"),
+    };
+    let text = said(&refused);
+    assert_eq!(refused.status.code(), Some(1), "{text}");
+    let holds = format!("the Lease {at}/pilotage-controllers is held by somebody");
+    assert!(text.contains(&holds), "{text}");
+    pods.get("web").await.unwrap();
+
+    // It has died: nobody renews the Lease any more.
+    let done = cleanup(&plane, &[]).await;
+    let text = said(&done);
+    assert!(done.status.success(), "{text}");
+    assert!(text.contains("5 object(s) released"), "{text}");
+    wait_gone(&pods, "web", LIMIT).await.unwrap();
+    wait_gone(&maps, "settings", LIMIT).await.unwrap();
+    wait_gone(&services, "web", LIMIT).await.unwrap();
+    let keys = secrets.get("keys").await.unwrap();
+    assert_eq!(keys.metadata.finalizers, Some(vec![SOMEBODYS.to_owned()]));
+    let again = said(&cleanup(&plane, &[]).await);
+    assert!(again.contains("0 object(s) released"), "{again}");
+    plane.stop().await;
+}
