@@ -126,6 +126,14 @@ pub fn rank<'a>(
     ranked.into_iter().map(|(_, ranked)| ranked).collect()
 }
 
+/// How far back a target stands for a pod that is made only after the choice. Nobody holds a node there, so that of one
+/// class those go first where it surely fits: a target whose nodes are all full or cordoned is chosen last. `None`: it doesn't suit.
+pub fn class_unheld(ranking: &[Ranked], node: &str) -> Option<u32> {
+    let ranked = ranking.iter().find(|ranked| ranked.node == node)?;
+    let behind = u32::from(!ranked.surely_fits);
+    Some(ranked.class.saturating_mul(2).saturating_add(behind))
+}
+
 /// A number that differs between pods, the same on each call.
 fn spread(uid: &str, node: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -207,6 +215,25 @@ mod tests {
             let ranked = rank("u", &amount(500, 0), &feasible, of(&rooms, ""), None);
             assert_eq!(ranked[0].surely_fits, sure);
         }
+    }
+
+    #[test]
+    fn where_nobody_holds_a_node_a_class_goes_before_room_and_room_before_none() {
+        let ranked = |node: &str, class, surely_fits| Ranked {
+            node: node.to_owned(),
+            surely_fits,
+            class,
+            kept_away: false,
+        };
+        let ranking = [
+            ranked("full", 0, false),
+            ranked("far", 1, true),
+            ranked("near", 0, true),
+            ranked("last", u32::MAX, true),
+        ];
+        let classes = ["near", "full", "far", "last"].map(|node| class_unheld(&ranking, node));
+        assert_eq!(classes, [Some(0), Some(1), Some(2), Some(u32::MAX)]);
+        assert_eq!(class_unheld(&ranking, "stranger"), None);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use pilotage_clusters::Watch;
 use pilotage_proxy::{
     Action, Answer, Book, ChoiceFate, Gate, Note, Plan, Reach, Reply, Words, board::Posting,
-    book::Turn, placing::expected_at, plugins::GrantFailure,
+    book::Turn, placing::expected_at, plugins::GrantFailure, rank::class_unheld,
 };
 use pilotage_runtime::ready;
 use pilotage_sched::PodUid;
@@ -286,6 +286,7 @@ impl Edge {
         self.timers.set(&uid.to_owned(), wake_at);
         let view = self.book.proxy(uid);
         let placed = view.is_none_or(|view| view.node_name.is_some());
+        let unheld = view.is_some_and(|view| view.no_reservation);
         match view.filter(|view| !view.terminal) {
             Some(view) if !placed => {
                 let chaperons = self.book.chaperons(uid);
@@ -354,7 +355,11 @@ impl Edge {
         }
         let settled = gate == Gate::Closed(Note::Settled);
         let order = proxy.order.as_ref();
-        let class_of = |node: &str| Some(order?.standing(node).map_or(u32::MAX, |at| at.class));
+        let class_of = |node: &str| match order {
+            _ if unheld => class_unheld(&proxy.ranking, node),
+            Some(order) => Some(order.standing(node).map_or(u32::MAX, |at| at.class)),
+            None => None,
+        };
         let eligible = answers.iter().filter(|(_, answer)| answer.is_choosable());
         let classes = eligible.filter_map(|(node, _)| Some((node.clone(), class_of(node)?)));
         let posting = Posting {
