@@ -3,6 +3,7 @@
 //! Plain data; when a seat changes is [`crate::memory`]'s affair, why is [`mod@crate::decide`]'s.
 
 use pilotage_api::preempts::Preempts;
+use pilotage_sched::Rechecked;
 
 use crate::{plan::Monotonic, refusal::Refusal};
 
@@ -74,6 +75,16 @@ pub enum Fit {
     Leans(String),
     /// It doesn't any more, for this reason.
     Misfit(String),
+}
+
+impl From<Rechecked> for Fit {
+    fn from(found: Rechecked) -> Self {
+        match found {
+            Rechecked::Fits => Self::Fits,
+            Rechecked::Leans(status) => Self::Leans(status.to_string()),
+            Rechecked::Misfit(status) => Self::Misfit(status.to_string()),
+        }
+    }
 }
 
 /// How far a binding has come.

@@ -201,7 +201,10 @@ pilotage_absurd::properties! {
             prop_assert_eq!(&before.marks, &after.marks);
             prop_assert_eq!(before.parent(), after.parent());
             prop_assert_eq!(before.names_its_pod(), after.names_its_pod());
-            let rest = |view: &ChaperonView| (view.says_bound, view.unschedulable.clone(), view.is_nominated, view.foreign_finalizers);
+            let rest = |view: &ChaperonView| {
+                let why = view.unschedulable.clone();
+                (view.says_bound, why, view.is_nominated, view.foreign_finalizers)
+            };
             prop_assert_eq!(rest(&before), rest(&after));
         }
     }

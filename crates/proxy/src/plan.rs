@@ -306,6 +306,17 @@ pub enum Note {
     Settled,
 }
 
+impl Note {
+    /// The reasons by which condition and event tell of it, if its author is told. Where a scheduler has found no node, they
+    /// are those of Kubernetes, which its tools look for.
+    pub const fn reasons(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::Unfit(..) => ("Unschedulable", "FailedScheduling"),
+            _ => ("Waiting", "Waiting"),
+        }
+    }
+}
+
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

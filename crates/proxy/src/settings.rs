@@ -21,7 +21,8 @@ pub struct Settings {
     pub silence: Duration,
     /// After the first reservation, how long the rest of its wave may still answer.
     pub settle: Duration,
-    /// After this long without an answer a target counts as silent in what we tell the user.
+    /// After this long without an answer a target counts as silent in what we tell the user, and nobody else's evictions wait
+    /// for it any more.
     pub patience: Duration,
     /// A grant that hasn't led to a bound delegate by then is given up; later, while its target answers others. Must exceed
     /// the candidate's bind time-out.

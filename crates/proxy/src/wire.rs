@@ -35,10 +35,10 @@ pub fn binding(proxy: &ProxyView, resource_version: &str, node: &str) -> Binding
     }
 }
 
-/// Merge patch of a proxy pod: its finalizers, over this version only.
-pub fn finalizers(proxy_uid: &str, resource_version: &str, remaining: &[String]) -> Value {
+/// Merge patch of a proxy pod, or of any object: its finalizers, over this version only.
+pub fn finalizers(uid: &str, resource_version: &str, remaining: &[String]) -> Value {
     json!({ "metadata": {
-        "uid": proxy_uid,
+        "uid": uid,
         "resourceVersion": resource_version,
         "finalizers": remaining,
     } })

@@ -7,22 +7,20 @@ use std::sync::Arc;
 
 use crate::context::Context;
 use crate::labels::Labels;
+use crate::plugin::Filter;
 use crate::plugins::BySet;
 use crate::pod_info::PodInfo;
 use crate::state::CycleState;
-use crate::status::PluginName;
 use crate::table::NodeId;
 
 /// Says which nodes are there for a pod. A profile without one has all nodes there for everybody.
 ///
-/// It takes no node away from Filter: a profile that has a scope has a filter that refuses the other nodes.
-pub trait NodeScope: fmt::Debug + Send + Sync {
+/// It takes no node away from Filter: it is itself the filter that refuses the other nodes. Reports leave these out, unless
+/// there are no others.
+pub trait NodeScope: Filter + fmt::Debug {
     /// Whether a node with these labels is. It mustn't ask for its hostname: nodes that differ in nothing else are asked about
     /// once.
     fn includes(&self, pod: &PodInfo, labels: &Labels) -> bool;
-
-    /// The filter that refuses the other nodes. Reports leave them out, unless there are no others.
-    fn filter(&self) -> PluginName;
 }
 
 /// The nodes that are there for one pod. Cheap to clone.

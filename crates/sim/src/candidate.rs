@@ -1,6 +1,7 @@
 //! A candidate scheduler: the real machine of each name, the stores that it reads, and a small driver that takes nodes, holds
 //! pods at Permit, and calls Bind.
 
+mod lean;
 mod preempt;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +10,7 @@ use pilotage_api::{PodChaperon, keys};
 use pilotage_candidate::{
     Board, Gate, Memory, Note, Observed, Refusal, Settings, Step, decide,
     plan::Monotonic,
-    seat::{Fit, Seat, SeatState},
+    seat::{Fit, SeatState},
     view::{ChaperonView, PodView},
 };
 use pilotage_proxy::class::Marks;
@@ -179,18 +180,6 @@ impl Candidate {
             cell.place = Place::Queue(None);
             cell.memory.put_back(&uid);
         }
-    }
-
-    /// Whether the node is held for a pod of another name that nobody has granted it to.
-    fn holds_for_others(&self, key: &str) -> bool {
-        let mut others = self.cells.iter().filter(|(name, _)| *name != key);
-        others.any(|(_, cell)| {
-            let held = |seat: &Seat| {
-                let held = matches!(seat.state, SeatState::Taken { .. } | SeatState::Held { .. });
-                held && seat.preempts.is_none()
-            };
-            cell.memory.seat().is_some_and(held)
-        })
     }
 
     /// Decides and acts until there is nothing to do, or a request is under way.

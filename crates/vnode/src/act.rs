@@ -469,7 +469,7 @@ fn waited_for(left: &[ObjectMeta], elsewhere: &HashSet<&String>, forgotten: bool
         .count()
 }
 
-fn with_uid(uid: String) -> DeleteParams {
+pub(crate) fn with_uid(uid: String) -> DeleteParams {
     DeleteParams::default().preconditions(Preconditions {
         uid: Some(uid),
         ..Preconditions::default()

@@ -29,7 +29,8 @@ const CALM: Duration = Duration::from_secs(1);
 /// After this long everything is applied again, in case somebody changed what isn't compared.
 const REFRESH: Duration = Duration::from_mins(5);
 /// Pause after a failure.
-const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(1)).spread(0.3);
+pub(crate) const BACKOFF: Backoff =
+    Backoff::new(Duration::from_secs(1), Duration::from_mins(1)).spread(0.3);
 
 /// So many lost races in a row are no accident any more.
 const LASTING: u32 = 4;

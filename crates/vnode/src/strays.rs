@@ -5,27 +5,25 @@
 //! deleted it would be made again at once, and so for ever. A deletion that waits for a kubelet is finished here.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use pilotage_api::keys;
 use pilotage_clusters::{Watch, WatchConfig};
-use pilotage_runtime::backoff::{Backoff, dice};
+use pilotage_runtime::backoff::dice;
 use pilotage_runtime::call::{self, CALL_LIMIT, CallError, Failure};
 use pilotage_runtime::lease::Leadership;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::act::FIELD_MANAGER;
+use crate::act::{FIELD_MANAGER, with_uid};
 use crate::decide::is_proxy;
+use crate::keeper::BACKOFF;
 
 /// Reason in a failed pod's status.
 const REASON: &str = "VirtualNode";
-/// Pause after a failure.
-const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(1)).spread(0.3);
 
 /// What becomes of a stray.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,16 +97,20 @@ pub(crate) async fn run(
             changes.mark_unchanged();
             let mut failed = false;
             for due in decide(&strays.list()) {
-                match act(&client, &leadership, &node, &due).await {
-                    Ok(()) => {}
-                    Err(error) => {
-                        let Due {
-                            namespace, name, ..
-                        } = &due;
-                        tracing::warn!(node, namespace, name, %error, "failed to end a pod on a virtual node");
-                        failed = true;
-                    }
+                if !leadership.is_leader() {
+                    break;
                 }
+                if let Err(error) = act(&client, &node, &due).await {
+                    let Due {
+                        namespace, name, ..
+                    } = &due;
+                    tracing::warn!(node, namespace, name, %error, "failed to end a pod on a virtual node");
+                    failed = true;
+                }
+            }
+            if !leadership.is_leader() {
+                // Whoever leads again looks at all of them.
+                continue;
             }
             if failed {
                 failures = failures.saturating_add(1);
@@ -124,28 +126,25 @@ pub(crate) async fn run(
     stop.run_until_cancelled(ending).await;
 }
 
-async fn act(
-    client: &Client,
-    leadership: &Leadership,
-    node: &str,
-    due: &Due,
-) -> Result<(), CallError> {
-    if !leadership.is_leader() {
-        return Ok(());
-    }
+/// The status of a stray that fails, over this version only.
+fn failed(node: &str, uid: &str, version: &str) -> Value {
+    let message = format!(
+        "{node} stands for another cluster, and nothing runs on it: keep the DaemonSet off nodes with the label {}={} \
+         by node affinity",
+        keys::PROVIDER,
+        keys::PROVIDER_VALUE
+    );
+    json!({
+        "metadata": { "uid": uid, "resourceVersion": version },
+        "status": { "phase": "Failed", "reason": REASON, "message": message },
+    })
+}
+
+async fn act(client: &Client, node: &str, due: &Due) -> Result<(), CallError> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &due.namespace);
     let outcome = match &due.step {
         Step::Fail { version } => {
-            let message = format!(
-                "{node} stands for another cluster, and nothing runs on it: keep the DaemonSet off nodes with the label \
-                 {}={} by node affinity",
-                keys::PROVIDER,
-                keys::PROVIDER_VALUE
-            );
-            let patch = Patch::Merge(json!({
-                "metadata": { "uid": due.uid, "resourceVersion": version },
-                "status": { "phase": "Failed", "reason": REASON, "message": message },
-            }));
+            let patch = Patch::Merge(failed(node, &due.uid, version));
             let params = PatchParams {
                 field_manager: Some(FIELD_MANAGER.to_owned()),
                 ..PatchParams::default()
@@ -154,17 +153,9 @@ async fn act(
             call::within(CALL_LIMIT, call).await.map(drop)
         }
         Step::Finish => {
-            let params = DeleteParams {
-                grace_period_seconds: Some(0),
-                preconditions: Some(Preconditions {
-                    uid: Some(due.uid.clone()),
-                    resource_version: None,
-                }),
-                ..DeleteParams::default()
-            };
-            call::within(CALL_LIMIT, pods.delete(&due.name, &params))
-                .await
-                .map(drop)
+            let params = with_uid(due.uid.clone()).grace_period(0);
+            let call = pods.delete(&due.name, &params);
+            call::within(CALL_LIMIT, call).await.map(drop)
         }
     };
     match outcome {
@@ -176,8 +167,6 @@ async fn act(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
 
     fn pod(extra: &Value) -> Arc<Pod> {
@@ -196,7 +185,10 @@ mod tests {
 
     #[test]
     fn pods_of_daemon_sets_fail_once_and_deletions_end_and_others_are_left_alone() {
-        let owner = |kind: &str| json!([{ "apiVersion": "apps/v1", "kind": kind, "name": "cni", "uid": "d", "controller": true }]);
+        let owner = |kind: &str| {
+            let (group, name) = ("apps/v1", "cni");
+            json!([{ "apiVersion": group, "kind": kind, "name": name, "uid": "d", "controller": true }])
+        };
         let now = "2026-11-25T00:00:00Z";
         let manifest = json!({ keys::SOURCE_POD_MANIFEST: "" });
         let fail = Some(Step::Fail {

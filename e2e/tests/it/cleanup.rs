@@ -1,6 +1,10 @@
 //! `pilotage cleanup` on a real API server: whose finalizers go, and when it refuses.
 
-use std::process::{Command, Output};
+use std::{
+    fmt::Debug,
+    process::{Command, Output},
+    time::Duration,
+};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
@@ -9,8 +13,6 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use pilotage_testkit::{ControlPlane, build, pilotage, wait_gone};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use std::fmt::Debug;
-use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(30);
 /// Of Admiralty 0.17, for a Target c2 of namespace default.

@@ -40,9 +40,6 @@ use crate::{
     timers::Timers,
 };
 
-/// Reason of the event and the condition of a pod that waits without a cycle.
-const WAITING: &str = "Waiting";
-
 /// Reason of the event that says why a pod that has its place didn't get another one.
 const PASSED_OVER: &str = "PassedOver";
 
@@ -319,11 +316,7 @@ impl Edge {
         let asks = |node: &str| !placed && self.book.is_asking(uid, node);
         self.places.see(uid, info, chaperons, asks);
         if let Some(note) = tell {
-            // What every tool of Kubernetes looks for, where a scheduler has found no node.
-            let (reason, event) = match &note {
-                Note::Unfit(..) => ("Unschedulable", "FailedScheduling"),
-                _ => (WAITING, WAITING),
-            };
+            let (reason, event) = note.reasons();
             let (scheduling, message) = (&self.parts.scheduling, in_full(&note, &answers));
             let warning = EventType::Warning;
             scheduling.record(&proxy.pod, warning, event, "Scheduling", message.clone());

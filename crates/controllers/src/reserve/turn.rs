@@ -14,7 +14,7 @@ use pilotage_candidate::{
 };
 use pilotage_clusters::Watch;
 use pilotage_runtime::lease::Leadership;
-use pilotage_sched::{PodUid, Rechecked};
+use pilotage_sched::PodUid;
 use pilotage_sched_driver::{
     PodBinder,
     publish::{EventType, Occurrence, Regarding},
@@ -188,11 +188,7 @@ impl Worker {
         let Some(handle) = self.edge.handle() else {
             return Fit::Misfit("the scheduler has not started".to_owned());
         };
-        match handle.recheck(&PodUid::from(pod_uid)) {
-            Rechecked::Fits => Fit::Fits,
-            Rechecked::Leans(status) => Fit::Leans(status.to_string()),
-            Rechecked::Misfit(status) => Fit::Misfit(status.to_string()),
-        }
+        handle.recheck(&PodUid::from(pod_uid)).into()
     }
 
     /// The node goes back to the scheduler, at Permit or in Bind.

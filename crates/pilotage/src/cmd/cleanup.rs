@@ -7,16 +7,19 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::api::{ListParams, Patch, PatchParams};
-use kube::core::{GroupVersionKind, PartialObjectMeta};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
+use k8s_openapi::api::networking::v1::Ingress;
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
+use kube::core::PartialObjectMeta;
 use kube::discovery::ApiResource;
-use kube::{Api, Client, ResourceExt, api::DynamicObject};
-use pilotage_api::{GROUP, VERSION, keys};
+use kube::{Api, Client, Resource, ResourceExt};
+use pilotage_api::{ClusterTarget, PodChaperon, Target, keys};
+use pilotage_proxy::wire;
 use pilotage_runtime::args::{ClientArgs, LogArgs};
 use pilotage_runtime::call::{self, CALL_LIMIT, CallError, Failure};
 use pilotage_runtime::{client, logs};
-use serde_json::json;
 
 use crate::error::Error;
 use crate::part::Part;
@@ -50,55 +53,40 @@ pub struct Args {
 
 /// A kind of which objects may carry finalizers of Pilotage or Admiralty.
 struct Kind {
-    group: &'static str,
-    version: &'static str,
-    name: &'static str,
-    plural: &'static str,
+    resource: ApiResource,
     namespaced: bool,
 }
 
-const fn namespaced(
-    group: &'static str,
-    version: &'static str,
-    name: &'static str,
-    plural: &'static str,
-) -> Kind {
-    Kind {
-        group,
-        version,
-        name,
-        plural,
-        namespaced: true,
+/// In this order: what waits for another thing comes before it.
+fn kinds() -> [Kind; 8] {
+    fn namespaced<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>() -> Kind {
+        Kind {
+            resource: ApiResource::erase::<K>(&()),
+            namespaced: true,
+        }
     }
+    [
+        namespaced::<Pod>(),
+        namespaced::<Ingress>(),
+        namespaced::<Service>(),
+        namespaced::<ConfigMap>(),
+        namespaced::<PodChaperon>(),
+        namespaced::<Target>(),
+        Kind {
+            resource: ApiResource::erase::<ClusterTarget>(&()),
+            namespaced: false,
+        },
+        namespaced::<Secret>(),
+    ]
 }
 
-/// In this order: what waits for another thing comes before it.
-const KINDS: [Kind; 8] = [
-    namespaced("", "v1", "Pod", "pods"),
-    namespaced("networking.k8s.io", "v1", "Ingress", "ingresses"),
-    namespaced("", "v1", "Service", "services"),
-    namespaced("", "v1", "ConfigMap", "configmaps"),
-    namespaced(GROUP, VERSION, "PodChaperon", "podchaperons"),
-    namespaced(GROUP, VERSION, "Target", "targets"),
-    Kind {
-        namespaced: false,
-        ..namespaced(GROUP, VERSION, "ClusterTarget", "clustertargets")
-    },
-    namespaced("", "v1", "Secret", "secrets"),
-];
-
 impl Kind {
-    fn resource(&self) -> ApiResource {
-        let kind = GroupVersionKind::gvk(self.group, self.version, self.name);
-        ApiResource::from_gvk_with_plural(&kind, self.plural)
-    }
-
     fn api(&self, client: &Client, namespace: Option<&str>) -> Api<DynamicObject> {
         match namespace {
             Some(namespace) if self.namespaced => {
-                Api::namespaced_with(client.clone(), namespace, &self.resource())
+                Api::namespaced_with(client.clone(), namespace, &self.resource)
             }
-            _ => Api::all_with(client.clone(), &self.resource()),
+            _ => Api::all_with(client.clone(), &self.resource),
         }
     }
 }
@@ -140,7 +128,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
     }
     let mut left = 0_usize;
     let mut objects = 0_usize;
-    for kind in &KINDS {
+    for kind in &kinds() {
         if args.in_namespace.is_some() && !kind.namespaced {
             continue;
         }
@@ -182,8 +170,8 @@ fn failed(what: impl Into<String>) -> impl FnOnce(CallError) -> CleanupError {
 fn named(kind: &Kind, object: &PartialObjectMeta<DynamicObject>) -> String {
     let name = object.name_any();
     match object.namespace() {
-        Some(namespace) => format!("{}/{namespace}/{name}", kind.plural),
-        None => format!("{}/{name}", kind.plural),
+        Some(namespace) => format!("{}/{namespace}/{name}", kind.resource.plural),
+        None => format!("{}/{name}", kind.resource.plural),
     }
 }
 
@@ -206,7 +194,7 @@ async fn marked(
         let page = call::within(CALL_LIMIT, api.list_metadata(&params)).await;
         let page = match page {
             Err(error) if error.kind() == Failure::NotFound => return Ok(Vec::new()),
-            page => page.map_err(failed(format!("list {}", kind.plural)))?,
+            page => page.map_err(failed(format!("list {}", kind.resource.plural)))?,
         };
         let more = page.metadata.continue_.filter(|token| !token.is_empty());
         marked.extend(page.items.into_iter().filter(|it| !ours(it).is_empty()));
@@ -232,11 +220,10 @@ async fn release(
         let all = object.metadata.finalizers.iter().flatten();
         let others = all.filter(|it| !it.starts_with(keys::PREFIX));
         let others: Vec<_> = others.cloned().collect();
-        let patch = Patch::Merge(json!({ "metadata": {
-            "uid": object.metadata.uid,
-            "resourceVersion": object.metadata.resource_version,
-            "finalizers": others,
-        } }));
+        let uid = object.metadata.uid.as_deref().unwrap_or_default();
+        let version = object.metadata.resource_version.as_deref();
+        let patch = wire::finalizers(uid, version.unwrap_or_default(), &others);
+        let patch = Patch::Merge(patch);
         let params = PatchParams {
             field_manager: Some("pilotage-cleanup".to_owned()),
             ..PatchParams::default()

@@ -13,8 +13,6 @@ use pilotage_sched::{
 #[derive(Debug, Default)]
 pub struct VirtualNode;
 
-const NAME: PluginName = "VirtualNode";
-
 /// Why a node is none of those.
 fn objection(pod: &PodInfo, labels: &Labels) -> Option<&'static str> {
     let label = |key: &str| labels.get(key).map(String::as_str);
@@ -32,15 +30,11 @@ impl NodeScope for VirtualNode {
     fn includes(&self, pod: &PodInfo, labels: &Labels) -> bool {
         objection(pod, labels).is_none()
     }
-
-    fn filter(&self) -> PluginName {
-        NAME
-    }
 }
 
 impl Plugin for VirtualNode {
     fn name(&self) -> PluginName {
-        NAME
+        "VirtualNode"
     }
 }
 

@@ -7,9 +7,8 @@ use super::{Diagnosis, Stop};
 use crate::context::{Context, Cycle};
 use crate::guard::guarded;
 use crate::names::NodeName;
-use crate::plugin::PreFiltered;
+use crate::plugin::{Plugin, PreFiltered};
 use crate::pod_info::PodInfo;
-use crate::scope::NodeScope;
 use crate::state::CycleState;
 use crate::status::{PluginError, PluginName, Rejection, RejectionKind, Status};
 use crate::table::NodeId;
@@ -68,7 +67,7 @@ pub(super) fn prepare(
 ) -> Result<Prepared, Stop> {
     let mut diagnosis = Diagnosis::new(cx.nodes().len());
     let scope = cx.profile().node_scope();
-    diagnosis.statuses.leave_out(scope.map(NodeScope::filter));
+    diagnosis.statuses.leave_out(scope.map(Plugin::name));
     match pre_filter(cx, state, pod, &mut diagnosis) {
         Ok(allowed) => Ok(Prepared { allowed, diagnosis }),
         Err(Status::Error(error)) => Err(error.into()),

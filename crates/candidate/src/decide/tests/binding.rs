@@ -2,14 +2,19 @@
 
 use super::*;
 
+/// The held node is looked at, and does only while others stay.
+fn leans(case: &mut Case) {
+    assert_eq!(case.step(), Step::Recheck { attempt: 1 });
+    case.memory
+        .rechecked(1, Fit::Leans("alone".into()), &SETTINGS, case.now);
+}
+
 #[test]
 fn a_node_that_does_only_while_others_stay_is_looked_at_until_they_are_bound() {
     let mut case = Case::held();
     case.chaperon = Some(granted(1));
     for _ in 0..2 {
-        assert_eq!(case.step(), Step::Recheck { attempt: 1 });
-        case.memory
-            .rechecked(1, Fit::Leans("alone".into()), &SETTINGS, case.now);
+        leans(&mut case);
         let plan = case.plan();
         assert_eq!(plan.step, Step::Rest);
         assert_eq!(plan.wake_at, Some(case.now + SETTINGS.look_again));
@@ -26,9 +31,7 @@ fn others_that_never_resolve_are_not_waited_for() {
     case.chaperon = Some(granted(1));
     let until = case.now + SETTINGS.bind_timeout;
     while case.now < until {
-        assert_eq!(case.step(), Step::Recheck { attempt: 1 });
-        case.memory
-            .rechecked(1, Fit::Leans("alone".into()), &SETTINGS, case.now);
+        leans(&mut case);
         case.now += SETTINGS.look_again;
     }
     case.drop(&Dropped::NoLongerFits("alone".into()));
@@ -39,9 +42,7 @@ fn others_that_never_resolve_are_not_waited_for() {
 fn a_grant_that_is_taken_back_while_others_are_waited_for_ends_it() {
     let mut case = Case::held();
     case.chaperon = Some(granted(1));
-    assert_eq!(case.step(), Step::Recheck { attempt: 1 });
-    case.memory
-        .rechecked(1, Fit::Leans("alone".into()), &SETTINGS, case.now);
+    leans(&mut case);
     case.chaperon = Some(ChaperonView {
         reserved: false,
         ..granted(1)

@@ -83,6 +83,7 @@ fn a_pod_without_reservation_leaves_a_target_that_has_no_node_for_one_that_may()
     assert!(plan.actions.is_empty(), "{:?}", plan.actions);
     let note = Note::Unfit("b".into(), "0/3 nodes are available: 3 full.".into());
     assert_eq!(plan.gate, Gate::Closed(note.clone()));
+    assert_eq!(note.reasons(), ("Unschedulable", "FailedScheduling"));
     assert_eq!(
         note.to_string(),
         "b refused [3 full]; the pod waits there, as no other target may take it now"
