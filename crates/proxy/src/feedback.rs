@@ -14,7 +14,7 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::Pod;
-use pilotage_api::{limits, parent::ClusterUid, record::Record};
+use pilotage_api::{keys, limits, parent::ClusterUid, record::Record};
 use serde_json::Value;
 
 use crate::{
@@ -230,6 +230,7 @@ fn release_all(observed: &Observed<'_>, plan: &mut Plan) {
 fn ending(observed: &Observed<'_>, proxy: &ProxyView, plan: &mut Plan) {
     release_all(observed, plan);
     let may_go = match &proxy.record {
+        RecordState::Absent if proxy.has_plain_finalizer() => is_left(observed, proxy, plan),
         RecordState::Absent => true,
         RecordState::Damaged(error) => {
             plan.tell = Some(format!(
@@ -257,17 +258,35 @@ fn ending(observed: &Observed<'_>, proxy: &ProxyView, plan: &mut Plan) {
     };
     if may_go && proxy.deletion_grace_seconds > 0 {
         plan.actions.push(Action::EndGrace);
-    } else if may_go && proxy.has_finalizer() {
+    } else if may_go && (proxy.has_finalizer() || proxy.has_plain_finalizer()) {
         plan.actions.push(Action::RemoveFinalizer {
             remaining: proxy
                 .finalizers
                 .iter()
-                .filter(|finalizer| *finalizer != pilotage_api::keys::DELEGATE_GONE)
+                .filter(|finalizer| !keys::is_ours(finalizer))
                 .cloned()
                 .collect(),
             resource_version: proxy.resource_version.clone(),
         });
     }
+}
+
+/// Whether nothing is left of a pod that Admiralty placed, which wrote no record: it goes when no chaperon is seen where it
+/// ran. That is weaker than a proof, since nobody knows which one that was; it was made long ago, so lists have it.
+fn is_left(observed: &Observed<'_>, proxy: &ProxyView, plan: &mut Plan) -> bool {
+    let Some(node) = &proxy.node_name else {
+        return reachable(observed).next().is_none();
+    };
+    if is_given_up(observed, proxy, node, plan) {
+        return true;
+    }
+    if !observed.targets.is_reachable(node) {
+        plan.tell = Some(format!(
+            "{node} can't be reached: the pod goes when its delegate there is known to be gone"
+        ));
+        return false;
+    }
+    observed.chaperons.iter().all(|c| c.node != *node)
 }
 
 fn placed(observed: &Observed<'_>, proxy: &ProxyView, pod: &Arc<Pod>, plan: &mut Plan) {

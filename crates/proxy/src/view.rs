@@ -139,6 +139,12 @@ impl ProxyView {
             .any(|finalizer| finalizer == keys::DELEGATE_GONE)
     }
 
+    /// Whether Admiralty put a finalizer on it, which it does for each target.
+    pub fn has_plain_finalizer(&self) -> bool {
+        let mut all = self.finalizers.iter();
+        all.any(|finalizer| keys::is_ours(finalizer) && finalizer != keys::DELEGATE_GONE)
+    }
+
     /// Virtual nodes that it names: the recorded one, and where it is bound.
     pub(crate) fn named_nodes(&self) -> impl Iterator<Item = &str> {
         let recorded = self.record.record().map(|record| record.node.as_str());
