@@ -39,6 +39,16 @@ use serde_json::{Map, Value};
         type_ = "string",
         json_path = r".metadata.annotations.multicluster\.admiralty\.io/attempt"
     ),
+    printcolumn(
+        name = "Scheduler",
+        type_ = "string",
+        json_path = ".spec.schedulerName"
+    ),
+    printcolumn(
+        name = "Scheduled",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"PodScheduled\")].status"
+    ),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(
         name = "Parent",
