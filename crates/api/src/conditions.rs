@@ -9,6 +9,8 @@ pub mod types {
     pub const CONNECTED: &str = "Connected";
     /// Target: we may do there what we need to.
     pub const AUTHORIZED: &str = "Authorized";
+    /// Target: it gives the rights that this source uses besides running pods. There only once one was missing.
+    pub const RIGHTS_GIVEN: &str = "RightsGiven";
     /// Target: its kubeconfig (or `self`) can be used.
     pub const VALID: &str = "Valid";
     /// Target: it says nothing that isn't its to say. There only once it has.

@@ -23,11 +23,13 @@ pub mod names;
 pub mod parent;
 pub mod preempts;
 pub mod record;
+pub mod rights;
 pub mod source;
 pub mod summary;
 pub mod target;
 
 pub use chaperon::{PodChaperon, PodChaperonSpec, PodChaperonStatus};
+pub use rights::Right;
 pub use source::{
     ClusterSource, ClusterSourceSpec, ServiceAccountRef, Source, SourceSpec, SourceStatus,
 };

@@ -15,6 +15,8 @@ pub const SUBDOMAIN: usize = 253;
 pub const KEY: usize = annotations::LONGEST_KEY;
 /// Longest name of a user, in bytes. Some providers of identities put an address into it.
 pub const USER: usize = 1024;
+/// Rights in a Source's list: each of them some times over.
+pub const RIGHTS: usize = 16;
 /// How many names one list may have.
 pub const LISTED: usize = 64;
 /// Longest list of names as it is written, blanks and all, in bytes.

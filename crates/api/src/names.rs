@@ -78,6 +78,11 @@ pub fn hash(key: &str) -> String {
     digits(key, HASH_DIGITS)
 }
 
+/// All 64 hexadecimal digits of the SHA-256 of `text`.
+pub fn digest(text: &str) -> String {
+    digits(text, 64)
+}
+
 /// First hexadecimal digits of the SHA-256 of `text`.
 pub(crate) fn digits(text: &str, count: usize) -> String {
     let digest = Sha256::digest(text.as_bytes());
@@ -124,6 +129,31 @@ pub fn source_binding(name: &str) -> String {
     join(
         LONG,
         &[Part::Constant("admiralty-source"), Part::Required(name)],
+    )
+}
+
+/// Name of the `RoleBinding` that gives a Source a right, by the right's flag. The flag comes first: no other Source's
+/// binding can have that name.
+pub fn source_right_binding(name: &str, right: &str) -> String {
+    join(
+        LONG,
+        &[
+            Part::Constant("pilotage-source"),
+            Part::Constant(right),
+            Part::Required(name),
+        ],
+    )
+}
+
+/// Name of the `ClusterRoleBinding` that gives a `ClusterSource` a right, by the right's flag.
+pub fn cluster_source_right_binding(name: &str, right: &str) -> String {
+    join(
+        LONG,
+        &[
+            Part::Constant("pilotage-cluster-source"),
+            Part::Constant(right),
+            Part::Required(name),
+        ],
     )
 }
 

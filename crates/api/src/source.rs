@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::limits;
+use crate::rights::Right;
 
 /// A cluster whose pods may run in this namespace.
 #[derive(
@@ -53,6 +54,11 @@ pub struct SourceSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = limits::USER))]
     pub user_name: Option<String>,
+    /// What the source may do besides running pods. Pilotage here has to be installed with these rights
+    /// (`pilotage rbac --rights`), else the condition says that a role is missing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = limits::RIGHTS))]
+    pub rights: Vec<Right>,
 }
 
 /// A cluster whose pods may run in every namespace.
@@ -102,6 +108,11 @@ pub struct ClusterSourceSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = limits::USER))]
     pub user_name: Option<String>,
+    /// What the source may do besides running pods. Pilotage here has to be installed with these rights
+    /// (`pilotage rbac --rights`), else the condition says that a role is missing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = limits::RIGHTS))]
+    pub rights: Vec<Right>,
 }
 
 /// A service account of some namespace.

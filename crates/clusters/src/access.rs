@@ -12,6 +12,7 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::api::PostParams;
 use kube::{Api, Client};
+use pilotage_api::Right;
 use pilotage_runtime::call::{self, CallError};
 
 /// Limit for one question.
@@ -32,6 +33,8 @@ pub struct Need {
     pub verb: &'static str,
     /// Whether the resource is cluster-scoped; otherwise a `Target` needs it in its namespace, a `ClusterTarget` in all.
     pub cluster_scoped: bool,
+    /// The right of a Source that it comes with; `None`: every Source gives it.
+    pub right: Option<Right>,
 }
 
 impl fmt::Display for Need {
@@ -134,6 +137,7 @@ mod tests {
         subresource: "log",
         verb: "get",
         cluster_scoped: false,
+        right: Some(Right::Logs),
     };
 
     #[test]
@@ -144,6 +148,7 @@ mod tests {
             subresource: "",
             verb: "watch",
             cluster_scoped: true,
+            right: None,
         };
         assert_eq!(LOGS.to_string(), "get pods/log");
         assert_eq!(

@@ -7,6 +7,7 @@ use pilotage_runtime::args::parse_period;
 
 use crate::access::Need;
 use crate::allow::{Allowed, Place};
+use crate::door::streams::LocalStreams;
 use crate::namespaces::TargetNamespaces;
 use crate::probe::ProbeOptions;
 
@@ -51,7 +52,7 @@ pub struct TargetArgs {
 
 impl TargetArgs {
     /// Options for a registry of `component`, which asks for `needs` in each target (none: it doesn't ask).
-    pub fn to_options(self, component: &'static str, needs: &'static [Need]) -> Options {
+    pub fn to_options(self, component: &'static str, needs: &[Need]) -> Options {
         let probe = ProbeOptions {
             period: self.target_probe_period,
             timeout: self.target_probe_timeout,
@@ -59,7 +60,7 @@ impl TargetArgs {
         };
         Options {
             probe,
-            needs,
+            needs: needs.to_vec(),
             allowed: Allowed {
                 insecure: self.allow_insecure_targets,
                 places: self.allow_targets_at.into(),
@@ -84,11 +85,14 @@ pub struct Options {
     /// Where their Secrets may be.
     pub namespaces: TargetNamespaces,
     /// Permissions to ask for in each target; empty: don't ask.
-    pub needs: &'static [Need],
+    pub needs: Vec<Need>,
     /// How often permissions are asked for again while some are missing.
     pub review_missing: Duration,
     /// How often they are asked for again while none is.
     pub review_complete: Duration,
+    /// What streams of a target that is this very cluster come by; `None`: by the client for everything else, which takes
+    /// long silence for a dead connection.
+    pub local_streams: Option<LocalStreams>,
 }
 
 impl Options {
@@ -100,9 +104,10 @@ impl Options {
             identify: Duration::from_secs(30),
             allowed: Allowed::default(),
             namespaces: TargetNamespaces::default(),
-            needs: &[],
+            needs: Vec::new(),
             review_missing: Duration::from_secs(15),
             review_complete: Duration::from_mins(5),
+            local_streams: None,
         }
     }
 }

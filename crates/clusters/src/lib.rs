@@ -48,6 +48,7 @@ pub use access::{Authorization, Need};
 pub use allow::Allowed;
 pub use args::{Options, TargetArgs};
 pub use connection::{Connection, LostReason, Since};
+pub use door::streams::{LocalStreams, Opened, StreamError, Streams, Upgrade, Want};
 pub use identity::cluster_uid;
 pub use key::{TargetKey, TargetObject};
 pub use lookup::has_target;

@@ -5,6 +5,8 @@ use std::fmt;
 use kube::Client;
 use tokio::sync::watch;
 
+use crate::door::streams::Streams;
+
 /// A client and its place in the sequence of clients of one target.
 #[derive(Clone)]
 pub struct Session {
@@ -13,6 +15,8 @@ pub struct Session {
     pub generation: u64,
     /// The client.
     pub client: Client,
+    /// The other way, for streams.
+    pub(crate) streams: Option<Streams>,
     /// Changes when another cluster may be behind the client.
     pub(crate) realm: u64,
 }
@@ -24,6 +28,7 @@ impl Session {
         watch::Sender::new(Some(Self {
             generation: 0,
             client,
+            streams: None,
             realm: 0,
         }))
         .subscribe()

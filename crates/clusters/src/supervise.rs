@@ -21,6 +21,7 @@ use crate::access;
 use crate::args::Options;
 use crate::connection::{Connection, LostReason, Since};
 use crate::door;
+use crate::door::streams::{LocalStreams, Streams};
 use crate::identity;
 use crate::key::TargetObject;
 use crate::kubeconfig::{self, KubeconfigFault};
@@ -323,10 +324,31 @@ impl Supervisor {
         }
     }
 
-    fn publish(&mut self, client: Client) {
+    /// The way for streams beside a client of the same source.
+    fn streams(&self, source: &Source) -> Option<Streams> {
+        let (options, budget) = (&self.options, self.target.budget());
+        match source {
+            Source::Local(client) => {
+                let own = options.local_streams.clone();
+                let client = own.map_or_else(|| client.clone(), |LocalStreams(client)| client);
+                Some(Streams::local(client, budget))
+            }
+            Source::Remote(config) => {
+                let config = (**config).clone();
+                let made = Streams::remote(config, options.component, &options.allowed, budget);
+                made.inspect_err(|error| {
+                    tracing::warn!(target_key = %self.target.key(), %error, "no streams from this target");
+                })
+                .ok()
+            }
+        }
+    }
+
+    fn publish(&mut self, client: Client, streams: Option<Streams>) {
         self.target.set_session(Some(Session {
             generation: self.target.next_number(),
             client,
+            streams,
             realm: self.realm,
         }));
     }
@@ -384,7 +406,8 @@ impl Supervisor {
         }
         if outcome.is_ok() && fresh {
             self.unproved = false;
-            self.publish(client);
+            let streams = self.streams(source);
+            self.publish(client, streams);
         }
         let verdict = self
             .prober
@@ -475,7 +498,7 @@ async fn review(target: Arc<Target>, options: Options) {
             continue;
         };
         let namespace = target.key().namespace.as_deref();
-        let found = access::review(&session.client, namespace, options.needs).await;
+        let found = access::review(&session.client, namespace, &options.needs).await;
         let pause = match &found {
             access::Authorization::Complete => options.review_complete,
             access::Authorization::Missing(_) => options.review_missing,

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::access::Authorization;
 use crate::budget::Budget;
 use crate::connection::{Connection, LostReason, Since};
+use crate::door::streams::Streams;
 use crate::key::{TargetKey, TargetObject};
 use crate::offence::Offences;
 use crate::session::Session;
@@ -132,6 +133,12 @@ impl Target {
             .borrow()
             .as_ref()
             .map(|session| session.client.clone())
+    }
+
+    /// The way by which streams of its pods come, if its secret gives one. Ask again for each stream.
+    pub fn streams(&self) -> Option<Streams> {
+        let session = self.session.borrow();
+        session.as_ref().and_then(|session| session.streams.clone())
     }
 
     /// Its clients, one after the other.

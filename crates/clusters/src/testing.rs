@@ -152,6 +152,7 @@ impl Server {
         target.set_session(Some(Session {
             generation: 1,
             client: self.client(),
+            streams: None,
             realm: 0,
         }));
     }

@@ -1,4 +1,4 @@
-//! Controllers: ask and reserve edges, chaperon, feedback, source, target, summary.
+//! Controllers: ask and reserve edges, chaperon, feedback, follow, source, target, summary.
 
 // No sum may overflow, whoever gave the numbers.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
@@ -9,6 +9,7 @@ pub mod chaperon;
 mod clock;
 pub mod feedback;
 pub mod fleet;
+pub mod follow;
 mod intake;
 mod lanes;
 mod pulse;

@@ -1,4 +1,4 @@
-//! Makers: delegate pod, chaperon, virtual node. Pure.
+//! Makers: delegate pod, chaperon, virtual node, copies of what pods use. Pure.
 
 // No sum may overflow, whoever gave the numbers.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
@@ -7,6 +7,7 @@ pub mod burden;
 pub mod chaperon;
 pub mod constraints;
 mod delegate;
+pub mod followed;
 #[cfg(test)]
 mod fuzz;
 pub mod kept_labels;

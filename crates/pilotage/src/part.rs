@@ -3,6 +3,9 @@
 use std::fmt;
 
 use clap::ValueEnum;
+use pilotage_api::Right;
+use pilotage_controllers::follow::{self, FollowedKind};
+use pilotage_controllers::source;
 use pilotage_runtime::rbac::Rule;
 
 use crate::cmd;
@@ -22,6 +25,15 @@ pub(crate) enum Part {
     GardenerScheduler,
     /// Gives pods nodes of their own cluster (any cluster). Runs on its own.
     Scheduler,
+}
+
+/// What an installation does beyond what every one does: each has rules of its own.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Extras {
+    /// Rights that sources may be given here.
+    pub(crate) rights: Vec<Right>,
+    /// What follows pods from here into targets.
+    pub(crate) follow: Vec<FollowedKind>,
 }
 
 impl Part {
@@ -59,8 +71,8 @@ impl Part {
         format!("pilotage-{}", self.name())
     }
 
-    /// What it may do: the tables of all components that it is made of.
-    pub(crate) fn rules(self) -> Vec<&'static Rule> {
+    /// What it may do: the tables of all components that it is made of, and of these extras.
+    pub(crate) fn rules(self, extras: &Extras) -> Vec<&'static Rule> {
         let tables: &[&[Rule]] = match self {
             Self::Webhook => cmd::webhook::RULES,
             Self::Controllers => cmd::controllers::RULES,
@@ -69,18 +81,30 @@ impl Part {
             Self::GardenerScheduler => cmd::gardener_scheduler::RULES,
             Self::Scheduler => cmd::scheduler::RULES,
         };
-        tables.iter().copied().flatten().collect()
+        let mut rules: Vec<_> = tables.iter().copied().flatten().collect();
+        if self == Self::Controllers {
+            let rights = extras.rights.iter();
+            rules.extend(rights.flat_map(|right| source::rbac::giving_rules(*right)));
+            let follow = extras.follow.iter();
+            rules.extend(follow.flat_map(|kind| follow::rbac::rules(*kind)));
+        }
+        rules
     }
 
     /// Roles that it gives to others, by name.
-    pub(crate) const fn given_roles(self) -> &'static [(&'static str, &'static [Rule])] {
+    pub(crate) fn given_roles(self, extras: &Extras) -> Vec<(&'static str, &'static [Rule])> {
         match self {
-            Self::Controllers => cmd::controllers::GIVEN_ROLES,
+            Self::Controllers => {
+                let rights = extras.rights.iter();
+                let rights = rights.map(|it| (it.role(), source::rbac::right_rules(*it)));
+                let always = cmd::controllers::GIVEN_ROLES.iter().copied();
+                always.chain(rights).collect()
+            }
             Self::Webhook
             | Self::ProxyScheduler
             | Self::CandidateScheduler
             | Self::GardenerScheduler
-            | Self::Scheduler => &[],
+            | Self::Scheduler => Vec::new(),
         }
     }
 }
@@ -98,7 +122,10 @@ mod tests {
     #[test]
     fn no_part_may_do_everything() {
         for part in Part::value_variants() {
-            let rules = part.rules();
+            let rules = part.rules(&Extras {
+                rights: Right::ALL.to_vec(),
+                follow: vec![FollowedKind::ConfigMaps, FollowedKind::Secrets],
+            });
             assert!(!rules.is_empty(), "{part}");
             for rule in rules {
                 for list in [rule.groups, rule.resources, rule.verbs] {

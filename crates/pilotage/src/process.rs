@@ -79,6 +79,11 @@ impl Process {
         Ok(client::from_config(self.config.clone(), component)?)
     }
 
+    /// One for streams, which takes no silence for a dead connection.
+    pub(crate) fn streams_client(&self, component: &str) -> Result<Client, Error> {
+        Ok(client::for_streams(self.config.clone(), component)?)
+    }
+
     /// Serves the admin port at another address, too.
     pub(crate) fn also_at(&mut self, address: SocketAddr) {
         if !self.admin.contains(&address) {

@@ -101,11 +101,23 @@ pub async fn load_config(args: &ClientArgs) -> Result<Config, ClientError> {
 /// connection may die unnoticed. It would cut a quiet exec or log stream.
 pub fn from_config(config: Config, component: &str) -> Result<Client, ClientError> {
     let mut config = name(config, component)?;
-    config.connect_timeout = Some(CONNECT_LIMIT);
     config.write_timeout = Some(WRITE_LIMIT);
     config.read_timeout = Some(SILENCE_LIMIT);
     // Else the time that a connection was idle in the pool would count.
     config.reset_reader_on_write = true;
+    build(config)
+}
+
+/// The same for streams, which may be silent and may stand still for as long as their users like.
+pub fn for_streams(config: Config, component: &str) -> Result<Client, ClientError> {
+    let mut config = name(config, component)?;
+    config.write_timeout = None;
+    config.read_timeout = None;
+    build(config)
+}
+
+fn build(mut config: Config) -> Result<Client, ClientError> {
+    config.connect_timeout = Some(CONNECT_LIMIT);
     let server = config.cluster_url.to_string();
     Client::try_from(config).map_err(|source| ClientError::Build { server, source })
 }

@@ -1,14 +1,22 @@
-//! Serving an axum router over TLS: accept loop, handshake and header limits, graceful end.
+//! Serving an axum router over TLS: accept loop, handshake and header limits, graceful end. What a client has shown of
+//! itself goes along with its requests ([`PeerCertificates`]); what that means is the router's affair.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::response::Response;
+use http::Request;
+use hyper::body::Incoming;
+use hyper::service::Service;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
+use hyper_util::service::{TowerToHyperService, TowerToHyperServiceFuture};
+use rustls::ServerConfig;
+use socket2::{SockRef, TcpKeepalive};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
@@ -16,7 +24,10 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::tls::{Certificates, TlsError};
+use crate::tls::{CertificateDer, Certificates, ClientAuthorities, TlsError};
+
+/// After so much silence a connection is asked whether somebody is still there.
+const SILENCE: Duration = Duration::from_secs(30);
 
 /// Limits of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +76,28 @@ pub enum ServeError {
     Panicked,
 }
 
+/// The certificates that the client of a connection has shown, its own first: an extension of each request. Empty if it
+/// showed none; those of a server that asks for none are always empty.
+#[derive(Clone, Debug, Default)]
+pub struct PeerCertificates(pub Arc<[CertificateDer<'static>]>);
+
+/// The router, for one client.
+struct OfPeer {
+    router: TowerToHyperService<Router>,
+    peer: PeerCertificates,
+}
+
+impl Service<Request<Incoming>> for OfPeer {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = TowerToHyperServiceFuture<Router, Request<Incoming>>;
+
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        request.extensions_mut().insert(self.peer.clone());
+        self.router.call(request)
+    }
+}
+
 /// A bound TLS server that doesn't serve yet.
 #[derive(Debug)]
 pub struct TlsServer {
@@ -90,7 +123,24 @@ impl TlsServer {
         certificates: &Certificates,
         limits: ServeLimits,
     ) -> Result<Self, ServeError> {
-        let config = certificates.server_config()?;
+        Self::bind_with(addr, certificates.server_config()?, limits).await
+    }
+
+    /// The same, for clients that may show certificates of these authorities, and need not.
+    pub async fn bind_for(
+        addr: SocketAddr,
+        certificates: &Certificates,
+        authorities: &ClientAuthorities,
+        limits: ServeLimits,
+    ) -> Result<Self, ServeError> {
+        Self::bind_with(addr, certificates.server_config_for(authorities)?, limits).await
+    }
+
+    async fn bind_with(
+        addr: SocketAddr,
+        config: ServerConfig,
+        limits: ServeLimits,
+    ) -> Result<Self, ServeError> {
         let wrap = |source| ServeError::Bind { addr, source };
         let listener = TcpListener::bind(addr).await.map_err(wrap)?;
         let addr = listener.local_addr().map_err(wrap)?;
@@ -179,7 +229,7 @@ impl TlsServer {
             };
             let acceptor = self.acceptor.0.clone();
             let handshake_limit = self.limits.handshake;
-            let service = TowerToHyperService::new(router.clone());
+            let router = TowerToHyperService::new(router.clone());
             let (http, watcher, abort) = (http.clone(), graceful.watcher(), abort.clone());
             connections.spawn(async move {
                 let _slot = slot;
@@ -191,6 +241,9 @@ impl TlsServer {
                         Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake failed"),
                         Err(_) => return tracing::debug!("TLS handshake took too long"),
                     };
+                    let shown = tls.get_ref().1.peer_certificates().unwrap_or_default();
+                    let peer = PeerCertificates(shown.into());
+                    let service = OfPeer { router, peer };
                     let connection = http
                         .serve_connection_with_upgrades(TokioIo::new(tls), service)
                         .into_owned();
@@ -235,6 +288,11 @@ async fn accept(
         Ok((stream, _)) => {
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%error, "connection keeps Nagle's algorithm");
+            }
+            // An upgraded connection may be silent for hours: who has vanished must not hold it for ever.
+            let keepalive = TcpKeepalive::new().with_time(SILENCE);
+            if let Err(error) = SockRef::from(&stream).set_tcp_keepalive(&keepalive) {
+                tracing::debug!(%error, "connection isn't kept alive");
             }
             Some((stream, slot))
         }

@@ -1,7 +1,8 @@
-//! The certificate that a TLS server shows, replaceable while it serves.
+//! The certificate that a TLS server shows, and the authorities of those that clients show it: both replaceable while
+//! it serves.
 //!
 //! Owns parsing, checking and re-reading of certificate and key. Must not know where they come from:
-//! files are polled here, other sources call [`Certificates::replace`].
+//! files are polled here, other sources call [`Certificates::replace`] and [`ClientAuthorities::replace`].
 //!
 //! Files are polled, not watched: Kubernetes swaps a mounted Secret by a symbolic link, after which
 //! a file watch hears nothing any more.
@@ -12,11 +13,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::{self, ring};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{
+    ClientHello, NoServerSessionStorage, ResolvesServerCert, VerifierBuilderError,
+    WebPkiClientVerifier,
+};
 use rustls::sign::CertifiedKey;
-use rustls::{ServerConfig, crypto::ring};
+use rustls::{
+    DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
+};
+pub use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use rustls_pki_types::{PrivateKeyDer, UnixTime};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
@@ -50,6 +60,12 @@ pub enum TlsError {
     /// The server can't be configured.
     #[error("failed to configure TLS: {0}")]
     Config(#[source] rustls::Error),
+    /// The bundle of client authorities is no PEM.
+    #[error("the bundle of client authorities isn't PEM: {0}")]
+    Bundle(rustls_pki_types::pem::Error),
+    /// None of them can be used.
+    #[error("the bundle holds no certificate of a client authority that can be used: {0}")]
+    NoAuthority(#[source] VerifierBuilderError),
 }
 
 /// The certificate and key now in use; clones share them.
@@ -79,10 +95,26 @@ impl Certificates {
 
     /// A TLS server configuration that shows what is current at each handshake.
     pub fn server_config(&self) -> Result<ServerConfig, TlsError> {
+        self.configure(WebPkiClientVerifier::no_client_auth())
+    }
+
+    /// The same, for clients that may show certificates of these authorities, and need not.
+    pub fn server_config_for(
+        &self,
+        authorities: &ClientAuthorities,
+    ) -> Result<ServerConfig, TlsError> {
+        let mut config = self.configure(Arc::new(authorities.clone()))?;
+        // A resumed session would bring a certificate along that nobody has looked at again.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        Ok(config)
+    }
+
+    fn configure(&self, clients: Arc<dyn ClientCertVerifier>) -> Result<ServerConfig, TlsError> {
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(TlsError::Config)?
-            .with_no_client_auth()
+            .with_client_cert_verifier(clients)
             .with_cert_resolver(Arc::new(self.clone()));
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(config)
@@ -100,6 +132,114 @@ impl fmt::Debug for Certificates {
         f.debug_struct("Certificates")
             .field("loaded", &self.is_loaded())
             .finish()
+    }
+}
+
+/// The authorities whose certificates clients may show; clones share them. Before there are any, no certificate is
+/// taken. Who shows none may connect all the same.
+#[derive(Clone, Default)]
+pub struct ClientAuthorities {
+    current: Arc<ArcSwapOption<Verifier>>,
+}
+
+struct Verifier(Arc<dyn ClientCertVerifier>);
+
+impl ClientAuthorities {
+    /// None yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Replaces all of them by those of a bundle, PEM. On an error the old ones stay.
+    pub fn replace(&self, bundle_pem: &[u8]) -> Result<(), TlsError> {
+        let bundle: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(bundle_pem)
+            .collect::<Result<_, _>>()
+            .map_err(TlsError::Bundle)?;
+        let mut roots = RootCertStore::empty();
+        // One that can't be used must not take the others along.
+        let _ = roots.add_parsable_certificates(bundle);
+        let provider = Arc::new(ring::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+            .build()
+            .map_err(TlsError::NoAuthority)?;
+        self.current.store(Some(Arc::new(Verifier(verifier))));
+        Ok(())
+    }
+
+    /// Whether there are any.
+    pub fn is_loaded(&self) -> bool {
+        self.current.load().is_some()
+    }
+
+    /// Whether one of them has signed this chain, the client's own certificate first, and it is valid now. A connection
+    /// may be older than that.
+    pub fn accepts(&self, chain: &[CertificateDer<'_>]) -> Result<(), rustls::Error> {
+        let Some((own, rest)) = chain.split_first() else {
+            return Err(rustls::Error::NoCertificatesPresented);
+        };
+        self.verify_client_cert(own, rest, UnixTime::now())
+            .map(drop)
+    }
+}
+
+impl fmt::Debug for ClientAuthorities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientAuthorities")
+            .field("loaded", &self.is_loaded())
+            .finish()
+    }
+}
+
+impl ClientCertVerifier for ClientAuthorities {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    /// None: which they are changes, and a client that isn't told sends what it has.
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        match self.current.load_full() {
+            Some(verifier) => verifier
+                .0
+                .verify_client_cert(end_entity, intermediates, now),
+            None => Err(rustls::Error::General(
+                "no authority of client certificates is known yet".to_owned(),
+            )),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = ring::default_provider().signature_verification_algorithms;
+        crypto::verify_tls12_signature(message, cert, dss, &algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = ring::default_provider().signature_verification_algorithms;
+        crypto::verify_tls13_signature(message, cert, dss, &algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        ring::default_provider()
+            .signature_verification_algorithms
+            .supported_schemes()
     }
 }
 

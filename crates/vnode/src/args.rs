@@ -1,8 +1,10 @@
 //! Flags of the virtual nodes.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
+use pilotage_model::virtual_node::KubeletAddress;
 use pilotage_runtime::args::parse_period;
 
 /// How virtual nodes show that they are alive.
@@ -30,4 +32,37 @@ impl Default for NodeArgs {
             node_lease_duration: Duration::from_secs(40),
         }
     }
+}
+
+/// Who answers for the kubelets of virtual nodes.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Kubelet server of virtual nodes")]
+pub struct KubeletArgs {
+    /// Answer "kubectl logs", "exec", "attach", "port-forward" and "cp" of pods on virtual nodes, from their targets: at
+    /// this address, which API servers reach and virtual nodes show. In a pod, its IP. Without it nobody answers.
+    ///
+    /// It needs the rights of "pilotage rbac --rights", and so do Sources in the targets.
+    #[arg(long, value_name = "IP|HOST")]
+    pub kubelet_address: Option<KubeletAddress>,
+
+    /// Where to listen for that. Virtual nodes show the port.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "0.0.0.0:10250")]
+    pub kubelet_listen: SocketAddr,
+
+    /// Signer of the serving certificate, which is requested by a CertificateSigningRequest. Another one than the
+    /// default needs a right of its own: "approve" on that signer.
+    #[arg(
+        long,
+        value_name = "SIGNER",
+        default_value = "kubernetes.io/kubelet-serving"
+    )]
+    pub kubelet_signer: String,
+
+    /// Show a certificate that nobody has signed, instead: for API servers that don't check those of kubelets.
+    #[arg(long, conflicts_with = "kubelet_signer")]
+    pub kubelet_self_signed: bool,
+
+    /// Streams at the same time; one namespace has half of them at most.
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u16).range(2..))]
+    pub kubelet_streams: u16,
 }

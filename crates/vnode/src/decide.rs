@@ -12,8 +12,8 @@ use pilotage_api::summary::ResourceList;
 use pilotage_api::{ClusterSummary, keys};
 use pilotage_clusters::{Connection, TargetObject};
 use pilotage_model::virtual_node::{
-    self, ExcludedLabels, Published, REACHED, READY, Readiness, Status, TargetName, is_our_taint,
-    shown_labels, shown_resources, shown_shapes, shown_zones,
+    self, ExcludedLabels, KubeletEndpoint, Published, REACHED, READY, Readiness, Status,
+    TargetName, is_our_taint, shown_labels, shown_resources, shown_shapes, shown_zones,
 };
 use serde_json::Value;
 
@@ -33,6 +33,8 @@ pub(crate) struct Observed<'a> {
     pub(crate) node: NodeState<'a>,
     /// Pods bound to it; `None`: not known, or not looked for since nothing is being removed.
     pub(crate) bound: Option<&'a [std::sync::Arc<Pod>]>,
+    /// Where logs and shells of its pods are asked for.
+    pub(crate) kubelet: Option<&'a KubeletEndpoint>,
     /// Version of Pilotage.
     pub(crate) version: &'a str,
     /// This moment.
@@ -69,6 +71,7 @@ pub(crate) struct StatusKey {
     readiness: Readiness,
     reached: bool,
     labels: BTreeMap<String, String>,
+    kubelet: Option<KubeletEndpoint>,
 }
 
 /// One thing to do.
@@ -387,8 +390,13 @@ fn status(
         reached: readiness.ready || virtual_node::was_reached(node) || was_ready,
         readiness,
         labels,
+        kubelet: observed.kubelet.cloned(),
     };
-    let told = ready.is_some_and(|ready| key.readiness.is_told_by(ready))
+    let kubelet_told = observed
+        .kubelet
+        .is_none_or(|kubelet| current.is_some_and(|status| kubelet.is_told_by(status)));
+    let told = kubelet_told
+        && ready.is_some_and(|ready| key.readiness.is_told_by(ready))
         && key.reached == virtual_node::was_reached(node);
     if told && memory.uid == node.metadata.uid && memory.status.as_ref() == Some(&key) {
         return None;
@@ -406,6 +414,7 @@ fn render(observed: &Observed<'_>, key: &StatusKey, node: &Node) -> Value {
         allocatable: &key.allocatable,
         version: observed.version,
         labels: &key.labels,
+        kubelet: key.kubelet.as_ref(),
     };
     let stands = |type_| virtual_node::condition(node, type_);
     let mut conditions = vec![key.readiness.condition(stands(READY), observed.now)];

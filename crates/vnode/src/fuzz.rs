@@ -63,7 +63,7 @@ pilotage_absurd::properties! {
         let Ok(stands) = serde_json::from_value::<Node>(stands) else { return Ok(()) };
         let observed = Observed {
             name: NAME, target: target.as_ref(), connection: &connection, summary: Some(&summary), several_huge_page_sizes: several,
-            node: NodeState::There(&stands), bound: None, version: "0.1.0", now: Timestamp::UNIX_EPOCH,
+            node: NodeState::There(&stands), bound: None, kubelet: None, version: "0.1.0", now: Timestamp::UNIX_EPOCH,
         };
         for step in decide(&observed, &Memory::default()) {
             let (Step::Apply(value) | Step::ApplyStatus { value, .. }) = step else { continue };

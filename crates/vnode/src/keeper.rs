@@ -12,7 +12,7 @@ use kube::Client;
 use pilotage_api::parent::ClusterUid;
 use pilotage_api::{ClusterSummary, keys};
 use pilotage_clusters::{Connection, Target, TargetKey, TargetObject, Watch, WatchConfig};
-use pilotage_model::virtual_node::{TargetName, has_several_huge_page_sizes};
+use pilotage_model::virtual_node::{KubeletEndpoint, TargetName, has_several_huge_page_sizes};
 use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::moment::from_now;
@@ -47,6 +47,7 @@ pub(crate) struct Shared {
     pub(crate) huge_pages: Arc<HugePages>,
     pub(crate) conflicts: Conflicts,
     pub(crate) cluster: ClusterUid,
+    pub(crate) kubelet: Option<Arc<KubeletEndpoint>>,
 }
 
 /// Whose node it is.
@@ -219,6 +220,7 @@ impl Keeper {
                 None => NodeState::Unknown,
             },
             bound: bound.as_deref(),
+            kubelet: self.shared.kubelet.as_deref(),
             version: env!("CARGO_PKG_VERSION"),
             now: Timestamp::now(),
         };

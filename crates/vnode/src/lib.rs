@@ -1,4 +1,4 @@
-//! Virtual nodes: Node object and lease heartbeat for each target.
+//! Virtual nodes: Node object and lease heartbeat for each target, and the kubelet that their pods are asked for.
 //!
 //! ```text
 //! run ── a keeper a target  ── observe → decide (pure) → act
@@ -6,6 +6,7 @@
 //!     ├─ strays: pods on a virtual node that are nobody's proxies
 //!     ├─ orphans: nodes whose Target went without us
 //!     └─ secrets: our finalizer on those that Targets use
+//! kubelet ── logs and shells of the pods there, from their targets; if it is asked for
 //! ```
 //!
 //! Only the leader writes. Labels, taints and annotations of others are never touched.
@@ -21,6 +22,7 @@ mod fuzz;
 mod heartbeat;
 mod huge_pages;
 mod keeper;
+pub mod kubelet;
 pub mod rbac;
 mod secrets;
 mod strays;
@@ -42,7 +44,8 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use args::NodeArgs;
+pub use args::{KubeletArgs, NodeArgs};
+pub use pilotage_model::virtual_node::KubeletEndpoint;
 
 use crate::act::ActError;
 use crate::keeper::{Conflicts, Shared, Subject};
@@ -60,6 +63,8 @@ pub struct VirtualNodes {
     pub registry: Registry,
     /// Numbers.
     pub args: NodeArgs,
+    /// Where logs and shells of their pods are asked for, if this process answers ([`kubelet`]).
+    pub kubelet: Option<KubeletEndpoint>,
     /// Whether this process may write.
     pub leadership: Leadership,
 }
@@ -71,6 +76,7 @@ pub async fn run(with: VirtualNodes, health: &Health, shutdown: CancellationToke
         cluster,
         registry,
         args,
+        kubelet,
         leadership,
     } = with;
     let gate = health.gate("virtual nodes listed");
@@ -88,6 +94,7 @@ pub async fn run(with: VirtualNodes, health: &Health, shutdown: CancellationToke
         huge_pages: Arc::default(),
         conflicts: conflicts(client.clone()),
         cluster,
+        kubelet: kubelet.map(Arc::new),
     };
     let ringing = ring(nodes.clone(), bells.clone());
     let keepers = {

@@ -126,6 +126,11 @@ impl Cluster {
             rbac.push(format!("--component={command}"));
         }
         rbac.extend(self.namespaces_flag());
+        if matches!(command, "all" | "controllers") {
+            rbac.extend(self.follow_flag());
+            let rights = self.settings.rights_flag();
+            rbac.extend(rights.filter(|_| self.side == Side::Target));
+        }
         apply_output(&self.plane, &pilotage, rbac).await?;
         let mut access = self.plane.service_account_access(HOME, account).await?;
         let mut line = None;
@@ -172,6 +177,14 @@ impl Cluster {
         if matches!(command, "all" | "controllers" | "proxy-scheduler") {
             flags.extend(self.namespaces_flag());
         }
+        if matches!(command, "all" | "controllers") {
+            flags.extend(self.follow_flag());
+            if self.settings.kubelet && self.side == Side::Source {
+                // The API server reaches it at the port that it takes.
+                flags.push("--kubelet-address=127.0.0.1".to_owned());
+                flags.push("--kubelet-listen=127.0.0.1:0".to_owned());
+            }
+        }
         flags.extend(self.settings.flags_of(command));
         flags
     }
@@ -180,6 +193,21 @@ impl Cluster {
     fn namespaces_flag(&self) -> Option<String> {
         let flag = self.settings.namespaces_flag();
         flag.filter(|_| self.side == Side::Source)
+    }
+
+    /// Objects follow pods from sources.
+    fn follow_flag(&self) -> Option<String> {
+        let flag = self.settings.follow_flag();
+        flag.filter(|_| self.side == Side::Source)
+    }
+
+    /// Rights that a Source here asks for.
+    pub(super) fn rights(&self) -> Vec<&'static str> {
+        self.settings
+            .rights
+            .iter()
+            .map(|right| right.name())
+            .collect()
     }
 
     /// Log files and directories of everything that runs here.

@@ -15,7 +15,7 @@ use futures::future::{join_all, select_all, try_join_all};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ServiceAccount};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use pilotage_api::keys;
+use pilotage_api::{Right, keys};
 use pilotage_testkit::{ControlPlane, build, plane, wait_admission, wait_for, workspace_root};
 use serde_json::{Value, json};
 
@@ -97,6 +97,24 @@ impl Spec {
     /// In the source Pilotage may read Secrets of these namespaces only, which must be there before it is installed.
     pub fn target_namespaces<const N: usize>(mut self, names: [&str; N]) -> Self {
         self.settings.namespaces = names.map(str::to_owned).into();
+        self
+    }
+
+    /// Virtual nodes of the source have a kubelet.
+    pub fn kubelet(mut self) -> Self {
+        self.settings.kubelet = true;
+        self
+    }
+
+    /// Targets are installed with these rights, and each Source there asks for them.
+    pub fn rights(mut self, rights: &[Right]) -> Self {
+        self.settings.rights = rights.to_vec();
+        self
+    }
+
+    /// Objects of these kinds follow pods from the source: `configmaps`, `secrets`.
+    pub fn follow(mut self, kinds: &[&'static str]) -> Self {
+        self.settings.follow = kinds.to_vec();
         self
     }
 
@@ -257,12 +275,16 @@ impl Cluster {
     /// Lets a source run pods in `namespace` here, as `account`, as an administrator would; returns the kubeconfig to
     /// give to the source.
     pub async fn let_in(&self, account: &str, namespace: &str) -> Result<String, Error> {
-        let source = json!({
+        let mut source = json!({
             "apiVersion": format!("{}/{}", pilotage_api::GROUP, pilotage_api::VERSION),
             "kind": "Source",
             "metadata": { "name": account, "namespace": namespace },
             "spec": { "serviceAccountName": account },
         });
+        let rights = self.rights();
+        if !rights.is_empty() {
+            source["spec"]["rights"] = json!(rights);
+        }
         self.plane.apply_yaml(&source.to_string()).await?;
         self.source_kubeconfig(account, namespace).await
     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use pilotage_api::Right;
+
 /// Into how many processes the parts are put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
@@ -49,8 +51,14 @@ pub(super) struct Settings {
     pub(super) standbys: Vec<&'static str>,
     /// Whether everybody reaches API servers through fault proxies.
     pub(super) faults: bool,
+    /// Whether the source's virtual nodes have a kubelet.
+    pub(super) kubelet: bool,
     /// Namespaces of the source whose Secrets Pilotage may read there; none: all.
     pub(super) namespaces: Vec<String>,
+    /// Rights that targets are installed with, and that they give to their sources.
+    pub(super) rights: Vec<Right>,
+    /// Kinds that follow pods from the source, as its flag names them.
+    pub(super) follow: Vec<&'static str>,
     /// Flags, each with the command that it is for, or for every one.
     flags: Vec<(Option<&'static str>, String)>,
 }
@@ -62,7 +70,10 @@ impl Settings {
             lease: LeaseTimes::PATIENT,
             standbys: Vec::new(),
             faults: false,
+            kubelet: false,
             namespaces: Vec::new(),
+            rights: Vec::new(),
+            follow: Vec::new(),
             flags: Vec::new(),
         }
     }
@@ -75,6 +86,18 @@ impl Settings {
     pub(super) fn namespaces_flag(&self) -> Option<String> {
         let names = self.namespaces.join(",");
         (!names.is_empty()).then(|| format!("--target-namespaces={names}"))
+    }
+
+    /// The flag of `pilotage rbac` for rights that sources may be given, if there are any.
+    pub(super) fn rights_flag(&self) -> Option<String> {
+        let flags: Vec<&str> = self.rights.iter().map(|right| right.flag()).collect();
+        (!flags.is_empty()).then(|| format!("--rights={}", flags.join(",")))
+    }
+
+    /// The flag that names what follows pods, if anything does.
+    pub(super) fn follow_flag(&self) -> Option<String> {
+        let kinds = self.follow.join(",");
+        (!kinds.is_empty()).then(|| format!("--follow={kinds}"))
     }
 
     pub(super) fn flags_of(&self, command: &str) -> impl Iterator<Item = String> {
@@ -105,6 +128,16 @@ mod tests {
         settings.namespaces = vec!["a".to_owned(), "b".to_owned()];
         let named = settings.namespaces_flag();
         assert_eq!(named.as_deref(), Some("--target-namespaces=a,b"));
+        assert_eq!(
+            (settings.rights_flag(), settings.follow_flag()),
+            (None, None)
+        );
+        settings.rights = vec![Right::Logs, Right::FollowSecrets];
+        settings.follow = vec!["configmaps", "secrets"];
+        let flag = settings.rights_flag();
+        assert_eq!(flag.as_deref(), Some("--rights=logs,follow-secrets"));
+        let flag = settings.follow_flag();
+        assert_eq!(flag.as_deref(), Some("--follow=configmaps,secrets"));
         let lease = LeaseTimes::PATIENT.flags();
         assert_eq!(lease[0], "--lease-duration=90000ms");
     }

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 
+use pilotage_api::Right;
 use pilotage_testkit::{apply, pilotage, usage};
 
 use crate::{fleet, garden};
@@ -115,6 +116,11 @@ fn printed(part: Part, namespace: Option<&str>) -> Result<Vec<serde_json::Value>
         .arg(format!("--component={}", part.name))
         .arg(format!("--service-account={}/{}", part.home, part.name))
         .args(namespace.map(|name| format!("--target-namespaces={name}")))
+        .arg(format!(
+            "--rights={}",
+            Right::ALL.map(Right::flag).join(",")
+        ))
+        .arg("--follow=configmaps,secrets")
         .output()
         .map_err(|source| Error::Run { program, source })?;
     if !output.status.success() {

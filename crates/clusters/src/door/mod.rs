@@ -12,6 +12,7 @@ mod failure;
 mod fault;
 mod intake;
 mod prelude;
+pub(crate) mod streams;
 
 use std::sync::Arc;
 use std::task::{Context, Poll};

@@ -33,6 +33,7 @@ pub(crate) const NEEDS: &[Need] = &[
         subresource: "",
         verb: "list",
         cluster_scoped: false,
+        right: None,
     },
     Need {
         group: "",
@@ -40,6 +41,7 @@ pub(crate) const NEEDS: &[Need] = &[
         subresource: "log",
         verb: "get",
         cluster_scoped: false,
+        right: None,
     },
 ];
 
@@ -103,7 +105,7 @@ impl Bench {
                 failures: 2,
             },
             identify: Duration::from_secs(1),
-            needs: NEEDS,
+            needs: NEEDS.to_vec(),
             review_missing: Duration::from_millis(500),
             ..Options::new("test")
         };

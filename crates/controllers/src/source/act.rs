@@ -10,7 +10,10 @@ use pilotage_runtime::lease::Leadership;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
-use super::decide::{BindingKey, BindingObject, Observed, Roles, SourceObject, Step, bindings};
+use super::decide::{
+    BindingKey, BindingObject, Observed, RightObserved, Roles, SourceObject, Step, bindings,
+    right_binding,
+};
 
 /// Why the identity of a Source doesn't stand.
 #[derive(Debug, Error)]
@@ -62,6 +65,7 @@ impl Actor {
         &self,
         source: &'a SourceObject,
         roles: &'a Roles,
+        surplus: Vec<(BindingKey, String)>,
     ) -> Result<Observed<'a>, ActError> {
         let account = match &source.account {
             None => None,
@@ -82,6 +86,16 @@ impl Actor {
                 missing_roles.push(role.clone());
             }
         }
+        let mut rights = Vec::new();
+        for right in source.rights.iter().copied() {
+            let role = get(&api, right.role()).await;
+            let role = role.map_err(ActError::of(format!("read role {}", right.role())))?;
+            rights.push(RightObserved {
+                right,
+                binding: self.binding(&right_binding(&source.key, right)).await?,
+                has_role: role.is_some(),
+            });
+        }
         let owned = self.accounts.filter(|account| {
             let owners = account.metadata.owner_references.iter().flatten();
             owners.into_iter().any(|owner| owner.uid == source.uid)
@@ -97,6 +111,8 @@ impl Actor {
             binding: self.binding(&binding).await?,
             viewer: self.binding(&viewer).await?,
             missing_roles,
+            rights,
+            surplus,
         })
     }
 

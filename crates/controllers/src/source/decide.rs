@@ -10,7 +10,7 @@ use k8s_openapi::api::rbac::v1::{RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use pilotage_api::conditions::{ConditionState, types};
 use pilotage_api::{
-    ClusterSource, GROUP, ServiceAccountRef, Source, SourceStatus, VERSION, keys, names,
+    ClusterSource, GROUP, Right, ServiceAccountRef, Source, SourceStatus, VERSION, keys, names,
 };
 use serde_json::{Value, json};
 
@@ -46,6 +46,8 @@ pub(crate) struct SourceObject {
     pub(crate) deleting: bool,
     pub(crate) account: Option<ServiceAccountRef>,
     pub(crate) user: Option<String>,
+    /// In order, each once.
+    pub(crate) rights: Vec<Right>,
     pub(crate) status: SourceStatus,
 }
 
@@ -57,31 +59,35 @@ impl SourceObject {
             name,
             namespace: namespace.clone(),
         });
-        let user = source.spec.user_name.clone();
+        let who = (account, source.spec.user_name.clone());
+        let rights = source.spec.rights.clone();
         Self::new(
             &source.metadata,
             Some(namespace),
-            account,
-            user,
+            who,
+            rights,
             source.status.clone(),
         )
     }
 
     pub(crate) fn from_cluster_source(source: &ClusterSource) -> Option<Self> {
-        let (account, user) = (
+        let who = (
             source.spec.service_account.clone(),
             source.spec.user_name.clone(),
         );
-        Self::new(&source.metadata, None, account, user, source.status.clone())
+        let rights = source.spec.rights.clone();
+        Self::new(&source.metadata, None, who, rights, source.status.clone())
     }
 
     fn new(
         meta: &ObjectMeta,
         namespace: Option<String>,
-        account: Option<ServiceAccountRef>,
-        user: Option<String>,
+        (account, user): (Option<ServiceAccountRef>, Option<String>),
+        mut rights: Vec<Right>,
         status: Option<SourceStatus>,
     ) -> Option<Self> {
+        rights.sort_unstable();
+        rights.dedup();
         Some(Self {
             key: SourceKey {
                 namespace,
@@ -93,6 +99,7 @@ impl SourceObject {
             deleting: meta.deletion_timestamp.is_some(),
             account: account.filter(|account| !account.name.is_empty()),
             user: user.filter(|user| !user.is_empty()),
+            rights,
             status: status.unwrap_or_default(),
         })
     }
@@ -163,6 +170,20 @@ pub(crate) struct Observed<'a> {
     pub(crate) viewer: Option<BindingObject>,
     /// Roles that don't exist.
     pub(crate) missing_roles: Vec<String>,
+    /// What is known of each right that the spec asks for.
+    pub(crate) rights: Vec<RightObserved>,
+    /// Bindings of this Source to rights that the spec doesn't ask for.
+    pub(crate) surplus: Vec<(BindingKey, String)>,
+}
+
+/// What is known of a right that a Source asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct RightObserved {
+    pub(crate) right: Right,
+    /// Its binding, if there is one of that name.
+    pub(crate) binding: Option<BindingObject>,
+    /// Whether its role exists.
+    pub(crate) has_role: bool,
 }
 
 /// One thing to do.
@@ -214,6 +235,20 @@ pub(crate) fn bindings(key: &SourceKey) -> (BindingKey, BindingKey) {
     }
 }
 
+/// The binding that gives a Source a right.
+pub(crate) fn right_binding(key: &SourceKey, right: Right) -> BindingKey {
+    match &key.namespace {
+        Some(namespace) => BindingKey {
+            namespace: Some(namespace.clone()),
+            name: names::source_right_binding(&key.name, right.flag()),
+        },
+        None => BindingKey {
+            namespace: None,
+            name: names::cluster_source_right_binding(&key.name, right.flag()),
+        },
+    }
+}
+
 /// What to do until the identity of a Source stands.
 pub(crate) fn decide(observed: &Observed<'_>) -> Plan {
     let source = observed.source;
@@ -231,6 +266,25 @@ pub(crate) fn decide(observed: &Observed<'_>) -> Plan {
         ),
     ] {
         bind(source, key, role, &subjects, current, &mut steps);
+    }
+    // A right whose role isn't there isn't this installation's to give.
+    for observed in observed.rights.iter().filter(|it| it.has_role) {
+        let key = right_binding(&source.key, observed.right);
+        let current = observed.binding.as_ref();
+        bind(
+            source,
+            key,
+            observed.right.role(),
+            &subjects,
+            current,
+            &mut steps,
+        );
+    }
+    for (key, uid) in &observed.surplus {
+        steps.push(Step::DeleteBinding {
+            key: key.clone(),
+            uid: uid.clone(),
+        });
     }
     Plan {
         steps,
@@ -442,6 +496,24 @@ fn ready(observed: &Observed<'_>, nobody: bool) -> ConditionState {
             format!("bound, but without effect: there is no ClusterRole {roles}"),
         );
     }
+    let lacking = observed.rights.iter().filter(|it| !it.has_role);
+    let lacking: Vec<Right> = lacking.map(|it| it.right).collect();
+    if !lacking.is_empty() {
+        let list = |of: fn(Right) -> &'static str| {
+            let texts: Vec<&str> = lacking.iter().map(|right| of(*right)).collect();
+            texts.join(",")
+        };
+        return of(
+            false,
+            ROLE_MISSING,
+            format!(
+                "bound, but without the rights {}: Pilotage isn't installed with them here. Apply what `pilotage rbac \
+                 --rights={}` prints with the flags of this installation",
+                list(Right::name),
+                list(Right::flag),
+            ),
+        );
+    }
     let account = source.account.as_ref();
     let account =
         account.map(|account| format!("service account {}/{}", account.namespace, account.name));
@@ -454,8 +526,21 @@ fn ready(observed: &Observed<'_>, nobody: bool) -> ConditionState {
     of(
         true,
         "Bound",
-        format!("{} may run pods {place}", who.join(" and ")),
+        format!(
+            "{} may run pods {place}{}",
+            who.join(" and "),
+            and_rights(source)
+        ),
     )
+}
+
+fn and_rights(source: &SourceObject) -> String {
+    let names: Vec<&str> = source.rights.iter().map(|right| right.name()).collect();
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!(", with the rights {}", names.join(", "))
+    }
 }
 
 #[cfg(test)]

@@ -15,11 +15,11 @@ use std::time::Duration;
 use clap::Args;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ServiceAccount;
-use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding};
+use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding, RoleRef};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::{Api, Client, Resource};
 use pilotage_api::conditions::{self, ConditionState, types};
-use pilotage_api::{ClusterSource, Source, keys};
+use pilotage_api::{ClusterSource, Right, Source, keys};
 use pilotage_clusters::{Event, Watch, WatchConfig, Watchable};
 use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::call::CallError;
@@ -34,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::status;
 use act::{ActError, Actor};
-use decide::{BindingKey, MANAGED_BY, Roles, SourceKey, SourceObject};
+use decide::{BindingKey, MANAGED_BY, Roles, SourceKey, SourceObject, right_binding};
 
 /// Pause after a failure.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(2)).spread(0.3);
@@ -330,13 +330,43 @@ impl Controller {
     }
 
     async fn apply(&self, source: &SourceObject) -> Result<ConditionState, ActError> {
-        let observed = self.actor.observe(source, &self.roles).await?;
+        let surplus = self.surplus(source);
+        let observed = self.actor.observe(source, &self.roles, surplus).await?;
         let decide::Plan { steps, ready } = decide::decide(&observed);
         let field_manager = source.field_manager();
         for step in steps {
             self.actor.act(step, &field_manager).await?;
         }
         Ok(ready)
+    }
+
+    /// Bindings of a Source to rights that it doesn't ask for.
+    fn surplus(&self, source: &SourceObject) -> Vec<(BindingKey, String)> {
+        fn ours(
+            source: &SourceObject,
+            meta: &ObjectMeta,
+            role: &RoleRef,
+        ) -> Option<(BindingKey, String)> {
+            let right = Right::ALL
+                .into_iter()
+                .find(|right| right.role() == role.name)?;
+            let marked = meta.labels.as_ref()?.get(keys::SOURCE_UID) == Some(&source.uid);
+            let key = BindingKey {
+                namespace: meta.namespace.clone(),
+                name: meta.name.clone()?,
+            };
+            let wanted = source.rights.contains(&right) && key == right_binding(&source.key, right);
+            (marked && !wanted).then(|| (key, meta.uid.clone().unwrap_or_default()))
+        }
+        let here = self.role_bindings.list();
+        let here = here
+            .iter()
+            .filter_map(|it| ours(source, &it.metadata, &it.role_ref));
+        let everywhere = self.cluster_role_bindings.list();
+        let everywhere = everywhere
+            .iter()
+            .filter_map(|it| ours(source, &it.metadata, &it.role_ref));
+        here.chain(everywhere).collect()
     }
 
     async fn report(&self, source: &SourceObject, ready: ConditionState) -> Result<(), ActError> {

@@ -1,6 +1,6 @@
 //! What a source may do here, and what the source controller needs to give it that.
 
-use pilotage_api::GROUP;
+use pilotage_api::{GROUP, Right};
 use pilotage_runtime::rbac::Rule;
 
 /// Name of the `ClusterRole` with [`SOURCE_RULES`], unless configured otherwise.
@@ -53,4 +53,50 @@ pub const RULES: &[Rule] = &[
     ),
     Rule::cluster(&[RBAC], &["clusterroles"], &["bind", "get"])
         .named(&[SOURCE_ROLE, SUMMARY_VIEWER_ROLE]),
+    // Whether rights are installed here.
+    Rule::cluster(&[RBAC], &["clusterroles"], &["get"]).named(&[
+        Right::FollowConfigMaps.role(),
+        Right::FollowSecrets.role(),
+        Right::Logs.role(),
+        Right::Exec.role(),
+        Right::Attach.role(),
+        Right::PortForward.role(),
+    ]),
 ];
+
+/// What a right gives to a source, where it is given.
+pub const fn right_rules(right: Right) -> &'static [Rule] {
+    const COPIES: &[&str] = &["get", "list", "watch", "create", "update", "delete"];
+    // kubectl's older transport posts, its newer one gets.
+    const STREAM: &[&str] = &["get", "create"];
+    match right {
+        Right::FollowConfigMaps => const { &[Rule::cluster(&[""], &["configmaps"], COPIES)] },
+        Right::FollowSecrets => const { &[Rule::cluster(&[""], &["secrets"], COPIES)] },
+        Right::Logs => const { &[Rule::cluster(&[""], &["pods/log"], &["get"])] },
+        Right::Exec => const { &[Rule::cluster(&[""], &["pods/exec"], STREAM)] },
+        Right::Attach => const { &[Rule::cluster(&[""], &["pods/attach"], STREAM)] },
+        Right::PortForward => const { &[Rule::cluster(&[""], &["pods/portforward"], STREAM)] },
+    }
+}
+
+/// What the source controller needs besides [`RULES`] to give a right: it may bind its role without holding what that
+/// gives.
+pub const fn giving_rules(right: Right) -> &'static [Rule] {
+    const fn bind(role: &'static [&'static str]) -> [Rule; 1] {
+        [Rule::cluster(&[RBAC], &["clusterroles"], &["bind"]).named(role)]
+    }
+    const CONFIG_MAPS: [Rule; 1] = bind(&[Right::FollowConfigMaps.role()]);
+    const SECRETS: [Rule; 1] = bind(&[Right::FollowSecrets.role()]);
+    const LOGS: [Rule; 1] = bind(&[Right::Logs.role()]);
+    const EXEC: [Rule; 1] = bind(&[Right::Exec.role()]);
+    const ATTACH: [Rule; 1] = bind(&[Right::Attach.role()]);
+    const PORT_FORWARD: [Rule; 1] = bind(&[Right::PortForward.role()]);
+    match right {
+        Right::FollowConfigMaps => &CONFIG_MAPS,
+        Right::FollowSecrets => &SECRETS,
+        Right::Logs => &LOGS,
+        Right::Exec => &EXEC,
+        Right::Attach => &ATTACH,
+        Right::PortForward => &PORT_FORWARD,
+    }
+}

@@ -2,13 +2,14 @@
 //!
 //! What isn't known yet (right after a start) leaves an earlier word standing, so that a restart writes nothing.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use pilotage_api::conditions::{self, ConditionState, types};
 use pilotage_api::lost::LostPolicy;
 use pilotage_api::parent::ClusterUid;
-use pilotage_api::{keys, limits};
+use pilotage_api::{Right, keys, limits};
 use pilotage_clusters::{Authorization, Connection, LostReason, TargetObject};
 use pilotage_model::virtual_node::ExcludedLabels;
 
@@ -55,6 +56,7 @@ pub(crate) fn decide(
         authorized(connection, authorization),
     ]
     .into_iter()
+    .chain(rights_given(current, connection, authorization))
     .chain(trustworthy(current, connection, turned_away))
     .filter(|state| state.status.is_some() || !is_known(current, state.type_, connection))
     .collect();
@@ -194,7 +196,11 @@ fn authorized(connection: &Connection, authorization: &Authorization) -> Conditi
             "everything that is needed is permitted".to_owned(),
         ),
         Authorization::Missing(needs) => {
-            let needs: Vec<String> = needs.iter().map(ToString::to_string).collect();
+            let needs = needs.iter().filter(|need| need.right.is_none());
+            let needs: Vec<String> = needs.map(ToString::to_string).collect();
+            if needs.is_empty() {
+                return authorized(connection, &Authorization::Complete);
+            }
             of(
                 Some(false),
                 "PermissionMissing",
@@ -205,6 +211,56 @@ fn authorized(connection: &Connection, authorization: &Authorization) -> Conditi
             )
         }
     }
+}
+
+/// Nothing, as long as the target has always given the rights that this source uses.
+fn rights_given(
+    current: &[Condition],
+    connection: &Connection,
+    authorization: &Authorization,
+) -> Option<ConditionState> {
+    if connection.lost().is_some() {
+        return None;
+    }
+    let lacking: BTreeMap<Right, Vec<String>> = match authorization {
+        Authorization::Missing(needs) => {
+            let mut lacking = BTreeMap::<Right, Vec<String>>::new();
+            for need in needs {
+                if let Some(right) = need.right {
+                    lacking.entry(right).or_default().push(need.to_string());
+                }
+            }
+            lacking
+        }
+        Authorization::Complete => BTreeMap::new(),
+        Authorization::Unknown | Authorization::Unanswered(_) => return None,
+    };
+    if lacking.is_empty() {
+        let told = |condition: &Condition| condition.type_ == types::RIGHTS_GIVEN;
+        return current.iter().any(told).then(|| {
+            state(
+                types::RIGHTS_GIVEN,
+                Some(true),
+                "Given",
+                "every right that is used here is given",
+            )
+        });
+    }
+    let each = lacking.iter();
+    let each = each.map(|(right, needs)| format!("{right} ({})", needs.join(", ")));
+    let each: Vec<String> = each.collect();
+    let names: Vec<&str> = lacking.keys().map(|right| right.name()).collect();
+    Some(state(
+        types::RIGHTS_GIVEN,
+        Some(false),
+        "RightMissing",
+        format!(
+            "the target doesn't give the rights {}; add {} to spec.rights of the Source or ClusterSource there \
+             (kubectl edit source)",
+            each.join(", "),
+            names.join(", ")
+        ),
+    ))
 }
 
 /// Nothing, as long as the target never said what isn't its to say.
@@ -226,12 +282,24 @@ fn trustworthy(
     }
 }
 
+/// What is wrong with a Target that nobody was told of.
+pub(crate) fn troubles(conditions: &[Condition]) -> Vec<News> {
+    let mut all = news(&[], conditions);
+    all.retain(|item| item.warning);
+    all
+}
+
 /// Conditions whose status became True or False; or whose trouble became another.
 fn news(old: &[Condition], new: &[Condition]) -> Vec<News> {
     let told = [
         (types::VALID, "TargetValid", "TargetInvalid"),
         (types::CONNECTED, "TargetConnected", "TargetLost"),
         (types::AUTHORIZED, "TargetAuthorized", "TargetUnauthorized"),
+        (
+            types::RIGHTS_GIVEN,
+            "TargetRightsGiven",
+            "TargetRightMissing",
+        ),
         (types::TRUSTWORTHY, "TargetTrustworthy", "TargetTurnedAway"),
     ];
     let find = |list: &[Condition], type_: &str| {

@@ -20,9 +20,10 @@ use pilotage_clusters::{Registry, Target, TargetObject};
 use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::call::{self, CALL_LIMIT};
 use pilotage_runtime::lease::Leadership;
+use pilotage_runtime::moment::from_now;
 use pilotage_runtime::ready::Gate;
 use serde_json::json;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::status::{self, Written};
@@ -31,6 +32,10 @@ use decide::{News, Plan};
 /// Pause after a failed write.
 const BACKOFF: Backoff =
     Backoff::new(Duration::from_millis(500), Duration::from_secs(30)).spread(0.3);
+
+/// So long nobody is told of a new Target's troubles, which most have: its Secret comes later, its rights in the target
+/// aren't known to all API servers there. What lasts longer is told then, and is the first that its author hears.
+const SETTLES: Duration = Duration::from_secs(5);
 
 /// Keeps the status of all targets of `registry`, until `shutdown`; `ready` is released when they are known.
 ///
@@ -87,6 +92,8 @@ impl Keeper {
         let mut failures = 0_u32;
         // The version that was written over: until the watch brings the next, the status isn't known.
         let mut outdated = None;
+        let is_new = objects.borrow().status.conditions.is_empty();
+        let mut settles = is_new.then(|| from_now(SETTLES));
         loop {
             // Nothing waits between this question and the write.
             self.leadership.acquired().await;
@@ -106,7 +113,7 @@ impl Keeper {
                     &Time(Timestamp::now()),
                 )
             {
-                match self.act(&object, plan).await {
+                match self.act(&object, plan, settles.is_some()).await {
                     Ok(()) => {
                         failures = 0;
                         outdated = Some(object.resource_version.clone());
@@ -129,11 +136,26 @@ impl Keeper {
                 _ = rights.changed() => {}
                 _ = identities.changed() => {}
                 _ = turned_away.changed() => {}
+                () = sleep_until(settles.unwrap_or_else(Instant::now)), if settles.is_some() => {
+                    settles = None;
+                    // Nothing waits between this question and the events.
+                    self.leadership.acquired().await;
+                    let object = objects.borrow().clone();
+                    for item in decide::troubles(&object.status.conditions) {
+                        self.tell(&object, item).await;
+                    }
+                }
             }
         }
     }
 
-    async fn act(&self, object: &TargetObject, plan: Plan) -> Result<(), call::CallError> {
+    /// Troubles aren't told while the Target `settles`.
+    async fn act(
+        &self,
+        object: &TargetObject,
+        plan: Plan,
+        settles: bool,
+    ) -> Result<(), call::CallError> {
         let Plan {
             conditions,
             node,
@@ -144,7 +166,7 @@ impl Keeper {
         let url = object.url();
         let written = status::write(&self.client, &url, &object.resource_version, &status).await?;
         if written == Written::Yes {
-            for item in news {
+            for item in news.into_iter().filter(|item| !(item.warning && settles)) {
                 self.tell(object, item).await;
             }
         }

@@ -1,8 +1,10 @@
 //! What the target controller needs at home, and what a source needs abroad.
 
-use pilotage_api::GROUP;
+use pilotage_api::{GROUP, Right};
 use pilotage_clusters::Need;
 use pilotage_runtime::rbac::Rule;
+
+use crate::source::rbac::right_rules;
 
 /// Rules besides those of the registry ([`pilotage_clusters::rbac::RULES`]).
 pub const RULES: &[Rule] = &[
@@ -21,6 +23,7 @@ const fn chaperons(verb: &'static str) -> Need {
         subresource: "",
         verb,
         cluster_scoped: false,
+        right: None,
     }
 }
 
@@ -31,6 +34,7 @@ const fn summaries(verb: &'static str) -> Need {
         subresource: "",
         verb,
         cluster_scoped: true,
+        right: None,
     }
 }
 
@@ -48,10 +52,30 @@ pub const NEEDS: &[Need] = &[
         subresource: "",
         verb: "list",
         cluster_scoped: false,
+        right: None,
     },
     summaries("list"),
     summaries("watch"),
 ];
+
+/// What a source that uses a right needs in a target: all that the right's role gives.
+pub fn right_needs(right: Right) -> impl Iterator<Item = Need> {
+    let rules = right_rules(right).iter();
+    rules.flat_map(move |rule| {
+        let resources = rule.resources.iter();
+        let resources = resources.map(|it| it.split_once('/').unwrap_or((it, "")));
+        resources.flat_map(move |(resource, subresource)| {
+            rule.verbs.iter().map(move |verb| Need {
+                group: rule.groups.first().copied().unwrap_or_default(),
+                resource,
+                subresource,
+                verb,
+                cluster_scoped: false,
+                right: Some(right),
+            })
+        })
+    })
+}
 
 /// What the source's components need when their own cluster is a target (`self: true`): there they act as themselves,
 /// and no Source gives them what [`NEEDS`] asks for.

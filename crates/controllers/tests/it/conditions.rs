@@ -65,7 +65,7 @@ async fn a_target_says_what_it_lacks_until_it_lacks_nothing() {
     let client = plane.service_account_client(HOME, "targets").await.unwrap();
     let stop = CancellationToken::new();
     let options = Options {
-        needs: rules::NEEDS,
+        needs: rules::NEEDS.to_vec(),
         review_missing: Duration::from_millis(500),
         ..Options::new("test")
     };
@@ -146,6 +146,21 @@ async fn a_target_says_what_it_lacks_until_it_lacks_nothing() {
         "{missing}"
     );
 
+    let events: Api<Event> = Api::namespaced(plane.admin(), HOME);
+    let told = |reason: &'static str| {
+        list_until(
+            &events,
+            watcher::Config::default(),
+            move |seen| {
+                seen.values()
+                    .any(|event| event.reason.as_deref() == Some(reason))
+            },
+            LIMIT,
+        )
+    };
+    // What lasts longer than a new Target's first seconds is told.
+    told("TargetUnauthorized").await.unwrap();
+
     let roles = SOURCE_RULES.iter().chain(SUMMARY_VIEWER_RULES);
     let roles = rbac::render(
         "source",
@@ -181,18 +196,6 @@ async fn a_target_says_what_it_lacks_until_it_lacks_nothing() {
         "Authorized=Unknown/NotConnected",
     ])
     .await;
-    let events: Api<Event> = Api::namespaced(plane.admin(), HOME);
-    let told = |reason: &'static str| {
-        list_until(
-            &events,
-            watcher::Config::default(),
-            move |seen| {
-                seen.values()
-                    .any(|event| event.reason.as_deref() == Some(reason))
-            },
-            LIMIT,
-        )
-    };
     for reason in [
         "TargetLost",
         "TargetConnected",

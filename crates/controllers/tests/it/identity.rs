@@ -7,8 +7,8 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use pilotage_api::{
-    ClusterSource, ClusterSourceSpec, ClusterSummary, PodChaperon, ServiceAccountRef, Source,
-    SourceSpec, SourceStatus, names,
+    ClusterSource, ClusterSourceSpec, ClusterSummary, PodChaperon, Right, ServiceAccountRef,
+    Source, SourceSpec, SourceStatus, names,
 };
 use pilotage_controllers::source::{self, SourceArgs, rbac as roles};
 use pilotage_runtime::lease::Leadership;
@@ -34,7 +34,12 @@ async fn start(name: &str) -> ControlPlane {
         namespace: HOME,
         name: "sources",
     };
-    let own = rbac::render("pilotage-controllers", account, roles::RULES);
+    let giving = Right::ALL.into_iter().flat_map(roles::giving_rules);
+    let own = rbac::render(
+        "pilotage-controllers",
+        account,
+        roles::RULES.iter().chain(giving),
+    );
     apply::apply_values(&plane.admin(), own, HOME)
         .await
         .unwrap();
@@ -212,6 +217,7 @@ async fn a_source_gets_an_identity_with_bounds_that_follows_its_spec_and_ends_wi
     let spec = SourceSpec {
         service_account_name: Some("robot".into()),
         user_name: None,
+        rights: Vec::new(),
     };
     sources
         .create(&PostParams::default(), &Source::new("paris", spec))
@@ -318,6 +324,7 @@ async fn a_cluster_source_may_act_everywhere_once_the_roles_are_there() {
     let spec = ClusterSourceSpec {
         service_account: Some(account),
         user_name: None,
+        rights: Vec::new(),
     };
     sources
         .create(&PostParams::default(), &ClusterSource::new("paris", spec))
@@ -376,4 +383,69 @@ async fn a_cluster_source_may_act_everywhere_once_the_roles_are_there() {
     wait_gone(&accounts, "robot", LIMIT).await.unwrap();
     drop((one, two));
     plane.stop().await;
+}
+
+#[tokio::test]
+async fn rights_are_given_by_roles_of_their_own_once_these_are_installed_and_taken_back() {
+    let plane = start("rights").await;
+    give_roles(&plane).await;
+    let home = plane.namespace("team").await.unwrap();
+    let sources: Api<Source> = home.api();
+    let spec = SourceSpec {
+        service_account_name: Some("robot".into()),
+        user_name: None,
+        rights: Right::ALL.to_vec(),
+    };
+    let made = Source::new("paris", spec);
+    sources.create(&PostParams::default(), &made).await.unwrap();
+    let lacks = |source: &Source| ready(source.status.as_ref()) == ("False", "RoleMissing");
+    let source = wait_for(&sources, "paris", lacks, LIMIT).await.unwrap();
+    let message = &source.status.unwrap().conditions[0].message;
+    assert!(
+        message.contains("--rights=follow-configmaps,follow-secrets,logs,"),
+        "{message}"
+    );
+
+    let role = |right: Right| {
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": { "name": right.role() },
+            "rules": roles::right_rules(right).iter().map(Rule::to_json).collect::<Vec<Value>>(),
+        })
+    };
+    let all = Right::ALL.map(role).to_vec();
+    apply::apply_values(&plane.admin(), all, HOME)
+        .await
+        .unwrap();
+    let message = is_ready(&sources, "paris", 1).await;
+    assert!(
+        message.ends_with(
+            "with the rights FollowConfigMaps, FollowSecrets, Logs, Exec, Attach, PortForward"
+        ),
+        "{message}"
+    );
+    let robot = plane
+        .service_account_client(home.name(), "robot")
+        .await
+        .unwrap();
+    let secrets: Api<Secret> = Api::namespaced(robot.clone(), home.name());
+    secrets.list(&ListParams::default()).await.unwrap();
+    let elsewhere: Api<Secret> = Api::namespaced(robot, HOME);
+    forbidden(
+        "another namespace",
+        elsewhere.list(&ListParams::default()).await,
+    );
+
+    let fewer = Patch::Merge(json!({ "spec": { "rights": ["Logs"] } }));
+    sources
+        .patch("paris", &PatchParams::default(), &fewer)
+        .await
+        .unwrap();
+    let bindings: Api<RoleBinding> = home.api();
+    let name = |right: Right| names::source_right_binding("paris", right.flag());
+    for right in Right::ALL.into_iter().filter(|right| *right != Right::Logs) {
+        wait_gone(&bindings, &name(right), LIMIT).await.unwrap();
+    }
+    bindings.get(&name(Right::Logs)).await.unwrap();
+    is_ready(&sources, "paris", 2).await;
 }

@@ -4,6 +4,7 @@
 //! spec by server-side apply (labels, taints and annotations that others put there stay), and what we own of the
 //! status. Must not know how a target is reached or when anything is written.
 
+mod kubelet;
 mod quiet;
 mod readiness;
 mod shown;
@@ -15,6 +16,7 @@ use pilotage_api::keys;
 use pilotage_api::summary::{FreeShape, ResourceList};
 use serde_json::{Value, json};
 
+pub use self::kubelet::{BadAddress, KubeletAddress, KubeletEndpoint};
 pub use self::quiet::tell_labels;
 pub use self::readiness::{REACHED, READY, Readiness, condition, reached, was_reached};
 pub use self::shown::{
@@ -181,12 +183,14 @@ pub struct Status<'a> {
     pub version: &'a str,
     /// The labels that are shown, which tell operating system and architecture.
     pub labels: &'a BTreeMap<String, String>,
+    /// Where logs and shells of its pods are asked for, if anybody answers there.
+    pub kubelet: Option<&'a KubeletEndpoint>,
 }
 
 impl Status<'_> {
     /// The status of the node `name` with these conditions.
     pub fn apply(&self, name: &str, conditions: &[NodeCondition]) -> Value {
-        json!({
+        let mut node = json!({
             "apiVersion": "v1",
             "kind": "Node",
             "metadata": { "name": name },
@@ -196,7 +200,12 @@ impl Status<'_> {
                 "conditions": conditions,
                 "nodeInfo": self.info(),
             },
-        })
+        });
+        if let Some(kubelet) = self.kubelet {
+            node["status"]["addresses"] = json!(kubelet.addresses());
+            node["status"]["daemonEndpoints"] = json!(kubelet.endpoints());
+        }
+        node
     }
 
     fn info(&self) -> NodeSystemInfo {
@@ -361,6 +370,7 @@ mod tests {
             allocatable: &capacity,
             version: "0.1.0",
             labels: &labels,
+            kubelet: None,
         };
         let readiness = Readiness {
             ready: true,

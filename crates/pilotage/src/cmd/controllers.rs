@@ -1,13 +1,15 @@
 //! `pilotage controllers`: wiring of everything that keeps objects in order, in sources and in targets.
 
 use std::convert::Infallible;
+use std::error::Error as StdError;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use pilotage_clusters::{Registry, TargetArgs, cluster_uid, identity};
+use pilotage_clusters::{LocalStreams, Need, Registry, TargetArgs, cluster_uid, identity};
 use pilotage_controllers::chaperon::{self, Chaperons};
 use pilotage_controllers::feedback::{self, Feedback};
 use pilotage_controllers::fleet::FleetMetrics;
+use pilotage_controllers::follow::{self, Follow, FollowArgs};
 use pilotage_controllers::source::{self, SourceArgs};
 use pilotage_controllers::summary::{self, SummaryArgs};
 use pilotage_controllers::target;
@@ -15,7 +17,8 @@ use pilotage_proxy::Settings;
 use pilotage_runtime::args::LeaseArgs;
 use pilotage_runtime::lease;
 use pilotage_runtime::rbac::Rule;
-use pilotage_vnode::{NodeArgs, VirtualNodes};
+use pilotage_vnode::kubelet::{Kubelet, KubeletMetrics, KubeletWith};
+use pilotage_vnode::{KubeletArgs, NodeArgs, VirtualNodes};
 
 use crate::error::Error;
 use crate::part::Part;
@@ -63,9 +66,23 @@ pub(crate) struct ControllersArgs {
     #[command(flatten)]
     nodes: NodeArgs,
     #[command(flatten)]
+    kubelet: KubeletArgs,
+    #[command(flatten)]
     sources: SourceArgs,
     #[command(flatten)]
     summary: SummaryArgs,
+    #[command(flatten)]
+    follow: FollowArgs,
+}
+
+impl ControllersArgs {
+    /// What is needed in each target.
+    fn needs(&self) -> Vec<Need> {
+        let kinds = self.follow.kinds().into_iter();
+        let rights = kinds.map(|kind| kind.right());
+        let extra = rights.flat_map(target::rbac::right_needs);
+        target::rbac::NEEDS.iter().copied().chain(extra).collect()
+    }
 }
 
 pub(crate) async fn run(args: Args) -> Result<(), Error> {
@@ -88,7 +105,8 @@ pub(crate) fn start(
     let token = process.token();
 
     // In a source.
-    let options = targets.to_options(part.name(), target::rbac::NEEDS);
+    let mut options = targets.to_options(part.name(), &args.needs());
+    options.local_streams = Some(LocalStreams(process.streams_client(part.name())?));
     let registry = Registry::start(&client, options, &token);
     let gate = process.health.gate("targets listed");
     let status = target::run(
@@ -104,23 +122,38 @@ pub(crate) fn start(
         let (client, registry, nodes) = (client.clone(), registry.clone(), args.nodes);
         let (leadership, health, token) =
             (leadership.clone(), process.health.clone(), token.clone());
+        let (kubelet, asked) = (args.kubelet.clone(), args.kubelet.kubelet_address.is_some());
+        let metrics = asked.then(|| KubeletMetrics::register(process.metrics(Part::Controllers)));
         async move {
+            // It has to listen before virtual nodes say that it does.
+            let kubelet = Kubelet::bind(&kubelet).await?;
             let with = VirtualNodes {
                 cluster: cluster_uid(&client).await?,
-                client,
-                registry,
+                client: client.clone(),
+                registry: registry.clone(),
                 args: nodes,
+                kubelet: kubelet.as_ref().map(|kubelet| kubelet.endpoint().clone()),
                 leadership,
             };
-            pilotage_vnode::run(with, &health, token).await;
-            Ok::<_, identity::IdentityError>(())
+            let answering = async {
+                if let Some(kubelet) = kubelet {
+                    let with = KubeletWith {
+                        client,
+                        registry,
+                        metrics: metrics.unwrap_or_default(),
+                    };
+                    kubelet.run(with, token.clone()).await;
+                }
+            };
+            tokio::join!(pilotage_vnode::run(with, &health, token.clone()), answering);
+            Ok::<_, Box<dyn StdError + Send + Sync>>(())
         }
     };
     process.component("virtual nodes", nodes.boxed());
     let gate = process.health.gate("proxy pods listed for feedback");
     let back = {
         let (client, events, leadership) = (client.clone(), events.clone(), leadership.clone());
-        let token = token.clone();
+        let (token, registry) = (token.clone(), registry.clone());
         let metrics = FleetMetrics::register(process.metrics(Part::Controllers));
         async move {
             let cluster = cluster_uid(&client).await?;
@@ -139,6 +172,25 @@ pub(crate) fn start(
         }
     };
     process.component("feedback", back.boxed());
+    let kinds = args.follow.kinds();
+    if !kinds.is_empty() {
+        let (client, registry, events) = (client.clone(), registry.clone(), events.clone());
+        let (leadership, token) = (leadership.clone(), token.clone());
+        let follow = async move {
+            let cluster = cluster_uid(&client).await?;
+            let with = Follow {
+                client,
+                cluster,
+                registry,
+                leadership,
+                events,
+                kinds,
+            };
+            follow::run(with, token).await;
+            Ok::<_, identity::IdentityError>(())
+        };
+        process.component("follow", follow.boxed());
+    }
 
     // In a target.
     let gate = process.health.gate("sources listed");

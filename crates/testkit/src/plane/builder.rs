@@ -39,6 +39,7 @@ pub struct Builder {
     controller_manager: Option<Vec<String>>,
     scheduler: Option<Vec<String>>,
     kwok: Option<Vec<Node>>,
+    kubelet: Option<kwok::Kubelet>,
     crds: Vec<Value>,
     crd_directory: Option<PathBuf>,
     tools: Option<Tools>,
@@ -52,6 +53,7 @@ impl Builder {
             controller_manager: None,
             scheduler: None,
             kwok: None,
+            kubelet: None,
             crds: Vec::new(),
             crd_directory: Some(dirs::workspace_root().join("crds")),
             tools: None,
@@ -88,6 +90,12 @@ impl Builder {
     /// With kwok and these nodes (more can come later). See [`crate::build::node()`].
     pub fn kwok(mut self, nodes: impl IntoIterator<Item = Node>) -> Self {
         self.kwok.get_or_insert_default().extend(nodes);
+        self
+    }
+
+    /// kwok's nodes have a kubelet, which this API server knows and trusts.
+    pub fn kubelet(mut self, kubelet: kwok::Kubelet) -> Self {
+        self.kubelet = Some(kubelet);
         self
     }
 
@@ -234,7 +242,14 @@ impl Builder {
         if self.kwok.is_some() {
             // It writes nodes, leases and pods as many a node does: the group of administrators is the simplest.
             let own = access(kwok::USER, Some("system:masters"))?;
-            let spec = kwok::spec(&tools, &directory, &own)?;
+            let kubelet = match &self.kubelet {
+                Some(kubelet) => {
+                    let pair = authority.server("kwok", &["127.0.0.1"])?;
+                    Some((kubelet, running.port()?, pair))
+                }
+                None => None,
+            };
+            let spec = kwok::spec(&tools, &directory, &own, kubelet)?;
             running.start(Part::Kwok, "kwok", spec, Probe::None).await?;
         }
         let has_manager = self.controller_manager.is_some();

@@ -106,6 +106,7 @@ impl Case<'_> {
                 several_huge_page_sizes: false,
                 node: *node,
                 bound: *bound,
+                kubelet: None,
                 version: "0.1.0",
                 now: Timestamp::UNIX_EPOCH,
             },

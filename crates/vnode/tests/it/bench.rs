@@ -85,6 +85,7 @@ impl Bench {
                 cluster,
                 registry,
                 args,
+                kubelet: None,
                 leadership: Leadership::always(),
             };
             pilotage_vnode::run(with, &health, stop).await;

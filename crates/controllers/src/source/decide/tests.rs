@@ -13,6 +13,7 @@ fn source(account: Option<&str>, user: Option<&str>) -> SourceObject {
     let spec = SourceSpec {
         service_account_name: account.map(Into::into),
         user_name: user.map(Into::into),
+        rights: Vec::new(),
     };
     let mut source = Source::new("team", spec);
     source.metadata.namespace = Some("shop".into());
@@ -28,6 +29,7 @@ fn cluster_source() -> SourceObject {
     let spec = ClusterSourceSpec {
         service_account: Some(account),
         user_name: None,
+        rights: Vec::new(),
     };
     let mut source = ClusterSource::new("paris", spec);
     source.metadata.uid = Some("c".into());
@@ -43,6 +45,8 @@ fn observed<'a>(source: &'a SourceObject, roles: &'a Roles) -> Observed<'a> {
         binding: None,
         viewer: None,
         missing_roles: Vec::new(),
+        rights: Vec::new(),
+        surplus: Vec::new(),
     }
 }
 
@@ -295,4 +299,99 @@ fn a_missing_role_is_told() {
         "{}",
         plan.ready.message
     );
+}
+
+#[test]
+fn rights_are_bound_by_roles_of_their_own_and_taken_back() {
+    let roles = roles();
+    let mut asking = source(Some("robot"), None);
+    asking.rights = vec![Right::FollowSecrets, Right::Logs];
+    let observed_right = |right, binding| RightObserved {
+        right,
+        binding,
+        has_role: true,
+    };
+    let asked = Observed {
+        rights: vec![
+            observed_right(Right::FollowSecrets, None),
+            observed_right(Right::Logs, None),
+        ],
+        surplus: vec![(right_binding(&asking.key, Right::Exec), "old".into())],
+        ..observed(&asking, &roles)
+    };
+    let plan = decide(&asked);
+    let [.., follow, logs, surplus] = &plan.steps[..] else {
+        panic!("{:?}", plan.steps);
+    };
+    let named = |step: &Step| match step {
+        Step::ApplyBinding { key, value } => (key.name.clone(), value["roleRef"]["name"].clone()),
+        _ => panic!("{step:?}"),
+    };
+    let of = |name: &str, role: &str| (name.to_owned(), json!(role));
+    assert_eq!(
+        named(follow),
+        of(
+            "pilotage-source-follow-secrets-team",
+            "pilotage-source-follow-secrets"
+        )
+    );
+    assert_eq!(
+        named(logs),
+        of("pilotage-source-logs-team", "pilotage-source-logs")
+    );
+    assert!(matches!(surplus, Step::DeleteBinding { uid, .. } if uid == "old"));
+    assert!(
+        plan.ready
+            .message
+            .ends_with(", with the rights FollowSecrets, Logs"),
+        "{}",
+        plan.ready.message
+    );
+
+    let settled = Observed {
+        rights: vec![
+            observed_right(Right::FollowSecrets, Some(stands(follow))),
+            observed_right(Right::Logs, Some(stands(logs))),
+        ],
+        surplus: Vec::new(),
+        ..observed(&asking, &roles)
+    };
+    let again = decide(&settled).steps;
+    let rights = again
+        .iter()
+        .filter(|step| format!("{step:?}").contains("pilotage-source"));
+    assert_eq!(rights.count(), 0);
+}
+
+#[test]
+fn a_right_that_isnt_installed_is_named_with_the_command_that_installs_it() {
+    let roles = roles();
+    let mut asking = source(Some("robot"), None);
+    asking.rights = vec![Right::Logs, Right::PortForward];
+    let lacking = |right| RightObserved {
+        right,
+        binding: None,
+        has_role: false,
+    };
+    let asked = Observed {
+        rights: vec![lacking(Right::Logs), lacking(Right::PortForward)],
+        ..observed(&asking, &roles)
+    };
+    let plan = decide(&asked);
+    assert_eq!(
+        (plan.ready.status, plan.ready.reason.as_str()),
+        (Some(false), ROLE_MISSING)
+    );
+    let message = &plan.ready.message;
+    for part in [
+        "Logs,PortForward",
+        "pilotage rbac --rights=logs,port-forward",
+    ] {
+        assert!(message.contains(part), "{message}");
+    }
+    let bound = plan
+        .steps
+        .iter()
+        .filter(|step| format!("{step:?}").contains("pilotage-source"));
+    assert_eq!(bound.count(), 0, "nothing is bound to what isn't there");
 }

@@ -6,7 +6,7 @@ use pilotage_clusters::{Need, Since};
 
 use super::*;
 use crate::source::rbac::{SOURCE_RULES, SUMMARY_VIEWER_RULES};
-use crate::target::rbac::NEEDS;
+use crate::target::rbac::{NEEDS, right_needs};
 
 fn object(spec: TargetSpec, conditions: Vec<Condition>) -> TargetObject {
     let mut target = Target::new("c2", spec);
@@ -424,4 +424,59 @@ fn a_target_that_says_what_isnt_its_to_say_is_told_until_a_start_without() {
     assert!(step(None).starts_with("Authorized"), "nothing to say");
     assert_eq!(step(Some("why")), "Trustworthy=False/why");
     assert!(step(None).starts_with("Trustworthy=True/"));
+}
+
+#[test]
+fn a_right_that_a_target_doesnt_give_is_named_and_keeps_no_pod_away() {
+    let mut object = object(spec(None), vec![]);
+    let mut step = |authorization: &Authorization| {
+        let plan = decide(&object, &connected(), authorization, None, None, &at(1));
+        if let Some(plan) = &plan {
+            object.status.conditions = plan.conditions.clone();
+            object.status.node = Some(plan.node.clone());
+        }
+        let find = |type_: &str| {
+            let mut all = object.status.conditions.iter();
+            let found = all.find(|condition| condition.type_ == type_);
+            found.map(|it| (it.status.clone(), it.message.clone()))
+        };
+        (
+            find(types::AUTHORIZED).unwrap().0,
+            find(types::RIGHTS_GIVEN),
+        )
+    };
+    assert_eq!(step(&Authorization::Complete), ("True".to_owned(), None));
+    let needs = right_needs(Right::Logs).chain(right_needs(Right::FollowSecrets));
+    let (authorized, rights) = step(&Authorization::Missing(needs.collect()));
+    assert_eq!(authorized, "True", "pods may go there");
+    let (status, message) = rights.unwrap();
+    assert_eq!(status, "False");
+    for part in [
+        "FollowSecrets (get secrets, list secrets",
+        "Logs (get pods/log)",
+        "add FollowSecrets, Logs to spec.rights",
+    ] {
+        assert!(message.contains(part), "{message}");
+    }
+    let (_, rights) = step(&Authorization::Complete);
+    assert_eq!(rights.unwrap().0, "True");
+}
+
+#[test]
+fn of_all_that_is_wrong_troubles_are_what_lasts() {
+    let plan = decide(
+        &object(spec(None), vec![]),
+        &connected(),
+        &Authorization::Missing(NEEDS.to_vec()),
+        None,
+        None,
+        &at(1),
+    );
+    let told = troubles(&plan.unwrap().conditions);
+    let reasons: Vec<_> = told.iter().map(|item| item.reason).collect();
+    assert_eq!(
+        reasons,
+        ["TargetUnauthorized"],
+        "that it is connected is no trouble"
+    );
 }

@@ -1,0 +1,203 @@
+//! Requests about one object and its copy: they read what a step rests on and write it, and decide nothing else. Each write
+//! names the UID, and the version, of what it changes.
+
+use std::time::Duration;
+
+use kube::api::{DeleteParams, PostParams, Preconditions};
+use kube::{Api, Client};
+use pilotage_api::parent::{ClusterUid, ParentLink};
+use pilotage_model::followed::NotCopied;
+use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, find, within};
+use thiserror::Error;
+
+use super::brief::Brief;
+use super::decide::{Step, Why};
+use super::kinds::{Followed, trim};
+
+/// Who wrote a copy, in its managed fields.
+const FIELD_MANAGER: &str = "pilotage-follow";
+/// Limit of one request to a target.
+const REMOTE_LIMIT: Duration = Duration::from_secs(10);
+
+/// Why an object isn't followed as it should be.
+#[derive(Debug, Error)]
+pub(super) enum Fault {
+    /// Another object has its name there.
+    #[error("another object of that name is there, which isn't a copy of it: it is left as it is")]
+    Foreign,
+    /// It must not be copied.
+    #[error(transparent)]
+    NotCopied(#[from] NotCopied),
+    /// A request failed.
+    #[error("failed to {what}: {source}")]
+    Call {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        #[source]
+        source: CallError,
+    },
+}
+
+impl Fault {
+    fn of(what: &'static str) -> impl FnOnce(CallError) -> Self {
+        move |source| Self::Call { what, source }
+    }
+
+    /// Whether something moved on meanwhile: the watch tells what is true now.
+    pub(super) fn is_outdated(&self) -> bool {
+        matches!(self, Self::Call { source, .. } if source.kind() == Failure::Conflict)
+    }
+
+    /// Whether a target didn't answer.
+    pub(super) fn is_silence(&self) -> bool {
+        matches!(self, Self::Call { source, .. } if source.kind() == Failure::Unknown)
+    }
+}
+
+/// The APIs on both sides of one object, and whose copies are ours.
+pub(super) struct Pair<'a, K> {
+    home: Api<K>,
+    there: Api<K>,
+    cluster: &'a ClusterUid,
+    namespace: &'a str,
+    name: &'a str,
+}
+
+impl<'a, K: Followed> Pair<'a, K> {
+    pub(super) fn new(
+        home: Client,
+        there: Client,
+        cluster: &'a ClusterUid,
+        (namespace, name): (&'a str, &'a str),
+    ) -> Self {
+        Self {
+            home: Api::namespaced(home, namespace),
+            there: Api::namespaced(there, namespace),
+            cluster,
+            namespace,
+            name,
+        }
+    }
+
+    /// Does one step; the copy as it is then, trimmed, with the digest of what was written.
+    pub(super) async fn act(&self, step: &Step) -> Result<Option<(K, String)>, Fault> {
+        match step {
+            Step::Rest => Ok(None),
+            Step::Create => self.create().await,
+            Step::Replace { uid, version } => self.replace(uid, version).await,
+            Step::Delete { uid, why } => {
+                // The watch may be older than the object.
+                if *why == Why::NoSource && self.source().await?.is_some() {
+                    return Ok(None);
+                }
+                self.delete(uid).await.map(|()| None)
+            }
+        }
+    }
+
+    async fn source(&self) -> Result<Option<K>, Fault> {
+        let read = find(CALL_LIMIT, self.home.get(self.name), K::PLURAL, self.name);
+        read.await.map_err(Fault::of("read the object"))
+    }
+
+    /// The object as it is now, made into a copy; its digest beside it.
+    async fn copied(&self) -> Result<Option<(K, String)>, Fault> {
+        let Some(source) = self.source().await? else {
+            return Ok(None);
+        };
+        let link = ParentLink {
+            cluster_uid: Some(self.cluster.clone()),
+            cluster_name: None,
+            uid: source.meta().uid.clone().unwrap_or_default(),
+            namespace: self.namespace.to_owned(),
+            name: self.name.to_owned(),
+        };
+        let digest = source.content().digest;
+        Ok(Some((source.copy(&link)?, digest)))
+    }
+
+    async fn create(&self) -> Result<Option<(K, String)>, Fault> {
+        let Some((copy, digest)) = self.copied().await? else {
+            return Ok(None);
+        };
+        let created = within(REMOTE_LIMIT, self.there.create(&params(), &copy)).await;
+        match created {
+            Ok(created) => Ok(Some((trimmed(created), digest))),
+            Err(error) if error.kind() == Failure::AlreadyExists => self.take_over(&copy).await,
+            Err(error) => Err(Fault::of("make the copy")(error)),
+        }
+    }
+
+    /// Something of that name is there and our watch doesn't show it: a copy that another watch will show, or one that a
+    /// source without an identity, as Admiralty is, made of this very object; else somebody's own.
+    async fn take_over(&self, copy: &K) -> Result<Option<(K, String)>, Fault> {
+        let get = self.there.get(self.name);
+        let read = find(REMOTE_LIMIT, get, K::PLURAL, self.name);
+        let Some(found) = read.await.map_err(Fault::of("read what is there"))? else {
+            return Ok(None);
+        };
+        let parent = ParentLink::of(copy.meta()).map(|link| link.uid);
+        let link = ParentLink::of(found.meta());
+        let ours = link.is_some_and(|link| match &link.cluster_uid {
+            Some(cluster) => cluster == self.cluster,
+            None => Some(link.uid) == parent,
+        });
+        if !ours {
+            return Err(Fault::Foreign);
+        }
+        let meta = found.meta();
+        let (uid, version) = (meta.uid.clone(), meta.resource_version.clone());
+        let (uid, version) = (uid.unwrap_or_default(), version.unwrap_or_default());
+        self.replace(&uid, &version).await
+    }
+
+    async fn replace(&self, uid: &str, version: &str) -> Result<Option<(K, String)>, Fault> {
+        let Some((mut copy, digest)) = self.copied().await? else {
+            return Ok(None);
+        };
+        let meta = copy.meta_mut();
+        meta.uid = Some(uid.to_owned());
+        meta.resource_version = Some(version.to_owned());
+        let params = params();
+        let call = self.there.replace(self.name, &params, &copy);
+        let replaced = within(REMOTE_LIMIT, call).await;
+        let replaced = replaced.map_err(Fault::of("bring the copy in step"))?;
+        Ok(Some((trimmed(replaced), digest)))
+    }
+
+    async fn delete(&self, uid: &str) -> Result<(), Fault> {
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(uid.to_owned()),
+                ..Preconditions::default()
+            }),
+            ..DeleteParams::default()
+        };
+        match within(REMOTE_LIMIT, self.there.delete(self.name, &params)).await {
+            Ok(_) => Ok(()),
+            Err(error) if matches!(error.kind(), Failure::NotFound | Failure::Conflict) => Ok(()),
+            Err(error) => Err(Fault::of("delete the copy")(error)),
+        }
+    }
+}
+
+fn params() -> PostParams {
+    PostParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PostParams::default()
+    }
+}
+
+fn trimmed<K: Followed>(mut object: K) -> K {
+    trim(&mut object);
+    object
+}
+
+/// The digest and version of a copy.
+pub(super) fn stands<K: Followed>(copy: &K) -> (String, String) {
+    let Brief {
+        digest, version, ..
+    } = Brief::of(copy);
+    (digest, version)
+}

@@ -1,0 +1,87 @@
+//! What is known of an object that is kept: see [`super::kinds::trim`].
+
+use pilotage_api::parent::{ClusterUid, ParentLink};
+
+use super::kinds::{DIGEST, Followed, IMMUTABLE, TYPE};
+
+/// An object in brief.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Brief {
+    pub(super) uid: String,
+    pub(super) version: String,
+    pub(super) deleting: bool,
+    pub(super) digest: String,
+    pub(super) immutable: bool,
+    /// Of a Secret.
+    pub(super) type_: Option<String>,
+    /// What it is a copy of, if it says so.
+    pub(super) link: Option<ParentLink>,
+}
+
+impl Brief {
+    /// Of an object that was trimmed.
+    pub(super) fn of<K: Followed>(object: &K) -> Self {
+        let meta = object.meta();
+        let annotation = |key: &str| meta.annotations.as_ref().and_then(|all| all.get(key));
+        Self {
+            uid: meta.uid.clone().unwrap_or_default(),
+            version: meta.resource_version.clone().unwrap_or_default(),
+            deleting: meta.deletion_timestamp.is_some(),
+            digest: annotation(DIGEST).cloned().unwrap_or_default(),
+            immutable: annotation(IMMUTABLE).is_some(),
+            type_: annotation(TYPE).cloned(),
+            link: ParentLink::of(meta),
+        }
+    }
+
+    /// Whether the source `cluster` made it as a copy.
+    pub(super) fn is_copy_of(&self, cluster: &ClusterUid) -> bool {
+        let link = self.link.as_ref();
+        link.is_some_and(|link| link.cluster_uid.as_ref() == Some(cluster))
+    }
+
+    /// UID of its parent.
+    pub(super) fn parent(&self) -> Option<&str> {
+        Some(&self.link.as_ref()?.uid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Secret;
+    use pilotage_api::keys;
+    use serde_json::json;
+
+    use super::super::kinds::trim;
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_secrets_content_is_kept() {
+        let mut secret: Secret = serde_json::from_value(json!({
+            "metadata": {
+                "name": "s", "namespace": "n", "uid": "u", "resourceVersion": "3",
+                "labels": { keys::PARENT_UID: "p", keys::PARENT_CLUSTER_UID: "c", "hunter2": "x" },
+                "annotations": { keys::PARENT_NAME: "s", keys::PARENT_NAMESPACE: "n", "note": "hunter2" },
+            },
+            "type": "Opaque",
+            "immutable": true,
+            "data": { "password": "aHVudGVyMg==" },
+            "stringData": { "password": "hunter2" },
+        }))
+        .unwrap();
+        trim(&mut secret);
+        let text = serde_json::to_string(&secret).unwrap();
+        assert!(
+            !text.contains("hunter2") && !text.contains("aHVudGVyMg"),
+            "{text}"
+        );
+        let brief = Brief::of(&secret);
+        assert_eq!((brief.uid.as_str(), brief.version.as_str()), ("u", "3"));
+        assert!(brief.immutable && !brief.deleting);
+        assert_eq!(brief.type_.as_deref(), Some("Opaque"));
+        assert_eq!(brief.parent(), Some("p"));
+        assert!(brief.is_copy_of(&ClusterUid("c".into())));
+        assert!(!brief.is_copy_of(&ClusterUid("d".into())));
+        assert_eq!(brief.digest.len(), 64);
+    }
+}

@@ -1,0 +1,98 @@
+//! The kinds that follow pods: what is the same of both, and what the watches keep of an object.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::Resource;
+use kube::core::NamespaceResourceScope;
+use pilotage_api::parent::ParentLink;
+use pilotage_api::{Right, keys};
+use pilotage_clusters::Watchable;
+use pilotage_model::followed::{Content, Kind, NotCopied, config_map, secret};
+use serde::Serialize;
+
+/// In the annotations of an object that is kept, and nowhere else: what its content is known by.
+pub(super) const DIGEST: &str = "digest";
+/// The same: whether it may be changed.
+pub(super) const IMMUTABLE: &str = "immutable";
+/// The same: the type of a Secret.
+pub(super) const TYPE: &str = "type";
+
+/// A kind that follows pods.
+pub(super) trait Followed:
+    Watchable + Serialize + Resource<Scope = NamespaceResourceScope>
+{
+    /// Its name among needs.
+    const KIND: Kind;
+    /// Its plural.
+    const PLURAL: &'static str;
+    /// What a target has to give.
+    const RIGHT: Right;
+
+    /// What two objects must have in common to be copies of each other.
+    fn content(&self) -> Content;
+    /// The copy for a target.
+    fn copy(&self, link: &ParentLink) -> Result<Self, NotCopied>;
+    /// Takes away what it holds.
+    fn empty(&mut self);
+}
+
+impl Followed for ConfigMap {
+    const KIND: Kind = Kind::ConfigMap;
+    const PLURAL: &'static str = "configmaps";
+    const RIGHT: Right = Right::FollowConfigMaps;
+
+    fn content(&self) -> Content {
+        Content::of_config_map(self)
+    }
+
+    fn copy(&self, link: &ParentLink) -> Result<Self, NotCopied> {
+        Ok(config_map(self, link))
+    }
+
+    fn empty(&mut self) {
+        (self.data, self.binary_data) = (None, None);
+    }
+}
+
+impl Followed for Secret {
+    const KIND: Kind = Kind::Secret;
+    const PLURAL: &'static str = "secrets";
+    const RIGHT: Right = Right::FollowSecrets;
+
+    fn content(&self) -> Content {
+        Content::of_secret(self)
+    }
+
+    fn copy(&self, link: &ParentLink) -> Result<Self, NotCopied> {
+        secret(self, link)
+    }
+
+    fn empty(&mut self) {
+        (self.data, self.string_data) = (None, None);
+    }
+}
+
+/// Leaves of an object who it is, whose copy it is, and what its content is known by.
+pub(super) fn trim<K: Followed>(object: &mut K) {
+    let Content {
+        digest,
+        immutable,
+        type_,
+    } = object.content();
+    object.empty();
+    let meta = object.meta_mut();
+    (meta.finalizers, meta.owner_references, meta.managed_fields) = (None, None, None);
+    if let Some(labels) = &mut meta.labels {
+        labels.retain(|key, _| keys::is_ours(key));
+    }
+    let annotations = meta.annotations.get_or_insert_with(BTreeMap::new);
+    annotations.retain(|key, _| keys::is_ours(key));
+    annotations.insert(DIGEST.to_owned(), digest);
+    if immutable {
+        annotations.insert(IMMUTABLE.to_owned(), String::new());
+    }
+    if let Some(type_) = type_ {
+        annotations.insert(TYPE.to_owned(), type_);
+    }
+}

@@ -1,0 +1,345 @@
+//! One kind in one target: who wakes an object's turn, and the turn.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use pilotage_api::parent::{ClusterUid, selector_of_source};
+use pilotage_clusters::{Authorization, Event, Registry, Target, Watch, WatchConfig};
+use pilotage_runtime::backoff::{Backoff, dice};
+use pilotage_runtime::caught::caught_turn;
+use pilotage_runtime::lease::Leadership;
+use pilotage_runtime::moment::from_now;
+use pilotage_runtime::turns::{Next, Turns, Waker};
+use pilotage_sched_driver::publish::{EventType, Occurrence, Recorder, Regarding};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::PAGE;
+use super::act::{Fault, Pair, stands};
+use super::brief::Brief;
+use super::decide::{Observed, Step, decide};
+use super::kinds::{Followed, trim};
+use super::needs::{Change, Key, Needs};
+
+/// Objects of one kind that are written in one target at once.
+const AT_ONCE: usize = 8;
+/// Pause after a failure, and after a write that something in the target has undone.
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(2)).spread(0.3);
+/// Pods that are told of one failure.
+const TOLD: usize = 10;
+/// Who tells.
+const CONTROLLER: &str = "pilotage-follow";
+
+/// What all places have in common.
+pub(super) struct Parts {
+    pub(super) client: Client,
+    pub(super) cluster: ClusterUid,
+    pub(super) registry: Registry,
+    pub(super) leadership: Leadership,
+    pub(super) events: Recorder,
+    pub(super) needs: Needs,
+    pub(super) pods: Watch<Pod>,
+}
+
+/// Follows objects of one kind into one target, until `stop`.
+pub(super) async fn follow<K: Followed>(
+    parts: Arc<Parts>,
+    target: Arc<Target>,
+    objects: Watch<K>,
+    stop: CancellationToken,
+) {
+    let config = WatchConfig::all()
+        .labels(selector_of_source(&parts.cluster))
+        .trim(trim::<K>)
+        .pages_of(PAGE);
+    let copies = target.watch(config);
+    let place = Arc::new(Place {
+        parts,
+        target,
+        objects,
+        copies,
+        memories: Mutex::default(),
+    });
+    let (turns, waker) = Turns::new(AT_ONCE);
+    let turn = {
+        let place = place.clone();
+        move |key: Key| {
+            let place = place.clone();
+            async move { caught_turn(place.turn(&key), |panic| place.panicked(&key, panic)).await }
+                .boxed()
+        }
+    };
+    let waking = place.wake(waker);
+    tokio::join!(
+        turns.run(turn, stop.clone()),
+        stop.run_until_cancelled(Box::pin(waking))
+    );
+}
+
+struct Place<K: Followed> {
+    parts: Arc<Parts>,
+    target: Arc<Target>,
+    objects: Watch<K>,
+    copies: Watch<K>,
+    memories: Mutex<HashMap<Key, Memory>>,
+}
+
+/// What is remembered of an object that made trouble.
+#[derive(Debug, Default)]
+struct Memory {
+    /// Failures in a row, and writes in a row that didn't last.
+    failures: u32,
+    /// Nothing is written before.
+    not_before: Option<Instant>,
+    /// The digest that was written, and the copy's version then.
+    written: Option<(String, String)>,
+}
+
+impl<K: Followed> Place<K> {
+    /// Wakes turns, for as long as it is polled.
+    async fn wake(&self, waker: Waker<Key>) {
+        let mut changes = self.parts.needs.subscribe();
+        let (mut objects, mut copies) = (self.objects.subscribe(), self.copies.subscribe());
+        let (mut states, mut rights) = (self.target.state(), self.target.authorization());
+        let mut identities = self.target.identity();
+        let leadership = self.parts.leadership.clone();
+        let mut leads = false;
+        loop {
+            // The senders of all of these live in the target, the watches or the parts.
+            let key = tokio::select! {
+                Some(change) = changes.recv() => match change {
+                    Change::One(node, key) if key.kind == K::KIND && self.is_here(&node) => Some(key),
+                    Change::One(..) => continue,
+                    Change::All => None,
+                },
+                Some(event) = objects.recv() => match self.key_of(&event) {
+                    // Most objects of a cluster are nobody's need.
+                    Some(key) if !self.concerns(&key) => continue,
+                    key => key,
+                },
+                Some(event) = copies.recv() => self.key_of(&event),
+                Ok(()) = states.changed() => None,
+                Ok(()) = rights.changed() => None,
+                Ok(()) = identities.changed() => None,
+                () = leadership.acquired(), if !leads => {
+                    leads = true;
+                    None
+                }
+                else => return,
+            };
+            match key {
+                Some(key) => waker.wake(key),
+                None => self.all().into_iter().for_each(|key| waker.wake(key)),
+            }
+        }
+    }
+
+    fn key_of(&self, event: &Event<K>) -> Option<Key> {
+        match event {
+            Event::Applied(object) | Event::Deleted(object) | Event::Gone(object) => key(&**object),
+            Event::Synced => None,
+        }
+    }
+
+    fn concerns(&self, key: &Key) -> bool {
+        self.parts.needs.has(&self.nodes(), key)
+            || self.copies.get(Some(&key.namespace), &key.name).is_some()
+    }
+
+    /// All objects that are needed here, and all copies.
+    fn all(&self) -> Vec<Key> {
+        let needed = self.nodes().into_iter();
+        let needed = needed.flat_map(|node| self.parts.needs.at(&node, K::KIND));
+        let copies = self.copies.list();
+        needed
+            .chain(copies.iter().filter_map(|copy| key(&**copy)))
+            .collect()
+    }
+
+    /// Virtual nodes that stand for this cluster: several Targets may lead to it.
+    fn nodes(&self) -> Vec<String> {
+        let targets = self.parts.registry.targets().into_iter();
+        targets
+            .filter(|target| self.is_same(target))
+            .map(|target| target.node().to_owned())
+            .collect()
+    }
+
+    fn is_here(&self, node: &str) -> bool {
+        node == self.target.node()
+            || self
+                .parts
+                .registry
+                .by_node(node)
+                .is_some_and(|target| self.is_same(&target))
+    }
+
+    fn is_same(&self, other: &Target) -> bool {
+        let own = cluster_of(&self.target);
+        self.target.node() == other.node() || (own.is_some() && own == cluster_of(other))
+    }
+
+    /// Whether the target is the source itself: what pods need is there.
+    fn is_home(&self) -> bool {
+        cluster_of(&self.target).is_some_and(|cluster| cluster == self.parts.cluster)
+    }
+
+    fn has_right(&self) -> bool {
+        let authorization = self.target.authorization();
+        let authorization = authorization.borrow();
+        let lacks = |needs: &Vec<_>| {
+            let mut needs = needs.iter();
+            needs.any(|need: &pilotage_clusters::Need| need.right == Some(K::RIGHT))
+        };
+        !matches!(&*authorization, Authorization::Missing(needs) if lacks(needs))
+    }
+
+    /// Decides and acts once; the next turn comes with what follows of it.
+    async fn turn(&self, key: &Key) -> Next {
+        let parts = &self.parts;
+        let known = parts.needs.are_known() && self.objects.is_synced() && self.copies.is_synced();
+        let served = self.target.key().namespace.as_ref();
+        let serves = served.is_none_or(|namespace| *namespace == key.namespace);
+        // Whatever is missing wakes all when it comes.
+        if !parts.leadership.is_leader() || !known || !serves || self.is_home() || !self.has_right()
+        {
+            return Next::Rest;
+        }
+        if !self.target.is_connected() {
+            return Next::Rest;
+        }
+        let Some(client) = self.target.client() else {
+            return Next::Rest;
+        };
+        let (namespace, name) = (Some(key.namespace.as_str()), key.name.as_str());
+        let source = self.objects.get(namespace, name).map(|it| Brief::of(&*it));
+        let copy = self.copies.get(namespace, name).map(|it| Brief::of(&*it));
+        let copy = copy.filter(|copy| copy.is_copy_of(&parts.cluster));
+        let needed = parts.needs.has(&self.nodes(), key);
+        let (step, not_before) = {
+            let mut memories = self.memories();
+            if copy.is_none() && !needed {
+                memories.remove(key);
+            }
+            let memory = memories.get(key);
+            let written = memory.and_then(|memory| memory.written.as_ref());
+            let step = decide(&Observed {
+                needed,
+                source: source.as_ref(),
+                copy: copy.as_ref(),
+                accepted: written.map(|(digest, version)| (digest.as_str(), version.as_str())),
+            });
+            (step, memory.and_then(|memory| memory.not_before))
+        };
+        if step == Step::Rest {
+            return Next::Rest;
+        }
+        if let Some(at) = not_before.filter(|at| *at > Instant::now()) {
+            return Next::At(at);
+        }
+        let names = (key.namespace.as_str(), key.name.as_str());
+        let pair = Pair::<K>::new(parts.client.clone(), client, &parts.cluster, names);
+        match pair.act(&step).await {
+            Ok(written) => {
+                self.done(key, written);
+                Next::Rest
+            }
+            // The watch brings what is true, or has brought it already.
+            Err(fault) if fault.is_outdated() => Next::At(self.failed(key)),
+            Err(fault) => {
+                if fault.is_silence() {
+                    self.target.doubt();
+                }
+                self.tell(key, source.as_ref(), &fault);
+                Next::At(self.failed(key))
+            }
+        }
+    }
+
+    fn done(&self, key: &Key, written: Option<(K, String)>) {
+        let mut memories = self.memories();
+        let Some((copy, wanted)) = written else {
+            memories.remove(key);
+            return;
+        };
+        let (digest, version) = stands(&copy);
+        if digest == wanted {
+            memories.remove(key);
+        } else {
+            // Something there changes what is written: taken, as long as nothing else happens to it.
+            let memory = memories.entry(key.clone()).or_default();
+            memory.failures = memory.failures.saturating_add(1);
+            memory.not_before = Some(from_now(BACKOFF.delay(memory.failures, dice())));
+            memory.written = Some((wanted, version));
+        }
+        drop(memories);
+        self.copies.fold(copy);
+    }
+
+    /// When it is tried again.
+    fn failed(&self, key: &Key) -> Instant {
+        let mut memories = self.memories();
+        let memory = memories.entry(key.clone()).or_default();
+        memory.failures = memory.failures.saturating_add(1);
+        let at = from_now(BACKOFF.delay(memory.failures, dice()));
+        memory.not_before = Some(at);
+        at
+    }
+
+    /// Tells the object's author and those of some pods that wait for it.
+    fn tell(&self, key: &Key, source: Option<&Brief>, fault: &Fault) {
+        let note = format!(
+            "{} {} isn't followed to {}: {fault}",
+            K::KIND,
+            key.name,
+            self.target.node()
+        );
+        tracing::warn!(namespace = key.namespace, note, "an object isn't followed");
+        let object = source.map(|source| Regarding {
+            api_version: "v1".to_owned(),
+            kind: K::KIND.name().to_owned(),
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            uid: source.uid.clone(),
+        });
+        let pods = self.parts.needs.pods(self.target.node(), key, TOLD);
+        for regarding in object.into_iter().chain(pods) {
+            self.parts.events.record(Occurrence {
+                regarding,
+                type_: EventType::Warning,
+                reason: "NotFollowed",
+                action: "Follow",
+                note: note.clone(),
+                controller: CONTROLLER.into(),
+            });
+        }
+    }
+
+    fn panicked(&self, key: &Key, panic: &str) {
+        let (namespace, name) = (&key.namespace, &key.name);
+        tracing::error!(kind = %K::KIND, namespace, name, panic, "to follow an object panicked");
+    }
+
+    fn memories(&self) -> MutexGuard<'_, HashMap<Key, Memory>> {
+        self.memories.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Which cluster a target is, as far as it is known.
+fn cluster_of(target: &Target) -> Option<ClusterUid> {
+    let told = target.identity().borrow().clone();
+    told.or_else(|| target.object().status.cluster_uid.clone().map(ClusterUid))
+}
+
+fn key<K: Followed>(object: &K) -> Option<Key> {
+    let meta = object.meta();
+    Some(Key {
+        kind: K::KIND,
+        namespace: meta.namespace.clone()?,
+        name: meta.name.clone()?,
+    })
+}

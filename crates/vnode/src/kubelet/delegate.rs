@@ -1,0 +1,196 @@
+//! Which pod of which target a request may reach: the delegate of the proxy pod that it names, and no other. Pure.
+
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use pilotage_api::record::Record;
+use pilotage_api::{keys, names};
+
+use super::refusal::Refusal;
+use super::route::Route;
+use crate::decide::is_proxy;
+
+/// A proxy pod whose delegate may be reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Proxy {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    /// As it is written on the pod.
+    pub(crate) record: String,
+    /// UID of the chaperon that it is granted to.
+    chaperon: String,
+}
+
+impl Proxy {
+    /// The proxy that a request names, bound to this virtual node.
+    pub(crate) fn of(pod: &Pod, node: &str, route: &Route) -> Result<Self, Refusal> {
+        let meta = &pod.metadata;
+        let uid = meta.uid.clone().unwrap_or_default();
+        if uid.is_empty() || route.uid.as_ref().is_some_and(|asked| *asked != uid) {
+            return Err(Refusal::absent("the pod of this name has another UID"));
+        }
+        if !is_proxy(pod) {
+            let text =
+                "nothing runs behind this pod: it isn't one that Pilotage has sent to a target";
+            return Err(Refusal::absent(text));
+        }
+        let container = route.container.as_deref();
+        if container.is_some_and(|name| !has_container(pod.spec.as_ref(), name)) {
+            return Err(Refusal::absent("the pod has no container of this name"));
+        }
+        let record = record(meta).cloned().unwrap_or_default();
+        let granted: Result<Record, _> = record.parse();
+        let granted = granted.ok().filter(|granted| granted.node == node);
+        let granted = granted
+            .ok_or_else(|| Refusal::absent("the pod isn't recorded at the target of its node"))?;
+        Ok(Self {
+            namespace: route.namespace.clone(),
+            name: route.pod.clone(),
+            uid,
+            record,
+            chaperon: granted.chaperon_uid,
+        })
+    }
+
+    /// The name of its delegate.
+    pub(crate) fn delegate(&self) -> String {
+        names::chaperon(&self.namespace, &self.name, &self.uid)
+    }
+
+    /// Whether a pod of the target is its delegate: of that name and parent, and controlled by the chaperon that was
+    /// granted.
+    pub(crate) fn is_of(&self, pod: &ObjectMeta) -> bool {
+        let label = |key: &str| pod.labels.as_ref().and_then(|labels| labels.get(key));
+        let mut owners = pod.owner_references.iter().flatten();
+        let controller = owners.find(|owner| owner.controller == Some(true));
+        pod.name.as_ref() == Some(&self.delegate())
+            && pod.namespace.as_ref() == Some(&self.namespace)
+            && label(keys::PARENT_UID) == Some(&self.uid)
+            && controller
+                .is_some_and(|owner| owner.kind == "PodChaperon" && owner.uid == self.chaperon)
+    }
+
+    /// Whether the pod of its name is still the same, recorded at the same place.
+    pub(crate) fn is_still(&self, pod: &ObjectMeta) -> bool {
+        pod.uid.as_ref() == Some(&self.uid) && record(pod) == Some(&self.record)
+    }
+}
+
+fn record(meta: &ObjectMeta) -> Option<&String> {
+    meta.annotations.as_ref()?.get(keys::GRANTED_TO)
+}
+
+fn has_container(spec: Option<&PodSpec>, name: &str) -> bool {
+    spec.is_some_and(|spec| {
+        let initial = spec.init_containers.iter().flatten();
+        let ephemeral = spec.ephemeral_containers.iter().flatten();
+        spec.containers.iter().any(|it| it.name == name)
+            || initial.into_iter().any(|it| it.name == name)
+            || ephemeral.into_iter().any(|it| it.name == name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::route::Action;
+    use super::*;
+
+    const NODE: &str = "admiralty-shop-c2";
+
+    fn route(uid: Option<&str>, container: &str) -> Route {
+        Route {
+            action: Action::Exec,
+            namespace: "shop".into(),
+            pod: "web".into(),
+            uid: uid.map(str::to_owned),
+            container: Some(container.to_owned()),
+        }
+    }
+
+    fn proxy() -> Value {
+        json!({
+            "metadata": {
+                "name": "web", "namespace": "shop", "uid": "p",
+                "annotations": { keys::SOURCE_POD_MANIFEST: "{}", keys::GRANTED_TO: format!("{NODE}/c/3") },
+            },
+            "spec": {
+                "containers": [{ "name": "app" }],
+                "initContainers": [{ "name": "init" }],
+                "ephemeralContainers": [{ "name": "debug" }],
+            },
+        })
+    }
+
+    fn found(pod: Value, route: &Route) -> Result<Proxy, Refusal> {
+        Proxy::of(&serde_json::from_value(pod).unwrap(), NODE, route)
+    }
+
+    #[test]
+    fn a_proxy_is_found_by_its_record() {
+        for container in ["app", "init", "debug"] {
+            let proxy = found(proxy(), &route(Some("p"), container)).unwrap();
+            assert_eq!((&*proxy.uid, &*proxy.chaperon), ("p", "c"));
+            assert_eq!(proxy.delegate(), names::chaperon("shop", "web", "p"));
+        }
+        let mut elsewhere = proxy();
+        elsewhere["metadata"]["annotations"][keys::GRANTED_TO] = "other/c/3".into();
+        let mut damaged = proxy();
+        damaged["metadata"]["annotations"][keys::GRANTED_TO] = NODE.into();
+        let mut daemon = proxy();
+        daemon["metadata"]["annotations"] = json!({ keys::GRANTED_TO: format!("{NODE}/c/3") });
+        for (pod, route, word) in [
+            (proxy(), route(Some("q"), "app"), "another UID"),
+            (proxy(), route(None, "apps"), "no container"),
+            (elsewhere, route(None, "app"), "isn't recorded"),
+            (damaged, route(None, "app"), "isn't recorded"),
+            (daemon, route(None, "app"), "nothing runs"),
+        ] {
+            let refusal = found(pod, &route).unwrap_err();
+            assert_eq!(refusal.status, 404);
+            assert!(refusal.text.contains(word), "{}", refusal.text);
+        }
+    }
+
+    #[test]
+    fn no_pod_but_the_delegate_is_reached() {
+        let proxy = found(proxy(), &route(None, "app")).unwrap();
+        let delegate = || {
+            json!({
+                "name": proxy.delegate(), "namespace": "shop", "labels": { keys::PARENT_UID: "p" },
+                "ownerReferences": [{
+                    "apiVersion": "x/v1", "kind": "PodChaperon", "name": "n", "uid": "c", "controller": true,
+                }],
+            })
+        };
+        let is = |meta: Value| proxy.is_of(&serde_json::from_value(meta).unwrap());
+        assert!(is(delegate()));
+        for (pointer, value) in [
+            ("/name", json!("other")),
+            ("/namespace", json!("kube-system")),
+            ("/labels", json!({ keys::PARENT_UID: "q" })),
+            ("/labels", json!(null)),
+            ("/ownerReferences", json!([])),
+            ("/ownerReferences/0/uid", json!("d")),
+            ("/ownerReferences/0/kind", json!("ReplicaSet")),
+            ("/ownerReferences/0/controller", json!(false)),
+        ] {
+            let mut other = delegate();
+            *other.pointer_mut(pointer).unwrap() = value;
+            assert!(!is(other), "{pointer}");
+        }
+    }
+
+    #[test]
+    fn a_proxy_that_was_made_anew_or_recorded_anew_is_another() {
+        let proxy = found(proxy(), &route(None, "app")).unwrap();
+        let still = |uid: &str, record: &str| {
+            let meta = json!({ "uid": uid, "annotations": { keys::GRANTED_TO: record } });
+            proxy.is_still(&serde_json::from_value(meta).unwrap())
+        };
+        let record = format!("{NODE}/c/3");
+        assert!(still("p", &record));
+        assert!(!still("q", &record) && !still("p", "other/c/3") && !still("p", ""));
+    }
+}

@@ -1,0 +1,146 @@
+//! The kubelet of virtual nodes: what `kubectl logs`, `exec`, `attach`, `port-forward` and `cp` ask a pod's node for comes
+//! from the pod's delegate.
+//!
+//! ```text
+//! API server ── TLS (certificate) ── who (caller, access) ── what (route) ── whose pod (delegate) ── stream (server)
+//!                                                                                     target's API server ──┘
+//! ```
+//!
+//! It answers as a kubelet does, and nobody whom a kubelet wouldn't: callers need the rights on the virtual node. It may
+//! run beside every replica, whether that leads or not; virtual nodes show the address of the one that leads. Nothing is
+//! kept of what passes.
+
+mod access;
+mod answers;
+mod authority;
+mod caller;
+mod certificate;
+mod delegate;
+mod ending;
+#[cfg(test)]
+mod fuzz;
+mod headers;
+mod metrics;
+mod query;
+pub mod rbac;
+mod refusal;
+mod route;
+mod server;
+mod slots;
+mod tunnel;
+
+use std::sync::Arc;
+
+use axum::Router;
+use kube::Client;
+use pilotage_clusters::Registry;
+use pilotage_model::virtual_node::KubeletEndpoint;
+use pilotage_runtime::caught::retried;
+use pilotage_runtime::serve::{ServeError, ServeLimits, TlsServer};
+use pilotage_runtime::tls::{Certificates, ClientAuthorities};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use self::metrics::KubeletMetrics;
+
+use self::access::Gatekeeper;
+use self::certificate::Issuer;
+use self::server::Served;
+use self::slots::Slots;
+use crate::args::KubeletArgs;
+
+/// A kubelet server that listens and doesn't answer yet.
+pub struct Kubelet {
+    endpoint: KubeletEndpoint,
+    server: TlsServer,
+    certificates: Certificates,
+    authorities: ClientAuthorities,
+    issuer: Issuer,
+    streams: usize,
+}
+
+/// What it works with.
+pub struct KubeletWith {
+    /// The source's own API server.
+    pub client: Client,
+    /// The source's targets.
+    pub registry: Registry,
+    /// What it counts.
+    pub metrics: KubeletMetrics,
+}
+
+impl Kubelet {
+    /// Listens, if the flags ask for a kubelet server.
+    pub async fn bind(args: &KubeletArgs) -> Result<Option<Self>, ServeError> {
+        let Some(address) = args.kubelet_address.clone() else {
+            return Ok(None);
+        };
+        let (certificates, authorities) = (Certificates::new(), ClientAuthorities::new());
+        let limits = ServeLimits::default();
+        let at = args.kubelet_listen;
+        let server = TlsServer::bind_for(at, &certificates, &authorities, limits).await?;
+        let signer = (!args.kubelet_self_signed).then(|| args.kubelet_signer.clone());
+        let issuer = Issuer::new(address.clone(), signer);
+        let port = server.local_addr().port();
+        Ok(Some(Self {
+            endpoint: KubeletEndpoint { address, port },
+            server,
+            certificates,
+            authorities,
+            issuer,
+            streams: usize::from(args.kubelet_streams),
+        }))
+    }
+
+    /// Where it is asked, for virtual nodes to show.
+    pub fn endpoint(&self) -> &KubeletEndpoint {
+        &self.endpoint
+    }
+
+    /// Answers until `shutdown`; what it needs for that is tried for again and again.
+    pub async fn run(self, with: KubeletWith, shutdown: CancellationToken) {
+        let Self {
+            endpoint,
+            server,
+            certificates,
+            authorities,
+            issuer,
+            streams,
+        } = self;
+        let KubeletWith {
+            client,
+            registry,
+            metrics,
+        } = with;
+        tracing::info!(address = %endpoint.address, port = endpoint.port, "virtual nodes have a kubelet");
+        let tunnels = TaskTracker::new();
+        let served = Arc::new(Served {
+            gate: Gatekeeper::new(client.clone(), authorities.clone()),
+            client: client.clone(),
+            registry,
+            slots: Slots::new(streams),
+            metrics,
+            tunnels: tunnels.clone(),
+            shutdown: shutdown.clone(),
+        });
+        let router = Router::new().fallback(server::handle).with_state(served);
+        let told = |panic: &str| tracing::error!(panic, "what a kubelet server needs panicked");
+        let certified = retried(|| issuer.keep(client.clone(), certificates.clone()), told);
+        let authorized = retried(
+            || authority::follow(client.clone(), authorities.clone()),
+            told,
+        );
+        let needed = async { tokio::join!(certified, authorized) };
+        tokio::join!(
+            server.serve(router, shutdown.clone()),
+            shutdown.run_until_cancelled(needed),
+        );
+        tunnels.close();
+        // Each of them ends by the token; what hangs all the same ends with the process.
+        let drained = timeout(ServeLimits::default().drain, tunnels.wait()).await;
+        if drained.is_err() {
+            tracing::warn!(open = tunnels.len(), "streams are cut");
+        }
+    }
+}

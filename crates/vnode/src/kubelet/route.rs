@@ -1,0 +1,270 @@
+//! What a request asks for, by its method and path: the paths of a kubelet, as API servers ask them.
+//!
+//! Pure. Names are bounded and of the form that Kubernetes gives them, so that they can stand in another path.
+
+use http::{Method, StatusCode};
+use pilotage_api::bounds::LONGEST_UID;
+
+use super::refusal::Refusal;
+
+/// What this server offers, for who asks for anything else.
+const OFFER: &str = "this is the kubelet of virtual nodes: it offers containerLogs, exec, attach, portForward and healthz";
+
+/// What is done with a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Action {
+    Logs,
+    Exec,
+    Attach,
+    PortForward,
+}
+
+impl Action {
+    /// First part of a kubelet's path.
+    fn of(part: &str) -> Option<Self> {
+        match part {
+            "containerLogs" => Some(Self::Logs),
+            "exec" => Some(Self::Exec),
+            "attach" => Some(Self::Attach),
+            "portForward" => Some(Self::PortForward),
+            _ => None,
+        }
+    }
+
+    /// The subresource of a pod by which an API server offers it.
+    pub(crate) const fn subresource(self) -> &'static str {
+        match self {
+            Self::Logs => "log",
+            Self::Exec => "exec",
+            Self::Attach => "attach",
+            Self::PortForward => "portforward",
+        }
+    }
+}
+
+/// A pod, and what is done with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Route {
+    pub(crate) action: Action,
+    pub(crate) namespace: String,
+    pub(crate) pod: String,
+    pub(crate) uid: Option<String>,
+    /// Of all but port forwarding, which is a pod's.
+    pub(crate) container: Option<String>,
+}
+
+/// What a path leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Health,
+    Pod(Route),
+}
+
+/// The subresource of a node that a path belongs to, by which it is allowed or not; as kubelets have it.
+pub(crate) fn subresource(path: &str) -> &'static str {
+    match path.split('/').nth(1).unwrap_or_default() {
+        "stats" => "stats",
+        "metrics" => "metrics",
+        "logs" => "log",
+        "healthz" => "healthz",
+        _ => "proxy",
+    }
+}
+
+/// The verb that a method stands for; `None`: no method that is offered for anything.
+pub(crate) fn verb(method: &Method) -> Option<&'static str> {
+    match *method {
+        Method::GET => Some("get"),
+        Method::POST => Some("create"),
+        _ => None,
+    }
+}
+
+/// What is asked for.
+pub(crate) fn route(method: &Method, path: &str) -> Result<Place, Refusal> {
+    let parts: Vec<&str> = path.trim_start_matches('/').splitn(7, '/').collect();
+    let first = parts.first().copied().unwrap_or_default();
+    let place = match (Action::of(first), parts.get(1..).unwrap_or_default()) {
+        (None, []) if first == "healthz" => Place::Health,
+        (Some(Action::PortForward), [namespace, pod]) => {
+            pod_of(Action::PortForward, namespace, pod, None, None)?
+        }
+        (Some(Action::PortForward), [namespace, pod, uid]) => {
+            pod_of(Action::PortForward, namespace, pod, Some(uid), None)?
+        }
+        (Some(action), [namespace, pod, container]) => {
+            pod_of(action, namespace, pod, None, Some(container))?
+        }
+        (Some(action @ (Action::Exec | Action::Attach)), [namespace, pod, uid, container]) => {
+            pod_of(action, namespace, pod, Some(uid), Some(container))?
+        }
+        _ if matches!(first, "stats" | "metrics") => {
+            return Err(Refusal::absent(format!("{first} isn't there yet; {OFFER}")));
+        }
+        _ => return Err(Refusal::absent(OFFER)),
+    };
+    let streams = matches!(&place, Place::Pod(route) if route.action != Action::Logs);
+    if *method == Method::GET || (streams && *method == Method::POST) {
+        Ok(place)
+    } else {
+        let text = format!("{first} isn't asked for by this method");
+        Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, text))
+    }
+}
+
+fn pod_of(
+    action: Action,
+    namespace: &str,
+    pod: &str,
+    uid: Option<&str>,
+    container: Option<&str>,
+) -> Result<Place, Refusal> {
+    let fine = is_label(namespace)
+        && is_subdomain(pod)
+        && uid.is_none_or(is_uid)
+        && container.is_none_or(is_label);
+    if !fine {
+        return Err(Refusal::bad(
+            "the path has a part that is no name of its kind",
+        ));
+    }
+    Ok(Place::Pod(Route {
+        action,
+        namespace: namespace.to_owned(),
+        pod: pod.to_owned(),
+        uid: uid.map(str::to_owned),
+        container: container.map(str::to_owned),
+    }))
+}
+
+fn is_label(text: &str) -> bool {
+    let inner = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
+    (1..=63).contains(&text.len())
+        && text.bytes().all(inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+fn is_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(|part| is_label(part) || is_long(part))
+}
+
+/// A part of a pod's name may be longer than a label.
+fn is_long(part: &str) -> bool {
+    let (head, tail) = part.split_at_checked(63).unwrap_or((part, ""));
+    let inner = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
+    !tail.is_empty()
+        && head.bytes().chain(tail.bytes()).all(inner)
+        && !head.starts_with('-')
+        && !tail.ends_with('-')
+}
+
+fn is_uid(text: &str) -> bool {
+    (1..=LONGEST_UID).contains(&text.len())
+        && text
+            .bytes()
+            .all(|it| it.is_ascii_alphanumeric() || it == b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_pod(action: Action, uid: Option<&str>, container: Option<&str>) -> Place {
+        pod_of(action, "shop", "web-0", uid, container).unwrap()
+    }
+
+    #[test]
+    fn the_paths_of_a_kubelet_are_understood() {
+        for (path, want) in [
+            ("/healthz", Place::Health),
+            (
+                "/containerLogs/shop/web-0/app",
+                of_pod(Action::Logs, None, Some("app")),
+            ),
+            (
+                "/exec/shop/web-0/app",
+                of_pod(Action::Exec, None, Some("app")),
+            ),
+            (
+                "/exec/shop/web-0/5f-6/app",
+                of_pod(Action::Exec, Some("5f-6"), Some("app")),
+            ),
+            (
+                "/attach/shop/web-0/app",
+                of_pod(Action::Attach, None, Some("app")),
+            ),
+            (
+                "/portForward/shop/web-0",
+                of_pod(Action::PortForward, None, None),
+            ),
+            (
+                "/portForward/shop/web-0/5f-6",
+                of_pod(Action::PortForward, Some("5f-6"), None),
+            ),
+        ] {
+            assert_eq!(route(&Method::GET, path), Ok(want), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_offered_is_refused_by_name() {
+        for (path, status, word) in [
+            ("/", 404, "it offers containerLogs"),
+            ("/pods", 404, "it offers containerLogs"),
+            ("/stats/summary", 404, "stats isn't there yet"),
+            ("/metrics/cadvisor", 404, "metrics isn't there yet"),
+            ("/run/shop/web-0/app", 404, "it offers"),
+            ("/containerLogs/shop/web-0", 404, "it offers"),
+            ("/containerLogs/shop/web-0/u/app", 404, "it offers"),
+            ("/containerLogs/shop/web%2f0/app", 400, "no name"),
+            ("/containerLogs/../web-0/app", 400, "no name"),
+            ("/exec/shop/web-0/u/app/x", 404, "it offers"),
+            ("/exec/shop//app", 400, "no name"),
+            ("/portForward/Shop/web-0", 400, "no name"),
+        ] {
+            let refusal = route(&Method::GET, path).unwrap_err();
+            assert_eq!(refusal.status.as_u16(), status, "{path}");
+            assert!(refusal.text.contains(word), "{path}: {}", refusal.text);
+        }
+        for path in ["/healthz", "/containerLogs/shop/web-0/app"] {
+            assert_eq!(route(&Method::POST, path).unwrap_err().status, 405);
+        }
+        assert!(route(&Method::POST, "/exec/shop/web-0/app").is_ok());
+        assert_eq!(
+            route(&Method::PUT, "/exec/shop/web-0/app")
+                .unwrap_err()
+                .status,
+            405
+        );
+    }
+
+    #[test]
+    fn what_a_caller_needs_is_what_a_kubelet_asks_for() {
+        for (path, want) in [
+            ("/containerLogs/a/b/c", "proxy"),
+            ("/exec/a/b/c", "proxy"),
+            ("/logs/x", "log"),
+            ("/stats/summary", "stats"),
+            ("/metrics", "metrics"),
+            ("/metricsx", "proxy"),
+            ("/", "proxy"),
+            ("", "proxy"),
+        ] {
+            assert_eq!(subresource(path), want, "{path}");
+        }
+        assert_eq!(verb(&Method::GET), Some("get"));
+        assert_eq!(verb(&Method::POST), Some("create"));
+        assert_eq!(verb(&Method::DELETE), None);
+    }
+
+    #[test]
+    fn names_of_pods_may_be_as_long_as_kubernetes_lets_them() {
+        assert!(is_subdomain(&"x".repeat(253)) && is_subdomain("a.b-c.d"));
+        for bad in ["", "a..b", "A", "a_b", "-a", "a-", "a/b", "é"] {
+            assert!(!is_subdomain(bad), "{bad}");
+        }
+        assert!(!is_subdomain(&"x".repeat(254)) && !is_label(&"x".repeat(64)));
+        assert!(!is_subdomain(&format!("{}-", "x".repeat(70))));
+    }
+}

@@ -1,0 +1,318 @@
+//! What becomes of a request: who asks, what for, whose pod that is, and the stream from its target.
+//!
+//! Each step may refuse, and the first refusal is the answer. A target that is slow, lost or hostile holds up the one
+//! stream that asked for it.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use futures::future::BoxFuture;
+use futures::stream::{self, StreamExt};
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+use http::{HeaderMap, Request, StatusCode};
+use http_body_util::{BodyDataStream, BodyExt};
+use hyper::body::Bytes;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
+use kube::client::Body as TargetBody;
+use kube::{Api, Client};
+use pilotage_api::keys;
+use pilotage_clusters::{
+    Connection, Opened, Registry, StreamError, Streams, Target, Upgrade, Want,
+};
+use pilotage_runtime::call::{self, CALL_LIMIT, CallError, Failure};
+use pilotage_runtime::caught::caught_async;
+use pilotage_runtime::serve::PeerCertificates;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::access::Gatekeeper;
+use super::answers::Question;
+use super::delegate::Proxy;
+use super::ending::{self, Ending};
+use super::headers::{self, Protocol};
+use super::metrics::{KubeletMetrics, Open};
+use super::refusal::Refusal;
+use super::route::{self, Action, Place, Route};
+use super::slots::{Slot, Slots};
+use super::{query, tunnel};
+
+/// Limit for the question which pod of a target it is.
+const FIND_LIMIT: Duration = Duration::from_secs(10);
+
+/// All that requests are answered with.
+pub(crate) struct Served {
+    pub(crate) client: Client,
+    pub(crate) registry: Registry,
+    pub(crate) gate: Gatekeeper,
+    pub(crate) slots: Slots,
+    pub(crate) metrics: KubeletMetrics,
+    /// Upgraded connections.
+    pub(crate) tunnels: TaskTracker,
+    pub(crate) shutdown: CancellationToken,
+}
+
+/// A pod on a virtual node of ours.
+struct Found {
+    target: Arc<Target>,
+    /// Unless its delegate may not be reached.
+    proxy: Result<Proxy, Refusal>,
+}
+
+/// What a stream holds as long as it lives.
+struct Held {
+    _slot: Slot,
+    _open: Open,
+}
+
+/// Answers one request, whatever happens.
+pub(crate) async fn handle(State(served): State<Arc<Served>>, request: Request<Body>) -> Response {
+    let metrics = served.metrics.clone();
+    let answered = caught_async(served.answer(request)).await;
+    let answer = answered.unwrap_or_else(|panic| {
+        tracing::error!(panic, "to answer a kubelet's request panicked");
+        let text = "a mistake in Pilotage, please report it with what its log says";
+        Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, text))
+    });
+    answer.unwrap_or_else(|refusal| {
+        tracing::debug!(
+            status = refusal.status.as_u16(),
+            text = refusal.text,
+            "refused"
+        );
+        metrics.refuse(refusal.status.as_u16());
+        refusal.into_response()
+    })
+}
+
+impl Served {
+    async fn answer(self: Arc<Self>, mut request: Request<Body>) -> Result<Response, Refusal> {
+        let upgrade = hyper::upgrade::on(&mut request);
+        let (head, _) = request.into_parts();
+        let none = PeerCertificates::default();
+        let peer = head.extensions.get().unwrap_or(&none);
+        let caller = self.gate.authenticate(peer, &head.headers).await?;
+        let place = route::route(&head.method, head.uri.path());
+        let found = match &place {
+            Ok(Place::Pod(route)) => Some(self.find(route).await),
+            _ => None,
+        };
+        let node = match &found {
+            Some(Ok(found)) => found.target.node(),
+            // Any node: who may ask for all of them may know which pods there are.
+            _ => "",
+        };
+        let verb = route::verb(&head.method).ok_or_else(|| {
+            let text = "only GET and POST are answered";
+            Refusal::new(StatusCode::METHOD_NOT_ALLOWED, text)
+        })?;
+        let subresource = route::subresource(head.uri.path());
+        let node = node.to_owned();
+        self.gate
+            .authorize(Question {
+                caller,
+                verb,
+                subresource,
+                node,
+            })
+            .await?;
+        let route = match place? {
+            Place::Health => return Ok("ok".into_response()),
+            Place::Pod(route) => route,
+        };
+        let found = found.unwrap_or_else(|| Err(absent()))?;
+        self.stream(&head, &route, found, upgrade).await
+    }
+
+    /// The pod in this cluster, looked at now.
+    async fn find(&self, route: &Route) -> Result<Found, Refusal> {
+        let pod = call::within(CALL_LIMIT, self.pods(route).get_opt(&route.pod)).await;
+        let pod = pod.map_err(|error| Refusal::local("to look at the pod failed", &error))?;
+        let pod = pod.ok_or_else(absent)?;
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+        let node = node.unwrap_or_default();
+        let target = self.registry.by_node(node).ok_or_else(absent)?;
+        let serves = target.key().namespace.as_ref();
+        if serves.is_some_and(|namespace| *namespace != route.namespace) {
+            return Err(absent());
+        }
+        let proxy = Proxy::of(&pod, node, route);
+        Ok(Found { target, proxy })
+    }
+
+    fn pods(&self, route: &Route) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), &route.namespace)
+    }
+
+    async fn stream(
+        &self,
+        head: &Parts,
+        route: &Route,
+        found: Found,
+        caller: OnUpgrade,
+    ) -> Result<Response, Refusal> {
+        let Found { target, proxy } = found;
+        let proxy = proxy?;
+        let protocol = match route.action {
+            Action::Logs => None,
+            _ => Some(Protocol::of(&head.headers)?),
+        };
+        let asked = query::of_target(
+            route,
+            &proxy.delegate(),
+            head.uri.query().unwrap_or_default(),
+        )?;
+        let slot = self.slots.take(&route.namespace)?;
+        let streams = way(&target)?;
+        confirm(&target, &proxy).await?;
+        let opened = open(&streams, head, &asked, protocol).await;
+        let opened = opened.map_err(|error| {
+            if matches!(error, StreamError::Silent(_) | StreamError::Broken(_)) {
+                target.doubt();
+            }
+            Refusal::of_stream(&target, &error)
+        })?;
+        let held = Held {
+            _slot: slot,
+            _open: self.metrics.open(route.action),
+        };
+        let (pods, shutdown) = (self.pods(route), self.shutdown.clone());
+        let end = ending::of(pods, proxy, target, shutdown);
+        Ok(match (opened, protocol) {
+            (Opened::Upgrade(upgrade), Some(protocol)) => {
+                let answer = switching(&upgrade.headers, protocol);
+                self.tunnels.spawn(join(caller, upgrade, end, held));
+                answer
+            }
+            (Opened::Body(body), _) => passing(body, Box::pin(end), held),
+            // It isn't let in where no upgrade was asked for.
+            (Opened::Upgrade(_), None) => StatusCode::BAD_GATEWAY.into_response(),
+        })
+    }
+}
+
+fn absent() -> Refusal {
+    Refusal::absent("no such pod runs on a virtual node of this kubelet")
+}
+
+/// The way to a target; at once why there is none.
+fn way(target: &Target) -> Result<Streams, Refusal> {
+    let none = |why: &str| Refusal::of_target(target, StatusCode::SERVICE_UNAVAILABLE, why);
+    match target.connection() {
+        Connection::Lost { reason, .. } => Err(none(&format!("it is lost: {reason}"))),
+        Connection::Connecting | Connection::Connected { .. } => target
+            .streams()
+            .ok_or_else(|| none("it hasn't been reached yet")),
+    }
+}
+
+/// The target has the delegate of this proxy, and nobody else's pod has its name.
+async fn confirm(target: &Target, proxy: &Proxy) -> Result<(), Refusal> {
+    let unknown = || {
+        Refusal::of_target(
+            target,
+            StatusCode::SERVICE_UNAVAILABLE,
+            "it hasn't been reached yet",
+        )
+    };
+    let client = target.client().ok_or_else(unknown)?;
+    let pods: Api<Pod> = Api::namespaced(client, &proxy.namespace);
+    let params = ListParams::default()
+        .labels(&format!("{}={}", keys::PARENT_UID, proxy.uid))
+        .fields(&format!("metadata.name={}", proxy.delegate()));
+    let listed = call::within(FIND_LIMIT, pods.list_metadata(&params)).await;
+    let listed = listed.map_err(|error| {
+        if error.kind() == Failure::Unknown {
+            target.doubt();
+        }
+        let status = match error {
+            CallError::TimedOut(_) => StatusCode::GATEWAY_TIMEOUT,
+            CallError::Api(_) => StatusCode::BAD_GATEWAY,
+        };
+        let why = format!("to look for the pod there failed: {}", error.message());
+        Refusal::of_target(target, status, &why)
+    })?;
+    if listed.items.iter().any(|pod| proxy.is_of(&pod.metadata)) {
+        return Ok(());
+    }
+    let why = "it doesn't have the pod that stands behind this one";
+    Err(Refusal::of_target(target, StatusCode::NOT_FOUND, why))
+}
+
+async fn open(
+    streams: &Streams,
+    head: &Parts,
+    asked: &str,
+    protocol: Option<Protocol>,
+) -> Result<Opened, StreamError> {
+    let mut request = Request::builder()
+        .method(head.method.clone())
+        .uri(asked)
+        .body(())
+        .map_err(|error| StreamError::Broken(error.to_string()))?;
+    let want = match protocol {
+        None => Want::Body,
+        Some(protocol) => {
+            *request.headers_mut() = headers::to_target(&head.headers, protocol);
+            Want::Upgrade(protocol.name())
+        }
+    };
+    streams.open(request, want).await
+}
+
+fn switching(target: &HeaderMap, protocol: Protocol) -> Response {
+    let mut answer = StatusCode::SWITCHING_PROTOCOLS.into_response();
+    *answer.headers_mut() = headers::to_caller(target, protocol);
+    answer
+}
+
+async fn join(caller: OnUpgrade, target: Upgrade, end: impl Future<Output = Ending>, held: Held) {
+    let both = tokio::try_join!(caller, target.connection);
+    let (caller, target) = match both {
+        Ok(both) => both,
+        Err(error) => return tracing::debug!(%error, "an upgrade came to nothing"),
+    };
+    match tunnel::join(TokioIo::new(caller), TokioIo::new(target), end).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "a stream broke"),
+        Err(ending) => tracing::info!(%ending, "a stream was ended"),
+    }
+    drop(held);
+}
+
+/// A body that is passed on as it is read.
+struct Passing {
+    data: BodyDataStream<TargetBody>,
+    end: BoxFuture<'static, Ending>,
+    _held: Held,
+}
+
+fn passing(body: TargetBody, end: BoxFuture<'static, Ending>, held: Held) -> Response {
+    let data = body.into_data_stream();
+    let passing = Passing {
+        data,
+        end,
+        _held: held,
+    };
+    let parts = stream::unfold(Some(passing), |passing| async {
+        let mut passing = passing?;
+        let part: Result<Bytes, io::Error> = tokio::select! {
+            // Who is ended in the middle is told by the missing end of the body.
+            ending = &mut passing.end => {
+                return Some((Err(io::Error::other(ending.to_string())), None));
+            }
+            part = passing.data.next() => part?.map_err(io::Error::other),
+        };
+        let rest = part.is_ok().then_some(passing);
+        Some((part, rest))
+    });
+    let kind = [(CONTENT_TYPE, "text/plain; charset=utf-8")];
+    (kind, Body::from_stream(parts)).into_response()
+}

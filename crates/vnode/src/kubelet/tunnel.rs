@@ -1,0 +1,130 @@
+//! Two connections that have been upgraded, joined until one of them ends. Knows no pod and no protocol.
+//!
+//! What is read from one is written to the other before more is read, so that a tunnel takes the same little memory
+//! whatever passes. Who takes nothing for minutes ends it, since nobody would notice the other side's end meanwhile.
+
+use std::io;
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
+use tokio::time::timeout;
+
+/// Bytes that are on their way in one direction.
+const BUFFER: usize = 16 << 10;
+/// How long a write may take that nobody makes room for.
+const STALL: Duration = Duration::from_mins(5);
+/// How long the last words may take.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// Joins both until one ends, or `end` comes: whose output is what then stands for it.
+pub(crate) async fn join<A, B, T>(
+    one: A,
+    other: B,
+    end: impl Future<Output = T>,
+) -> Result<io::Result<()>, T>
+where
+    A: AsyncRead + AsyncWrite,
+    B: AsyncRead + AsyncWrite,
+{
+    let (mut one_reads, mut one_writes) = split(one);
+    let (mut other_reads, mut other_writes) = split(other);
+    let ended = {
+        let there = pin!(pump(&mut one_reads, &mut other_writes));
+        let back = pin!(pump(&mut other_reads, &mut one_writes));
+        tokio::select! {
+            ended = there => Ok(ended),
+            ended = back => Ok(ended),
+            ended = end => Err(ended),
+        }
+    };
+    let goodbye = async {
+        // Whoever is gone already doesn't mind.
+        let _ = tokio::join!(one_writes.shutdown(), other_writes.shutdown());
+    };
+    let _ = timeout(GOODBYE, goodbye).await;
+    ended
+}
+
+async fn pump<R, W>(from: &mut R, to: &mut W) -> io::Result<()>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        let count = from.read(&mut buffer).await?;
+        let Some(read) = buffer.get(..count).filter(|read| !read.is_empty()) else {
+            return Ok(());
+        };
+        let passing = async {
+            to.write_all(read).await?;
+            to.flush().await
+        };
+        match timeout(STALL, passing).await {
+            Ok(passed) => passed?,
+            Err(_) => {
+                let text = format!("nothing was taken for {} s", STALL.as_secs());
+                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+            }
+        }
+        // A side that always has more must not keep the thread from others.
+        tokio::task::yield_now().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::duplex;
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_one_says_the_other_hears_until_one_ends() {
+        let (mut user, caller) = duplex(64);
+        let (mut shell, target) = duplex(64);
+        let joined = tokio::spawn(join(caller, target, std::future::pending::<()>()));
+        user.write_all(b"ls\n").await.unwrap();
+        let mut heard = [0; 3];
+        shell.read_exact(&mut heard).await.unwrap();
+        assert_eq!(&heard, b"ls\n");
+        let long = vec![b'x'; BUFFER * 3];
+        let (said, heard) = tokio::join!(
+            async {
+                shell.write_all(&long).await.unwrap();
+                drop(shell);
+            },
+            async {
+                let mut heard = Vec::new();
+                user.read_to_end(&mut heard).await.unwrap();
+                heard
+            }
+        );
+        assert_eq!(((), heard.len()), (said, long.len()));
+        assert!(joined.await.unwrap().unwrap().is_ok());
+    }
+
+    #[tokio::test]
+    async fn an_end_from_outside_closes_both() {
+        let (mut user, caller) = duplex(64);
+        let (mut shell, target) = duplex(64);
+        let (end, ended) = oneshot::channel();
+        let joined = tokio::spawn(join(caller, target, ended));
+        end.send("removed").unwrap();
+        assert_eq!(joined.await.unwrap().unwrap_err(), Ok("removed"));
+        for side in [&mut user, &mut shell] {
+            assert_eq!(side.read(&mut [0]).await.unwrap(), 0);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_takes_nothing_ends_it() {
+        let (mut user, caller) = duplex(64);
+        let (_shell, target) = duplex(64);
+        let joined = tokio::spawn(join(caller, target, std::future::pending::<()>()));
+        user.write_all(&[0; 128]).await.unwrap();
+        let ended = joined.await.unwrap().unwrap();
+        assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+}

@@ -1,0 +1,351 @@
+//! Logs, commands and ports of pods are asked for in the source, by kubectl, and come from the target.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Request;
+use k8s_openapi::api::core::v1::Node;
+use kube::{Api, Client};
+use pilotage_api::Right;
+use pilotage_e2e::fleet::{Fleet, Spec};
+use pilotage_testkit::access::Credential;
+use pilotage_testkit::plane::kwok::Kubelet;
+use pilotage_testkit::ports::Port;
+use pilotage_testkit::process::Process;
+use pilotage_testkit::ready::Probe;
+use pilotage_testkit::supervisor;
+use pilotage_testkit::{Access, ControlPlane, Part, build, wait_for};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{interval, timeout};
+
+use super::{LIMIT, Shop, node_of, small_nodes, started};
+
+const TARGET: &str = "east";
+/// Between two tries of what nothing can be watched for.
+const PERIOD: Duration = Duration::from_millis(200);
+
+/// Tries until it works.
+async fn until<T, E: std::fmt::Display>(
+    what: &str,
+    mut work: impl AsyncFnMut() -> Result<T, E>,
+) -> T {
+    let mut last = None;
+    let trying = async {
+        let mut ticks = interval(PERIOD);
+        loop {
+            ticks.tick().await;
+            match work().await {
+                Ok(done) => return done,
+                Err(error) => last = Some(error.to_string()),
+            }
+        }
+    };
+    match timeout(LIMIT, trying).await {
+        Ok(done) => done,
+        Err(_) => panic!("{what} didn't work: {last:?}"),
+    }
+}
+
+/// A server that says what it hears, in brackets. It stands for what a container serves.
+async fn echo() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut word = [0; 4];
+                if stream.read_exact(&mut word).await.is_ok() {
+                    let answer = [b"[", &word[..], b"]"].concat();
+                    let _ = stream.write_all(&answer).await;
+                }
+            });
+        }
+    });
+    address
+}
+
+async fn fleet(forward: SocketAddr) -> Arc<Fleet> {
+    let kubelet = Kubelet {
+        lines: ["one", "two", "three"].map(str::to_owned).to_vec(),
+        forward,
+    };
+    let target = ControlPlane::builder(TARGET)
+        .controller_manager()
+        .kwok(small_nodes(TARGET))
+        .kubelet(kubelet);
+    let rights = [Right::Logs, Right::Exec, Right::Attach, Right::PortForward];
+    let fleet = started(Spec::new().kubelet().rights(&rights).target_plane(target)).await;
+    rights_of_kubelet(&fleet).await;
+    fleet
+}
+
+// TO BE WIRED: these are the rules of `pilotage_vnode::kubelet::rbac::RULES`, until `pilotage rbac` prints them; then this
+// function goes.
+async fn rights_of_kubelet(fleet: &Fleet) {
+    const CERTIFICATES: &str = "certificates.k8s.io";
+    let rule = |group: &str, resource: &str, verbs: &[&str]| json!({ "apiGroups": [group], "resources": [resource], "verbs": verbs });
+    let named = |mut rule: Value, name: &str| {
+        rule["resourceNames"] = json!([name]);
+        rule
+    };
+    let requests = "certificatesigningrequests";
+    let rules = [
+        rule("", "pods", &["get"]),
+        rule("authentication.k8s.io", "tokenreviews", &["create"]),
+        rule("authorization.k8s.io", "subjectaccessreviews", &["create"]),
+        rule(
+            CERTIFICATES,
+            requests,
+            &["create", "list", "watch", "delete"],
+        ),
+        rule(CERTIFICATES, &format!("{requests}/approval"), &["update"]),
+        named(
+            rule(CERTIFICATES, "signers", &["approve"]),
+            "kubernetes.io/kubelet-serving",
+        ),
+    ];
+    let local = named(
+        rule("", "configmaps", &["get"]),
+        "extension-apiserver-authentication",
+    );
+    let (api, rbac) = ("rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io");
+    let account =
+        json!([{ "kind": "ServiceAccount", "name": "controllers", "namespace": "pilotage" }]);
+    let reference = |kind: &str| json!({ "apiGroup": rbac, "kind": kind, "name": "kubelet" });
+    let system = json!({ "name": "kubelet", "namespace": "kube-system" });
+    for object in [
+        json!({ "apiVersion": api, "kind": "ClusterRole", "metadata": { "name": "kubelet" }, "rules": rules }),
+        json!({ "apiVersion": api, "kind": "Role", "metadata": system, "rules": [local] }),
+        json!({
+            "apiVersion": api, "kind": "ClusterRoleBinding", "metadata": { "name": "kubelet" },
+            "roleRef": reference("ClusterRole"), "subjects": account,
+        }),
+        json!({
+            "apiVersion": api, "kind": "RoleBinding", "metadata": system,
+            "roleRef": reference("Role"), "subjects": account,
+        }),
+    ] {
+        fleet
+            .source
+            .plane
+            .apply_yaml(&object.to_string())
+            .await
+            .unwrap();
+    }
+}
+
+/// Where the virtual nodes say that their kubelet is.
+async fn kubelet_url(shop: &Shop) -> String {
+    let nodes: Api<Node> = Api::all(shop.fleet.source.plane.admin());
+    let told = |node: &Node| port(node).is_some();
+    let name = shop.virtual_node(TARGET);
+    let node = wait_for(&nodes, &name, told, LIMIT).await.unwrap();
+    let addresses = node.status.as_ref().unwrap().addresses.as_ref().unwrap();
+    assert_eq!(addresses.len(), 1);
+    assert_eq!(
+        (&*addresses[0].type_, &*addresses[0].address),
+        ("InternalIP", "127.0.0.1")
+    );
+    format!("https://127.0.0.1:{}", port(&node).unwrap())
+}
+
+fn port(node: &Node) -> Option<i32> {
+    let endpoints = node.status.as_ref()?.daemon_endpoints.as_ref()?;
+    Some(endpoints.kubelet_endpoint.as_ref()?.port)
+}
+
+/// Asks the kubelet itself, as somebody.
+async fn ask(access: &Access, url: &str, path: &str) -> Result<String, kube::Error> {
+    let client: Client = access.via(url).client().unwrap();
+    client
+        .request_text(Request::get(path).body(Vec::new()).unwrap())
+        .await
+}
+
+fn code(answer: Result<String, kube::Error>) -> u16 {
+    match answer {
+        Err(kube::Error::Api(status)) => status.code,
+        other => panic!("an answer with a status was expected: {other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_reaches_delegates_through_the_source_and_nobody_else_does() {
+    let fleet = fleet(echo().await).await;
+    let shop = Shop::connected(fleet, "kubelet").await;
+    let source = &shop.fleet.source.plane;
+    shop.create(&build::pod("web").elect().request("cpu", "100m").build())
+        .await;
+    let proxy = shop.running("web").await;
+    assert_eq!(node_of(&proxy), Some(&*shop.virtual_node(TARGET)));
+    let url = kubelet_url(&shop).await;
+
+    // The API server takes the certificate as soon as there is one.
+    let namespace = format!("--namespace={}", shop.name);
+    let kubectl = async |args: &[&str]| {
+        let args: Vec<_> = [&*namespace].iter().chain(args).copied().collect();
+        source.kubectl(&args).await
+    };
+    let logs = until("kubectl logs", async || kubectl(&["logs", "web"]).await).await;
+    assert_eq!(logs, "one\ntwo\nthree\n");
+    let tail = kubectl(&["logs", "web", "--tail=1"]).await.unwrap();
+    assert_eq!(tail, "three\n");
+    assert_eq!(
+        kubectl(&["exec", "web", "--", "echo", "hi"]).await.unwrap(),
+        "hi\n"
+    );
+    let error = kubectl(&["exec", "web", "--", "sh", "-c", "exit 3"]).await;
+    assert!(error.unwrap_err().to_string().contains("exit code 3"));
+    let input = ["exec", "-i", "web", &namespace, "--", "tr", "a-z", "A-Z"];
+    let shouted = source.kubectl_with_input(&input, "hello").await.unwrap();
+    assert_eq!(shouted, "HELLO");
+    copy(&shop, &kubectl).await;
+    forward(&shop).await;
+    refusals(&shop, &url).await;
+    attach(&shop).await;
+
+    // Of a target that is lost that is said, and nothing is waited for.
+    shop.target(TARGET)
+        .plane
+        .kill(Part::ApiServer)
+        .await
+        .unwrap();
+    let nodes: Api<Node> = Api::all(source.admin());
+    let lost = |node: &Node| {
+        let conditions = node.status.as_ref().and_then(|it| it.conditions.as_ref());
+        conditions.is_some_and(|all| {
+            all.iter()
+                .any(|it| it.type_ == "Ready" && it.status == "False")
+        })
+    };
+    wait_for(&nodes, &shop.virtual_node(TARGET), lost, LIMIT)
+        .await
+        .unwrap();
+    let error = kubectl(&["logs", "web"]).await.unwrap_err().to_string();
+    assert!(error.contains("is lost"), "{error}");
+    shop.target(TARGET)
+        .plane
+        .restart(Part::ApiServer)
+        .await
+        .unwrap();
+    until("kubectl logs again", async || {
+        kubectl(&["logs", "web"]).await
+    })
+    .await;
+    shop.delete("web").await;
+}
+
+/// A process of kubectl that goes on until it is stopped.
+async fn going(shop: &Shop, name: &str, args: &[&str]) -> Process {
+    let source = &shop.fleet.source.plane;
+    let log = source.directory().join(format!("{name}.log"));
+    let spec = supervisor::Spec::new(source.tools().path("kubectl").unwrap(), log)
+        .arg(format!("--namespace={}", shop.name))
+        .args(args)
+        .env("KUBECONFIG", source.admin_kubeconfig())
+        .env("HOME", source.directory().join("data"));
+    Process::start(name, spec, Probe::None).await.unwrap()
+}
+
+/// Who attaches reads what is written from then on.
+async fn attach(shop: &Shop) {
+    let log = shop
+        .target(TARGET)
+        .plane
+        .directory()
+        .join("kwok-container.log");
+    let attached = going(shop, "attach", &["attach", "web"]).await;
+    until("kubectl attach", async || {
+        let mut file = std::fs::OpenOptions::new().append(true).open(&log)?;
+        file.write_all(b"2026-01-01T00:01:00.000000000Z stdout F four\n")?;
+        let tail = attached.tail();
+        let read = tail.contains("four");
+        read.then_some(()).ok_or(std::io::Error::other(tail))
+    })
+    .await;
+    attached.stop(Duration::from_secs(2)).await;
+}
+
+async fn copy(
+    shop: &Shop,
+    kubectl: &impl AsyncFn(&[&str]) -> Result<String, pilotage_testkit::plane::Error>,
+) {
+    let directory = shop.fleet.source.plane.directory();
+    let (from, to) = (directory.join("copied-from"), directory.join("copied-to"));
+    let text = "x".repeat(300_000);
+    std::fs::write(&from, &text).unwrap();
+    let there = format!("web:{}", from.display());
+    kubectl(&["cp", &there, &to.display().to_string()])
+        .await
+        .unwrap();
+    assert_eq!(std::fs::read_to_string(to).unwrap(), text);
+}
+
+async fn forward(shop: &Shop) {
+    let port = Port::reserve().unwrap();
+    let ports = format!("{}:8080", port.number());
+    let forwarding = going(shop, "port-forward", &["port-forward", "pod/web", &ports]).await;
+    let answer = until("port-forward", async || {
+        let mut stream = TcpStream::connect(port.address()).await?;
+        stream.write_all(b"ping").await?;
+        let mut answer = [0; 6];
+        stream.read_exact(&mut answer).await?;
+        Ok::<_, std::io::Error>(answer)
+    })
+    .await;
+    assert_eq!(&answer, b"[ping]", "{}", forwarding.tail());
+    forwarding.stop(Duration::from_secs(2)).await;
+}
+
+async fn refusals(shop: &Shop, url: &str) {
+    let source = &shop.fleet.source.plane;
+    let admin = source.admin_access();
+    let logs = format!("/containerLogs/{}/web/{}", shop.name, container(shop).await);
+    assert_eq!(ask(admin, url, &logs).await.unwrap(), "one\ntwo\nthree\n");
+    assert_eq!(ask(admin, url, "/healthz").await.unwrap(), "ok");
+
+    // Nobody, somebody whom the API server doesn't know, and a tenant, of his own pods and of others'.
+    let nobody = admin.with(Credential::Anonymous);
+    assert_eq!(code(ask(&nobody, url, &logs).await), 401);
+    let unknown = admin.with(Credential::Token("a.b.c".to_owned()));
+    assert_eq!(code(ask(&unknown, url, &logs).await), 401);
+    let other = source.namespace("other").await.unwrap();
+    let tenant = source.tenant(other.name(), "tenant").await.unwrap();
+    for path in [
+        &*logs,
+        "/containerLogs/kube-system/none/app",
+        "/healthz",
+        "/stats/summary",
+    ] {
+        assert_eq!(code(ask(&tenant, url, path).await), 403, "{path}");
+    }
+
+    // Pods that aren't ours, and what isn't offered.
+    for (path, want) in [
+        (format!("/containerLogs/{}/none/app", shop.name), 404),
+        (logs.replace("/web/", "/web/x/"), 404),
+        ("/stats/summary".to_owned(), 404),
+        ("/containerLogs/../x/y".to_owned(), 400),
+        (logs.replace("containerLogs", "exec"), 400),
+    ] {
+        assert_eq!(code(ask(admin, url, &path).await), want, "{path}");
+    }
+    // A pod that the webhook never saw has nobody behind it.
+    let stray = build::pod("stray").node_name(&shop.virtual_node(TARGET));
+    shop.create(&stray.build()).await;
+    let path = format!(
+        "/containerLogs/{}/stray/{}",
+        shop.name,
+        container(shop).await
+    );
+    assert_eq!(code(ask(admin, url, &path).await), 404);
+}
+
+async fn container(shop: &Shop) -> String {
+    let pod = shop.pods().get("web").await.unwrap();
+    pod.spec.unwrap().containers[0].name.clone()
+}
