@@ -34,6 +34,8 @@ pub(crate) struct Extras {
     pub(crate) rights: Vec<Right>,
     /// What follows pods from here into targets.
     pub(crate) follow: Vec<FollowedKind>,
+    /// Whether the controllers answer for the kubelets of virtual nodes.
+    pub(crate) kubelet: bool,
 }
 
 impl Part {
@@ -87,6 +89,9 @@ impl Part {
             rules.extend(rights.flat_map(|right| source::rbac::giving_rules(*right)));
             let follow = extras.follow.iter();
             rules.extend(follow.flat_map(|kind| follow::rbac::rules(*kind)));
+            if extras.kubelet {
+                rules.extend(pilotage_vnode::kubelet::rbac::RULES);
+            }
         }
         rules
     }
@@ -125,6 +130,7 @@ mod tests {
             let rules = part.rules(&Extras {
                 rights: Right::ALL.to_vec(),
                 follow: vec![FollowedKind::ConfigMaps, FollowedKind::Secrets],
+                kubelet: true,
             });
             assert!(!rules.is_empty(), "{part}");
             for rule in rules {

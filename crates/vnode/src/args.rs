@@ -35,13 +35,15 @@ impl Default for NodeArgs {
 }
 
 /// Who answers for the kubelets of virtual nodes.
+#[allow(clippy::doc_markdown, reason = "these are help texts")]
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Kubelet server of virtual nodes")]
 pub struct KubeletArgs {
     /// Answer "kubectl logs", "exec", "attach", "port-forward" and "cp" of pods on virtual nodes, from their targets: at
     /// this address, which API servers reach and virtual nodes show. In a pod, its IP. Without it nobody answers.
     ///
-    /// It needs the rights of "pilotage rbac --rights", and so do Sources in the targets.
+    /// The roles come from "pilotage rbac --kubelet"; a target lets it in by the rights Logs, Exec, Attach and PortForward
+    /// of its Source.
     #[arg(long, value_name = "IP|HOST")]
     pub kubelet_address: Option<KubeletAddress>,
 

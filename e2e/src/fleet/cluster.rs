@@ -128,6 +128,7 @@ impl Cluster {
         rbac.extend(self.namespaces_flag());
         if matches!(command, "all" | "controllers") {
             rbac.extend(self.follow_flag());
+            rbac.extend(self.has_kubelet().then(|| "--kubelet".to_owned()));
             let rights = self.settings.rights_flag();
             rbac.extend(rights.filter(|_| self.side == Side::Target));
         }
@@ -179,7 +180,7 @@ impl Cluster {
         }
         if matches!(command, "all" | "controllers") {
             flags.extend(self.follow_flag());
-            if self.settings.kubelet && self.side == Side::Source {
+            if self.has_kubelet() {
                 // The API server reaches it at the port that it takes.
                 flags.push("--kubelet-address=127.0.0.1".to_owned());
                 flags.push("--kubelet-listen=127.0.0.1:0".to_owned());
@@ -199,6 +200,11 @@ impl Cluster {
     fn follow_flag(&self) -> Option<String> {
         let flag = self.settings.follow_flag();
         flag.filter(|_| self.side == Side::Source)
+    }
+
+    /// Its virtual nodes have a kubelet.
+    fn has_kubelet(&self) -> bool {
+        self.settings.kubelet && self.side == Side::Source
     }
 
     /// Rights that a Source here asks for.

@@ -120,7 +120,7 @@ fn printed(part: Part, namespace: Option<&str>) -> Result<Vec<serde_json::Value>
             "--rights={}",
             Right::ALL.map(Right::flag).join(",")
         ))
-        .arg("--follow=configmaps,secrets")
+        .args(["--follow=configmaps,secrets", "--kubelet"])
         .output()
         .map_err(|source| Error::Run { program, source })?;
     if !output.status.success() {

@@ -1,9 +1,9 @@
 //! The other door: streams of pods (logs, and upgraded connections), which are passed through and never kept.
 //!
 //! It leads to the same places as the first one, over HTTP/1 with heads of the same bounds, and follows no redirection
-//! either. Each stream has a connection of its own, so that a stalled one holds up nobody. What a failing reply says is cut
-//! down in the same way. Only the head of an answer has to come in time: a shell may be silent for hours, and who doesn't
-//! read isn't sent to. Must not know what the streams are for.
+//! either. Each stream has a connection of its own, so that a stalled one holds up nobody. What a failing reply says is
+//! cut down in the same way. Only the head of an answer has to come in time: a shell may be silent for hours, and who
+//! doesn't read isn't sent to. Must not know what the streams are for.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{HeaderName, UPGRADE};
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use hyper::body::Body as _;
 use hyper_util::client::legacy;
 use hyper_util::rt::TokioExecutor;
@@ -213,7 +213,7 @@ async fn admit(answer: Response<Body>, want: Want<'_>) -> Result<Opened, StreamE
 }
 
 fn is(headers: &HeaderMap, name: &HeaderName, value: &str) -> bool {
-    let said = headers.get(name).map(|it| it.as_bytes());
+    let said = headers.get(name).map(HeaderValue::as_bytes);
     said.is_some_and(|said| said.eq_ignore_ascii_case(value.as_bytes()))
 }
 

@@ -40,6 +40,7 @@ use place::{Parts, follow};
 const PAGE: u32 = 50;
 
 /// Flags of the controller.
+#[allow(clippy::doc_markdown, reason = "these are help texts")]
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Following")]
 pub struct FollowArgs {

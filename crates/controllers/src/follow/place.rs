@@ -69,7 +69,7 @@ pub(super) async fn follow<K: Followed>(
         let place = place.clone();
         move |key: Key| {
             let place = place.clone();
-            async move { caught_turn(place.turn(&key), |panic| place.panicked(&key, panic)).await }
+            async move { caught_turn(place.turn(&key), |panic| Place::<K>::panicked(&key, panic)).await }
                 .boxed()
         }
     };
@@ -116,12 +116,12 @@ impl<K: Followed> Place<K> {
                     Change::One(..) => continue,
                     Change::All => None,
                 },
-                Some(event) = objects.recv() => match self.key_of(&event) {
+                Some(event) = objects.recv() => match Self::key_of(&event) {
                     // Most objects of a cluster are nobody's need.
                     Some(key) if !self.concerns(&key) => continue,
                     key => key,
                 },
-                Some(event) = copies.recv() => self.key_of(&event),
+                Some(event) = copies.recv() => Self::key_of(&event),
                 Ok(()) = states.changed() => None,
                 Ok(()) = rights.changed() => None,
                 Ok(()) = identities.changed() => None,
@@ -138,7 +138,7 @@ impl<K: Followed> Place<K> {
         }
     }
 
-    fn key_of(&self, event: &Event<K>) -> Option<Key> {
+    fn key_of(event: &Event<K>) -> Option<Key> {
         match event {
             Event::Applied(object) | Event::Deleted(object) | Event::Gone(object) => key(&**object),
             Event::Synced => None,
@@ -319,7 +319,7 @@ impl<K: Followed> Place<K> {
         }
     }
 
-    fn panicked(&self, key: &Key, panic: &str) {
+    fn panicked(key: &Key, panic: &str) {
         let (namespace, name) = (&key.namespace, &key.name);
         tracing::error!(kind = %K::KIND, namespace, name, panic, "to follow an object panicked");
     }

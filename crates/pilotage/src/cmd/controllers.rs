@@ -5,11 +5,12 @@ use std::error::Error as StdError;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use pilotage_api::Right;
 use pilotage_clusters::{LocalStreams, Need, Registry, TargetArgs, cluster_uid, identity};
 use pilotage_controllers::chaperon::{self, Chaperons};
 use pilotage_controllers::feedback::{self, Feedback};
 use pilotage_controllers::fleet::FleetMetrics;
-use pilotage_controllers::follow::{self, Follow, FollowArgs};
+use pilotage_controllers::follow::{self, Follow, FollowArgs, FollowedKind};
 use pilotage_controllers::source::{self, SourceArgs};
 use pilotage_controllers::summary::{self, SummaryArgs};
 use pilotage_controllers::target;
@@ -79,7 +80,12 @@ impl ControllersArgs {
     /// What is needed in each target.
     fn needs(&self) -> Vec<Need> {
         let kinds = self.follow.kinds().into_iter();
-        let rights = kinds.map(|kind| kind.right());
+        let kubelet = self.kubelet.kubelet_address.as_ref();
+        let kubelet =
+            kubelet.map(|_| [Right::Logs, Right::Exec, Right::Attach, Right::PortForward]);
+        let rights = kinds
+            .map(FollowedKind::right)
+            .chain(kubelet.into_iter().flatten());
         let extra = rights.flat_map(target::rbac::right_needs);
         target::rbac::NEEDS.iter().copied().chain(extra).collect()
     }
@@ -142,7 +148,7 @@ pub(crate) fn start(
                         registry,
                         metrics: metrics.unwrap_or_default(),
                     };
-                    kubelet.run(with, token.clone()).await;
+                    Box::pin(kubelet.run(with, token.clone())).await;
                 }
             };
             tokio::join!(pilotage_vnode::run(with, &health, token.clone()), answering);

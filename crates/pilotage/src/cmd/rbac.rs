@@ -42,6 +42,10 @@ pub struct Args {
 
     #[command(flatten)]
     follow: FollowArgs,
+
+    /// With what the controllers need to answer for the kubelets of virtual nodes ("--kubelet-address" there).
+    #[arg(long)]
+    kubelet: bool,
 }
 
 /// A service account as written on the command line.
@@ -98,6 +102,7 @@ fn objects(args: &Args) -> Vec<Value> {
     let extras = Extras {
         rights,
         follow: args.follow.kinds().into_iter().collect(),
+        kubelet: args.kubelet,
     };
     let given = parts.iter().flat_map(|part| part.given_roles(&extras));
     let given = given

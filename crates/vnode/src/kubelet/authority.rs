@@ -45,7 +45,8 @@ pub(super) async fn follow(client: Client, authorities: ClientAuthorities) {
             }
             Err(error) => {
                 failures = failures.saturating_add(1);
-                tracing::warn!(%error, known = authorities.is_loaded(), "client certificates of kubelet callers can't be judged anew");
+                let known = authorities.is_loaded();
+                tracing::warn!(%error, known, "who may sign certificates of kubelet callers isn't known anew");
                 BACKOFF.delay(failures, dice())
             }
         };

@@ -1,5 +1,5 @@
-//! Headers that pass between a caller and a target: those by which the two agree on the protocol of a connection, and no
-//! others. Pure.
+//! Headers that pass between a caller and a target: those by which the two agree on the protocol of a connection, and
+//! no others. Pure.
 
 use http::HeaderMap;
 use http::header::{

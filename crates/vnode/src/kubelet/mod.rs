@@ -1,14 +1,14 @@
-//! The kubelet of virtual nodes: what `kubectl logs`, `exec`, `attach`, `port-forward` and `cp` ask a pod's node for comes
-//! from the pod's delegate.
+//! The kubelet of virtual nodes: what `kubectl logs`, `exec`, `attach`, `port-forward` and `cp` ask a pod's node for
+//! comes from the pod's delegate.
 //!
 //! ```text
-//! API server ── TLS (certificate) ── who (caller, access) ── what (route) ── whose pod (delegate) ── stream (server)
-//!                                                                                     target's API server ──┘
+//! API server ─ TLS (certificate) ─ who (caller, access) ─ what (route) ─ whose pod (delegate) ─ stream (server)
+//!                                                                     target's API server ───────┘
 //! ```
 //!
-//! It answers as a kubelet does, and nobody whom a kubelet wouldn't: callers need the rights on the virtual node. It may
-//! run beside every replica, whether that leads or not; virtual nodes show the address of the one that leads. Nothing is
-//! kept of what passes.
+//! It answers as a kubelet does, and nobody whom a kubelet wouldn't: callers need the rights on the virtual node. It
+//! may run in every replica, whether that leads or not; virtual nodes show the address of the one that leads. Nothing
+//! is kept of what passes.
 
 mod access;
 mod answers;

@@ -4,7 +4,8 @@ use pilotage_runtime::rbac::Rule;
 
 use super::authority;
 
-/// Its rules. The right to approve is one on the default signer; for another one (`--kubelet-signer`) the operator gives it.
+/// Its rules. The right to approve is one on the default signer; for another one (`--kubelet-signer`) the operator
+/// gives it.
 pub const RULES: &[Rule] = &[
     // Whose logs are asked for.
     Rule::cluster(&[""], &["pods"], &["get"]),

@@ -43,6 +43,17 @@ impl Refusal {
         Self::new(status, format!("target {}: {why}", target.key()))
     }
 
+    /// The same for who asks for logs: an API server tells its users the text of a kubelet's failure with these two
+    /// statuses, and with no others.
+    pub(crate) fn of_logs(self) -> Self {
+        let status = if self.status.is_client_error() {
+            StatusCode::BAD_REQUEST
+        } else {
+            StatusCode::INTERNAL_SERVER_ERROR
+        };
+        Self { status, ..self }
+    }
+
     /// No stream came of it.
     pub(crate) fn of_stream(target: &Target, error: &StreamError) -> Self {
         let status = match error {

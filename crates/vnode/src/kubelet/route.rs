@@ -8,7 +8,8 @@ use pilotage_api::bounds::LONGEST_UID;
 use super::refusal::Refusal;
 
 /// What this server offers, for who asks for anything else.
-const OFFER: &str = "this is the kubelet of virtual nodes: it offers containerLogs, exec, attach, portForward and healthz";
+const OFFER: &str =
+    "the kubelet of virtual nodes offers containerLogs, exec, attach, portForward and healthz";
 
 /// What is done with a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -210,16 +211,16 @@ mod tests {
     #[test]
     fn what_is_not_offered_is_refused_by_name() {
         for (path, status, word) in [
-            ("/", 404, "it offers containerLogs"),
-            ("/pods", 404, "it offers containerLogs"),
+            ("/", 404, "nodes offers containerLogs"),
+            ("/pods", 404, "nodes offers containerLogs"),
             ("/stats/summary", 404, "stats isn't there yet"),
             ("/metrics/cadvisor", 404, "metrics isn't there yet"),
-            ("/run/shop/web-0/app", 404, "it offers"),
-            ("/containerLogs/shop/web-0", 404, "it offers"),
-            ("/containerLogs/shop/web-0/u/app", 404, "it offers"),
+            ("/run/shop/web-0/app", 404, "nodes offers"),
+            ("/containerLogs/shop/web-0", 404, "nodes offers"),
+            ("/containerLogs/shop/web-0/u/app", 404, "nodes offers"),
             ("/containerLogs/shop/web%2f0/app", 400, "no name"),
             ("/containerLogs/../web-0/app", 400, "no name"),
-            ("/exec/shop/web-0/u/app/x", 404, "it offers"),
+            ("/exec/shop/web-0/u/app/x", 404, "nodes offers"),
             ("/exec/shop//app", 400, "no name"),
             ("/portForward/Shop/web-0", 400, "no name"),
         ] {

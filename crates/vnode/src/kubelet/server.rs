@@ -128,7 +128,11 @@ impl Served {
             Place::Pod(route) => route,
         };
         let found = found.unwrap_or_else(|| Err(absent()))?;
-        self.stream(&head, &route, found, upgrade).await
+        let opened = self.stream(&head, &route, found, upgrade).await;
+        opened.map_err(|refusal| match route.action {
+            Action::Logs => refusal.of_logs(),
+            Action::Exec | Action::Attach | Action::PortForward => refusal,
+        })
     }
 
     /// The pod in this cluster, looked at now.

@@ -1,5 +1,5 @@
-//! How many streams there may be: in all, and of one namespace half of that, so that nobody's pods take all. Pure but for
-//! its lock.
+//! How many streams there may be: in all, and of one namespace half of that, so that nobody's pods take all. Pure but
+//! for its lock.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

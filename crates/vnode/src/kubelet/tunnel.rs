@@ -61,13 +61,11 @@ where
             to.write_all(read).await?;
             to.flush().await
         };
-        match timeout(STALL, passing).await {
-            Ok(passed) => passed?,
-            Err(_) => {
-                let text = format!("nothing was taken for {} s", STALL.as_secs());
-                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
-            }
-        }
+        let Ok(passed) = timeout(STALL, passing).await else {
+            let text = format!("nothing was taken for {} s", STALL.as_secs());
+            return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+        };
+        passed?;
         // A side that always has more must not keep the thread from others.
         tokio::task::yield_now().await;
     }

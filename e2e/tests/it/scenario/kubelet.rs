@@ -15,9 +15,8 @@ use pilotage_testkit::plane::kwok::Kubelet;
 use pilotage_testkit::ports::Port;
 use pilotage_testkit::process::Process;
 use pilotage_testkit::ready::Probe;
-use pilotage_testkit::supervisor;
+use pilotage_testkit::supervisor::{self, Exit};
 use pilotage_testkit::{Access, ControlPlane, Part, build, wait_for};
-use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{interval, timeout};
@@ -44,10 +43,8 @@ async fn until<T, E: std::fmt::Display>(
             }
         }
     };
-    match timeout(LIMIT, trying).await {
-        Ok(done) => done,
-        Err(_) => panic!("{what} didn't work: {last:?}"),
-    }
+    let done = timeout(LIMIT, trying).await;
+    done.unwrap_or_else(|_| panic!("{what} didn't work: {last:?}"))
 }
 
 /// A server that says what it hears, in brackets. It stands for what a container serves.
@@ -78,64 +75,7 @@ async fn fleet(forward: SocketAddr) -> Arc<Fleet> {
         .kwok(small_nodes(TARGET))
         .kubelet(kubelet);
     let rights = [Right::Logs, Right::Exec, Right::Attach, Right::PortForward];
-    let fleet = started(Spec::new().kubelet().rights(&rights).target_plane(target)).await;
-    rights_of_kubelet(&fleet).await;
-    fleet
-}
-
-// TO BE WIRED: these are the rules of `pilotage_vnode::kubelet::rbac::RULES`, until `pilotage rbac` prints them; then this
-// function goes.
-async fn rights_of_kubelet(fleet: &Fleet) {
-    const CERTIFICATES: &str = "certificates.k8s.io";
-    let rule = |group: &str, resource: &str, verbs: &[&str]| json!({ "apiGroups": [group], "resources": [resource], "verbs": verbs });
-    let named = |mut rule: Value, name: &str| {
-        rule["resourceNames"] = json!([name]);
-        rule
-    };
-    let requests = "certificatesigningrequests";
-    let rules = [
-        rule("", "pods", &["get"]),
-        rule("authentication.k8s.io", "tokenreviews", &["create"]),
-        rule("authorization.k8s.io", "subjectaccessreviews", &["create"]),
-        rule(
-            CERTIFICATES,
-            requests,
-            &["create", "list", "watch", "delete"],
-        ),
-        rule(CERTIFICATES, &format!("{requests}/approval"), &["update"]),
-        named(
-            rule(CERTIFICATES, "signers", &["approve"]),
-            "kubernetes.io/kubelet-serving",
-        ),
-    ];
-    let local = named(
-        rule("", "configmaps", &["get"]),
-        "extension-apiserver-authentication",
-    );
-    let (api, rbac) = ("rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io");
-    let account =
-        json!([{ "kind": "ServiceAccount", "name": "controllers", "namespace": "pilotage" }]);
-    let reference = |kind: &str| json!({ "apiGroup": rbac, "kind": kind, "name": "kubelet" });
-    let system = json!({ "name": "kubelet", "namespace": "kube-system" });
-    for object in [
-        json!({ "apiVersion": api, "kind": "ClusterRole", "metadata": { "name": "kubelet" }, "rules": rules }),
-        json!({ "apiVersion": api, "kind": "Role", "metadata": system, "rules": [local] }),
-        json!({
-            "apiVersion": api, "kind": "ClusterRoleBinding", "metadata": { "name": "kubelet" },
-            "roleRef": reference("ClusterRole"), "subjects": account,
-        }),
-        json!({
-            "apiVersion": api, "kind": "RoleBinding", "metadata": system,
-            "roleRef": reference("Role"), "subjects": account,
-        }),
-    ] {
-        fleet
-            .source
-            .plane
-            .apply_yaml(&object.to_string())
-            .await
-            .unwrap();
-    }
+    started(Spec::new().kubelet().rights(&rights).target_plane(target)).await
 }
 
 /// Where the virtual nodes say that their kubelet is.
@@ -188,7 +128,8 @@ async fn kubectl_reaches_delegates_through_the_source_and_nobody_else_does() {
     let namespace = format!("--namespace={}", shop.name);
     let kubectl = async |args: &[&str]| {
         let args: Vec<_> = [&*namespace].iter().chain(args).copied().collect();
-        source.kubectl(&args).await
+        let answered = timeout(LIMIT, source.kubectl(&args)).await;
+        answered.unwrap_or_else(|_| panic!("{args:?} doesn't come to an end"))
     };
     let logs = until("kubectl logs", async || kubectl(&["logs", "web"]).await).await;
     assert_eq!(logs, "one\ntwo\nthree\n");
@@ -198,11 +139,22 @@ async fn kubectl_reaches_delegates_through_the_source_and_nobody_else_does() {
         kubectl(&["exec", "web", "--", "echo", "hi"]).await.unwrap(),
         "hi\n"
     );
-    let error = kubectl(&["exec", "web", "--", "sh", "-c", "exit 3"]).await;
-    assert!(error.unwrap_err().to_string().contains("exit code 3"));
-    let input = ["exec", "-i", "web", &namespace, "--", "tr", "a-z", "A-Z"];
-    let shouted = source.kubectl_with_input(&input, "hello").await.unwrap();
-    assert_eq!(shouted, "HELLO");
+    // That a command failed is told on a stream of its own.
+    let failing = ["exec", "web", "--", "sh", "-c", "echo why >&2; exit 3"];
+    let error = kubectl(&failing).await.unwrap_err().to_string();
+    assert!(error.contains("why") && error.contains("exit"), "{error}");
+    let input = [
+        "exec",
+        "-i",
+        "web",
+        &namespace,
+        "--",
+        "sh",
+        "-c",
+        "read word; echo [$word]",
+    ];
+    let read = timeout(LIMIT, source.kubectl_with_input(&input, "hello\n")).await;
+    assert_eq!(read.unwrap().unwrap(), "[hello]\n");
     copy(&shop, &kubectl).await;
     forward(&shop).await;
     refusals(&shop, &url).await;
@@ -225,8 +177,10 @@ async fn kubectl_reaches_delegates_through_the_source_and_nobody_else_does() {
     wait_for(&nodes, &shop.virtual_node(TARGET), lost, LIMIT)
         .await
         .unwrap();
-    let error = kubectl(&["logs", "web"]).await.unwrap_err().to_string();
-    assert!(error.contains("is lost"), "{error}");
+    for args in [&["logs", "web"][..], &["exec", "web", "--", "echo", "hi"]] {
+        let error = kubectl(args).await.unwrap_err().to_string();
+        assert!(error.contains("it is lost"), "{error}");
+    }
     shop.target(TARGET)
         .plane
         .restart(Part::ApiServer)
@@ -236,7 +190,39 @@ async fn kubectl_reaches_delegates_through_the_source_and_nobody_else_does() {
         kubectl(&["logs", "web"]).await
     })
     .await;
+    endings(&shop, &kubectl).await;
+}
+
+/// A stream ends with the process that it passes through, and with its pod.
+async fn endings(
+    shop: &Shop,
+    kubectl: &impl AsyncFn(&[&str]) -> Result<String, pilotage_testkit::plane::Error>,
+) {
+    let follow = async |name: &str| {
+        let following = going(shop, name, &["logs", "web", "--follow"]).await;
+        until("kubectl logs --follow", async || {
+            let tail = following.tail();
+            let read = tail.contains("three");
+            read.then_some(()).ok_or(tail)
+        })
+        .await;
+        following
+    };
+    let following = follow("follow-process").await;
+    let controllers = &shop.fleet.source.processes["controllers"];
+    let exit = controllers.stop(LIMIT).await;
+    assert!(exit.is_some_and(Exit::success), "{exit:?}");
+    assert!(timeout(LIMIT, following.wait()).await.is_ok());
+
+    // The next one listens elsewhere, and its virtual nodes say so.
+    controllers.restart().await.unwrap();
+    until("kubectl logs anew", async || {
+        kubectl(&["logs", "web"]).await
+    })
+    .await;
+    let following = follow("follow-pod").await;
     shop.delete("web").await;
+    assert!(timeout(LIMIT, following.wait()).await.is_ok());
 }
 
 /// A process of kubectl that goes on until it is stopped.
@@ -342,7 +328,13 @@ async fn refusals(shop: &Shop, url: &str) {
         shop.name,
         container(shop).await
     );
-    assert_eq!(code(ask(admin, url, &path).await), 404);
+    let Err(kube::Error::Api(status)) = ask(admin, url, &path).await else {
+        panic!("a stray pod has logs");
+    };
+    assert!(
+        status.code == 400 && status.message.contains("nothing runs behind"),
+        "{status:?}"
+    );
 }
 
 async fn container(shop: &Shop) -> String {

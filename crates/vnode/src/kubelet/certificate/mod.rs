@@ -1,5 +1,5 @@
-//! The certificate that the kubelet server shows: where it comes from, and when the next one is due. Its key never leaves
-//! this process's memory, so each process has one of its own.
+//! The certificate that the kubelet server shows: where it comes from, and when the next one is due. Its key never
+//! leaves this process's memory, so each process has one of its own.
 
 mod make;
 mod plan;
@@ -59,7 +59,10 @@ impl Issuer {
                 Err(error) => {
                     failures = failures.saturating_add(1);
                     let shown = certificates.is_loaded();
-                    tracing::warn!(%error, failures, shown, "no new certificate for the kubelet of virtual nodes; without one, nobody can ask for logs and shells of their pods");
+                    tracing::warn!(
+                        %error, failures, shown,
+                        "no new certificate for the kubelet of virtual nodes: without one no logs and shells of their pods"
+                    );
                     BACKOFF.delay(failures, dice())
                 }
             };

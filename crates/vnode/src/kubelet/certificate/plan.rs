@@ -27,8 +27,8 @@ impl Life {
         (begin < end && now < end).then_some(Self { begin, end })
     }
 
-    /// How long it is until the next one is due: after two thirds of its life, less up to a tenth, so that many processes
-    /// don't come at once.
+    /// How long it is until the next one is due: after two thirds of its life, less up to a tenth, so that many
+    /// processes don't come at once.
     pub(super) fn until_renewal(self, now: Timestamp, dice: f64) -> Duration {
         let life = self.end.duration_since(self.begin).unsigned_abs();
         let late = 2.0 / 3.0 - 0.1 * dice.clamp(0.0, 1.0);

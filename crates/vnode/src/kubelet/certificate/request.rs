@@ -1,6 +1,7 @@
 //! A serving certificate from the cluster's signer of kubelets: requested, approved by ourselves, awaited, and taken.
 //!
-//! Whoever may approve requests of a signer may have any of its certificates; so the right to is one on that signer alone.
+//! Whoever may approve requests of a signer may have any of its certificates; so the right to is one on that signer
+//! alone.
 
 use std::time::Duration;
 
