@@ -103,6 +103,17 @@ key!(/// Annotation: name of the parent.
 key!(/// Annotation: namespace of the parent.
     PARENT_NAMESPACE = "parent-namespace");
 
+// ---- Services and Ingresses that follow pods ----------------------------------------------------------------------
+
+key!(/// Annotation `"true"`: a Service or an Ingress that follows, in the source and in targets.
+    GLOBAL = "global");
+key!(/// Annotation without a value: a Service or an Ingress that was copied here; it never follows anything itself.
+    IS_DELEGATE = "is-delegate");
+key!(/// Annotation of a Service in the source, `key=value` separated by commas: its selector before its keys were rewritten.
+    ORIGINAL_SELECTOR = "original-selector");
+/// Annotations `"true"` of a Service that follows: Cilium joins such Services of its clusters. The older one first.
+pub const CILIUM_GLOBAL: [&str; 2] = ["io.cilium/global-service", "service.cilium.io/global"];
+
 // ---- what a Source or ClusterSource made ------------------------------------------------------------------------
 
 key!(/// Label of a binding: UID of its Source or `ClusterSource`.

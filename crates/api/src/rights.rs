@@ -17,6 +17,10 @@ pub enum Right {
     FollowConfigMaps,
     /// Copies of Secrets that pods use.
     FollowSecrets,
+    /// Copies of Services that select pods.
+    FollowServices,
+    /// Copies of Ingresses in front of these Services.
+    FollowIngresses,
     /// Reading what containers write.
     Logs,
     /// Running commands in containers.
@@ -34,9 +38,11 @@ pub struct UnknownRight;
 
 impl Right {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::FollowConfigMaps,
         Self::FollowSecrets,
+        Self::FollowServices,
+        Self::FollowIngresses,
         Self::Logs,
         Self::Exec,
         Self::Attach,
@@ -48,6 +54,8 @@ impl Right {
         match self {
             Self::FollowConfigMaps => "FollowConfigMaps",
             Self::FollowSecrets => "FollowSecrets",
+            Self::FollowServices => "FollowServices",
+            Self::FollowIngresses => "FollowIngresses",
             Self::Logs => "Logs",
             Self::Exec => "Exec",
             Self::Attach => "Attach",
@@ -60,6 +68,8 @@ impl Right {
         match self {
             Self::FollowConfigMaps => "follow-configmaps",
             Self::FollowSecrets => "follow-secrets",
+            Self::FollowServices => "follow-services",
+            Self::FollowIngresses => "follow-ingresses",
             Self::Logs => "logs",
             Self::Exec => "exec",
             Self::Attach => "attach",
@@ -72,6 +82,8 @@ impl Right {
         match self {
             Self::FollowConfigMaps => "pilotage-source-follow-configmaps",
             Self::FollowSecrets => "pilotage-source-follow-secrets",
+            Self::FollowServices => "pilotage-source-follow-services",
+            Self::FollowIngresses => "pilotage-source-follow-ingresses",
             Self::Logs => "pilotage-source-logs",
             Self::Exec => "pilotage-source-exec",
             Self::Attach => "pilotage-source-attach",
@@ -108,7 +120,7 @@ mod tests {
         }
         let error = "Logs".parse::<Right>().unwrap_err().to_string();
         assert!(
-            error.contains("follow-configmaps, follow-secrets, logs"),
+            error.contains("follow-secrets, follow-services, follow-ingresses, logs"),
             "{error}"
         );
     }

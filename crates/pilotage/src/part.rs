@@ -129,7 +129,7 @@ mod tests {
         for part in Part::value_variants() {
             let rules = part.rules(&Extras {
                 rights: Right::ALL.to_vec(),
-                follow: vec![FollowedKind::ConfigMaps, FollowedKind::Secrets],
+                follow: FollowedKind::ALL.to_vec(),
                 kubelet: true,
             });
             assert!(!rules.is_empty(), "{part}");

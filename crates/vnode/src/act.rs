@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::decide::{Memory, Step, is_proxy};
+use crate::followed::Followed;
 use crate::rbac::LEASE_NAMESPACE;
 
 /// Owner of our fields.
@@ -54,6 +55,11 @@ pub(crate) enum ActError {
         "the Target is being deleted, but {0} PodChaperons of this cluster are still there: it goes when their pods have ended"
     )]
     Occupied(usize),
+    /// The same, of what followed its pods.
+    #[error(
+        "the Target is being deleted, but {0} of this cluster that its pods used are still there: it goes when they are gone"
+    )]
+    Followed(&'static str),
     /// Nobody can say whether it may go.
     #[error(
         "the Target is being deleted, but its cluster {why}, and pods may run there: it goes when that is mended, or once \
@@ -88,6 +94,8 @@ pub(crate) struct Actor {
     pub(crate) target: Option<Arc<Target>>,
     /// The source's identity.
     pub(crate) cluster: ClusterUid,
+    /// What follows pods into targets, and the targets.
+    pub(crate) followed: Followed,
 }
 
 impl Actor {
@@ -259,7 +267,13 @@ impl Actor {
         }
         match &self.target {
             Some(target) if target.connection() == Connection::Connecting => Ok(false),
-            Some(target) => self.check_target(target).await.map(|()| true),
+            Some(target) => {
+                self.check_target(target).await?;
+                match self.followed.left(target, &self.cluster).await {
+                    Some(kind) => Err(ActError::Followed(kind)),
+                    None => Ok(true),
+                }
+            }
             None => Ok(true),
         }
     }

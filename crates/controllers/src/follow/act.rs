@@ -6,7 +6,7 @@ use std::time::Duration;
 use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::{Api, Client};
 use pilotage_api::parent::{ClusterUid, ParentLink};
-use pilotage_model::followed::NotCopied;
+use pilotage_model::followed::{NotCopied, carry_over};
 use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, find, within};
 use thiserror::Error;
 
@@ -15,7 +15,7 @@ use super::decide::{Step, Why};
 use super::kinds::{Followed, trim};
 
 /// Who wrote a copy, in its managed fields.
-const FIELD_MANAGER: &str = "pilotage-follow";
+pub(super) const FIELD_MANAGER: &str = "pilotage-follow";
 /// Limit of one request to a target.
 const REMOTE_LIMIT: Duration = Duration::from_secs(10);
 
@@ -156,6 +156,14 @@ impl<'a, K: Followed> Pair<'a, K> {
         let Some((mut copy, digest)) = self.copied().await? else {
             return Ok(None);
         };
+        if K::SHARED {
+            let get = self.there.get(self.name);
+            let read = find(REMOTE_LIMIT, get, K::PLURAL, self.name);
+            let Some(found) = read.await.map_err(Fault::of("read the copy"))? else {
+                return Ok(None);
+            };
+            carry_over(copy.meta_mut(), found.meta());
+        }
         let meta = copy.meta_mut();
         meta.uid = Some(uid.to_owned());
         meta.resource_version = Some(version.to_owned());

@@ -46,6 +46,9 @@ pub(super) fn decide(observed: &Observed<'_>) -> Step {
         copy,
         accepted,
     } = *observed;
+    if source.is_some_and(|source| source.unreadable) {
+        return Step::Rest;
+    }
     let Some(copy) = copy else {
         let there = source.is_some_and(|source| !source.deleting);
         return if needed && there {
@@ -94,6 +97,7 @@ mod tests {
             deleting: false,
             digest: digest.into(),
             immutable: false,
+            unreadable: false,
             type_: None,
             link: None,
         }
@@ -206,6 +210,21 @@ mod tests {
             step(true, Some(&other), Some(&copy("a"))),
             delete(Why::Unchangeable)
         );
+    }
+
+    #[test]
+    fn the_copy_of_what_cant_be_read_is_left_as_it_is() {
+        let unreadable = Brief {
+            unreadable: true,
+            ..source("b")
+        };
+        for needed in [true, false] {
+            assert_eq!(step(needed, Some(&unreadable), None), Step::Rest);
+            assert_eq!(
+                step(needed, Some(&unreadable), Some(&copy("a"))),
+                Step::Rest
+            );
+        }
     }
 
     #[test]

@@ -1,14 +1,17 @@
-//! The kinds that follow pods: what is the same of both, and what the watches keep of an object.
+//! The kinds that follow pods: what is the same of all, and what the watches keep of an object.
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service, ServiceSpec};
+use k8s_openapi::api::networking::v1::Ingress;
 use kube::Resource;
 use kube::core::NamespaceResourceScope;
 use pilotage_api::parent::ParentLink;
 use pilotage_api::{Right, keys};
 use pilotage_clusters::Watchable;
-use pilotage_model::followed::{Content, Kind, NotCopied, config_map, secret};
+use pilotage_model::followed::{
+    Content, Kind, NotCopied, config_map, ingress, only_backends, secret, selected, service,
+};
 use serde::Serialize;
 
 /// In the annotations of an object that is kept, and nowhere else: what its content is known by.
@@ -28,13 +31,20 @@ pub(super) trait Followed:
     const PLURAL: &'static str;
     /// What a target has to give.
     const RIGHT: Right;
+    /// Whether controllers of the target write to the copies, too.
+    const SHARED: bool = false;
 
     /// What two objects must have in common to be copies of each other.
     fn content(&self) -> Content;
     /// The copy for a target.
     fn copy(&self, link: &ParentLink) -> Result<Self, NotCopied>;
-    /// Takes away what it holds.
+    /// Takes away what it holds, but for what needs follow from.
     fn empty(&mut self);
+
+    /// Whether it is known what its author wants; it is kept as it is otherwise.
+    fn is_readable(&self) -> bool {
+        true
+    }
 }
 
 impl Followed for ConfigMap {
@@ -73,6 +83,53 @@ impl Followed for Secret {
     }
 }
 
+impl Followed for Service {
+    const KIND: Kind = Kind::Service;
+    const PLURAL: &'static str = "services";
+    const RIGHT: Right = Right::FollowServices;
+    const SHARED: bool = true;
+
+    fn content(&self) -> Content {
+        Content::of_service(self)
+    }
+
+    fn copy(&self, link: &ParentLink) -> Result<Self, NotCopied> {
+        service(self, link)
+    }
+
+    fn empty(&mut self) {
+        self.status = None;
+        self.spec = self.spec.take().map(|spec| ServiceSpec {
+            selector: spec.selector,
+            type_: spec.type_,
+            ..ServiceSpec::default()
+        });
+    }
+
+    fn is_readable(&self) -> bool {
+        selected(self).is_ok()
+    }
+}
+
+impl Followed for Ingress {
+    const KIND: Kind = Kind::Ingress;
+    const PLURAL: &'static str = "ingresses";
+    const RIGHT: Right = Right::FollowIngresses;
+    const SHARED: bool = true;
+
+    fn content(&self) -> Content {
+        Content::of_ingress(self)
+    }
+
+    fn copy(&self, link: &ParentLink) -> Result<Self, NotCopied> {
+        ingress(self, link)
+    }
+
+    fn empty(&mut self) {
+        (self.spec, self.status) = (self.spec.as_ref().map(only_backends), None);
+    }
+}
+
 /// Leaves of an object who it is, whose copy it is, and what its content is known by.
 pub(super) fn trim<K: Followed>(object: &mut K) {
     let Content {
@@ -87,7 +144,7 @@ pub(super) fn trim<K: Followed>(object: &mut K) {
         labels.retain(|key, _| keys::is_ours(key));
     }
     let annotations = meta.annotations.get_or_insert_with(BTreeMap::new);
-    annotations.retain(|key, _| keys::is_ours(key));
+    annotations.retain(|key, _| keys::is_ours(key) || keys::CILIUM_GLOBAL.contains(&key.as_str()));
     annotations.insert(DIGEST.to_owned(), digest);
     if immutable {
         annotations.insert(IMMUTABLE.to_owned(), String::new());

@@ -1,10 +1,13 @@
-//! The follow controller (source side): `ConfigMap`s and Secrets that proxy pods name follow them into their targets.
+//! The follow controller (source side): `ConfigMap`s and Secrets that proxy pods name follow them into their targets, and
+//! so do Services that select them and the Ingresses of these.
 //!
 //! ```text
-//! pods ──── needs: which node needs which object ─┐
+//! pods ──── needs: which node needs which object ─┐ (Services: by their authors' selectors)
 //! objects ─ briefs: identity and digest only ─────┼─ a place a target and kind ─ decide (pure) ─ act
 //! copies ── briefs, by the target's watch ────────┘
 //! ```
+//!
+//! A Service that selects proxies is rerouted at home, too (`reroute`), so that it selects their delegates.
 //!
 //! A copy is made as soon as a pod's record names the target, which is before the pod is bound there; it goes when no pod
 //! names the object any more, or the object is gone. What isn't a copy of ours is never touched. Nothing is written unless
@@ -17,24 +20,29 @@ mod kinds;
 mod needs;
 mod place;
 pub mod rbac;
+mod reroute;
+mod selected;
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
+use k8s_openapi::api::networking::v1::Ingress;
 use kube::Client;
 use pilotage_api::parent::ClusterUid;
 use pilotage_api::{Right, keys};
 use pilotage_clusters::{Event, Registry, Watch, WatchConfig};
+use pilotage_model::followed::Kind;
 use pilotage_runtime::caught::caught;
 use pilotage_runtime::lease::Leadership;
 use pilotage_sched_driver::publish::Recorder;
 use tokio_util::sync::CancellationToken;
 
 use kinds::{Followed, trim};
-use needs::{Needs, trim_pod};
+use needs::{Needs, trim_pod, trim_pod_to_select};
 use place::{Parts, follow};
+use reroute::reroute;
 
 /// Objects in a page of a list: of each little is kept.
 const PAGE: u32 = 50;
@@ -44,10 +52,13 @@ const PAGE: u32 = 50;
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Following")]
 pub struct FollowArgs {
-    /// Copy these objects into the targets of pods that name them: configmaps, secrets, or both, separated by commas.
+    /// Copy these objects into the targets of pods, separated by commas: configmaps and secrets that pods name, services
+    /// that select them, ingresses in front of these services.
     ///
-    /// Pilotage reads all objects of these kinds then, and keeps a digest of each. "pilotage rbac" needs the same flag, and
-    /// a target gives the rights FollowConfigMaps and FollowSecrets by its Source.
+    /// Pilotage reads all objects of these kinds then, and keeps a digest of each. Services are rerouted here, too: their
+    /// selectors name the labels that pods have in targets. Ingresses bring services along. "pilotage rbac" needs the
+    /// same flag, and a target gives the rights FollowConfigMaps, FollowSecrets, FollowServices and FollowIngresses by
+    /// its Source.
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     pub follow: Vec<FollowedKind>,
 }
@@ -59,14 +70,28 @@ pub enum FollowedKind {
     ConfigMaps,
     /// Secrets.
     Secrets,
+    /// Services.
+    Services,
+    /// Ingresses.
+    Ingresses,
 }
 
 impl FollowedKind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::ConfigMaps,
+        Self::Secrets,
+        Self::Services,
+        Self::Ingresses,
+    ];
+
     /// The right that a target has to give for it.
     pub const fn right(self) -> Right {
         match self {
             Self::ConfigMaps => Right::FollowConfigMaps,
             Self::Secrets => Right::FollowSecrets,
+            Self::Services => Right::FollowServices,
+            Self::Ingresses => Right::FollowIngresses,
         }
     }
 }
@@ -78,16 +103,23 @@ impl FromStr for FollowedKind {
         match text {
             "configmaps" => Ok(Self::ConfigMaps),
             "secrets" => Ok(Self::Secrets),
-            "services" | "ingresses" => Err(format!("{text} can't be followed yet")),
-            _ => Err("what can be followed are configmaps and secrets".to_owned()),
+            "services" => Ok(Self::Services),
+            "ingresses" => Ok(Self::Ingresses),
+            _ => Err(
+                "what can be followed are configmaps, secrets, services and ingresses".to_owned(),
+            ),
         }
     }
 }
 
 impl FollowArgs {
-    /// The kinds, each once.
+    /// The kinds, each once. Ingresses are of no use without their Services.
     pub fn kinds(&self) -> BTreeSet<FollowedKind> {
-        self.follow.iter().copied().collect()
+        let mut kinds: BTreeSet<_> = self.follow.iter().copied().collect();
+        if kinds.contains(&FollowedKind::Ingresses) {
+            kinds.insert(FollowedKind::Services);
+        }
+        kinds
     }
 }
 
@@ -109,8 +141,15 @@ pub struct Follow {
 
 /// Runs the controller until `shutdown`.
 pub async fn run(with: Follow, shutdown: CancellationToken) {
+    let follows = |kind| with.kinds.contains(&kind);
+    let selects = follows(FollowedKind::Services);
+    let trim = if selects {
+        trim_pod_to_select
+    } else {
+        trim_pod
+    };
     let selector = format!("spec.schedulerName={}", keys::PROXY_SCHEDULER);
-    let config = WatchConfig::all().fields(selector).trim(trim_pod);
+    let config = WatchConfig::all().fields(selector).trim(trim);
     let pods = Watch::<Pod>::of_client(with.client.clone(), config, &shutdown);
     let parts = Arc::new(Parts {
         client: with.client.clone(),
@@ -121,21 +160,46 @@ pub async fn run(with: Follow, shutdown: CancellationToken) {
         needs: Needs::default(),
         pods,
     });
-    let config_maps = with.kinds.contains(&FollowedKind::ConfigMaps);
-    let secrets = with.kinds.contains(&FollowedKind::Secrets);
-    let each_config_map = each::<ConfigMap>(config_maps, &parts, &shutdown);
-    let each_secret = each::<Secret>(secrets, &parts, &shutdown);
+    let services = selects.then(|| objects::<Service>(&parts, &shutdown));
+    let config_maps = async {
+        if follows(FollowedKind::ConfigMaps) {
+            let config_maps = objects::<ConfigMap>(&parts, &shutdown);
+            each(config_maps, &parts, &shutdown).await;
+        }
+    };
+    let secrets = async {
+        if follows(FollowedKind::Secrets) {
+            let secrets = objects::<Secret>(&parts, &shutdown);
+            each(secrets, &parts, &shutdown).await;
+        }
+    };
+    let each_service = async {
+        if let Some(services) = &services {
+            let rerouting = reroute(parts.clone(), services.clone(), shutdown.clone());
+            let counting = shutdown.run_until_cancelled(count_services(&parts, services));
+            let copying = each(services.clone(), &parts, &shutdown);
+            tokio::join!(rerouting, counting, copying);
+        }
+    };
+    let each_ingress = async {
+        if follows(FollowedKind::Ingresses) {
+            let ingresses = objects::<Ingress>(&parts, &shutdown);
+            let counting = shutdown.run_until_cancelled(count_ingresses(&parts, &ingresses));
+            tokio::join!(counting, each(ingresses.clone(), &parts, &shutdown));
+        }
+    };
     let counting = shutdown.run_until_cancelled(count(&parts));
-    tokio::join!(each_config_map, each_secret, counting);
+    tokio::join!(config_maps, secrets, each_service, each_ingress, counting);
+}
+
+/// Watches objects at home.
+fn objects<K: Followed>(parts: &Parts, shutdown: &CancellationToken) -> Watch<K> {
+    let config = WatchConfig::all().trim(trim::<K>).pages_of(PAGE);
+    Watch::of_client(parts.client.clone(), config, shutdown)
 }
 
 /// Follows the objects of one kind into each target.
-async fn each<K: Followed>(wanted: bool, parts: &Arc<Parts>, shutdown: &CancellationToken) {
-    if !wanted {
-        return;
-    }
-    let config = WatchConfig::all().trim(trim::<K>).pages_of(PAGE);
-    let objects = Watch::<K>::of_client(parts.client.clone(), config, shutdown);
+async fn each<K: Followed>(objects: Watch<K>, parts: &Arc<Parts>, shutdown: &CancellationToken) {
     let (parts, registry) = (parts.clone(), parts.registry.clone());
     let work = move |target, stop| follow(parts.clone(), target, objects.clone(), stop);
     registry.for_each("follow", shutdown, work).await;
@@ -145,14 +209,41 @@ async fn each<K: Followed>(wanted: bool, parts: &Arc<Parts>, shutdown: &Cancella
 async fn count(parts: &Parts) {
     let mut events = parts.pods.subscribe();
     while let Some(event) = events.recv().await {
-        let counted = caught(|| match &event {
+        counted(|| match &event {
             Event::Applied(pod) => parts.needs.apply(pod),
             Event::Deleted(pod) | Event::Gone(pod) => parts.needs.remove(pod),
-            Event::Synced => parts.needs.all_known(),
+            Event::Synced => parts.needs.all_known(None),
         });
-        if let Err(panic) = counted {
-            tracing::error!(panic, "to see what a pod needs panicked");
-        }
+    }
+}
+
+/// The same for what selects them.
+async fn count_services(parts: &Parts, services: &Watch<Service>) {
+    let mut events = services.subscribe();
+    while let Some(event) = events.recv().await {
+        counted(|| match &event {
+            Event::Applied(service) => parts.needs.service(service, true),
+            Event::Deleted(service) | Event::Gone(service) => parts.needs.service(service, false),
+            Event::Synced => parts.needs.all_known(Some(Kind::Service)),
+        });
+    }
+}
+
+/// The same for what stands in front of these.
+async fn count_ingresses(parts: &Parts, ingresses: &Watch<Ingress>) {
+    let mut events = ingresses.subscribe();
+    while let Some(event) = events.recv().await {
+        counted(|| match &event {
+            Event::Applied(ingress) => parts.needs.ingress(ingress, true),
+            Event::Deleted(ingress) | Event::Gone(ingress) => parts.needs.ingress(ingress, false),
+            Event::Synced => parts.needs.all_known(Some(Kind::Ingress)),
+        });
+    }
+}
+
+fn counted(count: impl FnOnce()) {
+    if let Err(panic) = caught(count) {
+        tracing::error!(panic, "to see what a pod needs panicked");
     }
 }
 
@@ -161,16 +252,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_that_cant_follow_yet_are_refused_by_name() {
-        assert_eq!("configmaps".parse(), Ok(FollowedKind::ConfigMaps));
-        assert_eq!("secrets".parse(), Ok(FollowedKind::Secrets));
-        for (text, want) in [
-            ("services", "services can't be followed yet"),
-            ("ingresses", "ingresses can't be followed yet"),
-            ("pods", "configmaps and secrets"),
-        ] {
-            let error = text.parse::<FollowedKind>().unwrap_err();
-            assert!(error.contains(want), "{error}");
-        }
+    fn kinds_are_known_by_the_names_of_their_resources() {
+        let names = ["configmaps", "secrets", "services", "ingresses"];
+        assert_eq!(names.map(str::parse), FollowedKind::ALL.map(Ok));
+        let error = "pods".parse::<FollowedKind>().unwrap_err();
+        assert!(error.contains("services and ingresses"), "{error}");
+    }
+
+    #[test]
+    fn ingresses_bring_services_along() {
+        let follow = vec![FollowedKind::Ingresses];
+        let kinds = FollowArgs { follow }.kinds();
+        assert!(kinds.contains(&FollowedKind::Services));
     }
 }

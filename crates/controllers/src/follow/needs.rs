@@ -1,14 +1,20 @@
-//! Which node needs which objects: an index of what proxy pods name, by the node of their record. No I/O.
+//! Which node needs which objects: an index of what proxy pods name, and of what selects them, by the node of their
+//! record. No I/O.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::networking::v1::Ingress;
+use kube::Resource;
 use pilotage_api::keys;
 use pilotage_api::record::Record;
-use pilotage_model::followed::{Kind, Need, needs};
+use pilotage_model::followed::{Kind, Need, backends, needs, selected};
 use pilotage_sched_driver::publish::Regarding;
 use tokio::sync::mpsc;
+
+use super::kinds::Followed;
+use super::selected::{Labels, Selected};
 
 /// In the annotations of a pod that is kept, and nowhere else: what it names.
 const NAMED: &str = "named";
@@ -21,13 +27,31 @@ pub(super) struct Key {
     pub(super) name: String,
 }
 
+impl Key {
+    pub(super) fn of<K: Followed>(object: &K) -> Option<Self> {
+        let meta = object.meta();
+        Some(Self {
+            kind: K::KIND,
+            namespace: meta.namespace.clone()?,
+            name: meta.name.clone()?,
+        })
+    }
+}
+
 /// Something is needed at a node that wasn't, or isn't any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     /// This object, at this node.
     One(String, Key),
-    /// All pods are known from now on.
+    /// All objects of one more kind are known from now on.
     All,
+}
+
+/// Leaves of a pod who it is, where it was sent, what it names and what selects it.
+pub(super) fn trim_pod_to_select(pod: &mut Pod) {
+    let labels = pod.metadata.labels.take();
+    trim_pod(pod);
+    pod.metadata.labels = labels;
 }
 
 /// Leaves of a pod who it is, where it was sent and what it names.
@@ -52,93 +76,130 @@ pub(super) struct Needs {
 
 #[derive(Debug, Default)]
 struct Inner {
-    known: bool,
-    /// By UID.
-    pods: HashMap<String, (String, Vec<Key>)>,
-    /// By node and object: the pods that name it.
-    by_node: HashMap<String, HashMap<Key, HashMap<String, Regarding>>>,
+    /// Kinds of which all objects have been told; none stands for pods.
+    known: BTreeSet<Option<Kind>>,
+    /// By UID: pods that were sent somewhere.
+    pods: HashMap<String, Sent>,
+    selected: Selected,
+    /// By node and object: UIDs of the pods that need it.
+    by_node: HashMap<String, HashMap<Key, HashSet<String>>>,
     subscribers: Vec<mpsc::UnboundedSender<Change>>,
+}
+
+/// A pod that was sent somewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Sent {
+    about: Regarding,
+    node: String,
+    named: BTreeSet<Need>,
+    /// All that it needs: what it names, and what selects it.
+    keys: BTreeSet<Key>,
 }
 
 impl Needs {
     /// A pod, new or changed, after [`trim_pod`].
     pub(super) fn apply(&self, pod: &Pod) {
         let meta = &pod.metadata;
-        let (Some(uid), Some(namespace)) = (&meta.uid, &meta.namespace) else {
-            return;
-        };
         let annotation = |key: &str| meta.annotations.as_ref().and_then(|all| all.get(key));
         // Who writes records is the admission policy's affair; one that can't be read sends nothing anywhere.
         let record = annotation(keys::GRANTED_TO).and_then(|text| text.parse::<Record>().ok());
         let named = annotation(NAMED).map_or("", String::as_str).split(' ');
-        let named = named.filter_map(|text| text.parse::<Need>().ok());
-        let named = named.map(|Need { kind, name }| Key {
-            kind,
-            namespace: namespace.clone(),
-            name,
+        let sent = record.map(|record| Sent {
+            about: Regarding::pod(pod),
+            node: record.node,
+            named: named.filter_map(|text| text.parse().ok()).collect(),
+            keys: BTreeSet::new(),
         });
-        let now = record.map(|record| (record.node, named.collect()));
-        self.set(uid, now, || Regarding::pod(pod));
+        self.set(pod, sent, meta.labels.clone());
     }
 
     /// A pod that is gone.
     pub(super) fn remove(&self, pod: &Pod) {
-        if let Some(uid) = &pod.metadata.uid {
-            self.set(uid, None, || Regarding::pod(pod));
-        }
+        self.set(pod, None, None);
     }
 
-    fn set(&self, uid: &str, now: Option<(String, Vec<Key>)>, about: impl FnOnce() -> Regarding) {
-        let mut inner = self.lock();
-        if inner.pods.get(uid) == now.as_ref() {
+    fn set(&self, pod: &Pod, sent: Option<Sent>, labels: Option<Labels>) {
+        let meta = &pod.metadata;
+        let (Some(uid), Some(namespace)) = (&meta.uid, &meta.namespace) else {
             return;
-        }
-        let mut changed = BTreeSet::new();
-        if let Some((node, keys)) = inner.pods.remove(uid) {
-            let at_node = inner.by_node.entry(node.clone()).or_default();
-            for key in keys {
-                if let Some(pods) = at_node.get_mut(&key) {
-                    pods.remove(uid);
-                    if pods.is_empty() {
-                        at_node.remove(&key);
-                    }
-                }
-                changed.insert((node.clone(), key));
+        };
+        let mut inner = self.lock();
+        let labels = sent.as_ref().map(|_| labels.unwrap_or_default());
+        inner.selected.pod(namespace, uid, labels);
+        inner.set(uid, sent);
+    }
+
+    /// A Service, new, changed or gone, as [`super::kinds::trim`] leaves it.
+    pub(super) fn service(&self, service: &Service, is_there: bool) {
+        // What isn't known any more stays as it was.
+        let Ok(selector) = selected(service) else {
+            if !is_there {
+                self.change(service, |it, namespace, name| {
+                    it.service(namespace, name, None)
+                });
             }
-            if at_node.is_empty() {
-                inner.by_node.remove(&node);
-            }
+            return;
+        };
+        let selector = selector.filter(|_| is_there);
+        self.change(service, |it, namespace, name| {
+            it.service(namespace, name, selector)
+        });
+    }
+
+    /// An Ingress, new, changed or gone, as [`super::kinds::trim`] leaves it.
+    pub(super) fn ingress(&self, ingress: &Ingress, is_there: bool) {
+        let mut behind = backends(ingress);
+        if !is_there {
+            behind.clear();
         }
-        if let Some((node, keys)) = now {
-            if !keys.is_empty() {
-                let about = about();
-                let at_node = inner.by_node.entry(node.clone()).or_default();
-                for key in &keys {
-                    let pods = at_node.entry(key.clone()).or_default();
-                    pods.insert(uid.to_owned(), about.clone());
-                    changed.insert((node.clone(), key.clone()));
-                }
-            }
-            inner.pods.insert(uid.to_owned(), (node, keys));
-        }
-        for (node, key) in changed {
-            inner.tell(&Change::One(node, key));
+        self.change(ingress, |it, namespace, name| {
+            it.ingress(namespace, name, behind)
+        });
+    }
+
+    /// Looks anew at the pods that a change concerns.
+    fn change<K: Resource>(
+        &self,
+        object: &K,
+        change: impl FnOnce(&mut Selected, &str, &str) -> Vec<String>,
+    ) {
+        let meta = object.meta();
+        let (Some(namespace), Some(name)) = (&meta.namespace, &meta.name) else {
+            return;
+        };
+        let mut inner = self.lock();
+        for uid in change(&mut inner.selected, namespace, name) {
+            let sent = inner.pods.get(&uid).cloned();
+            inner.set(&uid, sent);
         }
     }
 
-    /// All pods have been told: from now on "not needed" means something.
-    pub(super) fn all_known(&self) {
+    /// All objects of a kind have been told, or all pods: from now on "not needed" means something.
+    pub(super) fn all_known(&self, kind: Option<Kind>) {
         let mut inner = self.lock();
-        inner.known = true;
+        inner.known.insert(kind);
         inner.tell(&Change::All);
     }
 
-    /// Whether all pods are known.
-    pub(super) fn are_known(&self) -> bool {
-        self.lock().known
+    /// Whether all is known that objects of a kind are needed for.
+    pub(super) fn are_known(&self, kind: Kind) -> bool {
+        let from: &[Option<Kind>] = match kind {
+            Kind::ConfigMap | Kind::Secret => &[None],
+            Kind::Service => &[None, Some(Kind::Service)],
+            Kind::Ingress => &[None, Some(Kind::Service), Some(Kind::Ingress)],
+        };
+        let inner = self.lock();
+        from.iter().all(|it| inner.known.contains(it))
     }
 
-    /// Whether a pod that is recorded at one of these nodes names the object.
+    /// Whether any node needs the object, even one that stands for the source itself.
+    pub(super) fn is_anywhere(&self, key: &Key) -> bool {
+        let inner = self.lock();
+        let mut nodes = inner.by_node.values();
+        nodes.any(|needed| needed.contains_key(key))
+    }
+
+    /// Whether a pod that is recorded at one of these nodes needs the object.
     pub(super) fn has(&self, nodes: &[String], key: &Key) -> bool {
         let inner = self.lock();
         let mut nodes = nodes.iter().filter_map(|node| inner.by_node.get(node));
@@ -152,12 +213,13 @@ impl Needs {
         needed.filter(|key| key.kind == kind).cloned().collect()
     }
 
-    /// Some of the pods that are recorded at a node and name the object.
+    /// Some of the pods that are recorded at a node and need the object.
     pub(super) fn pods(&self, node: &str, key: &Key, most: usize) -> Vec<Regarding> {
         let inner = self.lock();
         let pods = inner.by_node.get(node).and_then(|needed| needed.get(key));
-        let pods = pods.into_iter().flat_map(HashMap::values);
-        pods.take(most).cloned().collect()
+        let pods = pods.into_iter().flatten();
+        let pods = pods.filter_map(|uid| inner.pods.get(uid));
+        pods.take(most).map(|sent| sent.about.clone()).collect()
     }
 
     /// Every change from now on. Read on: the queue has no limit.
@@ -173,6 +235,59 @@ impl Needs {
 }
 
 impl Inner {
+    /// A pod as it is now; what it needs is found here.
+    fn set(&mut self, uid: &str, mut now: Option<Sent>) {
+        if let Some(now) = &mut now {
+            let namespace = now.about.namespace.clone();
+            let selected = self.selected.of(&namespace, uid);
+            let needs = now.named.iter().cloned().chain(selected);
+            let key = |Need { kind, name }| Key {
+                kind,
+                namespace: namespace.clone(),
+                name,
+            };
+            now.keys = needs.map(key).collect();
+        }
+        let places = |sent: Option<&Sent>| -> BTreeSet<(String, Key)> {
+            let keys = sent
+                .into_iter()
+                .flat_map(|sent| sent.keys.iter().map(|key| (&sent.node, key)));
+            keys.map(|(node, key)| (node.clone(), key.clone()))
+                .collect()
+        };
+        let (before, after) = (places(self.pods.get(uid)), places(now.as_ref()));
+        for (node, key) in before.difference(&after) {
+            let Some(at_node) = self.by_node.get_mut(node) else {
+                continue;
+            };
+            if let Some(pods) = at_node.get_mut(key) {
+                pods.remove(uid);
+                if pods.is_empty() {
+                    at_node.remove(key);
+                }
+            }
+            if at_node.is_empty() {
+                self.by_node.remove(node);
+            }
+        }
+        for (node, key) in after.difference(&before) {
+            let at_node = self.by_node.entry(node.clone()).or_default();
+            let pods = at_node.entry(key.clone()).or_default();
+            pods.insert(uid.to_owned());
+        }
+        match now {
+            Some(now) => {
+                self.pods.insert(uid.to_owned(), now);
+            }
+            None => {
+                self.pods.remove(uid);
+            }
+        }
+        for (node, key) in before.symmetric_difference(&after) {
+            self.tell(&Change::One(node.clone(), key.clone()));
+        }
+    }
+
     fn tell(&mut self, change: &Change) {
         self.subscribers
             .retain(|it| it.send(change.clone()).is_ok());
@@ -180,98 +295,4 @@ impl Inner {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn pod(uid: &str, record: Option<&str>, config_maps: &[&str]) -> Pod {
-        let from = |name: &&str| json!({ "configMapRef": { "name": name } });
-        let from: Vec<Value> = config_maps.iter().map(from).collect();
-        let mut annotations = json!({ keys::SOURCE_POD_MANIFEST: "long" });
-        if let Some(record) = record {
-            annotations[keys::GRANTED_TO] = record.into();
-        }
-        let mut pod: Pod = serde_json::from_value(json!({
-            "metadata": { "name": uid, "namespace": "shop", "uid": uid, "annotations": annotations },
-            "spec": { "containers": [{ "name": "c", "envFrom": from }] },
-        }))
-        .unwrap();
-        trim_pod(&mut pod);
-        pod
-    }
-
-    fn key(name: &str) -> Key {
-        Key {
-            kind: Kind::ConfigMap,
-            namespace: "shop".into(),
-            name: name.into(),
-        }
-    }
-
-    fn told(changes: &mut mpsc::UnboundedReceiver<Change>) -> Vec<String> {
-        let mut all = Vec::new();
-        while let Ok(change) = changes.try_recv() {
-            all.push(match change {
-                Change::One(node, key) => format!("{node} {}", key.name),
-                Change::All => "all".to_owned(),
-            });
-        }
-        all
-    }
-
-    #[test]
-    fn what_a_pod_names_is_needed_where_its_record_says_as_long_as_it_is_there() {
-        let needs = Needs::default();
-        let mut changes = needs.subscribe();
-        let here = ["east".to_owned()];
-        needs.apply(&pod("p", None, &["a", "b"]));
-        assert_eq!(told(&mut changes), [""; 0], "nobody knows where yet");
-        needs.apply(&pod("p", Some("east/c/1"), &["a", "b"]));
-        assert_eq!(told(&mut changes), ["east a", "east b"]);
-        needs.apply(&pod("p", Some("east/c/1"), &["a", "b"]));
-        assert_eq!(told(&mut changes), [""; 0], "nothing is new");
-        needs.apply(&pod("q", Some("east/d/1"), &["b"]));
-        assert_eq!(needs.pods("east", &key("b"), 10).len(), 2);
-        assert_eq!(needs.pods("east", &key("b"), 1).len(), 1);
-        told(&mut changes);
-
-        // It goes elsewhere.
-        needs.apply(&pod("p", Some("west/e/2"), &["a", "b"]));
-        assert_eq!(told(&mut changes), ["east a", "east b", "west a", "west b"]);
-        assert!(!needs.has(&here, &key("a")));
-        assert!(needs.has(&here, &key("b")), "another pod needs it");
-        assert!(needs.has(&["east".into(), "west".into()], &key("a")));
-        needs.remove(&pod("q", None, &[]));
-        assert!(!needs.has(&here, &key("b")));
-        assert_eq!(needs.at("east", Kind::ConfigMap), []);
-        assert_eq!(needs.at("west", Kind::ConfigMap).len(), 2);
-        assert_eq!(needs.at("west", Kind::Secret), []);
-        needs.remove(&pod("p", None, &[]));
-        let inner = needs.lock();
-        assert!(
-            inner.by_node.is_empty() && inner.pods.is_empty(),
-            "nothing is left"
-        );
-    }
-
-    #[test]
-    fn a_record_that_cant_be_read_sends_nothing_anywhere() {
-        let needs = Needs::default();
-        needs.apply(&pod("p", Some("east"), &["a"]));
-        assert!(!needs.has(&["east".into()], &key("a")));
-        assert!(!needs.are_known());
-        let mut changes = needs.subscribe();
-        needs.all_known();
-        assert_eq!(told(&mut changes), ["all"]);
-    }
-
-    #[test]
-    fn of_a_pod_no_more_is_kept_than_needed() {
-        let pod = pod("p", Some("east/c/1"), &["a"]);
-        assert!(pod.spec.is_none());
-        let annotations = pod.metadata.annotations.unwrap();
-        let kept: Vec<_> = annotations.keys().map(String::as_str).collect();
-        assert_eq!(kept, [keys::GRANTED_TO, NAMED]);
-    }
-}
+mod tests;

@@ -32,7 +32,7 @@ const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_min
 /// Pods that are told of one failure.
 const TOLD: usize = 10;
 /// Who tells.
-const CONTROLLER: &str = "pilotage-follow";
+pub(super) const CONTROLLER: &str = "pilotage-follow";
 
 /// What all places have in common.
 pub(super) struct Parts {
@@ -140,7 +140,9 @@ impl<K: Followed> Place<K> {
 
     fn key_of(event: &Event<K>) -> Option<Key> {
         match event {
-            Event::Applied(object) | Event::Deleted(object) | Event::Gone(object) => key(&**object),
+            Event::Applied(object) | Event::Deleted(object) | Event::Gone(object) => {
+                Key::of(&**object)
+            }
             Event::Synced => None,
         }
     }
@@ -156,7 +158,7 @@ impl<K: Followed> Place<K> {
         let needed = needed.flat_map(|node| self.parts.needs.at(&node, K::KIND));
         let copies = self.copies.list();
         needed
-            .chain(copies.iter().filter_map(|copy| key(&**copy)))
+            .chain(copies.iter().filter_map(|copy| Key::of(&**copy)))
             .collect()
     }
 
@@ -201,7 +203,8 @@ impl<K: Followed> Place<K> {
     /// Decides and acts once; the next turn comes with what follows of it.
     async fn turn(&self, key: &Key) -> Next {
         let parts = &self.parts;
-        let known = parts.needs.are_known() && self.objects.is_synced() && self.copies.is_synced();
+        let known =
+            parts.needs.are_known(K::KIND) && self.objects.is_synced() && self.copies.is_synced();
         let served = self.target.key().namespace.as_ref();
         let serves = served.is_none_or(|namespace| *namespace == key.namespace);
         // Whatever is missing wakes all when it comes.
@@ -218,7 +221,7 @@ impl<K: Followed> Place<K> {
         let (namespace, name) = (Some(key.namespace.as_str()), key.name.as_str());
         let source = self.objects.get(namespace, name).map(|it| Brief::of(&*it));
         let copy = self.copies.get(namespace, name).map(|it| Brief::of(&*it));
-        let copy = copy.filter(|copy| copy.is_copy_of(&parts.cluster));
+        let copy = copy.filter(|copy| copy.is_copy_of(&parts.cluster, &key.namespace, &key.name));
         let needed = parts.needs.has(&self.nodes(), key);
         let (step, not_before) = {
             let mut memories = self.memories();
@@ -300,7 +303,7 @@ impl<K: Followed> Place<K> {
         );
         tracing::warn!(namespace = key.namespace, note, "an object isn't followed");
         let object = source.map(|source| Regarding {
-            api_version: "v1".to_owned(),
+            api_version: K::api_version(&()).into_owned(),
             kind: K::KIND.name().to_owned(),
             namespace: key.namespace.clone(),
             name: key.name.clone(),
@@ -333,13 +336,4 @@ impl<K: Followed> Place<K> {
 fn cluster_of(target: &Target) -> Option<ClusterUid> {
     let told = target.identity().borrow().clone();
     told.or_else(|| target.object().status.cluster_uid.clone().map(ClusterUid))
-}
-
-fn key<K: Followed>(object: &K) -> Option<Key> {
-    let meta = object.meta();
-    Some(Key {
-        kind: K::KIND,
-        namespace: meta.namespace.clone()?,
-        name: meta.name.clone()?,
-    })
 }

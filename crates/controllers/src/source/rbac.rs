@@ -28,6 +28,7 @@ pub const SUMMARY_VIEWER_RULES: &[Rule] = &[Rule::cluster(
 )];
 
 const RBAC: &str = "rbac.authorization.k8s.io";
+const INGRESSES: &str = "networking.k8s.io";
 
 /// Rules of the source controller. It may bind the two roles without holding what they give.
 pub const RULES: &[Rule] = &[
@@ -57,6 +58,8 @@ pub const RULES: &[Rule] = &[
     Rule::cluster(&[RBAC], &["clusterroles"], &["get"]).named(&[
         Right::FollowConfigMaps.role(),
         Right::FollowSecrets.role(),
+        Right::FollowServices.role(),
+        Right::FollowIngresses.role(),
         Right::Logs.role(),
         Right::Exec.role(),
         Right::Attach.role(),
@@ -72,6 +75,8 @@ pub const fn right_rules(right: Right) -> &'static [Rule] {
     match right {
         Right::FollowConfigMaps => const { &[Rule::cluster(&[""], &["configmaps"], COPIES)] },
         Right::FollowSecrets => const { &[Rule::cluster(&[""], &["secrets"], COPIES)] },
+        Right::FollowServices => const { &[Rule::cluster(&[""], &["services"], COPIES)] },
+        Right::FollowIngresses => const { &[Rule::cluster(&[INGRESSES], &["ingresses"], COPIES)] },
         Right::Logs => const { &[Rule::cluster(&[""], &["pods/log"], &["get"])] },
         Right::Exec => const { &[Rule::cluster(&[""], &["pods/exec"], STREAM)] },
         Right::Attach => const { &[Rule::cluster(&[""], &["pods/attach"], STREAM)] },
@@ -87,6 +92,8 @@ pub const fn giving_rules(right: Right) -> &'static [Rule] {
     }
     const CONFIG_MAPS: [Rule; 1] = bind(&[Right::FollowConfigMaps.role()]);
     const SECRETS: [Rule; 1] = bind(&[Right::FollowSecrets.role()]);
+    const SERVICES: [Rule; 1] = bind(&[Right::FollowServices.role()]);
+    const INGRESSES: [Rule; 1] = bind(&[Right::FollowIngresses.role()]);
     const LOGS: [Rule; 1] = bind(&[Right::Logs.role()]);
     const EXEC: [Rule; 1] = bind(&[Right::Exec.role()]);
     const ATTACH: [Rule; 1] = bind(&[Right::Attach.role()]);
@@ -94,6 +101,8 @@ pub const fn giving_rules(right: Right) -> &'static [Rule] {
     match right {
         Right::FollowConfigMaps => &CONFIG_MAPS,
         Right::FollowSecrets => &SECRETS,
+        Right::FollowServices => &SERVICES,
+        Right::FollowIngresses => &INGRESSES,
         Right::Logs => &LOGS,
         Right::Exec => &EXEC,
         Right::Attach => &ATTACH,

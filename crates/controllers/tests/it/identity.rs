@@ -402,7 +402,9 @@ async fn rights_are_given_by_roles_of_their_own_once_these_are_installed_and_tak
     let source = wait_for(&sources, "paris", lacks, LIMIT).await.unwrap();
     let message = &source.status.unwrap().conditions[0].message;
     assert!(
-        message.contains("--rights=follow-configmaps,follow-secrets,logs,"),
+        message.contains(
+            "--rights=follow-configmaps,follow-secrets,follow-services,follow-ingresses,logs,"
+        ),
         "{message}"
     );
 
@@ -420,7 +422,8 @@ async fn rights_are_given_by_roles_of_their_own_once_these_are_installed_and_tak
     let message = is_ready(&sources, "paris", 1).await;
     assert!(
         message.ends_with(
-            "with the rights FollowConfigMaps, FollowSecrets, Logs, Exec, Attach, PortForward"
+            "with the rights FollowConfigMaps, FollowSecrets, FollowServices, FollowIngresses, Logs, Exec, Attach, \
+             PortForward"
         ),
         "{message}"
     );

@@ -13,6 +13,9 @@ use pilotage_api::{keys, names};
 use serde::Serialize;
 use thiserror::Error;
 
+use super::selector::SelectorError;
+use crate::kept_labels::RegexpError;
+
 /// What `kubectl apply` sent last: it holds a whole object, and is for its next call alone.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -35,6 +38,15 @@ pub enum NotCopied {
     /// It is a token of this cluster.
     #[error("a Secret of type {0} is a token of this cluster and never leaves it")]
     Token(String),
+    /// The selector of its author isn't known.
+    #[error(transparent)]
+    Selector(#[from] SelectorError),
+    /// Its author's word on labels can't be read.
+    #[error(transparent)]
+    Regexp(#[from] RegexpError),
+    /// It is a copy itself, or nothing that could be copied.
+    #[error("it is a copy itself, or has nothing to follow")]
+    NeverFollows,
 }
 
 /// What two objects have to have in common so that one is a copy of the other.
@@ -44,7 +56,7 @@ pub struct Content {
     pub digest: String,
     /// Whether it may be changed at all.
     pub immutable: bool,
-    /// Type of a Secret, which never changes.
+    /// What never changes: the type of a Secret, whether a Service is headless.
     pub type_: Option<String>,
 }
 
@@ -104,7 +116,7 @@ impl Content {
 }
 
 /// Labels or annotations that are copied: not ours, and none that are left out.
-fn kept(all: Option<&BTreeMap<String, String>>) -> BTreeMap<&str, &str> {
+pub(super) fn kept(all: Option<&BTreeMap<String, String>>) -> BTreeMap<&str, &str> {
     let all = all.into_iter().flatten();
     all.map(|(key, value)| (key.as_str(), value.as_str()))
         .filter(|(key, _)| !keys::is_ours(key) && !LEFT_OUT.contains(key))

@@ -1,9 +1,18 @@
-//! Objects that follow pods into targets: which ones a pod names, and what their copies look like.
+//! Objects that follow pods into targets: which ones a pod names, which Services select it, and what their copies look
+//! like.
 //!
 //! Must not know whether or when one is copied.
 
 mod copy;
+mod ingress;
+mod marked;
 mod needs;
+mod selector;
+mod service;
 
 pub use copy::{Content, NotCopied, config_map, secret};
+pub use ingress::{backends, ingress, only_backends};
+pub use marked::carry_over;
 pub use needs::{Kind, Need, needs};
+pub use selector::{Selector, SelectorError, selects};
+pub use service::{reroute, selected, service};

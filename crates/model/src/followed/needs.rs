@@ -20,6 +20,10 @@ pub enum Kind {
     ConfigMap,
     /// `Secret`.
     Secret,
+    /// `Service`.
+    Service,
+    /// `Ingress`.
+    Ingress,
 }
 
 impl Kind {
@@ -28,6 +32,8 @@ impl Kind {
         match self {
             Self::ConfigMap => "ConfigMap",
             Self::Secret => "Secret",
+            Self::Service => "Service",
+            Self::Ingress => "Ingress",
         }
     }
 }
@@ -68,7 +74,7 @@ impl fmt::Display for Need {
 impl FromStr for Need {
     type Err = ();
 
-    /// What `Display` wrote.
+    /// What `Display` wrote of something that a pod can name.
     fn from_str(text: &str) -> Result<Self, ()> {
         let (kind, name) = text.split_once('/').ok_or(())?;
         let kind = match kind {

@@ -11,6 +11,7 @@ mod daemons;
 mod demo;
 mod evictions;
 mod follow;
+mod follow_services;
 mod hundred_pods;
 mod identity;
 mod kubelet;

@@ -1,0 +1,231 @@
+//! Services of the source that select proxies are made to select their delegates: who wakes a Service's turn, and the
+//! turn.
+//!
+//! It must not know targets. What a Service has to be like is [`pilotage_model::followed::reroute`].
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use k8s_openapi::api::core::v1::Service;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use pilotage_clusters::{Event, Watch};
+use pilotage_model::followed::{self, Kind};
+use pilotage_runtime::backoff::{Backoff, dice};
+use pilotage_runtime::call::{CALL_LIMIT, Failure, within};
+use pilotage_runtime::caught::caught_turn;
+use pilotage_runtime::moment::from_now;
+use pilotage_runtime::turns::{Next, Turns, Waker};
+use pilotage_sched_driver::publish::{EventType, Occurrence, Regarding};
+use serde_json::Value;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::act::FIELD_MANAGER;
+use super::kinds::{Followed, trim};
+use super::needs::{Change, Key};
+use super::place::{CONTROLLER, Parts};
+
+/// Services that are written at once.
+const AT_ONCE: usize = 4;
+/// Pause after a write: somebody may undo it each time.
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(2)).spread(0.3);
+/// A write that stood that long is forgotten.
+const STANDS: Duration = Duration::from_mins(10);
+
+/// Reroutes Services until `stop`.
+pub(super) async fn reroute(parts: Arc<Parts>, services: Watch<Service>, stop: CancellationToken) {
+    let rerouting = Arc::new(Rerouting {
+        parts,
+        services,
+        writes: Mutex::default(),
+    });
+    let (turns, waker) = Turns::new(AT_ONCE);
+    let turn = {
+        let rerouting = rerouting.clone();
+        move |key: Key| {
+            let rerouting = rerouting.clone();
+            async move { caught_turn(rerouting.turn(&key), |panic| panicked(&key, panic)).await }
+                .boxed()
+        }
+    };
+    let waking = rerouting.wake(waker);
+    tokio::join!(
+        turns.run(turn, stop.clone()),
+        stop.run_until_cancelled(Box::pin(waking))
+    );
+}
+
+fn panicked(key: &Key, panic: &str) {
+    let (namespace, name) = (&key.namespace, &key.name);
+    tracing::error!(namespace, name, panic, "to reroute a Service panicked");
+}
+
+struct Rerouting {
+    parts: Arc<Parts>,
+    services: Watch<Service>,
+    /// Of Services that were written lately.
+    writes: Mutex<HashMap<Key, Writes>>,
+}
+
+/// Writes and failures in a row.
+#[derive(Clone, Copy, Debug)]
+struct Writes {
+    count: u32,
+    last: Instant,
+    not_before: Instant,
+}
+
+impl Rerouting {
+    /// Wakes turns, for as long as it is polled.
+    async fn wake(&self, waker: Waker<Key>) {
+        let mut changes = self.parts.needs.subscribe();
+        let mut services = self.services.subscribe();
+        let leadership = self.parts.leadership.clone();
+        let mut leads = false;
+        loop {
+            let key = tokio::select! {
+                Some(change) = changes.recv() => match change {
+                    Change::One(_, key) if key.kind == Kind::Service => Some(key),
+                    Change::One(..) => continue,
+                    Change::All => None,
+                },
+                Some(event) = services.recv() => match event {
+                    Event::Applied(service) if self.concerns(&service) => Key::of(&*service),
+                    Event::Deleted(service) | Event::Gone(service) => {
+                        if let Some(key) = Key::of(&*service) {
+                            self.writes().remove(&key);
+                        }
+                        continue;
+                    }
+                    Event::Applied(_) => continue,
+                    Event::Synced => None,
+                },
+                () = leadership.acquired(), if !leads => {
+                    leads = true;
+                    None
+                }
+                else => return,
+            };
+            match key {
+                Some(key) => waker.wake(key),
+                None => self.all().into_iter().for_each(|key| waker.wake(key)),
+            }
+        }
+    }
+
+    /// Most Services select no proxy.
+    fn concerns(&self, service: &Service) -> bool {
+        let needed = Key::of(service).is_some_and(|key| self.parts.needs.is_anywhere(&key));
+        needed || !service.is_readable()
+    }
+
+    fn all(&self) -> Vec<Key> {
+        let services = self.services.list();
+        let concerned = services.iter().filter(|service| self.concerns(service));
+        concerned
+            .filter_map(|service| Key::of(&**service))
+            .collect()
+    }
+
+    /// Writes once, if anything is to be written.
+    async fn turn(&self, key: &Key) -> Next {
+        let parts = &self.parts;
+        let known = parts.needs.are_known(Kind::Service) && self.services.is_synced();
+        if !parts.leadership.is_leader() || !known {
+            return Next::Rest;
+        }
+        let Some(service) = self.services.get(Some(&key.namespace), &key.name) else {
+            return Next::Rest;
+        };
+        if service.metadata.deletion_timestamp.is_some() {
+            return Next::Rest;
+        }
+        let patch = match followed::reroute(&service) {
+            Ok(Some(patch)) if parts.needs.is_anywhere(key) => patch,
+            Ok(_) => return Next::Rest,
+            Err(error) => {
+                self.tell(&service, &error.to_string());
+                return Next::Rest;
+            }
+        };
+        let not_before = self.writes().get(key).map(|writes| writes.not_before);
+        if let Some(at) = not_before.filter(|at| *at > Instant::now()) {
+            return Next::At(at);
+        }
+        let again = self.written(key);
+        match self.write(key, &patch).await {
+            Ok(()) => Next::Rest,
+            Err(error) => match error.kind() {
+                Failure::NotFound => Next::Rest,
+                // The watch brings the newer one.
+                Failure::Conflict => Next::At(again),
+                _ => {
+                    self.tell(&service, &error.to_string());
+                    Next::At(again)
+                }
+            },
+        }
+    }
+
+    async fn write(
+        &self,
+        key: &Key,
+        patch: &Value,
+    ) -> Result<(), pilotage_runtime::call::CallError> {
+        let services: Api<Service> = Api::namespaced(self.parts.client.clone(), &key.namespace);
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let patch = Patch::Merge(patch);
+        let mut patched = within(CALL_LIMIT, services.patch(&key.name, &params, &patch)).await?;
+        trim(&mut patched);
+        self.services.fold(patched);
+        Ok(())
+    }
+
+    /// Counts a write; the next one may come then.
+    fn written(&self, key: &Key) -> Instant {
+        let now = Instant::now();
+        let mut all = self.writes();
+        all.retain(|_, writes| now.duration_since(writes.last) < STANDS);
+        let count = all.get(key).map_or(0, |writes| writes.count);
+        let count = count.saturating_add(1);
+        let not_before = from_now(BACKOFF.delay(count, dice()));
+        let writes = Writes {
+            count,
+            last: now,
+            not_before,
+        };
+        all.insert(key.clone(), writes);
+        not_before
+    }
+
+    /// Tells the Service's author.
+    fn tell(&self, service: &Service, fault: &str) {
+        let note =
+            format!("the Service isn't rerouted to what its pods run as in their targets: {fault}");
+        let regarding = Regarding::object(service);
+        tracing::warn!(
+            namespace = regarding.namespace,
+            name = regarding.name,
+            note,
+            "a Service isn't rerouted"
+        );
+        self.parts.events.record(Occurrence {
+            regarding,
+            type_: EventType::Warning,
+            reason: "NotFollowed",
+            action: "Follow",
+            note,
+            controller: CONTROLLER.into(),
+        });
+    }
+
+    fn writes(&self) -> MutexGuard<'_, HashMap<Key, Writes>> {
+        self.writes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,191 @@
+//! Which Services select a pod, and which Ingresses send requests to these: an index by namespace. No I/O.
+//!
+//! It must not know where a pod runs: only pods that are sent somewhere are put in.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use pilotage_model::followed::{Kind, Need, Selector, selects};
+
+/// Labels of a pod.
+pub(super) type Labels = BTreeMap<String, String>;
+
+/// Pods, Services by the selectors of their authors, and Ingresses by the Services behind them.
+#[derive(Debug, Default)]
+pub(super) struct Selected {
+    namespaces: HashMap<String, Namespace>,
+}
+
+#[derive(Debug, Default)]
+struct Namespace {
+    /// By UID.
+    pods: HashMap<String, Labels>,
+    services: BTreeMap<String, Selector>,
+    ingresses: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Namespace {
+    fn is_empty(&self) -> bool {
+        self.pods.is_empty() && self.services.is_empty() && self.ingresses.is_empty()
+    }
+
+    /// UIDs of pods with such labels.
+    fn pods(&self, wanted: impl Fn(&Labels) -> bool) -> Vec<String> {
+        let pods = self.pods.iter().filter(|(_, labels)| wanted(labels));
+        pods.map(|(uid, _)| uid.clone()).collect()
+    }
+}
+
+impl Selected {
+    /// A pod, new or changed; without labels, it is gone.
+    pub(super) fn pod(&mut self, namespace: &str, uid: &str, labels: Option<Labels>) {
+        self.change(namespace, |it| match labels {
+            Some(labels) => {
+                it.pods.insert(uid.to_owned(), labels);
+            }
+            None => {
+                it.pods.remove(uid);
+            }
+        });
+    }
+
+    /// A Service, new or changed; without a selector, it is gone or never follows. Says for which pods something may have
+    /// changed.
+    pub(super) fn service(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        selector: Option<Selector>,
+    ) -> Vec<String> {
+        self.change(namespace, |it| {
+            let before = it.services.remove(name);
+            if before == selector {
+                it.services
+                    .extend(selector.map(|now| (name.to_owned(), now)));
+                return Vec::new();
+            }
+            let both = [before.as_ref(), selector.as_ref()];
+            let pods = it.pods(|labels| both.into_iter().flatten().any(|one| selects(one, labels)));
+            it.services
+                .extend(selector.map(|now| (name.to_owned(), now)));
+            pods
+        })
+    }
+
+    /// An Ingress, new or changed; without Services, it is gone or never follows. Says for which pods something may have
+    /// changed.
+    pub(super) fn ingress(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        services: BTreeSet<String>,
+    ) -> Vec<String> {
+        self.change(namespace, |it| {
+            let before = it.ingresses.remove(name).unwrap_or_default();
+            let changed = before.symmetric_difference(&services);
+            let selectors: Vec<_> = changed.filter_map(|name| it.services.get(name)).collect();
+            let pods = it.pods(|labels| selectors.iter().any(|one| selects(one, labels)));
+            if !services.is_empty() {
+                it.ingresses.insert(name.to_owned(), services);
+            }
+            pods
+        })
+    }
+
+    /// What has to be where the pod is.
+    pub(super) fn of(&self, namespace: &str, uid: &str) -> Vec<Need> {
+        let Some(it) = self.namespaces.get(namespace) else {
+            return Vec::new();
+        };
+        let Some(labels) = it.pods.get(uid) else {
+            return Vec::new();
+        };
+        let services = it.services.iter();
+        let services = services.filter(|(_, selector)| selects(selector, labels));
+        let services: BTreeSet<&String> = services.map(|(name, _)| name).collect();
+        let ingresses = it.ingresses.iter();
+        let ingresses =
+            ingresses.filter(|(_, behind)| behind.iter().any(|it| services.contains(it)));
+        let need = |kind| {
+            move |name: &String| Need {
+                kind,
+                name: name.clone(),
+            }
+        };
+        let ingresses = ingresses.map(|(name, _)| name).map(need(Kind::Ingress));
+        let services = services.iter().copied().map(need(Kind::Service));
+        services.chain(ingresses).collect()
+    }
+
+    fn change<T>(&mut self, namespace: &str, change: impl FnOnce(&mut Namespace) -> T) -> T {
+        let it = self.namespaces.entry(namespace.to_owned()).or_default();
+        let changed = change(it);
+        if it.is_empty() {
+            self.namespaces.remove(namespace);
+        }
+        changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(pairs: &[(&str, &str)]) -> Labels {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect()
+    }
+
+    fn names(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn of(selected: &Selected, uid: &str) -> Vec<String> {
+        let needs = selected.of("shop", uid);
+        needs.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn services_and_their_ingresses_are_needed_where_pods_are_selected() {
+        let mut it = Selected::default();
+        let web = labels(&[("app", "web"), ("tier", "front")]);
+        it.pod("shop", "p", Some(web.clone()));
+        it.pod("shop", "q", Some(labels(&[("app", "db")])));
+        it.pod("other", "r", Some(web));
+        let app = |app: &str| Some(labels(&[("app", app)]));
+        assert_eq!(it.service("shop", "web", app("web")), ["p"]);
+        assert_eq!(
+            it.service("shop", "web", app("web")),
+            [""; 0],
+            "nothing is new"
+        );
+        assert_eq!(it.ingress("shop", "front", names(&["web", "db"])), ["p"]);
+        assert_eq!(of(&it, "p"), ["Service/web", "Ingress/front"]);
+        assert_eq!(of(&it, "q"), [""; 0]);
+        assert_eq!(it.of("other", "r"), []);
+
+        let mut both = it.service("shop", "web", app("db"));
+        both.sort();
+        assert_eq!(both, ["p", "q"], "of the old selector and of the new one");
+        assert_eq!(of(&it, "p"), [""; 0]);
+        assert_eq!(of(&it, "q"), ["Service/web", "Ingress/front"]);
+        assert_eq!(it.ingress("shop", "front", names(&["db"])), ["q"]);
+        assert_eq!(of(&it, "q"), ["Service/web"]);
+        it.pod("shop", "q", app("cache"));
+        assert_eq!(of(&it, "q"), [""; 0]);
+    }
+
+    #[test]
+    fn nothing_is_left_of_what_is_gone() {
+        let mut it = Selected::default();
+        it.service("shop", "web", Some(labels(&[("app", "web")])));
+        it.ingress("shop", "front", names(&["web"]));
+        it.pod("shop", "p", Some(labels(&[("app", "web")])));
+        assert_eq!(of(&it, "p"), ["Service/web", "Ingress/front"]);
+        assert_eq!(it.ingress("shop", "front", names(&[])), ["p"]);
+        assert_eq!(it.service("shop", "web", None), ["p"]);
+        it.pod("shop", "p", None);
+        assert!(it.namespaces.is_empty());
+    }
+}

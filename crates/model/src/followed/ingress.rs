@@ -1,0 +1,169 @@
+//! Ingresses that follow the Services behind them: which Services these are, and what the copy looks like.
+//!
+//! Must not know which Services follow.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::networking::v1::{
+    HTTPIngressPath, HTTPIngressRuleValue, Ingress, IngressBackend, IngressRule,
+    IngressServiceBackend, IngressSpec,
+};
+use pilotage_api::keys;
+use pilotage_api::parent::ParentLink;
+
+use super::copy::{Content, NotCopied};
+use super::marked::{self, Marks};
+
+/// Of each copy in a target.
+const MARKS: Marks = &[(keys::GLOBAL, keys::TRUE), (keys::IS_DELEGATE, "")];
+
+/// The Services that an Ingress sends requests to; none, if it never follows.
+pub fn backends(ingress: &Ingress) -> BTreeSet<String> {
+    let Some(spec) = &ingress.spec else {
+        return BTreeSet::new();
+    };
+    if marked::is_copy(&ingress.metadata) {
+        return BTreeSet::new();
+    }
+    let rules = spec.rules.iter().flatten();
+    let paths = rules.filter_map(|rule| rule.http.as_ref());
+    let backends = paths.flat_map(|http| http.paths.iter().map(|path| &path.backend));
+    let services = backends
+        .chain(&spec.default_backend)
+        .filter_map(|backend| backend.service.as_ref());
+    services.map(|service| service.name.clone()).collect()
+}
+
+/// Leaves of a spec the names of the Services, once each.
+pub fn only_backends(spec: &IngressSpec) -> IngressSpec {
+    let whole = Ingress {
+        spec: Some(spec.clone()),
+        ..Ingress::default()
+    };
+    let path = |name: String| HTTPIngressPath {
+        backend: IngressBackend {
+            service: Some(IngressServiceBackend { name, port: None }),
+            resource: None,
+        },
+        ..HTTPIngressPath::default()
+    };
+    let http = HTTPIngressRuleValue {
+        paths: backends(&whole).into_iter().map(path).collect(),
+    };
+    let rule = IngressRule {
+        host: None,
+        http: Some(http),
+    };
+    IngressSpec {
+        rules: Some(vec![rule]),
+        ..IngressSpec::default()
+    }
+}
+
+/// The copy of an Ingress.
+pub fn ingress(source: &Ingress, link: &ParentLink) -> Result<Ingress, NotCopied> {
+    if marked::is_copy(&source.metadata) {
+        return Err(NotCopied::NeverFollows);
+    }
+    Ok(Ingress {
+        metadata: marked::metadata(&source.metadata, link, MARKS),
+        spec: source.spec.clone(),
+        status: None,
+    })
+}
+
+impl Content {
+    /// Of an Ingress.
+    pub fn of_ingress(object: &Ingress) -> Self {
+        Self {
+            digest: marked::digest(&object.metadata, MARKS, object.spec.as_ref()),
+            immutable: false,
+            type_: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pilotage_api::parent::ClusterUid;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn object(value: &Value) -> Ingress {
+        serde_json::from_value(value.clone()).unwrap()
+    }
+
+    fn shop() -> Value {
+        let backend = |name: &str| json!({ "service": { "name": name, "port": { "number": 80 } } });
+        json!({
+            "metadata": {
+                "name": "shop", "namespace": "n", "uid": "u",
+                "labels": { "team": "a" },
+                "annotations": { "nginx.ingress.kubernetes.io/rewrite-target": "/" },
+            },
+            "spec": {
+                "ingressClassName": "nginx",
+                "defaultBackend": backend("rest"),
+                "rules": [
+                    { "host": "a", "http": { "paths": [
+                        { "path": "/", "pathType": "Prefix", "backend": backend("web") },
+                        { "path": "/x", "pathType": "Prefix", "backend": backend("web") },
+                        { "path": "/y", "pathType": "Prefix", "backend":
+                            { "resource": { "apiGroup": "x", "kind": "Bucket", "name": "b" } } },
+                    ] } },
+                    { "host": "b" },
+                ],
+                "tls": [{ "hosts": ["a"], "secretName": "cert" }],
+            },
+            "status": { "loadBalancer": { "ingress": [{ "ip": "1.2.3.4" }] } },
+        })
+    }
+
+    #[test]
+    fn its_copy_is_the_same_but_for_marks_and_status() {
+        let source = object(&shop());
+        let link = ParentLink {
+            cluster_uid: Some(ClusterUid("s1".into())),
+            cluster_name: None,
+            uid: "u".into(),
+            namespace: "n".into(),
+            name: "shop".into(),
+        };
+        let copy = ingress(&source, &link).unwrap();
+        assert_eq!(copy.spec, source.spec);
+        assert_eq!(copy.status, None);
+        let annotations = copy.metadata.annotations.as_ref().unwrap();
+        assert_eq!(annotations[keys::GLOBAL], "true");
+        assert_eq!(annotations[keys::IS_DELEGATE], "");
+        assert_eq!(
+            annotations["nginx.ingress.kubernetes.io/rewrite-target"],
+            "/"
+        );
+        assert_eq!(annotations[keys::PARENT_NAME], "shop");
+        let labels = copy.metadata.labels.as_ref().unwrap();
+        assert_eq!(
+            (labels["team"].as_str(), labels[keys::PARENT_UID].as_str()),
+            ("a", "u")
+        );
+        assert_eq!(Content::of_ingress(&copy), Content::of_ingress(&source));
+        let mut other = shop();
+        other["spec"]["rules"][0]["host"] = "c".into();
+        assert_ne!(
+            Content::of_ingress(&object(&other)),
+            Content::of_ingress(&source)
+        );
+        assert_eq!(ingress(&copy, &link), Err(NotCopied::NeverFollows));
+        assert_eq!(backends(&copy), BTreeSet::new());
+    }
+
+    #[test]
+    fn the_services_behind_it_are_those_of_all_rules() {
+        let mut ingress = object(&shop());
+        let want = BTreeSet::from(["rest".to_owned(), "web".to_owned()]);
+        assert_eq!(backends(&ingress), want);
+        ingress.spec = ingress.spec.as_ref().map(only_backends);
+        assert_eq!(backends(&ingress), want, "of what is kept, too");
+        assert_eq!(backends(&Ingress::default()), BTreeSet::new());
+    }
+}

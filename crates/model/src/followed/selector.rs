@@ -1,0 +1,221 @@
+//! Selectors of Services: how their keys are spelled once delegates run elsewhere, the text that notes them, and what
+//! their author meant when both are mixed. Must not know Services.
+
+use std::collections::BTreeMap;
+
+use pilotage_api::{bounds, keys};
+use thiserror::Error;
+
+use crate::label_pattern::LabelPattern;
+use crate::labels::LabelKeys;
+
+/// Labels that a pod must have, all of them.
+pub type Selector = BTreeMap<String, String>;
+
+/// Longest key of a label: a domain, a slash, a name.
+const KEY_LIMIT: usize = 317;
+/// Longest value of a label.
+const VALUE_LIMIT: usize = 63;
+/// Bytes of a mistake that are shown.
+const SHOWN: usize = 80;
+
+/// The annotation with the original selector can't be read.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "annotation {}: {part:?} is no label as key=value",
+    keys::ORIGINAL_SELECTOR
+)]
+pub struct SelectorError {
+    /// What can't be read of it.
+    part: String,
+}
+
+/// Whether a pod with these labels is selected; an empty selector selects none.
+pub fn selects(selector: &Selector, labels: &BTreeMap<String, String>) -> bool {
+    let mut all = selector.iter();
+    !selector.is_empty() && all.all(|(key, value)| labels.get(key) == Some(value))
+}
+
+/// The selector as Admiralty notes it.
+pub(super) fn text(selector: &Selector) -> String {
+    let all = selector.iter();
+    let all: Vec<_> = all.map(|(key, value)| format!("{key}={value}")).collect();
+    all.join(",")
+}
+
+/// Reads what [`text`] wrote.
+pub(super) fn parse(text: &str) -> Result<Selector, SelectorError> {
+    let mut selector = Selector::new();
+    for part in text.split(',') {
+        let mistake = || SelectorError {
+            part: bounds::cut(part, SHOWN).to_owned(),
+        };
+        let (key, value) = part.split_once('=').ok_or_else(mistake)?;
+        let (key, value) = (key.trim(), value.trim());
+        let fits = is_key(key) && value.len() <= VALUE_LIMIT && value.chars().all(is_of_name);
+        if !fits || selector.insert(key.to_owned(), value.to_owned()).is_some() {
+            return Err(mistake());
+        }
+    }
+    Ok(selector)
+}
+
+fn is_key(key: &str) -> bool {
+    !key.is_empty() && key.len() <= KEY_LIMIT && key.chars().all(|c| is_of_name(c) || c == '/')
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
+}
+
+/// The same selector over the labels of delegates; `kept` is the Service's `no-prefix-label-regexp`.
+pub(super) fn rewritten(original: &Selector, kept: Option<&LabelPattern>) -> Selector {
+    let pairs = spelled(original, kept).into_iter().zip(original.values());
+    pairs.map(|(key, value)| (key, value.clone())).collect()
+}
+
+/// The new keys, in the order of the old ones.
+fn spelled(original: &Selector, kept: Option<&LabelPattern>) -> Vec<String> {
+    let all = original.iter();
+    let labels: BTreeMap<&str, &str> = all.map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    let keys = LabelKeys::new(&labels, kept);
+    let all = original.iter();
+    all.map(|(key, value)| keys.selected(key, &[value]))
+        .collect()
+}
+
+/// What the author of a Service wants, whose selector is `live` and was `noted` when it was rewritten last.
+///
+/// Who applies a manifest again puts the author's keys beside the rewritten ones, who edits the object edits these.
+pub(super) fn original(live: &Selector, noted: &Selector, kept: Option<&LabelPattern>) -> Selector {
+    let then = rewritten(noted, kept);
+    if *live == then {
+        return noted.clone();
+    }
+    if live.keys().all(|key| then.contains_key(key)) {
+        let back: BTreeMap<String, &String> =
+            spelled(noted, kept).into_iter().zip(noted.keys()).collect();
+        let all = live.iter();
+        return all
+            .map(|(key, value)| (back.get(key).map_or(key, |it| *it).clone(), value.clone()))
+            .collect();
+    }
+    let rest = live.iter();
+    rest.filter(|(key, value)| noted.contains_key(*key) || then.get(*key) != Some(*value))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(pairs: &[(&str, &str)]) -> Selector {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect()
+    }
+
+    const APP: &str = "multicluster.admiralty.io/app";
+    const TIER: &str = "multicluster.admiralty.io/tier";
+
+    #[test]
+    fn a_selector_survives_its_annotation_and_mistakes_are_told() {
+        let selector = of(&[("app", "web"), ("example.com/tier", ""), ("a", "1")]);
+        assert_eq!(text(&selector), "a=1,app=web,example.com/tier=");
+        assert_eq!(parse(&text(&selector)), Ok(selector));
+        assert_eq!(
+            parse("app = web, a=1"),
+            Ok(of(&[("app", "web"), ("a", "1")]))
+        );
+        let long = format!("a={}", "v".repeat(64));
+        for bad in [
+            "",
+            "app",
+            "<none>",
+            "=x",
+            "app=web,",
+            "app==web",
+            "a=1,a=2",
+            "app in (a)",
+            &long,
+            "é=1",
+        ] {
+            let error = parse(bad).unwrap_err().to_string();
+            assert!(
+                error.contains(keys::ORIGINAL_SELECTOR) && error.len() < 200,
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn keys_are_rewritten_like_those_of_delegates() {
+        let kept = LabelPattern::parse("^team=").unwrap();
+        let selector = of(&[("app", "web"), ("example.com/tier", "front"), ("team", "a")]);
+        let got = rewritten(&selector, Some(&kept));
+        assert_eq!(got, of(&[(APP, "web"), (TIER, "front"), ("team", "a")]));
+        assert_eq!(rewritten(&got, Some(&kept)), got, "once is enough");
+        let got = rewritten(&of(&[("team", "a")]), None);
+        assert_eq!(got, of(&[("multicluster.admiralty.io/team", "a")]));
+    }
+
+    #[test]
+    fn what_the_author_wants_is_known_however_it_is_changed() {
+        let noted = of(&[("app", "web"), ("tier", "front")]);
+        for (live, want, why) in [
+            (
+                of(&[(APP, "web"), (TIER, "front")]),
+                noted.clone(),
+                "as it was rewritten",
+            ),
+            (noted.clone(), noted.clone(), "replaced by the manifest"),
+            (
+                of(&[
+                    (APP, "web"),
+                    (TIER, "front"),
+                    ("app", "web"),
+                    ("tier", "front"),
+                ]),
+                noted.clone(),
+                "the manifest applied again",
+            ),
+            (
+                of(&[(APP, "web"), (TIER, "front"), ("app", "shop")]),
+                of(&[("app", "shop")]),
+                "another manifest applied",
+            ),
+            (
+                of(&[(APP, "shop"), (TIER, "front")]),
+                of(&[("app", "shop"), ("tier", "front")]),
+                "edited",
+            ),
+            (
+                of(&[(APP, "web")]),
+                of(&[("app", "web")]),
+                "a key taken away",
+            ),
+            (
+                of(&[("other", "x")]),
+                of(&[("other", "x")]),
+                "replaced by another",
+            ),
+        ] {
+            assert_eq!(original(&live, &noted, None), want, "{why}");
+        }
+        let kept = LabelPattern::parse("^team=").unwrap();
+        let noted = of(&[("app", "web"), ("team", "a")]);
+        let live = of(&[(APP, "web"), ("app", "shop"), ("team", "a")]);
+        let want = of(&[("app", "shop"), ("team", "a")]);
+        assert_eq!(original(&live, &noted, Some(&kept)), want);
+    }
+
+    #[test]
+    fn nothing_selects_nothing() {
+        let labels = of(&[("app", "web"), ("x", "y")]);
+        assert!(selects(&of(&[("app", "web")]), &labels));
+        assert!(!selects(&of(&[("app", "web"), ("z", "")]), &labels));
+        assert!(!selects(&Selector::new(), &labels));
+    }
+}

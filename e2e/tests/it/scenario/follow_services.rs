@@ -1,0 +1,257 @@
+//! Services that select pods follow them into their targets, and Ingresses follow these Services.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::api::networking::v1::Ingress;
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
+use kube::runtime::watcher;
+use kube::{Resource, ResourceExt};
+use pilotage_api::{Right, keys};
+use pilotage_e2e::fleet::{Fleet, Spec};
+use pilotage_testkit::{ControlPlane, list_until, wait_for, wait_gone};
+use serde_json::{Value, json};
+
+use super::{LIMIT, Lasting, Shop, small_nodes};
+
+/// What the label `app` is called on delegates.
+const APP: &str = "multicluster.admiralty.io/app";
+
+/// Two targets that give the rights to follow.
+async fn fleet() -> Arc<Fleet> {
+    static FLEET: Lasting = Lasting::new();
+    let spec = || {
+        Spec::new()
+            .target("east", small_nodes("east"))
+            .target("west", small_nodes("west"))
+            .rights(&[Right::FollowServices, Right::FollowIngresses])
+            .follow(&["services", "ingresses"])
+    };
+    FLEET.fleet(spec).await
+}
+
+fn plane<'a>(shop: &'a Shop, cluster: &str) -> &'a ControlPlane {
+    match cluster {
+        "source" => &shop.fleet.source.plane,
+        target => &shop.target(target).plane,
+    }
+}
+
+fn of<K>(shop: &Shop, cluster: &str) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
+{
+    Api::namespaced(plane(shop, cluster).admin(), &shop.name)
+}
+
+async fn apply(shop: &Shop, cluster: &str, mut object: Value) {
+    object["metadata"]["namespace"] = json!(shop.name);
+    let plane = plane(shop, cluster);
+    plane.apply_yaml(&object.to_string()).await.unwrap();
+}
+
+/// What becomes of a wait, with the logs if it failed.
+fn seen<T, E: std::fmt::Display>(shop: &Shop, waited: Result<T, E>) -> T {
+    waited.unwrap_or_else(|error| panic!("{error}\nlogs: {:#?}", shop.fleet.logs()))
+}
+
+/// Waits for a warning about an object that says all this.
+async fn warned(shop: &Shop, uid: Option<String>, parts: &[&str]) {
+    let events: Api<Event> = of(shop, "source");
+    let like = |event: &Event| {
+        let about = event.regarding.as_ref().and_then(|it| it.uid.clone());
+        let note = event.note.as_deref().unwrap_or_default();
+        about.is_some()
+            && about == uid
+            && event.reason.as_deref() == Some("NotFollowed")
+            && parts.iter().all(|part| note.contains(part))
+    };
+    let config = watcher::Config::default();
+    let told = list_until(&events, config, |all| all.values().any(like), LIMIT).await;
+    seen(shop, told);
+}
+
+fn service(name: &str, app: &str, port: u16) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": { "name": name, "labels": { "team": "a" } },
+        "spec": { "selector": { "app": app }, "ports": [{ "name": "http", "port": port, "targetPort": 8080 }] },
+    })
+}
+
+fn front(service: &str) -> Value {
+    json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
+        "metadata": { "name": "front", "annotations": { "example.com/rewrite": "/" } },
+        "spec": { "rules": [{ "host": "shop.example.com", "http": { "paths": [{
+            "path": "/", "pathType": "Prefix",
+            "backend": { "service": { "name": service, "port": { "number": 80 } } },
+        }] } }] },
+    })
+}
+
+/// An elected pod with this label.
+fn web(name: &str) -> Pod {
+    serde_json::from_value(json!({
+        "metadata": {
+            "name": name, "labels": { "app": "web" }, "annotations": { keys::ELECT: "" },
+        },
+        "spec": { "containers": [{ "name": "c", "image": "i" }] },
+    }))
+    .unwrap()
+}
+
+/// Whether it selects delegates, and nothing else.
+fn is_rerouted(service: &Service) -> bool {
+    let want = BTreeMap::from([(APP.to_owned(), "web".to_owned())]);
+    let spec = service.spec.as_ref();
+    spec.and_then(|spec| spec.selector.as_ref()) == Some(&want)
+}
+
+fn has_port(port: i32) -> impl Fn(&Service) -> bool {
+    move |service| {
+        let ports = service.spec.as_ref().and_then(|spec| spec.ports.as_ref());
+        ports.is_some_and(|ports| ports[0].port == port)
+    }
+}
+
+fn cluster_ip(service: &Service) -> &str {
+    let spec = service.spec.as_ref().unwrap();
+    spec.cluster_ip.as_deref().unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn services_and_ingresses_go_where_the_pods_behind_them_run() {
+    let shop = &Shop::connected(fleet().await, "services").await;
+    apply(shop, "source", service("web", "web", 80)).await;
+    let mut headless = service("peers", "web", 80);
+    headless["spec"]["clusterIP"] = "None".into();
+    apply(shop, "source", headless).await;
+    apply(shop, "source", service("nobodys", "other", 80)).await;
+    apply(shop, "source", front("web")).await;
+    shop.create(&web("web")).await;
+    let proxy = shop.running("web").await;
+    let (target, delegate) = shop.delegate(&proxy).await;
+    let other = if target == "east" { "west" } else { "east" };
+
+    let at_home: Api<Service> = of(shop, "source");
+    let routed = seen(shop, wait_for(&at_home, "web", is_rerouted, LIMIT).await);
+    assert_eq!(routed.annotations()[keys::ORIGINAL_SELECTOR], "app=web");
+    for key in [
+        keys::GLOBAL,
+        "io.cilium/global-service",
+        "service.cilium.io/global",
+    ] {
+        assert_eq!(routed.annotations()[key], "true");
+    }
+    assert_eq!(routed.metadata.finalizers, None);
+    let there: Api<Service> = of(shop, target);
+    let copy = seen(shop, wait_for(&there, "web", is_rerouted, LIMIT).await);
+    assert_eq!(delegate.labels()[APP], "web", "it selects the delegate");
+    assert_eq!(copy.labels()["team"], "a");
+    assert_eq!(
+        Some(&copy.labels()[keys::PARENT_UID]),
+        routed.metadata.uid.as_ref()
+    );
+    assert_eq!(copy.annotations()[keys::IS_DELEGATE], "");
+    assert_eq!(copy.annotations()[keys::GLOBAL], "true");
+    let address = cluster_ip(&copy).to_owned();
+    assert!(
+        !address.is_empty() && address != "None",
+        "an address of its own"
+    );
+    let peers = seen(shop, wait_for(&there, "peers", is_rerouted, LIMIT).await);
+    assert_eq!(cluster_ip(&peers), "None");
+    let ingresses: Api<Ingress> = of(shop, target);
+    let ingress = seen(shop, wait_for(&ingresses, "front", |_| true, LIMIT).await);
+    let parent: Ingress = of(shop, "source").get("front").await.unwrap();
+    assert_eq!(ingress.spec, parent.spec);
+    assert_eq!(ingress.annotations()["example.com/rewrite"], "/");
+    assert_eq!(ingress.annotations()[keys::IS_DELEGATE], "");
+    let nobodys = at_home.get("nobodys").await.unwrap();
+    assert_eq!(nobodys.metadata.annotations, None, "it selects no proxy");
+    assert!(there.get_opt("nobodys").await.unwrap().is_none());
+
+    // Somebody there notes something; its author changes it, by the manifest that he has.
+    let note = Patch::Merge(json!({ "metadata": {
+        "annotations": { "example.com/noted": "x" }, "finalizers": ["example.com/held"],
+    } }));
+    let params = PatchParams::default();
+    there.patch("web", &params, &note).await.unwrap();
+    apply(shop, "source", service("web", "web", 81)).await;
+    let again = |service: &Service| has_port(81)(service) && is_rerouted(service);
+    seen(shop, wait_for(&at_home, "web", again, LIMIT).await);
+    let copy = seen(shop, wait_for(&there, "web", again, LIMIT).await);
+    assert_eq!(cluster_ip(&copy), address);
+    assert_eq!(copy.annotations()["example.com/noted"], "x");
+    assert_eq!(copy.finalizers(), ["example.com/held"]);
+    let mut moved = front("web");
+    moved["spec"]["rules"][0]["host"] = "new.example.com".into();
+    apply(shop, "source", moved).await;
+    let has_moved = |ingress: &Ingress| {
+        let rules = ingress.spec.as_ref().and_then(|spec| spec.rules.as_ref());
+        rules.is_some_and(|rules| rules[0].host.as_deref() == Some("new.example.com"))
+    };
+    let waited = wait_for(&ingresses, "front", has_moved, LIMIT).await;
+    seen(shop, waited);
+    let release = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+    there.patch("web", &params, &release).await.unwrap();
+
+    // The Ingress goes with its author's word, the rest with the last pod.
+    let fronts: Api<Ingress> = of(shop, "source");
+    let delete = DeleteParams::default();
+    fronts.delete("front", &delete).await.unwrap();
+    seen(shop, wait_gone(&ingresses, "front", LIMIT).await);
+    at_home.delete("peers", &delete).await.unwrap();
+    seen(shop, wait_gone(&there, "peers", LIMIT).await);
+    shop.delete("web").await;
+    seen(shop, wait_gone(&there, "web", LIMIT).await);
+    let elsewhere: Api<Service> = of(shop, other);
+    for name in ["web", "peers", "nobodys"] {
+        assert!(elsewhere.get_opt(name).await.unwrap().is_none());
+    }
+    assert!(at_home.get_opt("web").await.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_a_copy_of_ours_and_what_cant_be_read_is_left_alone() {
+    let shop = &Shop::connected(fleet().await, "others").await;
+    for target in ["east", "west"] {
+        apply(shop, target, service("web", "its-own", 8080)).await;
+        apply(shop, target, front("its-own")).await;
+    }
+    apply(shop, "source", service("web", "web", 80)).await;
+    apply(shop, "source", front("web")).await;
+    let mut strange = service("strange", "web", 80);
+    strange["metadata"]["annotations"] = json!({ keys::ORIGINAL_SELECTOR: "app in (web)" });
+    apply(shop, "source", strange).await;
+    shop.create(&web("web")).await;
+    let proxy = shop.running("web").await;
+    let (target, _) = shop.delegate(&proxy).await;
+    let node = shop.virtual_node(target);
+
+    let at_home: Api<Service> = of(shop, "source");
+    let uid = at_home.get("web").await.unwrap().metadata.uid;
+    let left = ["Service web isn't followed to", &node, "left as it is"];
+    warned(shop, uid, &left).await;
+    warned(shop, proxy.metadata.uid.clone(), &left).await;
+    let ingress: Ingress = of(shop, "source").get("front").await.unwrap();
+    let left = ["Ingress front isn't followed to", &node, "left as it is"];
+    warned(shop, ingress.metadata.uid, &left).await;
+    let strange = at_home.get("strange").await.unwrap();
+    let reads = ["isn't rerouted", keys::ORIGINAL_SELECTOR, "app in (web)"];
+    warned(shop, strange.metadata.uid.clone(), &reads).await;
+    assert_eq!(strange.spec.unwrap().selector.unwrap()["app"], "web");
+
+    shop.delete("web").await;
+    for target in ["east", "west"] {
+        let services: Api<Service> = of(shop, target);
+        assert!(has_port(8080)(&services.get("web").await.unwrap()));
+        assert!(services.get_opt("strange").await.unwrap().is_none());
+        let ingresses: Api<Ingress> = of(shop, target);
+        let ingress = ingresses.get("front").await.unwrap();
+        assert_eq!(ingress.labels().get(keys::PARENT_UID), None);
+    }
+}
