@@ -26,6 +26,11 @@ demo: tools-clusters ## Show the main job on three local clusters (KEEP=1 leaves
 	@$(CARGO) build $(ALL) --bins
 	@$(BIN)/e2e demo $(if $(KEEP),--keep)
 
+.PHONY: e2e
+e2e: tools-clusters ## Run e2e/scenarios on three local clusters (ARGS='--only pod,follow' chooses)
+	@$(CARGO) build $(ALL) --bins
+	@$(BIN)/e2e scenarios $(ARGS)
+
 .PHONY: test
 test: tools fmt-check lint forget-usage unit roles doc ## Run every check that a change has to pass
 

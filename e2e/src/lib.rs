@@ -7,6 +7,7 @@ pub mod garden;
 pub mod hostile;
 pub mod roles;
 pub mod scheduler;
+pub mod scripts;
 
 /// An error with its causes, in one line.
 pub fn explain(error: &dyn std::error::Error) -> String {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, value_parser};
 use pilotage_e2e::bench::{alone, runs::RUNS};
-use pilotage_e2e::{bench, demo, explain, garden, hostile, roles};
+use pilotage_e2e::{bench, demo, explain, garden, hostile, roles, scripts};
 
 /// Shows and measures Pilotage on local control planes.
 #[derive(Debug, Parser)]
@@ -25,6 +25,8 @@ enum Command {
         #[arg(long)]
         keep: bool,
     },
+    /// Runs the scripts of e2e/scenarios: what a user types, feature by feature.
+    Scenarios(Scenarios),
     /// Shows that each right of each role was used by the tests, and none was missing.
     Roles,
     /// Measures what delegated pods cost and how long they take.
@@ -43,6 +45,21 @@ enum Command {
         #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u64).range(1..=1440))]
         minutes: u64,
     },
+}
+
+#[derive(Debug, Args)]
+struct Scenarios {
+    /// Only these, separated by commas.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    only: Vec<String>,
+
+    /// A directory with the kubeconfigs `source` and those of targets. Without it, three clusters are started here.
+    #[arg(long, value_name = "DIR", requires = "namespace")]
+    kubeconfigs: Option<PathBuf>,
+
+    /// The namespace that is connected to the targets there.
+    #[arg(long, value_name = "NAMESPACE", requires = "kubeconfigs")]
+    namespace: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -101,6 +118,11 @@ async fn run(command: Command) -> Result<(), Box<dyn Error>> {
             Err(demo::Error::Interrupted) if keep => {}
             ended => ended?,
         },
+        Command::Scenarios(args) => {
+            let given = args.kubeconfigs.zip(args.namespace);
+            let only = args.only;
+            scripts::run(scripts::Options { only, given }).await?;
+        }
         Command::Roles => show_roles(&roles::run()?),
         Command::BenchMulti(args) => multi(args).await?,
         Command::BenchSched(args) => {

@@ -35,6 +35,9 @@ const LEFTOVER_AFTER: Duration = Duration::from_secs(2);
 /// Between two copies of one pod's status, and of its annotations, so that a burst of changes is one write.
 const COPY_EVERY: Duration = Duration::from_millis(150);
 
+/// So long after a target can be reached again all that it listed has been taken in.
+const TAKEN_IN: Duration = Duration::from_secs(30);
+
 /// What is remembered of one parent UID between two decisions. A restart may lose all of it.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
@@ -275,15 +278,21 @@ fn ending(observed: &Observed<'_>, proxy: &ProxyView, plan: &mut Plan) {
 /// ran. That is weaker than a proof, since nobody knows which one that was; it was made long ago, so lists have it.
 fn is_left(observed: &Observed<'_>, proxy: &ProxyView, plan: &mut Plan) -> bool {
     let Some(node) = &proxy.node_name else {
-        return reachable(observed).next().is_none();
+        return observed.chaperons.is_empty();
     };
     if is_given_up(observed, proxy, node, plan) {
         return true;
     }
-    if !observed.targets.is_reachable(node) {
+    let Some(since) = observed.targets.reachable_since(node) else {
         plan.tell = Some(format!(
             "{node} can't be reached: the pod goes when its delegate there is known to be gone"
         ));
+        return false;
+    };
+    // What its list told may not all be taken in yet.
+    let known_at = since.saturating_add(TAKEN_IN);
+    if observed.now < known_at {
+        wake(plan, known_at);
         return false;
     }
     observed.chaperons.iter().all(|c| c.node != *node)

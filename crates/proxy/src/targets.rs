@@ -30,6 +30,8 @@ pub struct TargetView {
     pub reach: Reach,
     /// Since when it can't, by our own clock.
     pub lost_since: Option<Monotonic>,
+    /// Since when it can.
+    pub reachable_since: Option<Monotonic>,
     /// What its operator says.
     pub terms: Terms,
     /// When it last answered a question, whichever pod's.
@@ -53,6 +55,8 @@ impl Targets {
     pub fn set_reach(&mut self, node: &str, reach: Reach, now: Monotonic) {
         let target = self.entry(node);
         target.lost_since = (reach == Reach::Lost).then(|| target.lost_since.unwrap_or(now));
+        let reachable = reach == Reach::Reachable;
+        target.reachable_since = reachable.then(|| target.reachable_since.unwrap_or(now));
         target.reach = reach;
         if reach == Reach::Reachable {
             // What it didn't answer before says nothing now.
@@ -100,6 +104,11 @@ impl Targets {
         }
     }
 
+    /// Since when it can be reached, if it can.
+    pub(crate) fn reachable_since(&self, node: &str) -> Option<Monotonic> {
+        self.get(node)?.reachable_since
+    }
+
     fn forget_missing(&mut self, node: &str) {
         if self.reach(node) == Reach::NoSuchTarget && !self.named.contains_key(node) {
             self.by_node.remove(node);
@@ -112,6 +121,7 @@ impl Targets {
             .or_insert_with(|| TargetView {
                 reach: Reach::Unknown,
                 lost_since: None,
+                reachable_since: None,
                 terms: Terms::default(),
                 answered_at: None,
                 silent_since: None,

@@ -500,6 +500,103 @@ mod tests {
         assert_eq!(answer(request).await, "");
     }
 
+    /// An authority of that name, and a certificate for clients that it has signed.
+    fn authority(name: &str) -> (String, rcgen::Certificate, rcgen::KeyPair) {
+        let params = |name: &str| {
+            let mut params = rcgen::CertificateParams::default();
+            params.distinguished_name = rcgen::DistinguishedName::new();
+            params
+                .distinguished_name
+                .push(rcgen::DnType::CommonName, name);
+            params
+        };
+        let mut ca = params(name);
+        ca.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let pem = ca.self_signed(&key).unwrap().pem();
+        let issuer = rcgen::Issuer::new(ca, key);
+        let mut client = params("somebody");
+        client.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+        let key = rcgen::KeyPair::generate().unwrap();
+        let certificate = client.signed_by(&key, &issuer).unwrap();
+        (pem, certificate, key)
+    }
+
+    #[tokio::test]
+    async fn what_a_client_shows_goes_along_if_an_authority_has_signed_it() {
+        let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let certificates = Certificates::new();
+        let key = pair.signing_key.serialize_pem();
+        certificates
+            .replace(pair.cert.pem().as_bytes(), key.as_bytes())
+            .unwrap();
+        let (ours, known, known_key) = authority("ours");
+        let (others, stranger, stranger_key) = authority("others");
+        let authorities = ClientAuthorities::new();
+        let at = "127.0.0.1:0".parse().unwrap();
+        let limits = ServeLimits::default();
+        let server = TlsServer::bind_for(at, &certificates, &authorities, limits).await;
+        let server = server.unwrap();
+        let (addr, token) = (server.local_addr(), CancellationToken::new());
+        let judge = authorities.clone();
+        let router = Router::new().fallback(async move |request: axum::extract::Request| {
+            let peer: &PeerCertificates = request.extensions().get().unwrap();
+            format!("{} {}", peer.0.len(), judge.accepts(&peer.0).is_ok())
+        });
+        let serving = tokio::spawn(server.serve(router, token.clone()));
+        let ask = async |shows: Option<(&rcgen::Certificate, &rcgen::KeyPair)>| {
+            let mut roots = RootCertStore::empty();
+            roots.add(pair.cert.der().clone()).unwrap();
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let client = ClientConfig::builder_with_provider(provider)
+                .with_safe_default_protocol_versions()
+                .unwrap()
+                .with_root_certificates(roots);
+            let client = match shows {
+                None => client.with_no_client_auth(),
+                Some((certificate, key)) => {
+                    let key = rustls_pki_types::PrivatePkcs8KeyDer::from(key.serialize_der());
+                    let chain = vec![certificate.der().clone()];
+                    client.with_client_auth_cert(chain, key.into()).unwrap()
+                }
+            };
+            let connector = TlsConnector::from(Arc::new(client));
+            let stream = TcpStream::connect(addr).await.unwrap();
+            let name = ServerName::try_from("localhost").unwrap();
+            let mut tls = connector.connect(name, stream).await.ok()?;
+            let head = "GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+            tls.write_all(head.as_bytes()).await.ok()?;
+            let text = answer(tls).await;
+            text.lines().last().map(str::to_owned)
+        };
+        // Nobody's certificates are good before an authority is known; who shows none may come all the same.
+        assert_eq!(ask(Some((&known, &known_key))).await, None);
+        assert_eq!(ask(None).await.as_deref(), Some("0 false"));
+        authorities.replace(ours.as_bytes()).unwrap();
+        assert_eq!(
+            ask(Some((&known, &known_key))).await.as_deref(),
+            Some("1 true")
+        );
+        assert_eq!(ask(Some((&stranger, &stranger_key))).await, None);
+        for bad in [
+            "",
+            "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----",
+        ] {
+            assert!(authorities.replace(bad.as_bytes()).is_err());
+        }
+        assert_eq!(
+            ask(Some((&known, &known_key))).await.as_deref(),
+            Some("1 true")
+        );
+        // What was good isn't any more, on connections that are open, too.
+        authorities.replace(others.as_bytes()).unwrap();
+        assert!(authorities.accepts(&[known.der().clone()]).is_err());
+        assert!(authorities.accepts(&[stranger.der().clone()]).is_ok());
+        assert!(authorities.accepts(&[]).is_err());
+        token.cancel();
+        serving.await.unwrap();
+    }
+
     #[tokio::test]
     async fn a_client_that_does_not_shake_hands_is_dropped_and_blocks_nobody() {
         let router = Router::new().route("/", get(async || "hello"));

@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::decide::{Memory, Step, is_proxy};
+use crate::followed::Followed;
 use crate::rbac::LEASE_NAMESPACE;
 
 /// Owner of our fields.
@@ -54,6 +55,11 @@ pub(crate) enum ActError {
         "the Target is being deleted, but {0} PodChaperons of this cluster are still there: it goes when their pods have ended"
     )]
     Occupied(usize),
+    /// The same, of what followed its pods.
+    #[error(
+        "the Target is being deleted, but {0} of this cluster that its pods used are still there: it goes when they are gone"
+    )]
+    Followed(&'static str),
     /// Nobody can say whether it may go.
     #[error(
         "the Target is being deleted, but its cluster {why}, and pods may run there: it goes when that is mended, or once \
@@ -88,6 +94,8 @@ pub(crate) struct Actor {
     pub(crate) target: Option<Arc<Target>>,
     /// The source's identity.
     pub(crate) cluster: ClusterUid,
+    /// What follows pods into targets, and the targets.
+    pub(crate) followed: Followed,
 }
 
 impl Actor {
@@ -259,15 +267,23 @@ impl Actor {
         }
         match &self.target {
             Some(target) if target.connection() == Connection::Connecting => Ok(false),
-            Some(target) => self.check_target(target).await.map(|()| true),
+            Some(target) => {
+                self.check_target(target).await?;
+                if is_forgotten(target) {
+                    return Ok(true);
+                }
+                match self.followed.left(target, &self.cluster).await {
+                    Some(kind) => Err(ActError::Followed(kind)),
+                    None => Ok(true),
+                }
+            }
             None => Ok(true),
         }
     }
 
     async fn check_target(&self, target: &Target) -> Result<(), ActError> {
         let object = target.object();
-        let forgotten =
-            object.annotations.get(keys::FORGET).map(String::as_str) == Some(keys::TRUE);
+        let forgotten = is_forgotten(target);
         let (Some(client), true) = (target.client(), target.is_connected()) else {
             return if forgotten || !self.may_hold_something(target).await? {
                 Ok(())
@@ -452,6 +468,12 @@ fn may_name(record: &str, node: &str) -> bool {
         Some((named, _)) if !named.is_empty() => named == node,
         _ => true,
     }
+}
+
+/// Whether its operator doesn't want it to be waited for.
+fn is_forgotten(target: &Target) -> bool {
+    let object = target.object();
+    object.annotations.get(keys::FORGET).map(String::as_str) == Some(keys::TRUE)
 }
 
 /// How many of these chaperons are in the way of the Target's end.

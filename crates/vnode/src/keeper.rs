@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::act::{ActError, Actor};
 use crate::decide::{self, Memory, NodeState, Observed, Step};
+use crate::followed::Followed;
 use crate::huge_pages::HugePages;
 
 /// Least time between two writes that nobody waits for.
@@ -48,6 +49,7 @@ pub(crate) struct Shared {
     pub(crate) conflicts: Conflicts,
     pub(crate) cluster: ClusterUid,
     pub(crate) kubelet: Option<Arc<KubeletEndpoint>>,
+    pub(crate) followed: Followed,
 }
 
 /// Whose node it is.
@@ -114,6 +116,7 @@ impl Keeper {
                 Subject::Orphan(_) => None,
             },
             cluster: shared.cluster.clone(),
+            followed: shared.followed.clone(),
         };
         Self {
             shared,
@@ -274,7 +277,10 @@ impl Keeper {
     fn report(&self, error: &ActError, object: Option<&TargetObject>) {
         tracing::warn!(node = self.actor.node, %error, "virtual node is not as it should be");
         if let (
-            ActError::Foreign(_) | ActError::Occupied(_) | ActError::Away { .. },
+            ActError::Foreign(_)
+            | ActError::Occupied(_)
+            | ActError::Followed(_)
+            | ActError::Away { .. },
             Some(object),
         ) = (error, object)
         {

@@ -17,6 +17,7 @@
 mod act;
 pub mod args;
 mod decide;
+mod followed;
 #[cfg(test)]
 mod fuzz;
 mod heartbeat;
@@ -34,8 +35,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
-use pilotage_api::keys;
 use pilotage_api::parent::ClusterUid;
+use pilotage_api::{Right, keys};
 use pilotage_clusters::{Registry, TargetKey, Watch, WatchConfig, has_target};
 use pilotage_runtime::caught::{caught, retried};
 use pilotage_runtime::lease::Leadership;
@@ -48,6 +49,7 @@ pub use args::{KubeletArgs, NodeArgs};
 pub use pilotage_model::virtual_node::KubeletEndpoint;
 
 use crate::act::ActError;
+use crate::followed::Followed;
 use crate::keeper::{Conflicts, Shared, Subject};
 
 /// Pause between two live reads for a target that isn't known.
@@ -65,6 +67,8 @@ pub struct VirtualNodes {
     pub args: NodeArgs,
     /// Where logs and shells of their pods are asked for, if this process answers ([`kubelet`]).
     pub kubelet: Option<KubeletEndpoint>,
+    /// Rights by which objects follow pods into targets: a Target goes after them.
+    pub follows: Vec<Right>,
     /// Whether this process may write.
     pub leadership: Leadership,
 }
@@ -77,6 +81,7 @@ pub async fn run(with: VirtualNodes, health: &Health, shutdown: CancellationToke
         registry,
         args,
         kubelet,
+        follows,
         leadership,
     } = with;
     let gate = health.gate("virtual nodes listed");
@@ -95,6 +100,10 @@ pub async fn run(with: VirtualNodes, health: &Health, shutdown: CancellationToke
         conflicts: conflicts(client.clone()),
         cluster,
         kubelet: kubelet.map(Arc::new),
+        followed: Followed {
+            rights: follows.into(),
+            registry: registry.clone(),
+        },
     };
     let ringing = ring(nodes.clone(), bells.clone());
     let keepers = {
@@ -302,7 +311,7 @@ fn conflicts(client: Client) -> Conflicts {
     );
     Arc::new(move |target, error| {
         let (reason, action) = match error {
-            ActError::Occupied(_) => ("TargetInUse", "RemoveNode"),
+            ActError::Occupied(_) | ActError::Followed(_) => ("TargetInUse", "RemoveNode"),
             // Repeated events of one reason show the first one's note.
             ActError::Away { .. } => ("TargetUnreachable", "RemoveNode"),
             _ => ("VirtualNodeConflict", "CreateNode"),

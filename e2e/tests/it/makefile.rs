@@ -16,6 +16,7 @@ const TARGETS: &[&str] = &[
     "demo",
     "diff-test",
     "doc",
+    "e2e",
     "fmt",
     "fuzz",
     "help",

@@ -34,10 +34,14 @@ impl Brief {
         }
     }
 
-    /// Whether the source `cluster` made it as a copy.
-    pub(super) fn is_copy_of(&self, cluster: &ClusterUid) -> bool {
+    /// Whether the source `cluster` made it as a copy of the object of this namespace and name: somebody may have made
+    /// another object of one, with all its marks.
+    pub(super) fn is_copy_of(&self, cluster: &ClusterUid, namespace: &str, name: &str) -> bool {
         let link = self.link.as_ref();
-        link.is_some_and(|link| link.cluster_uid.as_ref() == Some(cluster))
+        link.is_some_and(|link| {
+            link.cluster_uid.as_ref() == Some(cluster)
+                && (link.namespace.as_str(), link.name.as_str()) == (namespace, name)
+        })
     }
 
     /// UID of its parent.
@@ -80,8 +84,15 @@ mod tests {
         assert!(brief.immutable && !brief.deleting);
         assert_eq!(brief.type_.as_deref(), Some("Opaque"));
         assert_eq!(brief.parent(), Some("p"));
-        assert!(brief.is_copy_of(&ClusterUid("c".into())));
-        assert!(!brief.is_copy_of(&ClusterUid("d".into())));
+        let is = |cluster: &str, namespace: &str, name: &str| {
+            brief.is_copy_of(&ClusterUid(cluster.into()), namespace, name)
+        };
+        assert!(is("c", "n", "s"));
+        assert!(!is("d", "n", "s"));
+        assert!(
+            !is("c", "n", "clone") && !is("c", "other", "s"),
+            "a clone is somebody's own"
+        );
         assert_eq!(brief.digest.len(), 64);
     }
 }

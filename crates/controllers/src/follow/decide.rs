@@ -5,8 +5,11 @@ use super::brief::Brief;
 /// All that a decision rests on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Observed<'a> {
-    /// Whether a pod that is recorded there names the object.
+    /// Whether a pod that is recorded at this Target names the object.
     pub(super) needed: bool,
+    /// The same of any Target that says that it leads to that cluster. A target's word of which cluster it is keeps copies,
+    /// and makes none.
+    pub(super) kept: bool,
     /// The object at home.
     pub(super) source: Option<&'a Brief>,
     /// Our copy there.
@@ -42,6 +45,7 @@ pub(super) enum Why {
 pub(super) fn decide(observed: &Observed<'_>) -> Step {
     let Observed {
         needed,
+        kept,
         source,
         copy,
         accepted,
@@ -62,7 +66,11 @@ pub(super) fn decide(observed: &Observed<'_>) -> Step {
         return Step::Rest;
     }
     if !needed {
-        return delete(Why::Unneeded);
+        return if kept {
+            Step::Rest
+        } else {
+            delete(Why::Unneeded)
+        };
     }
     let Some(source) = source else {
         return delete(Why::NoSource);
@@ -118,6 +126,7 @@ mod tests {
     fn step(needed: bool, source: Option<&Brief>, copy: Option<&Brief>) -> Step {
         decide(&Observed {
             needed,
+            kept: needed,
             source,
             copy,
             accepted: None,
@@ -169,6 +178,24 @@ mod tests {
     }
 
     #[test]
+    fn what_another_target_of_the_cluster_needs_is_kept_and_not_made() {
+        let (at_home, old) = (source("b"), copy("a"));
+        let observed = |copy| Observed {
+            needed: false,
+            kept: true,
+            source: Some(&at_home),
+            copy,
+            accepted: None,
+        };
+        assert_eq!(decide(&observed(None)), Step::Rest);
+        assert_eq!(
+            decide(&observed(Some(&old))),
+            Step::Rest,
+            "nor is it refreshed"
+        );
+    }
+
+    #[test]
     fn a_copy_is_brought_in_step_or_made_anew_where_it_cant_be_changed() {
         let replace = Step::Replace {
             uid: "c".into(),
@@ -213,6 +240,7 @@ mod tests {
         let (at_home, there) = (source("a"), copy("other"));
         let observed = |accepted| Observed {
             needed: true,
+            kept: true,
             source: Some(&at_home),
             copy: Some(&there),
             accepted,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Resource;
 use kube::core::NamespaceResourceScope;
+use pilotage_api::limits::SUBDOMAIN;
 use pilotage_api::parent::ParentLink;
 use pilotage_api::{Right, keys};
 use pilotage_clusters::Watchable;
@@ -17,6 +18,10 @@ pub(super) const DIGEST: &str = "digest";
 pub(super) const IMMUTABLE: &str = "immutable";
 /// The same: the type of a Secret.
 pub(super) const TYPE: &str = "type";
+
+/// What says whose copy an object is, and is kept.
+const LINK_LABELS: [&str; 2] = [keys::PARENT_UID, keys::PARENT_CLUSTER_UID];
+const LINK_ANNOTATIONS: [&str; 2] = [keys::PARENT_NAME, keys::PARENT_NAMESPACE];
 
 /// A kind that follows pods.
 pub(super) trait Followed:
@@ -47,7 +52,7 @@ impl Followed for ConfigMap {
     }
 
     fn copy(&self, link: &ParentLink) -> Result<Self, NotCopied> {
-        Ok(config_map(self, link))
+        config_map(self, link)
     }
 
     fn empty(&mut self) {
@@ -84,10 +89,11 @@ pub(super) fn trim<K: Followed>(object: &mut K) {
     let meta = object.meta_mut();
     (meta.finalizers, meta.owner_references, meta.managed_fields) = (None, None, None);
     if let Some(labels) = &mut meta.labels {
-        labels.retain(|key, _| keys::is_ours(key));
+        labels.retain(|key, _| LINK_LABELS.contains(&key.as_str()));
     }
     let annotations = meta.annotations.get_or_insert_with(BTreeMap::new);
-    annotations.retain(|key, _| keys::is_ours(key));
+    annotations
+        .retain(|key, value| LINK_ANNOTATIONS.contains(&key.as_str()) && value.len() <= SUBDOMAIN);
     annotations.insert(DIGEST.to_owned(), digest);
     if immutable {
         annotations.insert(IMMUTABLE.to_owned(), String::new());

@@ -15,6 +15,7 @@ mod brief;
 mod decide;
 mod kinds;
 mod needs;
+mod pace;
 mod place;
 pub mod rbac;
 
@@ -46,7 +47,8 @@ const PAGE: u32 = 50;
 pub struct FollowArgs {
     /// Copy these objects into the targets of pods that name them: configmaps, secrets, or both, separated by commas.
     ///
-    /// Pilotage reads all objects of these kinds then, and keeps a digest of each. "pilotage rbac" needs the same flag, and
+    /// Pilotage reads all objects of these kinds in all namespaces then, whatever --target-namespaces says, and keeps a
+    /// digest of each. "pilotage rbac" needs the same flag, and
     /// a target gives the rights FollowConfigMaps and FollowSecrets by its Source.
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     pub follow: Vec<FollowedKind>,

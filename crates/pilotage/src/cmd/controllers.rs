@@ -128,6 +128,8 @@ pub(crate) fn start(
         let (client, registry, nodes) = (client.clone(), registry.clone(), args.nodes);
         let (leadership, health, token) =
             (leadership.clone(), process.health.clone(), token.clone());
+        let follows = args.follow.kinds().into_iter();
+        let follows = follows.map(FollowedKind::right).collect();
         let (kubelet, asked) = (args.kubelet.clone(), args.kubelet.kubelet_address.is_some());
         let metrics = asked.then(|| KubeletMetrics::register(process.metrics(Part::Controllers)));
         async move {
@@ -139,6 +141,7 @@ pub(crate) fn start(
                 registry: registry.clone(),
                 args: nodes,
                 kubelet: kubelet.as_ref().map(|kubelet| kubelet.endpoint().clone()),
+                follows,
                 leadership,
             };
             let answering = async {

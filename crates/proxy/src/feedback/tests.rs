@@ -336,6 +336,14 @@ fn a_pod_that_admiralty_placed_goes_when_nothing_is_seen_where_it_ran() {
     running.chaperons.clear();
     assert!(goes(&running.step()));
 
+    let mut anew = left(Some("a"));
+    anew.targets.set_reach("a", Reach::Lost, NOW);
+    anew.targets.set_reach("a", Reach::Reachable, NOW);
+    let plan = anew.step();
+    assert!(plan.actions.is_empty(), "its list isn't taken in yet");
+    anew.now = plan.wake_at.unwrap();
+    assert!(goes(&anew.step()));
+
     let mut lost = left(Some("a"));
     lost.targets.set_reach("a", Reach::Lost, NOW);
     let plan = lost.step();

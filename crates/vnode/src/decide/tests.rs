@@ -90,6 +90,10 @@ struct Case<'a> {
 
 impl Case<'_> {
     fn decide(&self, memory: &Memory) -> Vec<Step> {
+        self.decide_with(memory, None)
+    }
+
+    fn decide_with(&self, memory: &Memory, kubelet: Option<&KubeletEndpoint>) -> Vec<Step> {
         let Self {
             target,
             connection,
@@ -106,7 +110,7 @@ impl Case<'_> {
                 several_huge_page_sizes: false,
                 node: *node,
                 bound: *bound,
-                kubelet: None,
+                kubelet,
                 version: "0.1.0",
                 now: Timestamp::UNIX_EPOCH,
             },
@@ -233,6 +237,51 @@ fn a_lost_target_is_not_ready_and_keeps_room_and_labels() {
     );
     // Right after a start nothing is known, so nothing is said.
     assert_eq!(case(Connection::Connecting).decide(&Memory::default()), []);
+}
+
+#[test]
+fn a_node_shows_where_its_kubelet_is_and_follows_it() {
+    let (ours, summary) = (ours(), summary(&[], "8"));
+    let case = |node| Case {
+        target: Some(&ours),
+        connection: connected(),
+        summary: Some(&summary),
+        node,
+        bound: None,
+    };
+    let at = |address: &str| KubeletEndpoint {
+        address: address.parse().unwrap(),
+        port: 10250,
+    };
+    let shows = |node: &Node, kubelet: &KubeletEndpoint| {
+        node.status
+            .as_ref()
+            .is_some_and(|status| kubelet.is_told_by(status))
+    };
+    let (first, second) = (at("10.0.0.1"), at("10.0.0.2"));
+    let new = node(json!({}));
+    let steps = case(NodeState::There(&new)).decide_with(&Memory::default(), Some(&first));
+    let shown = after(&new, &steps);
+    assert!(shows(&shown, &first));
+    let memory = remember(&steps);
+    assert_eq!(
+        case(NodeState::There(&shown)).decide_with(&memory, Some(&first)),
+        []
+    );
+
+    // Another process leads, which remembers nothing.
+    let steps = case(NodeState::There(&shown)).decide_with(&Memory::default(), Some(&second));
+    let moved = after(&shown, &steps);
+    assert!(shows(&moved, &second) && !shows(&moved, &first));
+
+    // The first one again, whose word somebody has changed; and one that has none takes it off.
+    let steps = case(NodeState::There(&moved)).decide_with(&memory, Some(&first));
+    assert!(shows(&after(&moved, &steps), &first));
+    let steps = case(NodeState::There(&moved)).decide(&memory);
+    let [Step::ApplyStatus { value, .. }] = &steps[..] else {
+        panic!("{steps:?}");
+    };
+    assert_eq!(value["status"].get("addresses"), None);
 }
 
 #[test]

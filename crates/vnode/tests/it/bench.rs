@@ -86,6 +86,7 @@ impl Bench {
                 registry,
                 args,
                 kubelet: None,
+                follows: Vec::new(),
                 leadership: Leadership::always(),
             };
             pilotage_vnode::run(with, &health, stop).await;

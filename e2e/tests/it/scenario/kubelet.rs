@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use http::Request;
 use k8s_openapi::api::core::v1::Node;
+use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
-use pilotage_api::Right;
-use pilotage_e2e::fleet::{Fleet, Spec};
+use pilotage_api::{Right, Source};
+use pilotage_e2e::fleet::{Fleet, SOURCE_ACCOUNT, Spec};
 use pilotage_testkit::access::Credential;
 use pilotage_testkit::plane::kwok::Kubelet;
 use pilotage_testkit::ports::Port;
@@ -17,6 +18,7 @@ use pilotage_testkit::process::Process;
 use pilotage_testkit::ready::Probe;
 use pilotage_testkit::supervisor::{self, Exit};
 use pilotage_testkit::{Access, ControlPlane, Part, build, wait_for};
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{interval, timeout};
@@ -159,6 +161,7 @@ async fn kubectl_reaches_delegates_through_the_source_and_nobody_else_does() {
     forward(&shop).await;
     refusals(&shop, &url).await;
     attach(&shop).await;
+    rights(&shop, &kubectl).await;
 
     // Of a target that is lost that is said, and nothing is waited for.
     shop.target(TARGET)
@@ -191,6 +194,30 @@ async fn kubectl_reaches_delegates_through_the_source_and_nobody_else_does() {
     })
     .await;
     endings(&shop, &kubectl).await;
+}
+
+/// A target that takes a right back says no to what it was for, and to nothing else.
+async fn rights(
+    shop: &Shop,
+    kubectl: &impl AsyncFn(&[&str]) -> Result<String, pilotage_testkit::plane::Error>,
+) {
+    let sources: Api<Source> = Api::namespaced(shop.target(TARGET).plane.admin(), &shop.name);
+    let fewer = Patch::Merge(json!({ "spec": { "rights": [Right::Logs] } }));
+    let params = PatchParams::default();
+    sources
+        .patch(SOURCE_ACCOUNT, &params, &fewer)
+        .await
+        .unwrap();
+    let refused = until("a refused exec", async || {
+        match kubectl(&["exec", "web", "--", "echo", "hi"]).await {
+            Ok(said) => Err(said),
+            Err(error) => Ok(error.to_string()),
+        }
+    })
+    .await;
+    let words = ["it answers 403", "forbidden", "pods/exec"];
+    assert!(words.iter().all(|word| refused.contains(word)), "{refused}");
+    assert!(kubectl(&["logs", "web"]).await.is_ok());
 }
 
 /// A stream ends with the process that it passes through, and with its pod.

@@ -89,12 +89,23 @@ fn date(time: Timestamp) -> Result<OffsetDateTime, MakeError> {
 
 #[cfg(test)]
 mod tests {
+    use pilotage_runtime::tls::Certificates;
     use x509_parser::certification_request::X509CertificationRequest;
     use x509_parser::extensions::{GeneralName, ParsedExtension};
     use x509_parser::pem::Pem;
     use x509_parser::prelude::FromDer;
 
     use super::*;
+
+    #[test]
+    fn what_nobody_else_has_signed_can_be_shown() {
+        let (chain, key) = self_signed(&"a.b".parse().unwrap(), Timestamp::now()).unwrap();
+        let certificates = Certificates::new();
+        certificates
+            .replace(chain.as_bytes(), key.as_bytes())
+            .unwrap();
+        assert!(certificates.is_loaded());
+    }
 
     #[test]
     fn a_request_is_one_that_the_signer_of_kubelets_takes() {

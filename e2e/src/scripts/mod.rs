@@ -1,0 +1,123 @@
+//! `make e2e`: the scripts of `e2e/scenarios`, one after the other, on local clusters or on given ones.
+//!
+//! What a script does is its own affair: here it gets kubeconfigs, a namespace and some time, and its end is told.
+
+mod error;
+mod places;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use pilotage_testkit::{cli, workspace_root};
+use tokio::time::timeout;
+
+pub use self::error::Error;
+use self::places::{Local, Place};
+
+/// How long one script may take.
+const LIMIT: Duration = Duration::from_mins(5);
+/// What the scripts share; it is none.
+const LIBRARY: &str = "lib.sh";
+
+/// What to run, and where.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Only scripts of these names; all, if there is none.
+    pub only: Vec<String>,
+    /// A directory with the kubeconfigs `source` and those of targets, and the namespace for which these are connected;
+    /// else clusters are started here.
+    pub given: Option<(PathBuf, String)>,
+}
+
+/// Runs the scripts; an error, if one of them failed.
+pub async fn run(options: Options) -> Result<(), Error> {
+    let scripts = scripts(&options.only)?;
+    let Some((kubeconfigs, namespace)) = options.given else {
+        let local = Local::start().await?;
+        let ran = all(&scripts, async |name| local.place(name).await).await;
+        if ran.is_err() {
+            println!("\nlogs:");
+            for log in local.logs() {
+                println!("  {}", log.display());
+            }
+        }
+        local.stop().await;
+        return ran;
+    };
+    let place = Place::given(kubeconfigs, namespace)?;
+    all(&scripts, async |_| Ok(place.clone())).await
+}
+
+/// Names and files of the scripts, in order.
+fn scripts(only: &[String]) -> Result<Vec<(String, PathBuf)>, Error> {
+    let directory = workspace_root().join("e2e/scenarios");
+    let unreadable = |source| Error::Unreadable {
+        path: directory.clone(),
+        source,
+    };
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(&directory).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        let is_script = path.extension().is_some_and(|it| it == "sh");
+        if let Some(name) = path.file_stem().and_then(|it| it.to_str())
+            && is_script
+            && path.file_name().is_some_and(|it| it != LIBRARY)
+        {
+            found.push((name.to_owned(), path.clone()));
+        }
+    }
+    found.sort();
+    if let Some(unknown) = only
+        .iter()
+        .find(|name| !found.iter().any(|(it, _)| it == *name))
+    {
+        return Err(Error::Unknown {
+            name: unknown.clone(),
+            known: found.into_iter().map(|(name, _)| name).collect(),
+        });
+    }
+    found.retain(|(name, _)| only.is_empty() || only.contains(name));
+    Ok(found)
+}
+
+async fn all(
+    scripts: &[(String, PathBuf)],
+    place: impl AsyncFn(&str) -> Result<Place, Error>,
+) -> Result<(), Error> {
+    let mut failed = Vec::new();
+    for (name, path) in scripts {
+        let began = Instant::now();
+        let outcome = one(path, &place(name).await?).await?;
+        let seconds = began.elapsed().as_secs_f64();
+        match outcome {
+            Ok(()) => println!("ok      {name} ({seconds:.1} s)"),
+            Err(said) => {
+                println!("FAILED  {name} ({seconds:.1} s)\n{said}");
+                failed.push(name.clone());
+            }
+        }
+    }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::Failed(failed))
+    }
+}
+
+/// Runs one script; what it said, if it failed.
+async fn one(path: &Path, place: &Place) -> Result<Result<(), String>, Error> {
+    let scratch = workspace_root().join("target/testkit");
+    let script = cli::Command::new("/bin/bash", &scratch)
+        .args([path])
+        .env("KUBECONFIGS", &place.kubeconfigs)
+        .env("TARGETS", place.targets.join(" "))
+        .env("NAMESPACE", &place.namespace)
+        .env("PATH", &place.path)
+        .env("HOME", &scratch);
+    match timeout(LIMIT, script.run()).await {
+        Ok(Ok(_)) => Ok(Ok(())),
+        Ok(Err(cli::Error::Failed { stdout, stderr, .. })) => Ok(Err(stdout + &stderr)),
+        Ok(Err(error)) => Err(error.into()),
+        Err(_) => Ok(Err(format!("it didn't end within {} s", LIMIT.as_secs()))),
+    }
+}
