@@ -137,7 +137,9 @@ impl<K: Followed> Place<K> {
                 () = sleep_until(sweep.unwrap_or_else(Instant::now)), if sweep.is_some() => {
                     let unneeded = self.unneeded();
                     sweep = (unneeded.len() >= SWEPT).then(|| from_now(SWEEP));
-                    unneeded.into_iter().for_each(|key| waker.wake(key));
+                    for key in unneeded {
+                        waker.wake(key);
+                    }
                     continue;
                 }
                 Ok(()) = targets.changed() => None,
@@ -150,12 +152,13 @@ impl<K: Followed> Place<K> {
                 }
                 else => return,
             };
-            match key {
-                Some(key) => waker.wake(key),
-                None => {
-                    self.needed().into_iter().for_each(|key| waker.wake(key));
-                    sweep.get_or_insert_with(|| from_now(SWEEP));
+            if let Some(key) = key {
+                waker.wake(key);
+            } else {
+                for key in self.needed() {
+                    waker.wake(key);
                 }
+                sweep.get_or_insert_with(|| from_now(SWEEP));
             }
         }
     }
