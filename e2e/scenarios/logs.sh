@@ -24,6 +24,7 @@ eventually "three lines are read" three_lines
 
 say "a command"
 [[ $(k exec talker -- echo hello) == hello ]] || fail "the command said something else"
-[[ $(echo shout | k exec --stdin talker -- tr a-z A-Z) == SHOUT ]] || fail "input didn't reach the command"
+[[ $(echo word | k exec --stdin talker -- sh -c 'read word; echo "[$word]"') == '[word]' ]] ||
+  fail "input didn't reach the command"
 
 k delete pod talker --grace-period=1 --timeout="$LIMIT"

@@ -269,6 +269,9 @@ impl Actor {
             Some(target) if target.connection() == Connection::Connecting => Ok(false),
             Some(target) => {
                 self.check_target(target).await?;
+                if is_forgotten(target) {
+                    return Ok(true);
+                }
                 match self.followed.left(target, &self.cluster).await {
                     Some(kind) => Err(ActError::Followed(kind)),
                     None => Ok(true),
@@ -280,8 +283,7 @@ impl Actor {
 
     async fn check_target(&self, target: &Target) -> Result<(), ActError> {
         let object = target.object();
-        let forgotten =
-            object.annotations.get(keys::FORGET).map(String::as_str) == Some(keys::TRUE);
+        let forgotten = is_forgotten(target);
         let (Some(client), true) = (target.client(), target.is_connected()) else {
             return if forgotten || !self.may_hold_something(target).await? {
                 Ok(())
@@ -466,6 +468,12 @@ fn may_name(record: &str, node: &str) -> bool {
         Some((named, _)) if !named.is_empty() => named == node,
         _ => true,
     }
+}
+
+/// Whether its operator doesn't want it to be waited for.
+fn is_forgotten(target: &Target) -> bool {
+    let object = target.object();
+    object.annotations.get(keys::FORGET).map(String::as_str) == Some(keys::TRUE)
 }
 
 /// How many of these chaperons are in the way of the Target's end.

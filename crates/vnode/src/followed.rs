@@ -3,15 +3,19 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
+use k8s_openapi::api::networking::v1::Ingress;
 use kube::api::ListParams;
-use kube::core::{NamespaceResourceScope, PartialObjectMeta};
+use kube::core::{NamespaceResourceScope, ObjectMeta, PartialObjectMeta};
 use kube::{Api, Client, Resource};
 use pilotage_api::Right;
-use pilotage_api::parent::{ClusterUid, selector_of_source};
+use pilotage_api::parent::{ClusterUid, ParentLink, selector_of_source};
 use pilotage_clusters::{Registry, Target};
 use pilotage_runtime::call::{self, CALL_LIMIT, Failure};
 use serde::de::DeserializeOwned;
+
+/// So many of a kind are looked at.
+const PAGE: u32 = 500;
 
 /// What follows pods, and the targets that it may be in.
 #[derive(Clone)]
@@ -38,6 +42,14 @@ impl Followed {
                 Right::FollowSecrets => {
                     ("Secrets", is_left::<Secret>(&client, target, cluster).await)
                 }
+                Right::FollowServices => (
+                    "Services",
+                    is_left::<Service>(&client, target, cluster).await,
+                ),
+                Right::FollowIngresses => (
+                    "Ingresses",
+                    is_left::<Ingress>(&client, target, cluster).await,
+                ),
                 _ => continue,
             };
             if is_left {
@@ -47,15 +59,22 @@ impl Followed {
         None
     }
 
-    /// Whether another Target leads to the same cluster: what is left there may be for its pods.
+    /// Whether another Target that stays leads to the same cluster, for the same pods: what is left there may be theirs.
     fn is_served_otherwise(&self, target: &Target) -> bool {
         let of = |target: &Target| {
             let told = target.identity().borrow().clone();
             told.or_else(|| target.object().status.cluster_uid.clone().map(ClusterUid))
         };
         let own = of(target);
+        let covers = |other: &Target| {
+            let namespace = &other.key().namespace;
+            namespace.is_none() || *namespace == target.key().namespace
+        };
         let mut others = self.registry.targets().into_iter();
-        others.any(|other| other.key() != target.key() && own.is_some() && of(&other) == own)
+        others.any(|other| {
+            let is_other = other.key() != target.key() && !other.object().is_deleting();
+            is_other && covers(&other) && own.is_some() && of(&other) == own
+        })
     }
 }
 
@@ -71,11 +90,19 @@ where
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
     };
-    let one = ListParams::default()
+    let ours = ListParams::default()
         .labels(&selector_of_source(cluster))
-        .limit(1);
-    match call::within(CALL_LIMIT, objects.list_metadata(&one)).await {
-        Ok(found) => !found.items.is_empty(),
+        .limit(PAGE);
+    // Somebody may have made other objects of copies, with all their marks.
+    let is_copy = |meta: &ObjectMeta| {
+        let link = ParentLink::of(meta);
+        link.is_some_and(|link| {
+            meta.namespace.as_ref() == Some(&link.namespace)
+                && meta.name.as_ref() == Some(&link.name)
+        })
+    };
+    match call::within(CALL_LIMIT, objects.list_metadata(&ours)).await {
+        Ok(found) => found.items.iter().any(|it| is_copy(&it.metadata)),
         Err(error) => {
             if error.kind() != Failure::Forbidden {
                 let (target, kind) = (target.key(), K::kind(&()));

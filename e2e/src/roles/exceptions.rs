@@ -104,6 +104,8 @@ const SOURCE: &str = "pilotage-source";
 
 const SELF: &str = "for a cluster that is its own target; tests send the same request to others, under pilotage-source";
 const LIVE: &str = "a live read settles a conflict, or a request that nobody answered";
+const WEBSOCKETS: &str =
+    "for API servers that speak WebSockets with kubelets; those here speak SPDY, which posts";
 const AGAIN: &str = "an event that happens again soon is counted in the one that is there";
 
 pub(super) const EXCEPTIONS: Exceptions = Exceptions {
@@ -114,6 +116,10 @@ pub(super) const EXCEPTIONS: Exceptions = Exceptions {
                 ("create", "rolebindings"),
                 ("create", "clusterrolebindings"),
             ],
+        },
+        Inside {
+            right: ("approve", "signers"),
+            by: &[("update", "certificatesigningrequests/approval")],
         },
         // For references that block the deletion of their owner.
         Inside {
@@ -148,6 +154,13 @@ pub(super) const EXCEPTIONS: Exceptions = Exceptions {
             SOURCE,
             ("list", "pods"),
             "for chaperons that plain Admiralty left in a target; scenario::plain does it under Admiralty's role",
+        ),
+        Unused::never("pilotage-source-exec", ("get", "pods/exec"), WEBSOCKETS),
+        Unused::never("pilotage-source-attach", ("get", "pods/attach"), WEBSOCKETS),
+        Unused::never(
+            "pilotage-source-port-forward",
+            ("get", "pods/portforward"),
+            WEBSOCKETS,
         ),
     ],
     forbidden: &[Forbidden {

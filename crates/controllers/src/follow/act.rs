@@ -8,6 +8,7 @@ use kube::{Api, Client};
 use pilotage_api::parent::{ClusterUid, ParentLink};
 use pilotage_model::followed::{NotCopied, carry_over};
 use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, find, within};
+use pilotage_runtime::lease::Leadership;
 use thiserror::Error;
 
 use super::brief::Brief;
@@ -19,12 +20,23 @@ pub(super) const FIELD_MANAGER: &str = "pilotage-follow";
 /// Limit of one request to a target.
 const REMOTE_LIMIT: Duration = Duration::from_secs(10);
 
+/// What is read of the object itself.
+const AT_HOME: &str = "read the object";
+/// What is written over one version.
+const IN_STEP: &str = "bring the copy in step";
+
 /// Why an object isn't followed as it should be.
 #[derive(Debug, Error)]
 pub(super) enum Fault {
     /// Another object has its name there.
     #[error("another object of that name is there, which isn't a copy of it: it is left as it is")]
     Foreign,
+    /// What is there now isn't what was decided on.
+    #[error("it has moved on")]
+    Outdated,
+    /// Another process leads now.
+    #[error("this process doesn't lead any more")]
+    NotLeader,
     /// It must not be copied.
     #[error(transparent)]
     NotCopied(#[from] NotCopied),
@@ -46,12 +58,18 @@ impl Fault {
 
     /// Whether something moved on meanwhile: the watch tells what is true now.
     pub(super) fn is_outdated(&self) -> bool {
-        matches!(self, Self::Call { source, .. } if source.kind() == Failure::Conflict)
+        match self {
+            Self::Outdated | Self::NotLeader => true,
+            Self::Call { what, source } => {
+                *what == IN_STEP && matches!(source.kind(), Failure::Conflict | Failure::NotFound)
+            }
+            Self::Foreign | Self::NotCopied(_) => false,
+        }
     }
 
     /// Whether a target didn't answer.
     pub(super) fn is_silence(&self) -> bool {
-        matches!(self, Self::Call { source, .. } if source.kind() == Failure::Unknown)
+        matches!(self, Self::Call { what, source } if *what != AT_HOME && source.kind() == Failure::Unknown)
     }
 }
 
@@ -60,6 +78,7 @@ pub(super) struct Pair<'a, K> {
     home: Api<K>,
     there: Api<K>,
     cluster: &'a ClusterUid,
+    leadership: &'a Leadership,
     namespace: &'a str,
     name: &'a str,
 }
@@ -68,15 +87,25 @@ impl<'a, K: Followed> Pair<'a, K> {
     pub(super) fn new(
         home: Client,
         there: Client,
-        cluster: &'a ClusterUid,
+        (cluster, leadership): (&'a ClusterUid, &'a Leadership),
         (namespace, name): (&'a str, &'a str),
     ) -> Self {
         Self {
             home: Api::namespaced(home, namespace),
             there: Api::namespaced(there, namespace),
             cluster,
+            leadership,
             namespace,
             name,
+        }
+    }
+
+    /// Asked before each write.
+    fn check(&self) -> Result<(), Fault> {
+        if self.leadership.is_leader() {
+            Ok(())
+        } else {
+            Err(Fault::NotLeader)
         }
     }
 
@@ -98,7 +127,7 @@ impl<'a, K: Followed> Pair<'a, K> {
 
     async fn source(&self) -> Result<Option<K>, Fault> {
         let read = find(CALL_LIMIT, self.home.get(self.name), K::PLURAL, self.name);
-        read.await.map_err(Fault::of("read the object"))
+        read.await.map_err(Fault::of(AT_HOME))
     }
 
     /// The object as it is now, made into a copy; its digest beside it.
@@ -121,6 +150,7 @@ impl<'a, K: Followed> Pair<'a, K> {
         let Some((copy, digest)) = self.copied().await? else {
             return Ok(None);
         };
+        self.check()?;
         let created = within(REMOTE_LIMIT, self.there.create(&params(), &copy)).await;
         match created {
             Ok(created) => Ok(Some((trimmed(created), digest))),
@@ -135,13 +165,18 @@ impl<'a, K: Followed> Pair<'a, K> {
         let get = self.there.get(self.name);
         let read = find(REMOTE_LIMIT, get, K::PLURAL, self.name);
         let Some(found) = read.await.map_err(Fault::of("read what is there"))? else {
-            return Ok(None);
+            // It went in between, and nothing will tell.
+            return Err(Fault::Outdated);
         };
         let parent = ParentLink::of(copy.meta()).map(|link| link.uid);
         let link = ParentLink::of(found.meta());
-        let ours = link.is_some_and(|link| match &link.cluster_uid {
-            Some(cluster) => cluster == self.cluster,
-            None => Some(link.uid) == parent,
+        let ours = link.is_some_and(|link| {
+            let place = (link.namespace.as_str(), link.name.as_str());
+            place == (self.namespace, self.name)
+                && match &link.cluster_uid {
+                    Some(cluster) => cluster == self.cluster,
+                    None => Some(link.uid) == parent,
+                }
         });
         if !ours {
             return Err(Fault::Foreign);
@@ -168,13 +203,15 @@ impl<'a, K: Followed> Pair<'a, K> {
         meta.uid = Some(uid.to_owned());
         meta.resource_version = Some(version.to_owned());
         let params = params();
+        self.check()?;
         let call = self.there.replace(self.name, &params, &copy);
         let replaced = within(REMOTE_LIMIT, call).await;
-        let replaced = replaced.map_err(Fault::of("bring the copy in step"))?;
+        let replaced = replaced.map_err(Fault::of(IN_STEP))?;
         Ok(Some((trimmed(replaced), digest)))
     }
 
     async fn delete(&self, uid: &str) -> Result<(), Fault> {
+        self.check()?;
         let params = DeleteParams {
             preconditions: Some(Preconditions {
                 uid: Some(uid.to_owned()),
@@ -184,7 +221,9 @@ impl<'a, K: Followed> Pair<'a, K> {
         };
         match within(REMOTE_LIMIT, self.there.delete(self.name, &params)).await {
             Ok(_) => Ok(()),
-            Err(error) if matches!(error.kind(), Failure::NotFound | Failure::Conflict) => Ok(()),
+            Err(error) if error.says_absent(K::PLURAL, self.name) => Ok(()),
+            // Another one has its name by now.
+            Err(error) if error.kind() == Failure::Conflict => Err(Fault::Outdated),
             Err(error) => Err(Fault::of("delete the copy")(error)),
         }
     }

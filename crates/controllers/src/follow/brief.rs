@@ -92,7 +92,10 @@ mod tests {
         };
         assert!(is("c", "n", "s"));
         assert!(!is("d", "n", "s"));
-        assert!(!is("c", "n", "clone") && !is("c", "other", "s"), "a clone is somebody's own");
+        assert!(
+            !is("c", "n", "clone") && !is("c", "other", "s"),
+            "a clone is somebody's own"
+        );
         assert_eq!(brief.digest.len(), 64);
     }
 }

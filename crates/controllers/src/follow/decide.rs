@@ -5,8 +5,11 @@ use super::brief::Brief;
 /// All that a decision rests on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Observed<'a> {
-    /// Whether a pod that is recorded there names the object.
+    /// Whether a pod that is recorded at this Target names the object.
     pub(super) needed: bool,
+    /// The same of any Target that says that it leads to that cluster. A target's word of which cluster it is keeps copies,
+    /// and makes none.
+    pub(super) kept: bool,
     /// The object at home.
     pub(super) source: Option<&'a Brief>,
     /// Our copy there.
@@ -42,6 +45,7 @@ pub(super) enum Why {
 pub(super) fn decide(observed: &Observed<'_>) -> Step {
     let Observed {
         needed,
+        kept,
         source,
         copy,
         accepted,
@@ -65,7 +69,11 @@ pub(super) fn decide(observed: &Observed<'_>) -> Step {
         return Step::Rest;
     }
     if !needed {
-        return delete(Why::Unneeded);
+        return if kept {
+            Step::Rest
+        } else {
+            delete(Why::Unneeded)
+        };
     }
     let Some(source) = source else {
         return delete(Why::NoSource);
@@ -122,6 +130,7 @@ mod tests {
     fn step(needed: bool, source: Option<&Brief>, copy: Option<&Brief>) -> Step {
         decide(&Observed {
             needed,
+            kept: needed,
             source,
             copy,
             accepted: None,
@@ -169,6 +178,24 @@ mod tests {
             step(true, Some(&leaving), Some(&there)),
             Step::Rest,
             "others still hold it"
+        );
+    }
+
+    #[test]
+    fn what_another_target_of_the_cluster_needs_is_kept_and_not_made() {
+        let (at_home, old) = (source("b"), copy("a"));
+        let observed = |copy| Observed {
+            needed: false,
+            kept: true,
+            source: Some(&at_home),
+            copy,
+            accepted: None,
+        };
+        assert_eq!(decide(&observed(None)), Step::Rest);
+        assert_eq!(
+            decide(&observed(Some(&old))),
+            Step::Rest,
+            "nor is it refreshed"
         );
     }
 
@@ -232,6 +259,7 @@ mod tests {
         let (at_home, there) = (source("a"), copy("other"));
         let observed = |accepted| Observed {
             needed: true,
+            kept: true,
             source: Some(&at_home),
             copy: Some(&there),
             accepted,

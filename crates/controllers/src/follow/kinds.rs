@@ -21,6 +21,25 @@ pub(super) const IMMUTABLE: &str = "immutable";
 /// The same: the type of a Secret.
 pub(super) const TYPE: &str = "type";
 
+/// What says whose copy an object is, and how a Service is rerouted, is kept.
+const KEPT_LABELS: [&str; 3] = [
+    keys::PARENT_UID,
+    keys::PARENT_CLUSTER_UID,
+    keys::IS_DELEGATE,
+];
+const KEPT_ANNOTATIONS: [&str; 8] = [
+    keys::PARENT_NAME,
+    keys::PARENT_NAMESPACE,
+    keys::ORIGINAL_SELECTOR,
+    keys::NO_PREFIX_LABEL_REGEXP,
+    keys::GLOBAL,
+    keys::IS_DELEGATE,
+    keys::CILIUM_GLOBAL[0],
+    keys::CILIUM_GLOBAL[1],
+];
+/// Bytes of one of these.
+const KEPT: usize = 4096;
+
 /// A kind that follows pods.
 pub(super) trait Followed:
     Watchable + Serialize + Resource<Scope = NamespaceResourceScope>
@@ -57,7 +76,7 @@ impl Followed for ConfigMap {
     }
 
     fn copy(&self, link: &ParentLink) -> Result<Self, NotCopied> {
-        Ok(config_map(self, link))
+        config_map(self, link)
     }
 
     fn empty(&mut self) {
@@ -141,10 +160,10 @@ pub(super) fn trim<K: Followed>(object: &mut K) {
     let meta = object.meta_mut();
     (meta.finalizers, meta.owner_references, meta.managed_fields) = (None, None, None);
     if let Some(labels) = &mut meta.labels {
-        labels.retain(|key, _| keys::is_ours(key));
+        labels.retain(|key, _| KEPT_LABELS.contains(&key.as_str()));
     }
     let annotations = meta.annotations.get_or_insert_with(BTreeMap::new);
-    annotations.retain(|key, _| keys::is_ours(key) || keys::CILIUM_GLOBAL.contains(&key.as_str()));
+    annotations.retain(|key, value| KEPT_ANNOTATIONS.contains(&key.as_str()) && value.len() <= KEPT);
     annotations.insert(DIGEST.to_owned(), digest);
     if immutable {
         annotations.insert(IMMUTABLE.to_owned(), String::new());

@@ -18,6 +18,7 @@ mod brief;
 mod decide;
 mod kinds;
 mod needs;
+mod pace;
 mod place;
 pub mod rbac;
 mod reroute;
@@ -55,7 +56,8 @@ pub struct FollowArgs {
     /// Copy these objects into the targets of pods, separated by commas: configmaps and secrets that pods name, services
     /// that select them, ingresses in front of these services.
     ///
-    /// Pilotage reads all objects of these kinds then, and keeps a digest of each. Services are rerouted here, too: their
+    /// Pilotage reads all objects of these kinds in all namespaces then, whatever --target-namespaces says, and keeps a
+    /// digest of each. Services are rerouted here, too: their
     /// selectors name the labels that pods have in targets. Ingresses bring services along. "pilotage rbac" needs the
     /// same flag, and a target gives the rights FollowConfigMaps, FollowSecrets, FollowServices and FollowIngresses by
     /// its Source.

@@ -8,14 +8,14 @@ use futures::FutureExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use pilotage_api::parent::{ClusterUid, selector_of_source};
+use pilotage_clusters::spec::Access;
 use pilotage_clusters::{Authorization, Event, Registry, Target, Watch, WatchConfig};
-use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::caught::caught_turn;
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::moment::from_now;
 use pilotage_runtime::turns::{Next, Turns, Waker};
 use pilotage_sched_driver::publish::{EventType, Occurrence, Recorder, Regarding};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::PAGE;
@@ -24,11 +24,18 @@ use super::brief::Brief;
 use super::decide::{Observed, Step, decide};
 use super::kinds::{Followed, trim};
 use super::needs::{Change, Key, Needs};
+use super::pace::Pace;
 
 /// Objects of one kind that are written in one target at once.
 const AT_ONCE: usize = 8;
-/// Pause after a failure, and after a write that something in the target has undone.
-const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(2)).spread(0.3);
+/// Copies that nobody needs are looked at this long after the first of them shows, and so many at a time: a target may
+/// show any number.
+const SWEEP: Duration = Duration::from_millis(500);
+const SWEPT: usize = 64;
+/// More objects than that are remembered only while something happens to them.
+const REMEMBERED: usize = 4096;
+/// After so many failures in a row it is told that something always moves on.
+const PATIENCE: u32 = 5;
 /// Pods that are told of one failure.
 const TOLD: usize = 10;
 /// Who tells.
@@ -88,14 +95,11 @@ struct Place<K: Followed> {
     memories: Mutex<HashMap<Key, Memory>>,
 }
 
-/// What is remembered of an object that made trouble.
+/// What is remembered of an object that was written.
 #[derive(Debug, Default)]
 struct Memory {
-    /// Failures in a row, and writes in a row that didn't last.
-    failures: u32,
-    /// Nothing is written before.
-    not_before: Option<Instant>,
-    /// The digest that was written, and the copy's version then.
+    pace: Pace,
+    /// The digest that was written, and the copy's version then: something there made another one of it.
     written: Option<(String, String)>,
 }
 
@@ -106,6 +110,8 @@ impl<K: Followed> Place<K> {
         let (mut objects, mut copies) = (self.objects.subscribe(), self.copies.subscribe());
         let (mut states, mut rights) = (self.target.state(), self.target.authorization());
         let mut identities = self.target.identity();
+        let mut targets = self.parts.registry.changes();
+        let mut sweep: Option<Instant> = None;
         let leadership = self.parts.leadership.clone();
         let mut leads = false;
         loop {
@@ -121,7 +127,22 @@ impl<K: Followed> Place<K> {
                     Some(key) if !self.concerns(&key) => continue,
                     key => key,
                 },
-                Some(event) = copies.recv() => Self::key_of(&event),
+                Some(event) = copies.recv() => match Self::key_of(&event) {
+                    Some(key) if !self.parts.needs.has(&self.nodes(), &key) => {
+                        sweep.get_or_insert_with(|| from_now(SWEEP));
+                        continue;
+                    }
+                    key => key,
+                },
+                () = sleep_until(sweep.unwrap_or_else(Instant::now)), if sweep.is_some() => {
+                    let unneeded = self.unneeded();
+                    sweep = (unneeded.len() >= SWEPT).then(|| from_now(SWEEP));
+                    for key in unneeded {
+                        waker.wake(key);
+                    }
+                    continue;
+                }
+                Ok(()) = targets.changed() => None,
                 Ok(()) = states.changed() => None,
                 Ok(()) = rights.changed() => None,
                 Ok(()) = identities.changed() => None,
@@ -131,9 +152,13 @@ impl<K: Followed> Place<K> {
                 }
                 else => return,
             };
-            match key {
-                Some(key) => waker.wake(key),
-                None => self.all().into_iter().for_each(|key| waker.wake(key)),
+            if let Some(key) = key {
+                waker.wake(key);
+            } else {
+                for key in self.needed() {
+                    waker.wake(key);
+                }
+                sweep.get_or_insert_with(|| from_now(SWEEP));
             }
         }
     }
@@ -152,14 +177,28 @@ impl<K: Followed> Place<K> {
             || self.copies.get(Some(&key.namespace), &key.name).is_some()
     }
 
-    /// All objects that are needed here, and all copies.
-    fn all(&self) -> Vec<Key> {
-        let needed = self.nodes().into_iter();
-        let needed = needed.flat_map(|node| self.parts.needs.at(&node, K::KIND));
-        let copies = self.copies.list();
-        needed
-            .chain(copies.iter().filter_map(|copy| Key::of(&**copy)))
+    /// All objects that are needed here.
+    fn needed(&self) -> Vec<Key> {
+        let nodes = self.nodes().into_iter();
+        nodes
+            .flat_map(|node| self.parts.needs.at(&node, K::KIND))
             .collect()
+    }
+
+    /// Some copies that nobody needs here.
+    fn unneeded(&self) -> Vec<Key> {
+        let nodes = self.nodes();
+        let copies = self.copies.list();
+        let keys = copies.iter().filter_map(|copy| Key::of(&**copy));
+        keys.filter(|key| !self.parts.needs.has(&nodes, key))
+            .filter(|key| self.waits(key).is_none())
+            .take(SWEPT)
+            .collect()
+    }
+
+    /// Until when the object isn't written here.
+    fn waits(&self, key: &Key) -> Option<Instant> {
+        self.memories().get(key)?.pace.waits(Instant::now())
     }
 
     /// Virtual nodes that stand for this cluster: several Targets may lead to it.
@@ -187,7 +226,8 @@ impl<K: Followed> Place<K> {
 
     /// Whether the target is the source itself: what pods need is there.
     fn is_home(&self) -> bool {
-        cluster_of(&self.target).is_some_and(|cluster| cluster == self.parts.cluster)
+        matches!(self.target.object().access, Ok(Access::Local))
+            || cluster_of(&self.target).is_some_and(|cluster| cluster == self.parts.cluster)
     }
 
     fn has_right(&self) -> bool {
@@ -222,75 +262,75 @@ impl<K: Followed> Place<K> {
         let source = self.objects.get(namespace, name).map(|it| Brief::of(&*it));
         let copy = self.copies.get(namespace, name).map(|it| Brief::of(&*it));
         let copy = copy.filter(|copy| copy.is_copy_of(&parts.cluster, &key.namespace, &key.name));
-        let needed = parts.needs.has(&self.nodes(), key);
-        let (step, not_before) = {
-            let mut memories = self.memories();
-            if copy.is_none() && !needed {
-                memories.remove(key);
-            }
+        let needed = parts.needs.has(&[self.target.node().to_owned()], key);
+        let kept = parts.needs.has(&self.nodes(), key);
+        let step = {
+            let memories = self.memories();
             let memory = memories.get(key);
             let written = memory.and_then(|memory| memory.written.as_ref());
-            let step = decide(&Observed {
+            decide(&Observed {
                 needed,
+                kept,
                 source: source.as_ref(),
                 copy: copy.as_ref(),
                 accepted: written.map(|(digest, version)| (digest.as_str(), version.as_str())),
-            });
-            (step, memory.and_then(|memory| memory.not_before))
+            })
         };
         if step == Step::Rest {
             return Next::Rest;
         }
-        if let Some(at) = not_before.filter(|at| *at > Instant::now()) {
+        if let Some(at) = self.waits(key) {
             return Next::At(at);
         }
         let names = (key.namespace.as_str(), key.name.as_str());
-        let pair = Pair::<K>::new(parts.client.clone(), client, &parts.cluster, names);
+        let whose = (&parts.cluster, &parts.leadership);
+        let pair = Pair::<K>::new(parts.client.clone(), client, whose, names);
         match pair.act(&step).await {
             Ok(written) => {
                 self.done(key, written);
                 Next::Rest
             }
-            // The watch brings what is true, or has brought it already.
-            Err(fault) if fault.is_outdated() => Next::At(self.failed(key)),
             Err(fault) => {
                 if fault.is_silence() {
                     self.target.doubt();
                 }
-                self.tell(key, source.as_ref(), &fault);
-                Next::At(self.failed(key))
+                let (at, failures) = self.failed(key);
+                // The watch brings what is true, or has brought it already.
+                if !fault.is_outdated() || failures >= PATIENCE {
+                    self.tell(key, source.as_ref(), &fault);
+                }
+                Next::At(at)
             }
         }
     }
 
     fn done(&self, key: &Key, written: Option<(K, String)>) {
-        let mut memories = self.memories();
-        let Some((copy, wanted)) = written else {
-            memories.remove(key);
-            return;
-        };
-        let (digest, version) = stands(&copy);
-        if digest == wanted {
-            memories.remove(key);
-        } else {
-            // Something there changes what is written: taken, as long as nothing else happens to it.
-            let memory = memories.entry(key.clone()).or_default();
-            memory.failures = memory.failures.saturating_add(1);
-            memory.not_before = Some(from_now(BACKOFF.delay(memory.failures, dice())));
-            memory.written = Some((wanted, version));
+        self.remember(key, |memory| {
+            memory.pace.wrote(Instant::now());
+            memory.written = written.as_ref().and_then(|(copy, wanted)| {
+                let (digest, version) = stands(copy);
+                (digest != *wanted).then(|| (wanted.clone(), version))
+            });
+        });
+        if let Some((copy, _)) = written {
+            self.copies.fold(copy);
         }
-        drop(memories);
-        self.copies.fold(copy);
     }
 
-    /// When it is tried again.
-    fn failed(&self, key: &Key) -> Instant {
+    /// When it is tried again, and how often it has failed.
+    fn failed(&self, key: &Key) -> (Instant, u32) {
+        self.remember(key, |memory| {
+            (memory.pace.failed(Instant::now()), memory.pace.failures())
+        })
+    }
+
+    fn remember<T>(&self, key: &Key, change: impl FnOnce(&mut Memory) -> T) -> T {
         let mut memories = self.memories();
-        let memory = memories.entry(key.clone()).or_default();
-        memory.failures = memory.failures.saturating_add(1);
-        let at = from_now(BACKOFF.delay(memory.failures, dice()));
-        memory.not_before = Some(at);
-        at
+        if memories.len() >= REMEMBERED {
+            let now = Instant::now();
+            memories.retain(|_, memory| !memory.pace.is_calm(now));
+        }
+        change(memories.entry(key.clone()).or_default())
     }
 
     /// Tells the object's author and those of some pods that wait for it.

@@ -32,6 +32,9 @@ const TOKENS: [&str; 2] = [
     "bootstrap.kubernetes.io/token",
 ];
 
+/// The most that a copy may take as text, which is less than what is read of any target's object.
+const LONGEST: usize = 2 << 20;
+
 /// Why an object isn't copied.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotCopied {
@@ -47,6 +50,9 @@ pub enum NotCopied {
     /// It is a copy itself, or nothing that could be copied.
     #[error("it is a copy itself, or has nothing to follow")]
     NeverFollows,
+    /// Whoever watches the target couldn't read it.
+    #[error("it takes more than {} MiB as an API server writes it", LONGEST >> 20)]
+    TooLarge,
 }
 
 /// What two objects have to have in common so that one is a copy of the other.
@@ -123,23 +129,40 @@ pub(super) fn kept(all: Option<&BTreeMap<String, String>>) -> BTreeMap<&str, &st
         .collect()
 }
 
-/// The copy of a `ConfigMap`.
-pub fn config_map(source: &ConfigMap, link: &ParentLink) -> ConfigMap {
-    ConfigMap {
+/// The copy of a `ConfigMap`; an error, if it is too large.
+pub fn config_map(source: &ConfigMap, link: &ParentLink) -> Result<ConfigMap, NotCopied> {
+    fitting(ConfigMap {
         metadata: metadata(&source.metadata, link),
         data: source.data.clone(),
         binary_data: source.binary_data.clone(),
         immutable: source.immutable,
-    }
+    })
 }
 
-/// The copy of a Secret; an error, if it must not leave its cluster.
+/// The copy, unless it is longer as text than may be read of a target. An API server writes some characters with six bytes
+/// where we write one, so that texts of 1 MiB may become six times as long.
+fn fitting<K: Serialize>(copy: K) -> Result<K, NotCopied> {
+    const ESCAPED: usize = 5;
+    let text = serde_json::to_string(&copy).map_err(|_| NotCopied::TooLarge)?;
+    let escaped = text
+        .bytes()
+        .filter(|byte| matches!(byte, b'<' | b'>' | b'&'));
+    // Line and paragraph separators are three bytes long.
+    let separators = text.matches(['\u{2028}', '\u{2029}']);
+    let more = escaped.count().saturating_add(separators.count());
+    let length = text.len().saturating_add(more.saturating_mul(ESCAPED));
+    (length <= LONGEST)
+        .then_some(copy)
+        .ok_or(NotCopied::TooLarge)
+}
+
+/// The copy of a Secret; an error, if it must not leave its cluster or is too large.
 pub fn secret(source: &Secret, link: &ParentLink) -> Result<Secret, NotCopied> {
     let type_ = source.type_.as_deref().unwrap_or_default();
     if TOKENS.contains(&type_) {
         return Err(NotCopied::Token(type_.to_owned()));
     }
-    Ok(Secret {
+    fitting(Secret {
         metadata: metadata(&source.metadata, link),
         data: source.data.clone(),
         immutable: source.immutable,
@@ -200,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_copy_has_the_content_and_the_link_and_nothing_of_its_home() {
-        let copy = config_map(&object(&settings()), &link());
+        let copy = config_map(&object(&settings()), &link()).unwrap();
         let copied = serde_json::to_value(&copy).unwrap();
         assert_eq!(
             copied,
@@ -247,6 +270,20 @@ mod tests {
             *other.pointer_mut(path).unwrap() = value;
             assert_eq!(Content::of_config_map(&object(&other)), same, "{path}");
         }
+    }
+
+    #[test]
+    fn what_would_be_too_long_on_the_wire_is_not_copied() {
+        let of = |character: char, count: usize| {
+            let text: String = std::iter::repeat_n(character, count).collect();
+            let map = object(&json!({ "metadata": { "name": "m" }, "data": { "k": text } }));
+            config_map(&map, &link()).is_ok()
+        };
+        let most = 1 << 20;
+        assert!(of('x', most));
+        assert!(of('<', most / 4) && !of('<', most));
+        assert!(of('\u{1}', most / 4) && !of('\u{1}', most));
+        assert!(of('\u{2028}', most / 8) && !of('\u{2028}', most / 3));
     }
 
     #[test]
