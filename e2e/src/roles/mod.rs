@@ -120,7 +120,10 @@ fn printed(part: Part, namespace: Option<&str>) -> Result<Vec<serde_json::Value>
             "--rights={}",
             Right::ALL.map(Right::flag).join(",")
         ))
-        .args(["--follow=configmaps,secrets,services,ingresses", "--kubelet"])
+        .args([
+            "--follow=configmaps,secrets,services,ingresses",
+            "--kubelet",
+        ])
         .output()
         .map_err(|source| Error::Run { program, source })?;
     if !output.status.success() {

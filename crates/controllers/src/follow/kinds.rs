@@ -163,7 +163,8 @@ pub(super) fn trim<K: Followed>(object: &mut K) {
         labels.retain(|key, _| KEPT_LABELS.contains(&key.as_str()));
     }
     let annotations = meta.annotations.get_or_insert_with(BTreeMap::new);
-    annotations.retain(|key, value| KEPT_ANNOTATIONS.contains(&key.as_str()) && value.len() <= KEPT);
+    annotations
+        .retain(|key, value| KEPT_ANNOTATIONS.contains(&key.as_str()) && value.len() <= KEPT);
     annotations.insert(DIGEST.to_owned(), digest);
     if immutable {
         annotations.insert(IMMUTABLE.to_owned(), String::new());
