@@ -19,7 +19,7 @@ include e2e/tools/tools.mk
 .PHONY: help
 help: ## Show this list
 	@echo 'make TARGET, where TARGET is one of:'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST) | sort
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST) | sort
 
 .PHONY: demo
 demo: tools-clusters ## Show the main job on three local clusters (KEEP=1 leaves them running)

@@ -173,6 +173,18 @@ async fn what_a_pod_names_comes_with_it_changes_with_it_and_goes_with_it() {
     };
     shop.seen(wait_for(&maps, "settings", undone, LIMIT).await);
 
+    let password = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/basic-auth",
+        "metadata": { "name": "password" },
+        "stringData": { "password": "cod" },
+    });
+    shop.apply("source", password).await;
+    let cod = |it: &Secret| {
+        let data = it.data.as_ref();
+        data.is_some_and(|data| data["password"] == ByteString(b"cod".to_vec()))
+    };
+    shop.seen(wait_for(&secrets, "password", cod, LIMIT).await);
+
     // It goes with its object, and the rest with the last pod that names it.
     let at_home: Api<ConfigMap> = shop.of("source");
     at_home

@@ -17,7 +17,7 @@ use pilotage_testkit::ports::Port;
 use pilotage_testkit::process::Process;
 use pilotage_testkit::ready::Probe;
 use pilotage_testkit::supervisor::{self, Exit};
-use pilotage_testkit::{Access, ControlPlane, Part, build, wait_for};
+use pilotage_testkit::{Access, ControlPlane, Part, Signal, build, wait_for};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -166,7 +166,7 @@ async fn kubectl_reaches_delegates_through_the_source_and_nobody_else_does() {
     // Of a target that is lost that is said, and nothing is waited for.
     shop.target(TARGET)
         .plane
-        .kill(Part::ApiServer)
+        .signal(Part::ApiServer, Signal::Stop)
         .await
         .unwrap();
     let nodes: Api<Node> = Api::all(source.admin());
@@ -186,7 +186,7 @@ async fn kubectl_reaches_delegates_through_the_source_and_nobody_else_does() {
     }
     shop.target(TARGET)
         .plane
-        .restart(Part::ApiServer)
+        .signal(Part::ApiServer, Signal::Continue)
         .await
         .unwrap();
     until("kubectl logs again", async || {
