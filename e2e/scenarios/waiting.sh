@@ -9,7 +9,6 @@ metadata:
   name: huge
   annotations: {$PREFIX/elect: ""}
 spec:
-  schedulingGates: []
   containers:
   - name: huge
     image: registry.k8s.io/pause:3.10

@@ -70,6 +70,11 @@ impl ParentLink {
         ])
     }
 
+    /// Whether the parent has this namespace and name, as that of a copy under its parent's own name has.
+    pub fn leads_to(&self, namespace: &str, name: &str) -> bool {
+        (self.namespace.as_str(), self.name.as_str()) == (namespace, name)
+    }
+
     /// Whether the source `cluster` may touch the object: it is its own, or carries no source's UID at all.
     pub fn belongs_to(&self, cluster: &ClusterUid) -> bool {
         self.cluster_uid.as_ref().is_none_or(|uid| uid == cluster)

@@ -292,7 +292,7 @@ impl Target {
     }
 
     /// Who the target was known to be: by the memory of its object, or by what it said to this process.
-    pub(crate) fn known_identity(&self) -> Option<ClusterUid> {
+    pub fn known_identity(&self) -> Option<ClusterUid> {
         let written = self.object.borrow().status.cluster_uid.clone();
         written
             .map(ClusterUid)

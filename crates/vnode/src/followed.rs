@@ -61,11 +61,7 @@ impl Followed {
 
     /// Whether another Target that stays leads to the same cluster, for the same pods: what is left there may be theirs.
     fn is_served_otherwise(&self, target: &Target) -> bool {
-        let of = |target: &Target| {
-            let told = target.identity().borrow().clone();
-            told.or_else(|| target.object().status.cluster_uid.clone().map(ClusterUid))
-        };
-        let own = of(target);
+        let own = target.known_identity();
         let covers = |other: &Target| {
             let namespace = &other.key().namespace;
             namespace.is_none() || *namespace == target.key().namespace
@@ -73,7 +69,7 @@ impl Followed {
         let mut others = self.registry.targets().into_iter();
         others.any(|other| {
             let is_other = other.key() != target.key() && !other.object().is_deleting();
-            is_other && covers(&other) && own.is_some() && of(&other) == own
+            is_other && covers(&other) && own.is_some() && other.known_identity() == own
         })
     }
 }
@@ -96,9 +92,9 @@ where
     // Somebody may have made other objects of copies, with all their marks.
     let is_copy = |meta: &ObjectMeta| {
         let link = ParentLink::of(meta);
+        let (namespace, name) = (meta.namespace.as_deref(), meta.name.as_deref());
         link.is_some_and(|link| {
-            meta.namespace.as_ref() == Some(&link.namespace)
-                && meta.name.as_ref() == Some(&link.name)
+            link.leads_to(namespace.unwrap_or_default(), name.unwrap_or_default())
         })
     };
     match call::within(CALL_LIMIT, objects.list_metadata(&ours)).await {

@@ -67,7 +67,7 @@ fn documents_name_only_targets_that_exist() {
             }
             let target: String = rest
                 .chars()
-                .take_while(|c| c.is_ascii_lowercase() || *c == '-')
+                .take_while(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || *c == '-')
                 .collect();
             let rule = format!("\n{target}:");
             assert!(

@@ -1,5 +1,5 @@
-//! Requests about one object and its copy: they read what a step rests on and write it, and decide nothing else. Each write
-//! names the UID, and the version, of what it changes.
+//! Requests about one object and its copy: they read what a step rests on and write it, and decide nothing else. A write
+//! names the UID of what it changes or deletes, and a change its version, too.
 
 use std::time::Duration;
 
@@ -171,8 +171,7 @@ impl<'a, K: Followed> Pair<'a, K> {
         let parent = ParentLink::of(copy.meta()).map(|link| link.uid);
         let link = ParentLink::of(found.meta());
         let ours = link.is_some_and(|link| {
-            let place = (link.namespace.as_str(), link.name.as_str());
-            place == (self.namespace, self.name)
+            link.leads_to(self.namespace, self.name)
                 && match &link.cluster_uid {
                     Some(cluster) => cluster == self.cluster,
                     None => Some(link.uid) == parent,

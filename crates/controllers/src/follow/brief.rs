@@ -42,8 +42,7 @@ impl Brief {
     pub(super) fn is_copy_of(&self, cluster: &ClusterUid, namespace: &str, name: &str) -> bool {
         let link = self.link.as_ref();
         link.is_some_and(|link| {
-            link.cluster_uid.as_ref() == Some(cluster)
-                && (link.namespace.as_str(), link.name.as_str()) == (namespace, name)
+            link.cluster_uid.as_ref() == Some(cluster) && link.leads_to(namespace, name)
         })
     }
 

@@ -27,7 +27,7 @@ pub(super) enum Step {
     Create,
     /// Bring the copy of this UID and version in step.
     Replace { uid: String, version: String },
-    /// Delete the copy of this UID; if the object has come back meanwhile, only if it must be made anew.
+    /// Delete the copy of this UID.
     Delete { uid: String, why: Why },
 }
 

@@ -220,14 +220,14 @@ impl<K: Followed> Place<K> {
     }
 
     fn is_same(&self, other: &Target) -> bool {
-        let own = cluster_of(&self.target);
-        self.target.node() == other.node() || (own.is_some() && own == cluster_of(other))
+        let own = self.target.known_identity();
+        self.target.node() == other.node() || (own.is_some() && own == other.known_identity())
     }
 
     /// Whether the target is the source itself: what pods need is there.
     fn is_home(&self) -> bool {
         matches!(self.target.object().access, Ok(Access::Local))
-            || cluster_of(&self.target).is_some_and(|cluster| cluster == self.parts.cluster)
+            || self.target.known_identity().as_ref() == Some(&self.parts.cluster)
     }
 
     fn has_right(&self) -> bool {
@@ -370,10 +370,4 @@ impl<K: Followed> Place<K> {
     fn memories(&self) -> MutexGuard<'_, HashMap<Key, Memory>> {
         self.memories.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Which cluster a target is, as far as it is known.
-fn cluster_of(target: &Target) -> Option<ClusterUid> {
-    let told = target.identity().borrow().clone();
-    told.or_else(|| target.object().status.cluster_uid.clone().map(ClusterUid))
 }
