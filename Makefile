@@ -137,3 +137,12 @@ chaos: tools-clusters ## Strike every part of real clusters in every state of a 
 crds: ## Write crds/*.yaml from the types in crates/api
 	@$(CARGO) build $(ALL) --bins --quiet
 	@$(BIN)/pilotage crds --out crds
+
+# ARCH='amd64 arm64' makes one image of both; the other one needs `rustup target add` and Debian's cross compiler.
+.PHONY: image
+image: tools-image ## Build the image of all subcommands as an OCI archive, without a daemon (ARCH='amd64 arm64' IMAGE=NAME:TAG)
+	@image/build.sh $(ARCH)
+
+.PHONY: release
+release: image ## Gather image, program, list of components, licences and checksums in target/dist/release
+	@image/release.sh
