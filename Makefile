@@ -146,3 +146,14 @@ image: tools-image ## Build the image of all subcommands as an OCI archive, with
 .PHONY: release
 release: image ## Gather image, program, list of components, licences and checksums in target/dist/release
 	@image/release.sh
+
+.PHONY: kind-node
+kind-node: ## Build a node image for kind where no registry can be reached, and start Docker (KIND_NODE_IMAGE=pilotage-kind-node:local)
+	@e2e/tools/build.sh kubernetes etcd
+	@e2e/kind/start-docker.sh
+	@e2e/kind/node-image.sh $(KIND_NODE_IMAGE)
+
+.PHONY: e2e-kind
+e2e-kind: image ## Show on three clusters of kind that the image runs and reaches them by name (KIND_NODE_IMAGE=NAME KEEP=1)
+	@e2e/tools/build.sh kubernetes kind
+	@KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' KEEP='$(KEEP)' e2e/kind/run.sh
