@@ -17,7 +17,7 @@ case ${XDG_CACHE_HOME:-} in
 *) work=${HOME:?is not set: no place to keep what was built}/.cache/pilotage/kind-node ;;
 esac
 bin=$work/bin
-packages=ca-certificates,conntrack,containerd,containernetworking-plugins,ethtool,iproute2,iptables,kmod,nftables,procps,runc
+packages=busybox-static,ca-certificates,conntrack,containerd,containernetworking-plugins,ethtool,iproute2,iptables,kmod,nftables,procps,runc
 kubernetes=$(awk '$1 == "k8s.io/kubernetes" { print $2; exit }' "$here/programs/kubernetes/go.mod")
 
 daemon='' state=''
@@ -112,8 +112,26 @@ build_control_plane() {
 		in_docker "$reference" "$directory" "/usr/local/bin/$name"
 		images+=("$reference")
 	done < <("$bin/kubeadm" config images list --kubernetes-version "$kubernetes")
+	build_pods_images
 	docker save -o "$work/images/all.tar" "${images[@]}"
 	docker rmi "${images[@]}" >/dev/null
+}
+
+# What the scenarios' pods run, by the names that they have in public: programs that wait, and a shell.
+build_pods_images() {
+	local reference directory=$work/images/busybox name
+	for reference in registry.k8s.io/pause:3.9 registry.k8s.io/pause:3.10; do
+		in_docker "$reference" "$work/images/pause" /usr/local/bin/pause
+		images+=("$reference")
+	done
+	mkdir -p "$directory/bin" "$directory/tmp"
+	cp "$work/debian/bin/busybox" "$directory/bin/"
+	while read -r name; do
+		[ "$name" = busybox ] || ln -s busybox "$directory/bin/$name"
+	done < <("$work/debian/bin/busybox" --list)
+	reference=registry.k8s.io/e2e-test-images/busybox:1.29-4
+	in_docker "$reference" "$directory" /bin/env
+	images+=("$reference")
 }
 
 # preload ROOT PAUSE: unpacks the images for the containerd of the node.
@@ -143,7 +161,7 @@ preload() {
 }
 
 build_node() {
-	local node=$work/node pause
+	local node=$work/node pause old
 	rm -rf "$node"
 	cp -a "$work/debian" "$node"
 	rm -f "$node/.complete" "$node/etc/machine-id"
@@ -157,8 +175,11 @@ build_node() {
 	cp -r "$here/node/manifests" "$node/kind/manifests"
 	echo "$kubernetes" >"$node/kind/version"
 	preload "$node" "$pause"
+	old=$(docker image inspect -f '{{.Id}}' "$image" 2>/dev/null || true)
 	tar -C "$node" -c . | docker import -c 'ENTRYPOINT ["/usr/local/bin/entrypoint"]' -c "LABEL key=$1" \
 		-c 'ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' - "$image" >/dev/null
+	# Unless a cluster runs on it.
+	[ -z "$old" ] || docker rmi "$old" >/dev/null 2>&1 || true
 	rm -rf "$node" "$work/images"
 }
 
