@@ -11,6 +11,7 @@ mod cleanup;
 mod features;
 mod files;
 mod garden;
+mod image;
 mod kinds;
 mod makefile;
 mod purity;
