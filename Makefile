@@ -137,3 +137,8 @@ chaos: tools-clusters ## Strike every part of real clusters in every state of a 
 crds: ## Write crds/*.yaml from the types in crates/api
 	@$(CARGO) build $(ALL) --bins --quiet
 	@$(BIN)/pilotage crds --out crds
+
+.PHONY: chart
+chart: ## Write charts/pilotage/files from the definitions and what `pilotage rbac` prints
+	@$(CARGO) build $(ALL) --bins --quiet
+	@charts/generate.sh $(BIN)/pilotage charts/pilotage/files
