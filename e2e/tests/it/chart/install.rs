@@ -86,6 +86,7 @@ async fn upgrade_and_uninstallation_leave_running_pods_alone() {
     let nodes = build::nodes("real", 1, |node| node.cpu("4").memory("8Gi").pods(20));
     let plane = ControlPlane::builder("chart-install")
         .no_crds()
+        .controller_manager()
         .kwok(nodes)
         .start()
         .await
