@@ -158,3 +158,8 @@ e2e-kind: image ## Try image, and chart if there is one, on three clusters of ki
 	@e2e/tools/build.sh kubernetes kind helm
 	@$(CARGO) build $(ALL) --bins
 	@KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' KEEP='$(KEEP)' CHART='$(CHART)' e2e/kind/run.sh
+
+.PHONY: chart
+chart: ## Write charts/pilotage/files from the definitions and what `pilotage rbac` prints
+	@$(CARGO) build $(ALL) --bins --quiet
+	@charts/generate.sh $(BIN)/pilotage charts/pilotage/files

@@ -65,7 +65,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sched-diff", &["sched"]),
     ("testkit", &["api"]),
     ("absurd", &[]),
-    ("e2e", &["api", "testkit"]),
+    ("e2e", &["api", "pilotage", "testkit"]),
 ];
 
 /// Crates without I/O, clock and randomness. Their tests need no control plane either.

@@ -7,6 +7,7 @@
 )]
 
 mod arrows;
+mod chart;
 mod cleanup;
 mod features;
 mod files;

@@ -12,6 +12,7 @@ const TARGETS: &[&str] = &[
     "bench-placement",
     "bench-steps",
     "chaos",
+    "chart",
     "crds",
     "demo",
     "diff-test",
