@@ -70,6 +70,9 @@ pub(crate) fn conditions(
         {
             continue;
         }
+        if it.status == "True" {
+            return Shows::Yet("its last change hasn't been taken up".to_owned());
+        }
         return Shows::Yet(format!(
             "{type_} is {} ({}): {}",
             it.status, it.reason, it.message
@@ -101,7 +104,7 @@ mod tests {
             shows(&[at("A", "True", Some(2)), at("B", "True", None)]),
             Shows::Done
         );
-        let old = Shows::Yet("A is True (Why): so".to_owned());
+        let old = Shows::Yet("its last change hasn't been taken up".to_owned());
         assert_eq!(
             shows(&[at("A", "True", Some(1)), at("B", "True", None)]),
             old
