@@ -161,27 +161,19 @@ impl Work {
                 });
             }
         }
-        let (spec, status) = match namespace {
-            Some(namespace) => {
-                let api: Api<Target> = self.source.api(namespace);
-                let there = find(CALL_LIMIT, api.get(target_name), "targets", target_name).await;
-                let there = there.map_err(self.source.failed("read the Target"))?;
-                there.map(|it| (it.spec.kubeconfig_secret.map(|it| it.name), it.status))
-            }
-            None => {
-                let api: Api<ClusterTarget> = Api::all(self.source.client.clone());
-                let there = find(
-                    CALL_LIMIT,
-                    api.get(target_name),
-                    "clustertargets",
-                    target_name,
-                )
-                .await;
-                let there = there.map_err(self.source.failed("read the ClusterTarget"))?;
-                there.map(|it| (it.spec.kubeconfig_secret.map(|it| it.name), it.status))
-            }
-        }
-        .unwrap_or((Some(self.connection.secret_name()), None));
+        let found = if let Some(namespace) = namespace {
+            let api: Api<Target> = self.source.api(namespace);
+            let there = find(CALL_LIMIT, api.get(target_name), "targets", target_name).await;
+            let there = there.map_err(self.source.failed("read the Target"))?;
+            there.map(|it| (it.spec.kubeconfig_secret.map(|it| it.name), it.status))
+        } else {
+            let api: Api<ClusterTarget> = Api::all(self.source.client.clone());
+            let there = api.get(target_name);
+            let there = find(CALL_LIMIT, there, "clustertargets", target_name).await;
+            let there = there.map_err(self.source.failed("read the ClusterTarget"))?;
+            there.map(|it| (it.spec.kubeconfig_secret.map(|it| it.name), it.status))
+        };
+        let (spec, status) = found.unwrap_or((Some(self.connection.secret_name()), None));
         let what = format!(
             "{} {target_name} of the source",
             self.connection.target_kind()
@@ -214,37 +206,34 @@ impl Work {
             wait::conditions(all, generation, &[types::READY], silent)
         };
         let gone = || Shows::Yet("it was deleted".to_owned());
-        let waited = match &self.connection.namespace {
-            Some(namespace) => {
-                self.target
-                    .apply::<Source>(&self.connection.source())
-                    .await?;
-                let look = |it: Option<&Source>| {
-                    it.map_or_else(gone, |it| ready(it.status.as_ref(), it.metadata.generation))
-                };
-                wait::until(
-                    self.target.api::<Source>(namespace),
-                    name,
-                    self.args.timeout,
-                    look,
-                )
-                .await
-            }
-            None => {
-                self.target
-                    .apply::<ClusterSource>(&self.connection.source())
-                    .await?;
-                let look = |it: Option<&ClusterSource>| {
-                    it.map_or_else(gone, |it| ready(it.status.as_ref(), it.metadata.generation))
-                };
-                wait::until(
-                    Api::all(self.target.client.clone()),
-                    name,
-                    self.args.timeout,
-                    look,
-                )
-                .await
-            }
+        let waited = if let Some(namespace) = &self.connection.namespace {
+            self.target
+                .apply::<Source>(&self.connection.source())
+                .await?;
+            let look = |it: Option<&Source>| {
+                it.map_or_else(gone, |it| ready(it.status.as_ref(), it.metadata.generation))
+            };
+            wait::until(
+                self.target.api::<Source>(namespace),
+                name,
+                self.args.timeout,
+                look,
+            )
+            .await
+        } else {
+            self.target
+                .apply::<ClusterSource>(&self.connection.source())
+                .await?;
+            let look = |it: Option<&ClusterSource>| {
+                it.map_or_else(gone, |it| ready(it.status.as_ref(), it.metadata.generation))
+            };
+            wait::until(
+                Api::all(self.target.client.clone()),
+                name,
+                self.args.timeout,
+                look,
+            )
+            .await
         };
         waited.map_err(|last| {
             let instead = if last == silent {
@@ -388,23 +377,20 @@ impl Work {
         };
         let gone = || Shows::Yet("it was deleted".to_owned());
         let limit = self.args.timeout;
-        let waited = match namespace {
-            Some(namespace) => {
-                let look = |it: Option<&Target>| {
-                    it.map_or_else(gone, |it| {
-                        connected(it.status.as_ref(), it.metadata.generation)
-                    })
-                };
-                wait::until(self.source.api::<Target>(namespace), name, limit, look).await
-            }
-            None => {
-                let look = |it: Option<&ClusterTarget>| {
-                    it.map_or_else(gone, |it| {
-                        connected(it.status.as_ref(), it.metadata.generation)
-                    })
-                };
-                wait::until(Api::all(self.source.client.clone()), name, limit, look).await
-            }
+        let waited = if let Some(namespace) = namespace {
+            let look = |it: Option<&Target>| {
+                it.map_or_else(gone, |it| {
+                    connected(it.status.as_ref(), it.metadata.generation)
+                })
+            };
+            wait::until(self.source.api::<Target>(namespace), name, limit, look).await
+        } else {
+            let look = |it: Option<&ClusterTarget>| {
+                it.map_or_else(gone, |it| {
+                    connected(it.status.as_ref(), it.metadata.generation)
+                })
+            };
+            wait::until(Api::all(self.source.client.clone()), name, limit, look).await
         };
         waited.map_err(|last| {
             let instead = if last == silent {

@@ -124,15 +124,12 @@ async fn delete_secret(cluster: &Cluster, place: &str, name: &str) -> Result<boo
 async fn gone(source: &Cluster, connection: &Connection, limit: Duration) -> Result<(), Error> {
     let name = &connection.target_name;
     let yet = || Shows::Yet("its pods are still being ended in the target".to_owned());
-    let waited = match &connection.namespace {
-        Some(namespace) => {
-            let look = |it: Option<&Target>| it.map_or(Shows::Done, |_| yet());
-            wait::until(source.api::<Target>(namespace), name, limit, look).await
-        }
-        None => {
-            let look = |it: Option<&ClusterTarget>| it.map_or(Shows::Done, |_| yet());
-            wait::until(Api::all(source.client.clone()), name, limit, look).await
-        }
+    let waited = if let Some(namespace) = &connection.namespace {
+        let look = |it: Option<&Target>| it.map_or(Shows::Done, |_| yet());
+        wait::until(source.api::<Target>(namespace), name, limit, look).await
+    } else {
+        let look = |it: Option<&ClusterTarget>| it.map_or(Shows::Done, |_| yet());
+        wait::until(Api::all(source.client.clone()), name, limit, look).await
     };
     let kind = connection.target_kind();
     let forget = match &connection.namespace {

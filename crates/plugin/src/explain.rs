@@ -14,7 +14,7 @@ use crate::table::{age, columns, one_line};
 
 /// Which pod.
 #[derive(Clone, Debug, Args)]
-pub struct ExplainArgs {
+pub(crate) struct ExplainArgs {
     /// Name of the pod, or NAMESPACE/NAME.
     #[arg(value_name = "POD")]
     pub(crate) pod: String,
@@ -274,6 +274,9 @@ fn reasons(message: &str) -> Vec<&str> {
         return Vec::new();
     }
     let mut parts = Vec::new();
+    let rest = rest
+        .split_once(" preemption: ")
+        .map_or(rest, |(own, _)| own);
     let (mut depth, mut start) = (0_u32, 0_usize);
     for (at, letter) in rest.char_indices() {
         match letter {

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::Api;
+use kube::api::ListParams;
 use pilotage_api::{Source, Target, keys};
 use pilotage_e2e::fleet::{Side, Spec, lone};
 use pilotage_testkit::{ControlPlane, pilotage};
@@ -75,7 +76,7 @@ async fn two_clusters_are_connected_told_of_and_disconnected_and_each_may_be_rep
     let (at, server) = (shop.name.as_str(), paris.url());
     let both = ["--source", "source", "--target", "paris", "-n", at];
     let with = |command: &'static str, more: &[&'static str]| {
-        let words = [&[command], &both[..]].concat();
+        let words = [&[command][..], &both[..]].concat();
         let server = ["--target-server", server];
         let server = if command == "connect" {
             &server[..]
@@ -121,7 +122,7 @@ async fn two_clusters_are_connected_told_of_and_disconnected_and_each_may_be_rep
     let secrets: Api<Secret> = Api::namespaced(paris.admin(), at);
     let token = async || secrets.get("source-token").await.unwrap().metadata.uid;
     let first = token().await;
-    for (more, same) in [(&[][..], true), (&["--renew-token"], false)] {
+    for (more, same) in [(&[][..], true), (&["--renew-token"][..], false)] {
         let (code, out, err) = user.run(&with("connect", more)).await;
         assert_eq!((code, &*out), (0, &*done), "{err}");
         assert_eq!(token().await == first, same, "{more:?}");
@@ -167,16 +168,12 @@ async fn two_clusters_are_connected_told_of_and_disconnected_and_each_may_be_rep
     let (code, out, err) = user.run(&["status", "-n", at, "-o", "json"]).await;
     assert_eq!(code, 0, "{err}");
     let rows: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(
-        (&rows[0]["name"], &rows[0]["connected"]),
-        (&"paris".into(), &"True".into()),
+    let row = &rows[0];
+    assert!(
+        row["name"] == "paris" && row["connected"] == "True",
         "{out}"
     );
-    assert_eq!(
-        (&rows[0]["pods"], &rows[0]["node"]),
-        (&1.into(), &node.into()),
-        "{out}"
-    );
+    assert!(row["pods"] == 1 && row["node"] == node.as_str(), "{out}");
     let (_, out, _) = user.run(&["status", "-n", at]).await;
     assert!(out.starts_with("NAMESPACE"), "{out}");
     let line = out.lines().nth(1).unwrap();
@@ -322,7 +319,7 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
     let targets: Api<Target> = Api::all(source.plane.admin());
     assert!(
         targets
-            .list(&Default::default())
+            .list(&ListParams::default())
             .await
             .unwrap()
             .items
