@@ -42,6 +42,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "sched-driver",
         ],
     ),
+    ("plugin", &["api", "runtime"]),
     (
         "pilotage",
         &[
@@ -53,6 +54,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "gardener-scheduler",
             "model",
             "placement",
+            "plugin",
             "proxy",
             "runtime",
             "sched",
