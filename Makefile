@@ -154,7 +154,7 @@ kind-node: ## Build a node image for kind where no registry can be reached, and 
 	@e2e/kind/node-image.sh $(KIND_NODE_IMAGE)
 
 .PHONY: e2e-kind
-e2e-kind: image ## Try image, and chart if there is one, on three clusters of kind (KIND_NODE_IMAGE=NAME KEEP=1 CHART=DIR)
+e2e-kind: image ## Try image and chart on three clusters of kind, with all scenarios (KIND_NODE_IMAGE=NAME KEEP=1)
 	@e2e/tools/build.sh kubernetes kind helm
 	@$(CARGO) build $(ALL) --bins
 	@KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' KEEP='$(KEEP)' CHART='$(CHART)' e2e/kind/run.sh

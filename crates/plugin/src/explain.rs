@@ -42,7 +42,7 @@ pub(crate) struct Story {
     /// Where it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<String>,
-    targets: Vec<Answer>,
+    targets: Vec<OfTarget>,
     /// Reasons that are no target's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     others: Vec<String>,
@@ -52,7 +52,7 @@ pub(crate) struct Story {
 /// What one target says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer {
+struct OfTarget {
     target: String,
     node: String,
     answer: String,
@@ -156,7 +156,7 @@ impl Story {
             } else {
                 "has said nothing".to_owned()
             };
-            Answer {
+            OfTarget {
                 target: place.target.clone(),
                 node: place.node.clone(),
                 answer,

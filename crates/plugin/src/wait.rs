@@ -49,7 +49,7 @@ where
             }
         }
         // Such a stream has no end.
-        std::future::pending().await
+        std::future::pending::<()>().await;
     };
     tokio::time::timeout(limit, waiting).await.map_err(|_| last)
 }

@@ -182,7 +182,7 @@ mod tests {
         it.pod("shop", "p", Some(web.clone()));
         it.pod("shop", "q", Some(labels(&[("app", "db")])));
         it.pod("other", "r", Some(web));
-        let app = |app: &str| Some(labels(&[("app", app)])).map(Selects::Labelled);
+        let app = |app: &str| Some(Selects::Labelled(labels(&[("app", app)])));
         assert_eq!(it.service("shop", "web", app("web")), ["p"]);
         assert_eq!(
             it.service("shop", "web", app("web")),

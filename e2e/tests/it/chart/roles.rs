@@ -50,7 +50,7 @@ fn rules_of(objects: &[Value], (home, account): (&str, &str)) -> Rules {
     rules
 }
 
-/// ClusterRoles that are there to be given to sources.
+/// Cluster roles that are there to be given to sources.
 fn given(objects: &[Value]) -> Rules {
     let bound: BTreeSet<_> = of_kind(objects, "ClusterRoleBinding")
         .map(|binding| binding["roleRef"]["name"].as_str().unwrap())

@@ -28,8 +28,8 @@ fn references(schema: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// OpenAPI's way to say things, in those of JSON Schema: fields that aren't named don't exist, and what is a number or a
-/// text is said so.
+/// What `OpenAPI` says in JSON Schema's words: fields that aren't named don't exist, and what is a number or a text is
+/// said so.
 fn strict(name: &str, schema: &Value) -> Value {
     let either = json!({ "type": ["string", "number"] });
     if name.ends_with(".Quantity") || name.ends_with(".IntOrString") {
