@@ -2,6 +2,7 @@
 # Gathers what a release consists of in target/dist/release, from what build.sh has left: the image, the program for each
 # architecture with its symbols beside it, the list of components, the licences, the definitions, and all checksums.
 set -euo pipefail
+export LC_ALL=C
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cd "$root/target/dist"
@@ -13,7 +14,7 @@ to=$PWD/release
 pack() {
 	local name=$1 directory=$2
 	shift 2
-	tar --create --sort=name --mtime="@$created" --owner=0 --group=0 --numeric-owner --format=ustar \
+	tar --create --sort=name --mtime="@$created" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --format=ustar \
 		--directory "$directory" "$@" | gzip -9n >"$to/$name.tar.gz"
 }
 
@@ -28,10 +29,12 @@ for arch in amd64 arm64; do
 	rm -rf parts
 	mkdir parts
 	cp "$root/LICENSE" doc/licences.txt "$arch/pilotage" parts/
-	pack "pilotage-$version-linux-$arch" parts LICENSE licences.txt pilotage
+	ln -s pilotage parts/kubectl-pilotage
+	pack "pilotage-$version-linux-$arch" parts LICENSE licences.txt pilotage kubectl-pilotage
 	pack "pilotage-$version-linux-$arch-debug" "$arch" pilotage.debug
 	rm -rf parts
 done
+pack "pilotage-chart-$version" "$root/charts" pilotage
 for file in "$root"/crds/*.yaml; do
 	echo ---
 	cat "$file"

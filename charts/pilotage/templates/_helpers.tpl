@@ -1,18 +1,18 @@
 {{/* Names and labels. Everywhere: "root" is the chart's own context, "part" the name of a part's command. */}}
 
 {{- define "pilotage.name" -}}
-{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" }}
+{{- default .Chart.Name .Values.nameOverride | trunc 35 | trimSuffix "-" }}
 {{- end }}
 
 {{- define "pilotage.fullname" -}}
 {{- if .Values.fullnameOverride }}
-{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
+{{- .Values.fullnameOverride | trunc 35 | trimSuffix "-" }}
 {{- else }}
 {{- $name := include "pilotage.name" . }}
 {{- if contains $name .Release.Name }}
-{{- .Release.Name | trunc 40 | trimSuffix "-" }}
+{{- .Release.Name | trunc 35 | trimSuffix "-" }}
 {{- else }}
-{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" }}
+{{- printf "%s-%s" .Release.Name $name | trunc 35 | trimSuffix "-" }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -17,6 +17,7 @@ pub use cli::{Cli, Command};
 pub use cmd::cleanup::CleanupError;
 pub use cmd::files::FileError;
 pub use error::{Error, explain};
+pub use pilotage_plugin::plain;
 
 /// Runs one command to its end.
 ///

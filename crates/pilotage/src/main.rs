@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
-use pilotage::{Cli, explain, run};
+use pilotage::{Cli, explain, plain, run};
 
 /// Watch events are many small objects that one thread reads and another drops.
 #[global_allocator]
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("pilotage: {}", explain(&error));
+            eprintln!("pilotage: {}", plain(&explain(&error)));
             ExitCode::from(error.exit_code())
         }
     }

@@ -6,9 +6,10 @@
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
-use k8s_openapi::api::core::v1::{Namespace, Secret};
-use kube::api::{DeleteParams, Preconditions};
-use kube::{Api, ResourceExt};
+use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
+use kube::api::{DeleteParams, DynamicObject, Preconditions};
+use kube::discovery::ApiResource;
+use kube::{Api, Resource, ResourceExt};
 use pilotage_api::conditions::types;
 use pilotage_api::{
     ClusterSource, ClusterTarget, Right, Source, SourceStatus, Target, TargetStatus, keys,
@@ -161,19 +162,38 @@ impl Work {
                 });
             }
         }
+        self.account_is_free(place).await?;
+        match namespace {
+            Some(_) => self.source_is_ours::<Source>().await?,
+            None => self.source_is_ours::<ClusterSource>().await?,
+        }
         let found = if let Some(namespace) = namespace {
             let api: Api<Target> = self.source.api(namespace);
             let there = find(CALL_LIMIT, api.get(target_name), "targets", target_name).await;
             let there = there.map_err(self.source.failed("read the Target"))?;
-            there.map(|it| (it.spec.kubeconfig_secret.map(|it| it.name), it.status))
+            there.map(|it| {
+                (
+                    it.metadata,
+                    it.spec.kubeconfig_secret.map(|it| it.name),
+                    it.status,
+                )
+            })
         } else {
             let api: Api<ClusterTarget> = Api::all(self.source.client.clone());
             let there = api.get(target_name);
             let there = find(CALL_LIMIT, there, "clustertargets", target_name).await;
             let there = there.map_err(self.source.failed("read the ClusterTarget"))?;
-            there.map(|it| (it.spec.kubeconfig_secret.map(|it| it.name), it.status))
+            there.map(|it| {
+                (
+                    it.metadata,
+                    it.spec.kubeconfig_secret.map(|it| it.name),
+                    it.status,
+                )
+            })
         };
-        let (spec, status) = found.unwrap_or((Some(self.connection.secret_name()), None));
+        let Some((meta, spec, status)) = found else {
+            return Ok(());
+        };
         let what = format!(
             "{} {target_name} of the source",
             self.connection.target_kind()
@@ -186,11 +206,55 @@ impl Work {
             let instead = "give another --name, or delete it";
             return Err(Error::Taken { what, why, instead });
         }
+        if !plan::is_ours(&meta) {
+            let why = "wasn't made by this command".to_owned();
+            let instead = "give another --name, or delete it";
+            return Err(Error::Taken { what, why, instead });
+        }
         let leads_to = status.and_then(|status: TargetStatus| status.cluster_uid);
         if leads_to.is_some() && uid.is_some() && leads_to.as_deref() != uid {
             let why = "leads to another cluster".to_owned();
             let instead = "give another --name, or disconnect that one first";
             return Err(Error::Taken { what, why, instead });
+        }
+        Ok(())
+    }
+
+    /// The account gets the source's rights and its token goes there: it must not be one that does something else.
+    async fn account_is_free(&self, place: &str) -> Result<(), Error> {
+        let name = &self.connection.source_name;
+        let accounts: Api<ServiceAccount> = self.target.api(place);
+        let there = accounts.get_metadata(name);
+        let there = find(CALL_LIMIT, there, "serviceaccounts", name).await;
+        let there = there.map_err(self.target.failed(format!("read ServiceAccount {name}")))?;
+        if there.is_some_and(|it| !plan::is_of_a_source(&it.metadata)) {
+            return Err(Error::Taken {
+                what: format!("ServiceAccount {place}/{name} of the target"),
+                why: "wasn't made for a Source".to_owned(),
+                instead: "give another --source-name",
+            });
+        }
+        Ok(())
+    }
+
+    /// A Source that somebody else made stays theirs: `disconnect` deletes what this command made.
+    async fn source_is_ours<K: Resource<DynamicType = ()>>(&self) -> Result<(), Error> {
+        let name = &self.connection.source_name;
+        let resource = ApiResource::erase::<K>(&());
+        let client = self.target.client.clone();
+        let api: Api<DynamicObject> = match &self.connection.namespace {
+            Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+            None => Api::all_with(client, &resource),
+        };
+        let kind = &resource.kind;
+        let there = find(CALL_LIMIT, api.get_metadata(name), &resource.plural, name).await;
+        let there = there.map_err(self.target.failed(format!("read {kind} {name}")))?;
+        if there.is_some_and(|it| !plan::is_ours(&it.metadata)) {
+            return Err(Error::Taken {
+                what: format!("{kind} {name} of the target"),
+                why: "wasn't made by this command".to_owned(),
+                instead: "give another --source-name, or delete it",
+            });
         }
         Ok(())
     }

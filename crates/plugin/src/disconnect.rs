@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, DynamicObject, Preconditions};
 use kube::discovery::ApiResource;
 use kube::{Api, Resource};
@@ -16,7 +17,7 @@ use crate::error::Error;
 use crate::pair::PairArgs;
 use crate::plan::{self, Connection};
 use crate::wait::{self, Shows};
-use crate::{preflight, progress};
+use crate::{Side, preflight, progress};
 
 /// Flags of `disconnect`.
 #[derive(Clone, Debug, Args)]
@@ -42,6 +43,8 @@ pub async fn disconnect(args: DisconnectArgs) -> Result<String, Error> {
     let place = connection.place();
     let scope = namespace.as_deref();
 
+    // What isn't ours is told before anything is deleted.
+    ours::<Secret>(&source, Some(place), &connection.secret_name()).await?;
     let kind = connection.target_kind();
     let there = match scope {
         Some(_) => delete::<Target>(&source, scope, target_name).await?,
@@ -74,25 +77,34 @@ pub async fn disconnect(args: DisconnectArgs) -> Result<String, Error> {
     ))
 }
 
-/// Deletes an object that `connect` made; whether it was there.
-async fn delete<K: Resource<DynamicType = ()>>(
+fn api<K: Resource<DynamicType = ()>>(
+    cluster: &Cluster,
+    namespace: Option<&str>,
+) -> Api<DynamicObject> {
+    let resource = ApiResource::erase::<K>(&());
+    match namespace {
+        Some(namespace) => Api::namespaced_with(cluster.client.clone(), namespace, &resource),
+        None => Api::all_with(cluster.client.clone(), &resource),
+    }
+}
+
+/// Who an object is that `connect` made, if it is there.
+async fn ours<K: Resource<DynamicType = ()>>(
     cluster: &Cluster,
     namespace: Option<&str>,
     name: &str,
-) -> Result<bool, Error> {
+) -> Result<Option<ObjectMeta>, Error> {
     let resource = ApiResource::erase::<K>(&());
-    let api: Api<DynamicObject> = match namespace {
-        Some(namespace) => Api::namespaced_with(cluster.client.clone(), namespace, &resource),
-        None => Api::all_with(cluster.client.clone(), &resource),
-    };
+    let api = api::<K>(cluster, namespace);
     let what = format!("{} {name}", resource.kind);
     let there = find(CALL_LIMIT, api.get_metadata(name), &resource.plural, name).await;
     let there = match there {
-        // Without the definitions there is no such object either.
-        Err(error) if error.kind() == Failure::NotFound => None,
+        // Without the definitions there is no such object either. In the source they have to be: a Target that isn't seen
+        // would be left without what it needs to end its pods.
+        Err(error) if error.kind() == Failure::NotFound && cluster.side == Side::Target => None,
         there => there.map_err(cluster.failed(format!("read {what}")))?,
     };
-    let Some(there) = there else { return Ok(false) };
+    let Some(there) = there else { return Ok(None) };
     if !plan::is_ours(&there.metadata) {
         return Err(Error::Taken {
             what: format!("{what} of the {}", cluster.side),
@@ -100,11 +112,25 @@ async fn delete<K: Resource<DynamicType = ()>>(
             instead: "give its --name, or delete it with kubectl",
         });
     }
+    Ok(Some(there.metadata))
+}
+
+/// Deletes an object that `connect` made; whether it was there.
+async fn delete<K: Resource<DynamicType = ()>>(
+    cluster: &Cluster,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<bool, Error> {
+    let Some(there) = ours::<K>(cluster, namespace, name).await? else {
+        return Ok(false);
+    };
+    let what = format!("{} {name}", K::kind(&()));
     let preconditions = Preconditions {
-        uid: there.metadata.uid,
+        uid: there.uid,
         resource_version: None,
     };
     let params = DeleteParams::default().preconditions(preconditions);
+    let api = api::<K>(cluster, namespace);
     match within(CALL_LIMIT, api.delete(name, &params)).await {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == Failure::NotFound => Ok(false),

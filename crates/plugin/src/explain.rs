@@ -10,7 +10,7 @@ use pilotage_api::keys;
 use pilotage_api::record::Record;
 use serde::Serialize;
 
-use crate::table::{age, columns, one_line};
+use crate::table::{age, columns, one_line, plain};
 
 /// Which pod.
 #[derive(Clone, Debug, Args)]
@@ -196,7 +196,7 @@ impl Story {
             others,
             stages,
         } = self;
-        let mut text = format!("{pod} ({phase}): {verdict}\n");
+        let mut text = format!("{}\n", plain(&format!("{pod} ({phase}): {verdict}")));
         if !targets.is_empty() {
             let rows: Vec<_> = targets
                 .iter()

@@ -25,6 +25,7 @@ pub use connect::{ConnectArgs, connect};
 pub use disconnect::{DisconnectArgs, disconnect};
 pub use error::Error;
 pub use status::{ExplainCommand, StatusArgs, explain, status};
+pub use table::plain;
 
 /// One of the two clusters of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,5 +95,5 @@ fn written(
 fn progress(text: &str) {
     use std::io::Write as _;
     // Whoever doesn't read it doesn't want it.
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", plain(text));
 }

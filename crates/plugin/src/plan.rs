@@ -98,6 +98,19 @@ impl Connection {
         })
     }
 
+    /// In the target: the account, so that the token's Secret isn't there before it.
+    fn account(&self) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {
+                "name": self.source_name,
+                "namespace": self.place(),
+                "labels": { MANAGED_BY: MANAGER },
+            },
+        })
+    }
+
     /// In the source: where pods may run.
     pub(crate) fn target(&self) -> Value {
         let mut object = self.ours(self.target_kind(), &self.target_name);
@@ -127,22 +140,19 @@ impl Connection {
     pub(crate) fn manifests(&self, label: bool) -> Result<String, Error> {
         let place = self.place();
         let mut text = format!(
-            "# In the target. {token} gets a token from Kubernetes.\n{source}---\n{account}---\n\
+            "# In the target. {token} gets a token from Kubernetes.\n{source}---\n{account}---\n{secret_of_token}---\n\
              # In the source. Not here: Secret {place}/{secret}, whose key {CONFIG} is a kubeconfig with that token.\n{target}",
             token = self.token_name(),
             source = yaml(&self.source())?,
-            account = yaml(&self.token())?,
+            account = yaml(&self.account())?,
+            secret_of_token = yaml(&self.token())?,
             secret = self.secret_name(),
             target = yaml(&self.target())?,
         );
         if let Some(namespace) = self.namespace.as_deref().filter(|_| label) {
-            text.push_str("---\n");
-            let label = json!({ keys::NAMESPACE_LABEL: keys::NAMESPACE_LABEL_VALUE });
-            text.push_str(&yaml(&json!({
-                "apiVersion": "v1",
-                "kind": "Namespace",
-                "metadata": { "name": namespace, "labels": label },
-            }))?);
+            // Not as an object: who takes the others away again would take the namespace with them.
+            let label = format!("{}={}", keys::NAMESPACE_LABEL, keys::NAMESPACE_LABEL_VALUE);
+            text = format!("{text}# Also there: kubectl label namespace {namespace} {label}\n");
         }
         Ok(text)
     }
@@ -228,10 +238,18 @@ pub(crate) fn is_name(name: &str) -> bool {
 /// Whether an object was made by this command.
 pub(crate) fn is_ours(meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> bool {
     let labels = meta.labels.as_ref();
-    labels
-        .and_then(|labels| labels.get(MANAGED_BY))
-        .map(String::as_str)
-        == Some(MANAGER)
+    managed_by(labels) == Some(MANAGER)
+}
+
+/// Whether an account was made for a Source, by Pilotage or by this command.
+pub(crate) fn is_of_a_source(
+    meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
+) -> bool {
+    is_ours(meta) || managed_by(meta.labels.as_ref()) == Some("pilotage")
+}
+
+fn managed_by(labels: Option<&std::collections::BTreeMap<String, String>>) -> Option<&str> {
+    labels?.get(MANAGED_BY).map(String::as_str)
 }
 
 /// One object as a YAML document.
@@ -269,8 +287,12 @@ mod tests {
         );
         let text = it.manifests(true).unwrap();
         assert_eq!(text.matches("kind: ").count(), 4, "{text}");
-        assert!(!it.manifests(false).unwrap().contains("kind: Namespace"));
-        assert!(text.contains("multicluster-scheduler: enabled"), "{text}");
+        assert!(!text.contains("kind: Namespace"), "{text}");
+        assert!(
+            text.contains("label namespace shop multicluster-scheduler=enabled"),
+            "{text}"
+        );
+        assert!(!it.manifests(false).unwrap().contains("label namespace"));
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 use jiff::Timestamp;
 
+/// A column is no wider; what is longer stands out.
+const WIDEST: usize = 200;
+
 /// Rows under a heading, each column as wide as it needs to be.
 pub(crate) fn columns<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
     let width = |column: usize| {
@@ -12,12 +15,12 @@ pub(crate) fn columns<const N: usize>(heading: [&str; N], rows: &[[String; N]]) 
         let title = heading.get(column).map_or(0, |title| title.len());
         cells.fold(title, usize::max)
     };
-    let widths: [usize; N] = std::array::from_fn(width);
+    let widths: [usize; N] = std::array::from_fn(|column| width(column).min(WIDEST));
     let line = |cells: [&str; N]| {
         let cells = cells
             .iter()
             .zip(widths)
-            .map(|(cell, width)| format!("{cell:width$}"));
+            .map(|(cell, width)| format!("{:width$}", plain(cell)));
         format!("{}\n", cells.collect::<Vec<_>>().join("   ").trim_end())
     };
     let body = rows
@@ -37,15 +40,22 @@ pub(crate) fn age(since: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// One line of what may have several, as targets' words do, without what a terminal would obey.
-pub(crate) fn one_line(text: &str) -> String {
-    let plain = |it: char| if it.is_control() { ' ' } else { it };
+/// A text without what a terminal would obey, and on one line: clusters say things, too.
+pub fn plain(text: &str) -> String {
+    // Besides control characters those that turn the direction of writing.
+    let is_obeyed = |it: char| {
+        let turns = matches!(it, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        it.is_control() || turns
+    };
     text.chars()
-        .map(plain)
-        .collect::<String>()
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
+        .map(|it| if is_obeyed(it) { ' ' } else { it })
+        .collect()
+}
+
+/// The same of what may have several lines, with one space for many.
+pub(crate) fn one_line(text: &str) -> String {
+    let plain = plain(text);
+    plain.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -79,7 +89,16 @@ mod tests {
     }
 
     #[test]
+    fn a_cell_may_be_as_long_as_it_likes() {
+        let long = "x".repeat(70_000);
+        let table = columns(["A", "B"], &[[long.clone(), "y".to_owned()]]);
+        assert!(table.ends_with(&format!("{long}   y\n")));
+    }
+
+    #[test]
     fn no_text_moves_the_cursor() {
         assert_eq!(one_line("a\n\u{1b}[2Jb\t c"), "a [2Jb c");
+        let cell = ["a\u{202e}\u{9b}b".to_owned()];
+        assert_eq!(columns(["X"], &[cell]), "X\na  b\n");
     }
 }

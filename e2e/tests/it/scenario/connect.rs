@@ -102,7 +102,7 @@ async fn two_clusters_are_connected_told_of_and_disconnected_and_each_may_be_rep
         .lines()
         .filter_map(|it| it.strip_prefix("kind: "))
         .collect();
-    assert_eq!(kinds, ["Source", "Secret", "Target", "Namespace"]);
+    assert_eq!(kinds, ["Source", "ServiceAccount", "Secret", "Target"]);
     let sources: Api<Source> = Api::namespaced(paris.admin(), at);
     assert!(sources.get_opt("source").await.unwrap().is_none());
 
