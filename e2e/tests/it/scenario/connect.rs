@@ -327,6 +327,22 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
         "nothing was written"
     );
 
+    // An account that does something else would get the source's rights, and its token would leave the cluster.
+    let worker =
+        "{apiVersion: v1, kind: ServiceAccount, metadata: {name: worker, namespace: default}}";
+    target.plane.apply_yaml(worker).await.unwrap();
+    let account = with(&[
+        "--target-server",
+        "https://127.0.0.1:1",
+        "--source-name",
+        "worker",
+    ]);
+    let said = [
+        "ServiceAccount default/worker of the target is there already",
+        "another --source-name",
+    ];
+    user.fails(&account, 4, &said).await;
+
     // Half done, since nobody takes the Source up; and undone again.
     let server = with(&["--target-server", "https://127.0.0.1:1"]);
     for _ in 0..2 {
