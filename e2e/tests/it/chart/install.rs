@@ -163,16 +163,16 @@ async fn upgrade_and_uninstallation_leave_running_pods_alone() {
     let given = plane.kubectl(&["get", "clusterrole", "pilotage-source-logs"]);
     assert!(given.await.is_ok());
 
-    // Its processes end with it, and whoever is cut off from its rights before may do nothing in despair.
+    // Its processes end with it: their rights go at the same time.
+    for process in parts.values() {
+        process.stop(Duration::from_secs(10)).await;
+    }
     helm(&plane, "uninstall", &[]).await;
     let deployments: Api<Deployment> = Api::namespaced(plane.admin(), HOME);
     let none = kube_runtime::watcher::Config::default();
     wait_count(&deployments, none, 0, |_| true, LIMIT)
         .await
         .unwrap();
-    for process in parts.values() {
-        process.stop(Duration::from_secs(10)).await;
-    }
     undisturbed().await;
     let kept: Api<CustomResourceDefinition> = Api::all(plane.admin());
     let kept = kept.list(&ListParams::default()).await.unwrap();
