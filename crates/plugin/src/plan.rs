@@ -7,8 +7,8 @@ use crate::Side;
 use crate::error::Error;
 
 /// Who owns the fields that are written here.
-pub(crate) const MANAGER: &str = "kubectl-pilotage";
-const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+pub(crate) const MANAGER: &str = keys::MANAGED_BY_CONNECT;
+const MANAGED_BY: &str = keys::MANAGED_BY.0;
 /// Key of the kubeconfig in its Secret.
 pub(crate) const CONFIG: &str = "config";
 
@@ -245,7 +245,7 @@ pub(crate) fn is_ours(meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Obj
 pub(crate) fn is_of_a_source(
     meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
 ) -> bool {
-    is_ours(meta) || managed_by(meta.labels.as_ref()) == Some("pilotage")
+    is_ours(meta) || managed_by(meta.labels.as_ref()) == Some(keys::MANAGED_BY.1)
 }
 
 fn managed_by(labels: Option<&std::collections::BTreeMap<String, String>>) -> Option<&str> {

@@ -11,7 +11,7 @@ use kube::api::{ListParams, PostParams};
 use kube::discovery::ApiResource;
 use kube::{Api, Resource};
 use pilotage_api::{ClusterSource, ClusterTarget, Source, Target};
-use pilotage_runtime::call::{CALL_LIMIT, Failure, within};
+use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, within};
 
 use crate::Side;
 use crate::address;
@@ -26,16 +26,15 @@ pub(crate) async fn identity(cluster: &Cluster) -> Result<Option<String>, Error>
         Ok(namespace) => Ok(namespace.metadata.uid),
         Err(source) => {
             let (side, context) = (cluster.side, cluster.context.clone());
-            let is = |code| matches!(&source, pilotage_runtime::call::CallError::Api(kube::Error::Api(it)) if it.code == code);
-            if is(403) {
-                return Ok(None);
-            }
-            if is(401) {
+            if matches!(&source, CallError::Api(kube::Error::Api(it)) if it.code == 401) {
                 return Err(Error::Unknown {
                     side,
                     context,
                     source,
                 });
+            }
+            if source.kind() == Failure::Forbidden {
+                return Ok(None);
             }
             let server = cluster.server.clone();
             Err(Error::Unreachable {
