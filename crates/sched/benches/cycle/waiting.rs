@@ -1,4 +1,4 @@
-//! What an event costs that helps none of 10,000 pods that wait, of one sort or of as many.
+//! What an event costs that helps none of 10,000 pods that wait, of one sort or of as many: a millisecond at most.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +15,8 @@ use crate::shape::{HOSTNAME, Shape};
 
 /// Pods that wait when an event comes that helps none of them.
 const WAITING: usize = 10_000;
+/// What such an event may cost.
+const MOST: Duration = Duration::from_millis(1);
 
 /// Why they wait.
 #[derive(Clone, Copy, Debug)]
@@ -140,15 +142,23 @@ enum Happens {
     Pods,
 }
 
-/// Prints the chosen lines.
-pub(crate) fn print(chosen: impl Fn(&str) -> bool) {
+/// Prints the chosen lines; whether none is over the bound.
+pub(crate) fn print(chosen: impl Fn(&str) -> bool) -> bool {
+    let mut within = true;
     for refused in ALL_REFUSED {
         let line = refused.name();
         if chosen(&line) {
-            let each = micros(refused_event(refused));
-            println!("{line:22} {each:13.1} µs an event, with {WAITING} pods waiting");
+            let each = refused_event(refused);
+            let is_within = each <= MOST;
+            let verdict = if is_within { "" } else { ": TOO MUCH" };
+            let (each, most) = (micros(each), micros(MOST));
+            println!(
+                "{line:22} {each:13.1} µs an event, with {WAITING} pods waiting; at most {most:.0}{verdict}"
+            );
+            within &= is_within;
         }
     }
+    within
 }
 
 /// A pod on the node of this number.
