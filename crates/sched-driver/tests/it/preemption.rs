@@ -1,5 +1,7 @@
 //! Preemption on a real API server: who has to go is told why, and goes; who needs the room gets it.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -7,6 +9,7 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::{DeleteParams, PostParams};
 use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
+use pilotage_sched_driver::DriverOptions;
 use pilotage_testkit::audit::Policy;
 use pilotage_testkit::{ControlPlane, build, list_until, wait_for, wait_gone};
 use serde_json::json;
@@ -39,7 +42,13 @@ async fn a_dear_pod_gets_the_room_of_cheaper_ones() {
         .await
         .unwrap();
     let namespace = plane.namespace("preempt").await.unwrap();
-    let running = Running::start(&plane, namespace.name(), |p| p, |_| {}).await;
+    // Who waits for room is tried as soon as it is there, whatever its back-off.
+    let patient = |options: &mut DriverOptions| {
+        let queue = &mut options.config.queue;
+        queue.initial_backoff = Duration::from_hours(1);
+        queue.max_backoff = Duration::from_hours(1);
+    };
+    let running = Running::start(&plane, namespace.name(), |p| p, patient).await;
     let pods = namespace.api::<Pod>();
     // Nobody lets a pod with a finalizer go before a test has looked at it.
     let victim = |name: &str| {
