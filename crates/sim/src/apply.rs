@@ -308,6 +308,13 @@ impl World {
                 self.broke(Violation::new("I2", what));
                 return;
             }
+            if let Kind::Source(source) = &process.kind
+                && source.outdone
+            {
+                let what = format!("{} has more evicted than it must", Self::name_of(slot));
+                self.broke(Violation::new("I7", what));
+                return;
+            }
             if let Kind::Candidate(candidate) = &process.kind
                 && candidate.crowded
             {

@@ -17,10 +17,10 @@ use pilotage_proxy::class::Marks;
 
 pub(crate) use self::preempt::Eviction;
 use crate::{
+    occupants::Occupants,
     request::{Reply, Request},
     server::{Delegate, Object},
     watch::Watch,
-    world::Occupant,
 };
 
 /// A pod that fits nowhere is tried again after this, whatever happens.
@@ -98,8 +98,8 @@ pub(crate) struct Cx<'a> {
     pub(crate) fits: bool,
     /// A pod has to be with others on it.
     pub(crate) gregarious: bool,
-    /// Who would have to go, or goes, so that it does.
-    pub(crate) occupant: Occupant,
+    /// Who would have to go, or goes, so that it does; `None`: nobody's going helps.
+    pub(crate) occupants: Option<Occupants>,
     pub(crate) evicts: Vec<Eviction>,
     pub(crate) sent: &'a mut Vec<Request>,
 }
@@ -340,14 +340,16 @@ impl Candidate {
                 cell.memory.taken(&uid, NODE, now);
                 format!("{key}: takes {NODE} for {uid}")
             }
-            (Place::Queue(_), Some(uid)) if cx.occupant != Occupant::Nobody => {
-                self.preempt(key, &uid, cx)
-            }
             (Place::Queue(_), Some(uid)) => {
-                cell.place = Place::Queue(Some(now + FLUSH));
-                let full = Refusal::Unschedulable("full".to_owned());
-                cell.memory.found_none(&uid, full);
-                format!("{key}: no node for {uid}")
+                let there = cx.occupants.take().unwrap_or_default();
+                if let Some(cost) = there.cost() {
+                    self.preempt(key, &uid, &there, cost, cx)
+                } else {
+                    cell.place = Place::Queue(Some(now + FLUSH));
+                    let full = Refusal::Unschedulable("full".to_owned());
+                    cell.memory.found_none(&uid, full);
+                    format!("{key}: no node for {uid}")
+                }
             }
             (Place::Permit { uid, .. }, _) => {
                 if cell.memory.bind_called(&uid, NODE, now) {

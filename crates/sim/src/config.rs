@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr, time::Duration};
 use pilotage_api::lost::LostPolicy;
 use pilotage_proxy::window::FEW;
 
-use crate::rng::Rng;
+use crate::{occupants::Occupants, rng::Rng};
 
 macro_rules! config {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
@@ -51,8 +51,10 @@ config! {
     lives,
     /// Targets without room, a bit each.
     full,
-    /// Targets whose node another pod has that may be evicted, a bit each.
+    /// Targets whose node other pods have that may be evicted, a bit each.
     occupied,
+    /// Who these are, by a seed; 0: one of the cheapest.
+    company,
     /// Targets that run plain Admiralty, a bit each.
     plain,
     /// The target that is ranked first.
@@ -127,7 +129,21 @@ impl Config {
             heals: chance(rng, 75),
             seed,
             window,
+            company: if chance(rng, 75) {
+                1 + rng.below(1000) as u16
+            } else {
+                0
+            },
         }
+    }
+
+    /// Who has the room on a target's node.
+    pub(crate) fn occupants(&self, target: usize) -> Occupants {
+        if self.occupied & (1 << target) == 0 {
+            return Occupants::default();
+        }
+        let seed = u64::from(self.company);
+        Occupants::draw(seed.saturating_mul(1 + target as u64))
     }
 
     /// Speed of the clock of the process with this number, in thousandths.

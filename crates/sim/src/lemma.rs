@@ -238,16 +238,33 @@ impl World {
         }
     }
 
-    /// I7, as a candidate scheduler evicts: for a chaperon that was granted, and once for an attempt. Who follows a pod that had
-    /// been bound needs no grant of its own.
-    pub(crate) fn check_eviction(&mut self, slot: usize, eviction: Eviction) {
-        let Eviction { chaperon, attempt } = eviction;
+    /// I7, as a candidate scheduler evicts: for a chaperon that was granted, once for an attempt, and at no higher cost than that
+    /// attempt has told. Who follows a pod that had been bound needs no grant of its own.
+    pub(crate) fn check_eviction(&mut self, slot: usize, server: usize, eviction: Eviction) {
+        let Eviction {
+            chaperon,
+            attempt,
+            cost,
+        } = eviction;
         let number = self.slots[slot].as_ref().map(|process| process.number);
         let granted = self.granted.contains(&chaperon);
         let Some(attempt) = attempt.filter(|_| granted) else {
             let what = format!("somebody is evicted for {chaperon}, which isn't granted");
             return self.broke(Violation::new("I7", what));
         };
+        let mut answers = self.servers[server].chaperons.all().iter();
+        let answer = answers.find(|known| known.uid() == chaperon);
+        let answer = answer.map(|known| Marks::of(known));
+        if let Some(told) = answer.filter(|answer| answer.attempt == attempt)
+            && told.preempts.is_none_or(|told| told.cost() < cost.cost())
+        {
+            let what = format!(
+                "{} evicts for {chaperon} at {cost}, told {:?}",
+                Self::name_of(slot),
+                told.preempts
+            );
+            self.broke(Violation::new("I7", what));
+        }
         let by = (number.unwrap_or_default(), chaperon, attempt);
         if !self.evicted.insert(by.clone()) {
             let what = format!(

@@ -25,6 +25,7 @@ mod controller;
 mod flight;
 mod lemma;
 mod liar;
+mod occupants;
 mod plain;
 mod play;
 mod regressions;

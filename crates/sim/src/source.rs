@@ -77,6 +77,8 @@ pub(crate) struct Source {
     settings: Settings,
     /// Nodes that are looked for, and when to ask again.
     looking: Vec<(String, Option<Monotonic>)>,
+    /// A target was chosen that evicts although another one had room, or evicts who is worth less.
+    pub(crate) outdone: bool,
 }
 
 impl Source {
@@ -106,6 +108,7 @@ impl Source {
             part,
             settings: Settings::default(),
             looking: Vec::new(),
+            outdone: false,
         };
         for (node, known) in nodes.iter().zip(known) {
             let reach = match (known, fresh) {
@@ -394,8 +397,21 @@ impl Source {
             return Some(format!("{uid}: nobody takes it"));
         }
         let node = nodes[pick % nodes.len()].clone();
+        self.outdone |= is_outdone(&answers[&node], answers);
         entry.choice = Some(node.clone());
         self.decide(&uid, cx);
         Some(format!("{uid}: {node}"))
     }
+}
+
+/// Whether others have answered better than the one that was chosen: with room, or victims that are worth less.
+fn is_outdone(chosen: &Answer, answers: &BTreeMap<String, Answer>) -> bool {
+    let Answer::Evicts(cost) = chosen else {
+        return false;
+    };
+    answers.values().any(|other| match other {
+        Answer::Reserved => true,
+        Answer::Evicts(other) | Answer::Outbid(other) => other.cost() < cost.cost(),
+        _ => false,
+    })
 }

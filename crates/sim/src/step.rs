@@ -79,7 +79,7 @@ words! {
     Part,
     /// (target) Its node takes no pod, or does again.
     Room,
-    /// (target) A pod that may be evicted takes the room on its node.
+    /// (target, kind) A pod that may be evicted takes the room on its node, or joins those that have.
     Occupy,
     /// (target) Its API server refuses pods, or takes them again.
     Quota,

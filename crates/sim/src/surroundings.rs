@@ -4,7 +4,7 @@ use crate::{
     bodies,
     server::{FOREGROUND, Object, Server},
     step::{Step, Word},
-    world::{Occupant, World},
+    world::World,
 };
 
 impl World {
@@ -45,19 +45,15 @@ impl World {
                 true
             }
             Word::Occupy => {
-                let free = self.sites[a].takes();
-                if free {
-                    self.sites[a].occupant = Occupant::Runs;
-                }
-                free
+                let site = &mut self.sites[a];
+                site.fits && site.occupants.come(b)
             }
             Word::Gone => {
-                let ends = self.sites[a].occupant == Occupant::Ends;
-                if ends {
-                    self.sites[a].occupant = Occupant::Nobody;
+                let goes = self.sites[a].occupants.go(b);
+                if goes {
                     self.room(a);
                 }
-                ends
+                goes
             }
             Word::Quota => {
                 self.servers[a + 1].refuses_pods ^= true;

@@ -12,11 +12,12 @@ use crate::{
     clock::Time,
     config::Config,
     liar::LIES,
+    occupants::Occupants,
     rng::Rng,
     server::Object,
     step::{Step, Word},
     surroundings::{is_foreground, owner_lives},
-    world::{Kind, Occupant, World},
+    world::{Kind, World},
 };
 
 /// By then all must be quiet.
@@ -120,8 +121,10 @@ impl World {
             }
         }
         for (target, site) in self.sites.iter().enumerate() {
-            if site.occupant == Occupant::Ends {
-                push(Word::Gone, target, 0, 0);
+            for number in 0..site.occupants.len() {
+                if site.occupants.ends(number) {
+                    push(Word::Gone, target, number, 0);
+                }
             }
             let server = &self.servers[target + 1];
             let pods = server.delegates.all();
@@ -282,6 +285,7 @@ impl World {
             Word::Delete => (rng.below(self.made.len()), 0, 0),
             Word::Lie => (rng.below(4), rng.below(4), rng.below(LIES)),
             Word::Unask => (rng.below(targets), rng.below(2), rng.below(2)),
+            Word::Occupy => (rng.below(targets), rng.below(Occupants::KINDS), 0),
             Word::Evict | Word::Blind | Word::Label => (rng.below(targets), rng.below(2), 0),
             _ => (rng.below(targets), 0, 0),
         };

@@ -17,6 +17,7 @@ use crate::{
     config::Config,
     controller::{self, Controller},
     flight::Flight,
+    occupants::Occupants,
     request::Request,
     server::{Object, Server},
     source::{self, Source},
@@ -47,18 +48,6 @@ pub(crate) struct Process {
     pub(crate) number: u32,
 }
 
-/// A pod of a target's own that takes the room on its node, and may be evicted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Occupant {
-    /// There is none.
-    #[default]
-    Nobody,
-    /// It runs.
-    Runs,
-    /// It was evicted, and ends.
-    Ends,
-}
-
 /// What isn't an API server, of one target.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fault of its own")]
@@ -66,7 +55,7 @@ pub(crate) struct Site {
     /// Its node is there for pods, unless somebody has taken the room.
     pub(crate) fits: bool,
     /// Who has.
-    pub(crate) occupant: Occupant,
+    pub(crate) occupants: Occupants,
     /// The source can't reach it.
     pub(crate) parted: bool,
     /// Something before it answers 404.
@@ -84,7 +73,7 @@ pub(crate) struct Site {
 impl Site {
     /// Its node takes a pod, and nobody has to go.
     pub(crate) fn takes(&self) -> bool {
-        self.fits && self.occupant == Occupant::Nobody
+        self.fits && self.occupants.is_empty()
     }
 }
 
@@ -143,11 +132,7 @@ impl World {
         });
         let site = |t: usize| Site {
             fits: config.full & (1 << t) == 0,
-            occupant: if config.occupied & (1 << t) == 0 {
-                Occupant::Nobody
-            } else {
-                Occupant::Runs
-            },
+            occupants: config.occupants(t),
             parted: false,
             elsewhere: false,
             exists: true,
@@ -312,11 +297,9 @@ impl World {
             now,
             fits: self.sites[target].takes(),
             gregarious: self.config.gregarious(),
-            occupant: if self.sites[target].fits {
-                self.sites[target].occupant
-            } else {
-                Occupant::Nobody
-            },
+            occupants: self.sites[target]
+                .fits
+                .then(|| self.sites[target].occupants.clone()),
             evicts: Vec::new(),
             sent: &mut self.sent,
         };
@@ -324,8 +307,8 @@ impl World {
         let evicts = cx.evicts;
         self.send(slot, now);
         for eviction in evicts {
-            self.check_eviction(slot, eviction);
-            self.sites[target].occupant = Occupant::Ends;
+            self.check_eviction(slot, target + 1, eviction);
+            self.sites[target].occupants.evict();
         }
         Some(result)
     }
