@@ -163,3 +163,8 @@ e2e-kind: image ## Try image and chart on three clusters of kind, with all scena
 chart: ## Write charts/pilotage/files from the definitions and what `pilotage rbac` prints
 	@$(CARGO) build $(ALL) --bins --quiet
 	@charts/generate.sh $(BIN)/pilotage charts/pilotage/files
+
+# What tests compare is what they write, so that there is one way to make it.
+.PHONY: reference
+reference: ## Write the generated sections of docs/reference.md from keys, definitions and flags
+	@PILOTAGE_WRITE_REFERENCE=1 $(CARGO) test $(ALL) --test it --quiet -- reference::generated_sections

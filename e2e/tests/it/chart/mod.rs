@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::workspace::root;
 
 /// Name of the release, everywhere.
-const RELEASE: &str = "pilotage";
+pub(crate) const RELEASE: &str = "pilotage";
 
 /// A values file, by its name without ending.
 #[derive(Debug)]
@@ -77,12 +77,12 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-fn chart() -> String {
+pub(crate) fn chart() -> String {
     root().join("charts/pilotage").display().to_string()
 }
 
 /// Output of a Helm command, or what it says instead.
-fn helm(args: &[&str]) -> Result<String, String> {
+pub(crate) fn helm(args: &[&str]) -> Result<String, String> {
     let helm = Tools::find().unwrap().path("helm").unwrap();
     let output = Command::new(helm)
         .args(args)
