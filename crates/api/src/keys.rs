@@ -90,6 +90,11 @@ key!(/// Annotation, RFC 3339: since when the chaperon's pod is missing.
 key!(/// Annotation `"true"`, in the same write as [`POD_MISSING_SINCE`]: the missing pod had been bound.
     WAS_BOUND = "was-bound");
 
+key!(/// Annotation, decimal: the generation of the chaperon's spec whose changes its bound pod has, or was refused.
+    APPLIED_GENERATION = "applied-generation");
+key!(/// Annotation, in the same write as [`APPLIED_GENERATION`]: which of these changes the pod doesn't have, and why.
+    CHANGE_REFUSED = "change-refused");
+
 // ---- the link from a target's object to its parent in the source ------------------------------------------------
 
 key!(/// Label: UID of the parent.

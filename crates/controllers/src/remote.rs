@@ -10,11 +10,12 @@ use either::Either;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api,
-    api::{DeleteParams, ListParams, Preconditions, PropagationPolicy},
+    api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions, PropagationPolicy},
 };
 use pilotage_api::PodChaperon;
 use pilotage_proxy::{Outcome, Reply, TurnedAway, Wanted, wire};
 use pilotage_runtime::call::{CallError, Failure, says_deleted, within};
+use serde_json::Value;
 
 use crate::fleet::{Fleet, Member};
 
@@ -149,6 +150,23 @@ impl<'a> Remote<'a> {
             }
             Err(error) if is_absent(&error, name) => Outcome::Gone.into(),
             // It moved on, another UID has the name, or some admission minds: the watch or a live read will tell.
+            Err(error) if error.kind() == Failure::Conflict => Outcome::Conflict.into(),
+            Err(error) => Outcome::Unknown(error.message()).into(),
+        }
+    }
+
+    /// PATCH of the spec, by the version that the patch names.
+    pub(crate) async fn change(&self, name: &str, uid: &str, patch: &Value) -> Reply {
+        let params = PatchParams::default();
+        let patching = Patch::Merge(patch);
+        match self
+            .call(self.chaperons.patch(name, &params, &patching))
+            .await
+        {
+            Ok(chaperon) => {
+                let shows = |it: &PodChaperon| wire::is_changed(it, patch);
+                self.done(&self.wanted(name, Some(uid)), chaperon, shows)
+            }
             Err(error) if error.kind() == Failure::Conflict => Outcome::Conflict.into(),
             Err(error) => Outcome::Unknown(error.message()).into(),
         }

@@ -2,6 +2,7 @@
 
 mod action;
 pub mod book;
+mod change;
 mod orphans;
 
 pub use action::{Action, Key};
@@ -163,6 +164,8 @@ pub struct Plan {
     pub withheld: Vec<String>,
     /// What its author should know, if anything.
     pub tell: Option<String>,
+    /// Which changes of the pod its delegate doesn't have, and why.
+    pub refused: Option<String>,
     /// Decide again then at the latest.
     pub wake_at: Option<Monotonic>,
 }
@@ -331,7 +334,12 @@ fn placed(observed: &Observed<'_>, proxy: &ProxyView, pod: &Arc<Pod>, plan: &mut
         Some(chaperon) if matches!(chaperon.class, Class::Missing | Class::VoidRefused(_)) => {
             plan.actions.push(give_up(chaperon));
         }
-        Some(chaperon) => copy(observed, proxy, pod, chaperon, plan),
+        Some(chaperon) => {
+            copy(observed, proxy, pod, chaperon, plan);
+            if !proxy.terminal {
+                change::carry(pod, chaperon, plan);
+            }
+        }
         None => match record {
             Some(record) if observed.memory.is_over(record) => {
                 plan.actions.push(Action::DeleteProxy);

@@ -129,6 +129,18 @@ pub fn is_given_up(chaperon: &PodChaperon) -> bool {
     Marks::of(chaperon).gives_up
 }
 
+/// Merge patch of a chaperon: what its proxy has changed in its spec, over this version only.
+pub fn changed_spec(uid: &str, resource_version: &str, spec: &Value) -> Value {
+    json!({ "metadata": { "uid": uid, "resourceVersion": resource_version }, "spec": spec })
+}
+
+/// What such a change was answered with: does the spec have it?
+pub fn is_changed(chaperon: &PodChaperon, patch: &Value) -> bool {
+    let wanted = patch["spec"].as_object();
+    let mut wanted = wanted.into_iter().flatten();
+    wanted.all(|(field, value)| chaperon.spec.0.get(field) == Some(value))
+}
+
 /// What a deletion was answered with: does it say that the chaperon is ending?
 pub fn is_ending(chaperon: &PodChaperon) -> bool {
     chaperon.metadata.deletion_timestamp.is_some()

@@ -63,6 +63,15 @@ pub(super) async fn act(client: &Client, fleet: &Fleet, pod: &Subject, action: &
             Ok(remote) => remote.confirm_gone(name, uid, *plain).await,
             Err(outcome) => outcome.into(),
         },
+        Action::ChangeSpec {
+            node,
+            name,
+            uid,
+            patch,
+        } => match Remote::of(fleet, node, &pod.namespace, &pod.uid) {
+            Ok(remote) => remote.change(name, uid, patch).await,
+            Err(outcome) => outcome.into(),
+        },
         Action::DeleteIfOrphan {
             node,
             name,

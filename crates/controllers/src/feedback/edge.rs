@@ -45,6 +45,8 @@ pub(super) struct Edge {
     book: Book,
     /// What the author of each pod was told last.
     told: HashMap<String, String>,
+    /// The same of changes that its delegate doesn't have.
+    told_refused: HashMap<String, String>,
     timers: Timers<String>,
     dirty: BTreeSet<String>,
     lanes: Lanes,
@@ -79,6 +81,7 @@ impl Edge {
             fleet,
             clock: Clock::start(),
             told: HashMap::new(),
+            told_refused: HashMap::new(),
             timers: Timers::default(),
             dirty: BTreeSet::new(),
             lanes: Lanes::default(),
@@ -196,6 +199,7 @@ impl Edge {
                 };
                 self.book.proxy_gone(&uid);
                 self.told.remove(&uid);
+                self.told_refused.remove(&uid);
                 self.timers.set(&uid, None);
                 self.dirty.insert(uid);
             }
@@ -283,18 +287,19 @@ impl Edge {
             judged_on,
             withheld,
             tell,
+            refused,
             wake_at,
         } = plan;
         self.timers.set(&uid.to_owned(), wake_at);
-        let pod = self.book.pod(uid);
-        if tell.as_ref() != self.told.get(uid) {
-            if let (Some(note), Some((_, pod))) = (&tell, pod) {
-                self.record(pod, "DelegateUnknown", note.clone());
-            }
-            match tell {
-                Some(note) => self.told.insert(uid.to_owned(), note),
-                None => self.told.remove(uid),
-            };
+        if let Some(note) = news(&mut self.told, uid, tell)
+            && let Some((_, pod)) = self.book.pod(uid)
+        {
+            self.record(pod, "DelegateUnknown", note);
+        }
+        if let Some(note) = news(&mut self.told_refused, uid, refused)
+            && let Some((_, pod)) = self.book.pod(uid)
+        {
+            self.record(pod, "ChangeRefused", note);
         }
         let copies = actions.iter().any(|it| {
             matches!(
@@ -331,6 +336,18 @@ impl Edge {
             });
         });
     }
+}
+
+/// What is to be told of a pod, if it wasn't told last.
+fn news(told: &mut HashMap<String, String>, uid: &str, note: Option<String>) -> Option<String> {
+    if note.as_ref() == told.get(uid) {
+        return None;
+    }
+    match &note {
+        Some(note) => told.insert(uid.to_owned(), note.clone()),
+        None => told.remove(uid),
+    };
+    note
 }
 
 /// An action may carry all that a target says of its pod, again at each try: what it is about is enough.

@@ -19,6 +19,17 @@ pub enum Action {
         /// Version at which it was judged to be of no use any more: if it moved on, it isn't deleted.
         resource_version: Option<String>,
     },
+    /// PATCH a chaperon's spec, by the version that it was judged on: its proxy has changed.
+    ChangeSpec {
+        /// The virtual node.
+        node: String,
+        /// Name of the chaperon.
+        name: String,
+        /// UID of the chaperon.
+        uid: String,
+        /// A merge patch.
+        patch: Value,
+    },
     /// Live GET of a chaperon: is this UID gone? For a plain target also a live LIST of the pods of that name.
     ConfirmGone {
         /// The virtual node.
@@ -95,6 +106,7 @@ impl Action {
         match self {
             Action::DeleteChaperon { node, .. }
             | Action::ConfirmGone { node, .. }
+            | Action::ChangeSpec { node, .. }
             | Action::DeleteIfOrphan { node, .. } => Some(node),
             Action::DeleteProxy
             | Action::EndGrace
@@ -117,6 +129,7 @@ impl Action {
             Action::CopyAnnotations { .. } => Key::Annotations,
             Action::DeleteChaperon { node, uid, .. }
             | Action::ConfirmGone { node, uid, .. }
+            | Action::ChangeSpec { node, uid, .. }
             | Action::DeleteIfOrphan { node, uid, .. } => Key::Chaperon {
                 node: node.clone(),
                 uid: uid.clone(),
