@@ -137,3 +137,29 @@ chaos: tools-clusters ## Strike every part of real clusters in every state of a 
 crds: ## Write crds/*.yaml from the types in crates/api
 	@$(CARGO) build $(ALL) --bins --quiet
 	@$(BIN)/pilotage crds --out crds
+
+# ARCH='amd64 arm64' makes one image of both; the other one needs `rustup target add` and Debian's cross compiler.
+.PHONY: image
+image: tools-image ## Build the image of all subcommands as an OCI archive, without a daemon (ARCH='amd64 arm64' IMAGE=NAME:TAG)
+	@image/build.sh $(ARCH)
+
+.PHONY: release
+release: image ## Gather image, program, list of components, licences and checksums in target/dist/release
+	@image/release.sh
+
+.PHONY: kind-node
+kind-node: ## Build a node image for kind where no registry can be reached, and start Docker (KIND_NODE_IMAGE=pilotage-kind-node:local)
+	@e2e/tools/build.sh kubernetes etcd
+	@e2e/kind/start-docker.sh
+	@e2e/kind/node-image.sh $(KIND_NODE_IMAGE)
+
+.PHONY: e2e-kind
+e2e-kind: image ## Try image and chart on three clusters of kind, with all scenarios (KIND_NODE_IMAGE=NAME KEEP=1)
+	@e2e/tools/build.sh kubernetes kind helm
+	@$(CARGO) build $(ALL) --bins
+	@KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' KEEP='$(KEEP)' CHART='$(CHART)' e2e/kind/run.sh
+
+.PHONY: chart
+chart: ## Write charts/pilotage/files from the definitions and what `pilotage rbac` prints
+	@$(CARGO) build $(ALL) --bins --quiet
+	@charts/generate.sh $(BIN)/pilotage charts/pilotage/files

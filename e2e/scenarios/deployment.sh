@@ -29,7 +29,9 @@ k rollout status deployment/shop --timeout="$LIMIT"
 say "it rolls over"
 k set image deployment/shop shop=registry.k8s.io/pause:3.10
 k rollout status deployment/shop --timeout="$LIMIT"
-for pod in $(k get pods --selector app=shop --field-selector status.phase=Running --output 'jsonpath={.items[*].metadata.name}'); do
+# Old ones may still be ending, and go at any time.
+living='{{range .items}}{{if not .metadata.deletionTimestamp}}{{.metadata.name}} {{end}}{{end}}'
+for pod in $(k get pods --selector app=shop --output "go-template=$living"); do
   target=$(target_of "$pod")
   image=$(in_target "$target" get pod "$(delegate_of "$pod")" --output 'jsonpath={.spec.containers[0].image}')
   [[ $image == *:3.10 ]] || fail "the delegate of $pod in $target has image $image"

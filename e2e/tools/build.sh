@@ -2,7 +2,7 @@
 # Provides the real parts that tests and demo run: builds each tool once into a
 # cache of the user and links it into target/tools/. See README.md beside it.
 #
-#   build.sh [TOOL…]     TOOL: kubernetes oracle etcd kwok helm kubeconform kind; default: all
+#   build.sh [TOOL…]     TOOL: kubernetes oracle etcd kwok helm kubeconform kind image; default: all
 #
 # Nothing is printed when nothing had to be done.
 set -euo pipefail
@@ -10,13 +10,14 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 links=$(cd "$here/../.." && pwd -P)/target/tools
 
-all_tools='kubernetes oracle etcd kwok helm kubeconform kind'
+all_tools='kubernetes oracle etcd kwok helm kubeconform kind image'
 
 # The commands that a tool's module provides, by the names they are linked as.
 binaries() {
 	case $1 in
 	kubernetes) echo kube-apiserver kube-controller-manager kube-scheduler kubectl ;;
 	oracle) echo kube-scheduler-oracle ;;
+	image) echo image-tool ;;
 	*) echo "$1" ;;
 	esac
 }
@@ -30,6 +31,7 @@ main_module() {
 	helm) echo helm.sh/helm/v4 ;;
 	kubeconform) echo github.com/yannh/kubeconform ;;
 	kind) echo sigs.k8s.io/kind ;;
+	image) echo github.com/google/go-containerregistry ;;
 	esac
 }
 
@@ -51,6 +53,7 @@ module() {
 packages() {
 	case $1 in
 	oracle) echo ./oracle ;;
+	image) echo . ;;
 	*) echo tool ;;
 	esac
 }
@@ -105,7 +108,10 @@ cache_key() {
 		printf '%s\n' "$(uname -sm)" "$(binaries "$tool")" "$(tags "$tool")" \
 			"$(linker_flags "$tool" "$(version "$tool")")"
 		cat "$here/$(module "$tool")/go.mod" "$here/$(module "$tool")/go.sum"
-		[ "$tool" != oracle ] || cat "$here/kubernetes/oracle/"*.go
+		case $tool in
+		oracle) cat "$here/kubernetes/oracle/"*.go ;;
+		image) cat "$here/image/"*.go ;;
+		esac
 	} | git hash-object --stdin | cut -c1-16
 }
 
@@ -263,6 +269,7 @@ build_tool() {
 	case $tool in
 	etcd) mv "$result/server" "$result/etcd" ;;
 	oracle) mv "$result/oracle" "$result/kube-scheduler-oracle" ;;
+	image) mv "$result/image" "$result/image-tool" ;;
 	esac
 	# shellcheck disable=SC2086
 	has_all "$result" $names || fail "$title: built, but not all of: $names"

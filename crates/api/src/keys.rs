@@ -127,6 +127,10 @@ key!(/// Annotation of a binding: namespace of its Source.
     SOURCE_NAMESPACE = "source-namespace");
 key!(/// Annotation of a binding: name of its Source or `ClusterSource`.
     SOURCE_NAME = "source-name");
+/// Label of what is made for a Source, and its value.
+pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "pilotage");
+/// Value of the same label for what a user's `connect` makes.
+pub const MANAGED_BY_CONNECT: &str = "kubectl-pilotage";
 
 // ---- virtual nodes ----------------------------------------------------------------------------------------------
 

@@ -1,6 +1,9 @@
 //! The command line: its commands, and the help that teaches what they are. Flags live beside what they configure.
 
-use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+use std::path::Path;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::cmd;
 
@@ -198,11 +201,81 @@ pub enum Command {
     ///   pilotage select-seed --kubeconfig garden.kubeconfig --shoot-name garden-dev/web
     #[command(verbatim_doc_comment)]
     SelectSeed(cmd::select_seed::Args),
+
+    /// Connects two clusters: pods of the source may run in the target.
+    ///
+    /// It makes the Source, a token for it and, in the source, a Secret with a kubeconfig and the Target;
+    /// labels the namespace; and waits until the Target is connected. Pilotage has to run in both
+    /// clusters. It may be given again at any time, and goes on where it was interrupted. You need the
+    /// rights for that in both clusters. The token has no end: it is void when its Secret is deleted
+    /// (disconnect), and made anew by --renew-token.
+    ///
+    /// It ends with 4 if nothing was written, since something is wrong that it names; with 3 if all is
+    /// written and something hasn't come about in time; with 1 if a request failed on the way.
+    ///
+    /// Examples, the second one for GitOps:
+    ///
+    ///   pilotage connect --source london --target paris --namespace shop --rights logs,exec
+    ///   pilotage connect --source london --target paris --cluster-wide --dry-run -o yaml
+    #[command(verbatim_doc_comment)]
+    Connect(Box<pilotage_plugin::ConnectArgs>),
+
+    /// Ends what connect has made, once the pods that run there are gone.
+    ///
+    /// It deletes the Target and waits for its pods to end, then the Secrets and the Source. Objects that
+    /// somebody else made stay, and so do labels of namespaces. It may be given again at any time. It
+    /// ends with 3 if the pods aren't gone in time, and says how a target is given up that never answers.
+    ///
+    /// Example:
+    ///
+    ///   pilotage disconnect --source london --target paris --namespace shop
+    #[command(verbatim_doc_comment)]
+    Disconnect(Box<pilotage_plugin::DisconnectArgs>),
+
+    /// Says which targets a source has, how they are, and what room they have; or how one pod is.
+    ///
+    /// It reads the source alone: Targets and ClusterTargets, since when they are connected or why they
+    /// aren't, how many pods are there, and what their clusters say is free. It changes nothing.
+    ///
+    /// Examples:
+    ///
+    ///   pilotage status
+    ///   pilotage status pod web-0 --namespace shop
+    ///   pilotage status --source london -o json
+    #[command(verbatim_doc_comment)]
+    Status(pilotage_plugin::StatusArgs),
+
+    /// Says why a pod waits, or why it went where it is.
+    ///
+    /// It reads what the schedulers have recorded on the pod in the source, in its conditions,
+    /// annotations and events: each target with its answer, and what happened when. It changes nothing.
+    ///
+    /// Example:
+    ///
+    ///   pilotage explain pod shop/web-0
+    #[command(verbatim_doc_comment)]
+    Explain(pilotage_plugin::ExplainCommand),
+}
+
+/// The name of the binary as a plugin of kubectl, and what its users call it.
+const PLUGIN: (&str, &str) = ("kubectl-pilotage", "kubectl pilotage");
+
+impl Cli {
+    /// Parses a command line. The name by which it was started decides only what help calls it.
+    pub fn from_line(line: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let line: Vec<OsString> = line.into_iter().collect();
+        let mut command = Self::command();
+        let program = line.first().map(Path::new).and_then(Path::file_stem);
+        if program.is_some_and(|name| name == PLUGIN.0) {
+            command = command.name(PLUGIN.1).bin_name(PLUGIN.1);
+        }
+        let matches = command.try_get_matches_from_mut(line)?;
+        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
     use pilotage_api::bounds;
     use pilotage_runtime::{args::parse_duration, moment};
 
@@ -217,6 +290,24 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_plugins_help_has_its_name() {
+        let help = |program: &str| {
+            let line = [program, "status", "--help"].map(OsString::from);
+            Cli::from_line(line).unwrap_err().to_string()
+        };
+        let plugin = help("/usr/local/bin/kubectl-pilotage");
+        assert!(
+            plugin.contains("Usage: kubectl pilotage status"),
+            "{plugin}"
+        );
+        let own = help("target/debug/pilotage");
+        assert!(own.contains("Usage: pilotage status"), "{own}");
+        let parsed =
+            Cli::from_line(["kubectl-pilotage", "explain", "pod", "a/b"].map(OsString::from));
+        assert!(matches!(parsed.unwrap().command, Command::Explain(_)));
     }
 
     #[test]

@@ -82,18 +82,23 @@ pub enum Error {
     /// There is no such Shoot in the garden.
     #[error("the garden has no Shoot {0}")]
     NoShoot(String),
+    /// A command for people failed.
+    #[error(transparent)]
+    Plugin(#[from] pilotage_plugin::Error),
     /// A Shoot gets no Seed; why, was printed.
     #[error("no seed for {0}")]
     NoSeed(String),
 }
 
 impl Error {
-    /// What the process ends with: 3 if the answer to a question is no, 4 if a file that was given is bad, else 1.
+    /// What the process ends with: 3 if the answer to a question is no, or what was asked for hasn't come about in time; 4 if a
+    /// file that was given is bad, or something else is wrong that keeps a command from beginning; else 1.
     /// (2 is a command line that can't be understood.)
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::NoSeed(_) => 3,
             Self::File(_) => 4,
+            Self::Plugin(error) => error.exit_code(),
             _ => 1,
         }
     }

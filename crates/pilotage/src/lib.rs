@@ -17,6 +17,7 @@ pub use cli::{Cli, Command};
 pub use cmd::cleanup::CleanupError;
 pub use cmd::files::FileError;
 pub use error::{Error, explain};
+pub use pilotage_plugin::plain;
 
 /// Runs one command to its end.
 ///
@@ -39,5 +40,9 @@ async fn run_command(command: Command) -> Result<(), Error> {
         Command::GardenerScheduler(args) => cmd::gardener_scheduler::run(args).await,
         Command::Scheduler(args) => cmd::scheduler::run(args).await,
         Command::SelectSeed(args) => cmd::select_seed::run(&args).await,
+        Command::Connect(args) => cmd::print(&pilotage_plugin::connect(*args).await?),
+        Command::Disconnect(args) => cmd::print(&pilotage_plugin::disconnect(*args).await?),
+        Command::Status(args) => cmd::print(&pilotage_plugin::status(args).await?),
+        Command::Explain(args) => cmd::print(&pilotage_plugin::explain(args).await?),
     }
 }

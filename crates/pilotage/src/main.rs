@@ -2,16 +2,15 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use mimalloc::MiMalloc;
-use pilotage::{Cli, explain, run};
+use pilotage::{Cli, explain, plain, run};
 
 /// Watch events are many small objects that one thread reads and another drops.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::from_line(std::env::args_os()).unwrap_or_else(|error| error.exit());
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads())
         .enable_all()
@@ -29,7 +28,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("pilotage: {}", explain(&error));
+            eprintln!("pilotage: {}", plain(&explain(&error)));
             ExitCode::from(error.exit_code())
         }
     }

@@ -164,7 +164,7 @@ pub fn read() -> io::Result<Uses> {
         }
     }
     for (name, path) in sorted(&runs)? {
-        for used in of_log(&path.join(audit::FILE))? {
+        for used in of_run(&path)? {
             uses.entry(used).or_insert_with(|| name.clone());
         }
     }
@@ -173,7 +173,7 @@ pub fn read() -> io::Result<Uses> {
 
 /// Takes the uses out of a run that is about to be removed from `runs`.
 pub(crate) fn keep(runs: &Path, run: &Path) -> io::Result<()> {
-    let uses = of_log(&run.join(audit::FILE))?;
+    let uses = of_run(run)?;
     let Some(name) = run.file_name().filter(|_| !uses.is_empty()) else {
         return Ok(());
     };
@@ -192,9 +192,10 @@ pub(crate) fn keep(runs: &Path, run: &Path) -> io::Result<()> {
     file.write_all(&text)
 }
 
-/// The uses in one log; none if there is no log.
-fn of_log(path: &Path) -> io::Result<BTreeSet<Use>> {
-    let log = match File::open(path) {
+/// The uses in a run's log; none if there is no log.
+fn of_run(run: &Path) -> io::Result<BTreeSet<Use>> {
+    let starts = audit::Start::of(run)?;
+    let log = match File::open(run.join(audit::FILE)) {
         Err(error) if is_absent(&error) => return Ok(BTreeSet::new()),
         opened => opened?,
     };
@@ -206,9 +207,13 @@ fn of_log(path: &Path) -> io::Result<BTreeSet<Use>> {
             continue;
         }
         // The last line of a server that was killed may be cut.
-        if let Some(used) = serde_json::from_str(&line).ok().and_then(Use::of) {
-            uses.insert(used);
-        }
+        let Ok(event) = serde_json::from_str::<Event>(&line) else {
+            continue;
+        };
+        // A server that has just started forbids what it allows a moment later.
+        let is_early = starts.iter().any(|start| start.saw(&event));
+        let used = Use::of(event).filter(|it| !(is_early && it.answer == Answer::Forbidden));
+        uses.extend(used);
     }
     Ok(uses)
 }
@@ -315,6 +320,34 @@ mod tests {
         ] {
             assert_eq!(used(&more), None, "{more}");
         }
+    }
+
+    #[test]
+    fn what_a_starting_server_forbids_is_no_missing_right() {
+        let run = dirs::runs().join(format!("usage-starts-{}", std::process::id()));
+        fs::create_dir_all(&run).unwrap();
+        let at = |second: u8, verb: &str, decision: &str| {
+            line(&json!({
+                "verb": verb,
+                "requestReceivedTimestamp": format!("2026-01-01T00:00:{second:02}.000000Z"),
+                "responseStatus": { "code": if decision == "allow" { 200 } else { 403 } },
+                "annotations": { "authorization.k8s.io/decision": decision },
+            }))
+        };
+        let events = [
+            at(9, "get", "forbid"),
+            at(11, "patch", "forbid"),
+            at(11, "delete", "allow"),
+            at(13, "list", "forbid"),
+        ];
+        fs::write(run.join(audit::FILE), events.join("\n")).unwrap();
+        let time = |text: &str| text.parse().unwrap();
+        let (from, until) = (time("2026-01-01T00:00:10Z"), time("2026-01-01T00:00:12Z"));
+        audit::Start::new(from, until).note(&run).unwrap();
+        let uses = of_run(&run).unwrap();
+        fs::remove_dir_all(&run).unwrap();
+        let verbs: Vec<_> = uses.iter().map(|used| used.verb.as_str()).collect();
+        assert_eq!(verbs, ["delete", "get", "list"]);
     }
 
     #[test]

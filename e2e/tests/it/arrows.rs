@@ -42,6 +42,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "sched-driver",
         ],
     ),
+    ("plugin", &["api", "runtime"]),
     (
         "pilotage",
         &[
@@ -53,6 +54,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "gardener-scheduler",
             "model",
             "placement",
+            "plugin",
             "proxy",
             "runtime",
             "sched",
@@ -65,7 +67,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sched-diff", &["sched"]),
     ("testkit", &["api"]),
     ("absurd", &[]),
-    ("e2e", &["api", "testkit"]),
+    ("e2e", &["api", "pilotage", "testkit"]),
 ];
 
 /// Crates without I/O, clock and randomness. Their tests need no control plane either.

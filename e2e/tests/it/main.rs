@@ -7,10 +7,12 @@
 )]
 
 mod arrows;
+mod chart;
 mod cleanup;
 mod features;
 mod files;
 mod garden;
+mod image;
 mod kinds;
 mod makefile;
 mod purity;

@@ -11,7 +11,6 @@ use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, find, within};
 use pilotage_runtime::lease::Leadership;
 use thiserror::Error;
 
-use super::brief::Brief;
 use super::decide::{Step, Why};
 use super::kinds::{Followed, trim};
 
@@ -197,6 +196,7 @@ impl<'a, K: Followed> Pair<'a, K> {
                 return Ok(None);
             };
             carry_over(copy.meta_mut(), found.meta());
+            copy.keep(&found);
         }
         let meta = copy.meta_mut();
         meta.uid = Some(uid.to_owned());
@@ -238,12 +238,4 @@ fn params() -> PostParams {
 fn trimmed<K: Followed>(mut object: K) -> K {
     trim(&mut object);
     object
-}
-
-/// The digest and version of a copy.
-pub(super) fn stands<K: Followed>(copy: &K) -> (String, String) {
-    let Brief {
-        digest, version, ..
-    } = Brief::of(copy);
-    (digest, version)
 }

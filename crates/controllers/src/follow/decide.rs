@@ -14,7 +14,7 @@ pub(super) struct Observed<'a> {
     pub(super) source: Option<&'a Brief>,
     /// Our copy there.
     pub(super) copy: Option<&'a Brief>,
-    /// The digest that we wrote last, and the copy's version then: something there may change what is written.
+    /// The digest that we wrote last, and the copy's then: something there may change what is written.
     pub(super) accepted: Option<(&'a str, &'a str)>,
 }
 
@@ -50,7 +50,8 @@ pub(super) fn decide(observed: &Observed<'_>) -> Step {
         copy,
         accepted,
     } = *observed;
-    if source.is_some_and(|source| source.unreadable) {
+    // What nobody needs goes all the same.
+    if source.is_some_and(|source| source.unreadable) && (kept || copy.is_none()) {
         return Step::Rest;
     }
     let Some(copy) = copy else {
@@ -79,7 +80,7 @@ pub(super) fn decide(observed: &Observed<'_>) -> Step {
         return delete(Why::NoSource);
     };
     let in_step = copy.digest == source.digest
-        || accepted == Some((source.digest.as_str(), copy.version.as_str()));
+        || accepted == Some((source.digest.as_str(), copy.digest.as_str()));
     if in_step && copy.parent() == Some(&source.uid) {
         return Step::Rest;
     }
@@ -245,13 +246,13 @@ mod tests {
             unreadable: true,
             ..source("b")
         };
+        let there = copy("a");
         for needed in [true, false] {
             assert_eq!(step(needed, Some(&unreadable), None), Step::Rest);
-            assert_eq!(
-                step(needed, Some(&unreadable), Some(&copy("a"))),
-                Step::Rest
-            );
         }
+        assert_eq!(step(true, Some(&unreadable), Some(&there)), Step::Rest);
+        let unneeded = step(false, Some(&unreadable), Some(&there));
+        assert_eq!(unneeded, delete(Why::Unneeded), "it holds up nobody");
     }
 
     #[test]
@@ -264,8 +265,22 @@ mod tests {
             copy: Some(&there),
             accepted,
         };
-        assert_eq!(decide(&observed(Some(("a", "9")))), Step::Rest);
-        for accepted in [Some(("a", "8")), Some(("b", "9")), None] {
+        let accepted = Some(("a", "other"));
+        assert_eq!(decide(&observed(accepted)), Step::Rest);
+        let touched = Brief {
+            version: "10".into(),
+            ..there.clone()
+        };
+        let status_written = Observed {
+            copy: Some(&touched),
+            ..observed(accepted)
+        };
+        assert_eq!(
+            decide(&status_written),
+            Step::Rest,
+            "its content is as it was"
+        );
+        for accepted in [Some(("a", "x")), Some(("b", "other")), None] {
             assert!(
                 matches!(decide(&observed(accepted)), Step::Replace { .. }),
                 "{accepted:?}"

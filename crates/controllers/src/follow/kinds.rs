@@ -7,10 +7,11 @@ use k8s_openapi::api::networking::v1::Ingress;
 use kube::Resource;
 use kube::core::NamespaceResourceScope;
 use pilotage_api::parent::ParentLink;
-use pilotage_api::{Right, keys};
+use pilotage_api::{Right, bounds, keys};
 use pilotage_clusters::Watchable;
 use pilotage_model::followed::{
-    Content, Kind, NotCopied, config_map, ingress, only_backends, secret, selected, service,
+    Content, Kind, NotCopied, config_map, ingress, is_linked, keep_class, keep_load_balancer,
+    only_backends, secret, selected, service,
 };
 use serde::Serialize;
 
@@ -59,6 +60,9 @@ pub(super) trait Followed:
     fn copy(&self, link: &ParentLink) -> Result<Self, NotCopied>;
     /// Takes away what it holds, but for what needs follow from.
     fn empty(&mut self);
+
+    /// Keeps for the next state of a copy what its cluster has filled in where the author left it open.
+    fn keep(&mut self, _found: &Self) {}
 
     /// Whether it is known what its author wants; it is kept as it is otherwise.
     fn is_readable(&self) -> bool {
@@ -116,9 +120,14 @@ impl Followed for Service {
         service(self, link)
     }
 
+    fn keep(&mut self, found: &Self) {
+        keep_load_balancer(self, found);
+    }
+
     fn empty(&mut self) {
         self.status = None;
-        self.spec = self.spec.take().map(|spec| ServiceSpec {
+        let own = self.spec.take().filter(|_| !is_linked(&self.metadata));
+        self.spec = own.map(|spec| ServiceSpec {
             selector: spec.selector,
             type_: spec.type_,
             ..ServiceSpec::default()
@@ -144,8 +153,13 @@ impl Followed for Ingress {
         ingress(self, link)
     }
 
+    fn keep(&mut self, found: &Self) {
+        keep_class(self, found);
+    }
+
     fn empty(&mut self) {
-        (self.spec, self.status) = (self.spec.as_ref().map(only_backends), None);
+        let own = self.spec.take().filter(|_| !is_linked(&self.metadata));
+        (self.spec, self.status) = (own.as_ref().map(only_backends), None);
     }
 }
 
@@ -163,8 +177,11 @@ pub(super) fn trim<K: Followed>(object: &mut K) {
         labels.retain(|key, _| KEPT_LABELS.contains(&key.as_str()));
     }
     let annotations = meta.annotations.get_or_insert_with(BTreeMap::new);
-    annotations
-        .retain(|key, value| KEPT_ANNOTATIONS.contains(&key.as_str()) && value.len() <= KEPT);
+    annotations.retain(|key, _| KEPT_ANNOTATIONS.contains(&key.as_str()));
+    for value in annotations.values_mut() {
+        // Too long to be read, and so it stays.
+        value.truncate(bounds::cut(value, KEPT).len());
+    }
     annotations.insert(DIGEST.to_owned(), digest);
     if immutable {
         annotations.insert(IMMUTABLE.to_owned(), String::new());

@@ -14,7 +14,7 @@ use pilotage_sched_driver::publish::Regarding;
 use tokio::sync::mpsc;
 
 use super::kinds::Followed;
-use super::selected::{Labels, Selected};
+use super::selected::{Labels, Selected, Selects};
 
 /// In the annotations of a pod that is kept, and nowhere else: what it names.
 const NAMED: &str = "named";
@@ -131,19 +131,19 @@ impl Needs {
 
     /// A Service, new, changed or gone, as [`super::kinds::trim`] leaves it.
     pub(super) fn service(&self, service: &Service, is_there: bool) {
-        // What isn't known any more stays as it was.
-        let Ok(selector) = selected(service) else {
-            if !is_there {
-                self.change(service, |it, namespace, name| {
-                    it.service(namespace, name, None)
-                });
-            }
-            return;
-        };
-        let selector = selector.filter(|_| is_there);
+        let now = is_there.then(|| selects_of(service)).flatten();
         self.change(service, |it, namespace, name| {
-            it.service(namespace, name, selector)
+            it.service(namespace, name, now)
         });
+    }
+
+    /// Whether this version of a Service has been counted: who is selected by it is known.
+    pub(super) fn has_counted(&self, service: &Service) -> bool {
+        let meta = &service.metadata;
+        let (Some(namespace), Some(name)) = (&meta.namespace, &meta.name) else {
+            return false;
+        };
+        self.lock().selected.known(namespace, name) == selects_of(service).as_ref()
     }
 
     /// An Ingress, new, changed or gone, as [`super::kinds::trim`] leaves it.
@@ -231,6 +231,14 @@ impl Needs {
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Which pods a Service selects; none, if it never follows.
+fn selects_of(service: &Service) -> Option<Selects> {
+    match selected(service) {
+        Ok(selector) => selector.map(Selects::Labelled),
+        Err(_) => Some(Selects::Any),
     }
 }
 

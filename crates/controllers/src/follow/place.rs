@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::PAGE;
-use super::act::{Fault, Pair, stands};
+use super::act::{Fault, Pair};
 use super::brief::Brief;
 use super::decide::{Observed, Step, decide};
 use super::kinds::{Followed, trim};
@@ -273,7 +273,7 @@ impl<K: Followed> Place<K> {
                 kept,
                 source: source.as_ref(),
                 copy: copy.as_ref(),
-                accepted: written.map(|(digest, version)| (digest.as_str(), version.as_str())),
+                accepted: written.map(|(wanted, got)| (wanted.as_str(), got.as_str())),
             })
         };
         if step == Step::Rest {
@@ -308,8 +308,8 @@ impl<K: Followed> Place<K> {
         self.remember(key, |memory| {
             memory.pace.wrote(Instant::now());
             memory.written = written.as_ref().and_then(|(copy, wanted)| {
-                let (digest, version) = stands(copy);
-                (digest != *wanted).then(|| (wanted.clone(), version))
+                let got = Brief::of(copy).digest;
+                (got != *wanted).then(|| (wanted.clone(), got))
             });
         });
         if let Some((copy, _)) = written {

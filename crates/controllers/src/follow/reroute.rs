@@ -32,6 +32,8 @@ use super::place::{CONTROLLER, Parts};
 const AT_ONCE: usize = 4;
 /// Pause after a write: somebody may undo it each time.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(2)).spread(0.3);
+/// Until a Service that was just seen is surely counted.
+const SOON: Duration = Duration::from_millis(200);
 /// A write that stood that long is forgotten.
 const STANDS: Duration = Duration::from_mins(10);
 
@@ -151,6 +153,10 @@ impl Rerouting {
                 return Next::Rest;
             }
         };
+        if !parts.needs.has_counted(&service) {
+            // Who needs it may be true of an older version, and nothing tells when it is true of this one.
+            return Next::At(from_now(SOON));
+        }
         let not_before = self.writes().get(key).map(|writes| writes.not_before);
         if let Some(at) = not_before.filter(|at| *at > Instant::now()) {
             return Next::At(at);

@@ -6,6 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use pilotage_model::followed::{Kind, Need, Selector, selects};
 
+/// Services that a pod brings along, and Ingresses: those of the first names. Replicas share theirs, and each is a need.
+const MOST: usize = 64;
+
 /// Labels of a pod.
 pub(super) type Labels = BTreeMap<String, String>;
 
@@ -19,8 +22,26 @@ pub(super) struct Selected {
 struct Namespace {
     /// By UID.
     pods: HashMap<String, Labels>,
-    services: BTreeMap<String, Selector>,
+    services: BTreeMap<String, Selects>,
     ingresses: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// Which pods a Service selects, as its author wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Selects {
+    /// Those with these labels.
+    Labelled(Selector),
+    /// That isn't known: maybe all.
+    Any,
+}
+
+impl Selects {
+    fn has(&self, labels: &Labels) -> bool {
+        match self {
+            Self::Labelled(selector) => selects(selector, labels),
+            Self::Any => true,
+        }
+    }
 }
 
 impl Namespace {
@@ -54,21 +75,28 @@ impl Selected {
         &mut self,
         namespace: &str,
         name: &str,
-        selector: Option<Selector>,
+        now: Option<Selects>,
     ) -> Vec<String> {
         self.change(namespace, |it| {
             let before = it.services.remove(name);
-            if before == selector {
-                it.services
-                    .extend(selector.map(|now| (name.to_owned(), now)));
-                return Vec::new();
+            // What isn't known any more stays as it was.
+            let now = match (before.clone(), now) {
+                (Some(before), Some(Selects::Any)) => Some(before),
+                (_, now) => now,
+            };
+            let mut pods = Vec::new();
+            if before != now {
+                let both = [before.as_ref(), now.as_ref()];
+                pods = it.pods(|labels| both.into_iter().flatten().any(|one| one.has(labels)));
             }
-            let both = [before.as_ref(), selector.as_ref()];
-            let pods = it.pods(|labels| both.into_iter().flatten().any(|one| selects(one, labels)));
-            it.services
-                .extend(selector.map(|now| (name.to_owned(), now)));
+            it.services.extend(now.map(|now| (name.to_owned(), now)));
             pods
         })
+    }
+
+    /// Which pods a Service is known to select.
+    pub(super) fn known(&self, namespace: &str, name: &str) -> Option<&Selects> {
+        self.namespaces.get(namespace)?.services.get(name)
     }
 
     /// An Ingress, new or changed; without Services, it is gone or never follows. Says for which pods something may have
@@ -83,7 +111,7 @@ impl Selected {
             let before = it.ingresses.remove(name).unwrap_or_default();
             let changed = before.symmetric_difference(&services);
             let selectors: Vec<_> = changed.filter_map(|name| it.services.get(name)).collect();
-            let pods = it.pods(|labels| selectors.iter().any(|one| selects(one, labels)));
+            let pods = it.pods(|labels| selectors.iter().any(|one| one.has(labels)));
             if !services.is_empty() {
                 it.ingresses.insert(name.to_owned(), services);
             }
@@ -100,8 +128,8 @@ impl Selected {
             return Vec::new();
         };
         let services = it.services.iter();
-        let services = services.filter(|(_, selector)| selects(selector, labels));
-        let services: BTreeSet<&String> = services.map(|(name, _)| name).collect();
+        let services = services.filter(|(_, selector)| selector.has(labels));
+        let services: BTreeSet<&String> = services.map(|(name, _)| name).take(MOST).collect();
         let ingresses = it.ingresses.iter();
         let ingresses =
             ingresses.filter(|(_, behind)| behind.iter().any(|it| services.contains(it)));
@@ -111,7 +139,8 @@ impl Selected {
                 name: name.clone(),
             }
         };
-        let ingresses = ingresses.map(|(name, _)| name).map(need(Kind::Ingress));
+        let ingresses = ingresses.map(|(name, _)| name).take(MOST);
+        let ingresses = ingresses.map(need(Kind::Ingress));
         let services = services.iter().copied().map(need(Kind::Service));
         services.chain(ingresses).collect()
     }
@@ -153,7 +182,7 @@ mod tests {
         it.pod("shop", "p", Some(web.clone()));
         it.pod("shop", "q", Some(labels(&[("app", "db")])));
         it.pod("other", "r", Some(web));
-        let app = |app: &str| Some(labels(&[("app", app)]));
+        let app = |app: &str| Some(Selects::Labelled(labels(&[("app", app)])));
         assert_eq!(it.service("shop", "web", app("web")), ["p"]);
         assert_eq!(
             it.service("shop", "web", app("web")),
@@ -172,14 +201,18 @@ mod tests {
         assert_eq!(of(&it, "q"), ["Service/web", "Ingress/front"]);
         assert_eq!(it.ingress("shop", "front", names(&["db"])), ["q"]);
         assert_eq!(of(&it, "q"), ["Service/web"]);
-        it.pod("shop", "q", app("cache"));
+        it.pod("shop", "q", Some(labels(&[("app", "cache")])));
         assert_eq!(of(&it, "q"), [""; 0]);
     }
 
     #[test]
     fn nothing_is_left_of_what_is_gone() {
         let mut it = Selected::default();
-        it.service("shop", "web", Some(labels(&[("app", "web")])));
+        it.service(
+            "shop",
+            "web",
+            Some(Selects::Labelled(labels(&[("app", "web")]))),
+        );
         it.ingress("shop", "front", names(&["web"]));
         it.pod("shop", "p", Some(labels(&[("app", "web")])));
         assert_eq!(of(&it, "p"), ["Service/web", "Ingress/front"]);
@@ -187,5 +220,35 @@ mod tests {
         assert_eq!(it.service("shop", "web", None), ["p"]);
         it.pod("shop", "p", None);
         assert!(it.namespaces.is_empty());
+    }
+
+    #[test]
+    fn who_may_be_selected_is_not_known_of_a_service_that_was_never_read() {
+        let mut it = Selected::default();
+        it.pod("shop", "p", Some(labels(&[("app", "web")])));
+        it.pod("shop", "q", Some(labels(&[("app", "db")])));
+        it.ingress("shop", "front", names(&["web"]));
+        let mut all = it.service("shop", "web", Some(Selects::Any));
+        all.sort();
+        assert_eq!(all, ["p", "q"]);
+        assert_eq!(of(&it, "q"), ["Service/web", "Ingress/front"]);
+        let web = Selects::Labelled(labels(&[("app", "web")]));
+        it.service("shop", "web", Some(web));
+        assert_eq!(of(&it, "q"), [""; 0]);
+        assert_eq!(it.service("shop", "web", Some(Selects::Any)), [""; 0]);
+        assert_eq!(of(&it, "p"), ["Service/web", "Ingress/front"], "as it was");
+        assert_eq!(of(&it, "q"), [""; 0]);
+    }
+
+    #[test]
+    fn a_pod_brings_no_more_than_so_many_services_and_ingresses() {
+        let mut it = Selected::default();
+        it.pod("shop", "p", Some(labels(&[("app", "web")])));
+        for n in 0..MOST + 3 {
+            let web = Selects::Labelled(labels(&[("app", "web")]));
+            it.service("shop", &format!("s{n}"), Some(web));
+            it.ingress("shop", &format!("i{n}"), names(&["s0"]));
+        }
+        assert_eq!(of(&it, "p").len(), 2 * MOST);
     }
 }

@@ -9,13 +9,12 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use pilotage_api::conditions::{ConditionState, types};
+use pilotage_api::keys::MANAGED_BY;
 use pilotage_api::{
     ClusterSource, GROUP, Right, ServiceAccountRef, Source, SourceStatus, VERSION, keys, names,
 };
 use serde_json::{Value, json};
 
-/// Label of everything that we made.
-pub(crate) const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "pilotage");
 /// Reason of a Ready condition: bound to a role that doesn't exist.
 pub(crate) const ROLE_MISSING: &str = "RoleMissing";
 const RBAC: &str = "rbac.authorization.k8s.io";

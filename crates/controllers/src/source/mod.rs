@@ -19,6 +19,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding, RoleRef};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::{Api, Client, Resource};
 use pilotage_api::conditions::{self, ConditionState, types};
+use pilotage_api::keys::MANAGED_BY;
 use pilotage_api::{ClusterSource, Right, Source, keys};
 use pilotage_clusters::{Event, Watch, WatchConfig, Watchable};
 use pilotage_runtime::backoff::{Backoff, dice};
@@ -34,7 +35,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::status;
 use act::{ActError, Actor};
-use decide::{BindingKey, MANAGED_BY, Roles, SourceKey, SourceObject, right_binding};
+use decide::{BindingKey, Roles, SourceKey, SourceObject, right_binding};
 
 /// Pause after a failure.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(2)).spread(0.3);

@@ -28,7 +28,7 @@ pub const SUMMARY_VIEWER_RULES: &[Rule] = &[Rule::cluster(
 )];
 
 const RBAC: &str = "rbac.authorization.k8s.io";
-const INGRESSES: &str = "networking.k8s.io";
+const NETWORKING: &str = "networking.k8s.io";
 
 /// Rules of the source controller. It may bind the two roles without holding what they give.
 pub const RULES: &[Rule] = &[
@@ -76,7 +76,7 @@ pub const fn right_rules(right: Right) -> &'static [Rule] {
         Right::FollowConfigMaps => const { &[Rule::cluster(&[""], &["configmaps"], COPIES)] },
         Right::FollowSecrets => const { &[Rule::cluster(&[""], &["secrets"], COPIES)] },
         Right::FollowServices => const { &[Rule::cluster(&[""], &["services"], COPIES)] },
-        Right::FollowIngresses => const { &[Rule::cluster(&[INGRESSES], &["ingresses"], COPIES)] },
+        Right::FollowIngresses => const { &[Rule::cluster(&[NETWORKING], &["ingresses"], COPIES)] },
         Right::Logs => const { &[Rule::cluster(&[""], &["pods/log"], &["get"])] },
         Right::Exec => const { &[Rule::cluster(&[""], &["pods/exec"], STREAM)] },
         Right::Attach => const { &[Rule::cluster(&[""], &["pods/attach"], STREAM)] },

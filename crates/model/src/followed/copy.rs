@@ -141,7 +141,7 @@ pub fn config_map(source: &ConfigMap, link: &ParentLink) -> Result<ConfigMap, No
 
 /// The copy, unless it is longer as text than may be read of a target. An API server writes some characters with six bytes
 /// where we write one, so that texts of 1 MiB may become six times as long.
-fn fitting<K: Serialize>(copy: K) -> Result<K, NotCopied> {
+pub(super) fn fitting<K: Serialize>(copy: K) -> Result<K, NotCopied> {
     const ESCAPED: usize = 5;
     let text = serde_json::to_string(&copy).map_err(|_| NotCopied::TooLarge)?;
     let escaped = text

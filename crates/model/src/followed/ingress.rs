@@ -11,7 +11,7 @@ use k8s_openapi::api::networking::v1::{
 use pilotage_api::keys;
 use pilotage_api::parent::ParentLink;
 
-use super::copy::{Content, NotCopied};
+use super::copy::{Content, NotCopied, fitting};
 use super::marked::{self, Marks};
 
 /// Of each copy in a target.
@@ -60,16 +60,28 @@ pub fn only_backends(spec: &IngressSpec) -> IngressSpec {
     }
 }
 
-/// The copy of an Ingress.
+/// The copy of an Ingress; an error, if it is too large.
 pub fn ingress(source: &Ingress, link: &ParentLink) -> Result<Ingress, NotCopied> {
     if marked::is_copy(&source.metadata) {
         return Err(NotCopied::NeverFollows);
     }
-    Ok(Ingress {
+    fitting(Ingress {
         metadata: marked::metadata(&source.metadata, link, MARKS),
         spec: source.spec.clone(),
         status: None,
     })
+}
+
+/// Gives the next state of a copy the class that its cluster chose, if the author left it open: an API server does so only
+/// when an Ingress is made.
+pub fn keep_class(copy: &mut Ingress, found: &Ingress) {
+    let (Some(copy), Some(found)) = (&mut copy.spec, &found.spec) else {
+        return;
+    };
+    if copy.ingress_class_name.is_none() {
+        copy.ingress_class_name
+            .clone_from(&found.ingress_class_name);
+    }
 }
 
 impl Content {
@@ -165,5 +177,37 @@ mod tests {
         ingress.spec = ingress.spec.as_ref().map(only_backends);
         assert_eq!(backends(&ingress), want, "of what is kept, too");
         assert_eq!(backends(&Ingress::default()), BTreeSet::new());
+    }
+
+    fn link() -> ParentLink {
+        ParentLink {
+            cluster_uid: Some(ClusterUid("s1".into())),
+            cluster_name: None,
+            uid: "u".into(),
+            namespace: "n".into(),
+            name: "shop".into(),
+        }
+    }
+
+    #[test]
+    fn what_would_be_too_long_on_the_wire_is_not_copied() {
+        let mut long = shop();
+        long["spec"]["rules"][0]["http"]["paths"][0]["path"] =
+            json!(format!("/{}", "&".repeat(600 << 10)));
+        assert_eq!(ingress(&object(&long), &link()), Err(NotCopied::TooLarge));
+    }
+
+    #[test]
+    fn the_class_is_its_clusters_where_the_author_left_it_open() {
+        let mut open = shop();
+        open["spec"]["ingressClassName"] = json!(null);
+        let mut copy = ingress(&object(&open), &link()).unwrap();
+        keep_class(&mut copy, &object(&shop()));
+        let class = |it: &Ingress| it.spec.as_ref().unwrap().ingress_class_name.clone();
+        assert_eq!(class(&copy).as_deref(), Some("nginx"));
+        let mut other = shop();
+        other["spec"]["ingressClassName"] = json!("other");
+        keep_class(&mut copy, &object(&other));
+        assert_eq!(class(&copy).as_deref(), Some("nginx"), "the author's stays");
     }
 }

@@ -31,8 +31,8 @@ pub(super) fn is_copy(meta: &ObjectMeta) -> bool {
     is_linked(meta) || has(meta.labels.as_ref()) || has(meta.annotations.as_ref())
 }
 
-/// Whether it has a parent.
-pub(super) fn is_linked(meta: &ObjectMeta) -> bool {
+/// Whether it has a parent, in another cluster.
+pub fn is_linked(meta: &ObjectMeta) -> bool {
     let labels = meta.labels.as_ref();
     labels.is_some_and(|labels| labels.contains_key(keys::PARENT_UID))
 }

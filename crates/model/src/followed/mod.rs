@@ -11,8 +11,8 @@ mod selector;
 mod service;
 
 pub use copy::{Content, NotCopied, config_map, secret};
-pub use ingress::{backends, ingress, only_backends};
-pub use marked::carry_over;
+pub use ingress::{backends, ingress, keep_class, only_backends};
+pub use marked::{carry_over, is_linked};
 pub use needs::{Kind, Need, needs};
 pub use selector::{Selector, SelectorError, selects};
-pub use service::{reroute, selected, service};
+pub use service::{keep_load_balancer, reroute, selected, service};

@@ -19,15 +19,30 @@ const VALUE_LIMIT: usize = 63;
 /// Bytes of a mistake that are shown.
 const SHOWN: usize = 80;
 
-/// The annotation with the original selector can't be read.
+/// The most that a selector may take as text: some of it is matched several times, within what a pattern may match.
+const TEXT_LIMIT: usize = 2048;
+
+/// A selector can't be rewritten.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error(
-    "annotation {}: {part:?} is no label as key=value",
-    keys::ORIGINAL_SELECTOR
-)]
-pub struct SelectorError {
-    /// What can't be read of it.
-    part: String,
+pub enum SelectorError {
+    /// The annotation with the original one can't be read.
+    #[error(
+        "annotation {}: {part:?} is no label as key=value",
+        keys::ORIGINAL_SELECTOR
+    )]
+    Unreadable {
+        /// What can't be read of it.
+        part: String,
+    },
+    /// It is longer than what is noted.
+    #[error("the selector takes more than {TEXT_LIMIT} bytes")]
+    TooLong,
+}
+
+/// Whether a selector can be noted.
+pub(super) fn check(selector: &Selector) -> Result<(), SelectorError> {
+    let fits = text(selector).len() <= TEXT_LIMIT;
+    fits.then_some(()).ok_or(SelectorError::TooLong)
 }
 
 /// Whether a pod with these labels is selected; an empty selector selects none.
@@ -45,9 +60,12 @@ pub(super) fn text(selector: &Selector) -> String {
 
 /// Reads what [`text`] wrote.
 pub(super) fn parse(text: &str) -> Result<Selector, SelectorError> {
+    if text.len() > TEXT_LIMIT {
+        return Err(SelectorError::TooLong);
+    }
     let mut selector = Selector::new();
     for part in text.split(',') {
-        let mistake = || SelectorError {
+        let mistake = || SelectorError::Unreadable {
             part: bounds::cut(part, SHOWN).to_owned(),
         };
         let (key, value) = part.split_once('=').ok_or_else(mistake)?;
@@ -89,21 +107,39 @@ fn spelled(original: &Selector, kept: Option<&LabelPattern>) -> Vec<String> {
 /// Who applies a manifest again puts the author's keys beside the rewritten ones, who edits the object edits these.
 pub(super) fn original(live: &Selector, noted: &Selector, kept: Option<&LabelPattern>) -> Selector {
     let then = rewritten(noted, kept);
-    if *live == then {
+    let plain = rewritten(noted, None);
+    // However each key is spelled: the pattern may have changed since.
+    let spellings = [noted, &then, &plain];
+    let has = |one: &Selector, key: &str, value: &str| one.get(key).is_some_and(|it| it == value);
+    let known = |(key, value): (&String, &String)| spellings.iter().any(|it| has(it, key, value));
+    let complete = spelled(noted, None)
+        .iter()
+        .zip(noted)
+        .all(|(new, (old, value))| has(live, new, value) || has(live, old, value));
+    if complete && live.iter().all(known) {
         return noted.clone();
     }
-    if live.keys().all(|key| then.contains_key(key)) {
-        let back: BTreeMap<String, &String> =
-            spelled(noted, kept).into_iter().zip(noted.keys()).collect();
+    if live
+        .keys()
+        .all(|key| then.contains_key(key) || plain.contains_key(key))
+    {
+        let (plain, then) = (spelled(noted, None), spelled(noted, kept));
+        let spelled = plain
+            .into_iter()
+            .zip(noted.keys())
+            .chain(then.into_iter().zip(noted.keys()));
+        let back: BTreeMap<String, &String> = spelled.collect();
         let all = live.iter();
         return all
             .map(|(key, value)| (back.get(key).map_or(key, |it| *it).clone(), value.clone()))
             .collect();
     }
     let rest = live.iter();
-    rest.filter(|(key, value)| noted.contains_key(*key) || then.get(*key) != Some(*value))
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect()
+    rest.filter(|(key, value)| {
+        noted.contains_key(*key) || !(has(&then, key, value) || has(&plain, key, value))
+    })
+    .map(|(key, value)| (key.clone(), value.clone()))
+    .collect()
 }
 
 #[cfg(test)]
@@ -209,6 +245,30 @@ mod tests {
         let live = of(&[(APP, "web"), ("app", "shop"), ("team", "a")]);
         let want = of(&[("app", "shop"), ("team", "a")]);
         assert_eq!(original(&live, &noted, Some(&kept)), want);
+    }
+
+    #[test]
+    fn another_pattern_changes_nothing_of_what_the_author_wants() {
+        let noted = of(&[("app", "web"), ("tier", "front"), ("example.com/zone", "x")]);
+        let patterns = ["^app=", "^(app|tier)=", ".", "^none="].map(LabelPattern::parse);
+        let patterns: Vec<_> = patterns.into_iter().map(Result::unwrap).map(Some).collect();
+        for before in patterns.iter().chain([&None]) {
+            for now in patterns.iter().chain([&None]) {
+                let live = rewritten(&noted, before.as_ref());
+                assert_eq!(original(&live, &noted, now.as_ref()), noted, "{live:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_selector_that_cant_be_noted_is_refused_before_it_is_rewritten() {
+        let long: Vec<_> = (0..10)
+            .map(|n| (format!("{n}{}", "k".repeat(250)), "v".repeat(63)))
+            .collect();
+        let long: Selector = long.into_iter().collect();
+        assert_eq!(check(&long), Err(SelectorError::TooLong));
+        assert_eq!(parse(&text(&long)), Err(SelectorError::TooLong));
+        assert_eq!(check(&of(&[("app", "web")])), Ok(()));
     }
 
     #[test]

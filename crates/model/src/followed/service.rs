@@ -8,16 +8,18 @@ use pilotage_api::keys;
 use pilotage_api::parent::ParentLink;
 use serde_json::{Map, Value, json};
 
-use super::copy::{Content, NotCopied};
+use super::copy::{Content, NotCopied, fitting};
 use super::marked::{self, Marks};
 use super::selector::{self, Selector};
-use crate::kept_labels;
+use crate::kept_labels::{self, RegexpError};
 use crate::label_pattern::LabelPattern;
 
 /// Cluster IP of a Service that has none.
 const HEADLESS: &str = "None";
 /// A Service that only stands for a name.
 const EXTERNAL_NAME: &str = "ExternalName";
+/// A Service with an address for everybody.
+const LOAD_BALANCER: &str = "LoadBalancer";
 
 /// Of each copy in a target.
 const MARKS: Marks = &[
@@ -50,7 +52,11 @@ fn read(service: &Service) -> Result<Option<(Selector, Selector)>, NotCopied> {
         Some(noted) => selector::original(live, &selector::parse(noted)?, kept.as_ref()),
         None => live.clone(),
     };
+    selector::check(&original)?;
     let rewritten = selector::rewritten(&original, kept.as_ref());
+    if let Some(error) = kept.as_ref().and_then(LabelPattern::spent) {
+        return Err(RegexpError::from(error).into());
+    }
     Ok(Some((original, rewritten)))
 }
 
@@ -101,7 +107,7 @@ pub fn reroute(service: &Service) -> Result<Option<Value>, NotCopied> {
     })))
 }
 
-/// The copy of a Service.
+/// The copy of a Service; an error, if it is too large.
 pub fn service(source: &Service, link: &ParentLink) -> Result<Service, NotCopied> {
     let Some((_, rewritten)) = read(source)? else {
         return Err(NotCopied::NeverFollows);
@@ -110,11 +116,24 @@ pub fn service(source: &Service, link: &ParentLink) -> Result<Service, NotCopied
         selector: Some(rewritten),
         ..source.spec.as_ref().map(own).unwrap_or_default()
     };
-    Ok(Service {
+    fitting(Service {
         metadata: marked::metadata(&source.metadata, link, MARKS),
         spec: Some(spec),
         status: None,
     })
+}
+
+/// Gives the next state of a copy the class of load balancers that its cluster chose, if the author left it open: it can't
+/// be changed while the Service is one.
+pub fn keep_load_balancer(copy: &mut Service, found: &Service) {
+    let (Some(copy), Some(found)) = (&mut copy.spec, &found.spec) else {
+        return;
+    };
+    let balanced = |spec: &ServiceSpec| spec.type_.as_deref() == Some(LOAD_BALANCER);
+    if copy.load_balancer_class.is_none() && balanced(copy) && balanced(found) {
+        copy.load_balancer_class
+            .clone_from(&found.load_balancer_class);
+    }
 }
 
 /// What of a spec is its author's, and not its cluster's.

@@ -33,7 +33,7 @@ fn yaml(what: &str, object: &impl Serialize) -> Result<String, Error> {
 }
 
 /// Writes to standard output. Whoever closes the pipe early has seen enough.
-fn print(text: &str) -> Result<(), Error> {
+pub(crate) fn print(text: &str) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::Print(error)),

@@ -2,10 +2,13 @@
 //! nothing of how the server is started, nor of who looks which rights were used ([`crate::usage`]).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::Deserialize;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
@@ -22,6 +25,13 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A start of the server can't be noted beside the log.
+    #[error("can't write beside the audit log")]
+    Note {
         /// Why.
         #[source]
         source: std::io::Error,
@@ -56,6 +66,8 @@ pub enum Policy {
 
 /// The log's name in a plane's directory.
 pub(crate) const FILE: &str = "audit.log";
+/// Beside it: when the server was started again, and when it was ready, a line each.
+const STARTS: &str = "starts.json";
 /// Where [`Log::settle`]'s requests go. The object doesn't exist.
 const MARKER: &str = "testkit-audit-marker";
 /// How long a written event may take to appear.
@@ -117,6 +129,47 @@ impl Policy {
             "rules": rules,
         })
         .to_string()
+    }
+}
+
+/// From a server's start until it is ready. It answers in that time, and knows no role yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Start {
+    from: Timestamp,
+    until: Timestamp,
+}
+
+impl Start {
+    pub(crate) fn new(from: Timestamp, until: Timestamp) -> Self {
+        Self { from, until }
+    }
+
+    /// Whether the request came in that time.
+    pub(crate) fn saw(&self, event: &Event) -> bool {
+        let received: Result<Timestamp, _> = event.request_received_timestamp.parse();
+        received.is_ok_and(|at| self.from <= at && at <= self.until)
+    }
+
+    /// Keeps it beside the log in a plane's directory.
+    pub(crate) fn note(&self, directory: &Path) -> std::io::Result<()> {
+        let mut line = serde_json::to_vec(self)?;
+        line.push(b'\n');
+        let mut file = File::options()
+            .create(true)
+            .append(true)
+            .open(directory.join(STARTS))?;
+        file.write_all(&line)
+    }
+
+    /// Those that were noted beside a log; none if there is no note.
+    pub(crate) fn of(directory: &Path) -> std::io::Result<Vec<Self>> {
+        match std::fs::read_to_string(directory.join(STARTS)) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            text => Ok(text?
+                .lines()
+                .filter_map(|line| serde_json::from_str(line).ok())
+                .collect()),
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::api::DynamicObject;
 use kube::{Api, Client};
@@ -260,7 +261,15 @@ impl ControlPlane {
 
     /// Starts a part again on the same port and data (killing it first if it still runs) and waits until it answers.
     pub async fn restart(&self, part: Part) -> Result<(), Error> {
-        Ok(self.process(part)?.restart(builder::START_LIMIT).await?)
+        let from = Timestamp::now();
+        self.process(part)?.restart(builder::START_LIMIT).await?;
+        if part == Part::ApiServer {
+            let start = audit::Start::new(from, Timestamp::now());
+            start
+                .note(&self.directory)
+                .map_err(|source| audit::Error::Note { source })?;
+        }
+        Ok(())
     }
 
     /// The audit log.

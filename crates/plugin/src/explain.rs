@@ -1,0 +1,401 @@
+//! The story of one pod, from what the source has recorded of it: pure.
+//!
+//! What each target answered stands in the condition `PodScheduled`, in the words of a scheduler: a count and a reason for each
+//! group of nodes, where the reason of a virtual node begins with its name.
+
+use clap::Args;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Event, Pod};
+use pilotage_api::keys;
+use pilotage_api::record::Record;
+use serde::Serialize;
+
+use crate::table::{age, columns, one_line, plain};
+
+/// Which pod.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// Name of the pod, or NAMESPACE/NAME.
+    #[arg(value_name = "POD")]
+    pub(crate) pod: String,
+}
+
+/// A target that may take the pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Name of its Target or `ClusterTarget`.
+    pub(crate) target: String,
+    /// Name of its virtual node.
+    pub(crate) node: String,
+    /// Why it isn't connected, if so.
+    pub(crate) lost: Option<String>,
+}
+
+/// What became of a pod, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Story {
+    pod: String,
+    phase: String,
+    /// One sentence.
+    verdict: String,
+    /// Where it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
+    targets: Vec<OfTarget>,
+    /// Reasons that are no target's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    others: Vec<String>,
+    stages: Vec<Stage>,
+}
+
+/// What one target says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OfTarget {
+    target: String,
+    node: String,
+    answer: String,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Stage {
+    time: Timestamp,
+    what: String,
+}
+
+impl Story {
+    /// Tells what is known.
+    pub(crate) fn of(pod: &Pod, events: &[Event], places: &[Place]) -> Self {
+        let meta = &pod.metadata;
+        let annotation = |key: &str| meta.annotations.as_ref().and_then(|all| all.get(key));
+        let status = pod.status.clone().unwrap_or_default();
+        let spec = pod.spec.as_ref();
+        let bound = spec
+            .and_then(|spec| spec.node_name.clone())
+            .filter(|node| !node.is_empty());
+        let record = annotation(keys::GRANTED_TO).map(|text| text.parse::<Record>());
+        let recorded = record
+            .as_ref()
+            .and_then(|it| it.as_ref().ok())
+            .map(|it| it.node.clone());
+        let conditions = status.conditions.unwrap_or_default();
+        let scheduled = conditions.iter().find(|it| it.type_ == "PodScheduled");
+        let why = scheduled
+            .filter(|it| it.status != "True")
+            .and_then(|it| it.message.as_deref());
+        let phase = status.phase.unwrap_or_else(|| "Unknown".to_owned());
+
+        let name_of = |node: &str| {
+            let place = places.iter().find(|place| place.node == node);
+            place.map(|place| place.target.clone())
+        };
+        let is_proxy = annotation(keys::SOURCE_POD_MANIFEST).is_some();
+        let there = bound.as_deref().and_then(name_of);
+        let verdict = if annotation(keys::ELECT).is_none() && !is_proxy {
+            format!(
+                "it stays in this cluster: it has no annotation {}",
+                keys::ELECT
+            )
+        } else if !is_proxy {
+            format!(
+                "it stays in this cluster: the webhook didn't see it when it was created; label its namespace {}={}, see whether \
+                 \"pilotage webhook\" runs, and create the pod again",
+                keys::NAMESPACE_LABEL,
+                keys::NAMESPACE_LABEL_VALUE
+            )
+        } else if meta.deletion_timestamp.is_some() {
+            match &recorded {
+                Some(node) => format!(
+                    "it is being deleted, and waits until its delegate behind {node} is gone"
+                ),
+                None => "it is being deleted".to_owned(),
+            }
+        } else if let Some(node) = &bound {
+            match &there {
+                Some(target) => format!(
+                    "it went to target {target} (virtual node {node}), and is {phase} there"
+                ),
+                None => {
+                    format!("it is bound to {node}, which no Target here stands behind any more")
+                }
+            }
+        } else if let Some(Err(error)) = &record {
+            format!("it waits: its record is damaged: {error}")
+        } else if let Some(node) = &recorded {
+            let target = name_of(node).unwrap_or_else(|| node.clone());
+            format!("target {target} was granted the pod, and hasn't bound it yet")
+        } else if places.is_empty() {
+            "it waits: no Target of its namespace and no ClusterTarget is there; \"pilotage connect\" makes one".to_owned()
+        } else {
+            match why {
+                Some(why) => format!("it waits: {}", one_line(why)),
+                None => "it waits: no scheduler has said anything of it; see whether \"pilotage proxy-scheduler\" runs".to_owned(),
+            }
+        };
+
+        let reasons = why.map(reasons).unwrap_or_default();
+        let says = |node: &str| {
+            let mut own = reasons
+                .iter()
+                .filter_map(|reason| reason.strip_prefix(node)?.strip_prefix(' '));
+            own.next().map(one_line)
+        };
+        let answer = |place: &Place| {
+            let answer = if bound.as_ref() == Some(&place.node) {
+                "runs it".to_owned()
+            } else if recorded.as_ref() == Some(&place.node) {
+                "was granted it".to_owned()
+            } else if let Some(said) = says(&place.node) {
+                said
+            } else if let Some(lost) = &place.lost {
+                format!("can't be reached: {}", one_line(lost))
+            } else if bound.is_some() {
+                "wasn't taken".to_owned()
+            } else {
+                "has said nothing".to_owned()
+            };
+            OfTarget {
+                target: place.target.clone(),
+                node: place.node.clone(),
+                answer,
+            }
+        };
+        let others = reasons.iter().filter(|reason| {
+            let of = |place: &Place| {
+                reason
+                    .strip_prefix(&place.node)
+                    .is_some_and(|rest| rest.starts_with(' '))
+            };
+            !places.iter().any(of)
+        });
+        Self {
+            pod: format!(
+                "{}/{}",
+                meta.namespace.as_deref().unwrap_or_default(),
+                meta.name.as_deref().unwrap_or_default()
+            ),
+            phase,
+            verdict,
+            target: there,
+            targets: places.iter().map(answer).collect(),
+            others: others.map(|reason| one_line(reason)).collect(),
+            stages: stages(pod, events),
+        }
+    }
+
+    /// For people.
+    pub(crate) fn table(&self, now: Timestamp) -> String {
+        let Self {
+            pod,
+            phase,
+            verdict,
+            target: _,
+            targets,
+            others,
+            stages,
+        } = self;
+        let mut text = format!("{}\n", plain(&format!("{pod} ({phase}): {verdict}")));
+        if !targets.is_empty() {
+            let rows: Vec<_> = targets
+                .iter()
+                .map(|it| [it.target.clone(), it.answer.clone()])
+                .collect();
+            text = format!("{text}\n{}", columns(["TARGET", "ANSWER"], &rows));
+        }
+        for other in others {
+            text = format!("{text}beside these: {other}\n");
+        }
+        if !stages.is_empty() {
+            let rows: Vec<_> = stages
+                .iter()
+                .map(|it| [age(it.time, now), it.what.clone()])
+                .collect();
+            text = format!("{text}\n{}", columns(["AGO", "WHAT HAPPENED"], &rows));
+        }
+        text
+    }
+}
+
+/// Created, conditions that came true, and events, the oldest first.
+fn stages(pod: &Pod, events: &[Event]) -> Vec<Stage> {
+    let created = pod.metadata.creation_timestamp.as_ref();
+    let created = created.map(|it| Stage {
+        time: it.0,
+        what: "created".to_owned(),
+    });
+    let conditions = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
+    let conditions = conditions
+        .into_iter()
+        .flatten()
+        .filter(|it| it.status == "True");
+    let conditions = conditions.filter_map(|it| {
+        let time = it.last_transition_time.as_ref()?.0;
+        Some(Stage {
+            time,
+            what: format!("{} became true", it.type_),
+        })
+    });
+    let events = events.iter().filter_map(|event| {
+        let series = event
+            .series
+            .as_ref()
+            .and_then(|it| it.last_observed_time.as_ref())
+            .map(|it| it.0);
+        let last = event.last_timestamp.as_ref().map(|it| it.0);
+        let first = event.event_time.as_ref().map(|it| it.0);
+        let time = series.or(last).or(first)?;
+        let reason = event.reason.as_deref().unwrap_or_default();
+        let message = event.message.as_deref().unwrap_or_default();
+        Some(Stage {
+            time,
+            what: one_line(&format!("{reason}: {message}")),
+        })
+    });
+    let mut all: Vec<Stage> = created
+        .into_iter()
+        .chain(conditions)
+        .chain(events)
+        .collect();
+    all.sort_by_key(|stage| stage.time);
+    all
+}
+
+/// The reasons in a scheduler's words, without their counts; none if the words are of another form.
+fn reasons(message: &str) -> Vec<&str> {
+    let Some((count, rest)) = message.split_once(" nodes are available: ") else {
+        return Vec::new();
+    };
+    if !count.starts_with("0/") {
+        return Vec::new();
+    }
+    let mut parts = Vec::new();
+    let rest = rest
+        .split_once(" preemption: ")
+        .map_or(rest, |(own, _)| own);
+    let (mut depth, mut start) = (0_u32, 0_usize);
+    for (at, letter) in rest.char_indices() {
+        match letter {
+            '[' | '(' => depth = depth.saturating_add(1),
+            ']' | ')' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
+                parts.extend(rest.get(start..at));
+                start = at.saturating_add(1);
+            }
+            _ => {}
+        }
+    }
+    parts.extend(rest.get(start..));
+    let plain = parts.into_iter().map(|part| {
+        let part = part.trim().trim_end_matches('.');
+        match part.split_once(' ') {
+            Some((count, rest)) if count.bytes().all(|it| it.is_ascii_digit()) => rest,
+            _ => part,
+        }
+    });
+    plain.filter(|part| !part.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn story(change: impl Fn(&mut Value), places: &[Place]) -> Story {
+        let mut pod = json!({
+            "metadata": {
+                "name": "web", "namespace": "shop",
+                "annotations": { keys::ELECT: "", keys::SOURCE_POD_MANIFEST: "x" },
+            },
+            "spec": { "containers": [] },
+            "status": { "phase": "Pending", "conditions": [{
+                "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+                "message": "0/3 nodes are available: 1 n-a refused [1 Insufficient cpu, 2 full (x, y)], 1 n-b can't be reached, \
+                            1 node(s) had untolerated taint(s).",
+            }] },
+        });
+        change(&mut pod);
+        Story::of(&serde_json::from_value(pod).unwrap(), &[], places)
+    }
+
+    fn places() -> [Place; 3] {
+        let place = |target: &str, lost: Option<&str>| Place {
+            target: target.to_owned(),
+            node: format!("n-{target}"),
+            lost: lost.map(str::to_owned),
+        };
+        [
+            place("a", None),
+            place("b", Some("TimedOut")),
+            place("c", Some("SecretMissing")),
+        ]
+    }
+
+    #[test]
+    fn a_waiting_pod_has_each_targets_answer() {
+        let it = story(|_| {}, &places());
+        let answers: Vec<_> = it.targets.iter().map(|it| &*it.answer).collect();
+        let refused = "refused [1 Insufficient cpu, 2 full (x, y)]";
+        assert_eq!(
+            answers,
+            [
+                refused,
+                "can't be reached",
+                "can't be reached: SecretMissing"
+            ]
+        );
+        assert_eq!(it.others, ["node(s) had untolerated taint(s)"]);
+        assert!(it.verdict.starts_with("it waits: 0/3"), "{}", it.verdict);
+        let text = it.table(Timestamp::UNIX_EPOCH);
+        assert!(text.contains("TARGET   ANSWER\na        refused"), "{text}");
+    }
+
+    #[test]
+    fn verdicts() {
+        let at = |key: &str, value: Value| {
+            let (key, value) = (key.to_owned(), value);
+            story(
+                move |pod| {
+                    if let Some(it) = pod.pointer_mut(&key) {
+                        *it = value.clone();
+                    }
+                },
+                &places(),
+            )
+            .verdict
+        };
+        let none = at("/metadata/annotations", json!({}));
+        assert!(none.contains("no annotation"), "{none}");
+        let unseen = at("/metadata/annotations", json!({ keys::ELECT: "" }));
+        assert!(unseen.contains("label its namespace"), "{unseen}");
+        let granted =
+            json!({ keys::ELECT: "", keys::SOURCE_POD_MANIFEST: "x", keys::GRANTED_TO: "n-a/u/1" });
+        assert_eq!(
+            at("/metadata/annotations", granted),
+            "target a was granted the pod, and hasn't bound it yet"
+        );
+        let damaged = json!({ keys::SOURCE_POD_MANIFEST: "x", keys::GRANTED_TO: "?" });
+        assert!(at("/metadata/annotations", damaged).contains("damaged"));
+        let bound = at("/spec", json!({ "containers": [], "nodeName": "n-b" }));
+        assert_eq!(
+            bound,
+            "it went to target b (virtual node n-b), and is Pending there"
+        );
+        let silent = at("/status/conditions", json!([]));
+        assert!(silent.contains("proxy-scheduler"), "{silent}");
+        let alone = story(|_| {}, &[]).verdict;
+        assert!(alone.contains("pilotage connect"), "{alone}");
+    }
+
+    #[test]
+    fn other_words_have_no_reasons() {
+        for words in ["no target was asked yet", "1/2 nodes are available: x", ""] {
+            assert!(reasons(words).is_empty(), "{words}");
+        }
+    }
+}

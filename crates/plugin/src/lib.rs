@@ -1,0 +1,99 @@
+//! Commands for people, also as `kubectl pilotage`: they connect two clusters, and say where pods are and why.
+//!
+//! What is to be made, and what is said of it, is decided by pure functions (`plan`, `address`, `explain`, `table`). They act with the
+//! rights of whoever runs them, once, and end: no part of Pilotage rests on them.
+
+// No sum may overflow, whoever gave the numbers.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
+mod address;
+mod cluster;
+mod connect;
+mod disconnect;
+mod error;
+mod explain;
+mod pair;
+mod plan;
+mod preflight;
+mod status;
+mod table;
+mod wait;
+
+use std::fmt;
+
+pub use connect::{ConnectArgs, connect};
+pub use disconnect::{DisconnectArgs, disconnect};
+pub use error::Error;
+pub use status::{ExplainCommand, StatusArgs, explain, status};
+pub use table::plain;
+
+/// One of the two clusters of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Its pods run elsewhere.
+    Source,
+    /// Pods run there.
+    Target,
+}
+
+impl Side {
+    /// The flag that names its context.
+    pub const fn flag(self) -> &'static str {
+        match self {
+            Self::Source => "--source",
+            Self::Target => "--target",
+        }
+    }
+
+    /// The flag that names its kubeconfig.
+    pub const fn file_flag(self) -> &'static str {
+        match self {
+            Self::Source => "--kubeconfig",
+            Self::Target => "--target-kubeconfig",
+        }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Source => "source",
+            Self::Target => "target",
+        })
+    }
+}
+
+/// How the answer to a question is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Output {
+    /// For people.
+    #[default]
+    Table,
+    /// For programs.
+    Json,
+    /// For programs.
+    Yaml,
+}
+
+/// Writes an answer as it was asked for.
+fn written(
+    output: Output,
+    value: &impl serde::Serialize,
+    table: impl FnOnce() -> String,
+) -> Result<String, Error> {
+    let value = serde_json::to_value(value).map_err(|error| Error::Render(error.to_string()))?;
+    match output {
+        Output::Table => Ok(table()),
+        Output::Json => serde_json::to_string_pretty(&value)
+            .map(|text| text + "\n")
+            .map_err(|error| Error::Render(error.to_string())),
+        Output::Yaml => plan::yaml(&value),
+    }
+}
+
+/// Says on standard error what is being done.
+fn progress(text: &str) {
+    use std::io::Write as _;
+    // Whoever doesn't read it doesn't want it.
+    let _ = writeln!(std::io::stderr(), "{}", plain(text));
+}

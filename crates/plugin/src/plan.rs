@@ -1,0 +1,350 @@
+//! Which objects connect two clusters: pure.
+
+use pilotage_api::{GROUP, Right, VERSION, keys};
+use serde_json::{Value, json};
+
+use crate::Side;
+use crate::error::Error;
+
+/// Who owns the fields that are written here.
+pub(crate) const MANAGER: &str = keys::MANAGED_BY_CONNECT;
+const MANAGED_BY: &str = keys::MANAGED_BY.0;
+/// Key of the kubeconfig in its Secret.
+pub(crate) const CONFIG: &str = "config";
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Connection {
+    /// Of the Target.
+    pub(crate) target_name: String,
+    /// Of the Source, and of its account.
+    pub(crate) source_name: String,
+    /// Whose pods may run there; `None`: those of all namespaces.
+    pub(crate) namespace: Option<String>,
+    /// Where account and Secrets of a connection for all namespaces are.
+    pub(crate) home: String,
+    /// What the source may do besides.
+    pub(crate) rights: Vec<Right>,
+}
+
+impl Connection {
+    /// Namespace of the account and its token in the target, and of the kubeconfig in the source.
+    pub(crate) fn place(&self) -> &str {
+        self.namespace.as_deref().unwrap_or(&self.home)
+    }
+
+    /// Kind of the object in the target.
+    pub(crate) const fn source_kind(&self) -> &'static str {
+        if self.namespace.is_some() {
+            "Source"
+        } else {
+            "ClusterSource"
+        }
+    }
+
+    /// Kind of the object in the source.
+    pub(crate) const fn target_kind(&self) -> &'static str {
+        if self.namespace.is_some() {
+            "Target"
+        } else {
+            "ClusterTarget"
+        }
+    }
+
+    /// Name of the Secret with the token, in the target.
+    pub(crate) fn token_name(&self) -> String {
+        format!("{}-token", self.source_name)
+    }
+
+    /// Name of the Secret with the kubeconfig, in the source.
+    pub(crate) fn secret_name(&self) -> String {
+        format!("{}-kubeconfig", self.target_name)
+    }
+
+    fn ours(&self, kind: &str, name: &str) -> Value {
+        let mut metadata = json!({ "name": name, "labels": { MANAGED_BY: MANAGER } });
+        if let Some(namespace) = &self.namespace {
+            metadata["namespace"] = json!(namespace);
+        }
+        json!({ "apiVersion": format!("{GROUP}/{VERSION}"), "kind": kind, "metadata": metadata })
+    }
+
+    /// In the target: who is let in.
+    pub(crate) fn source(&self) -> Value {
+        let mut object = self.ours(self.source_kind(), &self.source_name);
+        object["spec"] = if self.namespace.is_some() {
+            json!({ "serviceAccountName": self.source_name })
+        } else {
+            json!({ "serviceAccount": { "name": self.source_name, "namespace": self.home } })
+        };
+        if !self.rights.is_empty() {
+            object["spec"]["rights"] = json!(self.rights);
+        }
+        object
+    }
+
+    /// In the target: Kubernetes fills it with a token of the account. It has no end; it goes with this Secret or the account.
+    pub(crate) fn token(&self) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {
+                "name": self.token_name(),
+                "namespace": self.place(),
+                "labels": { MANAGED_BY: MANAGER },
+                "annotations": { "kubernetes.io/service-account.name": self.source_name },
+            },
+            "type": "kubernetes.io/service-account-token",
+        })
+    }
+
+    /// In the target: the account, so that the token's Secret isn't there before it.
+    fn account(&self) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {
+                "name": self.source_name,
+                "namespace": self.place(),
+                "labels": { MANAGED_BY: MANAGER },
+            },
+        })
+    }
+
+    /// In the source: where pods may run.
+    pub(crate) fn target(&self) -> Value {
+        let mut object = self.ours(self.target_kind(), &self.target_name);
+        let mut secret = json!({ "name": self.secret_name() });
+        if self.namespace.is_none() {
+            secret["namespace"] = json!(self.home);
+        }
+        object["spec"] = json!({ "kubeconfigSecret": secret });
+        object
+    }
+
+    /// In the source: how the target is reached.
+    pub(crate) fn secret(&self, kubeconfig: &Value) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {
+                "name": self.secret_name(),
+                "namespace": self.place(),
+                "labels": { MANAGED_BY: MANAGER },
+            },
+            "stringData": { CONFIG: kubeconfig.to_string() },
+        })
+    }
+
+    /// What a person keeps in git: everything without a credential.
+    pub(crate) fn manifests(&self, label: bool) -> Result<String, Error> {
+        let place = self.place();
+        let mut text = format!(
+            "# In the target. {token} gets a token from Kubernetes.\n{source}---\n{account}---\n{secret_of_token}---\n\
+             # In the source. Not here: Secret {place}/{secret}, whose key {CONFIG} is a kubeconfig with that token.\n{target}",
+            token = self.token_name(),
+            source = yaml(&self.source())?,
+            account = yaml(&self.account())?,
+            secret_of_token = yaml(&self.token())?,
+            secret = self.secret_name(),
+            target = yaml(&self.target())?,
+        );
+        if let Some(namespace) = self.namespace.as_deref().filter(|_| label) {
+            // Not as an object: who takes the others away again would take the namespace with them.
+            let label = format!("{}={}", keys::NAMESPACE_LABEL, keys::NAMESPACE_LABEL_VALUE);
+            text = format!("{text}# Also there: kubectl label namespace {namespace} {label}\n");
+        }
+        Ok(text)
+    }
+
+    /// What the user has to be allowed on one side.
+    pub(crate) fn needs(&self, side: Side, label: bool) -> Vec<Need> {
+        let (kind, resource) = match (side, self.namespace.is_some()) {
+            (Side::Target, true) => (GROUP, "sources"),
+            (Side::Target, false) => (GROUP, "clustersources"),
+            (Side::Source, true) => (GROUP, "targets"),
+            (Side::Source, false) => (GROUP, "clustertargets"),
+        };
+        let verbs = ["get", "list", "watch", "create", "patch"];
+        let own = verbs.map(|verb| Need {
+            group: kind,
+            resource,
+            verb,
+            namespace: self.namespace.clone(),
+        });
+        let secrets = verbs.map(|verb| Need {
+            group: "",
+            resource: "secrets",
+            verb,
+            namespace: Some(self.place().to_owned()),
+        });
+        let labels = label && side == Side::Source && self.namespace.is_some();
+        let labels = labels.then_some(Need {
+            group: "",
+            resource: "namespaces",
+            verb: "patch",
+            namespace: None,
+        });
+        own.into_iter().chain(secrets).chain(labels).collect()
+    }
+}
+
+/// Something that one has to be allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Need {
+    pub(crate) group: &'static str,
+    pub(crate) resource: &'static str,
+    pub(crate) verb: &'static str,
+    pub(crate) namespace: Option<String>,
+}
+
+/// What somebody may not do, each resource once: `create, patch secrets of namespace shop`.
+pub(crate) fn listed(missing: &[Need]) -> Vec<String> {
+    let mut all: Vec<(String, Vec<&str>)> = Vec::new();
+    for Need {
+        group: _,
+        resource,
+        verb,
+        namespace,
+    } in missing
+    {
+        let of = match namespace {
+            Some(namespace) => format!("{resource} of namespace {namespace}"),
+            None => (*resource).to_owned(),
+        };
+        match all.iter_mut().find(|(known, _)| *known == of) {
+            Some((_, verbs)) => verbs.push(verb),
+            None => all.push((of, vec![verb])),
+        }
+    }
+    all.into_iter()
+        .map(|(of, verbs)| format!("{} {of}", verbs.join("/")))
+        .collect()
+}
+
+/// The name of an object, made of that of a context, which may be anything.
+pub(crate) fn name_of(context: &str) -> String {
+    let plain = context.to_ascii_lowercase();
+    let plain = plain.replace(|it: char| !it.is_ascii_alphanumeric(), "-");
+    plain.trim_matches('-').to_owned()
+}
+
+/// Whether Targets, Sources and accounts can have this name.
+pub(crate) fn is_name(name: &str) -> bool {
+    let fits = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-';
+    !name.is_empty() && name.len() <= 63 && name.chars().all(fits) && name.trim_matches('-') == name
+}
+
+/// Whether an object was made by this command.
+pub(crate) fn is_ours(meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> bool {
+    let labels = meta.labels.as_ref();
+    managed_by(labels) == Some(MANAGER)
+}
+
+/// Whether an account was made for a Source, by Pilotage or by this command.
+pub(crate) fn is_of_a_source(
+    meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
+) -> bool {
+    is_ours(meta) || managed_by(meta.labels.as_ref()) == Some(keys::MANAGED_BY.1)
+}
+
+fn managed_by(labels: Option<&std::collections::BTreeMap<String, String>>) -> Option<&str> {
+    labels?.get(MANAGED_BY).map(String::as_str)
+}
+
+/// One object as a YAML document.
+pub(crate) fn yaml(value: &Value) -> Result<String, Error> {
+    serde_saphyr::to_string(value).map_err(|error| Error::Render(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connection(namespace: Option<&str>) -> Connection {
+        Connection {
+            target_name: "paris".to_owned(),
+            source_name: "london".to_owned(),
+            namespace: namespace.map(str::to_owned),
+            home: "pilotage".to_owned(),
+            rights: vec![Right::Logs],
+        }
+    }
+
+    #[test]
+    fn one_namespace_has_everything_in_it() {
+        let it = connection(Some("shop"));
+        for object in [it.source(), it.token(), it.target(), it.secret(&json!({}))] {
+            assert_eq!(object["metadata"]["namespace"], "shop", "{object}");
+        }
+        assert_eq!(
+            it.source()["spec"],
+            json!({ "serviceAccountName": "london", "rights": ["Logs"] })
+        );
+        assert_eq!(
+            it.target()["spec"],
+            json!({ "kubeconfigSecret": { "name": "paris-kubeconfig" } })
+        );
+        let text = it.manifests(true).unwrap();
+        assert_eq!(text.matches("kind: ").count(), 4, "{text}");
+        assert!(!text.contains("kind: Namespace"), "{text}");
+        assert!(
+            text.contains("label namespace shop multicluster-scheduler=enabled"),
+            "{text}"
+        );
+        assert!(!it.manifests(false).unwrap().contains("label namespace"));
+    }
+
+    #[test]
+    fn all_namespaces_have_it_at_home() {
+        let it = connection(None);
+        let account = json!({ "name": "london", "namespace": "pilotage" });
+        assert_eq!(
+            (
+                it.source()["kind"].as_str(),
+                &it.source()["spec"]["serviceAccount"]
+            ),
+            (Some("ClusterSource"), &account)
+        );
+        assert_eq!(it.token()["metadata"]["namespace"], "pilotage");
+        let secret = json!({ "name": "paris-kubeconfig", "namespace": "pilotage" });
+        assert_eq!(it.target()["spec"]["kubeconfigSecret"], secret);
+        assert_eq!(it.target()["metadata"].get("namespace"), None);
+        assert!(!it.manifests(true).unwrap().contains("kind: Namespace"));
+        assert!(
+            it.needs(Side::Source, true)
+                .iter()
+                .all(|need| need.resource != "namespaces")
+        );
+    }
+
+    #[test]
+    fn what_is_missing_is_told_once_a_resource() {
+        let missing = connection(Some("shop")).needs(Side::Source, true);
+        let verbs = "get/list/watch/create/patch";
+        let want = [
+            format!("{verbs} targets of namespace shop"),
+            format!("{verbs} secrets of namespace shop"),
+            "patch namespaces".to_owned(),
+        ];
+        assert_eq!(listed(&missing), want);
+    }
+
+    #[test]
+    fn names_of_contexts_become_names_of_objects() {
+        for (context, name, fits) in [
+            ("kind-paris", "kind-paris", true),
+            ("admin@Paris", "admin-paris", true),
+            (
+                "arn:aws:eks:eu-west-1:1:cluster/x_y",
+                "arn-aws-eks-eu-west-1-1-cluster-x-y",
+                true,
+            ),
+            ("//", "", false),
+        ] {
+            assert_eq!(name_of(context), name);
+            assert_eq!(is_name(name), fits, "{name}");
+        }
+        assert!(!is_name(&"a".repeat(64)) && !is_name("a.b") && !is_name("-a"));
+    }
+}

@@ -1,0 +1,163 @@
+#!/usr/bin/env bash
+# Three clusters of kind, and the image in each of them: it has to run as nobody, and to reach API servers by name. Where
+# there is a chart it is installed, the clusters are connected, and all scenarios run.
+#
+#   run.sh           all of it; the clusters are deleted at the end, unless KEEP=1
+#   run.sh down      deletes the clusters that an earlier run has left
+#
+# CHART is the chart's directory, if not charts/pilotage. KIND_NODE_IMAGE is the image of the nodes; otherwise kind loads its own one. Kubeconfigs are in target/kind.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
+export PATH=$root/target/tools:$PATH
+archive=$root/target/dist/pilotage.oci.tar
+configs=$root/target/kind
+chart=${CHART:-$root/charts/pilotage}
+clusters=(source east west)
+image=$(tar -xOf "$archive" manifest.json | sed -n 's/.*"RepoTags":\["\([^"]*\)"\].*/\1/p')
+
+say() { printf 'kind: %s\n' "$*"; }
+fail() {
+	say "FAILED: $*" >&2
+	exit 1
+}
+down() {
+	local name
+	for name in "${clusters[@]}"; do
+		kind delete cluster --quiet --name "pilotage-$name" --kubeconfig "$configs/$name"
+	done
+}
+of() {
+	local name=$1
+	shift
+	kubectl --kubeconfig "$configs/$name" "$@"
+}
+
+# once CLUSTER POD PHASE ARGUMENTS: runs the image until it ends so, with the kubeconfigs in its Secret, if there is one.
+once() {
+	local cluster=$1 pod=$2 phase=$3 argument list=''
+	shift 3
+	for argument in "$@"; do list+="\"$argument\", "; done
+	of "$cluster" apply --filename - >/dev/null <<-YAML
+		apiVersion: v1
+		kind: Pod
+		metadata: {name: $pod}
+		spec:
+		  restartPolicy: Never
+		  automountServiceAccountToken: false
+		  securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}
+		  containers:
+		  - name: pilotage
+		    image: $image
+		    imagePullPolicy: Never
+		    args: [$list]
+		    securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
+		    volumeMounts: [{name: kubeconfigs, mountPath: /kubeconfigs}]
+		  volumes: [{name: kubeconfigs, secret: {secretName: kubeconfigs, optional: true}}]
+	YAML
+	of "$cluster" wait "pod/$pod" --for "jsonpath={.status.phase}=$phase" --timeout 120s >/dev/null || {
+		of "$cluster" describe pod "$pod" >&2
+		of "$cluster" logs "$pod" >&2 || true
+		fail "$pod isn't $phase"
+	}
+	of "$cluster" logs "$pod"
+	of "$cluster" delete pod "$pod" --wait=false >/dev/null
+}
+
+mkdir -p "$configs"
+if [ "${1:-}" = down ]; then
+	down
+	exit
+fi
+[ $# -eq 0 ] || fail "$1 is no word that this script knows"
+docker info >/dev/null 2>&1 || fail 'docker does not answer; make kind-node starts it where it is installed'
+[ -n "${KEEP:-}" ] || trap down EXIT
+
+for name in "${clusters[@]}"; do
+	kind get clusters --quiet | grep --quiet --line-regexp "pilotage-$name" ||
+		kind create cluster --quiet --name "pilotage-$name" --kubeconfig "$configs/$name" --wait 180s \
+			${KIND_NODE_IMAGE:+--image "$KIND_NODE_IMAGE"}
+	kind load image-archive --quiet --name "pilotage-$name" "$archive"
+	of "$name" --namespace kube-system rollout status deployment/coredns --timeout 180s >/dev/null
+	# Pods need it, and its controller makes it a moment after the namespace.
+	of "$name" wait serviceaccount/default --for create --timeout 60s >/dev/null
+	say "$name is up and has the image: $(once "$name" version Succeeded --version)"
+done
+
+# What the source has to resolve: its own API server, in short as pods call it, and that of another cluster.
+secret=()
+for name in east:east "kubernetes.default.svc:source" "kubernetes.default:source" "nowhere.default.svc:source"; do
+	kind get kubeconfig --name "pilotage-${name#*:}" --internal >"$configs/internal"
+	[ "${name%:*}" = east ] || sed -i "s#server: .*#server: https://${name%:*}#" "$configs/internal"
+	mv "$configs/internal" "$configs/${name%:*}.internal"
+	secret+=(--from-file "${name%:*}=$configs/${name%:*}.internal")
+done
+of source create secret generic kubeconfigs "${secret[@]}" --dry-run=client --output yaml | of source apply --filename - >/dev/null
+rm -f "$configs"/*.internal
+for name in east kubernetes.default.svc kubernetes.default; do
+	once source "asks-${name//./-}" Succeeded cleanup --dry-run --kubeconfig "/kubeconfigs/$name" >/dev/null
+	say "a pod of the source reaches $name"
+done
+once source asks-nobody Failed cleanup --dry-run --kubeconfig /kubeconfigs/nowhere.default.svc >"$configs/nobody.log"
+grep --quiet 'failed to lookup address' "$configs/nobody.log" || fail "no word of the name: $(cat "$configs/nobody.log")"
+say 'a name that nobody has is told as such'
+of source delete secret kubeconfigs >/dev/null
+
+if [ ! -f "$chart/Chart.yaml" ]; then
+	say "there is no chart in $chart: nothing was installed, and no scenario run"
+	exit
+fi
+
+# install CLUSTER ARGUMENTS: the chart with the image that was loaded.
+install() {
+	local name=$1
+	shift
+	helm --kubeconfig "$configs/$name" upgrade --install pilotage "$chart" --namespace pilotage --create-namespace \
+		--set "image.repository=${image%:*}" --set "image.tag=${image##*:}" --set image.pullPolicy=Never \
+		--wait --timeout 180s "$@" >/dev/null
+	say "$name has Pilotage"
+}
+install source --set 'follow={configmaps,secrets,services,ingresses}' \
+	--set controllerManager.kubelet.enabled=true --set controllerManager.kubelet.selfSigned=true
+for name in east west; do
+	install "$name" --set webhook.enabled=false \
+		--set 'rights={follow-configmaps,follow-secrets,follow-services,follow-ingresses,logs,exec}'
+done
+
+# connect TARGET: lets the source in, and gives it the kubeconfig of the account that comes of it.
+connect() {
+	local name=$1 key=$configs/$1.secret
+	of "$name" apply --filename - >/dev/null <<-YAML
+		apiVersion: multicluster.admiralty.io/v1alpha1
+		kind: Source
+		metadata: {name: source, namespace: default}
+		spec:
+		  serviceAccountName: source
+		  rights: [Logs, Exec, FollowConfigMaps, FollowSecrets, FollowServices, FollowIngresses]
+	YAML
+	of "$name" wait serviceaccount/source --for create --timeout 60s >/dev/null
+	kind get kubeconfig --name "pilotage-$name" --internal | sed '/client-certificate-data\|client-key-data/d' >"$key"
+	kubectl --kubeconfig "$key" config set-credentials "kind-pilotage-$name" \
+		--token "$(of "$name" create token source --duration 3h)" >/dev/null
+	of source create secret generic "$name" --from-file "config=$key" --dry-run=client --output yaml |
+		of source apply --filename - >/dev/null
+	rm "$key"
+	of source apply --filename - >/dev/null <<-YAML
+		apiVersion: multicluster.admiralty.io/v1alpha1
+		kind: Target
+		metadata: {name: $name, namespace: default}
+		spec: {kubeconfigSecret: {name: $name}}
+	YAML
+	of source wait "node/admiralty-default-$name" --for create --timeout 60s >/dev/null
+	of source wait "node/admiralty-default-$name" --for condition=Ready --timeout 60s >/dev/null
+	say "$name is connected"
+}
+of source label namespace default multicluster-scheduler=enabled --overwrite >/dev/null
+connect east
+connect west
+
+rm -rf "$configs/scenarios"
+mkdir "$configs/scenarios"
+for name in "${clusters[@]}"; do cp "$configs/$name" "$configs/scenarios/"; done
+"${CARGO_TARGET_DIR:-$root/target}/debug/e2e" scenarios --kubeconfigs "$configs/scenarios" --namespace default
+say 'all of it worked'

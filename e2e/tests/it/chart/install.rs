@@ -1,0 +1,184 @@
+//! The chart in a cluster: its parts run with its command lines under its accounts, place a pod, and an upgrade and the
+//! end of the release leave that pod alone.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ListParams, PostParams};
+use kube::{Api, ResourceExt};
+use pilotage_api::{ClusterTarget, GROUP, VERSION, crds, names};
+use pilotage_testkit::pilotage::ADMIN_PORT;
+use pilotage_testkit::{
+    ControlPlane, PilotageProcess, apply, build, wait_admission, wait_count, wait_for,
+};
+use serde_json::json;
+
+use super::{RELEASE, chart, metrics};
+use crate::scenario::node_of;
+
+const HOME: &str = "pilotage";
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// The kubelet is there for its metrics.
+const VALUES: &str =
+    "controllerManager.kubelet.enabled=true,controllerManager.kubelet.selfSigned=true";
+
+async fn helm(plane: &ControlPlane, command: &str, more: &[&str]) -> String {
+    let chart = chart();
+    let mut args = vec![command, RELEASE];
+    if command != "uninstall" {
+        args.extend([&chart, "--set", VALUES]);
+    }
+    args.extend(["--namespace", HOME]);
+    args.extend(more);
+    plane.helm(&args).await.unwrap()
+}
+
+/// Runs the container of each Deployment beside the cluster, as there are no kubelets: with its arguments, but for the
+/// addresses.
+async fn start_parts(plane: &ControlPlane) -> BTreeMap<String, PilotageProcess> {
+    let deployments: Api<Deployment> = Api::namespaced(plane.admin(), HOME);
+    let mut parts = BTreeMap::new();
+    for deployment in deployments.list(&ListParams::default()).await.unwrap() {
+        let name = deployment.name_any();
+        let pod = deployment.spec.unwrap().template.spec.unwrap();
+        let account = pod.service_account_name.unwrap();
+        let access = plane.service_account_access(HOME, &account).await.unwrap();
+        let kubeconfig = plane.directory().join(format!("{name}.kubeconfig"));
+        access.write(&kubeconfig).unwrap();
+        let args = pod.containers[0].args.clone().unwrap();
+        let part = args[0].clone();
+        let args = args
+            .into_iter()
+            .filter(|arg| !arg.starts_with("--webhook-service="))
+            .map(|arg| arg.replace("$(POD_IP)", "127.0.0.1"));
+        let addresses: &[&str] = match part.as_str() {
+            "webhook" => &[
+                "--webhook-addr=127.0.0.1:0",
+                "--webhook-url=https://127.0.0.1:0",
+            ],
+            "controllers" => &["--kubelet-listen=127.0.0.1:0"],
+            _ => &[],
+        };
+        let process = PilotageProcess::builder(&format!("chart-{part}"))
+            .args(args)
+            .args(addresses)
+            .args(["--admin-addr".to_owned(), format!("127.0.0.1:{ADMIN_PORT}")])
+            .args(["--kubeconfig".to_owned(), kubeconfig.display().to_string()])
+            .start()
+            .await
+            .unwrap();
+        parts.insert(part, process);
+    }
+    parts
+}
+
+fn is_running(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
+    phase == Some("Running")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn upgrade_and_uninstallation_leave_running_pods_alone() {
+    let nodes = build::nodes("real", 1, |node| node.cpu("4").memory("8Gi").pods(20));
+    let plane = ControlPlane::builder("chart-install")
+        .no_crds()
+        .controller_manager()
+        .kwok(nodes)
+        .start()
+        .await
+        .unwrap();
+    let said = helm(&plane, "install", &["--create-namespace"]).await;
+    assert!(said.contains("get deployments"), "{said}");
+    for crd in crds::all().unwrap() {
+        let name = crd.name_any();
+        apply::established(&plane.admin(), &name).await.unwrap();
+    }
+    let parts = start_parts(&plane).await;
+    let names_of_parts: Vec<_> = parts.keys().map(String::as_str).collect();
+    let all = [
+        "candidate-scheduler",
+        "controllers",
+        "proxy-scheduler",
+        "webhook",
+    ];
+    assert_eq!(names_of_parts, all);
+
+    let here = json!({
+        "apiVersion": format!("{GROUP}/{VERSION}"),
+        "kind": "ClusterTarget",
+        "metadata": { "name": "here" },
+        "spec": { "self": true },
+    });
+    plane.apply_yaml(&here.to_string()).await.unwrap();
+    let shop = plane.elected_namespace("shop").await.unwrap();
+    let pods: Api<Pod> = Api::namespaced(plane.admin(), shop.name());
+    let web = build::pod("web").elect().request("cpu", "100m").build();
+    let is_proxy = |answer: &kube::Result<Pod>| {
+        answer.as_ref().is_ok_and(|pod| {
+            let spec = pod.spec.as_ref().unwrap();
+            spec.scheduler_name.as_deref() == Some("admiralty-proxy")
+        })
+    };
+    wait_admission(&pods, &web, is_proxy, LIMIT).await.unwrap();
+    pods.create(&PostParams::default(), &web).await.unwrap();
+    let ran = wait_for(&pods, "web", is_running, LIMIT).await;
+    let proxy = ran.unwrap_or_else(|error| {
+        let tails = parts.values().map(PilotageProcess::tail);
+        panic!("{error}\n{}", tails.collect::<Vec<_>>().join("\n"))
+    });
+    let virtual_node = names::virtual_node(None, "here");
+    assert_eq!(node_of(&proxy), Some(virtual_node.as_str()));
+    let delegate = names::chaperon(shop.name(), "web", proxy.uid().as_deref().unwrap());
+    let before = pods.get(&delegate).await.unwrap();
+    assert!(node_of(&before).is_some_and(|node| node.starts_with("real-")));
+
+    let mut texts = Vec::new();
+    for process in parts.values() {
+        let (status, text) = process.admin_get("/metrics").await.unwrap();
+        assert_eq!(status, 200);
+        texts.push(text);
+    }
+    metrics::served(&texts);
+
+    let undisturbed = async || {
+        for (name, uid) in [("web", proxy.uid()), (delegate.as_str(), before.uid())] {
+            let pod = pods.get(name).await.unwrap();
+            assert!(is_running(&pod), "{pod:#?}");
+            assert_eq!(pod.uid(), uid);
+            assert_eq!(pod.metadata.deletion_timestamp, None);
+        }
+    };
+    helm(
+        &plane,
+        "upgrade",
+        &["--set", "log.level=debug,rights={logs}"],
+    )
+    .await;
+    undisturbed().await;
+    // Of the option's role the upgrade made one.
+    let given = plane.kubectl(&["get", "clusterrole", "pilotage-source-logs"]);
+    assert!(given.await.is_ok());
+
+    // Its processes end with it: their rights go at the same time.
+    for process in parts.values() {
+        process.stop(Duration::from_secs(10)).await;
+    }
+    helm(&plane, "uninstall", &[]).await;
+    let deployments: Api<Deployment> = Api::namespaced(plane.admin(), HOME);
+    let none = kube_runtime::watcher::Config::default();
+    wait_count(&deployments, none, 0, |_| true, LIMIT)
+        .await
+        .unwrap();
+    undisturbed().await;
+    let kept: Api<CustomResourceDefinition> = Api::all(plane.admin());
+    let kept = kept.list(&ListParams::default()).await.unwrap();
+    assert_eq!(kept.items.len(), crds::all().unwrap().len());
+    let targets: Api<ClusterTarget> = Api::all(plane.admin());
+    assert!(targets.get("here").await.is_ok());
+    drop(shop);
+    plane.stop().await;
+}

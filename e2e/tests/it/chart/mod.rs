@@ -1,0 +1,217 @@
+//! The Helm chart: how its values files are rendered here, and that what it takes from the code is of today.
+//!
+//! What is asked of the renderings is in the modules: `flags`, `golden`, `install`, `metrics`, `roles`, `schemas`.
+
+mod flags;
+mod golden;
+mod install;
+mod metrics;
+mod roles;
+mod schemas;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pilotage_testkit::tools::Tools;
+use pilotage_testkit::{apply, pilotage};
+use serde_json::Value;
+
+use crate::workspace::root;
+
+/// Name of the release, everywhere.
+const RELEASE: &str = "pilotage";
+
+/// A values file, by its name without ending.
+#[derive(Debug)]
+struct Case {
+    name: String,
+    path: PathBuf,
+}
+
+impl Case {
+    /// Where it is installed. Gardener's scheduler holds the Lease of the original, which is in the garden's namespace.
+    fn namespace(&self) -> &'static str {
+        match self.name.as_str() {
+            "gardener" => "garden",
+            _ => "pilotage",
+        }
+    }
+
+    fn values(&self) -> Value {
+        let text = fs::read_to_string(&self.path).unwrap();
+        serde_saphyr::from_str(&text).unwrap()
+    }
+
+    /// What Helm makes of it.
+    fn text(&self) -> String {
+        helm(&[
+            "template",
+            RELEASE,
+            &chart(),
+            "--namespace",
+            self.namespace(),
+            "--values",
+            &self.path.display().to_string(),
+        ])
+        .unwrap_or_else(|error| panic!("{}: {error}", self.name))
+    }
+
+    fn objects(&self) -> Vec<Value> {
+        apply::documents(&self.text()).unwrap()
+    }
+}
+
+fn cases() -> Vec<Case> {
+    let directory = root().join("e2e/tests/it/chart/values");
+    let files = fs::read_dir(directory).unwrap();
+    let mut cases: Vec<_> = files
+        .map(|file| {
+            let path = file.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            Case { name, path }
+        })
+        .collect();
+    cases.sort_by(|a, b| a.name.cmp(&b.name));
+    assert!(cases.len() >= 10, "{cases:#?}");
+    cases
+}
+
+fn chart() -> String {
+    root().join("charts/pilotage").display().to_string()
+}
+
+/// Output of a Helm command, or what it says instead.
+fn helm(args: &[&str]) -> Result<String, String> {
+    let helm = Tools::find().unwrap().path("helm").unwrap();
+    let output = Command::new(helm)
+        .args(args)
+        // Nobody's own cluster.
+        .env("KUBECONFIG", "/nonexistent")
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    if output.status.success() {
+        Ok(text(output.stdout))
+    } else {
+        Err(text(output.stdout) + &text(output.stderr))
+    }
+}
+
+fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap()
+}
+
+fn of_kind<'a>(objects: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value> {
+    objects.iter().filter(move |object| object["kind"] == kind)
+}
+
+#[test]
+fn helm_has_nothing_to_say_of_any_values_file() {
+    for case in cases() {
+        let values = case.path.display().to_string();
+        let linted = helm(&["lint", "--strict", &chart(), "--values", &values]);
+        assert!(linted.is_ok(), "{}: {}", case.name, linted.unwrap_err());
+    }
+}
+
+#[test]
+fn values_that_do_not_exist_or_cannot_be_are_refused() {
+    for (set, says) in [
+        ("webhok.enabled=false", "webhok"),
+        ("follow={pods}", "follow"),
+        ("rights={everything}", "rights"),
+        ("webhook.replicas=many", "replicas"),
+        ("targetNamespaces={Bank}", "targetNamespaces"),
+        ("image.repository=", "image"),
+        (
+            "controllerManager.image.repository=quay.io/admiralty/multicluster-scheduler-agent",
+            "set image.repository",
+        ),
+        ("scheduler.image.tag=0.17.0", "set image.repository"),
+    ] {
+        let error = helm(&["template", RELEASE, &chart(), "--set", set]).unwrap_err();
+        assert!(error.contains(says), "{set}: {error}");
+    }
+}
+
+/// All files below a directory, with their texts.
+fn files(directory: &Path) -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    let mut directories = vec![directory.to_owned()];
+    while let Some(at) = directories.pop() {
+        for entry in fs::read_dir(&at).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+            } else {
+                let name = path.strip_prefix(directory).unwrap().display().to_string();
+                files.push((name, fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+#[test]
+fn definitions_and_roles_are_those_of_the_code() {
+    let fresh = Path::new(env!("CARGO_TARGET_TMPDIR")).join("chart-files");
+    let status = Command::new(root().join("charts/generate.sh"))
+        .arg(pilotage::binary().unwrap())
+        .arg(&fresh)
+        .status()
+        .unwrap();
+    assert!(status.success());
+    for part in ["crds", "roles"] {
+        let committed = files(&root().join("charts/pilotage/files").join(part));
+        let generated = files(&fresh.join(part));
+        let names = |files: &[(String, String)]| -> Vec<String> {
+            files.iter().map(|(name, _)| name.clone()).collect()
+        };
+        assert_eq!(names(&committed), names(&generated), "run `make chart`");
+        let old = committed.iter().zip(&generated).find(|(a, b)| a != b);
+        let old = old.map(|((name, _), _)| name);
+        assert_eq!(old, None, "charts/pilotage/files/{part}: run `make chart`");
+    }
+}
+
+#[test]
+fn definitions_stay_when_the_release_goes() {
+    let default = cases().into_iter().find(|case| case.name == "default");
+    let objects = default.unwrap().objects();
+    let kept: Vec<_> = of_kind(&objects, "CustomResourceDefinition")
+        .map(|crd| &crd["metadata"]["annotations"]["helm.sh/resource-policy"])
+        .collect();
+    assert_eq!(kept, ["keep"; 6]);
+}
+
+/// What every container is held to, whatever the values say.
+#[test]
+fn no_container_may_more_than_it_needs() {
+    for case in cases() {
+        let objects = case.objects();
+        for deployment in of_kind(&objects, "Deployment") {
+            let spec = &deployment["spec"]["template"]["spec"];
+            let container = &spec["containers"][0];
+            let context = &container["securityContext"];
+            let says = format!("{} of {}: {spec:#}", name(deployment), case.name);
+            assert_eq!(spec["securityContext"]["runAsNonRoot"], true, "{says}");
+            let seccomp = &spec["securityContext"]["seccompProfile"]["type"];
+            assert_eq!(seccomp, "RuntimeDefault", "{says}");
+            assert_eq!(context["readOnlyRootFilesystem"], true, "{says}");
+            assert_eq!(context["allowPrivilegeEscalation"], false, "{says}");
+            assert_eq!(context["capabilities"]["drop"][0], "ALL", "{says}");
+            assert!(container["resources"]["requests"].is_object(), "{says}");
+            assert_eq!(
+                container["livenessProbe"]["httpGet"]["path"], "/livez",
+                "{says}"
+            );
+            assert_eq!(
+                container["readinessProbe"]["httpGet"]["path"], "/readyz",
+                "{says}"
+            );
+            assert_eq!(spec["serviceAccountName"], name(deployment), "{says}");
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! The commands for people, as `kubectl-pilotage`, on real control planes: they connect, tell, disconnect, and say in one line what to
+//! do when something is wrong.
+
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::Command;
+
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use kube::Api;
+use kube::api::ListParams;
+use pilotage_api::{Source, Target, keys};
+use pilotage_e2e::fleet::{Side, Spec, lone};
+use pilotage_testkit::{ControlPlane, pilotage};
+
+use super::{LIMIT, Shop, elected, small_nodes, started};
+
+/// Who runs the commands: kubeconfigs and contexts of both clusters.
+struct User {
+    plugin: PathBuf,
+    source: PathBuf,
+    target: PathBuf,
+}
+
+/// How a command ended: exit code, standard output, standard error.
+type Ended = (i32, String, String);
+
+impl User {
+    fn new(source: &ControlPlane, target: &ControlPlane) -> Self {
+        let plugin = source.directory().join("kubectl-pilotage");
+        symlink(pilotage::binary().unwrap(), &plugin).unwrap();
+        Self {
+            plugin,
+            source: source.admin_kubeconfig(),
+            target: target.admin_kubeconfig(),
+        }
+    }
+
+    async fn run(&self, words: &[&str]) -> Ended {
+        let mut command = Command::new(&self.plugin);
+        command.args(words).arg("--kubeconfig").arg(&self.source);
+        if words[0].ends_with("connect") {
+            command.arg("--target-kubeconfig").arg(&self.target);
+        }
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap());
+        let output = output.await.unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (
+            output.status.code().unwrap(),
+            text(output.stdout),
+            text(output.stderr),
+        )
+    }
+
+    /// It fails with this code, and its last line has these words.
+    async fn fails(&self, words: &[&str], code: i32, said: &[&str]) {
+        let (ended, out, err) = self.run(words).await;
+        assert_eq!((ended, &*out), (code, ""), "{words:?}: {err}");
+        let last = err.lines().last().unwrap_or_default();
+        for word in said {
+            assert!(last.contains(word), "{word} in: {err}");
+        }
+        if code == 4 {
+            assert_eq!(err.lines().count(), 1, "{err}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_clusters_are_connected_told_of_and_disconnected_and_each_may_be_repeated() {
+    let spec = Spec::new()
+        .one_process()
+        .target("paris", small_nodes("paris"));
+    let shop = Shop::unconnected(started(spec).await, "plugin").await;
+    let (source, paris) = (&shop.fleet.source.plane, &shop.target("paris").plane);
+    let user = User::new(source, paris);
+    let (at, server) = (shop.name.as_str(), paris.url());
+    let both = ["--source", "source", "--target", "paris", "-n", at];
+    let with = |command: &'static str, more: &[&'static str]| {
+        let words = [&[command][..], &both[..]].concat();
+        let server = ["--target-server", server];
+        let server = if command == "connect" {
+            &server[..]
+        } else {
+            &[]
+        };
+        [&words[..], server, more].concat()
+    };
+
+    let (code, out, err) = user.run(&["status", "-n", at]).await;
+    assert_eq!(
+        (code, &*out),
+        (0, "there is no Target; \"pilotage connect\" makes one\n"),
+        "{err}"
+    );
+
+    // What is printed for git needs no cluster, and has no credential.
+    let (code, out, _) = user
+        .run(&with("connect", &["--dry-run", "-o", "yaml"]))
+        .await;
+    assert_eq!(code, 0);
+    let kinds: Vec<_> = out
+        .lines()
+        .filter_map(|it| it.strip_prefix("kind: "))
+        .collect();
+    assert_eq!(kinds, ["Source", "ServiceAccount", "Secret", "Target"]);
+    let sources: Api<Source> = Api::namespaced(paris.admin(), at);
+    assert!(sources.get_opt("source").await.unwrap().is_none());
+
+    let done = format!(
+        "connected: Target paris of the source leads to Source source of the target at {server}; pods of namespace {at} with the \
+         annotation multicluster.admiralty.io/elect may run there\n"
+    );
+    let (code, out, err) = user.run(&with("connect", &[])).await;
+    assert_eq!((code, &*out), (0, &*done), "{err}");
+    for line in [
+        "warning: https://127.0.0.1",
+        "target: Source source\n",
+        "source: Target paris\n",
+    ] {
+        assert!(err.contains(line), "{line} in\n{err}");
+    }
+    let secrets: Api<Secret> = Api::namespaced(paris.admin(), at);
+    let token = async || secrets.get("source-token").await.unwrap().metadata.uid;
+    let first = token().await;
+    for (more, same) in [(&[][..], true), (&["--renew-token"][..], false)] {
+        let (code, out, err) = user.run(&with("connect", more)).await;
+        assert_eq!((code, &*out), (0, &*done), "{err}");
+        assert_eq!(token().await == first, same, "{more:?}");
+    }
+    let namespaces: Api<Namespace> = Api::all(source.admin());
+    let labels = namespaces.get(at).await.unwrap().metadata.labels.unwrap();
+    assert_eq!(labels[keys::NAMESPACE_LABEL], keys::NAMESPACE_LABEL_VALUE);
+
+    // A pod that fits, and one that doesn't.
+    shop.fleet.elect(at).await.unwrap();
+    shop.create(&elected("web", "100m")).await;
+    shop.running("web").await;
+    let node = shop.virtual_node("paris");
+    let (code, out, err) = user.run(&["status", "pod", "web", "-n", at]).await;
+    assert_eq!(code, 0, "{err}");
+    let first = format!(
+        "{at}/web (Running): it went to target paris (virtual node {node}), and is Running there\n"
+    );
+    assert!(out.starts_with(&first), "{out}");
+    assert!(
+        out.contains("\nTARGET   ANSWER\nparis    runs it\n"),
+        "{out}"
+    );
+    assert!(out.contains("PodScheduled became true"), "{out}");
+    shop.create(&elected("huge", "64")).await;
+    let refused = |pod: &k8s_openapi::api::core::v1::Pod| {
+        super::scheduled(pod).is_some_and(|(_, _, message)| message.contains("refused ["))
+    };
+    pilotage_testkit::wait_for(&shop.pods(), "huge", refused, LIMIT)
+        .await
+        .unwrap();
+    let (code, out, err) = user.run(&["explain", "pod", &format!("{at}/huge")]).await;
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        out.contains("(Pending): it waits: 0/1 nodes are available"),
+        "{out}"
+    );
+    assert!(
+        out.contains("\nparis    refused [2 Insufficient cpu]\n"),
+        "{out}"
+    );
+
+    let (code, out, err) = user.run(&["status", "-n", at, "-o", "json"]).await;
+    assert_eq!(code, 0, "{err}");
+    let rows: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let row = &rows[0];
+    assert!(
+        row["name"] == "paris" && row["connected"] == "True",
+        "{out}"
+    );
+    assert!(row["pods"] == 1 && row["node"] == node.as_str(), "{out}");
+    let (_, out, _) = user.run(&["status", "-n", at]).await;
+    assert!(out.starts_with("NAMESPACE"), "{out}");
+    let line = out.lines().nth(1).unwrap();
+    assert!(
+        line.contains("paris    True") && line.contains(" of 8"),
+        "{out}"
+    );
+
+    let gone = "disconnected: Target paris and Source source are gone, with their Secrets; labels of namespaces stay\n";
+    let none = "there is no connection of these names: Target paris, Source source\n";
+    for want in [gone, none] {
+        let (code, out, err) = user.run(&with("disconnect", &[])).await;
+        assert_eq!((code, &*out), (0, want), "{err}");
+    }
+    assert!(secrets.get_opt("source-token").await.unwrap().is_none());
+    assert!(sources.get_opt("source").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
+    // Nobody runs here: what is asked for never comes about.
+    let (source, target) = tokio::join!(
+        lone(ControlPlane::builder("source"), Side::Source),
+        lone(ControlPlane::builder("bare").no_crds(), Side::Target)
+    );
+    let (source, target) = (source.unwrap(), target.unwrap());
+    let user = User::new(&source.plane, &target.plane);
+    let connect = [
+        "connect",
+        "--source",
+        "source",
+        "--target",
+        "bare",
+        "-n",
+        "default",
+        "--timeout",
+        "1s",
+    ];
+    let with = |more: &[&'static str]| [&connect[..], more].concat();
+
+    let wrong = ["connect", "--source", "nowhere", "--target", "bare"];
+    user.fails(
+        &wrong,
+        4,
+        &["no context \"nowhere\"", "--source one of: source"],
+    )
+    .await;
+    let wrong = [
+        "connect", "--source", "source", "--target", "bare", "--name", "A_B",
+    ];
+    user.fails(&wrong, 4, &["\"A_B\"", "--name"]).await;
+    user.fails(
+        &with(&[]),
+        4,
+        &[
+            "isn't installed in the target",
+            "pilotage crds | kubectl --context bare apply",
+        ],
+    )
+    .await;
+    user.fails(&["status", "pod", "web"], 4, &["no pod default/web", "-n"])
+        .await;
+
+    let crds = pilotage::run(
+        &pilotage::binary().unwrap(),
+        target.plane.directory(),
+        ["crds"],
+    )
+    .await
+    .unwrap();
+    target.plane.apply_yaml(&crds).await.unwrap();
+    user.fails(
+        &with(&[]),
+        4,
+        &["address https://127.0.0.1", "--target-server"],
+    )
+    .await;
+    user.fails(
+        &with(&["--target-server", "ftp://x"]),
+        4,
+        &["\"ftp://x\"", "https://HOST:PORT"],
+    )
+    .await;
+    let elsewhere = [
+        "connect", "--source", "source", "--target", "bare", "-n", "shop",
+    ];
+    user.fails(
+        &elsewhere,
+        4,
+        &[
+            "no namespace shop",
+            "kubectl --context bare create namespace shop",
+        ],
+    )
+    .await;
+
+    // Somebody without rights in the target, and one whom it doesn't know.
+    let stranger = target.plane.user_access("stranger", None).unwrap();
+    let file = target.plane.directory().join("stranger.kubeconfig");
+    stranger.write(&file).unwrap();
+    let limited = User {
+        target: file.clone(),
+        plugin: user.plugin.clone(),
+        source: user.source.clone(),
+    };
+    let rights = "get/list/watch/create/patch sources of namespace default";
+    limited
+        .fails(&with(&[]), 4, &["you may not", rights, "in the target"])
+        .await;
+    let unknown = stranger.with(pilotage_testkit::access::Credential::Token("x".to_owned()));
+    unknown.write(&file).unwrap();
+    limited
+        .fails(
+            &with(&[]),
+            4,
+            &["doesn't accept the credentials", "log in again"],
+        )
+        .await;
+    // Nobody listens there.
+    let port = pilotage_testkit::ports::Port::reserve().unwrap();
+    stranger
+        .via(&format!("https://{}", port.address()))
+        .write(&file)
+        .unwrap();
+    limited
+        .fails(
+            &with(&[]),
+            4,
+            &[
+                "doesn't answer at https://127.0.0.1",
+                "kubectl --context bare version",
+            ],
+        )
+        .await;
+    // The same cluster twice.
+    let twice = User {
+        target: user.source.clone(),
+        plugin: user.plugin.clone(),
+        source: user.source.clone(),
+    };
+    let same = ["connect", "--source", "source", "--target", "source"];
+    twice.fails(&same, 4, &["lead to the same cluster"]).await;
+    let targets: Api<Target> = Api::all(source.plane.admin());
+    assert!(
+        targets
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .is_empty(),
+        "nothing was written"
+    );
+
+    // An account that does something else would get the source's rights, and its token would leave the cluster.
+    let worker =
+        "{apiVersion: v1, kind: ServiceAccount, metadata: {name: worker, namespace: default}}";
+    target.plane.apply_yaml(worker).await.unwrap();
+    let account = with(&[
+        "--target-server",
+        "https://127.0.0.1:1",
+        "--source-name",
+        "worker",
+    ]);
+    let said = [
+        "ServiceAccount default/worker of the target is there already",
+        "another --source-name",
+    ];
+    user.fails(&account, 4, &said).await;
+
+    // Half done, since nobody takes the Source up; and undone again.
+    let server = with(&["--target-server", "https://127.0.0.1:1"]);
+    for _ in 0..2 {
+        let said = [
+            "Source source of the target isn't ready after 1 s",
+            "pilotage controllers",
+            "same command again",
+        ];
+        user.fails(&server, 3, &said).await;
+    }
+    let undo = [
+        "disconnect",
+        "--source",
+        "source",
+        "--target",
+        "bare",
+        "-n",
+        "default",
+    ];
+    let (code, out, err) = user.run(&undo).await;
+    assert!(code == 0 && out.starts_with("disconnected:"), "{out}{err}");
+
+    // Somebody else's Target has the name.
+    let other = "{apiVersion: multicluster.admiralty.io/v1alpha1, kind: Target, metadata: {name: bare, namespace: default}, \
+                 spec: {self: true}}";
+    source.plane.apply_yaml(other).await.unwrap();
+    user.fails(
+        &server,
+        4,
+        &[
+            "Target bare of the source is there already",
+            "another --name",
+        ],
+    )
+    .await;
+    user.fails(
+        &undo,
+        4,
+        &["wasn't made by \"connect\"", "delete it with kubectl"],
+    )
+    .await;
+}
