@@ -1,12 +1,17 @@
 //! What a running proxy pod may change and its delegate follows: more ephemeral containers, other amounts of CPU and memory.
 //!
 //! The result is a change of the chaperon's spec. When it is sent, and what the target does with it, is decided elsewhere.
+//! Both specs are read as JSON, so that no field is lost that our types don't know.
 
-use std::collections::BTreeMap;
+mod digest;
 
-use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements};
+use std::{borrow::Cow, collections::BTreeMap};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pilotage_api::keys;
 use serde_json::{Map, Value, json};
+
+pub use digest::Digest;
 
 use crate::{delegate, kept_labels, labels::LabelKeys};
 
@@ -14,47 +19,56 @@ use crate::{delegate, kept_labels, labels::LabelKeys};
 pub const RESIZED: [&str; 2] = ["cpu", "memory"];
 /// The two kinds of amounts in a container's resources.
 pub const AMOUNTS: [&str; 2] = ["requests", "limits"];
+/// Lists of containers whose amounts may change.
+const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
+/// The ephemeral ones.
+const EPHEMERAL: &str = "ephemeralContainers";
+/// Amounts of a container, and of the pod as a whole.
+const RESOURCES: &str = "resources";
 
-/// Merge patch of a chaperon's spec, so that it has what its proxy pod has by now; `None` if it does.
+/// Merge patch of a chaperon's spec, so that it has what its proxy pod has by now; `None` if it does. Both specs have to be whole.
 ///
-/// What the proxy lacks is left alone: Kubernetes takes neither ephemeral containers nor amounts away.
-pub fn of_spec(proxy: &Pod, chaperon: &Map<String, Value>) -> Option<Value> {
-    let spec = proxy.spec.as_ref()?;
-    let init = spec.init_containers.as_deref().unwrap_or_default();
-    let pod_level = spec.resources.as_ref();
-    let changes = [
-        ("ephemeralContainers", with_ephemeral(proxy, spec, chaperon)),
+/// What the proxy lacks is left alone: Kubernetes takes neither ephemeral containers nor amounts away. A container that
+/// only the proxy has was put there by admission in the source, and stays there.
+pub fn of_spec(
+    proxy: &ObjectMeta,
+    spec: &Value,
+    chaperon: &Map<String, Value>,
+) -> Option<Map<String, Value>> {
+    let lists = CONTAINERS.map(|field| {
+        let changed = with_amounts(list(spec.get(field)), list(chaperon.get(field)));
+        (field, changed)
+    });
+    let pod_level = spec.get(RESOURCES);
+    let others = [
+        (EPHEMERAL, with_ephemeral(proxy, spec, chaperon)),
         (
-            "containers",
-            with_amounts(&spec.containers, chaperon.get("containers")),
-        ),
-        (
-            "initContainers",
-            with_amounts(init, chaperon.get("initContainers")),
-        ),
-        (
-            "resources",
-            pod_level.and_then(|own| amounts(own, chaperon.get("resources"))),
+            RESOURCES,
+            pod_level.and_then(|own| amounts(own, chaperon.get(RESOURCES))),
         ),
     ];
-    let patch: Map<String, Value> = changes
+    let patch: Map<String, Value> = lists
         .into_iter()
+        .chain(others)
         .filter_map(|(field, value)| Some((field.to_owned(), value?)))
         .collect();
-    (!patch.is_empty()).then_some(Value::Object(patch))
+    (!patch.is_empty()).then_some(patch)
 }
 
 // ---- ephemeral containers ---------------------------------------------------------------------------------------
 
 /// The chaperon's list, and behind it those that only the proxy has.
-fn with_ephemeral(proxy: &Pod, spec: &PodSpec, chaperon: &Map<String, Value>) -> Option<Value> {
-    let known = list(chaperon.get("ephemeralContainers"));
-    let is_new = |name: &str| known.iter().all(|known| known["name"] != name);
-    let own = spec.ephemeral_containers.iter().flatten();
-    let mut new: Vec<Value> = own
-        .filter(|container| is_new(&container.name))
-        .filter_map(|container| serde_json::to_value(container).ok())
-        .collect();
+fn with_ephemeral(
+    proxy: &ObjectMeta,
+    spec: &Value,
+    chaperon: &Map<String, Value>,
+) -> Option<Value> {
+    let known = list(chaperon.get(EPHEMERAL));
+    let is_new = |own: &&Value| {
+        own["name"].is_string() && known.iter().all(|known| known["name"] != own["name"])
+    };
+    let own = list(spec.get(EPHEMERAL));
+    let mut new: Vec<Value> = own.iter().filter(is_new).cloned().collect();
     if new.is_empty() {
         return None;
     }
@@ -74,18 +88,19 @@ fn with_ephemeral(proxy: &Pod, spec: &PodSpec, chaperon: &Map<String, Value>) ->
 }
 
 /// Their variables may name labels of the pod, whose keys are others there.
-fn respell(proxy: &Pod, containers: &mut [Value]) {
-    let texts = |map: &'_ Option<BTreeMap<String, String>>| map.clone().unwrap_or_default();
-    let (labels, annotations) = (
-        texts(&proxy.metadata.labels),
-        texts(&proxy.metadata.annotations),
-    );
+fn respell(proxy: &ObjectMeta, containers: &mut [Value]) {
+    let labels: BTreeMap<&str, &str> = proxy
+        .labels
+        .iter()
+        .flatten()
+        .map(|(key, value)| (&**key, &**value))
+        .collect();
+    let annotations = proxy.annotations.as_ref();
     // One that can't be read gave no chaperon.
     let kept = annotations
-        .get(keys::NO_PREFIX_LABEL_REGEXP)
+        .and_then(|all| all.get(keys::NO_PREFIX_LABEL_REGEXP))
         .and_then(|pattern| kept_labels::parse(pattern).ok());
-    let labels = labels.iter().map(|(key, value)| (&**key, &**value));
-    let labels = LabelKeys::new(&labels.collect(), kept.as_ref());
+    let labels = LabelKeys::new(&labels, kept.as_ref());
     for container in containers {
         delegate::respell_environment(container, &labels);
     }
@@ -94,40 +109,36 @@ fn respell(proxy: &Pod, containers: &mut [Value]) {
 // ---- resources --------------------------------------------------------------------------------------------------
 
 /// The chaperon's list of containers with the amounts of the proxy's.
-fn with_amounts(own: &[Container], known: Option<&Value>) -> Option<Value> {
-    let known = list(known);
-    let wanted: BTreeMap<&str, Value> = own
+fn with_amounts(own: &[Value], known: &[Value]) -> Option<Value> {
+    let own: BTreeMap<&str, &Value> = own
         .iter()
-        .filter_map(|own| {
-            let known = known.iter().find(|known| known["name"] == *own.name)?;
-            let changed = amounts(own.resources.as_ref()?, known.get("resources"))?;
-            Some((&*own.name, changed))
-        })
+        .filter_map(|own| Some((own["name"].as_str()?, own.get(RESOURCES)?)))
         .collect();
-    if wanted.is_empty() {
-        return None;
-    }
+    let mut differs = false;
     let changed = known.iter().map(|known| {
-        let name = known["name"].as_str().unwrap_or_default();
-        let mut known = known.clone();
-        if let (Some(resources), Some(container)) = (wanted.get(name), known.as_object_mut()) {
-            container.insert("resources".to_owned(), resources.clone());
+        let mut container = known.clone();
+        let wanted = known["name"]
+            .as_str()
+            .and_then(|name| amounts(own.get(name)?, known.get(RESOURCES)));
+        if let (Some(resources), Some(container)) = (wanted, container.as_object_mut()) {
+            container.insert(RESOURCES.to_owned(), resources);
+            differs = true;
         }
-        known
+        container
     });
-    Some(changed.collect())
+    let changed: Value = changed.collect();
+    differs.then_some(changed)
 }
 
 /// The chaperon's resources with the proxy's amounts, if they differ.
-fn amounts(own: &ResourceRequirements, known: Option<&Value>) -> Option<Value> {
-    let said = |kind: &str, name: &str| known?.get(kind)?.get(name);
+fn amounts(own: &Value, known: Option<&Value>) -> Option<Value> {
     let mut wanted = None;
-    for (kind, own) in AMOUNTS.into_iter().zip([&own.requests, &own.limits]) {
+    for kind in AMOUNTS {
         for name in RESIZED {
-            let Some(amount) = own.as_ref().and_then(|own| own.get(name)) else {
+            let Some(amount) = amount(Some(own), kind, name) else {
                 continue;
             };
-            if says(said(kind, name), &amount.0) {
+            if self::amount(known, kind, name).as_ref() == Some(&amount) {
                 continue;
             }
             let known = || known.and_then(Value::as_object).cloned();
@@ -137,17 +148,18 @@ fn amounts(own: &ResourceRequirements, known: Option<&Value>) -> Option<Value> {
             if !kind.is_object() {
                 *kind = json!({});
             }
-            kind[name] = amount.0.clone().into();
+            kind[name] = amount.into();
         }
     }
     wanted.map(Value::Object)
 }
 
-fn says(known: Option<&Value>, amount: &str) -> bool {
-    match known {
-        Some(Value::String(text)) => text == amount,
-        Some(Value::Number(number)) => number.to_string() == amount,
-        _ => false,
+/// One amount among a container's resources; authors may write it as a number.
+fn amount<'a>(resources: Option<&'a Value>, kind: &str, name: &str) -> Option<Cow<'a, str>> {
+    match resources?.get(kind)?.get(name)? {
+        Value::String(text) => Some(Cow::Borrowed(text)),
+        Value::Number(number) => Some(Cow::Owned(number.to_string())),
+        _ => None,
     }
 }
 
@@ -159,13 +171,10 @@ fn list(value: Option<&Value>) -> &[Value] {
 mod tests {
     use super::*;
 
-    fn proxy(spec: &Value) -> Pod {
+    fn proxy() -> ObjectMeta {
         serde_json::from_value(json!({
-            "metadata": {
-                "labels": { "app": "web", "team": "a" },
-                "annotations": { keys::NO_PREFIX_LABEL_REGEXP: "^team=" },
-            },
-            "spec": spec,
+            "labels": { "app": "web", "team": "a" },
+            "annotations": { keys::NO_PREFIX_LABEL_REGEXP: "^team=" },
         }))
         .unwrap()
     }
@@ -174,7 +183,7 @@ mod tests {
         let Value::Object(chaperon) = chaperon else {
             panic!("{chaperon} is no spec");
         };
-        of_spec(&proxy(proxy_spec), &chaperon)
+        of_spec(&proxy(), proxy_spec, &chaperon).map(Value::Object)
     }
 
     #[test]
@@ -186,7 +195,7 @@ mod tests {
             "ephemeralContainers": [
                 { "name": "old", "image": "x" },
                 {
-                    "name": "new", "image": "busybox", "targetContainerName": "app",
+                    "name": "new", "image": "busybox", "targetContainerName": "app", "fieldOfTomorrow": 1,
                     "env": [label("app"), label("team")],
                     "volumeMounts": [mount("data"), mount("kube-api-access-x")],
                 },
@@ -201,7 +210,7 @@ mod tests {
         let want = json!({ "ephemeralContainers": [
             { "name": "old", "image": "y" },
             {
-                "name": "new", "image": "busybox", "targetContainerName": "app",
+                "name": "new", "image": "busybox", "targetContainerName": "app", "fieldOfTomorrow": 1,
                 "env": [label(&there), label("team")],
                 "volumeMounts": [mount("data")],
             },

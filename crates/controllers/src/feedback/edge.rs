@@ -8,9 +8,10 @@ use std::{
 
 use k8s_openapi::api::core::v1::Pod;
 use pilotage_clusters::{Event, Feed, Watch};
+use pilotage_model::changes::Digest;
 use pilotage_proxy::{
     Outcome, ProxyView, Reach, Reply,
-    feedback::{Action, Book, Plan},
+    feedback::{Action, Book, Plan, Refused},
 };
 use pilotage_runtime::ready::Gate;
 use pilotage_sched_driver::publish::{EventType, Occurrence, Regarding, Warnings};
@@ -45,8 +46,8 @@ pub(super) struct Edge {
     book: Book,
     /// What the author of each pod was told last.
     told: HashMap<String, String>,
-    /// The same of changes that its delegate doesn't have.
-    told_refused: HashMap<String, String>,
+    /// The change of each pod of which it was told that the delegate doesn't have it.
+    told_refused: HashMap<String, Digest>,
     timers: Timers<String>,
     dirty: BTreeSet<String>,
     lanes: Lanes,
@@ -291,15 +292,21 @@ impl Edge {
             wake_at,
         } = plan;
         self.timers.set(&uid.to_owned(), wake_at);
-        if let Some(note) = news(&mut self.told, uid, tell)
-            && let Some((_, pod)) = self.book.pod(uid)
-        {
-            self.record(pod, "DelegateUnknown", note);
+        let pod = self.book.pod(uid);
+        if tell.as_ref() != self.told.get(uid) {
+            if let (Some(note), Some((_, pod))) = (&tell, pod) {
+                self.record(pod, "DelegateUnknown", note.clone());
+            }
+            match tell {
+                Some(note) => self.told.insert(uid.to_owned(), note),
+                None => self.told.remove(uid),
+            };
         }
-        if let Some(note) = news(&mut self.told_refused, uid, refused)
-            && let Some((_, pod)) = self.book.pod(uid)
+        if let (Some(Refused { of, why }), Some((_, pod))) = (refused, pod)
+            && self.told_refused.get(uid) != Some(&of)
         {
-            self.record(pod, "ChangeRefused", note);
+            self.record(pod, "ChangeRefused", why);
+            self.told_refused.insert(uid.to_owned(), of);
         }
         let copies = actions.iter().any(|it| {
             matches!(
@@ -336,18 +343,6 @@ impl Edge {
             });
         });
     }
-}
-
-/// What is to be told of a pod, if it wasn't told last.
-fn news(told: &mut HashMap<String, String>, uid: &str, note: Option<String>) -> Option<String> {
-    if note.as_ref() == told.get(uid) {
-        return None;
-    }
-    match &note {
-        Some(note) => told.insert(uid.to_owned(), note.clone()),
-        None => told.remove(uid),
-    };
-    note
 }
 
 /// An action may carry all that a target says of its pod, again at each try: what it is about is enough.

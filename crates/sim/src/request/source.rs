@@ -320,7 +320,7 @@ pub(super) fn feedback(
         }
         (A::ChangeSpec { .. }, _) => {
             let why = "no proxy of the simulator changes its spec";
-            return Outcome::Unknown(why.to_owned()).into();
+            Outcome::Unknown(why.to_owned()).into()
         }
         (A::CopyStatus { patch }, _) => done(server.merge_proxy_status(pod_name, patch).map(drop)),
         (A::CopyAnnotations { patch }, _) => done(server.merge_proxy(pod_name, patch).map(drop)),

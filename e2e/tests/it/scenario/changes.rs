@@ -3,8 +3,9 @@
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::runtime::watcher;
+use pilotage_api::keys;
 use pilotage_testkit::{build, list_until, wait_for};
 use serde_json::{Value, json};
 
@@ -33,6 +34,34 @@ async fn patch(pods: &Api<Pod>, subresource: &str, name: &str, body: &Value) {
         .unwrap();
 }
 
+/// Says of the pod what a kubelet says that can resize: which amounts its container has.
+async fn say_amounts(pods: &Api<Pod>, name: &str, cpu: &str) {
+    let pod = pods.get(name).await.unwrap();
+    let status = pod.status.unwrap().container_statuses.unwrap();
+    let mut status = serde_json::to_value(status).unwrap();
+    status[0]["resources"] = json!({ "requests": { "cpu": cpu } });
+    let status = json!({ "status": { "containerStatuses": status } });
+    patch(pods, "status", name, &status).await;
+}
+
+/// The amount that a kubelet says.
+fn said_cpu(pod: &Pod) -> Option<&str> {
+    let status = pod.status.as_ref()?.container_statuses.as_ref()?.first()?;
+    let requests = status.resources.as_ref()?.requests.as_ref()?;
+    Some(&requests.get("cpu")?.0)
+}
+
+async fn generation(shop: &Shop, target: &str, proxy: &Pod) -> Option<i64> {
+    let of_pod = format!(
+        "{}={}",
+        keys::PARENT_UID,
+        proxy.metadata.uid.as_ref().unwrap()
+    );
+    let all = ListParams::default().labels(&of_pod);
+    let all = shop.chaperons_in(target).list(&all).await.unwrap();
+    all.items.first()?.metadata.generation
+}
+
 async fn until(shop: &Shop, pods: &Api<Pod>, name: &str, holds: impl Fn(&Pod) -> bool) -> Pod {
     match wait_for(pods, name, holds, LIMIT).await {
         Ok(pod) => pod,
@@ -49,6 +78,8 @@ async fn debug_containers_and_amounts_reach_the_delegate_and_refusals_are_told()
     let (target, delegate) = shop.delegate(&proxy).await;
     let (there, name) = (shop.pods_in(target), delegate.metadata.name.unwrap());
     let container = &proxy.spec.as_ref().unwrap().containers[0].name;
+    // Proxy and chaperon are alike before anybody changes something.
+    assert_eq!(generation(&shop, target, &proxy).await, Some(1));
 
     // As users do it; nothing is attached to, since nobody runs it here.
     let source = &shop.fleet.source.plane;
@@ -83,6 +114,10 @@ async fn debug_containers_and_amounts_reach_the_delegate_and_refusals_are_told()
     };
     until(&shop, &shop.pods(), "web", runs).await;
 
+    // In both clusters the API server takes a resize only where the kubelet says what the container has.
+    say_amounts(&there, &name, "100m").await;
+    let can_resize = |pod: &Pod| said_cpu(pod) == Some("100m");
+    until(&shop, &shop.pods(), "web", can_resize).await;
     let amounts = |cpu: &str| {
         let resources = json!({ "requests": { "cpu": cpu } });
         json!({ "spec": { "containers": [{ "name": container, "resources": resources }] } })
@@ -131,5 +166,15 @@ async fn debug_containers_and_amounts_reach_the_delegate_and_refusals_are_told()
         panic!("{error}\nlogs: {:#?}", shop.fleet.logs());
     }
     assert_eq!(cpu(&there.get(&name).await.unwrap()), Some("200m"));
+    // Once each: the container and the amounts that were taken, and those that weren't.
+    assert_eq!(generation(&shop, target, &proxy).await, Some(4));
+
+    // With room the next one is taken.
+    quotas
+        .delete("cpu", &DeleteParams::default())
+        .await
+        .unwrap();
+    patch(&shop.pods(), "resize", "web", &amounts("400m")).await;
+    until(&shop, &there, &name, |pod| cpu(pod) == Some("400m")).await;
     shop.delete("web").await;
 }
