@@ -18,14 +18,16 @@ target=$(target_of busy)
 delegate=$(delegate_of busy)
 
 say "a debug container"
-k debug busy --image=registry.k8s.io/e2e-test-images/busybox:1.29-4 --container=shell --target=busy --attach=false -- sleep 3600
+image=registry.k8s.io/e2e-test-images/busybox:1.29-4
+k debug busy --image="$image" --container=shell --target=busy --attach=false -- sleep 3600
 in_target "$target" wait "pod/$delegate" --for='jsonpath={.spec.ephemeralContainers[0].name}'=shell --timeout="$LIMIT"
 
 # Which amounts a container has is said by its kubelet; nodes that only say that they run pods don't, and then the API
 # server takes no other ones.
 runs='{.status.containerStatuses[0].resources.requests.cpu}'
 node=$(in_target "$target" get pod "$delegate" --output 'jsonpath={.spec.nodeName}')
-if [[ $(in_target "$target" get node "$node" --output 'jsonpath={.metadata.annotations.kwok\.x-k8s\.io/node}') == fake ]]; then
+mark='{.metadata.annotations.kwok\.x-k8s\.io/node}'
+if [[ $(in_target "$target" get node "$node" --output "jsonpath=$mark") == fake ]]; then
   in_target "$target" patch pod "$delegate" --subresource=status --type=json --patch \
     '[{"op": "add", "path": "/status/containerStatuses/0/resources", "value": {"requests": {"cpu": "100m"}}}]'
 fi
@@ -34,6 +36,7 @@ k wait pod/busy --for="jsonpath=$runs"=100m --timeout="$LIMIT"
 say "other amounts"
 k patch pod busy --subresource=resize --patch \
   '{"spec": {"containers": [{"name": "busy", "resources": {"requests": {"cpu": "150m"}}}]}}'
-in_target "$target" wait "pod/$delegate" --for='jsonpath={.spec.containers[0].resources.requests.cpu}'=150m --timeout="$LIMIT"
+has='{.spec.containers[0].resources.requests.cpu}'
+in_target "$target" wait "pod/$delegate" --for="jsonpath=$has"=150m --timeout="$LIMIT"
 
 k delete pod busy --grace-period=1 --timeout="$LIMIT"

@@ -1,7 +1,8 @@
-//! What a running proxy pod may change and its delegate follows: more ephemeral containers, other amounts of CPU and memory.
+//! What a running proxy pod may change and its delegate follows: more ephemeral containers, other amounts of CPU and
+//! memory.
 //!
-//! The result is a change of the chaperon's spec. When it is sent, and what the target does with it, is decided elsewhere.
-//! Both specs are read as JSON, so that no field is lost that our types don't know.
+//! The result is a change of the chaperon's spec. When it is sent, and what the target does with it, is decided
+//! elsewhere. Both specs are read as JSON, so that no field is lost that our types don't know.
 
 mod digest;
 
@@ -26,7 +27,8 @@ const EPHEMERAL: &str = "ephemeralContainers";
 /// Amounts of a container, and of the pod as a whole.
 const RESOURCES: &str = "resources";
 
-/// Merge patch of a chaperon's spec, so that it has what its proxy pod has by now; `None` if it does. Both specs have to be whole.
+/// Merge patch of a chaperon's spec, so that it has what its proxy pod has by now; `None` if it does. Both specs have to
+/// be whole.
 ///
 /// What the proxy lacks is left alone: Kubernetes takes neither ephemeral containers nor amounts away. A container that
 /// only the proxy has was put there by admission in the source, and stays there.

@@ -1,8 +1,8 @@
 //! What is kept of chaperons. Of each one's spec, which the source wrote, hardly anything is read again.
 //!
-//! Of one that is too heavy even so, only who it is and what the protocol reads is left. It is seen, granted, given up and
-//! deleted as any other. What else it said isn't there any more, and that means nothing: of such a one neither the status nor
-//! annotations are copied.
+//! Of one that is too heavy even so, only who it is and what the protocol reads is left. It is seen, granted, given up
+//! and deleted as any other. What else it said isn't there any more, and that means nothing: of such a one neither the
+//! status nor annotations are copied.
 
 use std::collections::BTreeMap;
 

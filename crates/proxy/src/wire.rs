@@ -149,8 +149,8 @@ pub fn change(chaperon: &PodChaperon, proxy: &ObjectMeta, spec: &Value) -> Chang
     };
     if Marks::of(chaperon).is_plainly_granted() {
         return Change::Refused(
-            "Admiralty, which runs there, takes no changes of running pods: ephemeral containers and other amounts of CPU \
-             and memory stay in this cluster",
+            "Admiralty, which runs there, takes no changes of running pods: ephemeral containers and other amounts of \
+             CPU and memory stay in this cluster",
         );
     }
     let ObjectMeta {

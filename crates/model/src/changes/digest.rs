@@ -1,6 +1,6 @@
 //! A number that says whether two specs have the same of what may change in a running pod.
 //!
-//! It lives and dies with a process, and is never written anywhere: whoever keeps thousands of specs keeps this instead.
+//! It lives and dies with a process, and is never written anywhere: whoever would keep thousands of specs keeps this.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -11,8 +11,8 @@ use super::{AMOUNTS, CONTAINERS, EPHEMERAL, RESIZED, RESOURCES, amount, list};
 
 /// Names and images of ephemeral containers, and all amounts of CPU and memory, of the containers and of the pod.
 ///
-/// Two digests are equal if nothing of that differs, and, but for chance (1 in 2⁶⁴), only then. The order of containers is
-/// no difference.
+/// Two digests are equal if nothing of that differs, and, but for chance (1 in 2⁶⁴), only then. The order of containers
+/// is no difference.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digest(u64);
 
@@ -273,7 +273,7 @@ mod tests {
         }
 
         #[test]
-        fn where_digests_are_equal_nothing_is_to_be_sent_and_what_was_sent_isnt_sent_again(two in two_specs()) {
+        fn where_digests_are_equal_nothing_is_sent_and_nothing_is_sent_again(two in two_specs()) {
             let (mut proxy, chaperon) = two;
             let meta = ObjectMeta::default();
             let mut known = chaperon.as_object().unwrap().clone();

@@ -125,8 +125,8 @@ impl Action {
         }
     }
 
-    /// The virtual node of the target that it cleans up in, or changes something in, if so: of such requests a target can
-    /// cause any number.
+    /// The virtual node of the target that it cleans up in, or changes something in, if so: of such requests a target
+    /// can cause any number.
     pub fn cleans_up_at(&self) -> Option<&str> {
         self.node()
     }

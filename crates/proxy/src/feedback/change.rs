@@ -1,8 +1,8 @@
 //! What a placed proxy has changed while it runs, on its way to the delegate's chaperon, and what becomes of it there.
 //!
-//! Only digests are compared here, since no spec of a chaperon is kept. If they differ the whole of both is read once, and
-//! nothing is asked for again before the proxy changes: neither admission in the source, which may have put more into the
-//! proxy than into its manifest, nor a target that keeps another spec than it was sent makes a loop.
+//! Only digests are compared here, since no spec of a chaperon is kept. If they differ the whole of both is read once,
+//! and nothing is asked for again before the proxy changes: neither admission in the source, which may have put more into
+//! the proxy than into its manifest, nor a target that keeps another spec than it was sent makes a loop.
 
 use k8s_openapi::api::core::v1::Pod;
 use pilotage_api::{PodChaperon, bounds::cut, keys};
@@ -247,8 +247,9 @@ mod tests {
         let pod = pod(&before());
         let infeasible = "a refused a change of the pod: resize is infeasible: too much";
         for (reason, said) in [("Deferred", None), ("Infeasible", Some(infeasible))] {
-            let condition = json!({ "type": "PodResizePending", "status": "True", "reason": reason, "message": "too much" });
-            let status = json!({ "conditions": [condition] });
+            let status = json!({ "conditions": [{
+                "type": "PodResizePending", "status": "True", "reason": reason, "message": "too much",
+            }] });
             let mut view = applied(None);
             Arc::make_mut(&mut view.object).status = serde_json::from_value(status).unwrap();
             assert_eq!(told(&pod, &view, None).as_deref(), said);

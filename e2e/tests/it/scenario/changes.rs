@@ -1,4 +1,5 @@
-//! What a running proxy pod changes reaches its delegate, what becomes of it comes back, and what the target refuses is told.
+//! What a running proxy pod changes reaches its delegate, what becomes of it comes back, and what the target refuses is
+//! told.
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;

@@ -21,6 +21,7 @@ mod leave;
 mod lifecycle;
 mod live_targets;
 mod lost;
+mod migration;
 mod namespaces;
 mod narrow;
 mod nowhere;
