@@ -110,6 +110,11 @@ key!(/// Annotation, a time: since when the pod of this `PodChaperon` is missing
 key!(/// Annotation, `"true"`: the missing pod had been bound. It is written together with the time.
     WAS_BOUND = "was-bound");
 
+key!(/// Annotation, a number: the generation of the chaperon's spec whose changes its bound pod has, or was refused.
+    APPLIED_GENERATION = "applied-generation");
+key!(/// Annotation: which of these changes the pod doesn't have, and why. It is written together with the generation.
+    CHANGE_REFUSED = "change-refused");
+
 // ---- what Pilotage writes on objects of the target to name their source --------------------------------------------
 
 key!(/// Label: UID of the proxy pod, or of the object that is copied.
