@@ -14,6 +14,9 @@ RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 # Always the whole workspace: another selection of packages would choose other features, and build everything twice.
 ALL := --workspace --locked
 
+# Minor version of the older Kubernetes that `make test-skew` runs beside the pinned one: e2e/tools/kubernetes-$(SKEW).
+SKEW ?= 1.34
+
 include e2e/tools/tools.mk
 
 .PHONY: help

@@ -31,6 +31,7 @@ const TARGETS: &[&str] = &[
     "sim-mutants",
     "test",
     "tools",
+    "tools-skew",
 ];
 
 #[test]
