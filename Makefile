@@ -136,6 +136,17 @@ chaos: tools-clusters ## Strike every part of real clusters in every state of a 
 	@$(CARGO) build $(ALL) --bins
 	@CHAOS_CELLS=$(or $(CHAOS_CELLS),all) $(CARGO) test $(ALL) --test chaos -- --nocapture every_cell_ends_well
 
+# Both sides at work; the other scenarios are about many pods, faults and people's commands, which know no versions.
+SKEW_SCENARIOS := skew admission apart daemons evictions follow follow_services kubelet leave lifecycle live_targets placement \
+  self_target together two_sources unreserved
+
+.PHONY: test-skew
+test-skew: tools tools-skew ## Run the main scenarios with older targets, then with an older source (SKEW=1.34 SIDES='SOURCE TARGETS')
+	@for side in $(or $(SIDES),TARGETS SOURCE); do \
+	  echo "Kubernetes $(SKEW): $$side"; \
+	  env PILOTAGE_$${side}_KUBERNETES=$(SKEW) $(CARGO) test $(ALL) --test it --quiet -- $(SKEW_SCENARIOS:%=scenario::%::); \
+	done
+
 .PHONY: crds
 crds: ## Write crds/*.yaml from the types in crates/api
 	@$(CARGO) build $(ALL) --bins --quiet

@@ -30,6 +30,7 @@ const TARGETS: &[&str] = &[
     "sim",
     "sim-mutants",
     "test",
+    "test-skew",
     "tools",
     "tools-skew",
 ];
