@@ -4,6 +4,7 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub mod burden;
+pub mod changes;
 pub mod chaperon;
 pub mod constraints;
 mod delegate;
@@ -14,4 +15,5 @@ pub mod kept_labels;
 pub mod label_pattern;
 pub mod labels;
 pub mod manifest;
+pub mod recent;
 pub mod virtual_node;

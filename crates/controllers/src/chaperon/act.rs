@@ -6,8 +6,11 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
 };
 use pilotage_api::PodChaperon;
-use pilotage_candidate::chaperon::{Action, Note, Outcome, Owner, RawPod, owner};
-use pilotage_model::chaperon::candidate_pod;
+use pilotage_candidate::chaperon::{Action, Note, Outcome, Owner, RawPod, Step, owner};
+use pilotage_model::{
+    chaperon::candidate_pod,
+    recent::{self, Dropped},
+};
 use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, find, within};
 use pilotage_sched_driver::publish::{EventType, Occurrence, Regarding};
 use serde_json::Value;
@@ -33,6 +36,7 @@ pub(super) async fn act(
             resource_version,
         } => delete(parts, key, uid, Some(resource_version)).await,
         Action::Ungate(patch) => ungate(parts, key, patch).await,
+        Action::Change(step) => change(parts, key, step).await,
         Action::LookAtPod { .. } => look(parts, key).await,
         Action::Mark(patch) | Action::CopyAnnotations(patch) => {
             write(parts, key, patch, false).await
@@ -60,6 +64,9 @@ async fn create(parts: &Parts, key: &Key, chaperon: &PodChaperon) -> Outcome {
         Err(error) => return Outcome::Refused(error),
     };
     let api = pods(parts, key);
+    if let Err(dropped) = whole(&api, &body).await {
+        return Outcome::Refused(dropped.to_string());
+    }
     match within(CALL_LIMIT, api.create(&PostParams::default(), &body)).await {
         Ok(pod) => {
             fold(parts, pod);
@@ -75,6 +82,22 @@ async fn create(parts: &Parts, key: &Key, chaperon: &PodChaperon) -> Outcome {
                 Outcome::Refused(error.message())
             }
         },
+    }
+}
+
+/// Whether this API server would leave nothing out of the pod. A dry run tells, for pods alone that ask for something
+/// recent; where it fails, the creation itself says why, or some admission webhook takes no dry runs.
+async fn whole(api: &Api<RawPod>, body: &RawPod) -> Result<(), Dropped> {
+    if !recent::asks(&body.spec) {
+        return Ok(());
+    }
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    match within(CALL_LIMIT, api.create(&dry_run, body)).await {
+        Ok(made) => recent::check(&body.spec, &made.spec),
+        Err(_) => Ok(()),
     }
 }
 
@@ -136,6 +159,26 @@ async fn ungate(parts: &Parts, key: &Key, patch: &Value) -> Outcome {
             Outcome::Done
         }
         Err(error) => failed(key, "take the gate off the pod", &error),
+    }
+}
+
+/// PATCH of a subresource. A patch that our role doesn't give is refused like one that admission doesn't let through.
+async fn change(parts: &Parts, key: &Key, step: &Step) -> Outcome {
+    let (api, params) = (pods(parts, key), PatchParams::default());
+    let patch = Patch::Strategic(&step.patch);
+    let request = api.patch_subresource(step.subresource, &key.name, &params, &patch);
+    match within(CALL_LIMIT, request).await {
+        Ok(pod) => {
+            fold(parts, pod);
+            Outcome::Done
+        }
+        Err(error) => match error.kind() {
+            // 404: the pod is gone, which the watch tells, or the API server knows no such change.
+            Failure::Forbidden | Failure::Invalid | Failure::NotFound => {
+                Outcome::Refused(error.message())
+            }
+            _ => failed(key, "change the pod", &error),
+        },
     }
 }
 
