@@ -122,6 +122,9 @@ key!(/// Annotation of a binding: namespace of its Source.
     SOURCE_NAMESPACE = "source-namespace");
 key!(/// Annotation of a binding: name of its Source or `ClusterSource`.
     SOURCE_NAME = "source-name");
+key!(/// Annotation of a Source or `ClusterSource` that a user's `connect` made: UID of the source's kube-system namespace. It keeps
+    /// two sources with one name apart.
+    SOURCE_CLUSTER_UID = "source-cluster-uid");
 /// Label of what is made for a Source, and its value.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "pilotage");
 /// Value of the same label for what a user's `connect` makes.
@@ -178,6 +181,8 @@ pub const UNREACHABLE_TAINT: &str = "node.kubernetes.io/unreachable";
 pub const PROXY_SCHEDULER: &str = "admiralty-proxy";
 /// Scheduler name of candidate pods.
 pub const CANDIDATE_SCHEDULER: &str = "admiralty-candidate";
+key!(/// Annotation of the Lease of a part: version of the process that leads.
+    RUNNING_VERSION = "version");
 /// Name of the one [`crate::ClusterSummary`] of a cluster.
 pub const CLUSTER_SUMMARY_NAME: &str = "singleton";
 /// Reason of `PodScheduled=False` in a chaperon's status when the target's API server refused the pod.
