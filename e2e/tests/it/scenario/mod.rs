@@ -7,6 +7,7 @@ mod apart;
 mod bad_line;
 mod budgets;
 mod bursts;
+mod commands;
 mod connect;
 mod daemons;
 mod demo;
