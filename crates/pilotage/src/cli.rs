@@ -202,6 +202,23 @@ pub enum Command {
     #[command(verbatim_doc_comment)]
     SelectSeed(cmd::select_seed::Args),
 
+    /// Installs Pilotage in a cluster, without Helm.
+    ///
+    /// It applies the definitions and what the Helm chart makes of its default values, which do for a
+    /// source, a target, or both. Before it writes anything, it looks whether the cluster is new enough
+    /// and asks it whether it would take everything. It may be given again at any time, also to upgrade.
+    /// What Helm has installed it leaves alone.
+    ///
+    /// It ends with 4 if nothing was written, since something is wrong that it names; with 3 if the parts
+    /// don't run in time; with 1 if a request failed on the way.
+    ///
+    /// Examples, the second one for GitOps:
+    ///
+    ///   pilotage install --context london --image registry.example/pilotage:0.1.0
+    ///   pilotage install --image registry.example/pilotage:0.1.0 --dry-run -o yaml
+    #[command(verbatim_doc_comment)]
+    Install(Box<pilotage_plugin::InstallArgs>),
+
     /// Connects two clusters: pods of the source may run in the target.
     ///
     /// It makes the Source, a token for it and, in the source, a Secret with a kubeconfig and the Target;

@@ -4,13 +4,14 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Node, Pod, Secret};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod, Secret};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher::Config;
 use kube::{Api, ResourceExt};
 use pilotage_api::conditions::types;
 use pilotage_api::{Target, keys};
-use pilotage_testkit::{build, wait_count, wait_for, wait_gone};
+use pilotage_e2e::fleet::{Side, lone};
+use pilotage_testkit::{ControlPlane, build, wait_count, wait_for, wait_gone};
 
 use super::connect::User;
 use super::{LIMIT, Shop, TARGETS, elected, is_running};
@@ -288,4 +289,88 @@ async fn what_changes_is_printed_until_it_is_interrupted() {
     until(&["east", "no (drained)"]).await;
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pilotage_is_installed_without_helm_again_and_again() {
+    let bare = ControlPlane::builder("empty")
+        .no_crds()
+        .controller_manager();
+    let cluster = lone(bare, Side::Source).await.unwrap();
+    let plane = &cluster.plane;
+    let user = User::new(plane, plane);
+    let install = [
+        "install",
+        "--image",
+        "registry.example/pilotage:1",
+        "-n",
+        "ships",
+    ];
+    let with = |more: &[&'static str]| [&install[..], more].concat();
+
+    let (code, out, err) = user.run(&with(&["--dry-run", "-o", "yaml"])).await;
+    assert_eq!(code, 0, "{err}");
+    let kinds = out.lines().filter(|it| it.starts_with("kind: "));
+    let kinds = kinds.collect::<Vec<_>>().join("\n");
+    insta::assert_snapshot!("installed", kinds);
+    let bad = ["install", "--image", "a: b"];
+    user.fails(&bad, 2, &["try '--help'"]).await;
+    let bad = ["install", "--image", "a", "-n", "Ships"];
+    user.fails(&bad, 4, &["\"Ships\" is no name", "--namespace"])
+        .await;
+
+    let stranger = plane.user_access("stranger", None).unwrap();
+    let file = plane.directory().join("stranger.kubeconfig");
+    stranger.write(&file).unwrap();
+    let limited = User {
+        source: file.clone(),
+        target: file,
+        plugin: user.plugin.clone(),
+    };
+    let said = [
+        "the cluster wouldn't take Namespace ships",
+        "User \"stranger\" cannot patch",
+    ];
+    limited.fails(&with(&[]), 4, &said).await;
+    let namespaces: Api<Namespace> = Api::all(plane.admin());
+    assert!(namespaces.get_opt("ships").await.unwrap().is_none());
+
+    for _ in 0..2 {
+        let (code, out, err) = user.run(&with(&["--timeout", "0s"])).await;
+        assert_eq!(code, 0, "{err}");
+        assert!(out.starts_with("installed: Pilotage "), "{out}");
+    }
+    // No node is here for them.
+    let said = [
+        "Deployment ships/pilotage-",
+        "doesn't run after 1 s: 0 of 2 pods are available",
+        "kubectl describe",
+    ];
+    user.fails(&with(&["--timeout", "1s"]), 3, &said).await;
+    let targets: Api<Target> = Api::all(plane.admin());
+    assert!(
+        targets
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .is_empty()
+    );
+
+    let deployments: Api<Deployment> = Api::namespaced(plane.admin(), "ships");
+    let all = deployments
+        .list(&ListParams::default())
+        .await
+        .unwrap()
+        .items;
+    assert_eq!(all.len(), 4);
+    let label =
+        serde_json::json!({ "metadata": { "labels": { "app.kubernetes.io/managed-by": "Helm" } } });
+    let (params, patch) = (PatchParams::default(), Patch::Merge(label));
+    deployments
+        .patch(&all[0].name_any(), &params, &patch)
+        .await
+        .unwrap();
+    let said = ["belongs to a release of Helm", "helm upgrade"];
+    user.fails(&with(&[]), 4, &said).await;
 }
