@@ -322,6 +322,16 @@ pub enum Command {
     ///   pilotage forget shop/paris --yes
     #[command(verbatim_doc_comment)]
     Forget(pilotage_plugin::ForgetArgs),
+
+    /// Prints what a shell needs to complete command lines of pilotage.
+    ///
+    /// Examples:
+    ///
+    ///   pilotage completion bash > /etc/bash_completion.d/pilotage
+    ///   pilotage completion zsh > "${fpath[1]}/_pilotage"
+    ///   pilotage completion fish > ~/.config/fish/completions/pilotage.fish
+    #[command(verbatim_doc_comment)]
+    Completion(cmd::completion::Args),
 }
 
 /// The name of the binary as a plugin of kubectl, and what its users call it.

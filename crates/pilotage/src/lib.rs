@@ -46,6 +46,7 @@ async fn run_command(command: Command) -> Result<(), Error> {
         Command::Explain(args) => cmd::print(&pilotage_plugin::explain(args).await?),
         Command::Version(args) => cmd::print(&pilotage_plugin::version(args).await?),
         Command::Drain(args) => cmd::print(&pilotage_plugin::drain(args).await?),
+        Command::Completion(args) => cmd::completion::run(&args),
         Command::Install(args) => cmd::print(&pilotage_plugin::install(*args).await?),
         Command::Forget(args) => cmd::print(&pilotage_plugin::forget(args).await?),
     }
