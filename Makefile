@@ -164,3 +164,8 @@ chart: tools-clusters ## Write charts/pilotage/files from the code, and charts/i
 	@$(CARGO) build $(ALL) --bins --quiet
 	@charts/generate.sh $(BIN)/pilotage charts/pilotage/files
 	@charts/render.sh target/tools/helm >charts/install.yaml
+
+# What tests compare is what they write, so that there is one way to make it.
+.PHONY: reference
+reference: ## Write the generated sections of docs/reference.md from keys, definitions and flags
+	@PILOTAGE_WRITE_REFERENCE=1 $(CARGO) test $(ALL) --test it --quiet -- reference::generated_sections

@@ -7,6 +7,7 @@ set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 echo '# Written by `make chart`.'
-"$1" template pilotage "$here/pilotage" --namespace install-namespace \
+# Hooks are for Helm, which runs them when the release goes.
+"$1" template pilotage "$here/pilotage" --namespace install-namespace --no-hooks \
 	--set image.repository=install-image,image.tag=latest,crds.install=false |
 	sed -e '/^# Source: /d' -e '/^ *helm\.sh\/chart: /d' -e 's/^\( *app\.kubernetes\.io\/managed-by:\) Helm$/\1 kubectl-pilotage/'

@@ -80,6 +80,13 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- else }}8080{{ end }}
 {{- end }}
 
+{{/* Makes an object one of the uninstallation, in the order of these weights, which goes when it is over. */}}
+{{- define "pilotage.postDelete" -}}
+helm.sh/hook: post-delete
+helm.sh/hook-weight: {{ . | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end }}
+
 {{/* What a values file of Admiralty says and Pilotage can't do. */}}
 {{- define "pilotage.check" -}}
 {{- range $key := list "controllerManager" "scheduler" "restarter" "postDeleteJob" }}

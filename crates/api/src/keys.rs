@@ -1,5 +1,8 @@
 //! Every key and fixed value on the wire, and nothing else: annotations, labels, finalizers, taints, scheduler names.
 //!
+//! The comments are for users: `make reference` writes them into `docs/reference.md`, section by section. Each begins
+//! with what it is (annotation, label …) and of which object.
+//!
 //! Sources: Admiralty v0.17 for the keys that its users know, our own protocol for the others. No key is spelled
 //! anywhere else in the code.
 
@@ -13,124 +16,147 @@ macro_rules! key {
     };
 }
 
-// ---- what users write -------------------------------------------------------------------------------------------
+// ---- what users write ----------------------------------------------------------------------------------------------
 
-key!(/// Annotation, any value: delegate this pod.
+key!(/// Annotation of a pod, with any value: run this pod in another cluster. It counts when the pod is created, in a
+    /// namespace with the label below.
     ELECT = "elect");
-key!(/// Annotation: one candidate, made only after the choice, left to the pod's own scheduler in the target.
+key!(/// Annotation of a pod, with any value: its own scheduler (`spec.schedulerName`) gives it a node in the target,
+    /// and nothing is reserved there before. One target is chosen first, by its published free room.
     NO_RESERVATION = "no-reservation");
-key!(/// Annotation: YAML of a `PodSpec` fragment with the proxy's own constraints.
+key!(/// Annotation of a pod, YAML: which targets may run it. It may have `nodeSelector`, `tolerations`, `affinity` and
+    /// `topologySpreadConstraints`, and they speak of virtual nodes.
     PROXY_CONSTRAINTS = "proxy-pod-scheduling-constraints");
-key!(/// Annotation: the pod's own constraints choose the cluster, the delegate carries none of them.
+key!(/// Annotation of a pod, with any value: the constraints of its own spec speak of virtual nodes, and choose the
+    /// target. The pod in the target has none of them.
     USE_OWN_CONSTRAINTS = "use-constraints-from-spec-for-proxy-pod-scheduling");
-key!(/// Annotation: labels whose `key=value` matches keep their key in the target.
+key!(/// Annotation of a pod or a Service, a regular expression: labels whose `key=value` it matches keep their key in
+    /// the target. All others get the prefix `multicluster.admiralty.io/` there.
     NO_PREFIX_LABEL_REGEXP = "no-prefix-label-regexp");
 
-key!(/// Annotation of a pod or a Target: what becomes of pods whose target is lost ([`crate::lost::LostPolicy`]); a pod's own
-    /// word counts before its Target's.
+key!(/// Annotation of a pod or a Target, `never` or a duration such as `5m`: after how long a pod is run elsewhere if
+    /// its target is lost. The old pod may still be running then. What the pod says counts before what its Target says.
     REPLACE_AFTER = "replace-after");
-key!(/// Annotation `"true"` of a Target that can't be reached: its pods aren't waited for any more, whatever runs there.
+key!(/// Annotation of a Target, `"true"`: if the target can't be reached, give up its pods at once, whatever still runs
+    /// there.
     FORGET = "forget");
 
 // Where a pod belongs, and where a target is. On a Target or a virtual node each may be a label or an annotation; the word of
 // the Target counts before that of the node.
 
-key!(/// Annotation of a pod: the region where it belongs. Of a target: the region where it is.
+key!(/// Annotation of a pod: the region where it belongs. Annotation or label of a Target: the region where the target
+    /// is.
     REGION = "region");
-key!(/// Annotation of a pod: zones, separated by commas, one of which it would like. Of a target: the zones that it has.
+key!(/// Annotation of a pod: zones, separated by commas, one of which it would like. Annotation of a Target: the zones
+    /// that the target has.
     ZONES = "zones");
-key!(/// Annotation of a pod: the cloud provider that it must run at. Of a target: the provider that it is of.
+key!(/// Annotation of a pod: the cloud provider where it has to run. Annotation or label of a Target: the provider of
+    /// the target.
     CLOUD_PROVIDER = "cloud-provider");
-key!(/// Annotation of a pod: access restrictions, separated by commas, all of which its target must support.
+key!(/// Annotation of a pod: access restrictions, separated by commas. Its target has to support all of them.
     ACCESS_RESTRICTIONS = "access-restrictions");
-/// Prefix of labels of targets, each of which says `"true"` for an access restriction that it supports.
+/// Prefix of labels of a Target: such a label with the value `"true"` says that the target supports the access
+/// restriction of that name.
 pub const ACCESS_PREFIX: &str = "access.multicluster.admiralty.io/";
 
-/// Label of a namespace whose elected pods are delegated…
+/// Label of a namespace of the source: its pods may be run in other clusters.
 pub const NAMESPACE_LABEL: &str = "multicluster-scheduler";
-/// …and its value.
+/// Value of that label.
 pub const NAMESPACE_LABEL_VALUE: &str = "enabled";
 
-// ---- on the proxy pod -------------------------------------------------------------------------------------------
+// ---- what Pilotage writes on pods of the source --------------------------------------------------------------------
 
-key!(/// Annotation, written by the webhook: YAML of the whole source pod as admitted.
+key!(/// Annotation of a proxy pod, YAML: the whole pod as its author wrote it. The webhook writes it, and nobody may
+    /// change it.
     SOURCE_POD_MANIFEST = "sourcepod-manifest");
-key!(/// Label `"true"` of objects that carry a finalizer of ours.
+key!(/// Label, `"true"`, of objects that carry a finalizer of Pilotage.
     HAS_FINALIZER = "has-finalizer");
-key!(/// Annotation: the record, `<virtual node>/<chaperon UID>/<attempt>` ([`crate::record`]).
+key!(/// Annotation of a proxy pod, `VIRTUAL-NODE/UID/ATTEMPT`: the record, which says to which target and which
+    /// `PodChaperon` the pod was given ([`crate::record`]).
     GRANTED_TO = "granted-to");
-key!(/// Annotation: which annotations the pod has from its delegate ([`crate::copied`]).
+key!(/// Annotation of a proxy pod: which of its annotations come from the pod that runs in the target
+    /// ([`crate::copied`]).
     COPIED = "copied-annotations");
-key!(/// Finalizer of proxies and granted chaperons; no Target's own finalizer can equal it (the underscore).
+key!(/// Finalizer of proxy pods and of their `PodChaperons`: it goes when the pod in the target is gone. Don't take it
+    /// off by hand, else two pods may run.
     DELEGATE_GONE = "delegate_gone");
 
-// ---- on the chaperon --------------------------------------------------------------------------------------------
+// ---- what Pilotage writes on PodChaperons and their pods in the target ---------------------------------------------
 
-key!(/// Annotation, decimal: number of the candidate's newest attempt.
+key!(/// Annotation, a number: which attempt to reserve a node is the newest one.
     ATTEMPT = "attempt");
-key!(/// Annotation `"true"`: the newest attempt holds a node.
+key!(/// Annotation, `"true"`: the newest attempt has reserved a node.
     IS_RESERVED = "is-reserved");
-key!(/// Annotation `"true"`, written by the source: a grant has led nowhere. The pod goes unless it is bound, and no other comes.
+key!(/// Annotation, `"true"`, from the source: the target was chosen and hasn't bound the pod. It shall delete the pod,
+    /// unless it is bound by now, and make no other one.
     GIVE_UP = "give-up");
-key!(/// Annotation: UID of the pod that may be bound: the one that the newest reservation was made for, or the one without
-    /// reservation whose gate goes.
+key!(/// Annotation: UID of the only pod that may be bound for this `PodChaperon`.
     RESERVED_POD_UID = "reserved-pod-uid");
-key!(/// Scheduling gate of a delegate that keeps its own scheduler; it goes once the chaperon names the pod.
+key!(/// Scheduling gate of a pod in the target that keeps its own scheduler. The controllers take it off once the
+    /// `PodChaperon` names the pod.
     UNNAMED = "unnamed");
-key!(/// Annotation: whom the target would have to evict for the newest attempt, once it is granted ([`crate::preempts`]).
+key!(/// Annotation: which pods of lower priority the target would evict to make room, if it is chosen
+    /// ([`crate::preempts`]).
     PREEMPTS = "preempts");
-key!(/// Annotation: why the newest attempt holds nothing.
+key!(/// Annotation: why the newest attempt has no node: `Unschedulable: …`, `refused: …`, `Expired`, `NoLongerFits` or
+    /// `PodGone`.
     REFUSAL = "refusal");
-key!(/// Annotation, decimal: the attempt that is granted.
+key!(/// Annotation, a number, from the source: the attempt that was chosen. Its pod may be bound.
     ALLOWED_ATTEMPT = "allowed-attempt");
-key!(/// Annotation `"true"`: granted, for candidates that know no attempts.
+key!(/// Annotation, `"true"`, from the source: the same for a target with Admiralty, which knows no attempts.
     IS_ALLOWED = "is-allowed");
-key!(/// Annotation, RFC 3339: since when the chaperon's pod is missing.
+key!(/// Annotation, a time: since when the pod of this `PodChaperon` is missing.
     POD_MISSING_SINCE = "pod-missing-since");
-key!(/// Annotation `"true"`, in the same write as [`POD_MISSING_SINCE`]: the missing pod had been bound.
+key!(/// Annotation, `"true"`: the missing pod had been bound. It is written together with the time.
     WAS_BOUND = "was-bound");
 
-// ---- the link from a target's object to its parent in the source ------------------------------------------------
+key!(/// Annotation, a number: the generation of the chaperon's spec whose changes its bound pod has, or was refused.
+    APPLIED_GENERATION = "applied-generation");
+key!(/// Annotation: which of these changes the pod doesn't have, and why. It is written together with the generation.
+    CHANGE_REFUSED = "change-refused");
 
-key!(/// Label: UID of the parent.
+// ---- what Pilotage writes on objects of the target to name their source --------------------------------------------
+
+key!(/// Label: UID of the proxy pod, or of the object that is copied.
     PARENT_UID = "parent-uid");
-key!(/// Label: name of the source cluster, as its operators call it.
+key!(/// Label: name of the source (`--cluster-name` there).
     PARENT_CLUSTER_NAME = "parent-cluster-name");
-key!(/// Label: UID of the source's kube-system namespace; objects with another value are never touched.
+key!(/// Label: UID of the source's kube-system namespace. A source never touches objects with another value.
     PARENT_CLUSTER_UID = "parent-cluster-uid");
-key!(/// Annotation: name of the parent.
+key!(/// Annotation: name of the proxy pod, or of the object that is copied.
     PARENT_NAME = "parent-name");
-key!(/// Annotation: namespace of the parent.
+key!(/// Annotation: its namespace.
     PARENT_NAMESPACE = "parent-namespace");
 
-// ---- Services and Ingresses that follow pods ----------------------------------------------------------------------
+// ---- what Pilotage writes on Services and Ingresses that follow pods -----------------------------------------------
 
-key!(/// Annotation `"true"`: a Service or an Ingress that follows, in the source and in targets.
+key!(/// Annotation, `"true"`, of a Service that follows its pods, and of copies of Services and Ingresses.
     GLOBAL = "global");
-key!(/// Annotation without a value: a Service or an Ingress that was copied here; it never follows anything itself.
+key!(/// Annotation or label of a Service or an Ingress: it is a copy, and follows nothing itself. A user may write it
+    /// in the source to have a Service left alone.
     IS_DELEGATE = "is-delegate");
-key!(/// Annotation of a Service in the source, `key=value` separated by commas: its selector before its keys were rewritten.
+key!(/// Annotation of a Service in the source, `key=value` separated by commas: the selector that its author wrote.
     ORIGINAL_SELECTOR = "original-selector");
-/// Annotations `"true"` of a Service that follows: Cilium joins such Services of its clusters. The older one first.
+/// Annotations, `"true"`, of a Service that follows: Cilium joins Services of this name in several clusters.
 pub const CILIUM_GLOBAL: [&str; 2] = ["io.cilium/global-service", "service.cilium.io/global"];
 
-// ---- what a Source or ClusterSource made ------------------------------------------------------------------------
+// ---- what Pilotage writes on what a Source or connect makes --------------------------------------------------------
 
-key!(/// Label of a binding: UID of its Source or `ClusterSource`.
+key!(/// Label of a role binding: UID of its Source or `ClusterSource`.
     SOURCE_UID = "source-uid");
-key!(/// Annotation of a binding: namespace of its Source.
+key!(/// Annotation of a role binding: namespace of its Source.
     SOURCE_NAMESPACE = "source-namespace");
-key!(/// Annotation of a binding: name of its Source or `ClusterSource`.
+key!(/// Annotation of a role binding: name of its Source or `ClusterSource`.
     SOURCE_NAME = "source-name");
 key!(/// Annotation of a Source or `ClusterSource` that a user's `connect` made: UID of the source's kube-system namespace. It keeps
     /// two sources with one name apart.
     SOURCE_CLUSTER_UID = "source-cluster-uid");
-/// Label of what is made for a Source, and its value.
+/// Label, and its value, of what the controllers make for a Source.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "pilotage");
-/// Value of the same label for what a user's `connect` makes.
+/// Value of that label on what `kubectl pilotage connect` makes.
 pub const MANAGED_BY_CONNECT: &str = "kubectl-pilotage";
 
-// ---- virtual nodes ----------------------------------------------------------------------------------------------
+// ---- what Pilotage writes on virtual nodes, Targets and Secrets ----------------------------------------------------
 
 key!(/// Label of a virtual node: namespace of its Target.
     TARGET_NAMESPACE = "target-namespace");
@@ -138,24 +164,26 @@ key!(/// Label of a virtual node: name of its Target.
     TARGET_NAME = "target-name");
 key!(/// Label of a virtual node: name of its `ClusterTarget`.
     CLUSTER_TARGET_NAME = "cluster-target-name");
-key!(/// Annotation of a virtual node, JSON: free room of the target's roomiest nodes ([`crate::summary::FreeShape`]).
+key!(/// Annotation of a virtual node, JSON: the target's nodes with the most free room ([`crate::summary::FreeShape`]).
     FREE_SHAPES = "free-shapes");
-key!(/// Annotation of a virtual node, JSON: what is free in the target, summed over its nodes ([`crate::ClusterSummary::free`]).
+key!(/// Annotation of a virtual node, JSON: what is free in the target, summed over its nodes
+    /// ([`crate::ClusterSummary::free`]).
     FREE = "free");
 
-key!(/// Annotation of a Target's virtual node, JSON: labels that Kubernetes would act on, for who schedules proxies.
+key!(/// Annotation of a Target's virtual node, JSON: labels of the target in the domains of Kubernetes. The proxy
+    /// scheduler reads them as if they were labels of the node; nobody else does.
     LABELS = "labels");
 
-key!(/// Finalizer of Targets and `ClusterTarget`s: their virtual node goes first, and its proxies before it.
+key!(/// Finalizer of Targets and `ClusterTargets`: the proxy pods on their virtual node go first, then the node.
     VIRTUAL_NODE_GONE = "virtual_node_gone");
-key!(/// Finalizer of Secrets with a Target's kubeconfig: what the Target leaves in its cluster is cleaned up first.
+key!(/// Finalizer of Secrets with a Target's kubeconfig: what Pilotage has made in the target goes first.
     TARGET_GONE = "target_gone");
 
-/// Label and taint key of virtual nodes; taint effect `NoSchedule`.
+/// Label of virtual nodes, and key of their taint with the effect `NoSchedule`.
 pub const PROVIDER: &str = "virtual-kubelet.io/provider";
-/// Value of [`PROVIDER`] on virtual nodes of ours.
+/// Value of that label and that taint.
 pub const PROVIDER_VALUE: &str = "admiralty";
-/// Fixed labels that every virtual node of ours carries besides [`PROVIDER`].
+/// Other labels of every virtual node, with their values.
 pub const VIRTUAL_NODE_LABELS: [(&str, &str); 4] = [
     ("type", "virtual-kubelet"),
     ("kubernetes.io/role", "cluster"),
@@ -168,41 +196,41 @@ pub const VIRTUAL_NODE_LABELS: [(&str, &str); 4] = [
         "true",
     ),
 ];
-/// Taint that a proxy tolerates with any effect: virtual nodes have no pod network.
+/// Taint that proxy pods tolerate with any effect, since virtual nodes have no pod network.
 pub const NETWORK_UNAVAILABLE_TAINT: &str = "node.kubernetes.io/network-unavailable";
-/// Taint of a node whose Ready is False; proxies tolerate its `NoExecute` form without end.
+/// Taint of a node that isn't ready. Proxy pods tolerate it without end.
 pub const NOT_READY_TAINT: &str = "node.kubernetes.io/not-ready";
-/// Taint of a node whose Ready is Unknown; proxies tolerate its `NoExecute` form without end.
+/// Taint of a node that nobody hears of. Proxy pods tolerate it without end.
 pub const UNREACHABLE_TAINT: &str = "node.kubernetes.io/unreachable";
 
-// ---- fixed names ------------------------------------------------------------------------------------------------
+// ---- fixed names ---------------------------------------------------------------------------------------------------
 
 /// Scheduler name of proxy pods.
 pub const PROXY_SCHEDULER: &str = "admiralty-proxy";
-/// Scheduler name of candidate pods.
+/// Scheduler name of pods in targets, unless they keep their own.
 pub const CANDIDATE_SCHEDULER: &str = "admiralty-candidate";
 key!(/// Annotation of the Lease of a part: version of the process that leads.
     RUNNING_VERSION = "version");
-/// Name of the one [`crate::ClusterSummary`] of a cluster.
+/// Name of the one `ClusterSummary` of a cluster.
 pub const CLUSTER_SUMMARY_NAME: &str = "singleton";
-/// Reason of `PodScheduled=False` in a chaperon's status when the target's API server refused the pod.
+/// Reason of the condition `PodScheduled` of a `PodChaperon`: the target's API server refused the pod.
 pub const CANDIDATE_REFUSED: &str = "CandidateRefused";
-/// `apiVersion` of configuration files.
+/// `apiVersion` of the proxy scheduler's configuration file.
 pub const CONFIG_API_VERSION: &str = "config.multicluster.admiralty.io/v1alpha1";
-/// `kind` of the proxy scheduler's configuration file.
+/// `kind` of that file.
 pub const PROXY_SCHEDULER_CONFIGURATION: &str = "ProxySchedulerConfiguration";
-/// Label of `ConfigMap`s with distances between regions, as Gardener has it…
+/// Label of `ConfigMaps` with distances between regions, as Gardener has it.
 pub const REGION_TABLE_LABEL: &str = "scheduling.gardener.cloud/purpose";
-/// …and its value.
+/// Value of that label.
 pub const REGION_TABLE_LABEL_VALUE: &str = "region-config";
-/// Annotation of such a `ConfigMap`: whom it is for, separated by commas.
+/// Annotation of such a `ConfigMap`, separated by commas: for which `CloudProfiles` or cloud providers it is.
 pub const REGION_TABLE_FOR: &str = "scheduling.gardener.cloud/cloudprofiles";
-/// Well-known labels with a node's region, the newer one first.
+/// Labels of a node or a Target with its region. The first one counts before the second.
 pub const REGION_LABELS: [&str; 2] = [
     "topology.kubernetes.io/region",
     "failure-domain.beta.kubernetes.io/region",
 ];
-/// Well-known labels with a node's zone, the newer one first.
+/// Labels of a node or a Target with its zone. The first one counts before the second.
 pub const ZONE_LABELS: [&str; 2] = [
     "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/zone",
@@ -233,7 +261,8 @@ pub fn is_reserved(key: &str) -> bool {
     is_within(&key, &RESERVED_DOMAINS) || RESERVED_KEYS.contains(&&*key)
 }
 
-/// Whether Kubernetes may act on `key`, however it is spelled: schedulers, controllers and clouds do on labels of nodes.
+/// Whether Kubernetes may act on `key`, however it is spelled: schedulers, controllers and clouds do on labels of
+/// nodes.
 pub fn is_of_kubernetes(key: &str) -> bool {
     is_within(&key.to_ascii_lowercase(), &KUBERNETES)
 }

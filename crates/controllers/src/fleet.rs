@@ -21,7 +21,7 @@ use pilotage_clusters::{
     Connection, Event, LostReason, Registry, Target, TargetObject, Unread, Watch, WatchConfig,
     WatchHealth, has_target,
 };
-use pilotage_proxy::slim::slim;
+use pilotage_proxy::slim::{lean, slim};
 use pilotage_proxy::{
     ChaperonNews, Reach, Reply, Serves, Terms, TurnedAway,
     placing::{Readable, Words},
@@ -110,12 +110,6 @@ fn reach(connection: &Connection, watches: [&WatchHealth; 2], listed: bool) -> R
 
 /// Chaperons in a page of a list: with their specs they are large.
 const PAGE: u32 = 200;
-/// What is kept of a chaperon's spec: the source wrote it, and reads only this.
-const GRACE: &str = "terminationGracePeriodSeconds";
-
-fn trim(chaperon: &mut PodChaperon) {
-    chaperon.spec.0.retain(|key, _| key == GRACE);
-}
 
 fn terms(object: &TargetObject) -> Terms {
     let annotation = |key: &str| object.annotations.get(key).map(String::as_str);
@@ -152,7 +146,7 @@ impl Member {
     /// A chaperon that came back of a write: it counts for the target's budget from now on, if there is room.
     pub(crate) fn keep(&self, mut chaperon: PodChaperon) -> Arc<PodChaperon> {
         chaperon.metadata.managed_fields = None;
-        trim(&mut chaperon);
+        lean(&mut chaperon);
         let watch = self.watch_of(&chaperon);
         watch.fit(&mut chaperon);
         watch.fold(chaperon.clone());
@@ -239,9 +233,9 @@ impl Fleet {
             .for_each("chaperons", &shutdown, move |target, end| {
                 let (proxies, home) = (proxies.clone(), target.key().namespace.clone());
                 target.expect(move || proxies.count_in(home.as_deref()));
-                let lean = || WatchConfig::all().pages_of(PAGE).trim(trim).slim(slim);
-                let chaperons = target.watch(lean().labels(selector.clone()));
-                let plain = target.watch(lean().labels(selector_of_plain_sources()));
+                let config = || WatchConfig::all().pages_of(PAGE).trim(lean).slim(slim);
+                let chaperons = target.watch(config().labels(selector.clone()));
+                let plain = target.watch(config().labels(selector_of_plain_sources()));
                 let member = Member {
                     target,
                     chaperons,

@@ -7,14 +7,18 @@
 use std::{future::Future, time::Duration};
 
 use either::Either;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{
     Api,
-    api::{DeleteParams, ListParams, Preconditions, PropagationPolicy},
+    api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions, PropagationPolicy},
 };
 use pilotage_api::PodChaperon;
-use pilotage_proxy::{Outcome, Reply, TurnedAway, Wanted, wire};
+use pilotage_proxy::{
+    Outcome, Reply, TurnedAway, Wanted,
+    wire::{self, Change},
+};
 use pilotage_runtime::call::{CallError, Failure, says_deleted, within};
+use serde_json::Value;
 
 use crate::fleet::{Fleet, Member};
 
@@ -151,6 +155,58 @@ impl<'a> Remote<'a> {
             // It moved on, another UID has the name, or some admission minds: the watch or a live read will tell.
             Err(error) if error.kind() == Failure::Conflict => Outcome::Conflict.into(),
             Err(error) => Outcome::Unknown(error.message()).into(),
+        }
+    }
+
+    /// Live GET of the whole chaperon, and PATCH of what it lacks of its proxy pod, which was just read.
+    pub(crate) async fn change(
+        &self,
+        name: &str,
+        uid: &str,
+        proxy: &ObjectMeta,
+        spec: &Value,
+    ) -> Reply {
+        let wanted = self.wanted(name, Some(uid));
+        let chaperon = match self.call(self.chaperons.get(name)).await {
+            // Gone: the watch will tell.
+            Ok(chaperon) if wanted.is_replaced_by(&chaperon.metadata) => {
+                return Outcome::Conflict.into();
+            }
+            Err(error) if is_absent(&error, name) => return Outcome::Conflict.into(),
+            Ok(chaperon) => chaperon,
+            Err(error) => return Outcome::Unknown(error.message()).into(),
+        };
+        if let Err(why) = wanted.admit(&chaperon.metadata) {
+            return self.turn_away(why);
+        }
+        let patch = match wire::change(&chaperon, proxy, spec) {
+            Change::Nothing => return self.done(&wanted, chaperon, |_| true),
+            Change::Refused(why) => return Outcome::Refused(why.to_owned()).into(),
+            Change::Patch(patch) => patch,
+        };
+        let (params, merge) = (PatchParams::default(), Patch::Merge(&patch));
+        let request = self.chaperons.patch(name, &params, &merge);
+        let chaperon = match self.call(request).await {
+            Ok(chaperon) => chaperon,
+            Err(error) => {
+                return match error.kind() {
+                    Failure::Conflict | Failure::NotFound => Outcome::Conflict,
+                    Failure::Forbidden | Failure::Invalid => Outcome::Refused(error.message()),
+                    _ => Outcome::Unknown(error.message()),
+                }
+                .into();
+            }
+        };
+        let keeps = wire::is_changed(&chaperon, &patch);
+        let reply = self.done(&wanted, chaperon, |_| true);
+        if keeps || reply.outcome != Outcome::Done {
+            return reply;
+        }
+        // Some admission there changes it back, each time.
+        let why = "the target keeps another spec of its PodChaperon".to_owned();
+        Reply {
+            outcome: Outcome::Refused(why),
+            ..reply
         }
     }
 

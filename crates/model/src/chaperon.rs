@@ -126,6 +126,10 @@ pub fn candidate_pod(chaperon: &Value) -> Result<Value, PodError> {
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
     let mut spec = chaperon["spec"].clone();
+    if let Some(spec) = spec.as_object_mut() {
+        // Those of a pod that was there before; the API server takes none at creation.
+        spec.remove("ephemeralContainers");
+    }
     let numbered = metadata["annotations"].get(keys::ALLOWED_ATTEMPT).is_some();
     if numbered && spec["schedulerName"] != keys::CANDIDATE_SCHEDULER {
         spec["schedulingGates"] = json!([{ "name": keys::UNNAMED }]);

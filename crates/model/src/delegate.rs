@@ -188,11 +188,7 @@ fn respell_term(term: &mut Value, labels: &LabelKeys<'_>) {
 fn respell_downward_api(spec: &mut Map<String, Value>, labels: &LabelKeys<'_>) {
     for kind in CONTAINERS {
         for container in items_mut(spec.get_mut(kind)) {
-            for variable in items_mut(container.get_mut("env")) {
-                if let Some(field) = variable.pointer_mut("/valueFrom/fieldRef/fieldPath") {
-                    respell_path(field, labels);
-                }
-            }
+            respell_environment(container, labels);
         }
     }
     for volume in items_mut(spec.get_mut("volumes")) {
@@ -207,6 +203,15 @@ fn respell_downward_api(spec: &mut Map<String, Value>, labels: &LabelKeys<'_>) {
                     respell_path(field, labels);
                 }
             }
+        }
+    }
+}
+
+/// The same in the variables of one container.
+pub(crate) fn respell_environment(container: &mut Value, labels: &LabelKeys<'_>) {
+    for variable in items_mut(container.get_mut("env")) {
+        if let Some(field) = variable.pointer_mut("/valueFrom/fieldRef/fieldPath") {
+            respell_path(field, labels);
         }
     }
 }

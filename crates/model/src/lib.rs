@@ -4,6 +4,7 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub mod burden;
+pub mod changes;
 pub mod chaperon;
 pub mod constraints;
 mod delegate;

@@ -163,10 +163,17 @@ pub enum Command {
     /// clean up behind the object; when nobody is left who does, they keep it and its namespace for
     /// ever. It refuses as long as a part of Pilotage runs there. What runs in other clusters stays there.
     ///
+    /// First it deletes what the webhook installed: while that stays, the API server asks a webhook that is
+    /// gone, and refuses elected pods. --admission-only does nothing else.
+    ///
     /// Examples, first to look and then to do it:
     ///
     ///   pilotage cleanup --dry-run
+    ///   pilotage cleanup --namespace pilotage
     ///   pilotage cleanup --in-namespace shop
+    ///
+    /// --admiralty belongs to a migration: it takes Admiralty's finalizers off what follows pods, while
+    /// Pilotage runs.
     #[command(verbatim_doc_comment)]
     Cleanup(cmd::cleanup::Args),
 

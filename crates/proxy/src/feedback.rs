@@ -2,10 +2,12 @@
 
 mod action;
 pub mod book;
+mod change;
 mod orphans;
 
 pub use action::{Action, Key};
 pub use book::Book;
+pub use change::Refused;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -48,6 +50,7 @@ pub struct Memory {
     annotated_at: Option<Monotonic>,
     differs_since: Option<Monotonic>,
     stuck: Stuck,
+    carried: Option<change::Carried>,
     /// Keys of annotations that the pod's author set when it was created; read when they are asked for.
     authored: OnceLock<BTreeSet<String>>,
 }
@@ -107,6 +110,12 @@ impl Memory {
                 _ => self.gone.chaperon(&node, &uid),
             }
         }
+        let mut outcome = outcome;
+        if let Some(carried) = change::Carried::by(action, outcome) {
+            self.carried = Some(carried);
+            // A refusal is the end of a change; the next one is another, and waits for nothing.
+            outcome = &Outcome::Done;
+        }
         self.requests.finish(action.key(), outcome, settings, now);
     }
 
@@ -163,6 +172,8 @@ pub struct Plan {
     pub withheld: Vec<String>,
     /// What its author should know, if anything.
     pub tell: Option<String>,
+    /// Which changes of the pod its delegate doesn't have, and why, if any.
+    pub refused: Option<Refused>,
     /// Decide again then at the latest.
     pub wake_at: Option<Monotonic>,
 }
@@ -331,7 +342,12 @@ fn placed(observed: &Observed<'_>, proxy: &ProxyView, pod: &Arc<Pod>, plan: &mut
         Some(chaperon) if matches!(chaperon.class, Class::Missing | Class::VoidRefused(_)) => {
             plan.actions.push(give_up(chaperon));
         }
-        Some(chaperon) => copy(observed, proxy, pod, chaperon, plan),
+        Some(chaperon) => {
+            copy(observed, proxy, pod, chaperon, plan);
+            if !proxy.terminal {
+                change::carry(pod, chaperon, observed.memory.carried.as_ref(), plan);
+            }
+        }
         None => match record {
             Some(record) if observed.memory.is_over(record) => {
                 plan.actions.push(Action::DeleteProxy);

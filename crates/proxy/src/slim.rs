@@ -1,5 +1,7 @@
-//! What is left of a chaperon that is too heavy to be kept: who it is, and what the protocol reads. It is seen, granted, given
-//! up and deleted as any other. What else it said isn't there any more, and that means nothing: of such a one neither the
+//! What is kept of chaperons. Of each one's spec, which the source wrote, hardly anything is read again.
+//!
+//! Of one that is too heavy even so, only who it is and what the protocol reads is left. It is seen, granted, given up
+//! and deleted as any other. What else it said isn't there any more, and that means nothing: of such a one neither the
 //! status nor annotations are copied.
 
 use std::collections::BTreeMap;
@@ -9,12 +11,13 @@ use pilotage_api::{
     PodChaperon, PodChaperonStatus, bounds, keys,
     limits::{KEY, LABEL},
 };
+use pilotage_model::changes::Digest;
 use serde_json::{Value, json};
 
 use crate::view::NOMINATED;
 
 /// What the source reads of a chaperon's annotations.
-const ANNOTATIONS: [&str; 11] = [
+const ANNOTATIONS: [&str; 13] = [
     keys::PARENT_NAME,
     keys::PARENT_NAMESPACE,
     keys::ATTEMPT,
@@ -26,6 +29,8 @@ const ANNOTATIONS: [&str; 11] = [
     keys::RESERVED_POD_UID,
     keys::POD_MISSING_SINCE,
     keys::WAS_BOUND,
+    keys::APPLIED_GENERATION,
+    keys::CHANGE_REFUSED,
 ];
 /// Its labels.
 const LABELS: [&str; 3] = [
@@ -39,8 +44,23 @@ const LONGEST: usize = 1024;
 const FINALIZERS: usize = 8;
 /// Of its spec, which the source wrote.
 const GRACE: &str = "terminationGracePeriodSeconds";
-/// Says in its spec what happened. A target can't: nothing of the spec that it tells is kept but the field above.
+/// Stands in its spec for what may change of it ([`Digest`]).
+const CHANGEABLE: &str = "pilotageDigestOfTheRest";
+/// Says in its spec what happened. A target can't: nothing of the spec that it tells is kept but the grace period.
 const MARK: &str = "pilotageLeftTheRestOff";
+
+/// Takes off a chaperon's spec what isn't read again. To be done once: what is left has another digest.
+pub fn lean(chaperon: &mut PodChaperon) {
+    let digest = Digest::of_spec(&chaperon.spec.0);
+    chaperon.spec.0.retain(|key, _| key == GRACE);
+    let digest = (CHANGEABLE.to_owned(), digest.into());
+    chaperon.spec.0.extend([digest]);
+}
+
+/// Of the spec that a chaperon had when it was made [`lean`].
+pub fn digest(chaperon: &PodChaperon) -> Option<Digest> {
+    chaperon.spec.0.get(CHANGEABLE).and_then(Digest::kept)
+}
 
 /// Takes off a chaperon all that the protocol doesn't read.
 pub fn slim(chaperon: &mut PodChaperon) {
@@ -60,16 +80,20 @@ pub fn slim(chaperon: &mut PodChaperon) {
         }
         PodChaperonStatus(kept)
     });
-    let grace = chaperon.spec.0.remove(GRACE).filter(Value::is_number);
-    let grace = grace.map(|grace| (GRACE.to_owned(), grace));
+    let spec = std::mem::take(&mut chaperon.spec.0);
+    let is_kept = |key: &str| [GRACE, CHANGEABLE].contains(&key);
+    let kept_fields = spec
+        .into_iter()
+        .filter(|(key, value)| is_kept(key) && value.is_number());
     let mark = (MARK.to_owned(), true.into());
-    chaperon.spec.0 = grace.into_iter().chain([mark]).collect();
+    chaperon.spec.0 = kept_fields.chain([mark]).collect();
     let meta = std::mem::take(&mut chaperon.metadata);
     chaperon.metadata = ObjectMeta {
         name: meta.name,
         namespace: meta.namespace,
         uid: meta.uid,
         resource_version: meta.resource_version,
+        generation: meta.generation,
         deletion_timestamp: meta.deletion_timestamp,
         deletion_grace_period_seconds: meta.deletion_grace_period_seconds,
         finalizers: meta.finalizers.map(finalizers),
@@ -147,9 +171,12 @@ mod tests {
             "conditions": [{ "type": "Ready", "status": "True" }, { "type": "PodScheduled", "status": "True" }],
             "containerStatuses": vec![json!({ "name": "a" }); 1000],
         });
-        let whole: PodChaperon = serde_json::from_value(whole).unwrap();
+        let mut whole: PodChaperon = serde_json::from_value(whole).unwrap();
+        lean(&mut whole);
         let mut left = whole.clone();
         slim(&mut left);
+        assert!(digest(&left).is_some());
+        assert_eq!(digest(&left), digest(&whole));
         assert!(is_slim(&left) && !is_slim(&whole));
         let text = serde_json::to_string(&left).unwrap();
         assert!(text.len() < 2048, "{text}");

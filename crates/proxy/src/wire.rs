@@ -6,6 +6,7 @@ use pilotage_api::{
     parent::{ClusterUid, ParentLink},
     record::Record,
 };
+use pilotage_model::changes;
 use pilotage_sched::BindingRequest;
 use serde_json::{Value, json};
 
@@ -129,6 +130,47 @@ pub fn is_given_up(chaperon: &PodChaperon) -> bool {
     Marks::of(chaperon).gives_up
 }
 
+/// What a chaperon lacks of its proxy.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// Nothing.
+    Nothing,
+    /// This merge patch, over the version that was read.
+    Patch(Value),
+    /// Something, but nobody there would give it to the delegate.
+    Refused(&'static str),
+}
+
+/// A live read of a chaperon and one of its proxy pod, metadata and spec, both as they came: what has the pod that the
+/// chaperon doesn't?
+pub fn change(chaperon: &PodChaperon, proxy: &ObjectMeta, spec: &Value) -> Change {
+    let Some(changed) = changes::of_spec(proxy, spec, &chaperon.spec.0) else {
+        return Change::Nothing;
+    };
+    if Marks::of(chaperon).is_plainly_granted() {
+        return Change::Refused(
+            "Admiralty, which runs there, takes no changes of running pods: ephemeral containers and other amounts of \
+             CPU and memory stay in this cluster",
+        );
+    }
+    let ObjectMeta {
+        uid,
+        resource_version,
+        ..
+    } = &chaperon.metadata;
+    Change::Patch(json!({
+        "metadata": { "uid": uid, "resourceVersion": resource_version },
+        "spec": changed,
+    }))
+}
+
+/// What such a patch was answered with: does the spec have it?
+pub fn is_changed(chaperon: &PodChaperon, patch: &Value) -> bool {
+    let wanted = patch["spec"].as_object();
+    let mut wanted = wanted.into_iter().flatten();
+    wanted.all(|(field, value)| chaperon.spec.0.get(field) == Some(value))
+}
+
 /// What a deletion was answered with: does it say that the chaperon is ending?
 pub fn is_ending(chaperon: &PodChaperon) -> bool {
     chaperon.metadata.deletion_timestamp.is_some()
@@ -238,6 +280,43 @@ mod tests {
         assert!(is_given_up(&shown(given_up)) && !is_given_up(&as_it_was));
         let ending = json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" });
         assert!(is_ending(&shown(ending)) && !is_ending(&as_it_was));
+    }
+
+    #[test]
+    fn a_change_is_patched_into_what_was_read_and_a_plain_target_gets_none() {
+        let stored = |annotations: Value, spec: &Value| -> PodChaperon {
+            let mut chaperon = crate::testing::stored_chaperon(&crate::testing::proxy(), "u", "7");
+            chaperon["metadata"]["annotations"] = annotations;
+            chaperon["spec"] = spec.clone();
+            serde_json::from_value(chaperon).unwrap()
+        };
+        let container = |cpu: &str| {
+            let resources = json!({ "requests": { "cpu": cpu } });
+            json!([{ "name": "app", "fieldOfTomorrow": 1, "resources": resources }])
+        };
+        let before = json!({ "nodeSelector": {}, "containers": container("1") });
+        let ours =
+            json!({ keys::IS_ALLOWED: "true", keys::ATTEMPT: "1", keys::ALLOWED_ATTEMPT: "1" });
+        let chaperon = stored(ours.clone(), &before);
+        let meta = ObjectMeta::default();
+        let changed = |chaperon, cpu| {
+            let resources = json!({ "requests": { "cpu": cpu } });
+            let spec = json!({ "containers": [{ "name": "app", "resources": resources }] });
+            change(chaperon, &meta, &spec)
+        };
+        assert_eq!(changed(&chaperon, "1"), Change::Nothing);
+        let patch = json!({
+            "metadata": { "uid": "u", "resourceVersion": "7" },
+            "spec": { "containers": container("2") },
+        });
+        assert_eq!(changed(&chaperon, "2"), Change::Patch(patch.clone()));
+        assert!(!is_changed(&chaperon, &patch));
+        let after = json!({ "nodeSelector": {}, "containers": container("2") });
+        assert!(is_changed(&stored(ours, &after), &patch));
+
+        let plain = stored(json!({ keys::IS_ALLOWED: "true" }), &before);
+        assert_eq!(changed(&plain, "1"), Change::Nothing);
+        assert!(matches!(changed(&plain, "2"), Change::Refused(_)));
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub mod publish;
 pub mod rbac;
 mod run;
 mod sinks;
+#[cfg(test)]
+mod test_server;
 
 pub use binder::{BindError, PodBinder};
 pub use driver::{Driver, DriverError, DriverOptions};

@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::TopologySpreadConstraint;
+use k8s_openapi::api::core::v1::{PodAffinityTerm, TopologySpreadConstraint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use crate::objects::Object;
 use crate::plugin::PreFiltered;
 use crate::plugins::stock_profile;
 use crate::pod_info::PodInfo;
@@ -15,14 +16,19 @@ use crate::profile::Profile;
 use crate::status::{Status, Verdict};
 use crate::table::{NodeView, Reads};
 use crate::test_objects::{
-    NeverBinds, NodeBuilder, PodBuilder, container, node, pod, pods_with, requirement, term,
+    NeverBinds, NodeBuilder, PodBuilder, container, namespace, node, pod, pods_with, requirement,
+    selecting, term,
 };
 use crate::test_plugins::Fake;
 
 /// Nodes differ in so many ways.
 pub(crate) const LOOKS: u8 = 36;
+/// Pods are of so many classes.
+const CLASSES: u8 = 16;
 /// Pods differ in so many ways.
-const NEEDS: u8 = 112;
+const NEEDS: u8 = CLASSES * 8;
+/// A namespace of some pods that may be a team's.
+const TEAM: &str = "team";
 
 /// One of [`NEEDS`], some more often than others, so that something is known of them.
 pub(crate) fn needs() -> BoxedStrategy<u8> {
@@ -57,10 +63,30 @@ pub(crate) fn drawn_node(name: u8, look: u8, cpu: u8) -> NodeBuilder {
     }
 }
 
-/// A pod of one of [`NEEDS`]: of 14 classes, with a priority or none, and with filters that it concerns or doesn't.
+/// That namespace, labelled as a team's or not.
+pub(crate) fn drawn_namespace(is_team: bool) -> Object {
+    let labels: &[_] = if is_team { &[("team", "a")] } else { &[] };
+    namespace(TEAM, labels)
+}
+
+/// Pods of teams, by disk.
+fn of_teams() -> PodAffinityTerm {
+    PodAffinityTerm {
+        namespace_selector: Some(selecting(&[("team", "a")])),
+        ..pods_with("disk", &[])
+    }
+}
+
+/// A pod of one of [`NEEDS`]: of so many classes, with a priority or none, and with filters that it concerns or doesn't.
 pub(crate) fn drawn_pod(name: &str, needs: u8) -> PodBuilder {
     let pod = pod(name).scheduler("test");
-    let pod = match needs % 14 {
+    // It never moves to another one.
+    let pod = if name.ends_with(['3', '7']) {
+        pod.namespace(TEAM)
+    } else {
+        pod
+    };
+    let pod = match needs % CLASSES {
         0 => pod,
         1 => pod.request("cpu", "1"),
         2 => pod.request("cpu", "2").tolerate("hard", "Exists", "", ""),
@@ -85,9 +111,11 @@ pub(crate) fn drawn_pod(name: &str, needs: u8) -> PodBuilder {
             .prefers(3, pods_with("kubernetes.io/hostname", &[("early", "")]))
             .prefers(-5, pods_with("disk", &[("late", "")])),
         12 => spread(pod),
+        13 => pod.prefers(-3, of_teams()),
+        14 => pod.away_from(of_teams()),
         _ => pod.node_selector("kubernetes.io/hostname", "n1"),
     };
-    let kind = needs / 14;
+    let kind = needs / CLASSES;
     let pod = if kind & 1 == 0 { pod } else { pod.priority(10) };
     let pod = if kind & 2 == 0 {
         pod

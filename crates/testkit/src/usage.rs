@@ -72,9 +72,12 @@ pub enum Answer {
     Allowed(String),
     /// By this role; the request was a patch that made its object, for which `create` is needed, too.
     Created(String),
-    /// 403, because no role allows it.
-    Forbidden,
+    /// 403, because no role allows it; in the server's words, cut to [`WORDS`] characters.
+    Forbidden(String),
 }
+
+/// As much is kept of what the server says.
+const WORDS: usize = 300;
 
 /// What the API server says if a request is allowed, but not what it would lead to: `create` for a patch that makes its
 /// object, `bind` for a binding, `update` of the owner's finalizers for a reference that blocks the owner's deletion.
@@ -109,10 +112,11 @@ impl Use {
         let by = role(reason).to_owned();
         let allowed = note("authorization.k8s.io/decision") == "allow";
         let message = event.response_status.message;
+        let forbidden = || Answer::Forbidden(message.chars().take(WORDS).collect());
         let answer = match (event.response_status.code, allowed) {
-            (403, false) => Answer::Forbidden,
+            (403, false) => forbidden(),
             (403, true) if FORBIDDEN_INSIDE.iter().any(|words| message.contains(words)) => {
-                Answer::Forbidden
+                forbidden()
             }
             (201, _) if event.verb == "patch" => Answer::Created(by),
             _ => Answer::Allowed(by),
@@ -212,7 +216,8 @@ fn of_run(run: &Path) -> io::Result<BTreeSet<Use>> {
         };
         // A server that has just started forbids what it allows a moment later.
         let is_early = starts.iter().any(|start| start.saw(&event));
-        let used = Use::of(event).filter(|it| !(is_early && it.answer == Answer::Forbidden));
+        let used =
+            Use::of(event).filter(|it| !(is_early && matches!(it.answer, Answer::Forbidden(_))));
         uses.extend(used);
     }
     Ok(uses)
@@ -303,12 +308,13 @@ mod tests {
         let allowed = Answer::Allowed("own".into());
         assert_eq!(answer(409, "allow", "exists"), allowed);
         assert_eq!(answer(201, "allow", ""), Answer::Created("own".into()));
-        assert_eq!(answer(403, "forbid", ""), Answer::Forbidden);
+        let forbidden = |words: &str| Answer::Forbidden(words.to_owned());
+        assert_eq!(answer(403, "forbid", "no role"), forbidden("no role"));
         let quota = "pods \"a\" is forbidden: exceeded quota: small";
         assert_eq!(answer(403, "allow", quota), allowed);
         let inside = "pods \"a\" is forbidden: cannot set blockOwnerDeletion if an ownerReference refers to a \
                       resource you can't set finalizers on: , ";
-        assert_eq!(answer(403, "allow", inside), Answer::Forbidden);
+        assert_eq!(answer(403, "allow", inside), forbidden(inside));
     }
 
     #[test]

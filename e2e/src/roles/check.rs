@@ -59,11 +59,14 @@ pub(super) fn check(grants: &BTreeSet<Grant>, uses: &Uses, exceptions: &Exceptio
     let (mut found, mut spared) = (Vec::new(), Vec::new());
     for (used, run) in uses {
         let Some(role) = role_of(used, grants) else {
-            if used.answer == Answer::Forbidden {
+            if let Answer::Forbidden(words) = &used.answer {
                 match refusal(used, grants, exceptions) {
                     Refusal::Wanted => {}
                     Refusal::Excepted(exception) => needed.extend([exception.to_string()]),
-                    Refusal::Wrong => found.push(Finding::Forbidden(told(used, run))),
+                    Refusal::Wrong => {
+                        let told = format!("{}: {words}", told(used, run));
+                        found.push(Finding::Forbidden(told));
+                    }
                 }
             }
             continue;
@@ -415,7 +418,14 @@ mod tests {
 
     #[test]
     fn a_refusal_at_home_is_found_and_one_in_a_target_if_no_source_may_do_that() {
-        let refused = |account| [request(account, "list", "pods", Answer::Forbidden)];
+        let refused = |account| {
+            [request(
+                account,
+                "list",
+                "pods",
+                Answer::Forbidden(String::new()),
+            )]
+        };
         assert_eq!(found([], refused(HOME), &NONE).len(), 1);
         assert_eq!(found([], refused(ABROAD), &NONE).len(), 1);
         // All parts in one process.
@@ -447,7 +457,7 @@ mod tests {
             }],
             ..NONE
         };
-        let refused = || request(ABROAD, "list", "pods", Answer::Forbidden);
+        let refused = || request(ABROAD, "list", "pods", Answer::Forbidden(String::new()));
         assert_eq!(
             found([grant(OWN, "get", "nodes")], [refused()], &exceptions),
             [""; 0]

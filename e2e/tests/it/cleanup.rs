@@ -144,5 +144,33 @@ async fn finalizers_of_both_go_and_others_stay_and_nothing_goes_while_pilotage_r
     assert_eq!(keys.metadata.finalizers, Some(vec![SOMEBODYS.to_owned()]));
     let again = said(&cleanup(&plane, &[]).await);
     assert!(again.contains("0 object(s) released"), "{again}");
+
+    // What the webhook installs, and Helm doesn't know.
+    plane
+        .apply_yaml(&format!(
+            "{{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, \
+             metadata: {{name: zz-pilotage}}}}\n---\n\
+             {{apiVersion: v1, kind: Secret, metadata: {{name: pilotage-webhook-tls, namespace: {at}}}}}"
+        ))
+        .await
+        .unwrap();
+    let flags = ["--admission-only", "--namespace", at];
+    let dry = said(&cleanup(&plane, &[&flags[..], &["--dry-run"]].concat()).await);
+    let lines = [
+        "mutatingwebhookconfigurations/zz-pilotage",
+        "secrets/pilotage-webhook-tls",
+    ];
+    for line in lines {
+        assert!(
+            dry.contains(&format!("{line}: would be deleted\n")),
+            "{dry}"
+        );
+    }
+    let done = said(&cleanup(&plane, &flags).await);
+    for line in lines {
+        assert!(done.contains(&format!("{line}: deleted\n")), "{done}");
+    }
+    assert!(!done.contains("released"), "{done}");
+    assert_eq!(said(&cleanup(&plane, &flags).await), "");
     plane.stop().await;
 }

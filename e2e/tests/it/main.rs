@@ -9,13 +9,16 @@
 mod arrows;
 mod chart;
 mod cleanup;
+mod commands;
 mod features;
 mod files;
 mod garden;
 mod image;
 mod kinds;
+mod links;
 mod makefile;
 mod purity;
+mod reference;
 mod scenario;
 mod scheduler;
 mod security;

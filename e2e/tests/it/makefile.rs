@@ -1,8 +1,9 @@
-//! The Makefile offers what README and ARCHITECTURE speak of, and explains it.
+//! The Makefile offers what the documents speak of, and explains it.
 
 use std::fs;
 use std::process::Command;
 
+use crate::commands::documents;
 use crate::workspace::root;
 
 const TARGETS: &[&str] = &[
@@ -25,6 +26,7 @@ const TARGETS: &[&str] = &[
     "image",
     "kind-node",
     "lint",
+    "reference",
     "release",
     "roles",
     "sim",
@@ -59,8 +61,9 @@ fn help_lists_every_target() {
 fn documents_name_only_targets_that_exist() {
     let makefile = fs::read_to_string(root().join("Makefile")).unwrap()
         + &fs::read_to_string(root().join("e2e/tools/tools.mk")).unwrap();
-    for document in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", ".ci/run"] {
-        let text = fs::read_to_string(root().join(document)).unwrap();
+    let ci = fs::read_to_string(root().join(".ci/run")).unwrap();
+    let ci = (".ci/run".to_owned(), ci);
+    for (document, text) in documents().into_iter().chain([ci]) {
         for (_, rest) in text
             .match_indices("make ")
             .map(|(at, word)| text.split_at(at + word.len()))

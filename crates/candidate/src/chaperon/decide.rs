@@ -6,6 +6,7 @@ use pilotage_api::keys;
 use serde_json::{Value, json};
 
 use super::{
+    change::{self, Step},
     copy::{self, Urgency},
     observe::{Chaperon, Monotonic, Observed, Owner, is_bound, owner, uid},
     raw_pod::RawPod,
@@ -37,6 +38,8 @@ pub enum Action {
     },
     /// PATCH the pod with this merge patch, which takes our gate away.
     Ungate(Value),
+    /// PATCH the pod by one of its subresources: a change that its proxy has had.
+    Change(Step),
     /// Live GET of the pod of that name.
     LookAtPod {
         /// The UID that is in question, if it is known.
@@ -60,6 +63,7 @@ pub(super) enum Kind {
     Create,
     Delete,
     Ungate,
+    Change,
     Look,
     Mark,
     Annotations,
@@ -73,6 +77,7 @@ impl Action {
             Self::CreatePod => Kind::Create,
             Self::DeletePod { .. } | Self::EndUnbound { .. } => Kind::Delete,
             Self::Ungate(_) => Kind::Ungate,
+            Self::Change(_) => Kind::Change,
             Self::LookAtPod { .. } => Kind::Look,
             Self::Mark(_) => Kind::Mark,
             Self::CopyAnnotations(_) => Kind::Annotations,
@@ -208,7 +213,7 @@ fn living(seen: &Observed<'_>, chaperon: Chaperon<'_>) -> Plan {
             Some(others) if pod.metadata.deletion_timestamp.is_none() => {
                 gated(seen, chaperon, pod, &others)
             }
-            _ => copied(seen, chaperon, pod),
+            _ => change::with_copy(seen, chaperon, pod, copied(seen, chaperon, pod)),
         },
         Owner::Other => refused(seen, chaperon, Note::NameTaken),
     }
@@ -376,7 +381,7 @@ fn delete(seen: &Observed<'_>, pod: &RawPod) -> Plan {
 }
 
 /// The action now, or when its kind may be tried again.
-fn act(seen: &Observed<'_>, action: Action) -> Plan {
+pub(super) fn act(seen: &Observed<'_>, action: Action) -> Plan {
     match seen.memory.retry_at(action.kind(), seen.now) {
         Some(at) => Plan {
             wake_at: Some(at),

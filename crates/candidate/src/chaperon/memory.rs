@@ -9,6 +9,7 @@ use pilotage_api::{bounds, keys};
 use serde_json::Value;
 
 use super::{
+    change::Carried,
     decide::{Action, Kind, Note, Plan},
     observe::Monotonic,
 };
@@ -53,6 +54,8 @@ pub struct Memory {
     marked: Option<String>,
     /// The pod was missing for long enough, and its chaperon doesn't say so any more: another one is due.
     remakes: bool,
+    /// Changes of the pod that were carried out, or refused.
+    carried: Carried,
     dirty_since: Option<Monotonic>,
     copied_at: Option<Monotonic>,
     told: Vec<Note>,
@@ -83,6 +86,7 @@ impl Memory {
         self.remakes = false;
         self.refused = None;
         self.told.clear();
+        self.carried = Carried::default();
     }
 
     // ---- how actions end ----------------------------------------------------------------------------------------
@@ -120,6 +124,9 @@ impl Memory {
                 remember(&mut self.gone_pods, expected);
             }
         }
+        if let Action::Change(step) = action {
+            self.carried.finish(step, outcome);
+        }
         if let Action::CreatePod = action {
             match outcome {
                 Outcome::Refused(message) => self.refused = Some(message.clone()),
@@ -143,7 +150,12 @@ impl Memory {
         {
             self.asked_to_go = Some(uid.clone());
         }
+        // Of a change a refusal is the end; the next one is another.
+        let is_over = matches!((action, outcome), (Action::Change(_), Outcome::Refused(_)));
         match outcome {
+            _ if is_over => {
+                self.failures.remove(&kind);
+            }
             Outcome::Done | Outcome::NoPod => {
                 self.failures.remove(&kind);
             }
@@ -181,6 +193,10 @@ impl Memory {
 
     pub(super) fn remakes(&self) -> bool {
         self.remakes
+    }
+
+    pub(super) fn carried(&self) -> &Carried {
+        &self.carried
     }
 
     pub(super) fn is_absent(&self) -> bool {

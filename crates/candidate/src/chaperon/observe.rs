@@ -66,6 +66,18 @@ impl<'a> Chaperon<'a> {
             .unwrap_or_default()
     }
 
+    /// Number of its spec's newest version; the first one is what its pod is made of.
+    pub(super) fn generation(self) -> u64 {
+        let generation = self.0.metadata.generation.unwrap_or_default();
+        u64::try_from(generation).unwrap_or_default()
+    }
+
+    /// The newest generation whose changes were carried out, or refused.
+    pub(super) fn applied(self) -> u64 {
+        let applied = self.annotation(keys::APPLIED_GENERATION);
+        applied.and_then(|text| text.parse().ok()).unwrap_or(1)
+    }
+
     pub(super) fn is_ending(self) -> bool {
         self.0.metadata.deletion_timestamp.is_some()
     }

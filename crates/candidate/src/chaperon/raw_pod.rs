@@ -32,8 +32,12 @@ pub struct RawPod {
 impl RawPod {
     /// Drops what isn't read here; and nulls, which no API server keeps in a copy, so that a copy never looks stale.
     pub fn trim(&mut self) {
-        self.spec
-            .retain(|key, _| key == "nodeName" || key == "schedulingGates");
+        self.spec.retain(|key, value| match key.as_str() {
+            "nodeName" | "schedulingGates" | "resources" => true,
+            "containers" | "initContainers" => keep(value, &["name", "resources"]),
+            "ephemeralContainers" => keep(value, &["name"]),
+            _ => false,
+        });
         self.status.retain(|_, value| !value.is_null());
         self.status.values_mut().for_each(drop_nulls);
     }
@@ -84,6 +88,17 @@ impl Resource for RawPod {
     }
 }
 
+/// Keeps these fields of a list's entries; `false` if there are none.
+fn keep(list: &mut Value, fields: &[&str]) -> bool {
+    let Some(list) = list.as_array_mut() else {
+        return false;
+    };
+    for entry in list.iter_mut().filter_map(Value::as_object_mut) {
+        entry.retain(|key, _| fields.contains(&key.as_str()));
+    }
+    !list.is_empty()
+}
+
 fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(object) => {
@@ -105,7 +120,9 @@ mod tests {
     fn nulls_and_unread_fields_are_dropped() {
         let mut pod: RawPod = serde_json::from_value(json!({
             "metadata": { "name": "a" },
-            "spec": { "nodeName": "n", "containers": [] },
+            "spec": { "nodeName": "n", "containers": [],
+                "initContainers": [{ "name": "i", "image": "x", "resources": { "limits": {} } }],
+                "ephemeralContainers": [{ "name": "e", "image": "x" }] },
             "status": { "conditions": [{ "type": "Ready", "lastProbeTime": null }], "x": null },
         }))
         .unwrap();
@@ -114,6 +131,13 @@ mod tests {
             Value::Object(pod.status),
             json!({ "conditions": [{ "type": "Ready" }] })
         );
-        assert_eq!(Value::Object(pod.spec), json!({ "nodeName": "n" }));
+        assert_eq!(
+            Value::Object(pod.spec),
+            json!({
+                "nodeName": "n",
+                "initContainers": [{ "name": "i", "resources": { "limits": {} } }],
+                "ephemeralContainers": [{ "name": "e" }],
+            })
+        );
     }
 }

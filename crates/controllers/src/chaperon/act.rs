@@ -6,7 +6,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
 };
 use pilotage_api::PodChaperon;
-use pilotage_candidate::chaperon::{Action, Note, Outcome, Owner, RawPod, owner};
+use pilotage_candidate::chaperon::{Action, Note, Outcome, Owner, RawPod, Step, owner};
 use pilotage_model::chaperon::candidate_pod;
 use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, find, within};
 use pilotage_sched_driver::publish::{EventType, Occurrence, Regarding};
@@ -33,6 +33,7 @@ pub(super) async fn act(
             resource_version,
         } => delete(parts, key, uid, Some(resource_version)).await,
         Action::Ungate(patch) => ungate(parts, key, patch).await,
+        Action::Change(step) => change(parts, key, step).await,
         Action::LookAtPod { .. } => look(parts, key).await,
         Action::Mark(patch) | Action::CopyAnnotations(patch) => {
             write(parts, key, patch, false).await
@@ -136,6 +137,26 @@ async fn ungate(parts: &Parts, key: &Key, patch: &Value) -> Outcome {
             Outcome::Done
         }
         Err(error) => failed(key, "take the gate off the pod", &error),
+    }
+}
+
+/// PATCH of a subresource. A patch that our role doesn't give is refused like one that admission doesn't let through.
+async fn change(parts: &Parts, key: &Key, step: &Step) -> Outcome {
+    let (api, params) = (pods(parts, key), PatchParams::default());
+    let patch = Patch::Strategic(&step.patch);
+    let request = api.patch_subresource(step.subresource, &key.name, &params, &patch);
+    match within(CALL_LIMIT, request).await {
+        Ok(pod) => {
+            fold(parts, pod);
+            Outcome::Done
+        }
+        Err(error) => match error.kind() {
+            // 404: the pod is gone, which the watch tells, or the API server knows no such change.
+            Failure::Forbidden | Failure::Invalid | Failure::NotFound => {
+                Outcome::Refused(error.message())
+            }
+            _ => failed(key, "change the pod", &error),
+        },
     }
 }
 

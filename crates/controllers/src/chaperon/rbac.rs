@@ -15,5 +15,11 @@ pub const RULES: &[Rule] = &[
         // Patch: only the gate of pods that keep their own scheduler.
         &["get", "list", "watch", "create", "delete", "patch"],
     ),
+    // What proxies change while they run: debug containers, and amounts of CPU and memory.
+    Rule::cluster(
+        &[""],
+        &["pods/ephemeralcontainers", "pods/resize"],
+        &["patch"],
+    ),
     Rule::cluster(&["events.k8s.io"], &["events"], &["create", "patch"]),
 ];

@@ -5,10 +5,11 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client,
-    api::{DeleteParams, Patch, PatchParams, Preconditions},
+    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions},
 };
 use pilotage_proxy::{Outcome, Reply, feedback::Action, wire};
 use pilotage_runtime::call::{find, within};
+use serde_json::Value;
 
 use crate::{
     fleet::Fleet,
@@ -63,6 +64,22 @@ pub(super) async fn act(client: &Client, fleet: &Fleet, pod: &Subject, action: &
             Ok(remote) => remote.confirm_gone(name, uid, *plain).await,
             Err(outcome) => outcome.into(),
         },
+        Action::ChangeSpec {
+            node,
+            name,
+            uid,
+            of: _,
+        } => {
+            let proxy = match local.whole().await {
+                Ok(proxy) => proxy,
+                Err(outcome) => return outcome.into(),
+            };
+            let spec = proxy.data.get("spec").unwrap_or(&Value::Null);
+            match Remote::of(fleet, node, &pod.namespace, &pod.uid) {
+                Ok(remote) => remote.change(name, uid, &proxy.metadata, spec).await,
+                Err(outcome) => outcome.into(),
+            }
+        }
         Action::DeleteIfOrphan {
             node,
             name,
@@ -145,6 +162,19 @@ impl Local<'_> {
         match within(LOCAL_LIMIT, self.api.delete(&self.pod.name, &params)).await {
             Ok(_) => Outcome::Done,
             Err(error) => local_failure(&error),
+        }
+    }
+
+    /// Live GET of the pod with all its fields.
+    async fn whole(&self) -> Result<DynamicObject, Outcome> {
+        let kind = ApiResource::erase::<Pod>(&());
+        let client = self.api.clone().into_client();
+        let pods: Api<DynamicObject> = Api::namespaced_with(client, &self.pod.namespace, &kind);
+        match within(LOCAL_LIMIT, pods.get(&self.pod.name)).await {
+            Ok(pod) if pod.metadata.uid.as_ref() == Some(&self.pod.uid) => Ok(pod),
+            // Another pod by now.
+            Ok(_) => Err(Outcome::Conflict),
+            Err(error) => Err(local_failure(&error)),
         }
     }
 

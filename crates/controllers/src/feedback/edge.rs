@@ -8,9 +8,10 @@ use std::{
 
 use k8s_openapi::api::core::v1::Pod;
 use pilotage_clusters::{Event, Feed, Watch};
+use pilotage_model::changes::Digest;
 use pilotage_proxy::{
     Outcome, ProxyView, Reach, Reply,
-    feedback::{Action, Book, Plan},
+    feedback::{Action, Book, Plan, Refused},
 };
 use pilotage_runtime::ready::Gate;
 use pilotage_sched_driver::publish::{EventType, Occurrence, Regarding, Warnings};
@@ -45,6 +46,8 @@ pub(super) struct Edge {
     book: Book,
     /// What the author of each pod was told last.
     told: HashMap<String, String>,
+    /// The change of each pod of which it was told that the delegate doesn't have it.
+    told_refused: HashMap<String, Digest>,
     timers: Timers<String>,
     dirty: BTreeSet<String>,
     lanes: Lanes,
@@ -79,6 +82,7 @@ impl Edge {
             fleet,
             clock: Clock::start(),
             told: HashMap::new(),
+            told_refused: HashMap::new(),
             timers: Timers::default(),
             dirty: BTreeSet::new(),
             lanes: Lanes::default(),
@@ -196,6 +200,7 @@ impl Edge {
                 };
                 self.book.proxy_gone(&uid);
                 self.told.remove(&uid);
+                self.told_refused.remove(&uid);
                 self.timers.set(&uid, None);
                 self.dirty.insert(uid);
             }
@@ -283,6 +288,7 @@ impl Edge {
             judged_on,
             withheld,
             tell,
+            refused,
             wake_at,
         } = plan;
         self.timers.set(&uid.to_owned(), wake_at);
@@ -295,6 +301,12 @@ impl Edge {
                 Some(note) => self.told.insert(uid.to_owned(), note),
                 None => self.told.remove(uid),
             };
+        }
+        if let (Some(Refused { of, why }), Some((_, pod))) = (refused, pod)
+            && self.told_refused.get(uid) != Some(&of)
+        {
+            self.record(pod, "ChangeRefused", why);
+            self.told_refused.insert(uid.to_owned(), of);
         }
         let copies = actions.iter().any(|it| {
             matches!(

@@ -79,7 +79,7 @@ pilotage_absurd::properties! {
             "containerStatuses": containers.iter().map(status).collect::<Vec<_>>(),
         });
         let mut stored: PodChaperon = serde_json::from_value(stored).unwrap();
-        trim(&mut stored);
+        lean(&mut stored);
         let weight = weight::of(&stored);
         prop_assert!(!fits || weight <= limits::CHAPERON_KEPT, "{}", weight);
         // What is heavier loses its words and is light.

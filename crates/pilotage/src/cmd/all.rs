@@ -13,7 +13,7 @@ use crate::process::{Process, ProcessArgs};
 /// Flags of `pilotage all`: those of all parts.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only these parts.
+    /// Run only these parts, separated by commas.
     #[arg(long, value_name = "PART", value_delimiter = ',', default_values_t = Part::ALL, value_parser = Part::of_all)]
     parts: Vec<Part>,
     #[command(flatten)]

@@ -1,7 +1,10 @@
-//! `pilotage cleanup`: takes the finalizers of Pilotage and of Admiralty off, once neither runs in a cluster any more.
+//! `pilotage cleanup`: takes away what the webhook installed, and the finalizers of Pilotage and of Admiralty off, once
+//! neither runs in a cluster any more.
 //!
 //! A finalizer says that somebody has work to do before an object goes. When nobody is left to do it, the object never goes,
 //! and its namespace neither. It knows no rule by which a finalizer is due: who runs it says that all are.
+
+mod admission;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -42,8 +45,21 @@ pub struct Args {
     dry_run: bool,
 
     /// Looks into this namespace alone, and at nothing that belongs to none.
-    #[arg(long, value_name = "NAMESPACE")]
+    #[arg(long, value_name = "NAMESPACE", conflicts_with_all = ["admission_only", "namespace"])]
     in_namespace: Option<String>,
+
+    /// Takes away what the webhook installed, and leaves all finalizers.
+    #[arg(long)]
+    admission_only: bool,
+
+    /// Takes Admiralty's finalizers off ConfigMaps, Secrets, Services and Ingresses, also while Pilotage runs: nothing waits
+    /// for them any more. Those on pods go with the pods.
+    #[arg(long, conflicts_with_all = ["admission_only", "namespace"])]
+    admiralty: bool,
+
+    /// Namespace where Pilotage ran: the webhook's certificate there goes, too.
+    #[arg(long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
 
     #[command(flatten)]
     client: ClientArgs,
@@ -55,6 +71,27 @@ pub struct Args {
 struct Kind {
     resource: ApiResource,
     namespaced: bool,
+    /// Whether its objects only follow pods.
+    follows: bool,
+}
+
+/// Which finalizers go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// Admiralty's, of objects that follow pods: it has one for each Target.
+    Admiraltys,
+    /// Those of Pilotage, too.
+    Both,
+}
+
+impl Whose {
+    fn takes(self, finalizer: &str) -> bool {
+        let Some(name) = finalizer.strip_prefix(keys::PREFIX) else {
+            return false;
+        };
+        // No name of a Target has what is in each of ours.
+        self == Self::Both || !name.contains('_')
+    }
 }
 
 /// In this order: what waits for another thing comes before it.
@@ -63,20 +100,28 @@ fn kinds() -> [Kind; 8] {
         Kind {
             resource: ApiResource::erase::<K>(&()),
             namespaced: true,
+            follows: false,
+        }
+    }
+    fn following<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>() -> Kind {
+        Kind {
+            follows: true,
+            ..namespaced::<K>()
         }
     }
     [
         namespaced::<Pod>(),
-        namespaced::<Ingress>(),
-        namespaced::<Service>(),
-        namespaced::<ConfigMap>(),
+        following::<Ingress>(),
+        following::<Service>(),
+        following::<ConfigMap>(),
         namespaced::<PodChaperon>(),
         namespaced::<Target>(),
         Kind {
             resource: ApiResource::erase::<ClusterTarget>(&()),
             namespaced: false,
+            follows: false,
         },
-        namespaced::<Secret>(),
+        following::<Secret>(),
     ]
 }
 
@@ -123,23 +168,44 @@ pub enum CleanupError {
 pub(crate) async fn run(args: Args) -> Result<(), Error> {
     logs::init(&args.log)?;
     let client = client::connect(&args.client, "cleanup").await?;
-    if !args.dry_run {
+    // Who may only take away what the webhook installed can't read Leases.
+    if !args.dry_run && !args.admission_only && !args.admiralty {
         nobody_runs(&client).await?;
     }
+    if args.in_namespace.is_none() && !args.admiralty {
+        let namespace = args.namespace.as_deref();
+        let did = if args.dry_run {
+            "would be deleted"
+        } else {
+            "deleted"
+        };
+        for object in admission::remove(&client, namespace, args.dry_run).await? {
+            super::print(&format!("{object}: {did}\n"))?;
+        }
+    }
+    if args.admission_only {
+        return Ok(());
+    }
+    let whose = if args.admiralty {
+        Whose::Admiraltys
+    } else {
+        Whose::Both
+    };
     let mut left = 0_usize;
     let mut objects = 0_usize;
     for kind in &kinds() {
-        if args.in_namespace.is_some() && !kind.namespaced {
+        let skipped = args.in_namespace.is_some() && !kind.namespaced;
+        if skipped || (args.admiralty && !kind.follows) {
             continue;
         }
-        for object in marked(&client, kind, args.in_namespace.as_deref()).await? {
+        for object in marked(&client, kind, whose, args.in_namespace.as_deref()).await? {
             objects = objects.saturating_add(1);
             let name = named(kind, &object);
-            let finalizers = ours(&object).join(" ");
+            let finalizers = taken(&object, whose).join(" ");
             let outcome = if args.dry_run {
                 Ok(())
             } else {
-                release(&client, kind, object).await
+                release(&client, kind, whose, object).await
             };
             let mut line = format!("{name}: {finalizers}");
             if let Err(error) = outcome {
@@ -175,16 +241,17 @@ fn named(kind: &Kind, object: &PartialObjectMeta<DynamicObject>) -> String {
     }
 }
 
-fn ours(object: &PartialObjectMeta<DynamicObject>) -> Vec<&str> {
+fn taken(object: &PartialObjectMeta<DynamicObject>, whose: Whose) -> Vec<&str> {
     let all = object.metadata.finalizers.iter().flatten();
     let all = all.map(String::as_str);
-    all.filter(|it| it.starts_with(keys::PREFIX)).collect()
+    all.filter(|it| whose.takes(it)).collect()
 }
 
 /// All objects of a kind that carry such finalizers; none, if the cluster doesn't know the kind.
 async fn marked(
     client: &Client,
     kind: &Kind,
+    whose: Whose,
     namespace: Option<&str>,
 ) -> Result<Vec<PartialObjectMeta<DynamicObject>>, CleanupError> {
     let api = kind.api(client, namespace);
@@ -197,7 +264,11 @@ async fn marked(
             page => page.map_err(failed(format!("list {}", kind.resource.plural)))?,
         };
         let more = page.metadata.continue_.filter(|token| !token.is_empty());
-        marked.extend(page.items.into_iter().filter(|it| !ours(it).is_empty()));
+        marked.extend(
+            page.items
+                .into_iter()
+                .filter(|it| !taken(it, whose).is_empty()),
+        );
         let Some(token) = more else {
             return Ok(marked);
         };
@@ -209,6 +280,7 @@ async fn marked(
 async fn release(
     client: &Client,
     kind: &Kind,
+    whose: Whose,
     mut object: PartialObjectMeta<DynamicObject>,
 ) -> Result<(), CallError> {
     let namespace = object.namespace();
@@ -218,7 +290,7 @@ async fn release(
     loop {
         tries = tries.saturating_add(1);
         let all = object.metadata.finalizers.iter().flatten();
-        let others = all.filter(|it| !it.starts_with(keys::PREFIX));
+        let others = all.filter(|it| !whose.takes(it));
         let others: Vec<_> = others.cloned().collect();
         let uid = object.metadata.uid.as_deref().unwrap_or_default();
         let version = object.metadata.resource_version.as_deref();

@@ -45,7 +45,7 @@ pub struct Args {
 pub(crate) struct ProxySchedulerArgs {
     /// Configuration file of the proxy scheduler (ProxySchedulerConfiguration): what decides where pods go, and how
     /// targets are asked. What it says counts before the flags. docs/placement.md is its reference.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Asking targets")]
     config: Option<PathBuf>,
 
     #[command(flatten)]

@@ -41,12 +41,12 @@ pub struct Args {
     #[arg(long, value_name = "RIGHTS", value_delimiter = ',')]
     rights: Vec<Right>,
 
-    #[command(flatten)]
-    follow: FollowArgs,
-
-    /// With what the controllers need to answer for the kubelets of virtual nodes ("--kubelet-address" there).
+    /// Add what the controllers need to answer for the kubelets of virtual nodes ("--kubelet-address" there).
     #[arg(long)]
     kubelet: bool,
+
+    #[command(flatten)]
+    follow: FollowArgs,
 }
 
 /// A service account as written on the command line.

@@ -1,6 +1,7 @@
 //! What a feedback controller may ask of API servers. It knows no rule.
 
 use pilotage_api::parent::ParentLink;
+use pilotage_model::changes::Digest;
 use serde_json::Value;
 
 /// One request to an API server. Each may be repeated.
@@ -18,6 +19,18 @@ pub enum Action {
         plain: bool,
         /// Version at which it was judged to be of no use any more: if it moved on, it isn't deleted.
         resource_version: Option<String>,
+    },
+    /// Live GET of the proxy pod and of a chaperon, and PATCH of what the one's spec has and the other's doesn't
+    /// ([`crate::wire::change`]), by the version that was read.
+    ChangeSpec {
+        /// The virtual node.
+        node: String,
+        /// Name of the chaperon.
+        name: String,
+        /// UID of the chaperon.
+        uid: String,
+        /// What the pod has.
+        of: Digest,
     },
     /// Live GET of a chaperon: is this UID gone? For a plain target also a live LIST of the pods of that name.
     ConfirmGone {
@@ -80,12 +93,19 @@ pub enum Key {
         /// UID of the chaperon.
         uid: String,
     },
+    /// That chaperon's spec: its end doesn't wait for a change that failed.
+    Spec {
+        /// The virtual node.
+        node: String,
+        /// UID of the chaperon.
+        uid: String,
+    },
 }
 
 impl Key {
     /// Whether it is about the proxy pod, whose version tells what became of a request.
     pub(super) fn is_the_pods(&self) -> bool {
-        !matches!(self, Key::Chaperon { .. })
+        !matches!(self, Key::Chaperon { .. } | Key::Spec { .. })
     }
 }
 
@@ -95,6 +115,7 @@ impl Action {
         match self {
             Action::DeleteChaperon { node, .. }
             | Action::ConfirmGone { node, .. }
+            | Action::ChangeSpec { node, .. }
             | Action::DeleteIfOrphan { node, .. } => Some(node),
             Action::DeleteProxy
             | Action::EndGrace
@@ -104,7 +125,8 @@ impl Action {
         }
     }
 
-    /// The virtual node of the target that it cleans up in, if so: of such requests a target can cause any number.
+    /// The virtual node of the target that it cleans up in, or changes something in, if so: of such requests a target
+    /// can cause any number.
     pub fn cleans_up_at(&self) -> Option<&str> {
         self.node()
     }
@@ -118,6 +140,10 @@ impl Action {
             Action::DeleteChaperon { node, uid, .. }
             | Action::ConfirmGone { node, uid, .. }
             | Action::DeleteIfOrphan { node, uid, .. } => Key::Chaperon {
+                node: node.clone(),
+                uid: uid.clone(),
+            },
+            Action::ChangeSpec { node, uid, .. } => Key::Spec {
                 node: node.clone(),
                 uid: uid.clone(),
             },

@@ -12,6 +12,8 @@ const MOST_SAID: usize = 32;
 const MOST: usize = 64;
 
 const FIELD: &str = "conditions";
+/// What only the kubelet that runs a pod says: when the delegate's is silent again, the proxy's is old.
+const OF_KUBELETS: [&str; 2] = ["PodResizePending", "PodResizeInProgress"];
 const STATES: [&str; 3] = ["True", "False", "Unknown"];
 
 /// The delegate's conditions, each type once.
@@ -56,7 +58,10 @@ pub(super) fn merge(
     let said = conditions.len();
     let (gates, others): (Vec<_>, Vec<_>) = own
         .iter()
-        .filter(|own| conditions.iter().all(|said| said.type_ != own.type_))
+        .filter(|own| {
+            let said = conditions.iter().any(|said| said.type_ == own.type_);
+            !said && !OF_KUBELETS.contains(&&*own.type_)
+        })
         .partition(is_gate);
     let room = MOST.saturating_sub(said);
     conditions.extend(gates.into_iter().chain(others).take(room).cloned());

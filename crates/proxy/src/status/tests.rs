@@ -403,6 +403,30 @@ fn all_texts_together_are_bounded_and_no_container_is_forgotten_for_that() {
 }
 
 #[test]
+fn what_a_kubelet_said_of_a_resize_goes_when_it_says_so_no_more() {
+    let of = |types: &[&str]| {
+        let all: Vec<_> = types
+            .iter()
+            .map(|it| json!({ "type": it, "status": "True" }))
+            .collect();
+        json!({ "conditions": all })
+    };
+    let types = |pod: &Pod| -> Vec<String> {
+        let conditions = pod.status.as_ref().unwrap().conditions.clone();
+        conditions
+            .into_iter()
+            .flatten()
+            .map(|it| it.type_)
+            .collect()
+    };
+    let said = ["PodResizePending", "PodResizeInProgress"];
+    let pod = settled(&proxy(&of(&["example.com/own"])), &chaperon(&of(&said)));
+    assert_eq!(types(&pod), [said[0], said[1], "example.com/own"]);
+    let pod = settled(&pod, &chaperon(&of(&["Ready"])));
+    assert_eq!(types(&pod), ["Ready", "example.com/own"]);
+}
+
+#[test]
 fn conditions_that_a_target_had_once_dont_gather_and_gates_stay() {
     let gate = json!({ "type": "example.com/gate", "status": "True" });
     let mut pod = proxy(&json!({ "conditions": [gate] }));

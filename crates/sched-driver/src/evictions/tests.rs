@@ -1,39 +1,12 @@
 //! What is asked of the API server, and what its answers mean.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use http_body_util::BodyExt as _;
-use kube::client::Body;
 use pilotage_sched::PodInfo;
 use serde_json::{Value, json};
-use tower::service_fn;
 
 use super::*;
-
-type Asked = Arc<Mutex<Vec<(String, Value)>>>;
-
-/// An API server that gives these answers, one after the other.
-fn server(answers: &[(u16, Value)]) -> (Client, Asked) {
-    let asked = Asked::default();
-    let answers = Arc::new(Mutex::new(VecDeque::from(answers.to_vec())));
-    let heard = asked.clone();
-    let service = service_fn(move |request: http::Request<Body>| {
-        let (heard, answers) = (heard.clone(), answers.clone());
-        async move {
-            let (parts, body) = request.into_parts();
-            let body = body.collect().await?.to_bytes();
-            let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
-            let what = format!("{} {}", parts.method, parts.uri.path());
-            heard.lock().unwrap().push((what, body));
-            let (status, answer) = answers.lock().unwrap().pop_front().expect("an answer");
-            let answer = Body::from(answer.to_string().into_bytes());
-            let response = http::Response::builder().status(status).body(answer);
-            response.map_err(|error| Box::new(error) as tower::BoxError)
-        }
-    });
-    (Client::new(service, "default"), asked)
-}
+use crate::test_server::{error, server};
 
 fn object(uid: &str) -> Value {
     json!({
@@ -47,14 +20,6 @@ fn victim(status: &Value) -> PodInfo {
     object["status"] = status.clone();
     let object = serde_json::from_value(object).unwrap();
     PodInfo::parse(Arc::new(object)).unwrap()
-}
-
-fn error(code: u16, reason: &str) -> (u16, Value) {
-    let status = json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": "no", "reason": reason, "code": code,
-    });
-    (code, status)
 }
 
 async fn outcome(answers: &[(u16, Value)]) -> (Result<Done, Failure>, Vec<String>) {

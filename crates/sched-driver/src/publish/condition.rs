@@ -20,6 +20,21 @@ pub(crate) struct Desired {
     pub(crate) nomination: Nomination,
 }
 
+impl Desired {
+    /// The same where `older` wasn't written yet: a nomination that had to go still has to, unless there is a new one.
+    pub(crate) fn after(self, older: &Self) -> Self {
+        let goes = self.nomination == Nomination::Keep && older.nomination == Nomination::Clear;
+        Self {
+            nomination: if goes {
+                Nomination::Clear
+            } else {
+                self.nomination
+            },
+            ..self
+        }
+    }
+}
+
 impl From<StatusPatch> for Desired {
     fn from(patch: StatusPatch) -> Self {
         Self {

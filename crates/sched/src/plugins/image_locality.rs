@@ -203,4 +203,13 @@ mod tests {
         // 1250 MB are more than count.
         assert_eq!(scores(fleet, with_images(&["crane:1"])), [0, 0, 100, 0]);
     }
+
+    #[test]
+    fn half_of_an_image_counts_where_half_of_the_nodes_have_it() {
+        for (size, expected) in [(250, 5), (2000, 49), (40, 0)] {
+            let fleet: &[&[(&str, i64)]] = &[&[("tug:latest", size)], &[]];
+            let found = scores(fleet, with_images(&["tug", "crane:1"]));
+            assert_eq!(found, [expected, 0], "{size} MB");
+        }
+    }
 }

@@ -69,15 +69,20 @@ pub struct FailedCondition {
 pub struct StatusPatch {
     /// The condition, if it changes.
     pub condition: Option<FailedCondition>,
-    /// `status.nominatedNodeName`, if it changes.
+    /// `status.nominatedNodeName`. One that is set may be what the pod shows already: another write may be on its way.
     pub nomination: Nomination,
 }
 
 impl StatusPatch {
     fn of(pod: &PodInfo, cause: &Cause, message: &str, nomination: &Nomination) -> Option<Self> {
+        let nothing_to_clear = *nomination == Nomination::Clear && pod.nominated_node.is_none();
         let patch = Self {
             condition: changed_condition(pod, cause, message),
-            nomination: changed_nomination(pod.nominated_node.as_ref(), nomination),
+            nomination: if nothing_to_clear {
+                Nomination::Keep
+            } else {
+                nomination.clone()
+            },
         };
         (patch.condition.is_some() || patch.nomination != Nomination::Keep).then_some(patch)
     }
@@ -110,14 +115,6 @@ fn changed_condition(pod: &PodInfo, cause: &Cause, message: &str) -> Option<Fail
         transition,
         observed_generation,
     })
-}
-
-fn changed_nomination(known: Option<&NodeName>, wanted: &Nomination) -> Nomination {
-    match (wanted, known) {
-        (Nomination::Set(node), Some(known)) if node == known => Nomination::Keep,
-        (Nomination::Clear, None) => Nomination::Keep,
-        _ => wanted.clone(),
-    }
 }
 
 /// What became of a pod whose attempt failed.
@@ -280,8 +277,11 @@ mod tests {
         let named = pod("a").nominated("n").info();
         let patch = of(&named, &Cause::NoNodes, &Nomination::Clear).unwrap();
         assert_eq!(patch.nomination, Nomination::Clear);
+        let patch = of(&pod("a").info(), &Cause::NoNodes, &Nomination::Clear);
+        assert_eq!(patch.unwrap().nomination, Nomination::Keep);
+        // It may be on its way to be taken away.
         let same = Nomination::Set(NodeName::from("n"));
         let patch = of(&named, &Cause::NoNodes, &same).unwrap();
-        assert_eq!(patch.nomination, Nomination::Keep);
+        assert_eq!(patch.nomination, same);
     }
 }

@@ -4,6 +4,7 @@ use super::Scheduler;
 use crate::context::{Cycle, Surroundings};
 use crate::cycle;
 use crate::names::PodUid;
+use crate::nominator::Nominator;
 use crate::pod_info::PodInfo;
 use crate::state::CycleState;
 use crate::status::Status;
@@ -28,6 +29,9 @@ impl Scheduler {
     ///
     /// A pod that stays hurts no hard constraint of others by the time it is bound, since it counted when they were
     /// placed. One that Permit lets go may: it filled up a domain that others are spread by, or was who they had to be near.
+    ///
+    /// Who is expected there doesn't count, whatever its priority. It was placed beside this pod, and those whom it has
+    /// evicted may still be there: with both in its way this pod would lose room that was perhaps made for it.
     pub fn recheck(&mut self, uid: &PodUid) -> Rechecked {
         let held = self.cache.pod(uid).filter(|_| self.cache.is_assumed(uid));
         let Some((pod, node)) = held else {
@@ -38,8 +42,9 @@ impl Scheduler {
             let why = format!("no profile is named {:?}", pod.scheduler_name);
             return Rechecked::Misfit(Status::error(why));
         };
+        let nobody = Nominator::default();
         let around = Surroundings {
-            nominator: &self.nominator,
+            nominator: &nobody,
             waiting: &self.waiting,
             objects: &self.objects,
         };

@@ -318,6 +318,10 @@ pub(super) fn feedback(
             let patch = wire::finalizers(pod_uid, resource_version, remaining);
             done(server.merge_proxy(pod_name, &patch).map(drop))
         }
+        (A::ChangeSpec { .. }, _) => {
+            let why = "no proxy of the simulator changes its spec";
+            Outcome::Unknown(why.to_owned()).into()
+        }
         (A::CopyStatus { patch }, _) => done(server.merge_proxy_status(pod_name, patch).map(drop)),
         (A::CopyAnnotations { patch }, _) => done(server.merge_proxy(pod_name, patch).map(drop)),
     }

@@ -133,6 +133,7 @@ pub(super) fn controlled(
             },
             Err(error) => failed(&format!("{error:?}")),
         },
+        (A::Change(_), _) => failed("no proxy of the simulator changes its spec"),
         (A::LookAtPod { .. }, _) => match server.delegate(key) {
             Ok(pod) => Reply::Control {
                 outcome: O::Pod(pod.uid().to_owned()),

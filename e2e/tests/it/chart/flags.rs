@@ -10,8 +10,9 @@ fn the_real_command_takes_every_flag() {
     let mut parts = std::collections::BTreeSet::new();
     for case in cases() {
         let objects = case.objects();
-        for deployment in of_kind(&objects, "Deployment") {
-            let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+        let jobs = of_kind(&objects, "Job");
+        for workload in of_kind(&objects, "Deployment").chain(jobs) {
+            let container = &workload["spec"]["template"]["spec"]["containers"][0];
             let args = container["args"].as_array().unwrap();
             // As the kubelet does it.
             let args = args
@@ -21,12 +22,13 @@ fn the_real_command_takes_every_flag() {
             parts.insert(args[0].clone());
             let parsed = Cli::try_parse_from([vec!["pilotage".to_owned()], args.clone()].concat());
             if let Err(error) = parsed {
-                panic!("{} of {}: {args:?}\n{error}", name(deployment), case.name);
+                panic!("{} of {}: {args:?}\n{error}", name(workload), case.name);
             }
         }
     }
     let all = [
         "candidate-scheduler",
+        "cleanup",
         "controllers",
         "gardener-scheduler",
         "proxy-scheduler",

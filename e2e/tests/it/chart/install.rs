@@ -2,21 +2,22 @@
 //! end of the release leave that pod alone.
 
 use std::collections::BTreeMap;
+use std::process::Command;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, ResourceExt};
 use pilotage_api::{ClusterTarget, GROUP, VERSION, crds, names};
 use pilotage_testkit::pilotage::ADMIN_PORT;
 use pilotage_testkit::{
-    ControlPlane, PilotageProcess, apply, build, wait_admission, wait_count, wait_for,
+    ControlPlane, PilotageProcess, apply, build, pilotage, wait_admission, wait_count, wait_for,
 };
 use serde_json::json;
 
-use super::{RELEASE, chart, metrics};
+use super::{RELEASE, chart, metrics, of_kind};
 use crate::scenario::node_of;
 
 const HOME: &str = "pilotage";
@@ -35,6 +36,31 @@ async fn helm(plane: &ControlPlane, command: &str, more: &[&str]) -> String {
     args.extend(["--namespace", HOME]);
     args.extend(more);
     plane.helm(&args).await.unwrap()
+}
+
+/// Runs the container of the hook that ends a release, under its account, and returns what it says.
+async fn clean_up(plane: &ControlPlane) -> String {
+    let hooks = plane.helm(&["get", "hooks", RELEASE, "--namespace", HOME]);
+    let hooks = apply::documents(&hooks.await.unwrap()).unwrap();
+    let job = of_kind(&hooks, "Job").next().unwrap();
+    for object in hooks.iter().filter(|object| object["kind"] != "Job") {
+        plane.apply_yaml(&object.to_string()).await.unwrap();
+    }
+    let spec = &job["spec"]["template"]["spec"];
+    let account = spec["serviceAccountName"].as_str().unwrap();
+    let access = plane.service_account_access(HOME, account).await.unwrap();
+    let kubeconfig = plane.directory().join("clean-up.kubeconfig");
+    access.write(&kubeconfig).unwrap();
+    let args = spec["containers"][0]["args"].as_array().unwrap();
+    let args = args.iter().map(|arg| arg.as_str().unwrap().to_owned());
+    let mut command = Command::new(pilotage::binary().unwrap());
+    command.args(args).arg("--kubeconfig").arg(kubeconfig);
+    let run = tokio::task::spawn_blocking(move || command.output().unwrap());
+    let output = run.await.unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8(said).unwrap();
+    assert!(output.status.success(), "{said}");
+    said
 }
 
 /// Runs the container of each Deployment beside the cluster, as there are no kubelets: with its arguments, but for the
@@ -87,11 +113,20 @@ async fn upgrade_and_uninstallation_leave_running_pods_alone() {
     let plane = ControlPlane::builder("chart-install")
         .no_crds()
         .controller_manager()
+        .scheduler()
         .kwok(nodes)
         .start()
         .await
         .unwrap();
-    let said = helm(&plane, "install", &["--create-namespace"]).await;
+    // As Admiralty's chart leaves its definitions: no release owns them.
+    let left = crds::all()
+        .unwrap()
+        .into_iter()
+        .find(|crd| crd.name_any().starts_with("targets."));
+    let left = serde_json::to_string(&left.unwrap()).unwrap();
+    plane.apply_yaml(&left).await.unwrap();
+    let flags = ["--create-namespace", "--take-ownership"];
+    let said = helm(&plane, "install", &flags).await;
     assert!(said.contains("get deployments"), "{said}");
     for crd in crds::all().unwrap() {
         let name = crd.name_any();
@@ -167,7 +202,27 @@ async fn upgrade_and_uninstallation_leave_running_pods_alone() {
     for process in parts.values() {
         process.stop(Duration::from_secs(10)).await;
     }
+    let said = clean_up(&plane).await;
+    let deleted: Vec<_> = said
+        .lines()
+        .filter(|line| line.ends_with(": deleted"))
+        .collect();
+    assert_eq!(
+        deleted,
+        [
+            "mutatingwebhookconfigurations/zz-pilotage: deleted",
+            "validatingadmissionpolicybindings/pilotage-proxy-pods: deleted",
+            "validatingadmissionpolicies/pilotage-proxy-pods: deleted",
+            "secrets/pilotage-webhook-tls: deleted",
+        ],
+        "{said}"
+    );
+    // Here nobody really runs the Job: its end is what Helm waits for.
     helm(&plane, "uninstall", &[]).await;
+    let accounts: Api<ServiceAccount> = Api::namespaced(plane.admin(), HOME);
+    let left = accounts.list(&ListParams::default()).await.unwrap();
+    let left: Vec<_> = left.iter().map(ResourceExt::name_any).collect();
+    assert_eq!(left, ["default"]);
     let deployments: Api<Deployment> = Api::namespaced(plane.admin(), HOME);
     let none = kube_runtime::watcher::Config::default();
     wait_count(&deployments, none, 0, |_| true, LIMIT)

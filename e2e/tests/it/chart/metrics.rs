@@ -1,10 +1,11 @@
-//! Alerts and dashboard ask for metrics that there are.
+//! Alerts and dashboard ask for metrics that there are, and the reference tells of each.
 
 use std::collections::BTreeSet;
 use std::fs;
 
 use serde_json::Value;
 
+use crate::reference;
 use crate::workspace::{root, rust_files, shipped};
 
 /// Ends of names that a histogram, a counter or an info has in Prometheus beside that of its family.
@@ -43,6 +44,25 @@ fn expressions() -> Vec<String> {
         .collect()
 }
 
+#[test]
+fn each_alert_has_its_line_in_the_guide() {
+    let alerts = fs::read_to_string(root().join("charts/pilotage/files/alerts.yaml")).unwrap();
+    let guide = fs::read_to_string(root().join("docs/operations.md")).unwrap();
+    let named = alerts
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- alert: "));
+    let named: BTreeSet<_> = named.collect();
+    let told = guide
+        .lines()
+        .filter_map(|line| line.strip_prefix("- `Pilotage")?.split('`').next());
+    let told: BTreeSet<_> = told.map(|rest| format!("Pilotage{rest}")).collect();
+    assert!(named.len() > 5, "{named:?}");
+    assert!(
+        named.iter().eq(told.iter()),
+        "alerts {named:?}, docs/operations.md {told:?}"
+    );
+}
+
 /// The families that are asked for.
 fn asked() -> BTreeSet<String> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -79,6 +99,13 @@ pub(super) fn served(texts: &[String]) {
             texts.any(|text| text.contains(&literal))
         })
     };
+    let untold: Vec<_> = texts
+        .iter()
+        .flat_map(|text| text.lines())
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '))
+        .filter(|(family, kind)| !reference::tells_of(family, kind))
+        .collect();
+    assert!(untold.is_empty(), "docs/reference.md lacks {untold:?}");
     let missing: Vec<_> = asked
         .difference(&families)
         .filter(|family| !is_registered(family))

@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::workspace::root;
 
 /// Name of the release, everywhere.
-const RELEASE: &str = "pilotage";
+pub(crate) const RELEASE: &str = "pilotage";
 
 /// A values file, by its name without ending.
 #[derive(Debug)]
@@ -77,12 +77,12 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-fn chart() -> String {
+pub(crate) fn chart() -> String {
     root().join("charts/pilotage").display().to_string()
 }
 
 /// Output of a Helm command, or what it says instead.
-fn helm(args: &[&str]) -> Result<String, String> {
+pub(crate) fn helm(args: &[&str]) -> Result<String, String> {
     let helm = Tools::find().unwrap().path("helm").unwrap();
     let output = Command::new(helm)
         .args(args)
@@ -129,6 +129,12 @@ fn values_that_do_not_exist_or_cannot_be_are_refused() {
             "set image.repository",
         ),
         ("scheduler.image.tag=0.17.0", "set image.repository"),
+        ("postDeleteJob.image.tag=0.17.0", "set image.repository"),
+        (
+            "scheduler.config.kind=ProxySchedulerConfiguration",
+            "config",
+        ),
+        ("candidateScheduler.schedulerName=mine", "schedulerName"),
     ] {
         let error = helm(&["template", RELEASE, &chart(), "--set", set]).unwrap_err();
         assert!(error.contains(says), "{set}: {error}");
@@ -206,11 +212,12 @@ fn definitions_stay_when_the_release_goes() {
 fn no_container_may_more_than_it_needs() {
     for case in cases() {
         let objects = case.objects();
-        for deployment in of_kind(&objects, "Deployment") {
-            let spec = &deployment["spec"]["template"]["spec"];
+        let jobs = of_kind(&objects, "Job");
+        for workload in of_kind(&objects, "Deployment").chain(jobs) {
+            let spec = &workload["spec"]["template"]["spec"];
             let container = &spec["containers"][0];
             let context = &container["securityContext"];
-            let says = format!("{} of {}: {spec:#}", name(deployment), case.name);
+            let says = format!("{} of {}: {spec:#}", name(workload), case.name);
             assert_eq!(spec["securityContext"]["runAsNonRoot"], true, "{says}");
             let seccomp = &spec["securityContext"]["seccompProfile"]["type"];
             assert_eq!(seccomp, "RuntimeDefault", "{says}");
@@ -218,6 +225,10 @@ fn no_container_may_more_than_it_needs() {
             assert_eq!(context["allowPrivilegeEscalation"], false, "{says}");
             assert_eq!(context["capabilities"]["drop"][0], "ALL", "{says}");
             assert!(container["resources"]["requests"].is_object(), "{says}");
+            assert_eq!(spec["serviceAccountName"], name(workload), "{says}");
+            if workload["kind"] == "Job" {
+                continue;
+            }
             assert_eq!(
                 container["livenessProbe"]["httpGet"]["path"], "/livez",
                 "{says}"
@@ -226,7 +237,6 @@ fn no_container_may_more_than_it_needs() {
                 container["readinessProbe"]["httpGet"]["path"], "/readyz",
                 "{says}"
             );
-            assert_eq!(spec["serviceAccountName"], name(deployment), "{says}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use pilotage_testkit::{apply, pilotage};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Case, cases, name, of_kind};
 
@@ -101,6 +101,44 @@ fn printed(case: &Case, part: &str, account: &str) -> Vec<Value> {
 }
 
 #[test]
+fn who_cleans_up_may_delete_what_the_webhook_installs_and_nothing_else() {
+    let mut seen = 0;
+    for case in cases() {
+        let objects = case.objects();
+        for job in of_kind(&objects, "Job") {
+            seen += 1;
+            let account = job["spec"]["template"]["spec"]["serviceAccountName"].as_str();
+            let rules = rules_of(&objects, (case.namespace(), account.unwrap()));
+            let rule = |group: &str, resources: &[&str], name: &str| {
+                json!({
+                    "apiGroups": [group],
+                    "resources": resources,
+                    "resourceNames": [name],
+                    "verbs": ["delete"],
+                })
+                .to_string()
+            };
+            let admission = "admissionregistration.k8s.io";
+            let policies = [
+                "validatingadmissionpolicies",
+                "validatingadmissionpolicybindings",
+            ];
+            let cluster = [
+                rule(admission, &["mutatingwebhookconfigurations"], "zz-pilotage"),
+                rule(admission, &policies, "pilotage-proxy-pods"),
+            ];
+            let own = [rule("", &["secrets"], "pilotage-webhook-tls")];
+            let expected = Rules::from([
+                ("ClusterRole ".to_owned(), cluster.into()),
+                (format!("Role {}", case.namespace()), own.into()),
+            ]);
+            assert_eq!(rules, expected, "{}", case.name);
+        }
+    }
+    assert!(seen > 0);
+}
+
+#[test]
 fn every_role_is_that_of_the_tables() {
     for case in cases() {
         let objects = case.objects();
@@ -131,7 +169,8 @@ fn every_role_is_that_of_the_tables() {
         }
         let bound = KINDS.map(|(_, kind)| of_kind(&objects, kind).count());
         let accounts = of_kind(&objects, "ServiceAccount").count();
-        assert_eq!(accounts, of_kind(&objects, "Deployment").count());
+        let jobs = of_kind(&objects, "Job").count();
+        assert_eq!(accounts, of_kind(&objects, "Deployment").count() + jobs);
         assert!(bound[0] + bound[1] > 0);
     }
 }

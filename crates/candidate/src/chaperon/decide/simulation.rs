@@ -210,6 +210,7 @@ impl World {
             }
             Action::EndUnbound { .. } => unreachable!("nothing is given up here"),
             Action::Ungate(_) => unreachable!("its pods are all reserved for"),
+            Action::Change(_) => unreachable!("no spec changes here"),
             Action::LookAtPod { .. } => match &self.pod {
                 None => Outcome::NoPod,
                 Some(pod) => {

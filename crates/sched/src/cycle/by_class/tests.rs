@@ -19,7 +19,7 @@ use crate::profile::Profile;
 use crate::state::CycleState;
 use crate::status::Status;
 use crate::table::{NodeTable, Reads};
-use crate::test_draws::{LOOKS, drawn_node, drawn_pod, drawn_profile, needs};
+use crate::test_draws::{LOOKS, drawn_namespace, drawn_node, drawn_pod, drawn_profile, needs};
 use crate::test_objects::Quiet;
 use crate::test_plugins::{Fake, Log, profile, taken};
 use crate::tie::SeededTies;
@@ -39,6 +39,8 @@ enum Op {
     Go { node: u8 },
     /// A pod is expected on a node.
     Expect { node: u8, needs: u8 },
+    /// A namespace becomes a team's, or is one no more.
+    Namespace { is_team: bool },
     /// A pod looks for a node, and takes it.
     Try { needs: u8, seed: u8 },
 }
@@ -51,6 +53,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (name.clone(), needs.clone()).prop_map(|(node, needs)| Op::Come { node, needs }),
         2 => name.clone().prop_map(|node| Op::Go { node }),
         1 => (name, needs.clone()).prop_map(|(node, needs)| Op::Expect { node, needs }),
+        1 => any::<bool>().prop_map(|is_team| Op::Namespace { is_team }),
         6 => (needs, any::<u8>()).prop_map(|(needs, seed)| Op::Try { needs, seed }),
     ]
 }
@@ -116,6 +119,10 @@ impl World {
             Op::Expect { node, needs } => {
                 let pod = self.pod(needs);
                 self.quiet.nominator.nominate(pod, named(node));
+            }
+            Op::Namespace { is_team } => {
+                let namespace = drawn_namespace(is_team);
+                self.quiet.objects.apply(namespace).unwrap();
             }
             Op::Try { needs, seed } => self.compare(needs, seed),
         }
@@ -316,7 +323,7 @@ fn a_filter_that_reads_anything_is_asked_about_what_its_class_leaves() {
     let (told, calls) = tried(0);
     assert_eq!((&*told, calls), ("n2", asked(&["Fresh filter n2"])));
     // The same needs, and another pod.
-    let (told, calls) = tried(14);
+    let (told, calls) = tried(16);
     let text = "0/3 nodes are available: 1 not this one, 2 too important.";
     assert_eq!(told, text);
     // Of the two others it comes first at one alone.

@@ -40,6 +40,7 @@ fn the_deviation_of_shares() {
         (&[1.0, 0.0, 0.0], 52),
         // Mean 0.5, deviation √0.125 = 0.3536.
         (&[0.0, 0.5, 0.5, 1.0], 64),
+        (&[6.0 / 7.0, 1.0 / 8.0, 1.0 / 2.0], 70),
     ] {
         assert_eq!(evenness(shares.iter().copied()), expected, "{shares:?}");
     }
@@ -113,6 +114,27 @@ fn real_requests_count_and_not_defaults() {
     let two = || ship("8", "500").request("port.io/crane", "2");
     // 0.8, 0.5 and 1: mean 0.7667, deviation 0.2055, 79.
     assert_eq!(score(&more, two(), &craned().info()), 64);
+}
+
+#[test]
+fn what_a_pod_does_to_the_balance_of_a_node() {
+    let of = |cpu: &str, memory: &str| {
+        let node = node("quay").allocatable("cpu", cpu);
+        node.allocatable("memory", memory)
+    };
+    let half = pod("cargo").request("cpu", "3");
+    for (node, asking, expected) in [
+        // 0.75 and 0.5: 87; nothing: 100.
+        (of("4", "10000").info(), ship("3", "5000"), 68),
+        // 0.5 and 0.5.
+        (of("6", "10000").info(), ship("3", "5000"), 75),
+        // 0.5 and nothing: 75; 0.5 and 0.5: 100.
+        (of("6", "12000").with(vec![half]), ship("0", "6000"), 87),
+    ] {
+        let plugin = NodeResourcesBalancedAllocation::default();
+        let score = plugin.score(&CycleState::new(), &asking.info(), node.view());
+        assert_eq!(score.unwrap(), expected);
+    }
 }
 
 #[test]

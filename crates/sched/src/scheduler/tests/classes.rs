@@ -10,7 +10,7 @@ use crate::cycle::{Cause, Evaluation};
 use crate::names::NodeName;
 use crate::scheduler::{Assumed, Attempt, Failure, Scheduler, SchedulerConfig};
 use crate::status::Status;
-use crate::test_draws::{LOOKS, drawn_node, drawn_pod, drawn_profile, needs};
+use crate::test_draws::{LOOKS, drawn_namespace, drawn_node, drawn_pod, drawn_profile, needs};
 use crate::test_objects::{PodBuilder, uid};
 use crate::tie::SeededTies;
 
@@ -37,6 +37,8 @@ enum Op {
     Expect { node: u8, needs: u8 },
     /// A node has a pod that nobody could take in; or has it no more.
     Unread { node: u8, is: bool },
+    /// A namespace becomes a team's, or is one no more.
+    Namespace { is_team: bool },
     /// The table of nodes is made anew.
     Mend,
     /// A pod is tried.
@@ -60,6 +62,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (pod, any::<bool>()).prop_map(|(pod, finished)| Op::Over { pod, finished }),
         1 => (name.clone(), needs.clone()).prop_map(|(node, needs)| Op::Expect { node, needs }),
         1 => (name, any::<bool>()).prop_map(|(node, is)| Op::Unread { node, is }),
+        2 => any::<bool>().prop_map(|is_team| Op::Namespace { is_team }),
         1 => Just(Op::Mend),
         8 => (needs, any::<u8>()).prop_map(|(needs, seed)| Op::Try { needs, seed }),
         2 => pod.prop_map(|pod| Op::Bound { pod }),
@@ -185,6 +188,10 @@ impl World {
                 let node = NodeName::from(format!("n{node}"));
                 let pod = is.then(|| uid("unread"));
                 self.scheduler.cache.set_unread(&node, pod);
+            }
+            Op::Namespace { is_team } => {
+                let namespace = drawn_namespace(is_team);
+                self.scheduler.apply(namespace, at(0)).unwrap();
             }
             Op::Mend => self.scheduler.mend(at(0)),
             Op::Try { needs, seed } => self.compare(needs, seed),

@@ -3,11 +3,14 @@
 use std::sync::Mutex;
 
 use super::*;
+use crate::plugin::PermitDecision;
 use crate::plugins::{DefaultPreemption, EvictionLeave, Leave, PreemptionCost, stock_profile_with};
 use crate::pod_info::PodInfo;
 use crate::queue::Place;
 use crate::room::{Room, RoomOffer};
+use crate::scheduler::Rechecked;
 use crate::test_objects::uid;
+use crate::test_plugins::Fake;
 
 /// Says so.
 #[derive(Debug)]
@@ -23,8 +26,11 @@ impl EvictionLeave for Says {
 fn with_leave() -> (Harbour, Arc<Says>) {
     let says = Arc::new(Says(Mutex::new(Leave::Offer)));
     let preemption = DefaultPreemption::default().with_leave(says.clone());
+    let holds = Fake::new("Holds").set(|fake| {
+        fake.permit = Box::new(|_, _| Ok(PermitDecision::Wait(Duration::from_mins(1))));
+    });
     let profile = stock_profile_with("test", Arc::new(NeverBinds), preemption);
-    let profiles = [profile.build().unwrap()];
+    let profiles = [profile.permit(Arc::new(holds)).build().unwrap()];
     let scheduler = Scheduler::new(profiles, SchedulerConfig::default()).unwrap();
     (Harbour(scheduler).nodes(&["n"]), says)
 }
@@ -166,4 +172,32 @@ fn who_has_leave_has_the_room_before_another_who_was_merely_offered_it() {
         _ => None,
     });
     assert_eq!(placed.collect::<Vec<_>>(), ["second"]);
+}
+
+#[test]
+fn who_has_the_room_that_was_made_keeps_it_while_another_ones_is_made() {
+    for (priority, may_evict) in [(9, true), (9, false), (10, false)] {
+        let (mut harbour, says) = crowded([9, priority]);
+        // The second one comes when the first one's room is there.
+        let second = harbour.0.pending_pod(&uid("second")).unwrap().clone();
+        harbour.0.pod_deleted(&uid("second"), at(0));
+        *says.0.lock().unwrap() = Leave::Evict;
+        let failure = harbour.fails(0);
+        let gone = harbour.outcome(&failure).victims;
+        harbour.0.pod_deleted(&uid(&gone[0]), at(0));
+        let attempt = harbour.0.schedule_next(at(0), &mut FirstOfEquals);
+        assert!(matches!(attempt, Some(Attempt::Assumed(_))), "{attempt:?}");
+        if !may_evict {
+            *says.0.lock().unwrap() = Leave::Offer;
+        }
+        let second = second.pod().unwrap().clone();
+        harbour.0.pod_applied(second, at(0)).unwrap();
+        let failure = harbour.fails(0);
+        assert_ne!(failure.room, Room::Nowhere);
+        // Whoever has to go for it hasn't gone yet.
+        let going = harbour.asked();
+        assert_eq!(going.len(), usize::from(may_evict));
+        let again = harbour.0.recheck(&uid("first"));
+        assert!(matches!(again, Rechecked::Fits), "{again:?}");
+    }
 }

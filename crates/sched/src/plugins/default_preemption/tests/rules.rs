@@ -35,6 +35,20 @@ fn the_report_counts_what_keeps_each_node() {
 }
 
 #[test]
+fn nodes_that_preemption_cannot_help_are_counted_together() {
+    let mut harbour = Harbour::new().nodes(&["n1", "n2"]);
+    for name in ["n3", "n4", "n5"] {
+        let tainted = node(name).taint("t", "", "NoSchedule");
+        harbour.node(tainted.allocatable("cpu", "4"));
+    }
+    harbour.runs("equal", "n1", "4", 10, 1);
+    harbour.runs("higher", "n2", "4", 11, 1);
+    let why = "0/5 nodes are available: 2 No preemption victims found for incoming pod, \
+               3 Preemption is not helpful for scheduling.";
+    assert_eq!(harbour.tries(heir("3")), Outcome::none(why));
+}
+
+#[test]
 fn the_whole_message_is_kube_schedulers() {
     let mut harbour = Harbour::new().nodes(&["n"]);
     harbour.add(heir("5"));

@@ -1,0 +1,380 @@
+//! What a chaperon's spec has changed since its pod was made, and which request brings it to the bound pod: one for each
+//! ephemeral container, one for all amounts.
+//!
+//! Only a newer generation of the spec is looked at. Whatever else differs is the target's own affair: its admission, or
+//! somebody who resizes or debugs the pod there.
+
+use std::collections::BTreeMap;
+
+use pilotage_api::{bounds::cut, keys};
+use pilotage_model::changes::{AMOUNTS, RESIZED};
+use serde_json::{Map, Value, json};
+
+use super::{
+    decide::{Action, Plan, act},
+    memory::Outcome,
+    observe::{Chaperon, Observed, uid},
+    raw_pod::RawPod,
+};
+
+/// As many bytes of one refusal, and of all, are kept.
+const LONGEST: (usize, usize) = (384, 960);
+
+/// One request for a change.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// Generation of the chaperon's spec.
+    pub generation: u64,
+    /// What is changed, in words that name it in the pod.
+    pub what: String,
+    /// The subresource of the pod.
+    pub subresource: &'static str,
+    /// A strategic merge patch of it.
+    pub patch: Value,
+}
+
+/// The steps of the newest generation that have ended, with the reason of those that were refused.
+#[derive(Debug, Default)]
+pub(super) struct Carried {
+    generation: u64,
+    steps: BTreeMap<String, Option<String>>,
+}
+
+impl Carried {
+    /// Takes in how a step ended; one that failed is due again.
+    pub(super) fn finish(&mut self, step: &Step, outcome: &Outcome) {
+        if self.generation != step.generation {
+            self.generation = step.generation;
+            self.steps.clear();
+        }
+        let refused = match outcome {
+            Outcome::Done => None,
+            Outcome::Refused(why) => Some(cut(why, LONGEST.0).to_owned()),
+            Outcome::NoPod | Outcome::Pod(_) | Outcome::Failed(_) => return,
+        };
+        self.steps.insert(step.what.clone(), refused);
+    }
+
+    fn of(&self, generation: u64) -> Option<&BTreeMap<String, Option<String>>> {
+        (self.generation == generation).then_some(&self.steps)
+    }
+
+    fn has_ended(&self, step: &Step) -> bool {
+        let steps = self.of(step.generation);
+        steps.is_some_and(|steps| steps.contains_key(&step.what))
+    }
+
+    /// All refusals of a generation in one text.
+    fn refusals(&self, generation: u64) -> Option<String> {
+        let steps = self.of(generation).into_iter().flatten();
+        let texts = steps.filter_map(|(what, why)| Some(format!("{what}: {}", why.as_ref()?)));
+        let text = texts.collect::<Vec<_>>().join("; ");
+        (!text.is_empty()).then(|| cut(&text, LONGEST.1).to_owned())
+    }
+}
+
+/// The plan with the next step of a change, if one is due; the pod's status waits for nothing.
+pub(super) fn with_copy(
+    seen: &Observed<'_>,
+    chaperon: Chaperon<'_>,
+    pod: &RawPod,
+    copy: Plan,
+) -> Plan {
+    let Some(change) = next(seen, chaperon, pod) else {
+        return copy;
+    };
+    Plan {
+        dirty: copy.dirty,
+        wake_at: copy.wake_at.into_iter().chain(change.wake_at).min(),
+        action: change.action.or(copy.action),
+    }
+}
+
+fn next(seen: &Observed<'_>, chaperon: Chaperon<'_>, pod: &RawPod) -> Option<Plan> {
+    let generation = chaperon.generation();
+    let ends = pod.metadata.deletion_timestamp.is_some();
+    if generation <= chaperon.applied() || pod.node().is_none() || ends {
+        return None;
+    }
+    let carried = seen.memory.carried();
+    let mut due = ephemeral(chaperon, pod)
+        .chain(resize(chaperon, pod))
+        .filter(|step| !carried.has_ended(step));
+    if let Some(step) = due.next() {
+        return Some(act(seen, Action::Change(step)));
+    }
+    let refused = carried.refusals(generation);
+    let known = chaperon.annotation(keys::CHANGE_REFUSED).is_some();
+    let mut annotations = json!({ keys::APPLIED_GENERATION: generation.to_string() });
+    if refused.is_some() || known {
+        annotations[keys::CHANGE_REFUSED] = refused.into();
+    }
+    Some(act(
+        seen,
+        Action::Mark(json!({ "metadata": {
+            "uid": chaperon.uid(),
+            "resourceVersion": chaperon.resource_version(),
+            "annotations": annotations,
+        } })),
+    ))
+}
+
+/// One step for each ephemeral container that the pod lacks: one that is refused keeps no other away.
+fn ephemeral<'a>(chaperon: Chaperon<'a>, pod: &'a RawPod) -> impl Iterator<Item = Step> + 'a {
+    let known = list(pod.spec.get("ephemeralContainers"));
+    let wanted = list(chaperon.0.spec.0.get("ephemeralContainers"));
+    let missing = wanted
+        .iter()
+        .filter(|it| known.iter().all(|known| known["name"] != it["name"]));
+    missing.filter_map(move |container| {
+        Some(Step {
+            generation: chaperon.generation(),
+            what: format!(
+                "ephemeral container {}",
+                cut(container["name"].as_str()?, 63)
+            ),
+            subresource: "ephemeralcontainers",
+            patch: json!({
+                "metadata": { "uid": uid(pod) },
+                "spec": { "ephemeralContainers": [container] },
+            }),
+        })
+    })
+}
+
+/// All amounts that differ.
+fn resize(chaperon: Chaperon<'_>, pod: &RawPod) -> Option<Step> {
+    let spec = &chaperon.0.spec.0;
+    let mut changed = Map::new();
+    for field in ["containers", "initContainers"] {
+        let known = list(pod.spec.get(field));
+        let containers: Vec<Value> = list(spec.get(field))
+            .iter()
+            .filter_map(|wanted| {
+                let name = wanted["name"].as_str()?;
+                let known = known.iter().find(|known| known["name"] == name)?;
+                let resources = difference(wanted.get("resources"), known.get("resources"))?;
+                Some(json!({ "name": name, "resources": resources }))
+            })
+            .collect();
+        if !containers.is_empty() {
+            changed.insert(field.to_owned(), containers.into());
+        }
+    }
+    if let Some(resources) = difference(spec.get("resources"), pod.spec.get("resources")) {
+        changed.insert("resources".to_owned(), resources);
+    }
+    (!changed.is_empty()).then(|| Step {
+        generation: chaperon.generation(),
+        what: "resize".to_owned(),
+        subresource: "resize",
+        patch: json!({ "metadata": { "uid": uid(pod) }, "spec": changed }),
+    })
+}
+
+/// The amounts of CPU and memory that `known` hasn't like this.
+fn difference(wanted: Option<&Value>, known: Option<&Value>) -> Option<Value> {
+    let mut changed = Map::new();
+    for kind in AMOUNTS {
+        let amount = |of: Option<&Value>, name: &str| of?.get(kind)?.get(name).cloned();
+        let amounts: Map<String, Value> = RESIZED
+            .into_iter()
+            .filter_map(|name| {
+                let wanted = amount(wanted, name)?;
+                (amount(known, name).as_ref() != Some(&wanted)).then(|| (name.to_owned(), wanted))
+            })
+            .collect();
+        if !amounts.is_empty() {
+            changed.insert(kind.to_owned(), amounts.into());
+        }
+    }
+    (!changed.is_empty()).then_some(Value::Object(changed))
+}
+
+fn list(value: Option<&Value>) -> &[Value] {
+    value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use pilotage_api::PodChaperon;
+
+    use super::{
+        super::{decide::decide, memory::Memory},
+        *,
+    };
+
+    const NOW: Duration = Duration::from_secs(100);
+
+    fn chaperon(generation: u64, annotations: &Value, spec: &Value) -> PodChaperon {
+        serde_json::from_value(json!({
+            "metadata": {
+                "name": "web", "uid": "c1", "resourceVersion": "7", "generation": generation,
+                "labels": { keys::PARENT_UID: "u" }, "annotations": annotations,
+            },
+            "spec": spec,
+            "status": { "phase": "Running" },
+        }))
+        .unwrap()
+    }
+
+    fn pod(spec: &Value) -> RawPod {
+        serde_json::from_value(json!({
+            "metadata": { "name": "web", "uid": "p1", "ownerReferences": [{
+                "apiVersion": "multicluster.admiralty.io/v1alpha1", "kind": "PodChaperon",
+                "name": "web", "uid": "c1", "controller": true }] },
+            "spec": spec,
+            "status": { "phase": "Running" },
+        }))
+        .unwrap()
+    }
+
+    fn next(chaperon: &PodChaperon, pod: &RawPod, memory: &Memory) -> Option<Action> {
+        decide(&Observed {
+            chaperon: Some(chaperon),
+            pod: Some(pod),
+            memory,
+            now: NOW,
+            wall: jiff::Timestamp::UNIX_EPOCH,
+        })
+        .action
+    }
+
+    /// What is asked for until nothing is; each step ends as `outcome` says.
+    fn all(
+        chaperon: &PodChaperon,
+        pod: &RawPod,
+        outcome: impl Fn(&Step) -> Outcome,
+    ) -> (Vec<Step>, Option<Value>) {
+        let mut memory = Memory::default();
+        let mut steps = Vec::new();
+        loop {
+            match next(chaperon, pod, &memory) {
+                Some(Action::Change(step)) => {
+                    let action = Action::Change(step.clone());
+                    memory.finish(&action, &outcome(&step), NOW);
+                    steps.push(step);
+                }
+                Some(Action::Mark(patch)) => return (steps, Some(patch["metadata"].clone())),
+                None => return (steps, None),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    fn changed() -> Value {
+        let amounts =
+            json!({ "requests": { "cpu": "2", "memory": "1Gi", "example.com/gpu": "1" } });
+        json!({
+            "containers": [{ "name": "app", "resources": amounts }, { "name": "same" }],
+            "ephemeralContainers": [{ "name": "old" }, { "name": "bad", "image": "x" }, { "name": "new", "image": "y" }],
+        })
+    }
+
+    fn bound() -> Value {
+        let amounts = json!({ "requests": { "cpu": "1", "memory": "1Gi" } });
+        json!({
+            "nodeName": "n",
+            "containers": [{ "name": "app", "resources": amounts }, { "name": "same", "resources": amounts }],
+            "ephemeralContainers": [{ "name": "old" }, { "name": "theirs" }],
+        })
+    }
+
+    #[test]
+    fn each_debug_container_and_the_amounts_are_a_request_and_refusals_are_told() {
+        let (steps, mark) = all(
+            &chaperon(2, &json!({}), &changed()),
+            &pod(&bound()),
+            |step| {
+                if step.what.ends_with("bad") {
+                    Outcome::Refused("privileged".to_owned())
+                } else {
+                    Outcome::Done
+                }
+            },
+        );
+        let patches: Vec<_> = steps
+            .iter()
+            .map(|it| (it.subresource, it.patch["spec"].clone()))
+            .collect();
+        let resized = json!({ "name": "app", "resources": { "requests": { "cpu": "2" } } });
+        assert_eq!(
+            patches,
+            [
+                (
+                    "ephemeralcontainers",
+                    json!({ "ephemeralContainers": [{ "name": "bad", "image": "x" }] })
+                ),
+                (
+                    "ephemeralcontainers",
+                    json!({ "ephemeralContainers": [{ "name": "new", "image": "y" }] })
+                ),
+                ("resize", json!({ "containers": [resized] })),
+            ]
+        );
+        assert!(
+            steps
+                .iter()
+                .all(|step| step.patch["metadata"]["uid"] == "p1")
+        );
+        let mark = mark.unwrap();
+        assert_eq!(
+            mark["annotations"],
+            json!({
+                keys::APPLIED_GENERATION: "2",
+                keys::CHANGE_REFUSED: "ephemeral container bad: privileged",
+            })
+        );
+        assert_eq!(
+            (&mark["uid"], &mark["resourceVersion"]),
+            (&json!("c1"), &json!("7"))
+        );
+    }
+
+    #[test]
+    fn an_old_refusal_goes_with_the_next_change() {
+        let before = json!({ keys::APPLIED_GENERATION: "2", keys::CHANGE_REFUSED: "x" });
+        let (_, mark) = all(&chaperon(3, &before, &changed()), &pod(&bound()), |_| {
+            Outcome::Done
+        });
+        let annotations = json!({ keys::APPLIED_GENERATION: "3", keys::CHANGE_REFUSED: null });
+        assert_eq!(mark.unwrap()["annotations"], annotations);
+    }
+
+    #[test]
+    fn without_a_newer_generation_the_pod_is_the_targets_affair() {
+        let applied = json!({ keys::APPLIED_GENERATION: "2" });
+        for chaperon in [
+            chaperon(1, &json!({}), &changed()),
+            chaperon(2, &applied, &changed()),
+        ] {
+            let (steps, mark) = all(&chaperon, &pod(&bound()), |_| Outcome::Done);
+            assert_eq!((steps, mark), (Vec::new(), None));
+        }
+        let (steps, mark) = all(
+            &chaperon(2, &json!({}), &changed()),
+            &pod(&json!({})),
+            |_| Outcome::Done,
+        );
+        assert_eq!((steps, mark), (Vec::new(), None), "it is bound to no node");
+    }
+
+    #[test]
+    fn a_step_that_failed_is_sent_again_later() {
+        let (chaperon, pod) = (chaperon(2, &json!({}), &changed()), pod(&bound()));
+        let mut memory = Memory::default();
+        let action = next(&chaperon, &pod, &memory).unwrap();
+        memory.finish(&action, &Outcome::Failed("timed out".to_owned()), NOW);
+        assert_eq!(next(&chaperon, &pod, &memory), None);
+        let later = Observed {
+            chaperon: Some(&chaperon),
+            pod: Some(&pod),
+            memory: &memory,
+            now: NOW + Duration::from_secs(1),
+            wall: jiff::Timestamp::UNIX_EPOCH,
+        };
+        assert_eq!(decide(&later).action, Some(action));
+    }
+}

@@ -1,0 +1,44 @@
+//! An API server that answers as a test wants, and remembers what it was asked.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use http_body_util::BodyExt as _;
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tower::service_fn;
+
+/// Method and path of each request, and its body.
+pub(crate) type Asked = Arc<Mutex<Vec<(String, Value)>>>;
+
+/// An API server that gives these answers, one after the other.
+pub(crate) fn server(answers: &[(u16, Value)]) -> (Client, Asked) {
+    let asked = Asked::default();
+    let answers = Arc::new(Mutex::new(VecDeque::from(answers.to_vec())));
+    let heard = asked.clone();
+    let service = service_fn(move |request: http::Request<Body>| {
+        let (heard, answers) = (heard.clone(), answers.clone());
+        async move {
+            let (parts, body) = request.into_parts();
+            let body = body.collect().await?.to_bytes();
+            let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+            let what = format!("{} {}", parts.method, parts.uri.path());
+            heard.lock().unwrap().push((what, body));
+            let (status, answer) = answers.lock().unwrap().pop_front().expect("an answer");
+            let answer = Body::from(answer.to_string().into_bytes());
+            let response = http::Response::builder().status(status).body(answer);
+            response.map_err(|error| Box::new(error) as tower::BoxError)
+        }
+    });
+    (Client::new(service, "default"), asked)
+}
+
+/// The answer of a request that failed.
+pub(crate) fn error(code: u16, reason: &str) -> (u16, Value) {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "no", "reason": reason, "code": code,
+    });
+    (code, status)
+}
