@@ -14,6 +14,9 @@ RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 # Always the whole workspace: another selection of packages would choose other features, and build everything twice.
 ALL := --workspace --locked
 
+# Minor version of the older Kubernetes that `make test-skew` runs beside the pinned one: e2e/tools/kubernetes-$(SKEW).
+SKEW ?= 1.34
+
 include e2e/tools/tools.mk
 
 .PHONY: help
@@ -132,6 +135,17 @@ diff-test: tools ## Play clusters through our scheduler and the real one, and sh
 chaos: tools-clusters ## Strike every part of real clusters in every state of a pod (CHAOS_ROUNDS=2 repeats, CHAOS_CELLS chooses)
 	@$(CARGO) build $(ALL) --bins
 	@CHAOS_CELLS=$(or $(CHAOS_CELLS),all) $(CARGO) test $(ALL) --test chaos -- --nocapture every_cell_ends_well
+
+# Both sides at work; the other scenarios are about many pods, faults and people's commands, which know no versions.
+SKEW_SCENARIOS := skew admission apart daemons evictions follow follow_services kubelet leave lifecycle live_targets placement \
+  self_target together two_sources unreserved
+
+.PHONY: test-skew
+test-skew: tools tools-skew ## Run the main scenarios with older targets, then with an older source (SKEW=1.34 SIDES='SOURCE TARGETS')
+	@for side in $(or $(SIDES),TARGETS SOURCE); do \
+	  echo "Kubernetes $(SKEW): $$side"; \
+	  env PILOTAGE_$${side}_KUBERNETES=$(SKEW) $(CARGO) test $(ALL) --test it --quiet -- $(SKEW_SCENARIOS:%=scenario::%::); \
+	done
 
 .PHONY: crds
 crds: ## Write crds/*.yaml from the types in crates/api

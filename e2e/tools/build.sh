@@ -2,20 +2,37 @@
 # Provides the real parts that tests and demo run: builds each tool once into a
 # cache of the user and links it into target/tools/. See README.md beside it.
 #
-#   build.sh [TOOL…]     TOOL: kubernetes oracle etcd kwok helm kubeconform kind image; default: all
+#   build.sh [TOOL…]     TOOL: kubernetes oracle etcd kwok helm kubeconform kind image; default: these
+#                        or an older Kubernetes, for clusters of other versions: kubernetes-1.34
 #
 # Nothing is printed when nothing had to be done.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
-links=$(cd "$here/../.." && pwd -P)/target/tools
+target=$(cd "$here/../.." && pwd -P)/target/tools
 
 all_tools='kubernetes oracle etcd kwok helm kubeconform kind image'
+
+# An older Kubernetes has a directory of its own beside this script, and is linked below target/tools/1.34.
+older() {
+	case $1 in
+	kubernetes-1.*) [ -f "$here/$1/go.mod" ] ;;
+	*) return 1 ;;
+	esac
+}
+
+# Where a tool is found below a directory of tools.
+subdirectory() {
+	case $1 in
+	kubernetes-*) echo "/${1#kubernetes-}" ;;
+	esac
+}
 
 # The commands that a tool's module provides, by the names they are linked as.
 binaries() {
 	case $1 in
 	kubernetes) echo kube-apiserver kube-controller-manager kube-scheduler kubectl ;;
+	kubernetes-*) echo kube-apiserver kube-controller-manager ;;
 	oracle) echo kube-scheduler-oracle ;;
 	image) echo image-tool ;;
 	*) echo "$1" ;;
@@ -26,6 +43,7 @@ binaries() {
 main_module() {
 	case $1 in
 	kubernetes | oracle) echo k8s.io/kubernetes ;;
+	kubernetes-*) ! older "$1" || echo k8s.io/kubernetes ;;
 	etcd) echo go.etcd.io/etcd/server/v3 ;;
 	kwok) echo sigs.k8s.io/kwok ;;
 	helm) echo helm.sh/helm/v4 ;;
@@ -68,7 +86,7 @@ version() {
 # Build tags, as in the tool's own release build.
 tags() {
 	case $1 in
-	kubernetes | oracle) echo selinux,notest,grpcnotrace ;;
+	kubernetes | kubernetes-* | oracle) echo selinux,notest,grpcnotrace ;;
 	esac
 }
 
@@ -79,7 +97,7 @@ linker_flags() {
 	local tool=$1 version=$2 package major minor
 	printf '%s' '-s -w'
 	case $tool in
-	kubernetes)
+	kubernetes | kubernetes-*)
 		IFS=. read -r major minor _ <<<"${version#v}"
 		for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
 			printf ' -X %s' "$package.gitVersion=$version" "$package.gitMajor=$major" \
@@ -96,7 +114,7 @@ linker_flags() {
 # these decide the cache's key.
 date_flags() {
 	local now
-	[ "$1" = kubernetes ] || return 0
+	case $1 in kubernetes | kubernetes-*) ;; *) return 0 ;; esac
 	now=$(date -u +%Y-%m-%dT%H:%M:%SZ)
 	printf ' -X %s' "k8s.io/component-base/version.buildDate=$now" "k8s.io/client-go/pkg/version.buildDate=$now"
 }
@@ -124,13 +142,13 @@ has_all() {
 	done
 }
 
-# Links commands of a directory into target/tools/, each in one step, so that
-# whoever runs one meanwhile finds the old or the new, never none.
+# Links the commands of a tool from a directory into target/tools/, each in one
+# step, so that whoever runs one meanwhile finds the old or the new, never none.
 link() {
-	local directory=$1 name
-	shift
+	local directory=$1 tool=$2 name links
+	links=$target$(subdirectory "$tool")
 	mkdir -p "$links"
-	for name in "$@"; do
+	for name in $(binaries "$tool"); do
 		[ "$(readlink "$links/$name" || true)" = "$directory/$name" ] && continue
 		ln -s "$directory/$name" "$links/.$name.$$"
 		mv -f "$links/.$name.$$" "$links/$name"
@@ -139,20 +157,21 @@ link() {
 
 # Links ready-made tools instead of building any.
 link_ready_made() {
-	local directory missing='' tool name names=''
+	local directory missing='' tool name
 	directory=$(cd "$PILOTAGE_TOOLS_DIR" 2>/dev/null && pwd -P) ||
 		fail "PILOTAGE_TOOLS_DIR=$PILOTAGE_TOOLS_DIR is not a directory that can be entered"
 	for tool in "$@"; do
-		names="$names $(binaries "$tool")"
-	done
-	for name in $names; do
-		[ -x "$directory/$name" ] || missing="$missing $name"
+		for name in $(binaries "$tool"); do
+			name=$(subdirectory "$tool")/$name
+			[ -x "$directory/${name#/}" ] || missing="$missing ${name#/}"
+		done
 	done
 	[ -z "$missing" ] || fail "PILOTAGE_TOOLS_DIR=$PILOTAGE_TOOLS_DIR lacks:$missing"
 	# Linking target/tools/ to itself would destroy it.
-	[ "$directory" = "$links" ] && return 0
-	# shellcheck disable=SC2086 # a list of words
-	link "$directory" $names
+	[ "$directory" = "$target" ] && return 0
+	for tool in "$@"; do
+		link "$directory$(subdirectory "$tool")" "$tool"
+	done
 }
 
 # Says in one line why nothing can be built, if so.
@@ -283,7 +302,7 @@ build_tool() {
 main() {
 	local tool place cache
 	for tool in "$@"; do
-		[ -n "$(main_module "$tool")" ] || fail "no tool is called $tool; there are: $all_tools"
+		[ -n "$(main_module "$tool")" ] || fail "no tool is called $tool; there are: $all_tools $(cd "$here" && echo kubernetes-1.*)"
 	done
 	# shellcheck disable=SC2086 # a list of words
 	[ $# -gt 0 ] || set -- $all_tools
@@ -301,8 +320,7 @@ main() {
 		place=$cache/$tool-$(cache_key "$tool")
 		# shellcheck disable=SC2046
 		has_all "$place" $(binaries "$tool") || build_tool "$tool" "$place"
-		# shellcheck disable=SC2046
-		link "$place" $(binaries "$tool")
+		link "$place" "$tool"
 	done
 }
 

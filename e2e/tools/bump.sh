@@ -21,6 +21,10 @@ kubernetes)
 	module=k8s.io/kubernetes
 	commands='kube-apiserver kube-controller-manager kube-scheduler kubectl'
 	;;
+kubernetes-1.*)
+	module=k8s.io/kubernetes
+	commands='kube-apiserver kube-controller-manager'
+	;;
 etcd) module=go.etcd.io/etcd/server/v3 commands='' ;;
 kwok) module=sigs.k8s.io/kwok commands=kwok ;;
 helm) module=helm.sh/helm/v4 commands=helm ;;
@@ -49,8 +53,12 @@ rm -f go.sum
 		for command in $commands; do printf '\t%s/cmd/%s\n' "$module" "$command"; done
 		printf ')\n\n'
 	fi
+	# An older one behaves as the Go of its release did.
+	case $tool in
+	kubernetes-*) awk '/^godebug default=/ { print $0 "\n" }' "$published" ;;
+	esac
 	printf 'require %s %s\n' "$module" "$version"
-	if [ "$tool" = kubernetes ]; then
+	if [ "$module" = k8s.io/kubernetes ]; then
 		cat <<-'COMMENT'
 
 			// Kubernetes replaces its staging modules by directories of its own

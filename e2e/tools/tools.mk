@@ -1,6 +1,6 @@
 # Included by the Makefile of the root. What it does: e2e/tools/README.md.
 
-.PHONY: tools tools-clusters tools-oracle tools-image
+.PHONY: tools tools-clusters tools-oracle tools-image tools-skew
 
 tools: ## Build the real parts that tests and demo run (once; cached per user)
 	@e2e/tools/build.sh
@@ -12,6 +12,9 @@ tools-clusters:
 # The real scheduler's framework and plugins in one process, and what its end-to-end runs need.
 tools-oracle:
 	@e2e/tools/build.sh kubernetes etcd oracle
+
+tools-skew: ## Build the API server and controller manager of the older Kubernetes (SKEW=1.34)
+	@e2e/tools/build.sh kubernetes-$(SKEW)
 
 # What writes the image.
 tools-image:

@@ -15,4 +15,5 @@ pub mod kept_labels;
 pub mod label_pattern;
 pub mod labels;
 pub mod manifest;
+pub mod recent;
 pub mod virtual_node;

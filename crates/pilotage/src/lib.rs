@@ -10,6 +10,7 @@ mod cmd;
 mod error;
 mod part;
 mod process;
+mod version;
 
 use futures::future::BoxFuture;
 

@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
 use crate::part::Part;
+use crate::version;
 
 /// Flags that every process has.
 #[derive(Debug, Clone, Args)]
@@ -168,11 +169,12 @@ impl Process {
             tasks,
             health,
             registry,
-            config: _,
+            config,
             signals,
             admin,
             mut frame,
         } = self;
+        let asking = client::from_config(config, "version")?;
         let work = tasks.token().clone();
         let framing = frame.token().clone();
         let registry = Arc::new(registry);
@@ -203,10 +205,12 @@ impl Process {
             health.ready().await;
             tracing::info!("ready");
         });
+        let telling = tokio::spawn(version::tell(asking));
         let worked = drain(tasks.join(), &work, signals, DRAIN_LIMIT).await;
         work.cancel();
         framing.cancel();
         ready.abort();
+        telling.abort();
         draining.abort();
         // Giving back a Lease is one bounded request, closing the port needs open requests to finish.
         let framed = frame.await;

@@ -5,6 +5,7 @@ mod cluster;
 mod error;
 mod everywhere;
 mod settings;
+mod skew;
 
 use std::fs;
 use std::path::PathBuf;
@@ -137,15 +138,18 @@ impl Spec {
         self
     }
 
-    /// Starts the control planes, all at once.
+    /// Starts the control planes, all at once; of which Kubernetes, [`Side::kubernetes`] may say.
     pub async fn start(self) -> Result<Fleet, Error> {
         let Self {
             source,
             targets,
             settings,
         } = self;
-        let targets = try_join_all(targets.into_iter().map(plane::Builder::start));
-        let (source, targets) = tokio::try_join!(source.start(), targets)?;
+        let targets = targets
+            .into_iter()
+            .map(|plane| Side::Target.skewed(plane).start());
+        let source = Side::Source.skewed(source).start();
+        let (source, targets) = tokio::try_join!(source, try_join_all(targets))?;
         let cluster = |plane, side| Cluster::new(plane, side, settings.clone());
         Ok(Fleet {
             source: cluster(source, Side::Source),
@@ -166,7 +170,7 @@ impl Default for Spec {
 /// Starts one more cluster, without Pilotage in it yet.
 pub async fn lone(plane: plane::Builder, side: Side) -> Result<Cluster, Error> {
     Ok(Cluster::new(
-        plane.start().await?,
+        side.skewed(plane).start().await?,
         side,
         Settings::new(Layout::ProcessAPart),
     ))

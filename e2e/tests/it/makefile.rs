@@ -32,7 +32,9 @@ const TARGETS: &[&str] = &[
     "sim",
     "sim-mutants",
     "test",
+    "test-skew",
     "tools",
+    "tools-skew",
 ];
 
 #[test]

@@ -7,7 +7,10 @@ use kube::{
 };
 use pilotage_api::PodChaperon;
 use pilotage_candidate::chaperon::{Action, Note, Outcome, Owner, RawPod, Step, owner};
-use pilotage_model::chaperon::candidate_pod;
+use pilotage_model::{
+    chaperon::candidate_pod,
+    recent::{self, Dropped},
+};
 use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, find, within};
 use pilotage_sched_driver::publish::{EventType, Occurrence, Regarding};
 use serde_json::Value;
@@ -61,6 +64,9 @@ async fn create(parts: &Parts, key: &Key, chaperon: &PodChaperon) -> Outcome {
         Err(error) => return Outcome::Refused(error),
     };
     let api = pods(parts, key);
+    if let Err(dropped) = whole(&api, &body).await {
+        return Outcome::Refused(dropped.to_string());
+    }
     match within(CALL_LIMIT, api.create(&PostParams::default(), &body)).await {
         Ok(pod) => {
             fold(parts, pod);
@@ -76,6 +82,22 @@ async fn create(parts: &Parts, key: &Key, chaperon: &PodChaperon) -> Outcome {
                 Outcome::Refused(error.message())
             }
         },
+    }
+}
+
+/// Whether this API server would leave nothing out of the pod. A dry run tells, for pods alone that ask for something
+/// recent; where it fails, the creation itself says why, or some admission webhook takes no dry runs.
+async fn whole(api: &Api<RawPod>, body: &RawPod) -> Result<(), Dropped> {
+    if !recent::asks(&body.spec) {
+        return Ok(());
+    }
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    match within(CALL_LIMIT, api.create(&dry_run, body)).await {
+        Ok(made) => recent::check(&body.spec, &made.spec),
+        Err(_) => Ok(()),
     }
 }
 

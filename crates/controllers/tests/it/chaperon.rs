@@ -258,6 +258,23 @@ async fn what_admission_refuses_is_an_answer_and_no_silence() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_the_api_server_would_leave_out_of_a_pod_is_refused_and_named() {
+    let bench = Bench::new("recent").await;
+    let mut pod = bench.pod("named").build();
+    pod.spec.as_mut().unwrap().hostname_override = Some("db-0.example.com".to_owned());
+    let name = bench.ask(&pod).await;
+    let chaperon = bench.until(&name, |c| scheduled(c).is_some()).await;
+    let condition = scheduled(&chaperon).unwrap();
+    assert_eq!(condition["reason"], keys::CANDIDATE_REFUSED);
+    let message = condition["message"].as_str().unwrap();
+    assert!(
+        message.contains("leaves out spec.hostnameOverride:"),
+        "{message}"
+    );
+    assert!(bench.pods.get_opt(&name).await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pod_of_somebody_else_is_left_alone() {
     let bench = Bench::new("taken").await;
     let stranger = |name: &str| build::pod(name).node_selector("pool", "nowhere").build();

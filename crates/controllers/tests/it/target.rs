@@ -138,6 +138,8 @@ pub(crate) async fn plane() -> Arc<ControlPlane> {
     static STARTED: OnceCell<()> = OnceCell::const_new();
     let plane = shared::plane("target", || {
         ControlPlane::builder("target")
+            // Something that newer clusters know.
+            .api_server_args(["--feature-gates=HostnameOverride=false"])
             .controller_manager()
             .scheduler()
             .audit(pilotage_testkit::audit::Policy::Writes)

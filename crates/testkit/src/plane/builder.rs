@@ -43,6 +43,7 @@ pub struct Builder {
     crds: Vec<Value>,
     crd_directory: Option<PathBuf>,
     tools: Option<Tools>,
+    kubernetes: Option<String>,
 }
 
 impl Builder {
@@ -57,6 +58,7 @@ impl Builder {
             crds: Vec::new(),
             crd_directory: Some(dirs::workspace_root().join("crds")),
             tools: None,
+            kubernetes: None,
         }
     }
 
@@ -150,6 +152,13 @@ impl Builder {
         self
     }
 
+    /// With the API server and controller manager of another Kubernetes, by its minor version: `1.34`. Its tools have
+    /// to be there (`make tools-skew`).
+    pub fn kubernetes(mut self, version: &str) -> Self {
+        self.kubernetes = Some(version.to_owned());
+        self
+    }
+
     /// Starts it. When this returns, the CRDs are served, the nodes are ready and the namespace `default` has its
     /// service account.
     pub async fn start(self) -> Result<ControlPlane, Error> {
@@ -170,6 +179,10 @@ impl Builder {
         let tools = match &self.tools {
             Some(tools) => tools.clone(),
             None => Tools::find()?,
+        };
+        let tools = match &self.kubernetes {
+            Some(version) => tools.with_kubernetes(version)?,
+            None => tools,
         };
         let run = RunDir::create(&self.name).map_err(Error::Prepare)?;
         let directory = run.path().to_owned();

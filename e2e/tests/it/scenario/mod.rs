@@ -32,6 +32,7 @@ mod plain;
 mod race;
 mod refused_binding;
 mod self_target;
+mod skew;
 mod together;
 mod turns;
 mod two_sources;
