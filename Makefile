@@ -174,9 +174,10 @@ e2e-kind: image ## Try image and chart on three clusters of kind, with all scena
 	@KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' KEEP='$(KEEP)' CHART='$(CHART)' e2e/kind/run.sh
 
 .PHONY: chart
-chart: ## Write charts/pilotage/files from the definitions and what `pilotage rbac` prints
+chart: tools-clusters ## Write charts/pilotage/files from the code, and charts/install.yaml, which `pilotage install` applies
 	@$(CARGO) build $(ALL) --bins --quiet
 	@charts/generate.sh $(BIN)/pilotage charts/pilotage/files
+	@charts/render.sh target/tools/helm >charts/install.yaml
 
 # What tests compare is what they write, so that there is one way to make it.
 .PHONY: reference

@@ -148,6 +148,9 @@ key!(/// Annotation of a role binding: namespace of its Source.
     SOURCE_NAMESPACE = "source-namespace");
 key!(/// Annotation of a role binding: name of its Source or `ClusterSource`.
     SOURCE_NAME = "source-name");
+key!(/// Annotation of a Source or `ClusterSource` that a user's `connect` made: UID of the source's kube-system namespace. It keeps
+    /// two sources with one name apart.
+    SOURCE_CLUSTER_UID = "source-cluster-uid");
 /// Label, and its value, of what the controllers make for a Source.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "pilotage");
 /// Value of that label on what `kubectl pilotage connect` makes.
@@ -206,6 +209,8 @@ pub const UNREACHABLE_TAINT: &str = "node.kubernetes.io/unreachable";
 pub const PROXY_SCHEDULER: &str = "admiralty-proxy";
 /// Scheduler name of pods in targets, unless they keep their own.
 pub const CANDIDATE_SCHEDULER: &str = "admiralty-candidate";
+key!(/// Annotation of the Lease of a part: version of the process that leads.
+    RUNNING_VERSION = "version");
 /// Name of the one `ClusterSummary` of a cluster.
 pub const CLUSTER_SUMMARY_NAME: &str = "singleton";
 /// Reason of the condition `PodScheduled` of a `PodChaperon`: the target's API server refused the pod.

@@ -86,6 +86,10 @@ struct Supervisor {
     place: Option<(String, Option<Vec<Vec<u8>>>)>,
     /// These credentials haven't led to the target yet: nobody gets a client of them before that.
     unproved: bool,
+    /// Version of the Secret that was read last.
+    version: Option<String>,
+    /// Whether what is in it has been tried.
+    tried: bool,
     /// When the target last said who it is.
     identified: Option<Instant>,
     /// How often it has been asked since, and had no time.
@@ -104,6 +108,8 @@ impl Supervisor {
             realm,
             place: None,
             unproved: false,
+            version: None,
+            tried: false,
             identified: None,
             unanswered: 0,
         }
@@ -166,6 +172,8 @@ impl Supervisor {
         let mut next_probe = Instant::now();
         loop {
             let mut found = read(secret, watch.as_ref());
+            let version = version(secret, watch.as_ref());
+            self.tried &= found.is_some();
             // A namespace that is deleted takes the secret along before its Target, which still has to clean up there.
             if let (Some(Err(LostReason::SecretMissing(_))), Some(last), true) =
                 (&found, &last, self.target.object().is_deleting())
@@ -184,6 +192,7 @@ impl Supervisor {
                 Some(Ok(credentials)) => {
                     match self.open(&credentials) {
                         Ok(opened) => {
+                            self.tried = false;
                             source = Some(opened);
                             last = Some(credentials.clone());
                             holds = secret.map(|_| true);
@@ -207,6 +216,9 @@ impl Supervisor {
                 }
             }
             self.target.set_kubeconfig(holds);
+            // The same kubeconfig in a newer version of its Secret is as good as tried.
+            self.version = version;
+            self.tell_tried();
             tokio::select! {
                 biased;
                 () = next(&mut feed) => {}
@@ -217,10 +229,19 @@ impl Supervisor {
         }
     }
 
+    /// After the state of the connection, since that is what it is about.
+    fn tell_tried(&self) {
+        if self.tried {
+            self.target.set_tried(self.version.as_deref());
+        }
+    }
+
     /// There is no way to try; whether the Secret holds a kubeconfig, as far as anybody may look.
     async fn never(&mut self, holds: Option<bool>, reason: LostReason) {
         self.target.set_kubeconfig(holds);
+        self.version = None;
         self.shut(reason);
+        self.tell_tried();
         std::future::pending::<()>().await;
     }
 
@@ -354,6 +375,7 @@ impl Supervisor {
     }
 
     fn shut(&mut self, reason: LostReason) {
+        self.tried = true;
         self.prober.reset();
         self.target.set_session(None);
         self.target.lose(reason);
@@ -409,6 +431,7 @@ impl Supervisor {
             let streams = self.streams(source);
             self.publish(client, streams);
         }
+        let answered = outcome.is_ok();
         let verdict = self
             .prober
             .judge(outcome, &state, Since::now(), &self.options.probe);
@@ -418,6 +441,9 @@ impl Supervisor {
             }
             self.target.set_connection(connection);
         }
+        // One failure isn't the loss of a target that was connected by an earlier kubeconfig.
+        self.tried |= answered || self.target.connection().lost().is_some();
+        self.tell_tried();
         verdict.next
     }
 }
@@ -455,6 +481,13 @@ fn read(
                 .unwrap_or_default(),
         }),
     })
+}
+
+/// Which version of the secret that is, if there is one.
+fn version(secret: Option<&SecretRef>, watch: Option<&Watch<Secret>>) -> Option<String> {
+    let secret = secret?;
+    let object = watch?.get(Some(&secret.namespace), &secret.name)?;
+    object.metadata.resource_version.clone()
 }
 
 /// Watches the one secret and nothing else of its namespace.

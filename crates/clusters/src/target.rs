@@ -36,6 +36,8 @@ pub struct Target {
     authorization: cell::Sender<Authorization>,
     identity: cell::Sender<Option<ClusterUid>>,
     turned_away: cell::Sender<Option<String>>,
+    /// Version of the Secret that the connection's state is about.
+    tried: cell::Sender<Option<String>>,
     /// Whether it may be connected beside the others of its namespace; `None` until they are known.
     seat: cell::Sender<Option<bool>>,
     /// Somebody has reason to doubt the connection.
@@ -80,6 +82,7 @@ impl Target {
             authorization: cell::Sender::new(Authorization::Unknown),
             identity: cell::Sender::new(None),
             turned_away: cell::Sender::new(None),
+            tried: cell::Sender::new(None),
             seat: cell::Sender::new(seat),
             doubt: Arc::new(Notify::new()),
             refused: Arc::new(Notify::new()),
@@ -159,6 +162,12 @@ impl Target {
     /// What it said that isn't its to say, since this process started; for its status.
     pub fn turned_away(&self) -> cell::Receiver<Option<String>> {
         self.turned_away.subscribe()
+    }
+
+    /// Version of the Secret whose kubeconfig was tried last, once it was; `None` as well if there is no Secret. Who reads the
+    /// state of the connection after this, reads one of that kubeconfig or of a newer one.
+    pub fn tried(&self) -> cell::Receiver<Option<String>> {
+        self.tried.subscribe()
     }
 
     /// It said something that isn't its to say, and was turned away; `why` is our own words. Whether that is news.
@@ -301,6 +310,17 @@ impl Target {
 
     pub(crate) fn set_identity(&self, identity: ClusterUid) {
         self.identity.send_replace(Some(identity));
+    }
+
+    /// The state of the connection is about this version of its Secret. Set after that state.
+    pub(crate) fn set_tried(&self, version: Option<&str>) {
+        self.tried.send_if_modified(|known| {
+            let changed = known.as_deref() != version;
+            if changed {
+                *known = version.map(str::to_owned);
+            }
+            changed
+        });
     }
 
     pub(crate) fn set_kubeconfig(&self, holds: Option<bool>) {

@@ -209,6 +209,23 @@ pub enum Command {
     #[command(verbatim_doc_comment)]
     SelectSeed(cmd::select_seed::Args),
 
+    /// Installs Pilotage in a cluster, without Helm.
+    ///
+    /// It applies the definitions and what the Helm chart makes of its default values, which do for a
+    /// source, a target, or both. Before it writes anything, it looks whether the cluster is new enough
+    /// and asks it whether it would take everything. It may be given again at any time, also to upgrade.
+    /// What Helm has installed it leaves alone.
+    ///
+    /// It ends with 4 if nothing was written, since something is wrong that it names; with 3 if the parts
+    /// don't run in time; with 1 if a request failed on the way.
+    ///
+    /// Examples, the second one for GitOps:
+    ///
+    ///   pilotage install --context london --image registry.example/pilotage:0.1.0
+    ///   pilotage install --image registry.example/pilotage:0.1.0 --dry-run -o yaml
+    #[command(verbatim_doc_comment)]
+    Install(Box<pilotage_plugin::InstallArgs>),
+
     /// Connects two clusters: pods of the source may run in the target.
     ///
     /// It makes the Source, a token for it and, in the source, a Secret with a kubeconfig and the Target;
@@ -230,8 +247,12 @@ pub enum Command {
     /// Ends what connect has made, once the pods that run there are gone.
     ///
     /// It deletes the Target and waits for its pods to end, then the Secrets and the Source. Objects that
-    /// somebody else made stay, and so do labels of namespaces. It may be given again at any time. It
-    /// ends with 3 if the pods aren't gone in time, and says how a target is given up that never answers.
+    /// somebody else made stay, and so do labels of namespaces. It may be given again at any time. If the
+    /// target doesn't answer, it sees to the source alone, and says what is left.
+    ///
+    /// It ends with 4 if nothing was deleted, since something is wrong that it names; with 3 if the pods
+    /// aren't gone in time (it says how they are given up); with 1 if a request failed on the way, or if
+    /// the target's part is left.
     ///
     /// Example:
     ///
@@ -247,6 +268,7 @@ pub enum Command {
     /// Examples:
     ///
     ///   pilotage status
+    ///   pilotage status --watch -o wide
     ///   pilotage status pod web-0 --namespace shop
     ///   pilotage status --source london -o json
     #[command(verbatim_doc_comment)]
@@ -262,6 +284,61 @@ pub enum Command {
     ///   pilotage explain pod shop/web-0
     #[command(verbatim_doc_comment)]
     Explain(pilotage_plugin::ExplainCommand),
+
+    /// Says which versions run where: of this program, of Kubernetes, and of the parts of Pilotage.
+    ///
+    /// Each part that elects a leader (controllers, proxy-scheduler, candidate-scheduler) tells its version
+    /// on its Lease in the namespace where Pilotage runs.
+    ///
+    /// Examples:
+    ///
+    ///   pilotage version
+    ///   pilotage version --source london --target paris,rome
+    ///   pilotage version --client
+    #[command(verbatim_doc_comment)]
+    Version(pilotage_plugin::VersionArgs),
+
+    /// Keeps new pods away from a target, and has those that are there made anew elsewhere.
+    ///
+    /// It cordons the virtual node of the Target, as "kubectl cordon" does. With --move, it evicts the
+    /// pods there that have a controller, which makes others; disruption budgets count, and each pod is
+    /// gone in the target before its name is free. Pods without a controller stay, and are named.
+    ///
+    /// It ends with 4 if nothing was written, since something is wrong that it names; with 3 if not all
+    /// pods are gone in time; with 1 if a request failed on the way.
+    ///
+    /// Examples:
+    ///
+    ///   pilotage drain shop/paris
+    ///   pilotage drain shop/paris --move --timeout 10m
+    ///   pilotage drain shop/paris --undo
+    #[command(verbatim_doc_comment)]
+    Drain(pilotage_plugin::DrainArgs),
+
+    /// Gives up a target that never answers again.
+    ///
+    /// It annotates and deletes the Target, so that its pods are deleted in the source without waiting
+    /// for word of them. They may run on there, and run a second time elsewhere: so it says first what
+    /// would be given up, and does it only with --yes. A target that is connected isn't forgotten.
+    ///
+    /// It ends with 4 if nothing was written, since something is wrong that it names or --yes is missing;
+    /// with 3 if the Target isn't gone in time; with 1 if a request failed on the way.
+    ///
+    /// Example:
+    ///
+    ///   pilotage forget shop/paris --yes
+    #[command(verbatim_doc_comment)]
+    Forget(pilotage_plugin::ForgetArgs),
+
+    /// Prints what a shell needs to complete command lines of pilotage.
+    ///
+    /// Examples:
+    ///
+    ///   pilotage completion bash > /etc/bash_completion.d/pilotage
+    ///   pilotage completion zsh > "${fpath[1]}/_pilotage"
+    ///   pilotage completion fish > ~/.config/fish/completions/pilotage.fish
+    #[command(verbatim_doc_comment)]
+    Completion(cmd::completion::Args),
 }
 
 /// The name of the binary as a plugin of kubectl, and what its users call it.

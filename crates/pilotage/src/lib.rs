@@ -45,5 +45,10 @@ async fn run_command(command: Command) -> Result<(), Error> {
         Command::Disconnect(args) => cmd::print(&pilotage_plugin::disconnect(*args).await?),
         Command::Status(args) => cmd::print(&pilotage_plugin::status(args).await?),
         Command::Explain(args) => cmd::print(&pilotage_plugin::explain(args).await?),
+        Command::Version(args) => cmd::print(&pilotage_plugin::version(args).await?),
+        Command::Drain(args) => cmd::print(&pilotage_plugin::drain(args).await?),
+        Command::Completion(args) => cmd::completion::run(&args),
+        Command::Install(args) => cmd::print(&pilotage_plugin::install(*args).await?),
+        Command::Forget(args) => cmd::print(&pilotage_plugin::forget(args).await?),
     }
 }

@@ -12,6 +12,7 @@ use std::task::{Context, Poll, Waker};
 use clap::Args;
 use futures::future::BoxFuture;
 use kube::{Client, Config};
+use pilotage_api::keys;
 use pilotage_runtime::admin::AdminServer;
 use pilotage_runtime::args::{AdminArgs, ClientArgs, LeaseArgs, LogArgs};
 use pilotage_runtime::lease::{Elector, Leadership, LeaseConfig, unique_identity};
@@ -151,6 +152,8 @@ impl Process {
         let Some(config) = config else {
             return Ok(Leadership::always());
         };
+        // Who is asked for his version has no other place where everybody may look.
+        let config = config.annotated(keys::RUNNING_VERSION, env!("CARGO_PKG_VERSION"));
         let lease = config.name().to_owned();
         let (elector, leadership) =
             Elector::new(self.client("leader-election")?, config, unique_identity());

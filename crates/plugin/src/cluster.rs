@@ -9,7 +9,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::NamespaceResourceScope;
 use kube::discovery::ApiResource;
 use kube::{Api, Client, Config, Resource};
-use pilotage_runtime::call::{CALL_LIMIT, CallError, within};
+use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, within};
 use pilotage_runtime::client;
 use serde_json::Value;
 
@@ -102,22 +102,115 @@ impl Cluster {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// Applies an object of kind `K`. What others wrote stays, and fields of theirs aren't taken.
+    /// Objects of a kind in a namespace, or in none, without their types.
+    pub(crate) fn untyped<K: Resource<DynamicType = ()>>(
+        &self,
+        namespace: Option<&str>,
+    ) -> Api<DynamicObject> {
+        let resource = ApiResource::erase::<K>(&());
+        match namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+            None => Api::all_with(self.client.clone(), &resource),
+        }
+    }
+
+    /// Applies an object of kind `K`, as [`Self::apply_as`].
     pub(crate) async fn apply<K: Resource<DynamicType = ()>>(
         &self,
         object: &Value,
+        force: bool,
     ) -> Result<DynamicObject, Error> {
-        let resource = ApiResource::erase::<K>(&());
+        self.apply_as(&ApiResource::erase::<K>(&()), object, force)
+            .await
+    }
+
+    /// Asks whether an object of kind `K` would be taken, as [`Self::would_apply_as`].
+    pub(crate) async fn would_apply<K: Resource<DynamicType = ()>>(
+        &self,
+        object: &Value,
+        force: bool,
+    ) -> Result<(), Error> {
+        self.would_apply_as(&ApiResource::erase::<K>(&()), object, force)
+            .await
+    }
+
+    /// Applies an object. What others wrote stays; a field that they own is taken only by `force`.
+    pub(crate) async fn apply_as(
+        &self,
+        resource: &ApiResource,
+        object: &Value,
+        force: bool,
+    ) -> Result<DynamicObject, Error> {
+        let params = PatchParams {
+            force,
+            ..PatchParams::apply(MANAGER)
+        };
+        let (what, sent) = self.send(resource, object, &params).await;
+        sent.map_err(|source| {
+            if source.kind() == Failure::Conflict {
+                let begun = true;
+                return self.conflict(what, &source, begun);
+            }
+            self.failed(format!("write {what}"))(source)
+        })
+    }
+
+    /// Asks whether an object would be taken, and writes nothing. An API server that can't say so (a webhook may not let it)
+    /// says it when it is asked to write.
+    pub(crate) async fn would_apply_as(
+        &self,
+        resource: &ApiResource,
+        object: &Value,
+        force: bool,
+    ) -> Result<(), Error> {
+        let params = PatchParams {
+            force,
+            dry_run: true,
+            ..PatchParams::apply(MANAGER)
+        };
+        let (what, sent) = self.send(resource, object, &params).await;
+        let Err(source) = sent else { return Ok(()) };
+        let refused = matches!(&source, CallError::Api(kube::Error::Api(it)) if [403, 422].contains(&it.code));
+        if source.kind() == Failure::Conflict {
+            let begun = false;
+            return Err(self.conflict(what, &source, begun));
+        }
+        if refused {
+            let side = self.side;
+            return Err(Error::Refused { what, side, source });
+        }
+        Ok(())
+    }
+
+    async fn send(
+        &self,
+        resource: &ApiResource,
+        object: &Value,
+        params: &PatchParams,
+    ) -> (String, Result<DynamicObject, CallError>) {
         let metadata = &object["metadata"];
         let name = metadata["name"].as_str().unwrap_or_default();
+        let client = self.client.clone();
         let api: Api<DynamicObject> = match metadata["namespace"].as_str() {
-            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
-            None => Api::all_with(self.client.clone(), &resource),
+            Some(namespace) => Api::namespaced_with(client, namespace, resource),
+            None => Api::all_with(client, resource),
         };
-        let patch = Patch::Apply(object);
-        let params = PatchParams::apply(MANAGER);
-        let sent = within(CALL_LIMIT, api.patch(name, &params, &patch)).await;
-        sent.map_err(self.failed(format!("write {} {name}", resource.kind)))
+        let sent = within(CALL_LIMIT, api.patch(name, params, &Patch::Apply(object))).await;
+        (format!("{} {name}", resource.kind), sent)
+    }
+
+    fn conflict(&self, what: String, source: &CallError, begun: bool) -> Error {
+        let side = self.side;
+        let says = source.message();
+        let says = says
+            .split_once(": ")
+            .map_or(says.clone(), |(_, whose)| whose.to_owned());
+        Error::Conflict {
+            what,
+            side,
+            says,
+            begun,
+        }
     }
 }
 

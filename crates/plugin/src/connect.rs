@@ -6,25 +6,28 @@
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
-use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
-use kube::api::{DeleteParams, DynamicObject, Preconditions};
-use kube::discovery::ApiResource;
-use kube::{Api, Resource, ResourceExt};
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{DeleteParams, Preconditions};
+use kube::{Api, ResourceExt};
 use pilotage_api::conditions::types;
 use pilotage_api::{
-    ClusterSource, ClusterTarget, Right, Source, SourceStatus, Target, TargetStatus, keys,
+    ClusterSource, ClusterTarget, Source, SourceStatus, Target, TargetStatus, keys,
 };
 use pilotage_runtime::args::parse_duration;
 use pilotage_runtime::call::{CALL_LIMIT, find, within};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::address::{self, Known};
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::pair::PairArgs;
-use crate::plan::{self, Connection};
+use crate::plan::{self, Connection, Doing};
+use crate::preflight::Identities;
+use crate::rights::Rights;
+use crate::taken::Standing;
 use crate::wait::{self, Shows};
-use crate::{preflight, progress};
+use crate::{preflight, progress, taken};
 
 /// How a plan is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -37,14 +40,16 @@ pub(crate) enum Manifests {
 /// Flags of `connect`.
 #[derive(Clone, Debug, Args)]
 #[allow(clippy::doc_markdown, reason = "these are help texts")]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct ConnectArgs {
     #[command(flatten)]
     pair: PairArgs,
 
     /// What the source may do besides running pods, separated by commas: logs, exec, attach, port-forward, follow-configmaps,
-    /// follow-secrets, follow-services, follow-ingresses. The target has to be installed with these rights.
-    #[arg(long, value_name = "RIGHTS", value_delimiter = ',')]
-    rights: Vec<Right>,
+    /// follow-secrets, follow-services, follow-ingresses; or none. The target has to be installed with these rights. Without it,
+    /// the source keeps what it was given.
+    #[arg(long, value_name = "RIGHTS", value_parser = Rights::parse)]
+    rights: Option<Rights>,
 
     /// Address of the target's API server, as the source's pods reach it. Without it, the kubeconfig's, unless that is one of
     /// this machine only; then what the target says of itself.
@@ -67,6 +72,10 @@ pub struct ConnectArgs {
     #[arg(long)]
     renew_token: bool,
 
+    /// Take over fields that somebody else has set to other values.
+    #[arg(long)]
+    force_conflicts: bool,
+
     /// How long each side may take to do its part.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
     timeout: Duration,
@@ -83,9 +92,9 @@ pub struct ConnectArgs {
 /// Connects two clusters; returns what is to be printed.
 pub async fn connect(args: ConnectArgs) -> Result<String, Error> {
     let (source, target, mut connection) = args.pair.open().await?;
-    connection.rights.clone_from(&args.rights);
-    connection.rights.sort_unstable();
-    connection.rights.dedup();
+    if let Some(Rights(rights)) = &args.rights {
+        connection.rights.clone_from(rights);
+    }
     if args.dry_run {
         let Manifests::Yaml = args.output;
         return connection.manifests(args.label_namespace);
@@ -108,26 +117,43 @@ struct Work {
 }
 
 impl Work {
-    async fn run(self) -> Result<String, Error> {
-        let uid = preflight::two(&self.source, &self.target).await?;
-        preflight::side(&self.target, &self.connection, false).await?;
-        preflight::side(&self.source, &self.connection, self.args.label_namespace).await?;
-        self.not_taken(uid.as_deref()).await?;
+    async fn run(mut self) -> Result<String, Error> {
+        let Identities { source, target } = preflight::two(&self.source, &self.target).await?;
+        self.connection.source_uid = source;
+        let doing = Doing::Connect {
+            label: self.args.label_namespace,
+            renew: self.args.renew_token,
+        };
+        preflight::side(&self.target, &self.connection, doing).await?;
+        preflight::side(&self.source, &self.connection, doing).await?;
+        let clusters = (&self.source, &self.target);
+        taken::nothing(clusters, &self.connection, target.as_deref()).await?;
+        let there = taken::source(&self.target, &self.connection).await?;
+        self.keep_rights(there.as_ref())?;
         let known = Known {
             given: self.args.target_server.as_deref(),
             kubeconfig: &self.target.server,
             own: preflight::own_addresses(&self.target).await,
         };
         let address = address::choose(&known)?;
+        let uid = there.as_ref().and_then(|it| it.uid.clone());
+        self.would_be_taken(uid.as_deref(), &address.server).await?;
+
         for note in address.note.iter().chain(&self.insecure()) {
             progress(&format!("warning: {note}"));
         }
-
-        self.let_in().await?;
+        for right in self.lost_rights(there.as_ref()) {
+            progress(&format!(
+                "target: {} {} loses the right {right}",
+                self.connection.source_kind(),
+                self.connection.source_name
+            ));
+        }
+        self.let_in(uid.as_deref()).await?;
         let token = self.token().await?;
-        self.tell(&address.server, &token).await?;
+        let version = self.tell(&address.server, &token).await?;
         self.label().await?;
-        self.connected().await?;
+        self.connected(version.as_deref()).await?;
         Ok(self.done(&address.server))
     }
 
@@ -139,143 +165,88 @@ impl Work {
         })
     }
 
-    /// Nothing of somebody else's has a name that is needed here.
-    async fn not_taken(&self, uid: Option<&str>) -> Result<(), Error> {
-        let Connection {
-            target_name,
-            namespace,
-            ..
-        } = &self.connection;
-        let place = self.connection.place();
-        for (cluster, name) in [
-            (&self.target, self.connection.token_name()),
-            (&self.source, self.connection.secret_name()),
-        ] {
-            let secrets: Api<Secret> = cluster.api(place);
-            let there = find(CALL_LIMIT, secrets.get_metadata(&name), "secrets", &name).await;
-            let there = there.map_err(cluster.failed(format!("read Secret {name}")))?;
-            if there.is_some_and(|it| !plan::is_ours(&it.metadata)) {
-                return Err(Error::Taken {
-                    what: format!("Secret {place}/{name} of the {}", cluster.side),
-                    why: "wasn't made by this command".to_owned(),
-                    instead: "give another --name and --source-name, or delete it",
-                });
-            }
-        }
-        self.account_is_free(place).await?;
-        match namespace {
-            Some(_) => self.source_is_ours::<Source>().await?,
-            None => self.source_is_ours::<ClusterSource>().await?,
-        }
-        let found = if let Some(namespace) = namespace {
-            let api: Api<Target> = self.source.api(namespace);
-            let there = find(CALL_LIMIT, api.get(target_name), "targets", target_name).await;
-            let there = there.map_err(self.source.failed("read the Target"))?;
-            there.map(|it| {
-                (
-                    it.metadata,
-                    it.spec.kubeconfig_secret.map(|it| it.name),
-                    it.status,
-                )
-            })
-        } else {
-            let api: Api<ClusterTarget> = Api::all(self.source.client.clone());
-            let there = api.get(target_name);
-            let there = find(CALL_LIMIT, there, "clustertargets", target_name).await;
-            let there = there.map_err(self.source.failed("read the ClusterTarget"))?;
-            there.map(|it| {
-                (
-                    it.metadata,
-                    it.spec.kubeconfig_secret.map(|it| it.name),
-                    it.status,
-                )
-            })
-        };
-        let Some((meta, spec, status)) = found else {
+    /// Rights are taken away by whoever says so, and by nobody else.
+    fn keep_rights(&mut self, there: Option<&Standing>) -> Result<(), Error> {
+        let Some(there) = there else { return Ok(()) };
+        if self.args.rights.is_some() {
             return Ok(());
-        };
-        let what = format!(
-            "{} {target_name} of the source",
-            self.connection.target_kind()
-        );
-        if spec != Some(self.connection.secret_name()) {
-            let why = format!(
-                "names {} as its cluster",
-                spec.map_or("another one".to_owned(), |it| format!("Secret {it}"))
-            );
-            let instead = "give another --name, or delete it";
-            return Err(Error::Taken { what, why, instead });
         }
-        if !plan::is_ours(&meta) {
-            let why = "wasn't made by this command".to_owned();
-            let instead = "give another --name, or delete it";
-            return Err(Error::Taken { what, why, instead });
-        }
-        let leads_to = status.and_then(|status: TargetStatus| status.cluster_uid);
-        if leads_to.is_some() && uid.is_some() && leads_to.as_deref() != uid {
-            let why = "leads to another cluster".to_owned();
-            let instead = "give another --name, or disconnect that one first";
-            return Err(Error::Taken { what, why, instead });
-        }
+        let (kind, name) = (self.connection.source_kind(), &self.connection.source_name);
+        let rights = there.rights.clone().ok_or_else(|| Error::Taken {
+            what: format!("{kind} {name} of the target"),
+            why: "gives rights that this version doesn't know".to_owned(),
+            instead: "say by --rights which it should have, or take a newer version",
+        })?;
+        self.connection.rights = rights;
         Ok(())
     }
 
-    /// The account gets the source's rights and its token goes there: it must not be one that does something else.
-    async fn account_is_free(&self, place: &str) -> Result<(), Error> {
-        let name = &self.connection.source_name;
-        let accounts: Api<ServiceAccount> = self.target.api(place);
-        let there = accounts.get_metadata(name);
-        let there = find(CALL_LIMIT, there, "serviceaccounts", name).await;
-        let there = there.map_err(self.target.failed(format!("read ServiceAccount {name}")))?;
-        if there.is_some_and(|it| !plan::is_of_a_source(&it.metadata)) {
-            return Err(Error::Taken {
-                what: format!("ServiceAccount {place}/{name} of the target"),
-                why: "wasn't made for a Source".to_owned(),
-                instead: "give another --source-name",
-            });
-        }
-        Ok(())
+    fn lost_rights(&self, there: Option<&Standing>) -> Vec<&'static str> {
+        let has = there.and_then(|there| there.rights.as_deref());
+        let gone = has.unwrap_or_default().iter();
+        let gone = gone.filter(|it| !self.connection.rights.contains(it));
+        gone.map(|it| it.flag()).collect()
     }
 
-    /// A Source that somebody else made stays theirs: `disconnect` deletes what this command made.
-    async fn source_is_ours<K: Resource<DynamicType = ()>>(&self) -> Result<(), Error> {
-        let name = &self.connection.source_name;
-        let resource = ApiResource::erase::<K>(&());
-        let client = self.target.client.clone();
-        let api: Api<DynamicObject> = match &self.connection.namespace {
-            Some(namespace) => Api::namespaced_with(client, namespace, &resource),
-            None => Api::all_with(client, &resource),
-        };
-        let kind = &resource.kind;
-        let there = find(CALL_LIMIT, api.get_metadata(name), &resource.plural, name).await;
-        let there = there.map_err(self.target.failed(format!("read {kind} {name}")))?;
-        if there.is_some_and(|it| !plan::is_ours(&it.metadata)) {
-            return Err(Error::Taken {
-                what: format!("{kind} {name} of the target"),
-                why: "wasn't made by this command".to_owned(),
-                instead: "give another --source-name, or delete it",
-            });
+    /// The object that lets the source in; only the one that was looked at, if there is one.
+    fn source_object(&self, uid: Option<&str>) -> Value {
+        let mut object = self.connection.source();
+        if let Some(uid) = uid {
+            object["metadata"]["uid"] = json!(uid);
+        }
+        object
+    }
+
+    /// Both clusters would take everything: asked before anything is written.
+    async fn would_be_taken(&self, uid: Option<&str>, server: &str) -> Result<(), Error> {
+        let force = self.args.force_conflicts;
+        let (source, target, connection) = (&self.source, &self.target, &self.connection);
+        let (let_in, told) = (self.source_object(uid), connection.target());
+        let secret = connection.secret(&self.kubeconfig(server, "the token comes later"));
+        if connection.namespace.is_some() {
+            target.would_apply::<Source>(&let_in, force).await?;
+            source.would_apply::<Target>(&told, force).await?;
+        } else {
+            target.would_apply::<ClusterSource>(&let_in, force).await?;
+            source.would_apply::<ClusterTarget>(&told, force).await?;
+        }
+        target
+            .would_apply::<Secret>(&connection.token(), force)
+            .await?;
+        source.would_apply::<Secret>(&secret, force).await?;
+        if let Some(label) = self.namespace_label() {
+            source.would_apply::<Namespace>(&label, force).await?;
         }
         Ok(())
     }
 
     /// The Source, and who it makes of it.
-    async fn let_in(&self) -> Result<(), Error> {
+    async fn let_in(&self, uid: Option<&str>) -> Result<(), Error> {
         let name = &self.connection.source_name;
         let kind = self.connection.source_kind();
         progress(&format!("target: {kind} {name}"));
         let silent = "nobody has taken it up";
-        let ready = |status: Option<&SourceStatus>, generation| {
+        let other = "another cluster has just taken it";
+        let force = self.args.force_conflicts;
+        let ready = |meta: &ObjectMeta, status: Option<&SourceStatus>| {
+            let whose = meta
+                .annotations
+                .as_ref()
+                .and_then(|all| all.get(keys::SOURCE_CLUSTER_UID));
+            if whose != self.connection.source_uid.as_ref() {
+                return Shows::Yet(other.to_owned());
+            }
+            let generation = meta.generation;
             let all = status.map_or(&[][..], |status| &status.conditions);
             wait::conditions(all, generation, &[types::READY], silent)
         };
         let gone = || Shows::Yet("it was deleted".to_owned());
         let waited = if let Some(namespace) = &self.connection.namespace {
             self.target
-                .apply::<Source>(&self.connection.source())
+                .apply::<Source>(&self.source_object(uid), force)
                 .await?;
             let look = |it: Option<&Source>| {
-                it.map_or_else(gone, |it| ready(it.status.as_ref(), it.metadata.generation))
+                it.map_or_else(gone, |it| ready(&it.metadata, it.status.as_ref()))
             };
             wait::until(
                 self.target.api::<Source>(namespace),
@@ -286,10 +257,10 @@ impl Work {
             .await
         } else {
             self.target
-                .apply::<ClusterSource>(&self.connection.source())
+                .apply::<ClusterSource>(&self.source_object(uid), force)
                 .await?;
             let look = |it: Option<&ClusterSource>| {
-                it.map_or_else(gone, |it| ready(it.status.as_ref(), it.metadata.generation))
+                it.map_or_else(gone, |it| ready(&it.metadata, it.status.as_ref()))
             };
             wait::until(
                 Api::all(self.target.client.clone()),
@@ -302,6 +273,8 @@ impl Work {
         waited.map_err(|last| {
             let instead = if last == silent {
                 "see whether \"pilotage controllers\" runs in the target, and give the same command again"
+            } else if last == other {
+                "give another --source-name"
             } else {
                 "mend that in the target, and give the same command again"
             };
@@ -337,7 +310,7 @@ impl Work {
             }
         }
         self.target
-            .apply::<Secret>(&self.connection.token())
+            .apply::<Secret>(&self.connection.token(), self.args.force_conflicts)
             .await?;
         let text = |secret: &Secret| {
             let token = secret.data.as_ref()?.get("token")?;
@@ -379,63 +352,76 @@ impl Work {
         })
     }
 
-    /// The kubeconfig, and the Target that names it.
-    async fn tell(&self, server: &str, token: &str) -> Result<(), Error> {
+    fn kubeconfig(&self, server: &str, token: &str) -> Value {
         let Connection {
             target_name,
             namespace,
             ..
         } = &self.connection;
-        let kubeconfig = address::kubeconfig(
+        address::kubeconfig(
             target_name,
             server,
             &self.target.trust,
             namespace.as_deref(),
             token,
-        );
+        )
+    }
+
+    /// The kubeconfig, and the Target that names it. Returns the version of the Secret.
+    async fn tell(&self, server: &str, token: &str) -> Result<Option<String>, Error> {
+        let (name, force) = (&self.connection.target_name, self.args.force_conflicts);
+        let secret = self.connection.secret(&self.kubeconfig(server, token));
         progress(&format!(
             "source: Secret {} with a kubeconfig",
             self.connection.secret_name()
         ));
-        self.source
-            .apply::<Secret>(&self.connection.secret(&kubeconfig))
-            .await?;
-        progress(&format!(
-            "source: {} {target_name}",
-            self.connection.target_kind()
-        ));
+        let written = self.source.apply::<Secret>(&secret, force).await?;
+        progress(&format!("source: {} {name}", self.connection.target_kind()));
         let object = self.connection.target();
-        match namespace {
-            Some(_) => self.source.apply::<Target>(&object).await,
-            None => self.source.apply::<ClusterTarget>(&object).await,
-        }
-        .map(drop)
+        match self.connection.namespace {
+            Some(_) => self.source.apply::<Target>(&object, force).await,
+            None => self.source.apply::<ClusterTarget>(&object, force).await,
+        }?;
+        Ok(written.metadata.resource_version)
+    }
+
+    fn namespace_label(&self) -> Option<Value> {
+        let namespace = self.connection.namespace.as_deref();
+        let namespace = namespace.filter(|_| self.args.label_namespace)?;
+        let labels = json!({ keys::NAMESPACE_LABEL: keys::NAMESPACE_LABEL_VALUE });
+        let metadata = json!({ "name": namespace, "labels": labels });
+        Some(json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata }))
     }
 
     async fn label(&self) -> Result<(), Error> {
-        let Some(namespace) = self
-            .connection
-            .namespace
-            .as_deref()
-            .filter(|_| self.args.label_namespace)
-        else {
+        let Some(object) = self.namespace_label() else {
             return Ok(());
         };
-        progress(&format!("source: label of namespace {namespace}"));
-        let labels = json!({ keys::NAMESPACE_LABEL: keys::NAMESPACE_LABEL_VALUE });
-        let object = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace, "labels": labels } });
-        self.source.apply::<Namespace>(&object).await.map(drop)
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        progress(&format!("source: label of namespace {name}"));
+        let force = self.args.force_conflicts;
+        self.source
+            .apply::<Namespace>(&object, force)
+            .await
+            .map(drop)
     }
 
-    async fn connected(&self) -> Result<(), Error> {
+    /// Waits until the Target is connected by this version of its Secret: until then its conditions are of an earlier kubeconfig.
+    async fn connected(&self, version: Option<&str>) -> Result<(), Error> {
         let Connection {
             target_name: name,
             namespace,
             ..
         } = &self.connection;
         let silent = "nobody has taken it up";
+        let untried = "the new kubeconfig hasn't been tried yet";
         let connected = |status: Option<&TargetStatus>, generation| {
+            let tried = status.and_then(|status| status.kubeconfig_version.as_deref());
             let all = status.map_or(&[][..], |status| &status.conditions);
+            let is_new = |version| tried.is_some_and(|tried| plan::is_as_new(tried, version));
+            if !all.is_empty() && !version.is_none_or(is_new) {
+                return Shows::Yet(untried.to_owned());
+            }
             let types = [types::VALID, types::CONNECTED, types::AUTHORIZED];
             wait::conditions(all, generation, &types, silent)
         };
@@ -457,8 +443,8 @@ impl Work {
             wait::until(Api::all(self.source.client.clone()), name, limit, look).await
         };
         waited.map_err(|last| {
-            let instead = if last == silent {
-                "see whether \"pilotage controllers\" runs in the source, and give the same command again"
+            let instead = if last == silent || last == untried {
+                "see whether \"pilotage controllers\" of this version runs in the source, and give the same command again"
             } else {
                 "mend that, for instance by another --target-server, and give the same command again"
             };

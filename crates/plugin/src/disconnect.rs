@@ -4,20 +4,18 @@ use std::time::Duration;
 
 use clap::Args;
 use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{DeleteParams, DynamicObject, Preconditions};
-use kube::discovery::ApiResource;
-use kube::{Api, Resource};
+use kube::Resource;
+use kube::api::{DeleteParams, Preconditions};
 use pilotage_api::{ClusterSource, ClusterTarget, Source, Target, keys};
 use pilotage_runtime::args::parse_duration;
-use pilotage_runtime::call::{CALL_LIMIT, Failure, find, within};
+use pilotage_runtime::call::{CALL_LIMIT, Failure, within};
 
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::pair::PairArgs;
-use crate::plan::{self, Connection};
+use crate::plan::{Connection, Doing};
 use crate::wait::{self, Shows};
-use crate::{Side, preflight, progress};
+use crate::{Side, preflight, progress, taken};
 
 /// Flags of `disconnect`.
 #[derive(Clone, Debug, Args)]
@@ -32,87 +30,143 @@ pub struct DisconnectArgs {
 
 /// Ends a connection; returns what is to be printed.
 pub async fn disconnect(args: DisconnectArgs) -> Result<String, Error> {
-    let (source, target, connection) = args.pair.open().await?;
-    preflight::identity(&source).await?;
-    let Connection {
-        target_name,
-        source_name,
-        namespace,
-        ..
-    } = &connection;
-    let place = connection.place();
-    let scope = namespace.as_deref();
-
-    // What isn't ours is told before anything is deleted.
-    ours::<Secret>(&source, Some(place), &connection.secret_name()).await?;
-    let kind = connection.target_kind();
-    let there = match scope {
-        Some(_) => delete::<Target>(&source, scope, target_name).await?,
-        None => delete::<ClusterTarget>(&source, scope, target_name).await?,
+    let (source, target, mut connection) = args.pair.open().await?;
+    connection.source_uid = preflight::identity(&source).await?;
+    let work = Work {
+        source,
+        target,
+        connection,
+        limit: args.timeout,
     };
-    if there {
-        progress(&format!(
-            "source: {kind} {target_name} goes when its pods are gone"
-        ));
-        gone(&source, &connection, args.timeout).await?;
-    }
-    let secret = delete_secret(&source, place, &connection.secret_name()).await?;
-
-    // From here on nobody needs the target.
-    preflight::identity(&target).await?;
-    let token = delete_secret(&target, place, &connection.token_name()).await?;
-    let let_in = match scope {
-        Some(_) => delete::<Source>(&target, scope, source_name).await?,
-        None => delete::<ClusterSource>(&target, scope, source_name).await?,
-    };
-    if !(there || secret || token || let_in) {
-        return Ok(format!(
-            "there is no connection of these names: {kind} {target_name}, {} {source_name}\n",
-            connection.source_kind()
-        ));
-    }
-    Ok(format!(
-        "disconnected: {kind} {target_name} and {} {source_name} are gone, with their Secrets; labels of namespaces stay\n",
-        connection.source_kind()
-    ))
+    work.run().await
 }
 
-fn api<K: Resource<DynamicType = ()>>(
-    cluster: &Cluster,
-    namespace: Option<&str>,
-) -> Api<DynamicObject> {
-    let resource = ApiResource::erase::<K>(&());
-    match namespace {
-        Some(namespace) => Api::namespaced_with(cluster.client.clone(), namespace, &resource),
-        None => Api::all_with(cluster.client.clone(), &resource),
-    }
+struct Work {
+    source: Cluster,
+    target: Cluster,
+    connection: Connection,
+    limit: Duration,
 }
 
-/// Who an object is that `connect` made, if it is there.
-async fn ours<K: Resource<DynamicType = ()>>(
-    cluster: &Cluster,
-    namespace: Option<&str>,
-    name: &str,
-) -> Result<Option<ObjectMeta>, Error> {
-    let resource = ApiResource::erase::<K>(&());
-    let api = api::<K>(cluster, namespace);
-    let what = format!("{} {name}", resource.kind);
-    let there = find(CALL_LIMIT, api.get_metadata(name), &resource.plural, name).await;
-    let there = match there {
-        // Without the definitions there is no such object either. In the source they have to be: a Target that isn't seen
-        // would be left without what it needs to end its pods.
-        Err(error) if error.kind() == Failure::NotFound && cluster.side == Side::Target => None,
-        there => there.map_err(cluster.failed(format!("read {what}")))?,
-    };
-    let Some(there) = there else { return Ok(None) };
-    if !plan::is_ours(&there.metadata) {
-        return Err(Error::Taken {
-            what: format!("{what} of the {}", cluster.side),
-            why: "wasn't made by \"connect\"".to_owned(),
-            instead: "give its --name, or delete it with kubectl",
-        });
+impl Work {
+    async fn run(self) -> Result<String, Error> {
+        let Connection {
+            target_name,
+            source_name,
+            namespace,
+            ..
+        } = &self.connection;
+        let (source, target) = (&self.source, &self.target);
+        let (place, scope) = (self.connection.place(), namespace.as_deref());
+        let (secret_name, token_name) =
+            (self.connection.secret_name(), self.connection.token_name());
+        let (kind, of) = (self.connection.target_kind(), self.connection.source_kind());
+
+        // What isn't ours, or isn't allowed, is told before anything is deleted.
+        let needs = self.connection.needs(Side::Source, Doing::Disconnect);
+        preflight::rights(source, &needs).await?;
+        taken::ours::<Secret>(source, Some(place), &secret_name).await?;
+        match scope {
+            Some(_) => taken::ours::<Target>(source, scope, target_name).await?,
+            None => taken::ours::<ClusterTarget>(source, scope, target_name).await?,
+        };
+        if let Some(silent) = self.silent().await? {
+            // A target that is gone for good must not keep its source from letting go of it.
+            progress(&format!("warning: {silent}; only the source is seen to"));
+        }
+
+        let there = match scope {
+            Some(_) => delete::<Target>(source, scope, target_name).await?,
+            None => delete::<ClusterTarget>(source, scope, target_name).await?,
+        };
+        if there {
+            progress(&format!(
+                "source: {kind} {target_name} goes when its pods are gone"
+            ));
+            self.gone().await?;
+        }
+        let secret = delete_secret(source, place, &secret_name).await?;
+
+        // From here on nobody needs the target.
+        if let Some(silent) = self.silent().await? {
+            let gone = [(there, kind, target_name), (secret, "Secret", &secret_name)];
+            let gone = gone.iter().filter(|(gone, ..)| *gone);
+            let gone: Vec<String> = gone
+                .map(|(_, kind, name)| format!("{kind} {name}"))
+                .collect();
+            let done = if gone.is_empty() {
+                "nothing was left in the source".to_owned()
+            } else {
+                format!("gone from the source: {}", gone.join(", "))
+            };
+            return Err(Error::Half {
+                done,
+                left: format!("{of} {source_name} and Secret {token_name}"),
+                side: Side::Target,
+                source: Box::new(silent),
+            });
+        }
+        let token = delete_secret(target, place, &token_name).await?;
+        let let_in = match scope {
+            Some(_) => delete::<Source>(target, scope, source_name).await?,
+            None => delete::<ClusterSource>(target, scope, source_name).await?,
+        };
+        if !(there || secret || token || let_in) {
+            return Ok(format!(
+                "there is no connection of these names: {kind} {target_name}, {of} {source_name}\n"
+            ));
+        }
+        Ok(format!(
+            "disconnected: {kind} {target_name} and {of} {source_name} are gone, with their Secrets; labels of namespaces stay\n"
+        ))
     }
-    Ok(Some(there.metadata))
+
+    /// Why the target doesn't answer, if so. If it does, all there is as it has to be.
+    async fn silent(&self) -> Result<Option<Error>, Error> {
+        match preflight::identity(&self.target).await {
+            Err(silent @ (Error::Unreachable { .. } | Error::Unknown { .. })) => {
+                return Ok(Some(silent));
+            }
+            answered => answered?,
+        };
+        let (target, connection) = (&self.target, &self.connection);
+        let needs = connection.needs(Side::Target, Doing::Disconnect);
+        preflight::rights(target, &needs).await?;
+        let place = Some(connection.place());
+        taken::ours::<Secret>(target, place, &connection.token_name()).await?;
+        taken::source(target, connection).await?;
+        Ok(None)
+    }
+
+    /// Waits until the Target is gone, which Pilotage delays until its pods are.
+    async fn gone(&self) -> Result<(), Error> {
+        let (source, connection, limit) = (&self.source, &self.connection, self.limit);
+        let name = &connection.target_name;
+        let yet = || Shows::Yet("its pods are still being ended in the target".to_owned());
+        let waited = if let Some(namespace) = &connection.namespace {
+            let look = |it: Option<&Target>| it.map_or(Shows::Done, |_| yet());
+            wait::until(source.api::<Target>(namespace), name, limit, look).await
+        } else {
+            let look = |it: Option<&ClusterTarget>| it.map_or(Shows::Done, |_| yet());
+            wait::until(kube::Api::all(source.client.clone()), name, limit, look).await
+        };
+        let kind = connection.target_kind();
+        let forget = match &connection.namespace {
+            Some(namespace) => format!("target {name} -n {namespace}"),
+            None => format!("clustertarget {name}"),
+        };
+        waited.map_err(|last| Error::Waited {
+            what: format!("{kind} {name} of the source is deleted and isn't gone"),
+            seconds: limit.as_secs(),
+            last: format!("{last}, and the Secrets and the Source stay until they are"),
+            instead: format!(
+                "give the same command again; if the target never answers, give its pods up: \
+                 kubectl --context {} annotate {forget} {}=true",
+                source.context,
+                keys::FORGET
+            ),
+        })
+    }
 }
 
 /// Deletes an object that `connect` made; whether it was there.
@@ -121,7 +175,7 @@ async fn delete<K: Resource<DynamicType = ()>>(
     namespace: Option<&str>,
     name: &str,
 ) -> Result<bool, Error> {
-    let Some(there) = ours::<K>(cluster, namespace, name).await? else {
+    let Some(there) = taken::ours::<K>(cluster, namespace, name).await? else {
         return Ok(false);
     };
     let what = format!("{} {name}", K::kind(&()));
@@ -130,7 +184,7 @@ async fn delete<K: Resource<DynamicType = ()>>(
         resource_version: None,
     };
     let params = DeleteParams::default().preconditions(preconditions);
-    let api = api::<K>(cluster, namespace);
+    let api = cluster.untyped::<K>(namespace);
     match within(CALL_LIMIT, api.delete(name, &params)).await {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == Failure::NotFound => Ok(false),
@@ -144,33 +198,4 @@ async fn delete_secret(cluster: &Cluster, place: &str, name: &str) -> Result<boo
         progress(&format!("{}: Secret {name} is deleted", cluster.side));
     }
     Ok(deleted)
-}
-
-/// Waits until the Target is gone, which Pilotage delays until its pods are.
-async fn gone(source: &Cluster, connection: &Connection, limit: Duration) -> Result<(), Error> {
-    let name = &connection.target_name;
-    let yet = || Shows::Yet("its pods are still being ended in the target".to_owned());
-    let waited = if let Some(namespace) = &connection.namespace {
-        let look = |it: Option<&Target>| it.map_or(Shows::Done, |_| yet());
-        wait::until(source.api::<Target>(namespace), name, limit, look).await
-    } else {
-        let look = |it: Option<&ClusterTarget>| it.map_or(Shows::Done, |_| yet());
-        wait::until(Api::all(source.client.clone()), name, limit, look).await
-    };
-    let kind = connection.target_kind();
-    let forget = match &connection.namespace {
-        Some(namespace) => format!("target {name} -n {namespace}"),
-        None => format!("clustertarget {name}"),
-    };
-    waited.map_err(|last| Error::Waited {
-        what: format!("{kind} {name} of the source isn't gone"),
-        seconds: limit.as_secs(),
-        last,
-        instead: format!(
-            "give the same command again; if the target never answers, give its pods up: \
-             kubectl --context {} annotate {forget} {}=true",
-            source.context,
-            keys::FORGET
-        ),
-    })
 }

@@ -136,6 +136,49 @@ pub enum Error {
         /// What to do.
         instead: &'static str,
     },
+    /// Somebody else owns a field that has to be written.
+    #[error(
+        "{what} of the {side} has fields that somebody else set to other values ({says}); have them changed there, or take them over \
+         by --force-conflicts"
+    )]
+    Conflict {
+        /// Which object.
+        what: String,
+        /// Where.
+        side: Side,
+        /// Who, and which fields.
+        says: String,
+        /// Whether something else was written before.
+        begun: bool,
+    },
+    /// A cluster would not take an object.
+    #[error(
+        "the {side} wouldn't take {what}; have that allowed there, and give the same command again"
+    )]
+    Refused {
+        /// Which object.
+        what: String,
+        /// Which cluster.
+        side: Side,
+        /// What it says.
+        #[source]
+        source: CallError,
+    },
+    /// One side is done, and the other one doesn't answer.
+    #[error(
+        "{done}; {left} of the {side} couldn't be looked at: give the same command again when that cluster answers"
+    )]
+    Half {
+        /// What was done.
+        done: String,
+        /// What may be left.
+        left: String,
+        /// Where.
+        side: Side,
+        /// How it fails.
+        #[source]
+        source: Box<Error>,
+    },
     /// A name can't be made of a context's.
     #[error(
         "{0:?} is no name for an object; give another one by {1} (small letters, digits and dashes, 63 at most)"
@@ -174,6 +217,14 @@ pub enum Error {
         /// What to do.
         instead: &'static str,
     },
+    /// It isn't the time for that.
+    #[error("{what}; {instead}")]
+    NotNow {
+        /// Why not.
+        what: String,
+        /// What to do.
+        instead: String,
+    },
     /// Something can't be written down.
     #[error("can't write that: {0}")]
     Render(String),
@@ -202,9 +253,16 @@ impl Error {
             | Self::NoAddress { .. }
             | Self::BadAddress(_)
             | Self::Taken { .. }
+            | Self::Refused { .. }
+            | Self::NotNow { .. }
+            | Self::Conflict { begun: false, .. }
             | Self::Name(..)
             | Self::Missing { .. } => 4,
-            Self::Call { .. } | Self::Render(_) | Self::Print(_) => 1,
+            Self::Call { .. }
+            | Self::Conflict { begun: true, .. }
+            | Self::Half { .. }
+            | Self::Render(_)
+            | Self::Print(_) => 1,
         }
     }
 }

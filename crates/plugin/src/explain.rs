@@ -202,7 +202,7 @@ impl Story {
                 .iter()
                 .map(|it| [it.target.clone(), it.answer.clone()])
                 .collect();
-            text = format!("{text}\n{}", columns(["TARGET", "ANSWER"], &rows));
+            text = format!("{text}\n{}", columns(&["TARGET", "ANSWER"], &rows));
         }
         for other in others {
             text = format!("{text}beside these: {other}\n");
@@ -212,7 +212,7 @@ impl Story {
                 .iter()
                 .map(|it| [age(it.time, now), it.what.clone()])
                 .collect();
-            text = format!("{text}\n{}", columns(["AGO", "WHAT HAPPENED"], &rows));
+            text = format!("{text}\n{}", columns(&["AGO", "WHAT HAPPENED"], &rows));
         }
         text
     }

@@ -10,30 +10,44 @@ mod address;
 mod cluster;
 mod connect;
 mod disconnect;
+mod drain;
 mod error;
 mod explain;
+mod forget;
+mod install;
 mod pair;
 mod plan;
 mod preflight;
+mod rights;
 mod status;
 mod table;
+mod taken;
+mod targets;
+mod version;
 mod wait;
+mod which;
 
 use std::fmt;
 
 pub use connect::{ConnectArgs, connect};
 pub use disconnect::{DisconnectArgs, disconnect};
+pub use drain::{DrainArgs, drain};
 pub use error::Error;
+pub use forget::{ForgetArgs, forget};
+pub use install::{InstallArgs, install};
 pub use status::{ExplainCommand, StatusArgs, explain, status};
 pub use table::plain;
+pub use version::{VersionArgs, version};
 
-/// One of the two clusters of a connection.
+/// What a cluster is to a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Its pods run elsewhere.
     Source,
     /// Pods run there.
     Target,
+    /// Either, or not known yet.
+    Cluster,
 }
 
 impl Side {
@@ -42,13 +56,14 @@ impl Side {
         match self {
             Self::Source => "--source",
             Self::Target => "--target",
+            Self::Cluster => "--context",
         }
     }
 
     /// The flag that names its kubeconfig.
     pub const fn file_flag(self) -> &'static str {
         match self {
-            Self::Source => "--kubeconfig",
+            Self::Source | Self::Cluster => "--kubeconfig",
             Self::Target => "--target-kubeconfig",
         }
     }
@@ -59,6 +74,7 @@ impl fmt::Display for Side {
         f.write_str(match self {
             Self::Source => "source",
             Self::Target => "target",
+            Self::Cluster => "cluster",
         })
     }
 }
@@ -69,6 +85,8 @@ pub enum Output {
     /// For people.
     #[default]
     Table,
+    /// For people, with more columns.
+    Wide,
     /// For programs.
     Json,
     /// For programs.
@@ -83,7 +101,7 @@ fn written(
 ) -> Result<String, Error> {
     let value = serde_json::to_value(value).map_err(|error| Error::Render(error.to_string()))?;
     match output {
-        Output::Table => Ok(table()),
+        Output::Table | Output::Wide => Ok(table()),
         Output::Json => serde_json::to_string_pretty(&value)
             .map(|text| text + "\n")
             .map_err(|error| Error::Render(error.to_string())),

@@ -68,6 +68,7 @@ impl PairArgs {
             namespace: (!self.cluster_wide).then(|| namespace.to_owned()),
             home: self.home.clone(),
             rights: Vec::new(),
+            source_uid: None,
         })
     }
 

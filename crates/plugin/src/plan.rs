@@ -25,6 +25,22 @@ pub(crate) struct Connection {
     pub(crate) home: String,
     /// What the source may do besides.
     pub(crate) rights: Vec<Right>,
+    /// Who the source is, if that is known.
+    pub(crate) source_uid: Option<String>,
+}
+
+/// What is to be done with a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doing {
+    /// It is made.
+    Connect {
+        /// The namespace is labelled.
+        label: bool,
+        /// The token is made anew.
+        renew: bool,
+    },
+    /// It is ended.
+    Disconnect,
 }
 
 impl Connection {
@@ -79,6 +95,9 @@ impl Connection {
         };
         if !self.rights.is_empty() {
             object["spec"]["rights"] = json!(self.rights);
+        }
+        if let Some(uid) = &self.source_uid {
+            object["metadata"]["annotations"] = json!({ keys::SOURCE_CLUSTER_UID: uid });
         }
         object
     }
@@ -158,35 +177,67 @@ impl Connection {
     }
 
     /// What the user has to be allowed on one side.
-    pub(crate) fn needs(&self, side: Side, label: bool) -> Vec<Need> {
-        let (kind, resource) = match (side, self.namespace.is_some()) {
-            (Side::Target, true) => (GROUP, "sources"),
-            (Side::Target, false) => (GROUP, "clustersources"),
-            (Side::Source, true) => (GROUP, "targets"),
-            (Side::Source, false) => (GROUP, "clustertargets"),
+    pub(crate) fn needs(&self, side: Side, doing: Doing) -> Vec<Need> {
+        let resource = match (side, self.namespace.is_some()) {
+            (Side::Target, true) => "sources",
+            (Side::Target, false) => "clustersources",
+            (Side::Source | Side::Cluster, true) => "targets",
+            (Side::Source | Side::Cluster, false) => "clustertargets",
         };
-        let verbs = ["get", "list", "watch", "create", "patch"];
-        let own = verbs.map(|verb| Need {
-            group: kind,
-            resource,
-            verb,
-            namespace: self.namespace.clone(),
-        });
-        let secrets = verbs.map(|verb| Need {
-            group: "",
-            resource: "secrets",
-            verb,
-            namespace: Some(self.place().to_owned()),
-        });
-        let labels = label && side == Side::Source && self.namespace.is_some();
-        let labels = labels.then_some(Need {
-            group: "",
-            resource: "namespaces",
-            verb: "patch",
-            namespace: None,
-        });
-        own.into_iter().chain(secrets).chain(labels).collect()
+        let (own, secrets): (&[&'static str], &[&'static str]) = match (side, doing) {
+            (Side::Target, Doing::Connect { renew: false, .. }) => (&WRITE, &WRITE),
+            (Side::Target, Doing::Connect { renew: true, .. }) => (&WRITE, &RENEW),
+            (Side::Source | Side::Cluster, Doing::Connect { .. }) => {
+                (&WRITE, &["get", "create", "patch"])
+            }
+            (Side::Target, Doing::Disconnect) => (&["get", "delete"], &["get", "delete"]),
+            (Side::Source | Side::Cluster, Doing::Disconnect) => {
+                (&["get", "list", "watch", "delete"], &["get", "delete"])
+            }
+        };
+        let need = |group, resource, namespace: Option<&str>| {
+            let namespace = namespace.map(str::to_owned);
+            move |verb: &&'static str| Need {
+                group,
+                resource,
+                verb: *verb,
+                namespace: namespace.clone(),
+            }
+        };
+        let place = Some(self.place());
+        let mut needs: Vec<Need> = own
+            .iter()
+            .map(need(GROUP, resource, self.namespace.as_deref()))
+            .collect();
+        needs.extend(secrets.iter().map(need("", "secrets", place)));
+        if let Doing::Connect { label, .. } = doing {
+            match side {
+                Side::Target => {
+                    needs.extend(["get"].iter().map(need("", "serviceaccounts", place)))
+                }
+                Side::Source if label && self.namespace.is_some() => {
+                    needs.extend(["patch"].iter().map(need("", "namespaces", None)));
+                }
+                Side::Source | Side::Cluster => {}
+            }
+        }
+        needs
     }
+}
+
+/// To make an object, to see whether it is there, and to wait for what becomes of it.
+const WRITE: [&str; 5] = ["get", "list", "watch", "create", "patch"];
+/// The same of one that is made anew.
+const RENEW: [&str; 6] = ["get", "list", "watch", "create", "patch", "delete"];
+
+/// Whether one version of an object is at least as new as another one. Versions are decimal numbers of any length; of others
+/// only the same is known to be as new.
+pub(crate) fn is_as_new(version: &str, as_this: &str) -> bool {
+    let number = |text: &str| text.bytes().all(|it| it.is_ascii_digit()) && !text.starts_with('0');
+    if number(version) && number(as_this) {
+        return (version.len(), version) >= (as_this.len(), as_this);
+    }
+    version == as_this
 }
 
 /// Something that one has to be allowed.
@@ -261,6 +312,11 @@ pub(crate) fn yaml(value: &Value) -> Result<String, Error> {
 mod tests {
     use super::*;
 
+    const CONNECT: Doing = Doing::Connect {
+        label: true,
+        renew: true,
+    };
+
     fn connection(namespace: Option<&str>) -> Connection {
         Connection {
             target_name: "paris".to_owned(),
@@ -268,6 +324,7 @@ mod tests {
             namespace: namespace.map(str::to_owned),
             home: "pilotage".to_owned(),
             rights: vec![Right::Logs],
+            source_uid: None,
         }
     }
 
@@ -312,7 +369,7 @@ mod tests {
         assert_eq!(it.target()["metadata"].get("namespace"), None);
         assert!(!it.manifests(true).unwrap().contains("kind: Namespace"));
         assert!(
-            it.needs(Side::Source, true)
+            it.needs(Side::Source, CONNECT)
                 .iter()
                 .all(|need| need.resource != "namespaces")
         );
@@ -320,14 +377,57 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_told_once_a_resource() {
-        let missing = connection(Some("shop")).needs(Side::Source, true);
-        let verbs = "get/list/watch/create/patch";
-        let want = [
-            format!("{verbs} targets of namespace shop"),
-            format!("{verbs} secrets of namespace shop"),
-            "patch namespaces".to_owned(),
-        ];
-        assert_eq!(listed(&missing), want);
+        let it = connection(Some("shop"));
+        let said = |side, doing| listed(&it.needs(side, doing));
+        assert_eq!(
+            said(Side::Source, CONNECT),
+            [
+                "get/list/watch/create/patch targets of namespace shop",
+                "get/create/patch secrets of namespace shop",
+                "patch namespaces",
+            ]
+        );
+        assert_eq!(
+            said(Side::Target, CONNECT),
+            [
+                "get/list/watch/create/patch sources of namespace shop",
+                "get/list/watch/create/patch/delete secrets of namespace shop",
+                "get serviceaccounts of namespace shop",
+            ]
+        );
+        assert_eq!(
+            said(Side::Target, Doing::Disconnect),
+            [
+                "get/delete sources of namespace shop",
+                "get/delete secrets of namespace shop"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_sources_identity_stands_on_its_object() {
+        let it = Connection {
+            source_uid: Some("u".to_owned()),
+            ..connection(None)
+        };
+        assert_eq!(
+            it.source()["metadata"]["annotations"],
+            json!({ "multicluster.admiralty.io/source-cluster-uid": "u" })
+        );
+    }
+
+    #[test]
+    fn versions_are_numbers() {
+        for (version, as_this, want) in [
+            ("10", "9", true),
+            ("9", "10", false),
+            ("9", "9", true),
+            ("18446744073709551617", "18446744073709551616", true),
+            ("a", "9", false),
+            ("a", "a", true),
+        ] {
+            assert_eq!(is_as_new(version, as_this), want, "{version} {as_this}");
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::Side;
 use crate::address;
 use crate::cluster::Cluster;
 use crate::error::Error;
-use crate::plan::{Connection, Need, listed};
+use crate::plan::{Connection, Doing, Need, listed};
 
 /// Who a cluster is, if its user may know it.
 pub(crate) async fn identity(cluster: &Cluster) -> Result<Option<String>, Error> {
@@ -47,41 +47,60 @@ pub(crate) async fn identity(cluster: &Cluster) -> Result<Option<String>, Error>
     }
 }
 
-/// Both clusters answer, and are two. Returns the target's identity.
-pub(crate) async fn two(source: &Cluster, target: &Cluster) -> Result<Option<String>, Error> {
+/// Who the two clusters of a connection are, as far as their user may know it.
+pub(crate) struct Identities {
+    pub(crate) source: Option<String>,
+    pub(crate) target: Option<String>,
+}
+
+/// Both clusters answer, and are two.
+pub(crate) async fn two(source: &Cluster, target: &Cluster) -> Result<Identities, Error> {
     let (here, there) = tokio::join!(identity(source), identity(target));
     let (here, there) = (here?, there?);
     if here.is_some() && here == there {
         return Err(Error::SameCluster);
     }
-    Ok(there)
+    Ok(Identities {
+        source: here,
+        target: there,
+    })
 }
 
 /// One side is ready for a connection.
 pub(crate) async fn side(
     cluster: &Cluster,
     connection: &Connection,
-    label: bool,
+    doing: Doing,
 ) -> Result<(), Error> {
-    rights(cluster, &connection.needs(cluster.side, label)).await?;
+    rights(cluster, &connection.needs(cluster.side, doing)).await?;
     let namespaced = connection.namespace.as_deref();
     match (cluster.side, namespaced) {
-        (Side::Source, Some(at)) => installed::<Target>(cluster, Some(at), "Target").await?,
-        (Side::Source, None) => installed::<ClusterTarget>(cluster, None, "ClusterTarget").await?,
+        (Side::Source | Side::Cluster, Some(at)) => {
+            installed::<Target>(cluster, Some(at), "Target").await?
+        }
+        (Side::Source | Side::Cluster, None) => {
+            installed::<ClusterTarget>(cluster, None, "ClusterTarget").await?
+        }
         (Side::Target, Some(at)) => installed::<Source>(cluster, Some(at), "Source").await?,
         (Side::Target, None) => installed::<ClusterSource>(cluster, None, "ClusterSource").await?,
     }
     namespace(cluster, connection.place()).await
 }
 
-async fn rights(cluster: &Cluster, needs: &[Need]) -> Result<(), Error> {
+/// Whether the user may do all this.
+pub(crate) async fn rights(cluster: &Cluster, needs: &[Need]) -> Result<(), Error> {
     let reviews: Api<SelfSubjectAccessReview> = Api::all(cluster.client.clone());
     let answers = try_join_all(needs.iter().map(async |need| {
+        let (resource, subresource) = match need.resource.split_once('/') {
+            Some((resource, subresource)) => (resource, Some(subresource.to_owned())),
+            None => (need.resource, None),
+        };
         let review = SelfSubjectAccessReview {
             spec: SelfSubjectAccessReviewSpec {
                 resource_attributes: Some(ResourceAttributes {
                     group: Some(need.group.to_owned()),
-                    resource: Some(need.resource.to_owned()),
+                    resource: Some(resource.to_owned()),
+                    subresource,
                     verb: Some(need.verb.to_owned()),
                     namespace: need.namespace.clone(),
                     ..ResourceAttributes::default()

@@ -1,5 +1,7 @@
 //! `status` and `explain`: reads what a source shows of its targets and of one pod. It writes nothing.
 
+mod watch;
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -9,21 +11,25 @@ use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
-use pilotage_api::conditions::types;
+use pilotage_api::keys;
 use pilotage_api::summary::ResourceList;
-use pilotage_api::{ClusterTarget, Target, TargetStatus, keys, names};
-use pilotage_runtime::call::{CALL_LIMIT, Failure, find, within};
+use pilotage_runtime::call::{CALL_LIMIT, find, within};
 use serde::Serialize;
 
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::explain::{ExplainArgs, Place, Story};
 use crate::table::{age, columns, one_line};
-use crate::{Output, Side, preflight, written};
+use crate::targets::{Seen, Targets, allowed, targets};
+use crate::{Output, Side, preflight, progress, written};
 
 /// Flags of `status` and `explain`.
 #[derive(Clone, Debug, Args)]
 pub struct StatusArgs {
+    /// Go on, and print each target again whenever something of it changes.
+    #[arg(short, long)]
+    watch: bool,
+
     /// Of one pod: its stages, each target's answer, and where it is.
     #[command(subcommand)]
     about: Option<About>,
@@ -82,8 +88,11 @@ impl FromArgs {
     }
 }
 
+/// What may not be known.
+const UNKNOWN: &str = "?";
+
 /// A target as its source sees it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,17 +104,29 @@ struct Row {
     reason: String,
     message: String,
     node: String,
+    /// Whether no new pod goes there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drained: Option<bool>,
+    /// Version of Pilotage in the source that looks after it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     allocatable: Option<ResourceList>,
     #[serde(skip_serializing_if = "Option::is_none")]
     free: Option<ResourceList>,
-    pods: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pods: Option<usize>,
 }
 
 /// Tells of all targets, or of one pod; returns what is to be printed.
 pub async fn status(args: StatusArgs) -> Result<String, Error> {
     match args.about {
+        Some(About::Pod(_)) if args.watch => Err(Error::NotNow {
+            what: "only targets are watched".to_owned(),
+            instead: "leave --watch away, or take \"kubectl get pod --watch\"".to_owned(),
+        }),
         Some(About::Pod(pod)) => one(args.from, pod).await,
+        None if args.watch => watch::all(args.from).await,
         None => all(args.from).await,
     }
 }
@@ -118,136 +139,118 @@ pub async fn explain(args: ExplainCommand) -> Result<String, Error> {
 
 async fn all(from: FromArgs) -> Result<String, Error> {
     let source = from.open().await?;
-    let targets = targets(&source, from.namespace.as_deref()).await?;
-    let rows = try_join_all(targets.into_iter().map(|target| row(&source, target))).await?;
+    let (rows, notes) = rows(&source, from.namespace.as_deref()).await?;
+    for note in notes {
+        progress(&format!("warning: {note}"));
+    }
     written(from.output, &rows, || {
         if rows.is_empty() {
             return "there is no Target; \"pilotage connect\" makes one\n".to_owned();
         }
-        let now = Timestamp::now();
-        let cells: Vec<_> = rows.iter().map(|row| row.cells(now)).collect();
-        let heading = [
-            "NAMESPACE",
-            "TARGET",
-            "CONNECTED",
-            "SINCE",
-            "PODS",
-            "FREE CPU",
-            "FREE MEMORY",
-            "WHY NOT",
-        ];
-        columns(heading, &cells)
+        table(&rows, from.output, Timestamp::now())
     })
 }
 
+/// All rows, and what is missing in them.
+async fn rows(source: &Cluster, namespace: Option<&str>) -> Result<(Vec<Row>, Vec<String>), Error> {
+    let Targets { all, notes } = targets(source, namespace).await?;
+    let rows = try_join_all(all.into_iter().map(|target| row(source, target)));
+    Ok((rows.await?, notes))
+}
+
+/// The rows for people; a wide one has everything.
+fn table(rows: &[Row], output: Output, now: Timestamp) -> String {
+    let mut heading = vec![
+        "NAMESPACE",
+        "TARGET",
+        "CONNECTED",
+        "SINCE",
+        "PODS",
+        "FREE CPU",
+        "FREE MEMORY",
+    ];
+    let wide = output == Output::Wide;
+    if wide {
+        heading.extend(["NEW PODS", "NODE", "PILOTAGE"]);
+    }
+    heading.push("WHY NOT");
+    let cells: Vec<_> = rows.iter().map(|row| row.cells(wide, now)).collect();
+    columns(&heading, &cells)
+}
+
 impl Row {
-    fn cells(&self, now: Timestamp) -> [String; 8] {
+    fn cells(&self, wide: bool, now: Timestamp) -> Vec<String> {
         let room = |resource: &str| {
             let of = |list: &Option<ResourceList>| {
                 let amount = list.as_ref().and_then(|list| list.get(resource));
-                amount.map_or("?".to_owned(), |Quantity(amount)| one_line(amount))
+                amount.map_or(UNKNOWN.to_owned(), |Quantity(amount)| one_line(amount))
             };
             format!("{} of {}", of(&self.free), of(&self.allocatable))
         };
-        let why = if self.connected == "True" {
-            String::new()
-        } else {
-            one_line(&format!("{}: {}", self.reason, self.message))
-        };
-        [
+        let or_unknown = |known: Option<String>| known.unwrap_or_else(|| UNKNOWN.to_owned());
+        let mut cells = vec![
             self.namespace.clone().unwrap_or_else(|| "(all)".to_owned()),
             self.name.clone(),
             self.connected.clone(),
-            self.since
-                .map_or_else(|| "?".to_owned(), |since| age(since, now)),
-            self.pods.to_string(),
+            or_unknown(self.since.map(|since| age(since, now))),
+            or_unknown(self.pods.map(|pods| pods.to_string())),
             room("cpu"),
             room("memory"),
-            why,
-        ]
-    }
-}
-
-/// What is read of a Target or a `ClusterTarget`.
-struct Seen {
-    namespace: Option<String>,
-    name: String,
-    status: TargetStatus,
-}
-
-async fn targets(source: &Cluster, namespace: Option<&str>) -> Result<Vec<Seen>, Error> {
-    let list: Api<Target> = match namespace {
-        Some(namespace) => source.api(namespace),
-        None => Api::all(source.client.clone()),
-    };
-    let everywhere: Api<ClusterTarget> = Api::all(source.client.clone());
-    let params = ListParams::default();
-    let (here, everywhere) = tokio::join!(
-        within(CALL_LIMIT, list.list(&params)),
-        within(CALL_LIMIT, everywhere.list(&params))
-    );
-    let installed = |error: pilotage_runtime::call::CallError| {
-        if error.kind() == Failure::NotFound {
-            let (side, context) = (source.side, source.context.clone());
-            return Error::NotInstalled {
-                side,
-                context,
-                kind: "Target",
-            };
+        ];
+        if wide {
+            let version = or_unknown(self.version.clone());
+            cells.extend([self.schedulable(), self.node.clone(), version]);
         }
-        source.failed("list Targets")(error)
-    };
-    let here = here.map_err(installed)?.into_iter().map(|it| Seen {
-        namespace: it.namespace(),
-        name: it.name_any(),
-        status: it.status.unwrap_or_default(),
-    });
-    let everywhere = everywhere.map_err(installed)?.into_iter().map(|it| Seen {
-        namespace: None,
-        name: it.name_any(),
-        status: it.status.unwrap_or_default(),
-    });
-    Ok(here.chain(everywhere).collect())
-}
-
-impl Seen {
-    fn node(&self) -> String {
-        let known = self.status.node.clone();
-        known.unwrap_or_else(|| names::virtual_node(self.namespace.as_deref(), &self.name))
+        cells.push(self.why());
+        cells
     }
 
-    /// Whether it is connected, since when, and why.
-    fn connected(&self) -> (String, Option<Timestamp>, String, String) {
-        let conditions = &self.status.conditions;
-        let Some(it) = conditions.iter().find(|it| it.type_ == types::CONNECTED) else {
-            let why = "see whether \"pilotage controllers\" runs".to_owned();
-            return ("Unknown".to_owned(), None, "NotTakenUp".to_owned(), why);
-        };
-        (
-            it.status.clone(),
-            Some(it.last_transition_time.0),
-            it.reason.clone(),
-            it.message.clone(),
-        )
+    fn why(&self) -> String {
+        if self.connected == "True" {
+            return String::new();
+        }
+        one_line(&format!("{}: {}", self.reason, self.message))
+    }
+
+    /// Whether new pods go there.
+    fn schedulable(&self) -> String {
+        match self.drained {
+            Some(true) => "no (drained)",
+            Some(false) => "yes",
+            None => UNKNOWN,
+        }
+        .to_owned()
     }
 }
 
 async fn row(source: &Cluster, target: Seen) -> Result<Row, Error> {
     let node_name = target.node();
+    // Nodes are everybody's: who sees only his namespace is told what stands there.
     let nodes: Api<Node> = Api::all(source.client.clone());
-    let node = find(CALL_LIMIT, nodes.get(&node_name), "nodes", &node_name).await;
+    let node = allowed(find(CALL_LIMIT, nodes.get(&node_name), "nodes", &node_name).await);
     let node = node.map_err(source.failed(format!("read node {node_name}")))?;
-    let pods: Api<Pod> = Api::all(source.client.clone());
+    let node = node.flatten();
+    // Pods of a Target are in its namespace.
+    let pods: Api<Pod> = match &target.namespace {
+        Some(namespace) => source.api(namespace),
+        None => Api::all(source.client.clone()),
+    };
     let there = ListParams::default().fields(&format!("spec.nodeName={node_name}"));
-    let pods = within(CALL_LIMIT, pods.list_metadata(&there)).await;
-    let pods = pods.map_err(source.failed("list pods"))?.items.len();
+    let pods = allowed(within(CALL_LIMIT, pods.list_metadata(&there)).await);
+    let pods = pods.map_err(source.failed("list pods"))?;
     let free = node
         .as_ref()
         .and_then(|node| node.annotations().get(keys::FREE));
     let free = free.and_then(|json| serde_json::from_str(json).ok());
+    let spec = node.as_ref().map(|node| node.spec.as_ref());
+    let drained = spec.map(|spec| spec.and_then(|it| it.unschedulable) == Some(true));
+    let status = node.and_then(|node| node.status);
+    let info = status.as_ref().and_then(|it| it.node_info.as_ref());
+    let version = info.and_then(|it| it.kubelet_version.split_once("-pilotage-"));
+    let version = version.map(|(_, version)| version.to_owned());
     let (connected, since, reason, message) = target.connected();
     Ok(Row {
-        allocatable: node.and_then(|node| node.status?.allocatable),
+        allocatable: status.and_then(|it| it.allocatable),
         namespace: target.namespace,
         name: target.name,
         connected,
@@ -255,8 +258,10 @@ async fn row(source: &Cluster, target: Seen) -> Result<Row, Error> {
         reason,
         message,
         node: node_name,
+        drained,
+        version,
         free,
-        pods,
+        pods: pods.map(|pods| pods.items.len()),
     })
 }
 
@@ -295,6 +300,7 @@ async fn one(from: FromArgs, pod: ExplainArgs) -> Result<String, Error> {
     let events = events.map_err(source.failed("list events"))?.items;
     let places: Vec<Place> = targets(&source, Some(&namespace))
         .await?
+        .all
         .iter()
         .map(place)
         .collect();

@@ -6,27 +6,24 @@ use jiff::Timestamp;
 const WIDEST: usize = 200;
 
 /// Rows under a heading, each column as wide as it needs to be.
-pub(crate) fn columns<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
-    let width = |column: usize| {
-        let cells = rows
-            .iter()
-            .filter_map(|row| row.get(column))
-            .map(|cell| cell.chars().count());
-        let title = heading.get(column).map_or(0, |title| title.len());
-        cells.fold(title, usize::max)
+pub(crate) fn columns(heading: &[&str], rows: &[impl AsRef<[String]>]) -> String {
+    let width = |(column, title): (usize, &&str)| {
+        let cells = rows.iter().filter_map(|row| row.as_ref().get(column));
+        let longest = cells.map(|cell| cell.chars().count());
+        longest.fold(title.len(), usize::max).min(WIDEST)
     };
-    let widths: [usize; N] = std::array::from_fn(|column| width(column).min(WIDEST));
-    let line = |cells: [&str; N]| {
+    let widths: Vec<usize> = heading.iter().enumerate().map(width).collect();
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
         let cells = cells
-            .iter()
-            .zip(widths)
-            .map(|(cell, width)| format!("{:width$}", plain(cell)));
+            .zip(&widths)
+            .map(|(cell, width)| format!("{:width$}", plain(cell), width = *width));
         format!("{}\n", cells.collect::<Vec<_>>().join("   ").trim_end())
     };
+    let first = line(&mut heading.iter().copied());
     let body = rows
         .iter()
-        .map(|row| line(row.each_ref().map(String::as_str)));
-    std::iter::once(line(heading)).chain(body).collect()
+        .map(|row| line(&mut row.as_ref().iter().map(String::as_str)));
+    std::iter::once(first).chain(body).collect()
 }
 
 /// How long ago something was, in its largest unit, as kubectl tells it.
@@ -68,8 +65,9 @@ mod tests {
             ["a".to_owned(), String::new()],
             ["long".to_owned(), "é".to_owned()],
         ];
-        assert_eq!(columns(["X", "YZ"], &rows), "X      YZ\na\nlong   é\n");
-        assert_eq!(columns(["X", "YZ"], &[]), "X   YZ\n");
+        assert_eq!(columns(&["X", "YZ"], &rows), "X      YZ\na\nlong   é\n");
+        let none: [[String; 2]; 0] = [];
+        assert_eq!(columns(&["X", "YZ"], &none), "X   YZ\n");
     }
 
     #[test]
@@ -91,7 +89,7 @@ mod tests {
     #[test]
     fn a_cell_may_be_as_long_as_it_likes() {
         let long = "x".repeat(70_000);
-        let table = columns(["A", "B"], &[[long.clone(), "y".to_owned()]]);
+        let table = columns(&["A", "B"], &[[long.clone(), "y".to_owned()]]);
         assert!(table.ends_with(&format!("{long}   y\n")));
     }
 
@@ -99,6 +97,6 @@ mod tests {
     fn no_text_moves_the_cursor() {
         assert_eq!(one_line("a\n\u{1b}[2Jb\t c"), "a [2Jb c");
         let cell = ["a\u{202e}\u{9b}b".to_owned()];
-        assert_eq!(columns(["X"], &[cell]), "X\na  b\n");
+        assert_eq!(columns(&["X"], &[cell]), "X\na  b\n");
     }
 }

@@ -22,12 +22,41 @@ pub(crate) enum Shows {
     Yet(String),
 }
 
+/// The same as [`until`], and says nothing meanwhile: others wait, too.
+pub(crate) async fn quietly<K>(
+    api: Api<K>,
+    name: &str,
+    limit: Duration,
+    look: impl Fn(Option<&K>) -> Shows,
+) -> Result<(), String>
+where
+    K: Resource + Clone + Debug + Send + DeserializeOwned + 'static,
+{
+    watch(api, name, limit, look, |_| {}).await
+}
+
 /// Waits until an object shows it; says what it shows meanwhile, and returns that when time is up.
 pub(crate) async fn until<K>(
     api: Api<K>,
     name: &str,
     limit: Duration,
     look: impl Fn(Option<&K>) -> Shows,
+) -> Result<(), String>
+where
+    K: Resource + Clone + Debug + Send + DeserializeOwned + 'static,
+{
+    watch(api, name, limit, look, |now| {
+        progress(&format!("  … {now}"))
+    })
+    .await
+}
+
+async fn watch<K>(
+    api: Api<K>,
+    name: &str,
+    limit: Duration,
+    look: impl Fn(Option<&K>) -> Shows,
+    say: impl Fn(&str),
 ) -> Result<(), String>
 where
     K: Resource + Clone + Debug + Send + DeserializeOwned + 'static,
@@ -44,7 +73,7 @@ where
                 Err(error) => format!("can't watch it: {error}"),
             };
             if now != last {
-                progress(&format!("  … {now}"));
+                say(&now);
                 last = now;
             }
         }

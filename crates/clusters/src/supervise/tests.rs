@@ -242,3 +242,33 @@ async fn a_target_whose_supervisor_panics_is_lost_until_the_next_one_has_reached
     assert!(after.generation > before.generation);
     assert_ne!(after.realm, before.realm, "it may be another cluster's");
 }
+
+#[tokio::test]
+async fn a_version_of_the_secret_counts_once_its_kubeconfig_was_tried() {
+    let server = Server::start(empty).await;
+    let silent = Server::start(|_| failure("500 Oh", "")).await;
+    let target = target();
+    let tried = || target.tried().borrow().clone();
+    let (mut supervisor, source) = supervisor(&target, &server);
+    supervisor.version = Some("7".to_owned());
+    supervisor.tell_tried();
+    assert_eq!(tried(), None);
+    assert!(probe(&mut supervisor, &source).await.is_connected());
+    assert_eq!(tried().as_deref(), Some("7"));
+    // Only a finalizer was put on it.
+    supervisor.version = Some("8".to_owned());
+    supervisor.tell_tried();
+    assert_eq!(tried().as_deref(), Some("8"));
+
+    let other = Source::Remote(Box::new(silent.config()));
+    (supervisor.version, supervisor.tried) = (Some("9".to_owned()), false);
+    supervisor.unproved = true;
+    assert!(probe(&mut supervisor, &other).await.is_connected());
+    assert_eq!(
+        tried().as_deref(),
+        Some("8"),
+        "it is connected by the older one"
+    );
+    assert!(probe(&mut supervisor, &other).await.lost().is_some());
+    assert_eq!(tried().as_deref(), Some("9"));
+}

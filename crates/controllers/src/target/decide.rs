@@ -25,6 +25,8 @@ pub(crate) struct Plan {
     pub(crate) node: String,
     /// Which cluster it is, if that is known.
     pub(crate) cluster_uid: Option<String>,
+    /// Version of the Secret that was tried, if that is known.
+    pub(crate) kubeconfig_version: Option<String>,
     /// What became different, for people.
     pub(crate) news: Vec<News>,
 }
@@ -48,6 +50,7 @@ pub(crate) fn decide(
     identity: Option<&ClusterUid>,
     turned_away: Option<&str>,
     now: &Time,
+    tried: Option<&str>,
 ) -> Option<Plan> {
     let current = &object.status.conditions;
     let states: Vec<ConditionState> = [
@@ -65,9 +68,14 @@ pub(crate) fn decide(
     // The first one stays: whoever answers later has to be the same.
     let known = object.status.cluster_uid.clone();
     let cluster_uid = known.or_else(|| identity.map(ToString::to_string));
+    // Right after a start nothing has been tried, which makes no earlier word wrong.
+    let kubeconfig_version = tried.map(str::to_owned);
+    let kubeconfig_version =
+        kubeconfig_version.or_else(|| object.status.kubeconfig_version.clone());
     if merged.is_none()
         && object.status.node.as_ref() == Some(&node)
         && object.status.cluster_uid == cluster_uid
+        && object.status.kubeconfig_version == kubeconfig_version
     {
         return None;
     }
@@ -77,6 +85,7 @@ pub(crate) fn decide(
         conditions,
         node,
         cluster_uid,
+        kubeconfig_version,
         news,
     })
 }

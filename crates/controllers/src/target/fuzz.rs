@@ -23,7 +23,7 @@ fn target_object() -> BoxedStrategy<Value> {
             "apiVersion": "multicluster.admiralty.io/v1alpha1", "kind": "Target",
             "metadata": { "name": "c2", "namespace": "default", "uid": "u", "generation": 3, "labels": {}, "annotations": {} },
             "spec": { "kubeconfigSecret": { "name": "c2", "key": "k", "context": "x" }, "excludedLabelsRegexp": "^secret/" },
-            "status": { "node": "n", "clusterUid": "u", "conditions": conditions },
+            "status": { "node": "n", "clusterUid": "u", "kubeconfigVersion": "1", "conditions": conditions },
         }),
         &[],
         &[
@@ -93,7 +93,7 @@ pilotage_absurd::properties! {
         let now = Time(now.parse().unwrap_or_default());
         let identity = ClusterUid("i".into());
         let own = object.status.conditions.clone();
-        let plan = decide(&object, &connection, &authorization, Some(&identity), turned_away.as_deref(), &now);
+        let plan = decide(&object, &connection, &authorization, Some(&identity), turned_away.as_deref(), &now, None);
         let Some(plan) = plan else { return Ok(()) };
         prop_assert!(plan.node.len() <= 253);
         prop_assert!(plan.conditions.len() <= own.len() + 4);

@@ -89,6 +89,7 @@ impl Keeper {
         let mut rights = self.target.authorization();
         let mut identities = self.target.identity();
         let mut turned_away = self.target.turned_away();
+        let mut tried = self.target.tried();
         let mut failures = 0_u32;
         // The version that was written over: until the watch brings the next, the status isn't known.
         let mut outdated = None;
@@ -98,6 +99,8 @@ impl Keeper {
             // Nothing waits between this question and the write.
             self.leadership.acquired().await;
             let object = objects.borrow_and_update().clone();
+            // Before the state, which it is set after: that state is of this version or a newer one.
+            let version = tried.borrow_and_update().clone();
             let connection = states.borrow_and_update().clone();
             let authorization = rights.borrow_and_update().clone();
             let identity = identities.borrow_and_update().clone();
@@ -111,6 +114,7 @@ impl Keeper {
                     identity.as_ref(),
                     why.as_deref(),
                     &Time(Timestamp::now()),
+                    version.as_deref(),
                 )
             {
                 match self.act(&object, plan, settles.is_some()).await {
@@ -136,6 +140,7 @@ impl Keeper {
                 _ = rights.changed() => {}
                 _ = identities.changed() => {}
                 _ = turned_away.changed() => {}
+                _ = tried.changed() => {}
                 () = sleep_until(settles.unwrap_or_else(Instant::now)), if settles.is_some() => {
                     settles = None;
                     // Nothing waits between this question and the events.
@@ -160,9 +165,12 @@ impl Keeper {
             conditions,
             node,
             cluster_uid,
+            kubeconfig_version,
             news,
         } = plan;
-        let status = json!({ "node": node, "clusterUid": cluster_uid, "conditions": conditions });
+        let status = json!({
+            "node": node, "clusterUid": cluster_uid, "kubeconfigVersion": kubeconfig_version, "conditions": conditions,
+        });
         let url = object.url();
         let written = status::write(&self.client, &url, &object.resource_version, &status).await?;
         if written == Written::Yes {

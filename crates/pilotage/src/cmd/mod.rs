@@ -3,6 +3,7 @@
 pub(crate) mod all;
 pub(crate) mod candidate_scheduler;
 pub(crate) mod cleanup;
+pub(crate) mod completion;
 pub(crate) mod controllers;
 pub(crate) mod crds;
 pub(crate) mod files;

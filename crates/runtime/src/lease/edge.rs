@@ -1,5 +1,6 @@
 //! Runs the rules of `decide` against a real Lease: clock, requests, and the published claim.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -181,6 +182,7 @@ impl Elector {
             "kind": "Lease",
             "metadata": ObjectMeta {
                 name: Some(self.config.name.clone()),
+                annotations: Some(self.config.annotations.clone()).filter(|all| !all.is_empty()),
                 ..ObjectMeta::default()
             },
             "spec": {
@@ -217,14 +219,25 @@ impl Elector {
         if fresh {
             spec["acquireTime"] = json!(now);
         }
+        // Whoever held it before wrote his own.
+        let annotations = fresh.then_some(&self.config.annotations);
         let sent = self.now();
-        let written = self.patch(&version, spec).await;
+        let written = self.patch(&version, spec, annotations).await;
         self.written(written, sent);
     }
 
     /// A merge patch that fails unless `version` is still the newest.
-    async fn patch(&self, version: &str, spec: serde_json::Value) -> Result<Lease, CallError> {
-        let patch = Patch::Merge(json!({"metadata": {"resourceVersion": version}, "spec": spec}));
+    async fn patch(
+        &self,
+        version: &str,
+        spec: serde_json::Value,
+        annotations: Option<&BTreeMap<String, String>>,
+    ) -> Result<Lease, CallError> {
+        let mut metadata = json!({ "resourceVersion": version });
+        if let Some(annotations) = annotations.filter(|all| !all.is_empty()) {
+            metadata["annotations"] = json!(annotations);
+        }
+        let patch = Patch::Merge(json!({ "metadata": metadata, "spec": spec }));
         let params = PatchParams::default();
         within(
             self.call_limit(),
@@ -264,7 +277,7 @@ impl Elector {
             "leaseDurationSeconds": 1,
             "renewTime": micro_time(Timestamp::now()),
         });
-        match self.patch(&record.version, spec).await {
+        match self.patch(&record.version, spec, None).await {
             Ok(_) => tracing::info!(lease = self.config.name, "gave the lease back"),
             Err(error) => tracing::warn!(%error, "failed to give the lease back"),
         }

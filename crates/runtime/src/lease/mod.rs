@@ -13,6 +13,7 @@
 mod decide;
 mod edge;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -38,6 +39,7 @@ pub struct LeaseConfig {
     lease_duration: Duration,
     renew_deadline: Duration,
     retry_period: Duration,
+    annotations: BTreeMap<String, String>,
 }
 
 /// Why a [`LeaseConfig`] can't work.
@@ -110,6 +112,7 @@ impl LeaseConfig {
             lease_duration,
             renew_deadline,
             retry_period,
+            annotations: BTreeMap::new(),
         })
     }
 
@@ -121,7 +124,15 @@ impl LeaseConfig {
             lease_duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry_period: Duration::from_secs(2),
+            annotations: BTreeMap::new(),
         }
+    }
+
+    /// Whoever takes the Lease writes this annotation on it, which tells others who leads.
+    #[must_use]
+    pub fn annotated(mut self, key: &str, value: &str) -> Self {
+        self.annotations.insert(key.to_owned(), value.to_owned());
+        self
     }
 
     /// Namespace of the Lease.

@@ -17,6 +17,8 @@ use tokio_util::sync::CancellationToken;
 const DURATION: Duration = Duration::from_secs(4);
 const DEADLINE: Duration = Duration::from_secs(2);
 const PERIOD: Duration = Duration::from_millis(300);
+/// What the leader writes on its Lease.
+const ABOUT: &str = "example.com/about";
 const LIMIT: Duration = Duration::from_secs(30);
 
 struct Candidate {
@@ -32,6 +34,7 @@ impl Candidate {
             .await
             .unwrap();
         let config = LeaseConfig::new(namespace, "test", DURATION, DEADLINE, PERIOD).unwrap();
+        let config = config.annotated(ABOUT, identity);
         let (elector, leadership) = Elector::new(client, config, identity.to_owned());
         let token = CancellationToken::new();
         let running = tokio::spawn(elector.run(token.clone()));
@@ -88,6 +91,11 @@ fn leases(client: Client, namespace: &str) -> Api<Lease> {
     Api::namespaced(client, namespace)
 }
 
+fn about(lease: &Lease) -> Option<&str> {
+    let annotations = lease.metadata.annotations.as_ref()?;
+    annotations.get(ABOUT).map(String::as_str)
+}
+
 fn holder(lease: &Lease) -> Option<&str> {
     lease.spec.as_ref()?.holder_identity.as_deref()
 }
@@ -112,7 +120,8 @@ async fn a_leader_that_ends_hands_over_at_once() {
         let spec = lease.spec.as_ref();
         spec.is_some_and(|spec| spec.renew_time > spec.acquire_time)
     };
-    wait_for(&api, "test", renewed, LIMIT).await.unwrap();
+    let lease = wait_for(&api, "test", renewed, LIMIT).await.unwrap();
+    assert_eq!(about(&lease), Some("first"));
     assert!(!second.leadership.is_leader());
     assert_eq!(second.leadership.leader().as_deref(), Some("first"));
 
@@ -127,7 +136,10 @@ async fn a_leader_that_ends_hands_over_at_once() {
         "the lease was given back: nobody waits for its end"
     );
     let lease = api.get("test").await.unwrap();
-    assert_eq!(holder(&lease), Some("second"));
+    assert_eq!(
+        (holder(&lease), about(&lease)),
+        (Some("second"), Some("second"))
+    );
     assert_eq!(lease.spec.unwrap().lease_transitions, Some(1));
     second.token.cancel();
     assert_eq!(second.ended().await, Ok(()));

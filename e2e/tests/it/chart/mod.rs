@@ -183,6 +183,21 @@ fn definitions_and_roles_are_those_of_the_code() {
 }
 
 #[test]
+fn what_install_applies_is_what_helm_renders() {
+    let rendered = Command::new(root().join("charts/render.sh"))
+        .arg(Tools::find().unwrap().path("helm").unwrap())
+        .env("KUBECONFIG", "/nonexistent")
+        .output()
+        .unwrap();
+    assert!(rendered.status.success());
+    let committed = std::fs::read(root().join("charts/install.yaml")).unwrap();
+    assert!(
+        committed == rendered.stdout,
+        "charts/install.yaml: run `make chart`"
+    );
+}
+
+#[test]
 fn definitions_stay_when_the_release_goes() {
     let default = cases().into_iter().find(|case| case.name == "default");
     let objects = default.unwrap().objects();

@@ -1,6 +1,7 @@
 //! The commands for people, as `kubectl-pilotage`, on real control planes: they connect, tell, disconnect, and say in one line what to
 //! do when something is wrong.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,25 +9,28 @@ use std::process::Command;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::Api;
 use kube::api::ListParams;
-use pilotage_api::{Source, Target, keys};
+use pilotage_api::{Right, Source, Target, keys};
 use pilotage_e2e::fleet::{Side, Spec, lone};
+use pilotage_testkit::ports::Port;
 use pilotage_testkit::{ControlPlane, pilotage};
 
 use super::{LIMIT, Shop, elected, small_nodes, started};
 
 /// Who runs the commands: kubeconfigs and contexts of both clusters.
-struct User {
-    plugin: PathBuf,
-    source: PathBuf,
-    target: PathBuf,
+pub(super) struct User {
+    pub(super) plugin: PathBuf,
+    pub(super) source: PathBuf,
+    pub(super) target: PathBuf,
 }
 
 /// How a command ended: exit code, standard output, standard error.
-type Ended = (i32, String, String);
+pub(super) type Ended = (i32, String, String);
 
 impl User {
-    fn new(source: &ControlPlane, target: &ControlPlane) -> Self {
-        let plugin = source.directory().join("kubectl-pilotage");
+    pub(super) fn new(source: &ControlPlane, target: &ControlPlane) -> Self {
+        let directory = source.directory().join(pilotage_testkit::unique());
+        std::fs::create_dir(&directory).unwrap();
+        let plugin = directory.join("kubectl-pilotage");
         symlink(pilotage::binary().unwrap(), &plugin).unwrap();
         Self {
             plugin,
@@ -35,12 +39,17 @@ impl User {
         }
     }
 
-    async fn run(&self, words: &[&str]) -> Ended {
+    pub(super) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.plugin);
         command.args(words).arg("--kubeconfig").arg(&self.source);
-        if words[0].ends_with("connect") {
+        if words[0].ends_with("connect") || words[0] == "version" {
             command.arg("--target-kubeconfig").arg(&self.target);
         }
+        command
+    }
+
+    pub(super) async fn run(&self, words: &[&str]) -> Ended {
+        let mut command = self.command(words);
         let output = tokio::task::spawn_blocking(move || command.output().unwrap());
         let output = output.await.unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -52,7 +61,7 @@ impl User {
     }
 
     /// It fails with this code, and its last line has these words.
-    async fn fails(&self, words: &[&str], code: i32, said: &[&str]) {
+    pub(super) async fn fails(&self, words: &[&str], code: i32, said: &[&str]) {
         let (ended, out, err) = self.run(words).await;
         assert_eq!((ended, &*out), (code, ""), "{words:?}: {err}");
         let last = err.lines().last().unwrap_or_default();
@@ -69,6 +78,7 @@ impl User {
 async fn two_clusters_are_connected_told_of_and_disconnected_and_each_may_be_repeated() {
     let spec = Spec::new()
         .one_process()
+        .rights(&[Right::Logs, Right::Exec])
         .target("paris", small_nodes("paris"));
     let shop = Shop::unconnected(started(spec).await, "plugin").await;
     let (source, paris) = (&shop.fleet.source.plane, &shop.target("paris").plane);
@@ -127,6 +137,63 @@ async fn two_clusters_are_connected_told_of_and_disconnected_and_each_may_be_rep
         assert_eq!((code, &*out), (0, &*done), "{err}");
         assert_eq!(token().await == first, same, "{more:?}");
     }
+    // Rights stay until somebody says otherwise.
+    let rights = async || sources.get("source").await.unwrap().spec.rights;
+    for (more, want) in [
+        (
+            &["--rights", "exec,logs"][..],
+            vec![Right::Logs, Right::Exec],
+        ),
+        (&[], vec![Right::Logs, Right::Exec]),
+        (&["--rights", "logs"], vec![Right::Logs]),
+        (&["--rights", "none"], vec![]),
+    ] {
+        let (code, out, err) = user.run(&with("connect", more)).await;
+        assert_eq!((code, &*out), (0, &*done), "{err}");
+        assert_eq!(rights().await, want, "{more:?}");
+        let loses = err.contains("target: Source source loses the right ");
+        assert_eq!(
+            loses,
+            more.last().is_some_and(|it| *it != "exec,logs"),
+            "{err}"
+        );
+    }
+
+    // An earlier kubeconfig that works says nothing of a new one that doesn't.
+    let port = Port::reserve().unwrap();
+    let nowhere = format!("https://{}", port.address());
+    let words = [
+        "connect", "--source", "source", "--target", "paris", "-n", at,
+    ];
+    let dead = [
+        &words[..],
+        &["--target-server", &nowhere, "--timeout", "15s"],
+    ]
+    .concat();
+    let said = ["isn't connected after 15 s", "another --target-server"];
+    user.fails(&dead, 3, &said).await;
+    let (code, out, err) = user.run(&with("connect", &[])).await;
+    assert_eq!((code, &*out), (0, &*done), "{err}");
+
+    // Another cluster that is called the same, by somebody else.
+    let other = lone(ControlPlane::builder("source"), Side::Source)
+        .await
+        .unwrap();
+    let theirs = User::new(&other.plane, paris);
+    other
+        .plane
+        .named_namespace(at, BTreeMap::new())
+        .await
+        .unwrap();
+    for command in ["connect", "disconnect"] {
+        let said = [
+            "Source source of the target",
+            "lets another cluster in",
+            "--source-name",
+        ];
+        theirs.fails(&with(command, &[]), 4, &said).await;
+    }
+
     let namespaces: Api<Namespace> = Api::all(source.admin());
     let labels = namespaces.get(at).await.unwrap().metadata.labels.unwrap();
     assert_eq!(labels[keys::NAMESPACE_LABEL], keys::NAMESPACE_LABEL_VALUE);
@@ -181,6 +248,30 @@ async fn two_clusters_are_connected_told_of_and_disconnected_and_each_may_be_rep
         line.contains("paris    True") && line.contains(" of 8"),
         "{out}"
     );
+
+    // Whoever can't reach the target ends the source's part, and is told what is left.
+    let lost = User {
+        target: paris.directory().join("lost.kubeconfig"),
+        plugin: user.plugin.clone(),
+        source: user.source.clone(),
+    };
+    paris
+        .admin_access()
+        .via(&nowhere)
+        .write(&lost.target)
+        .unwrap();
+    for done in [
+        "gone from the source: Target paris, Secret paris-kubeconfig; Source source and Secret source-token of the target",
+        "nothing was left in the source; Source source and Secret source-token of the target",
+    ] {
+        let said = [
+            done,
+            "give the same command again when that cluster answers",
+            "doesn't answer at",
+        ];
+        lost.fails(&with("disconnect", &[]), 1, &said).await;
+    }
+    assert!(sources.get_opt("source").await.unwrap().is_some());
 
     let gone = "disconnected: Target paris and Source source are gone, with their Secrets; labels of namespaces stay\n";
     let none = "there is no connection of these names: Target paris, Source source\n";
@@ -293,7 +384,7 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
         )
         .await;
     // Nobody listens there.
-    let port = pilotage_testkit::ports::Port::reserve().unwrap();
+    let port = Port::reserve().unwrap();
     stranger
         .via(&format!("https://{}", port.address()))
         .write(&file)
@@ -353,6 +444,32 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
         ];
         user.fails(&server, 3, &said).await;
     }
+    // Somebody else sees to the rights.
+    let object = "{apiVersion: multicluster.admiralty.io/v1alpha1, kind: Source, metadata: {name: source, namespace: default}, \
+                  spec: {rights: [Exec]}}";
+    let words = [
+        "apply",
+        "--server-side",
+        "--field-manager=gitops",
+        "-f",
+        "-",
+    ];
+    target
+        .plane
+        .kubectl_with_input(&words, object)
+        .await
+        .unwrap();
+    let rights = [&server[..], &["--rights", "logs"]].concat();
+    let said = [
+        "Source source of the target has fields that somebody else set",
+        "\"gitops\"",
+        ".spec.rights",
+        "--force-conflicts",
+    ];
+    user.fails(&rights, 4, &said).await;
+    let force = [&rights[..], &["--force-conflicts"]].concat();
+    user.fails(&force, 3, &["isn't ready after 1 s"]).await;
+
     let undo = [
         "disconnect",
         "--source",
@@ -362,6 +479,9 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
         "-n",
         "default",
     ];
+    stranger.write(&file).unwrap();
+    let rights = "you may not get/delete sources of namespace default, get/delete secrets of namespace default in the target";
+    limited.fails(&undo, 4, &[rights]).await;
     let (code, out, err) = user.run(&undo).await;
     assert!(code == 0 && out.starts_with("disconnected:"), "{out}{err}");
 

@@ -8,6 +8,7 @@ mod bad_line;
 mod budgets;
 mod bursts;
 mod changes;
+mod commands;
 mod connect;
 mod daemons;
 mod demo;

@@ -78,6 +78,7 @@ fn the_first_identity_stays_and_an_unreadable_policy_is_told() {
             identity,
             None,
             &now,
+            None,
         )
     };
     let mut object = object(spec(None), vec![]);
@@ -248,6 +249,7 @@ fn every_state_has_its_words() {
             None,
             None,
             &at(1),
+            None,
         )
         .unwrap();
         assert_eq!(words(&plan.conditions), want);
@@ -265,6 +267,7 @@ fn a_missing_secret_is_named_in_the_message() {
         None,
         None,
         &at(1),
+        None,
     );
     let plan = plan.unwrap();
     assert!(
@@ -288,6 +291,7 @@ fn nothing_new_is_no_write_and_a_restart_changes_nothing() {
         None,
         None,
         &at(1),
+        None,
     )
     .unwrap();
     assert_eq!(
@@ -307,7 +311,8 @@ fn nothing_new_is_no_write_and_a_restart_changes_nothing() {
             &Authorization::Complete,
             None,
             None,
-            &at(2)
+            &at(2),
+            None
         ),
         None
     );
@@ -318,7 +323,8 @@ fn nothing_new_is_no_write_and_a_restart_changes_nothing() {
             &Authorization::Unknown,
             None,
             None,
-            &at(2)
+            &at(2),
+            None
         ),
         None
     );
@@ -329,7 +335,8 @@ fn nothing_new_is_no_write_and_a_restart_changes_nothing() {
             &Authorization::Unknown,
             None,
             None,
-            &at(2)
+            &at(2),
+            None
         ),
         None
     );
@@ -342,6 +349,7 @@ fn nothing_new_is_no_write_and_a_restart_changes_nothing() {
         None,
         None,
         &at(3),
+        None,
     )
     .unwrap();
     assert_eq!(
@@ -364,6 +372,7 @@ fn a_trouble_that_becomes_another_is_news_its_end_too() {
         None,
         None,
         &at(1),
+        None,
     );
     let troubled = object(spec(None), before.unwrap().conditions);
     let refused = lost(LostReason::Unauthorized("who?".into()));
@@ -374,6 +383,7 @@ fn a_trouble_that_becomes_another_is_news_its_end_too() {
         None,
         None,
         &at(2),
+        None,
     )
     .unwrap();
     let reasons: Vec<_> = plan.news.iter().map(|news| news.reason).collect();
@@ -413,7 +423,15 @@ fn a_target_that_says_what_isnt_its_to_say_is_told_until_a_start_without() {
     let mut object = object(spec(None), vec![]);
     let mut step = |turned_away| {
         let permitted = &Authorization::Complete;
-        let plan = decide(&object, &connected(), permitted, None, turned_away, &at(1));
+        let plan = decide(
+            &object,
+            &connected(),
+            permitted,
+            None,
+            turned_away,
+            &at(1),
+            None,
+        );
         if let Some(plan) = &plan {
             object.status.conditions = plan.conditions.clone();
             object.status.node = Some(plan.node.clone());
@@ -430,7 +448,15 @@ fn a_target_that_says_what_isnt_its_to_say_is_told_until_a_start_without() {
 fn a_right_that_a_target_doesnt_give_is_named_and_keeps_no_pod_away() {
     let mut object = object(spec(None), vec![]);
     let mut step = |authorization: &Authorization| {
-        let plan = decide(&object, &connected(), authorization, None, None, &at(1));
+        let plan = decide(
+            &object,
+            &connected(),
+            authorization,
+            None,
+            None,
+            &at(1),
+            None,
+        );
         if let Some(plan) = &plan {
             object.status.conditions = plan.conditions.clone();
             object.status.node = Some(plan.node.clone());
@@ -471,6 +497,7 @@ fn of_all_that_is_wrong_troubles_are_what_lasts() {
         None,
         None,
         &at(1),
+        None,
     );
     let told = troubles(&plan.unwrap().conditions);
     let reasons: Vec<_> = told.iter().map(|item| item.reason).collect();
@@ -479,4 +506,27 @@ fn of_all_that_is_wrong_troubles_are_what_lasts() {
         ["TargetUnauthorized"],
         "that it is connected is no trouble"
     );
+}
+
+#[test]
+fn the_version_of_the_secret_that_was_tried_is_told_and_kept() {
+    let mut object = object(spec(None), vec![]);
+    let mut step = |tried, version: Option<&str>| {
+        let permitted = &Authorization::Complete;
+        let plan = decide(&object, &connected(), permitted, None, None, &at(1), tried);
+        if let Some(plan) = &plan {
+            object.status.conditions = plan.conditions.clone();
+            object.status.node = Some(plan.node.clone());
+            object.status.kubeconfig_version = plan.kubeconfig_version.clone();
+        }
+        assert_eq!(
+            object.status.kubeconfig_version.as_deref(),
+            version,
+            "{tried:?}"
+        );
+        plan.is_some()
+    };
+    assert!(step(None, None) && step(Some("7"), Some("7")) && step(Some("8"), Some("8")));
+    // Neither the same again, nor what a new process hasn't tried yet.
+    assert!(!step(Some("8"), Some("8")) && !step(None, Some("8")));
 }

@@ -1,0 +1,158 @@
+//! `forget`: gives up a target that never answers again, and what may still run there.
+
+use std::time::Duration;
+
+use clap::Args;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
+use kube::{Api, Resource};
+use pilotage_api::{ClusterTarget, GROUP, Target, keys};
+use pilotage_runtime::args::parse_duration;
+use pilotage_runtime::call::{CALL_LIMIT, Failure, within};
+use serde_json::json;
+
+use crate::cluster::Cluster;
+use crate::error::Error;
+use crate::plan::{MANAGER, Need};
+use crate::targets::{Seen, allowed};
+use crate::wait::{self, Shows};
+use crate::which::WhichArgs;
+use crate::{preflight, progress};
+
+/// Flags of `forget`.
+#[derive(Clone, Debug, Args)]
+pub struct ForgetArgs {
+    #[command(flatten)]
+    which: WhichArgs,
+
+    /// Do it: pods may run on in the target, and run a second time elsewhere.
+    #[arg(long)]
+    yes: bool,
+
+    /// How long the pods in the source may take to go.
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
+    timeout: Duration,
+}
+
+/// Gives a target up; returns what is to be printed.
+pub async fn forget(args: ForgetArgs) -> Result<String, Error> {
+    let (source, target) = args.which.open().await?;
+    let title = target.title();
+    let verbs = ["patch", "delete", "list", "watch"];
+    let resource = match target.namespace {
+        Some(_) => "targets",
+        None => "clustertargets",
+    };
+    let needs = verbs.map(|verb| Need {
+        group: GROUP,
+        resource,
+        verb,
+        namespace: target.namespace.clone(),
+    });
+    preflight::rights(&source, &needs).await?;
+    let (connected, ..) = target.connected();
+    if connected == "True" {
+        return Err(Error::NotNow {
+            what: format!("{title} is connected, and its pods needn't be given up"),
+            instead: "end it by \"pilotage disconnect\", or empty it by \"pilotage drain --move\""
+                .to_owned(),
+        });
+    }
+    let pods = pods(&source, &target).await?;
+    let pods = pods.map_or("pods".to_owned(), |pods| format!("{pods} pod(s)"));
+    if !args.yes {
+        return Err(Error::NotNow {
+            what: format!(
+                "{pods} of {title} would be deleted here without knowing what becomes of them there: they may run on, and run a \
+                 second time elsewhere"
+            ),
+            instead: "if that cluster is gone for good, or its pods don't matter, say --yes"
+                .to_owned(),
+        });
+    }
+    match target.namespace.as_deref() {
+        Some(namespace) => {
+            give_up(
+                &source,
+                &target,
+                source.api::<Target>(namespace),
+                args.timeout,
+            )
+            .await?
+        }
+        None => {
+            let api: Api<ClusterTarget> = Api::all(source.client.clone());
+            give_up(&source, &target, api, args.timeout).await?;
+        }
+    }
+    Ok(format!(
+        "forgotten: {title} is gone, and {pods} of it; should its cluster ever answer again, delete what the source left there: \
+         its PodChaperons and its Source\n"
+    ))
+}
+
+/// How many pods are bound to its virtual node, if one may know that.
+async fn pods(source: &Cluster, target: &Seen) -> Result<Option<usize>, Error> {
+    let pods: Api<Pod> = match &target.namespace {
+        Some(namespace) => source.api(namespace),
+        None => Api::all(source.client.clone()),
+    };
+    let there = ListParams::default().fields(&format!("spec.nodeName={}", target.node()));
+    let list = allowed(within(CALL_LIMIT, pods.list_metadata(&there)).await);
+    let list = list.map_err(source.failed("list pods"))?;
+    Ok(list.map(|list| list.items.len()))
+}
+
+/// The word first: a Target that is deleted without it waits for its cluster.
+async fn give_up<K>(
+    source: &Cluster,
+    target: &Seen,
+    api: Api<K>,
+    limit: Duration,
+) -> Result<(), Error>
+where
+    K: Resource<DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + Send
+        + serde::de::DeserializeOwned
+        + 'static,
+{
+    let (name, title) = (target.name.as_str(), target.title());
+    let word =
+        json!({ "metadata": { "uid": target.uid, "annotations": { keys::FORGET: keys::TRUE } } });
+    let params = PatchParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let sent = within(
+        CALL_LIMIT,
+        api.patch_metadata(name, &params, &Patch::Merge(word)),
+    )
+    .await;
+    sent.map_err(source.failed(format!("annotate {title}")))?;
+    progress(&format!(
+        "source: nobody waits for the pods of {title} any more"
+    ));
+    let params = DeleteParams::default().preconditions(Preconditions {
+        uid: target.uid.clone(),
+        resource_version: None,
+    });
+    match within(CALL_LIMIT, api.delete(name, &params)).await {
+        Ok(_) => {}
+        Err(error) if error.kind() == Failure::NotFound => return Ok(()),
+        Err(error) => return Err(source.failed(format!("delete {title}"))(error)),
+    }
+    let look = |it: Option<&K>| match it {
+        Some(it) if it.meta().uid == target.uid => {
+            Shows::Yet("its pods here are still there".to_owned())
+        }
+        _ => Shows::Done,
+    };
+    wait::until(api, name, limit, look).await.map_err(|last| Error::Waited {
+        what: format!("{title} is deleted and isn't gone"),
+        seconds: limit.as_secs(),
+        last,
+        instead: "see whether \"pilotage controllers\" runs in the source, and by \"kubectl describe\" what it waits for".to_owned(),
+    })
+}
