@@ -7,25 +7,20 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
-use k8s_openapi::api::networking::v1::Ingress;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::PartialObjectMeta;
-use kube::discovery::ApiResource;
-use kube::{Api, Client, Resource, ResourceExt};
-use pilotage_api::{ClusterTarget, PodChaperon, Target, keys};
+use kube::{Api, Client, ResourceExt};
+use pilotage_api::keys;
 use pilotage_proxy::wire;
 use pilotage_runtime::args::{ClientArgs, LogArgs};
 use pilotage_runtime::call::{self, CALL_LIMIT, CallError, Failure};
 use pilotage_runtime::{client, logs};
 
+use super::finalizers::{Kind, ReadError, kinds, ours};
 use crate::error::Error;
 use crate::part::Part;
 
-/// So many objects are read at once.
-const PAGE: u32 = 500;
 /// An object that others write is tried so often.
 const TRIES: usize = 5;
 /// How long a Lease is watched whose holder doesn't say how long it lasts.
@@ -51,46 +46,6 @@ pub struct Args {
     log: LogArgs,
 }
 
-/// A kind of which objects may carry finalizers of Pilotage or Admiralty.
-struct Kind {
-    resource: ApiResource,
-    namespaced: bool,
-}
-
-/// In this order: what waits for another thing comes before it.
-fn kinds() -> [Kind; 8] {
-    fn namespaced<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>() -> Kind {
-        Kind {
-            resource: ApiResource::erase::<K>(&()),
-            namespaced: true,
-        }
-    }
-    [
-        namespaced::<Pod>(),
-        namespaced::<Ingress>(),
-        namespaced::<Service>(),
-        namespaced::<ConfigMap>(),
-        namespaced::<PodChaperon>(),
-        namespaced::<Target>(),
-        Kind {
-            resource: ApiResource::erase::<ClusterTarget>(&()),
-            namespaced: false,
-        },
-        namespaced::<Secret>(),
-    ]
-}
-
-impl Kind {
-    fn api(&self, client: &Client, namespace: Option<&str>) -> Api<DynamicObject> {
-        match namespace {
-            Some(namespace) if self.namespaced => {
-                Api::namespaced_with(client.clone(), namespace, &self.resource)
-            }
-            _ => Api::all_with(client.clone(), &self.resource),
-        }
-    }
-}
-
 /// Why nothing, or not everything, was done.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -107,14 +62,8 @@ pub enum CleanupError {
         holder: String,
     },
     /// A request failed that everything rests on.
-    #[error("failed to {what}")]
-    Call {
-        /// What was tried.
-        what: String,
-        /// Why it failed.
-        #[source]
-        source: CallError,
-    },
+    #[error(transparent)]
+    Read(#[from] ReadError),
     /// Some are left.
     #[error("{0} object(s) still have such finalizers; each is told above, with the reason")]
     Left(usize),
@@ -132,9 +81,10 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
         if args.in_namespace.is_some() && !kind.namespaced {
             continue;
         }
-        for object in marked(&client, kind, args.in_namespace.as_deref()).await? {
+        let marked = kind.marked(&client, args.in_namespace.as_deref()).await;
+        for object in marked.map_err(CleanupError::from)? {
             objects = objects.saturating_add(1);
-            let name = named(kind, &object);
+            let name = kind.named(&object);
             let finalizers = ours(&object).join(" ");
             let outcome = if args.dry_run {
                 Ok(())
@@ -160,49 +110,6 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
         return Err(CleanupError::Left(left).into());
     }
     Ok(())
-}
-
-fn failed(what: impl Into<String>) -> impl FnOnce(CallError) -> CleanupError {
-    let what = what.into();
-    move |source| CleanupError::Call { what, source }
-}
-
-fn named(kind: &Kind, object: &PartialObjectMeta<DynamicObject>) -> String {
-    let name = object.name_any();
-    match object.namespace() {
-        Some(namespace) => format!("{}/{namespace}/{name}", kind.resource.plural),
-        None => format!("{}/{name}", kind.resource.plural),
-    }
-}
-
-fn ours(object: &PartialObjectMeta<DynamicObject>) -> Vec<&str> {
-    let all = object.metadata.finalizers.iter().flatten();
-    let all = all.map(String::as_str);
-    all.filter(|it| it.starts_with(keys::PREFIX)).collect()
-}
-
-/// All objects of a kind that carry such finalizers; none, if the cluster doesn't know the kind.
-async fn marked(
-    client: &Client,
-    kind: &Kind,
-    namespace: Option<&str>,
-) -> Result<Vec<PartialObjectMeta<DynamicObject>>, CleanupError> {
-    let api = kind.api(client, namespace);
-    let mut params = ListParams::default().limit(PAGE);
-    let mut marked = Vec::new();
-    loop {
-        let page = call::within(CALL_LIMIT, api.list_metadata(&params)).await;
-        let page = match page {
-            Err(error) if error.kind() == Failure::NotFound => return Ok(Vec::new()),
-            page => page.map_err(failed(format!("list {}", kind.resource.plural)))?,
-        };
-        let more = page.metadata.continue_.filter(|token| !token.is_empty());
-        marked.extend(page.items.into_iter().filter(|it| !ours(it).is_empty()));
-        let Some(token) = more else {
-            return Ok(marked);
-        };
-        params = params.continue_token(&token);
-    }
 }
 
 /// Takes the finalizers off one object. Others' stay, and so does what somebody writes meanwhile.
@@ -282,7 +189,7 @@ async fn held_leases(client: &Client) -> Result<BTreeMap<String, Held>, CleanupE
         let name = part.object_name();
         let params = ListParams::default().fields(&format!("metadata.name={name}"));
         let found = call::within(CALL_LIMIT, leases.list(&params)).await;
-        let found = found.map_err(failed("list leases"))?;
+        let found = found.map_err(ReadError::to("list leases"))?;
         for lease in found {
             let spec = lease.spec.clone().unwrap_or_default();
             let Some(holder) = spec.holder_identity.filter(|holder| !holder.is_empty()) else {
