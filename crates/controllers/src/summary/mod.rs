@@ -45,8 +45,8 @@ const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_sec
 const NODES: usize = 1000;
 /// But no longer than this many times.
 const LONGER: usize = 5;
-/// What changes a sum too little for a write is summed up this many times in a period at most.
-const SUMS: u32 = 10;
+/// What changes a sum too little for a write is summed up no sooner again than after this part of a period.
+const SUMS: f64 = 0.1;
 
 /// How the cluster is summed up.
 #[derive(Clone, Copy, Debug, Args)]
@@ -188,7 +188,7 @@ impl Controller {
             };
             let pause = match ended {
                 Ok(Ok(Turn::Written)) => self.pause(),
-                Ok(Ok(Turn::Summed)) => self.period / SUMS,
+                Ok(Ok(Turn::Summed)) => self.period.mul_f64(SUMS),
                 Ok(Ok(Turn::Nothing)) => {
                     let next = self.retries.next();
                     tokio::select! {
