@@ -38,7 +38,7 @@ pub struct ClusterSummary {
     /// Sum of the nodes' capacity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<ResourceList>,
-    /// Sum of the nodes' allocatable.
+    /// Sum of the allocatable of nodes that are ready and not cordoned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocatable: Option<ResourceList>,
     /// Sum of what is free on the nodes that take pods. It may lag behind by a thirty-second of what they have: how
@@ -136,7 +136,7 @@ pub(crate) fn definition() -> Result<CustomResourceDefinition, serde_json::Error
                             "maxLength": limits::SUBDOMAIN,
                         },
                         "capacity": quantities("Sum of the nodes' capacity."),
-                        "allocatable": quantities("Sum of the nodes' allocatable."),
+                        "allocatable": quantities("Sum of the allocatable of nodes that are ready and not cordoned."),
                         "free": quantities("Sum of what is free on the nodes that take pods."),
                         "freeShapes": {
                             "description": "Free room of the roomiest nodes.",

@@ -177,6 +177,21 @@ pub enum Command {
     #[command(verbatim_doc_comment)]
     Cleanup(cmd::cleanup::Args),
 
+    /// Source and target: says what keeps Pilotage from being uninstalled, by reading alone.
+    ///
+    /// It comes before an uninstallation. It reads one cluster and tells which pods run in which target, and
+    /// for which source pods, PodChaperons and copies of other objects are there; and on how many
+    /// objects there are finalizers that only Pilotage takes off when they are due. While a pod is told
+    /// that runs elsewhere, its proxy isn't to be deleted without Pilotage: nobody would end what runs.
+    ///
+    /// Exit codes: 0 nothing is left, 3 something is, 1 something couldn't be read, 2 the command line is wrong.
+    ///
+    /// Example, in each cluster:
+    ///
+    ///   pilotage uninstall --check --kubeconfig source.kubeconfig
+    #[command(verbatim_doc_comment)]
+    Uninstall(cmd::uninstall::Args),
+
     /// Gardener: places Shoots, instead of gardener-scheduler.
     ///
     /// It runs beside Gardener's API server and takes the configuration file of gardener-scheduler. Each Shoot

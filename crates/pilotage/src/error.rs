@@ -13,6 +13,7 @@ use pilotage_runtime::tasks::TaskError;
 
 use crate::cmd::cleanup::CleanupError;
 use crate::cmd::files::FileError;
+use crate::cmd::uninstall::UninstallError;
 use crate::part::Part;
 
 /// Why a command failed.
@@ -73,6 +74,9 @@ pub enum Error {
     /// Not everything could be cleaned up.
     #[error(transparent)]
     Cleanup(#[from] CleanupError),
+    /// It isn't known that nothing is left, or something is.
+    #[error(transparent)]
+    Uninstall(#[from] UninstallError),
     /// A file that was given can't be used.
     #[error(transparent)]
     File(#[from] FileError),
@@ -96,7 +100,7 @@ impl Error {
     /// (2 is a command line that can't be understood.)
     pub const fn exit_code(&self) -> u8 {
         match self {
-            Self::NoSeed(_) => 3,
+            Self::NoSeed(_) | Self::Uninstall(UninstallError::Left(_)) => 3,
             Self::File(_) => 4,
             Self::Plugin(error) => error.exit_code(),
             _ => 1,

@@ -17,6 +17,8 @@ use futures::future::BoxFuture;
 pub use cli::{Cli, Command};
 pub use cmd::cleanup::CleanupError;
 pub use cmd::files::FileError;
+pub use cmd::finalizers::ReadError;
+pub use cmd::uninstall::UninstallError;
 pub use error::{Error, explain};
 pub use pilotage_plugin::plain;
 
@@ -37,6 +39,7 @@ async fn run_command(command: Command) -> Result<(), Error> {
         Command::All(args) => cmd::all::run(*args).await,
         Command::Crds(args) => cmd::crds::run(&args),
         Command::Cleanup(args) => cmd::cleanup::run(args).await,
+        Command::Uninstall(args) => cmd::uninstall::run(args).await,
         Command::Rbac(args) => cmd::rbac::run(&args),
         Command::GardenerScheduler(args) => cmd::gardener_scheduler::run(args).await,
         Command::Scheduler(args) => cmd::scheduler::run(args).await,

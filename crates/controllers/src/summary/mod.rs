@@ -1,8 +1,8 @@
 //! The summary controller (target side): tells sources what this cluster offers.
 //!
-//! Nodes and pods are tallied as they change (`tally`); what follows is written at most once a period, and only
-//! if it differs. One object, `singleton`, by server-side apply. A node or pod that panics is left as it was known, and
-//! tried again.
+//! Nodes and pods are tallied as they change (`tally`); what follows is written at most once a period, which is longer
+//! where there are many nodes, and only if it differs. One object, `singleton`, by server-side apply. A node or pod
+//! that panics is left as it was known, and tried again.
 
 mod amounts;
 #[cfg(test)]
@@ -41,11 +41,19 @@ const BOUND_PODS: &str = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=
 /// Pause after a failed write.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30)).spread(0.3);
 
+/// So many nodes make the period as long again, since as many more change in it and a sum takes as much longer.
+const NODES: usize = 1000;
+/// But no longer than this many times.
+const LONGER: usize = 5;
+/// What changes a sum too little for a write is summed up no sooner again than after this part of a period.
+const SUMS: f64 = 0.1;
+
 /// How the cluster is summed up.
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "Cluster summary")]
 pub struct SummaryArgs {
-    /// Least time between two writes of the ClusterSummary. The first change after a quiet time is written at once.
+    /// Least time between two writes of the ClusterSummary: five times as long with 5,000 nodes and more, and in
+    /// proportion from 1,000. The first change after a quiet time is written at once.
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_period)]
     pub summary_period: Duration,
 }
@@ -100,6 +108,16 @@ impl Piece {
     }
 }
 
+/// How a turn ended.
+enum Turn {
+    /// There was nothing to be done.
+    Nothing,
+    /// All was summed up, and what is written already tells it well enough.
+    Summed,
+    /// The summary was written.
+    Written,
+}
+
 struct Controller {
     api: Api<ClusterSummary>,
     /// Who this cluster is.
@@ -110,6 +128,8 @@ struct Controller {
     pods: Watch<Pod>,
     summaries: Watch<ClusterSummary>,
     tally: Tally,
+    /// What followed from it last.
+    facts: Facts,
     /// What panicked when it was taken in.
     retries: Retries<Piece>,
     /// What was written last, so that labels that aren't shared any more are taken off.
@@ -136,20 +156,25 @@ impl Controller {
             pods: Watch::of_client(client.clone(), pods, stop),
             summaries: Watch::of_client(client.clone(), WatchConfig::all().fields(own), stop),
             tally: Tally::default(),
+            facts: Facts::default(),
             retries: Retries::new(PAUSES),
             written: None,
         }
     }
 
-    async fn run(mut self, ready: Gate) {
-        let (mut nodes, mut pods) = (self.nodes.subscribe(), self.pods.subscribe());
-        let mut summaries = self.summaries.changes();
+    async fn run(self, ready: Gate) {
+        let (nodes, pods) = (self.nodes.subscribe(), self.pods.subscribe());
         tokio::join!(
             self.nodes.synced(),
             self.pods.synced(),
             self.summaries.synced()
         );
         ready.release();
+        self.follow(nodes, pods).await;
+    }
+
+    async fn follow(mut self, mut nodes: Feed<Node>, mut pods: Feed<Pod>) {
+        let mut summaries = self.summaries.changes();
         let mut failures = 0_u32;
         loop {
             let leadership = self.leadership.clone();
@@ -162,8 +187,9 @@ impl Controller {
                 _ => failures.saturating_add(1),
             };
             let pause = match ended {
-                Ok(Ok(true)) => self.period,
-                Ok(Ok(false)) => {
+                Ok(Ok(Turn::Written)) => self.pause(),
+                Ok(Ok(Turn::Summed)) => self.period.mul_f64(SUMS),
+                Ok(Ok(Turn::Nothing)) => {
                     let next = self.retries.next();
                     tokio::select! {
                         Some(event) = nodes.recv() => self.node(&event),
@@ -187,14 +213,29 @@ impl Controller {
         }
     }
 
-    /// Writes what isn't written yet; whether there was anything.
-    async fn turn(&mut self) -> Result<bool, CallError> {
-        let facts = self.tally.facts();
-        if self.stands(&facts) {
-            return Ok(false);
+    /// Writes what isn't written yet.
+    async fn turn(&mut self) -> Result<Turn, CallError> {
+        let has_changed = self.tally.has_changed();
+        if has_changed {
+            self.facts = self.tally.facts();
+            self.tally.told();
         }
-        self.write(facts).await?;
-        Ok(true)
+        if !self.stands(&self.facts) {
+            self.write(self.facts.clone()).await?;
+            return Ok(Turn::Written);
+        }
+        Ok(if has_changed {
+            Turn::Summed
+        } else {
+            Turn::Nothing
+        })
+    }
+
+    /// How long nothing is written after a write.
+    fn pause(&self) -> Duration {
+        let longer = self.tally.nodes().clamp(NODES, NODES * LONGER);
+        // Both are small numbers.
+        self.period.mul_f64(longer as f64 / NODES as f64)
     }
 
     /// Takes in all changes until then, and all that are there then: who doesn't lead, or pauses, leaves none in a queue.
@@ -372,90 +413,4 @@ fn trim_node(node: &mut Node) {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use kube::Config;
-    use pilotage_runtime::client::from_config;
-    use pilotage_sched::PodInfo;
-
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_pod_that_panics_is_tried_again_and_keeps_no_other_out_of_the_sum() {
-        let nowhere = Config::new("http://127.0.0.1:1".parse().unwrap());
-        let client = from_config(nowhere, "test").unwrap();
-        let (stop, args) = (CancellationToken::new(), SummaryArgs::default());
-        let cluster = ClusterUid("u".to_owned());
-        let mut controller = Controller::new(&client, cluster, args, Leadership::always(), &stop);
-        let node = json!({
-            "metadata": { "name": "n" },
-            "status": {
-                "allocatable": { "cpu": "8", "memory": "7Gi", "pods": "9" },
-                "conditions": [{ "type": "Ready", "status": "True" }],
-            },
-        });
-        let node: Node = serde_json::from_value(node).unwrap();
-        controller.node(&Event::Applied(Arc::new(node)));
-        let pod = |name: &str| -> Arc<Pod> {
-            let pod = json!({
-                "metadata": { "namespace": "ns", "name": name, "uid": name, "resourceVersion": "1" },
-                "spec": {
-                    "nodeName": "n",
-                    "containers": [{ "name": "c", "resources": { "requests": { "cpu": "1" } } }],
-                },
-            });
-            Arc::new(serde_json::from_value(pod).unwrap())
-        };
-        let free = |controller: &Controller| {
-            let free = controller.tally.facts().free.list();
-            free.get("cpu").cloned().unwrap_or_default().0
-        };
-        let bad = pod("bad");
-        controller.pods.fold((*bad).clone());
-        controller.step(Piece::pod(&bad), |_| panic!("on purpose"));
-        controller.pod(&Event::Applied(pod("good")));
-        assert_eq!(free(&controller), "7");
-        tokio::time::advance(Duration::from_secs(5)).await;
-        controller.again();
-        assert_eq!(free(&controller), "7", "after a pause");
-        tokio::time::advance(Duration::from_secs(6)).await;
-        controller.again();
-        assert_eq!(free(&controller), "6");
-        assert_eq!(controller.retries.next(), None);
-        stop.cancel();
-    }
-
-    #[test]
-    fn a_trimmed_pod_asks_for_the_same() {
-        let pod: Pod = serde_json::from_value(json!({
-            "metadata": { "namespace": "ns", "name": "p", "uid": "u" },
-            "spec": {
-                "nodeName": "n",
-                "overhead": { "cpu": "10m" },
-                "initContainers": [{
-                    "name": "sidecar", "restartPolicy": "Always", "image": "i",
-                    "resources": { "requests": { "cpu": "200m" } },
-                }],
-                "containers": [{
-                    "name": "c", "image": "i", "env": [{ "name": "A", "value": "b" }],
-                    "resources": { "requests": { "cpu": "1", "a.b/gpu": "2" } },
-                }],
-                "volumes": [{ "name": "v", "emptyDir": {} }],
-            },
-            "status": {
-                "containerStatuses": [{
-                    "name": "c", "image": "i", "imageID": "i", "ready": true, "restartCount": 0,
-                    "allocatedResources": { "cpu": "3" }, "resources": { "requests": { "cpu": "3" } },
-                }],
-            },
-        }))
-        .unwrap();
-        let mut trimmed = pod.clone();
-        trim_pod(&mut trimmed);
-        assert!(trimmed.spec.as_ref().unwrap().volumes.is_none());
-        let requests = |pod: Pod| PodInfo::parse(pod.into()).unwrap().needs.requests.clone();
-        assert_eq!(requests(trimmed), requests(pod.clone()));
-        assert_eq!(requests(pod).total.milli_cpu, 3210);
-    }
-}
+mod tests;

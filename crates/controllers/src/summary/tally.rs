@@ -24,7 +24,7 @@ pub(crate) struct Facts {
     pub(crate) zones: String,
     /// Sum of the nodes' capacity.
     pub(crate) capacity: ResourceList,
-    /// Sum of what they let pods use.
+    /// Sum of what those let pods use that take any: a node that is cordoned or not ready gives no pod anything.
     pub(crate) allocatable: ResourceList,
     /// What is free on nodes that take pods.
     pub(crate) free: Free,
@@ -89,15 +89,27 @@ pub(crate) struct Tally {
     pods: HashMap<String, (String, Resources)>,
     /// By node; also of nodes that haven't been seen yet.
     used: HashMap<String, ResourceSum>,
+    /// Something that facts are made of isn't as it was when they were [told](Self::told) last.
+    changed: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct NodeFacts {
     labels: BTreeMap<String, String>,
     capacity: Resources,
     allocatable: Resources,
-    /// Whether a pod without any toleration may be sent there.
-    open: bool,
+    taking: Taking,
+}
+
+/// Whom a node takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taking {
+    /// Pods without any toleration, too.
+    All,
+    /// Pods that tolerate its taints.
+    Tolerating,
+    /// No pod: it isn't ready, or it is cordoned.
+    Nobody,
 }
 
 impl Tally {
@@ -107,7 +119,7 @@ impl Tally {
             return;
         };
         if virtual_node::is_ours(node) {
-            self.nodes.remove(&name);
+            self.no_node(&name);
             return;
         }
         let status = node.status.as_ref();
@@ -120,14 +132,18 @@ impl Tally {
             labels: labels(node),
             capacity: read(status.and_then(|status| status.capacity.as_ref())),
             allocatable: read(status.and_then(|status| status.allocatable.as_ref())),
-            open: is_open(node),
+            taking: taking(node),
         };
-        self.nodes.insert(name, facts);
+        // Most of what is told of nodes are heartbeats.
+        if self.nodes.get(&name) != Some(&facts) {
+            self.nodes.insert(name, facts);
+            self.changed = true;
+        }
     }
 
     /// A node that is gone.
     pub(crate) fn no_node(&mut self, name: &str) {
-        self.nodes.remove(name);
+        self.changed |= self.nodes.remove(name).is_some();
     }
 
     /// A pod as it is now.
@@ -136,19 +152,23 @@ impl Tally {
             return;
         };
         // Should that panic, what was known of it stays.
-        let info = PodInfo::parse(pod.clone());
+        let info = PodInfo::parse(pod.clone()).ok();
+        let takes = info.filter(|info| !info.terminal).and_then(|info| {
+            let node = info.node_name.as_ref()?.as_str().to_owned();
+            let mut asked = info.needs.requests.total.clone();
+            asked.pods = 1;
+            Some((node, asked))
+        });
+        if self.pods.get(&uid) == takes.as_ref() {
+            return;
+        }
         self.no_pod(&uid);
-        let Ok(info) = info else {
+        let Some((node, asked)) = takes else {
             return;
         };
-        let (Some(node), false) = (&info.node_name, info.terminal) else {
-            return;
-        };
-        let node = node.as_str().to_owned();
-        let mut asked = info.needs.requests.total.clone();
-        asked.pods = 1;
         self.used.entry(node.clone()).or_default().add(&asked);
         self.pods.insert(uid, (node, asked));
+        self.changed = true;
     }
 
     /// A pod that is gone.
@@ -156,6 +176,7 @@ impl Tally {
         let Some((node, asked)) = self.pods.remove(uid) else {
             return;
         };
+        self.changed = true;
         if let Some(used) = self.used.get_mut(&node) {
             used.subtract(&asked);
             if used.pods <= 0 {
@@ -164,18 +185,35 @@ impl Tally {
         }
     }
 
-    /// What the cluster tells now.
+    /// How many nodes there are.
+    pub(crate) fn nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether the cluster may tell something else than it did last.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// Somebody has what the cluster tells now.
+    pub(crate) fn told(&mut self) {
+        self.changed = false;
+    }
+
+    /// What the cluster tells now. It looks at every node and pod.
     pub(crate) fn facts(&self) -> Facts {
         let (mut capacity, mut allocatable) = (ResourceSum::default(), ResourceSum::default());
         for node in self.nodes.values() {
             capacity.add(&node.capacity);
-            allocatable.add(&node.allocatable);
+            if node.taking != Taking::Nobody {
+                allocatable.add(&node.allocatable);
+            }
         }
         let (capacity, allocatable) = (capacity.capped(), allocatable.capped());
         let rooms: Vec<_> = self
             .nodes
             .iter()
-            .filter(|(_, node)| node.open)
+            .filter(|(_, node)| node.taking == Taking::All)
             .filter_map(|(name, node)| match self.used.get(name) {
                 Some(used) => Room::of(&used.left_of(&node.allocatable)),
                 None => Room::of(&node.allocatable),
@@ -238,7 +276,7 @@ fn labels(node: &Node) -> BTreeMap<String, String> {
     labels
 }
 
-fn is_open(node: &Node) -> bool {
+fn taking(node: &Node) -> Taking {
     let conditions = node
         .status
         .as_ref()
@@ -250,11 +288,15 @@ fn is_open(node: &Node) -> bool {
     let spec = node.spec.as_ref();
     let cordoned = spec.and_then(|spec| spec.unschedulable).unwrap_or_default();
     let taints = spec.and_then(|spec| spec.taints.as_ref());
-    let closed = taints
+    let tainted = taints
         .into_iter()
         .flatten()
         .any(|taint| taint.effect != "PreferNoSchedule");
-    ready && !cordoned && !closed
+    match (ready && !cordoned, tainted) {
+        (false, _) => Taking::Nobody,
+        (true, true) => Taking::Tolerating,
+        (true, false) => Taking::All,
+    }
 }
 
 #[cfg(test)]

@@ -126,18 +126,18 @@ async fn a_cluster_tells_room_and_shared_labels() {
         .unwrap();
     assert_eq!(label(&summary, "team").as_deref(), Some("blue"));
 
-    // A cordoned node counts, but nothing surely fits there; a deleted summary comes back.
+    // A cordoned node gives no pod anything; a deleted summary comes back.
     let cordon = Patch::Merge(json!({ "spec": { "unschedulable": true } }));
     nodes
         .patch("large", &PatchParams::default(), &cordon)
         .await
         .unwrap();
-    reaches("20", &["1 x 4"]).await;
+    reaches("4", &["1 x 4"]).await;
     summaries
         .delete("singleton", &DeleteParams::default())
         .await
         .unwrap();
-    reaches("20", &["1 x 4"]).await;
+    reaches("4", &["1 x 4"]).await;
     stop.cancel();
     plane.stop().await;
 }

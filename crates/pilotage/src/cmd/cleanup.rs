@@ -10,25 +10,19 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
-use k8s_openapi::api::networking::v1::Ingress;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::PartialObjectMeta;
-use kube::discovery::ApiResource;
-use kube::{Api, Client, Resource, ResourceExt};
-use pilotage_api::{ClusterTarget, PodChaperon, Target, keys};
+use kube::{Api, Client, ResourceExt};
 use pilotage_proxy::wire;
 use pilotage_runtime::args::{ClientArgs, LogArgs};
 use pilotage_runtime::call::{self, CALL_LIMIT, CallError, Failure};
 use pilotage_runtime::{client, logs};
 
+use super::finalizers::{Kind, ReadError, Whose, followed, kinds};
 use crate::error::Error;
 use crate::part::Part;
 
-/// So many objects are read at once.
-const PAGE: u32 = 500;
 /// An object that others write is tried so often.
 const TRIES: usize = 5;
 /// How long a Lease is watched whose holder doesn't say how long it lasts.
@@ -67,75 +61,6 @@ pub struct Args {
     log: LogArgs,
 }
 
-/// A kind of which objects may carry finalizers of Pilotage or Admiralty.
-struct Kind {
-    resource: ApiResource,
-    namespaced: bool,
-    /// Whether its objects only follow pods.
-    follows: bool,
-}
-
-/// Which finalizers go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
-    /// Admiralty's, of objects that follow pods: it has one for each Target.
-    Admiraltys,
-    /// Those of Pilotage, too.
-    Both,
-}
-
-impl Whose {
-    fn takes(self, finalizer: &str) -> bool {
-        let Some(name) = finalizer.strip_prefix(keys::PREFIX) else {
-            return false;
-        };
-        // No name of a Target has what is in each of ours.
-        self == Self::Both || !name.contains('_')
-    }
-}
-
-/// In this order: what waits for another thing comes before it.
-fn kinds() -> [Kind; 8] {
-    fn namespaced<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>() -> Kind {
-        Kind {
-            resource: ApiResource::erase::<K>(&()),
-            namespaced: true,
-            follows: false,
-        }
-    }
-    fn following<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>() -> Kind {
-        Kind {
-            follows: true,
-            ..namespaced::<K>()
-        }
-    }
-    [
-        namespaced::<Pod>(),
-        following::<Ingress>(),
-        following::<Service>(),
-        following::<ConfigMap>(),
-        namespaced::<PodChaperon>(),
-        namespaced::<Target>(),
-        Kind {
-            resource: ApiResource::erase::<ClusterTarget>(&()),
-            namespaced: false,
-            follows: false,
-        },
-        following::<Secret>(),
-    ]
-}
-
-impl Kind {
-    fn api(&self, client: &Client, namespace: Option<&str>) -> Api<DynamicObject> {
-        match namespace {
-            Some(namespace) if self.namespaced => {
-                Api::namespaced_with(client.clone(), namespace, &self.resource)
-            }
-            _ => Api::all_with(client.clone(), &self.resource),
-        }
-    }
-}
-
 /// Why nothing, or not everything, was done.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -152,14 +77,8 @@ pub enum CleanupError {
         holder: String,
     },
     /// A request failed that everything rests on.
-    #[error("failed to {what}")]
-    Call {
-        /// What was tried.
-        what: String,
-        /// Why it failed.
-        #[source]
-        source: CallError,
-    },
+    #[error(transparent)]
+    Read(#[from] ReadError),
     /// Some are left.
     #[error("{0} object(s) still have such finalizers; each is told above, with the reason")]
     Left(usize),
@@ -179,29 +98,32 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
         } else {
             "deleted"
         };
-        for object in admission::remove(&client, namespace, args.dry_run).await? {
+        let removed = admission::remove(&client, namespace, args.dry_run).await;
+        for object in removed.map_err(CleanupError::from)? {
             super::print(&format!("{object}: {did}\n"))?;
         }
     }
     if args.admission_only {
         return Ok(());
     }
-    let whose = if args.admiralty {
-        Whose::Admiraltys
+    let (whose, kinds) = if args.admiralty {
+        (Whose::Admiraltys, Vec::from(followed()))
     } else {
-        Whose::Both
+        (Whose::Both, Vec::from(kinds()))
     };
     let mut left = 0_usize;
     let mut objects = 0_usize;
-    for kind in &kinds() {
-        let skipped = args.in_namespace.is_some() && !kind.namespaced;
-        if skipped || (args.admiralty && !kind.follows) {
+    for kind in &kinds {
+        if args.in_namespace.is_some() && !kind.namespaced {
             continue;
         }
-        for object in marked(&client, kind, whose, args.in_namespace.as_deref()).await? {
+        let marked = kind
+            .marked(&client, whose, args.in_namespace.as_deref())
+            .await;
+        for object in marked.map_err(CleanupError::from)? {
             objects = objects.saturating_add(1);
-            let name = named(kind, &object);
-            let finalizers = taken(&object, whose).join(" ");
+            let name = kind.named(&object);
+            let finalizers = whose.of(&object).join(" ");
             let outcome = if args.dry_run {
                 Ok(())
             } else {
@@ -226,54 +148,6 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
         return Err(CleanupError::Left(left).into());
     }
     Ok(())
-}
-
-fn failed(what: impl Into<String>) -> impl FnOnce(CallError) -> CleanupError {
-    let what = what.into();
-    move |source| CleanupError::Call { what, source }
-}
-
-fn named(kind: &Kind, object: &PartialObjectMeta<DynamicObject>) -> String {
-    let name = object.name_any();
-    match object.namespace() {
-        Some(namespace) => format!("{}/{namespace}/{name}", kind.resource.plural),
-        None => format!("{}/{name}", kind.resource.plural),
-    }
-}
-
-fn taken(object: &PartialObjectMeta<DynamicObject>, whose: Whose) -> Vec<&str> {
-    let all = object.metadata.finalizers.iter().flatten();
-    let all = all.map(String::as_str);
-    all.filter(|it| whose.takes(it)).collect()
-}
-
-/// All objects of a kind that carry such finalizers; none, if the cluster doesn't know the kind.
-async fn marked(
-    client: &Client,
-    kind: &Kind,
-    whose: Whose,
-    namespace: Option<&str>,
-) -> Result<Vec<PartialObjectMeta<DynamicObject>>, CleanupError> {
-    let api = kind.api(client, namespace);
-    let mut params = ListParams::default().limit(PAGE);
-    let mut marked = Vec::new();
-    loop {
-        let page = call::within(CALL_LIMIT, api.list_metadata(&params)).await;
-        let page = match page {
-            Err(error) if error.kind() == Failure::NotFound => return Ok(Vec::new()),
-            page => page.map_err(failed(format!("list {}", kind.resource.plural)))?,
-        };
-        let more = page.metadata.continue_.filter(|token| !token.is_empty());
-        marked.extend(
-            page.items
-                .into_iter()
-                .filter(|it| !taken(it, whose).is_empty()),
-        );
-        let Some(token) = more else {
-            return Ok(marked);
-        };
-        params = params.continue_token(&token);
-    }
 }
 
 /// Takes the finalizers off one object. Others' stay, and so does what somebody writes meanwhile.
@@ -354,7 +228,7 @@ async fn held_leases(client: &Client) -> Result<BTreeMap<String, Held>, CleanupE
         let name = part.object_name();
         let params = ListParams::default().fields(&format!("metadata.name={name}"));
         let found = call::within(CALL_LIMIT, leases.list(&params)).await;
-        let found = found.map_err(failed("list leases"))?;
+        let found = found.map_err(ReadError::to("list leases"))?;
         for lease in found {
             let spec = lease.spec.clone().unwrap_or_default();
             let Some(holder) = spec.holder_identity.filter(|holder| !holder.is_empty()) else {

@@ -7,11 +7,13 @@ pub(crate) mod completion;
 pub(crate) mod controllers;
 pub(crate) mod crds;
 pub(crate) mod files;
+pub(crate) mod finalizers;
 pub(crate) mod gardener_scheduler;
 pub(crate) mod proxy_scheduler;
 pub(crate) mod rbac;
 pub(crate) mod scheduler;
 pub(crate) mod select_seed;
+pub(crate) mod uninstall;
 pub(crate) mod webhook;
 
 use std::io::Write;

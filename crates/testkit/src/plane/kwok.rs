@@ -5,6 +5,7 @@
 //! - A pod bound to it becomes Running and ready at once.
 //! - A pod that is not to be restarted for ever (`restartPolicy` other than `Always`, so each pod of a Job) then ends:
 //!   Succeeded, or Failed when [`EXIT_CODE`] says a code other than 0, after [`RUN_FOR`].
+//! - A pod with `activeDeadlineSeconds` runs so long, and fails then.
 //! - A deleted pod goes.
 //! - If asked for, there is a kubelet for all of them ([`Kubelet`]): what it runs "in" a pod it runs on this machine.
 //!

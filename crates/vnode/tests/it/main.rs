@@ -7,6 +7,7 @@
 )]
 
 mod bench;
+mod huge_pages;
 mod life;
 mod removal;
 mod secrets;

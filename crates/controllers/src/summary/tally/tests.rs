@@ -165,20 +165,63 @@ fn what_wanted_everything_leaves_nothing_behind() {
 }
 
 #[test]
-fn closed_nodes_count_but_have_no_shape() {
+fn what_no_pod_gets_is_not_allocatable_and_what_only_some_get_has_no_shape() {
     let taint = |effect: &str| json!({ "taints": [{ "key": "k", "effect": effect }] });
-    for (spec, open) in [
-        (json!({}), true),
-        (taint("PreferNoSchedule"), true),
-        (taint("NoSchedule"), false),
-        (taint("NoExecute"), false),
-        (json!({ "unschedulable": true }), false),
+    let (four, nothing) = ("4", "");
+    for (spec, ready, allocatable, open) in [
+        (json!({}), "True", four, true),
+        (taint("PreferNoSchedule"), "True", four, true),
+        (taint("NoSchedule"), "True", four, false),
+        (taint("NoExecute"), "True", four, false),
+        (json!({ "unschedulable": true }), "True", nothing, false),
+        (json!({}), "False", nothing, false),
+        (json!({}), "Unknown", nothing, false),
     ] {
+        let mut node = node("a", &json!({}), "4", &spec);
+        let conditions = node.status.as_mut().unwrap().conditions.as_mut();
+        ready.clone_into(&mut conditions.unwrap()[0].status);
         let mut tally = Tally::default();
-        tally.node(&node("a", &json!({}), "4", &spec));
-        assert_eq!(!shapes(&tally).is_empty(), open, "{spec}");
-        assert_eq!(amount(&tally.facts().allocatable, "cpu"), "4");
+        tally.node(&node);
+        assert_eq!(!shapes(&tally).is_empty(), open, "{spec} {ready}");
+        let facts = tally.facts();
+        assert_eq!(amount(&facts.capacity, "cpu"), "4", "{spec} {ready}");
+        assert_eq!(
+            amount(&facts.allocatable, "cpu"),
+            allocatable,
+            "{spec} {ready}"
+        );
     }
+}
+
+#[test]
+fn what_changes_no_sum_is_no_change() {
+    let mut tally = Tally::default();
+    let news = |tally: &mut Tally| {
+        let changed = tally.has_changed();
+        tally.told();
+        changed
+    };
+    let mut a = node("a", &json!({}), "4", &json!({}));
+    tally.node(&a);
+    assert!(news(&mut tally));
+    let now = jiff::Timestamp::UNIX_EPOCH.to_string();
+    let beat = json!([{ "type": "Ready", "status": "True", "lastHeartbeatTime": now }]);
+    a.status.as_mut().unwrap().conditions = serde_json::from_value(beat).unwrap();
+    tally.node(&a);
+    tally.no_node("b");
+    tally.no_pod("p");
+    assert!(!news(&mut tally), "a heartbeat, and what nobody knew");
+    for (phase, changes) in [
+        ("Pending", true),
+        ("Running", false),
+        ("Succeeded", true),
+        ("Succeeded", false),
+    ] {
+        tally.pod(&pod("p", "a", "1", phase));
+        assert_eq!(news(&mut tally), changes, "{phase}");
+    }
+    tally.no_node("a");
+    assert!(news(&mut tally));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use pilotage_webhook::args::DEFAULT_SECRET;
 use pilotage_webhook::objects::{CONFIGURATION, POLICY};
 use serde::de::DeserializeOwned;
 
-use super::{CleanupError, failed};
+use crate::cmd::finalizers::ReadError;
 
 /// Deletes them and tells of each that was there. The certificate is in the namespace where Pilotage ran; without a name of
 /// that it stays.
@@ -22,7 +22,7 @@ pub(super) async fn remove(
     client: &Client,
     namespace: Option<&str>,
     dry_run: bool,
-) -> Result<Vec<String>, CleanupError> {
+) -> Result<Vec<String>, ReadError> {
     // First what keeps pods from being created.
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
     let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(client.clone());
@@ -39,7 +39,7 @@ pub(super) async fn remove(
 }
 
 /// Plural and name of the object, if it was there.
-async fn delete<K>(api: &Api<K>, name: &str, dry_run: bool) -> Result<Option<String>, CleanupError>
+async fn delete<K>(api: &Api<K>, name: &str, dry_run: bool) -> Result<Option<String>, ReadError>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
@@ -51,6 +51,6 @@ where
     match call::within(CALL_LIMIT, api.delete(name, &params)).await {
         Ok(_) => Ok(Some(named)),
         Err(error) if error.kind() == Failure::NotFound => Ok(None),
-        Err(error) => Err(failed(format!("delete {named}"))(error)),
+        Err(error) => Err(ReadError::to(format!("delete {named}"))(error)),
     }
 }

@@ -1,0 +1,159 @@
+//! `pilotage uninstall --check`: reads what of Pilotage a cluster still holds. It writes nothing, and what the findings
+//! come to is [`left`]'s to say.
+
+mod left;
+
+use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::api::{ListParams, ObjectMeta};
+use kube::{Api, Client};
+use pilotage_api::conditions::types;
+use pilotage_api::parent::ParentLink;
+use pilotage_api::record::Record;
+use pilotage_api::{ClusterTarget, PodChaperon, Target, TargetStatus, keys, names};
+use pilotage_runtime::args::{ClientArgs, LogArgs};
+use pilotage_runtime::{client, logs};
+
+use self::left::{Connection, Left, Place};
+use super::finalizers::{ReadError, Whose, each, followed, kinds};
+use crate::error::Error;
+
+/// Flags of `pilotage uninstall`.
+#[derive(Debug, clap::Args)]
+#[allow(clippy::doc_markdown, reason = "these are help texts")]
+pub struct Args {
+    /// Looks, and does nothing. It has to be given: what is to go is deleted by those who made it, or by helm.
+    #[arg(long, required = true)]
+    check: bool,
+
+    #[command(flatten)]
+    client: ClientArgs,
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+/// Why the answer isn't that nothing is left.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UninstallError {
+    /// Nobody knows.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// Something is.
+    #[error("{0}")]
+    Left(String),
+}
+
+pub(crate) async fn run(args: Args) -> Result<(), Error> {
+    logs::init(&args.log)?;
+    let client = client::connect(&args.client, "uninstall").await?;
+    let left = read(&client).await.map_err(UninstallError::from)?;
+    super::print(&left.report())?;
+    match left.verdict() {
+        Some(verdict) => Err(UninstallError::Left(verdict).into()),
+        None => Ok(()),
+    }
+}
+
+async fn read(client: &Client) -> Result<Left, ReadError> {
+    let mut left = Left::default();
+    let all = ListParams::default;
+    let targets: Api<Target> = Api::all(client.clone());
+    each(&targets, all(), |target| {
+        left.target(place(&target.metadata), connection(target.status.as_ref()));
+    })
+    .await?;
+    let targets: Api<ClusterTarget> = Api::all(client.clone());
+    each(&targets, all(), |target| {
+        left.target(place(&target.metadata), connection(target.status.as_ref()));
+    })
+    .await?;
+    let pods: Api<Pod> = Api::all(client.clone());
+    let proxies = all().labels(&format!("{}={}", keys::HAS_FINALIZER, keys::TRUE));
+    each(&pods, proxies, |pod| {
+        left.proxy(place(&pod.metadata), virtual_node(&pod), has_ended(&pod));
+    })
+    .await?;
+    each(&pods, all().labels(keys::PARENT_UID), |pod| {
+        let is_bound = pod.spec.as_ref().is_some_and(|it| it.node_name.is_some());
+        if is_bound && !has_ended(&pod) {
+            left.delegate(&source(&pod.metadata));
+        }
+    })
+    .await?;
+    let chaperons: Api<PodChaperon> = Api::all(client.clone());
+    each(&chaperons, all(), |chaperon| {
+        left.chaperon(&source(&chaperon.metadata));
+    })
+    .await?;
+    for kind in followed() {
+        let api = kind.api(client, None);
+        let copies = all().labels(keys::PARENT_UID);
+        kind.each_meta(&api, copies, |copy| {
+            left.copy(&source(&copy.metadata), &kind.resource.plural);
+        })
+        .await?;
+    }
+    let services: Api<Service> = Api::all(client.clone());
+    let rerouted = |meta: &ObjectMeta| {
+        let annotations = meta.annotations.as_ref();
+        annotations.is_some_and(|all| all.contains_key(keys::ORIGINAL_SELECTOR))
+    };
+    let own = all().labels(&format!("!{}", keys::PARENT_UID));
+    each(&services, own, |service| {
+        if rerouted(&service.metadata) {
+            left.rerouted(place(&service.metadata));
+        }
+    })
+    .await?;
+    for kind in kinds() {
+        let marked = kind.marked(client, Whose::Both, None).await?.len();
+        left.finalizers(&kind.resource.plural, marked);
+    }
+    Ok(left)
+}
+
+fn place(meta: &ObjectMeta) -> Place {
+    Place {
+        namespace: meta.namespace.clone(),
+        name: meta.name.clone().unwrap_or_default(),
+    }
+}
+
+fn connection(status: Option<&TargetStatus>) -> Connection {
+    let conditions = status.map(|status| status.conditions.as_slice());
+    let mut conditions = conditions.into_iter().flatten();
+    match conditions.find(|it| it.type_ == types::CONNECTED) {
+        None => Connection::Unknown,
+        Some(it) if it.status == "True" => Connection::Stands,
+        Some(it) => Connection::Fails(it.reason.clone()),
+    }
+}
+
+/// Behind which virtual node a proxy pod's delegate is: the pod is bound there, or was granted there. Admiralty's pods
+/// have no record.
+fn virtual_node(pod: &Pod) -> Option<String> {
+    let bound = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+    let annotations = pod.metadata.annotations.as_ref();
+    let record = annotations.and_then(|all| all.get(keys::GRANTED_TO));
+    let recorded = record.and_then(|text| text.parse::<Record>().ok());
+    let bound = bound.filter(|node| !node.is_empty());
+    bound.or_else(|| recorded.map(|record| record.node))
+}
+
+fn has_ended(pod: &Pod) -> bool {
+    let status = pod.status.as_ref();
+    let phase = status.and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+/// What the source is called where an object of it is: its name, or its UID.
+fn source(meta: &ObjectMeta) -> String {
+    let link = ParentLink::of(meta);
+    let called = link.and_then(|it| it.cluster_name.or(it.cluster_uid.map(|uid| uid.0)));
+    called.unwrap_or_else(|| "that doesn't say its name".to_owned())
+}
+
+/// The virtual node of a Target or `ClusterTarget`.
+fn node_of(target: &Place) -> String {
+    names::virtual_node(target.namespace.as_deref(), &target.name)
+}
