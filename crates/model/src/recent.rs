@@ -113,11 +113,10 @@ impl Field {
 fn says(value: &Value, path: &[&str], absent: &str) -> bool {
     match (path, value) {
         (["*", rest @ ..], Value::Array(list)) => list.iter().any(|item| says(item, rest, absent)),
-        (["*", ..], _) => false,
+        (["*", ..], _) | ([], Value::Null) => false,
         ([key, rest @ ..], _) => value
             .get(*key)
             .is_some_and(|value| says(value, rest, absent)),
-        ([], Value::Null) => false,
         ([], Value::Bool(value)) => value.to_string() != absent,
         ([], Value::String(text)) => text != absent,
         ([], Value::Array(list)) => !list.is_empty(),

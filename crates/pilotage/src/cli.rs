@@ -452,7 +452,7 @@ mod tests {
         assert!(examples.len() > 3, "{help}");
         for example in examples {
             let words = example
-                .split('|')
+                .split(['|', '>'])
                 .next()
                 .unwrap_or_default()
                 .split_whitespace();

@@ -70,20 +70,17 @@ pub async fn forget(args: ForgetArgs) -> Result<String, Error> {
                 .to_owned(),
         });
     }
-    match target.namespace.as_deref() {
-        Some(namespace) => {
-            give_up(
-                &source,
-                &target,
-                source.api::<Target>(namespace),
-                args.timeout,
-            )
-            .await?
-        }
-        None => {
-            let api: Api<ClusterTarget> = Api::all(source.client.clone());
-            give_up(&source, &target, api, args.timeout).await?;
-        }
+    if let Some(namespace) = target.namespace.as_deref() {
+        give_up(
+            &source,
+            &target,
+            source.api::<Target>(namespace),
+            args.timeout,
+        )
+        .await?;
+    } else {
+        let api: Api<ClusterTarget> = Api::all(source.client.clone());
+        give_up(&source, &target, api, args.timeout).await?;
     }
     Ok(format!(
         "forgotten: {title} is gone, and {pods} of it; should its cluster ever answer again, delete what the source left there: \

@@ -200,7 +200,7 @@ impl Connection {
             move |verb: &&'static str| Need {
                 group,
                 resource,
-                verb: *verb,
+                verb,
                 namespace: namespace.clone(),
             }
         };
@@ -213,7 +213,7 @@ impl Connection {
         if let Doing::Connect { label, .. } = doing {
             match side {
                 Side::Target => {
-                    needs.extend(["get"].iter().map(need("", "serviceaccounts", place)))
+                    needs.extend(["get"].iter().map(need("", "serviceaccounts", place)));
                 }
                 Side::Source if label && self.namespace.is_some() => {
                     needs.extend(["patch"].iter().map(need("", "namespaces", None)));

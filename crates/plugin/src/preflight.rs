@@ -76,10 +76,10 @@ pub(crate) async fn side(
     let namespaced = connection.namespace.as_deref();
     match (cluster.side, namespaced) {
         (Side::Source | Side::Cluster, Some(at)) => {
-            installed::<Target>(cluster, Some(at), "Target").await?
+            installed::<Target>(cluster, Some(at), "Target").await?;
         }
         (Side::Source | Side::Cluster, None) => {
-            installed::<ClusterTarget>(cluster, None, "ClusterTarget").await?
+            installed::<ClusterTarget>(cluster, None, "ClusterTarget").await?;
         }
         (Side::Target, Some(at)) => installed::<Source>(cluster, Some(at), "Source").await?,
         (Side::Target, None) => installed::<ClusterSource>(cluster, None, "ClusterSource").await?,

@@ -88,15 +88,14 @@ pub(crate) async fn targets(source: &Cluster, namespace: Option<&str>) -> Result
         here
     } else {
         let own = source.namespace.as_str();
-        let narrower = match namespace {
-            // There is none.
-            Some(_) => None,
-            None => {
-                notes.push(format!(
-                    "you may not list Targets of all namespaces in the source: these are those of namespace {own}"
-                ));
-                namespaced(source, Some(own)).await?
-            }
+        // Of one namespace there is no narrower view.
+        let narrower = if namespace.is_some() {
+            None
+        } else {
+            notes.push(format!(
+                "you may not list Targets of all namespaces in the source: these are those of namespace {own}"
+            ));
+            namespaced(source, Some(own)).await?
         };
         narrower.ok_or_else(|| Error::Rights {
             side: source.side,

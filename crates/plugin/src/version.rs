@@ -63,7 +63,8 @@ struct Of {
 /// One part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Part {
-    part: String,
+    #[serde(rename = "part")]
+    name: String,
     /// `None`: it hasn't said so.
     version: Option<String>,
     /// Whether somebody leads.
@@ -124,7 +125,7 @@ fn parts(leases: &[Lease]) -> Vec<Part> {
             .as_ref()
             .and_then(|it| it.holder_identity.as_deref());
         Some(Part {
-            part: (*name).to_owned(),
+            name: (*name).to_owned(),
             version: lease.annotations().get(keys::RUNNING_VERSION).cloned(),
             leads: holder.is_some_and(|it| !it.is_empty()),
         })
@@ -147,7 +148,7 @@ impl Versions {
             };
             rows.push(row("Kubernetes", kubernetes, ""));
             for Part {
-                part,
+                name: part,
                 version,
                 leads,
             } in parts

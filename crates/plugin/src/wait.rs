@@ -46,7 +46,7 @@ where
     K: Resource + Clone + Debug + Send + DeserializeOwned + 'static,
 {
     watch(api, name, limit, look, |now| {
-        progress(&format!("  … {now}"))
+        progress(&format!("  … {now}"));
     })
     .await
 }

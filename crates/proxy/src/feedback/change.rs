@@ -173,7 +173,10 @@ mod tests {
         let view = bound(&before());
         assert_eq!(plan(&old, &view, None), Plan::default());
         let action = change(Digest::of_pod(&new));
-        assert_eq!(plan(&new, &view, None).actions, [action.clone()]);
+        assert_eq!(
+            plan(&new, &view, None).actions,
+            std::slice::from_ref(&action)
+        );
         // Whatever the target's watch goes on telling.
         let carried = Carried::by(&action, &Outcome::Done).unwrap();
         assert_eq!(plan(&new, &view, Some(&carried)), Plan::default());

@@ -3,6 +3,11 @@
 //! A generated section stands between `<!-- generated: NAME -->` and `<!-- end -->`. `make reference` writes them anew.
 //! What is generated is in `fields`, `flags` and `keys`; what is written by hand is checked in `words`.
 
+#![allow(
+    clippy::format_push_string,
+    reason = "it is short, and nobody waits for a test's texts"
+)]
+
 mod fields;
 mod flags;
 mod keys;

@@ -33,7 +33,7 @@ fn plain(text: &str, shop: &Shop) -> String {
             word if is_amount(word) && is_of(at.checked_sub(1)) => "ALL",
             word if is_age(word) => "AGE",
             word if word.starts_with("admiralty-") => "NODE",
-            word if word == env!("CARGO_PKG_VERSION") => "VERSION",
+            env!("CARGO_PKG_VERSION") => "VERSION",
             word if word.starts_with("v1.") => "KUBERNETES",
             word => word,
         });

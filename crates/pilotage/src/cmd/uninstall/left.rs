@@ -257,10 +257,6 @@ mod tests {
         }
     }
 
-    fn node(name: &str) -> Option<String> {
-        Some(name.to_owned())
-    }
-
     #[test]
     fn nothing_is_said_of_nothing() {
         let left = Left::default();
@@ -273,14 +269,30 @@ mod tests {
         left.target(place("shop", "paris"), Connection::Stands);
         left.target(place("", "rome"), Connection::Fails("Refused".to_owned()));
         left.target(place("shop", "oslo"), Connection::Unknown);
-        left.proxy(place("shop", "web-1"), node("admiralty-shop-paris"), false);
-        left.proxy(place("shop", "web-0"), node("admiralty-shop-paris"), false);
-        left.proxy(place("shop", "job-x"), node("admiralty-shop-paris"), true);
-        left.proxy(place("bank", "old"), node("admiralty-bank-gone"), false);
+        left.proxy(
+            place("shop", "web-1"),
+            Some("admiralty-shop-paris".to_owned()),
+            false,
+        );
+        left.proxy(
+            place("shop", "web-0"),
+            Some("admiralty-shop-paris".to_owned()),
+            false,
+        );
+        left.proxy(
+            place("shop", "job-x"),
+            Some("admiralty-shop-paris".to_owned()),
+            true,
+        );
+        left.proxy(
+            place("bank", "old"),
+            Some("admiralty-bank-gone".to_owned()),
+            false,
+        );
         left.proxy(place("shop", "new"), None, false);
         for number in 0..12 {
             let name = format!("p{number:02}");
-            left.proxy(place("a", &name), node("admiralty-rome"), false);
+            left.proxy(place("a", &name), Some("admiralty-rome".to_owned()), false);
         }
         left.rerouted(place("shop", "web"));
         left.finalizers("pods", 17);
