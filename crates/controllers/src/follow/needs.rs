@@ -1,5 +1,5 @@
 //! Which node needs which objects: an index of what proxy pods name, and of what selects them, by the node of their
-//! record. No I/O.
+//! record; of pods that Admiralty placed, by the node where they are bound. No I/O.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,6 +18,8 @@ use super::selected::{Labels, Selected, Selects};
 
 /// In the annotations of a pod that is kept, and nowhere else: what it names.
 const NAMED: &str = "named";
+/// Likewise: the node where it is bound without a record, as Admiralty's scheduler did it.
+const BOUND: &str = "bound";
 
 /// An object of the source.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,7 +58,8 @@ pub(super) fn trim_pod_to_select(pod: &mut Pod) {
 
 /// Leaves of a pod who it is, where it was sent and what it names.
 pub(super) fn trim_pod(pod: &mut Pod) {
-    let named = pod.spec.take().map(|spec| needs(&spec)).unwrap_or_default();
+    let spec = pod.spec.take().unwrap_or_default();
+    let named = needs(&spec);
     let named: Vec<String> = named.iter().map(ToString::to_string).collect();
     pod.status = None;
     let meta = &mut pod.metadata;
@@ -66,6 +69,10 @@ pub(super) fn trim_pod(pod: &mut Pod) {
     annotations.retain(|key, _| key == keys::GRANTED_TO);
     // No name of an object has a space.
     annotations.insert(NAMED.to_owned(), named.join(" "));
+    let is_proxy = spec.scheduler_name.as_deref() == Some(keys::PROXY_SCHEDULER);
+    if is_proxy && !annotations.contains_key(keys::GRANTED_TO) {
+        annotations.extend(spec.node_name.map(|node| (BOUND.to_owned(), node)));
+    }
 }
 
 /// What pods need, where. Shared by all that follow.
@@ -102,11 +109,14 @@ impl Needs {
         let meta = &pod.metadata;
         let annotation = |key: &str| meta.annotations.as_ref().and_then(|all| all.get(key));
         // Who writes records is the admission policy's affair; one that can't be read sends nothing anywhere.
-        let record = annotation(keys::GRANTED_TO).and_then(|text| text.parse::<Record>().ok());
+        let node = match annotation(keys::GRANTED_TO) {
+            Some(text) => text.parse().ok().map(|record: Record| record.node),
+            None => annotation(BOUND).cloned(),
+        };
         let named = annotation(NAMED).map_or("", String::as_str).split(' ');
-        let sent = record.map(|record| Sent {
+        let sent = node.map(|node| Sent {
             about: Regarding::pod(pod),
-            node: record.node,
+            node,
             named: named.filter_map(|text| text.parse().ok()).collect(),
             keys: BTreeSet::new(),
         });

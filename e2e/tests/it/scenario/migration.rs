@@ -109,11 +109,7 @@ fn link(name: &str, namespace: &str, uid: &str) -> Value {
 /// Returns the proxy and its delegate.
 async fn left_by_admiralty(fleet: &Fleet, namespace: &str) -> (Pod, Pod) {
     let (source, target) = (&fleet.source.plane, &fleet.targets[0].plane);
-    let finalizer = format!(
-        "{}{}",
-        keys::PREFIX,
-        names::target_finalizer(Some(namespace), "near")
-    );
+    let finalizer = names::target_finalizer(Some(namespace), "near");
     target
         .service_account(namespace, SOURCE_ACCOUNT)
         .await

@@ -86,6 +86,37 @@ fn a_record_that_cant_be_read_sends_nothing_anywhere() {
 }
 
 #[test]
+fn what_a_pod_of_admiralty_names_is_needed_where_it_is_bound() {
+    let bound = |scheduler: &str, record: Option<&str>| {
+        let mut pod: Pod = serde_json::from_value(json!({
+            "metadata": { "name": "p", "namespace": "shop", "uid": "p", "annotations": {} },
+            "spec": {
+                "schedulerName": scheduler,
+                "nodeName": "east",
+                "containers": [{ "name": "c", "envFrom": [{ "configMapRef": { "name": "a" } }] }],
+            },
+        }))
+        .unwrap();
+        if let Some(record) = record {
+            let annotations = pod.metadata.annotations.get_or_insert_default();
+            annotations.insert(keys::GRANTED_TO.to_owned(), record.to_owned());
+        }
+        trim_pod(&mut pod);
+        pod
+    };
+    let needs = Needs::default();
+    let is_needed = |node: &str| needs.has(&[node.to_owned()], &key("a"));
+    needs.apply(&bound("default-scheduler", None));
+    assert!(!is_needed("east"), "it is no proxy");
+    needs.apply(&bound(keys::PROXY_SCHEDULER, None));
+    assert!(is_needed("east"));
+    needs.apply(&bound(keys::PROXY_SCHEDULER, Some("west/c/1")));
+    assert!(is_needed("west") && !is_needed("east"));
+    needs.apply(&bound(keys::PROXY_SCHEDULER, Some("west")));
+    assert!(!is_needed("west") && !is_needed("east"));
+}
+
+#[test]
 fn of_a_pod_no_more_is_kept_than_needed() {
     let pod = pod("p", Some("east/c/1"), &["a"]);
     assert!(pod.spec.is_none());
