@@ -350,7 +350,7 @@ pub enum Command {
     /// Examples:
     ///
     ///   pilotage completion bash > /etc/bash_completion.d/pilotage
-    ///   pilotage completion zsh > "${fpath[1]}/_pilotage"
+    ///   pilotage completion zsh > ~/.zsh/completions/_pilotage
     ///   pilotage completion fish > ~/.config/fish/completions/pilotage.fish
     #[command(verbatim_doc_comment)]
     Completion(cmd::completion::Args),

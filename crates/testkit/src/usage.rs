@@ -72,7 +72,7 @@ pub enum Answer {
     Allowed(String),
     /// By this role; the request was a patch that made its object, for which `create` is needed, too.
     Created(String),
-    /// 403, because no role allows it; in the server's words, cut to [`WORDS`] characters.
+    /// 403, because no role allows it; in the server's words, cut to 300 characters.
     Forbidden(String),
 }
 
