@@ -2,6 +2,7 @@
 //! end of the release leave that pod alone.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use super::{RELEASE, chart, metrics, of_kind};
 use crate::scenario::node_of;
 
 const HOME: &str = "pilotage";
+const TARGETS: &str = "targets.multicluster.admiralty.io";
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// The kubelet is there for its metrics.
@@ -36,6 +38,24 @@ async fn helm(plane: &ControlPlane, command: &str, more: &[&str]) -> String {
     args.extend(["--namespace", HOME]);
     args.extend(more);
     plane.helm(&args).await.unwrap()
+}
+
+/// A release like one of Admiralty's chart: a definition is among its templates, and would be deleted with it.
+async fn predecessor(plane: &ControlPlane) -> CustomResourceDefinition {
+    let chart = plane.directory().join("predecessor");
+    fs::create_dir_all(chart.join("templates")).unwrap();
+    let about = "apiVersion: v2\nname: multicluster-scheduler\nversion: 0.17.0\n";
+    fs::write(chart.join("Chart.yaml"), about).unwrap();
+    let all = crds::all().unwrap();
+    let targets = all.iter().find(|crd| crd.name_any() == TARGETS).unwrap();
+    let text = serde_json::to_string(targets).unwrap();
+    fs::write(chart.join("templates/targets.yaml"), text).unwrap();
+    let chart = chart.display().to_string();
+    let flags = ["--namespace", HOME, "--create-namespace"];
+    let install = [&["install", RELEASE, chart.as_str()], &flags[..]].concat();
+    plane.helm(&install).await.unwrap();
+    let definitions: Api<CustomResourceDefinition> = Api::all(plane.admin());
+    definitions.get(TARGETS).await.unwrap()
 }
 
 /// Runs the container of the hook that ends a release, under its account, and returns what it says.
@@ -118,20 +138,20 @@ async fn upgrade_and_uninstallation_leave_running_pods_alone() {
         .start()
         .await
         .unwrap();
-    // As Admiralty's chart leaves its definitions: no release owns them.
-    let left = crds::all()
-        .unwrap()
-        .into_iter()
-        .find(|crd| crd.name_any().starts_with("targets."));
-    let left = serde_json::to_string(&left.unwrap()).unwrap();
-    plane.apply_yaml(&left).await.unwrap();
-    let flags = ["--create-namespace", "--take-ownership"];
-    let said = helm(&plane, "install", &flags).await;
+    let before = predecessor(&plane).await;
+    let said = helm(&plane, "upgrade", &[]).await;
     assert!(said.contains("get deployments"), "{said}");
     for crd in crds::all().unwrap() {
         let name = crd.name_any();
         apply::established(&plane.admin(), &name).await.unwrap();
     }
+    let definitions: Api<CustomResourceDefinition> = Api::all(plane.admin());
+    let now = definitions.get(TARGETS).await.unwrap();
+    assert_eq!(
+        now.uid(),
+        before.uid(),
+        "no Target went with the other chart"
+    );
     let parts = start_parts(&plane).await;
     let names_of_parts: Vec<_> = parts.keys().map(String::as_str).collect();
     let all = [
