@@ -255,6 +255,13 @@ pub fn is_ours(key: &str) -> bool {
     key.starts_with(PREFIX)
 }
 
+/// Whether a finalizer is one that Admiralty puts on for a Target. No name of a Target has the underscore that each of
+/// Pilotage's own finalizers has.
+pub fn is_admiraltys_finalizer(finalizer: &str) -> bool {
+    let name = finalizer.strip_prefix(PREFIX);
+    name.is_some_and(|name| !name.contains('_'))
+}
+
 /// Whether Kubernetes or we may act on `key`, however it is spelled: nobody in another cluster may say it here.
 pub fn is_reserved(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
@@ -280,6 +287,16 @@ fn is_within(key: &str, domains: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn finalizers_of_admiralty_are_told_from_ours() {
+        for ours in [DELEGATE_GONE, VIRTUAL_NODE_GONE, TARGET_GONE] {
+            assert!(is_ours(ours) && !is_admiraltys_finalizer(ours), "{ours}");
+        }
+        let theirs = crate::names::target_finalizer(Some("default"), "c2");
+        assert!(is_admiraltys_finalizer(&theirs), "{theirs}");
+        assert!(!is_admiraltys_finalizer("example.com/mine"));
+    }
 
     #[test]
     fn keys_of_kubernetes_and_ours_are_reserved() {

@@ -142,7 +142,7 @@ impl ProxyView {
     /// Whether Admiralty put a finalizer on it, which it does for each target.
     pub fn has_plain_finalizer(&self) -> bool {
         let mut all = self.finalizers.iter();
-        all.any(|finalizer| keys::is_ours(finalizer) && finalizer != keys::DELEGATE_GONE)
+        all.any(|finalizer| keys::is_admiraltys_finalizer(finalizer))
     }
 
     /// Virtual nodes that it names: the recorded one, and where it is bound.

@@ -47,11 +47,10 @@ pub(super) enum Whose {
 
 impl Whose {
     pub(super) fn takes(self, finalizer: &str) -> bool {
-        let Some(name) = finalizer.strip_prefix(keys::PREFIX) else {
-            return false;
-        };
-        // No name of a Target has what is in each of ours.
-        self == Self::Both || !name.contains('_')
+        match self {
+            Self::Admiraltys => keys::is_admiraltys_finalizer(finalizer),
+            Self::Both => keys::is_ours(finalizer),
+        }
     }
 
     /// Those that an object has.
