@@ -269,6 +269,13 @@ impl Event {
         }
     }
 
+    /// Whether a pod of it has a node or is expected on one. The object of an assumed pod names none.
+    pub(crate) fn is_placed(&self, other: &PodInfo) -> bool {
+        self.kind.resource == EventResource::AssignedPod
+            || other.node_name.is_some()
+            || other.nominated_node.is_some()
+    }
+
     /// Whether it is about this very pod.
     pub fn is_about(&self, uid: &PodUid) -> bool {
         self.subject().is_some_and(|pod| pod.uid == *uid)

@@ -32,7 +32,13 @@ impl EnqueueExtensions for InterPodAffinity {
 
     fn hint(&self, pod: &PodInfo, event: &Event) -> Hint {
         let helps = match &event.object {
-            EventObject::Pod { old, new } => after_pod(pod, old.as_deref(), new.as_deref()),
+            EventObject::Pod { old, new } => {
+                let (old, new) = (old.as_deref(), new.as_deref());
+                let changes_itself = old.is_some() && new.is_some_and(|new| new.uid == pod.uid);
+                let mut both = old.into_iter().chain(new);
+                changes_itself
+                    || both.all(|other| event.is_placed(other)) && after_pod(pod, old, new)
+            }
             EventObject::Node {
                 old,
                 new: Some(new),
@@ -80,17 +86,8 @@ fn may_be(term: &PodAffinityTerm) -> PodSet {
     }])
 }
 
-/// Whether another pod that came, changed or went, or the pod itself with other labels, may help.
+/// Whether another pod that came, changed or went may help.
 fn after_pod(pod: &PodInfo, old: Option<&PodInfo>, new: Option<&PodInfo>) -> bool {
-    let is_unplaced = |other: &PodInfo| other.node_name.is_none() && other.nominated_node.is_none();
-    if let (Some(_), Some(new)) = (old, new)
-        && new.uid == pod.uid
-    {
-        return true;
-    }
-    if old.is_some_and(is_unplaced) || new.is_some_and(is_unplaced) {
-        return false;
-    }
     let affinity = &pod.needs.pod_affinity;
     let near = |other| {
         let terms = &affinity.required;

@@ -41,7 +41,7 @@ impl EnqueueExtensions for PodTopologySpread {
             EventObject::Pod { old, new } => {
                 let (old, new) = (old.as_deref(), new.as_deref());
                 let mut both = old.into_iter().chain(new);
-                both.all(|other| is_involved(other, pod))
+                both.all(|other| is_involved(event, other, pod))
                     && hard.is_none_or(|hard| pod_helps(hard, pod, old, new))
             }
             EventObject::Node { old, new } => {
@@ -80,10 +80,8 @@ impl OtherPods for PodTopologySpread {
 }
 
 /// Whether another pod's change can matter to a pod at all: it has a node or expects one, and is in the same namespace.
-fn is_involved(other: &PodInfo, pod: &PodInfo) -> bool {
-    other.uid == pod.uid
-        || (other.node_name.is_some() || other.nominated_node.is_some())
-            && other.key.namespace == pod.key.namespace
+fn is_involved(event: &Event, other: &PodInfo, pod: &PodInfo) -> bool {
+    other.uid == pod.uid || event.is_placed(other) && other.key.namespace == pod.key.namespace
 }
 
 fn pod_helps(

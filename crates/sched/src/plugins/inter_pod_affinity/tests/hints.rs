@@ -108,6 +108,12 @@ fn pods_that_come_change_and_go() {
         ("one that kept it away", &plain, went(keeper()), Hint::Queue),
         ("one that kept others away", &near, went(db()), Hint::Skip),
         ("one it was near", &near, went(both()), Hint::Skip),
+        (
+            "an assumed one to avoid, whose binding failed",
+            &away,
+            went(app("db", "db")),
+            Hint::Queue,
+        ),
     ] {
         assert_eq!(hint(pod, &event), hint_is, "{what}");
     }

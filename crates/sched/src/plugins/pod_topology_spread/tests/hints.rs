@@ -71,16 +71,28 @@ fn which_events_are_looked_at() {
 fn pods_that_come_and_go() {
     let elsewhere =
         |pod: PodBuilder| pod.edit(|pod| pod.metadata.namespace = Some("elsewhere".to_owned()));
-    for (what, other, expected) in [
-        ("it counts", web("o").on("n"), true),
-        ("it is expected there", web("o").nominated("n"), true),
-        ("it has no node", web("o"), false),
-        ("other labels", pod("o").on("n"), false),
-        ("another namespace", elsewhere(web("o").on("n")), false),
+    let unscheduled = EventResource::UnscheduledPod;
+    for (what, resource, other, expected) in [
+        ("it counts", ASSIGNED, web("o").on("n"), true),
+        ("it is assumed to be there", ASSIGNED, web("o"), true),
+        (
+            "it is expected there",
+            unscheduled,
+            web("o").nominated("n"),
+            true,
+        ),
+        ("it has no node", unscheduled, web("o"), false),
+        ("other labels", ASSIGNED, pod("o").on("n"), false),
+        (
+            "another namespace",
+            ASSIGNED,
+            elsewhere(web("o").on("n")),
+            false,
+        ),
     ] {
         let other = other.info();
-        let came = Event::pod(ASSIGNED, Actions::ADD, None, Some(other.clone()));
-        let went = Event::pod(ASSIGNED, Actions::DELETE, Some(other), None);
+        let came = Event::pod(resource, Actions::ADD, None, Some(other.clone()));
+        let went = Event::pod(resource, Actions::DELETE, Some(other), None);
         assert_eq!(queued(&waiting(), &came), expected, "{what}");
         assert_eq!(queued(&waiting(), &went), expected, "{what}");
     }
