@@ -112,10 +112,12 @@ pub(super) fn original(live: &Selector, noted: &Selector, kept: Option<&LabelPat
     let spellings = [noted, &then, &plain];
     let has = |one: &Selector, key: &str, value: &str| one.get(key).is_some_and(|it| it == value);
     let known = |(key, value): (&String, &String)| spellings.iter().any(|it| has(it, key, value));
-    let complete = spelled(noted, None)
-        .iter()
-        .zip(noted)
-        .all(|(new, (old, value))| has(live, new, value) || has(live, old, value));
+    let (now, unkept) = (spelled(noted, kept), spelled(noted, None));
+    let mut each = now.iter().zip(&unkept).zip(noted);
+    let complete = each.all(|((now, unkept), (old, value))| {
+        let keys = [now, unkept, old];
+        keys.into_iter().any(|key| has(live, key, value))
+    });
     if complete && live.iter().all(known) {
         return noted.clone();
     }
@@ -123,11 +125,9 @@ pub(super) fn original(live: &Selector, noted: &Selector, kept: Option<&LabelPat
         .keys()
         .all(|key| then.contains_key(key) || plain.contains_key(key))
     {
-        let (plain, then) = (spelled(noted, None), spelled(noted, kept));
-        let spelled = plain
+        let spelled = [unkept, now]
             .into_iter()
-            .zip(noted.keys())
-            .chain(then.into_iter().zip(noted.keys()));
+            .flat_map(|keys| keys.into_iter().zip(noted.keys()));
         let back: BTreeMap<String, &String> = spelled.collect();
         let all = live.iter();
         return all
@@ -245,6 +245,19 @@ mod tests {
         let live = of(&[(APP, "web"), ("app", "shop"), ("team", "a")]);
         let want = of(&[("app", "shop"), ("team", "a")]);
         assert_eq!(original(&live, &noted, Some(&kept)), want);
+    }
+
+    #[test]
+    fn keys_that_meet_only_without_the_pattern_are_all_known() {
+        let kept = LabelPattern::parse("app=x").unwrap();
+        let noted = of(&[("a.io/app", "y"), ("app", "x"), ("b.io/app", "y")]);
+        let live = rewritten(&noted, Some(&kept));
+        assert_eq!(
+            live,
+            of(&[("app", "x"), (APP, "y")]),
+            "two of them share a name"
+        );
+        assert_eq!(original(&live, &noted, Some(&kept)), noted);
     }
 
     #[test]
