@@ -239,15 +239,15 @@ impl<'a> Remote<'a> {
     /// The chaperons first: as long as one is there, a pod of it may be made.
     async fn confirm_nothing_left(&self, uid: &str) -> Outcome {
         let params = ListParams::default().labels(&format!("{}={}", keys::PARENT_UID, self.parent));
-        match self.call(self.chaperons.list_metadata(&params)).await {
-            Ok(chaperons) if wire::is_among(&metas_of(chaperons), uid) => {
-                return Outcome::StillThere;
-            }
+        let chaperons = self.call(self.chaperons.list_metadata(&params)).await;
+        match chaperons.map(metas_of) {
+            Ok(chaperons) if wire::is_among(&chaperons, uid) => return Outcome::StillThere,
             Ok(_) => {}
             Err(error) => return Outcome::Unknown(error.message()),
         }
-        match self.call(self.pods.list_metadata(&params)).await {
-            Ok(pods) if wire::is_delegate_left(&metas_of(pods), uid) => Outcome::StillThere,
+        let pods = self.call(self.pods.list_metadata(&params)).await;
+        match pods.map(metas_of) {
+            Ok(pods) if wire::is_delegate_left(&pods, uid) => Outcome::StillThere,
             Ok(_) => Outcome::Gone,
             Err(error) => Outcome::Unknown(error.message()),
         }
