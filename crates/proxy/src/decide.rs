@@ -282,7 +282,7 @@ fn evidence<'a>(observed: &Observed<'a>, record: &Record) -> Evidence<'a> {
 }
 
 /// A granted chaperon that the record doesn't name is left over from another choice: judge it on a live record. One that
-/// was never granted only has to go where its Target goes.
+/// was never granted only has to go where its Target goes, or if Admiralty asked for it.
 fn clear_leftovers(observed: &Observed<'_>, record: Option<&Record>, plan: &mut Plan) {
     for chaperon in observed.chaperons {
         let granted = unrecorded::is_granted(observed.proxy, chaperon);
@@ -292,8 +292,12 @@ fn clear_leftovers(observed: &Observed<'_>, record: Option<&Record>, plan: &mut 
         {
             continue;
         }
-        if !granted && observed.targets.is_leaving(&chaperon.node) {
-            plan.actions.push(delete(chaperon, None));
+        let leaving = observed.targets.is_leaving(&chaperon.node);
+        // Its name, by which an end is proved, was made up: the target is asked anew.
+        let plain = chaperon.is_of_plain_source();
+        if !granted && (leaving || plain) {
+            let judged_on = plain.then(|| chaperon.resource_version.clone());
+            plan.actions.push(delete(chaperon, judged_on));
         }
         if granted {
             plan.actions.push(Action::DeleteUnlessRecorded {

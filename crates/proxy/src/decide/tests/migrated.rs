@@ -136,6 +136,22 @@ fn keys_of_ours() -> String {
 }
 
 #[test]
+fn what_admiralty_only_asked_for_is_asked_anew() {
+    let reserved = chaperon("a", "ua").reserved(1).of_plain_source();
+    let mut scene = migrated().with(reserved).chose("a");
+    let plan = scene.step();
+    assert!(matches!(plan.choice, ChoiceFate::Failed(_)));
+    assert!(matches!(
+        plan.actions.as_slice(),
+        [Action::DeleteChaperon { uid, resource_version: Some(_), .. }] if uid == "ua"
+    ));
+    scene.choice = None;
+    assert_ne!(scene.step().gate, Gate::Open, "it isn't offered");
+    scene.chaperons.clear();
+    assert!(asked(&scene.step()).contains(&"a"));
+}
+
+#[test]
 fn what_admiralty_granted_gets_no_number() {
     let mut reserved = chaperon("a", "ua").reserved(1).of_plain_source().build();
     reserved.marks.is_allowed = true;
