@@ -103,6 +103,11 @@ pub fn virtual_node(target_namespace: Option<&str>, target_name: &str) -> String
     )
 }
 
+/// Whether that may be the name of a virtual node: a real one may have such a name, and no virtual node has another.
+pub fn may_be_virtual_node(node: &str) -> bool {
+    node.starts_with("admiralty-")
+}
+
 /// Finalizer, with its prefix, that plain Admiralty puts on proxies and followed objects for a Target.
 pub fn target_finalizer(target_namespace: Option<&str>, target_name: &str) -> String {
     let namespace = Part::Optional(target_namespace.unwrap_or_default());

@@ -10,9 +10,12 @@ use either::Either;
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{
     Api,
-    api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions, PropagationPolicy},
+    api::{
+        DeleteParams, ListParams, ObjectList, Patch, PatchParams, Preconditions, PropagationPolicy,
+    },
+    core::PartialObjectMeta,
 };
-use pilotage_api::PodChaperon;
+use pilotage_api::{PodChaperon, keys};
 use pilotage_proxy::{
     Outcome, Reply, TurnedAway, Wanted,
     wire::{self, Change},
@@ -210,46 +213,49 @@ impl<'a> Remote<'a> {
         }
     }
 
-    /// Live GET: does this UID still exist? For a plain target the pods of that name must be gone as well.
+    /// Does this UID still exist? A live GET; of a plain target live LISTs, by the pod that they are for: the chaperon's name
+    /// is Admiralty's, and its end says nothing of its pod.
     pub(crate) async fn confirm_gone(&self, name: &str, uid: &str, plain: bool) -> Reply {
+        if plain {
+            return self.confirm_nothing_left(uid).await.into();
+        }
         let wanted = self.wanted(name, Some(uid));
         match self.call(self.chaperons.get(name)).await {
             Ok(chaperon) if !wanted.is_replaced_by(&chaperon.metadata) => {
-                return match wanted.admit(&chaperon.metadata) {
+                match wanted.admit(&chaperon.metadata) {
                     Ok(()) => Reply {
                         chaperon: Some(self.member.keep(chaperon)),
                         ..Outcome::StillThere.into()
                     },
                     Err(why) => self.turn_away(why),
-                };
+                }
             }
-            Err(error) if !is_absent(&error, name) => {
-                return Outcome::Unknown(error.message()).into();
-            }
+            Err(error) if !is_absent(&error, name) => Outcome::Unknown(error.message()).into(),
             // Absent, or another UID has the name.
-            _ => {}
-        }
-        if plain {
-            self.confirm_no_pod(name, uid).await.into()
-        } else {
-            Outcome::Gone.into()
+            _ => Outcome::Gone.into(),
         }
     }
 
-    async fn confirm_no_pod(&self, name: &str, uid: &str) -> Outcome {
-        let params = ListParams::default().fields(&format!("metadata.name={name}"));
-        match self.call(self.pods.list_metadata(&params)).await {
-            Ok(pods) => {
-                let pods: Vec<_> = pods.items.into_iter().map(|pod| pod.metadata).collect();
-                if wire::is_delegate_left(&pods, uid) {
-                    Outcome::StillThere
-                } else {
-                    Outcome::Gone
-                }
-            }
+    /// The chaperons first: as long as one is there, a pod of it may be made.
+    async fn confirm_nothing_left(&self, uid: &str) -> Outcome {
+        let params = ListParams::default().labels(&format!("{}={}", keys::PARENT_UID, self.parent));
+        let chaperons = self.call(self.chaperons.list_metadata(&params)).await;
+        match chaperons.map(metas_of) {
+            Ok(chaperons) if wire::is_among(&chaperons, uid) => return Outcome::StillThere,
+            Ok(_) => {}
+            Err(error) => return Outcome::Unknown(error.message()),
+        }
+        let pods = self.call(self.pods.list_metadata(&params)).await;
+        match pods.map(metas_of) {
+            Ok(pods) if wire::is_delegate_left(&pods, uid) => Outcome::StillThere,
+            Ok(_) => Outcome::Gone,
             Err(error) => Outcome::Unknown(error.message()),
         }
     }
+}
+
+fn metas_of<K: Clone>(list: ObjectList<PartialObjectMeta<K>>) -> Vec<ObjectMeta> {
+    list.items.into_iter().map(|it| it.metadata).collect()
 }
 
 /// Whether the API server itself said that no chaperon of this name exists.

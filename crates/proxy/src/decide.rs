@@ -5,6 +5,7 @@
 
 mod choosing;
 mod standing;
+mod unrecorded;
 
 use pilotage_api::record::Record;
 
@@ -61,6 +62,7 @@ pub fn see(
     memory.keep_targets(|node| targets.serves(node).is_some());
     let unplaced = proxy.record.record().filter(|_| proxy.node_name.is_none());
     let recorded = unplaced.and_then(|it| named_by(it, chaperons));
+    unrecorded::see(memory, proxy, chaperons);
     // While it can't be reached, its Pilotage couldn't have answered either.
     let recorded = recorded.filter(|c| targets.is_reachable(&c.node));
     if let Some(granted) = recorded.filter(|_| proxy.no_reservation) {
@@ -92,7 +94,9 @@ pub fn see(
 pub fn decide(observed: &Observed<'_>) -> Plan {
     let proxy = observed.proxy;
     let mut plan = if proxy.ending || proxy.terminal {
-        failed_choice(Plan::closed(Note::Settled), "the pod is ending")
+        let mut plan = failed_choice(Plan::closed(Note::Settled), "the pod is ending");
+        plan.actions.extend(unrecorded::placed(observed));
+        plan
     } else if !proxy.has_manifest {
         Plan {
             tell: Some(Note::NoManifest),
@@ -103,7 +107,9 @@ pub fn decide(observed: &Observed<'_>) -> Plan {
     } else {
         match &proxy.record {
             RecordState::Damaged(error) => damaged(&error.to_string()),
-            RecordState::Absent => adopt(observed).unwrap_or_else(|| open(observed, None)),
+            RecordState::Absent => {
+                unrecorded::unplaced(observed).unwrap_or_else(|| open(observed, None))
+            }
             RecordState::Is(record) => recorded(observed, record),
         }
     };
@@ -161,6 +167,7 @@ fn damaged(error: &str) -> Plan {
 /// Bound to a virtual node: the feedback controller's affair from here on.
 fn placed(observed: &Observed<'_>, node: &str) -> Plan {
     let mut plan = Plan::closed(Note::Settled);
+    plan.actions.extend(unrecorded::placed(observed));
     plan.choice = match observed.choice {
         Some(chosen) if chosen == node => ChoiceFate::Done,
         _ => ChoiceFate::Failed(format!("the pod was bound to {node}")),
@@ -210,35 +217,6 @@ fn open(observed: &Observed<'_>, record: Option<&Record>) -> Plan {
     }
     clear_leftovers(observed, record, &mut plan);
     plan
-}
-
-/// A grant without a record is what a plain scheduler, swapped for ours, has left: keep the one, or clear them all.
-fn adopt(observed: &Observed<'_>) -> Option<Plan> {
-    let granted: Vec<_> = observed
-        .chaperons
-        .iter()
-        .filter(|c| c.marks.allowed > 0 || c.marks.is_allowed)
-        .collect();
-    let first = granted.first()?;
-    let ending = granted.iter().any(|c| c.class == Class::Ending);
-    if granted.len() > 1 || ending {
-        // Which of them may run is unknown: all go, and the choice is made anew when they are gone.
-        let nodes = granted.iter().map(|c| c.node.clone()).collect();
-        let mut plan = Plan::closed(Note::Asked(nodes));
-        clear_leftovers(observed, None, &mut plan);
-        return Some(failed_choice(plan, "several targets were granted the pod"));
-    }
-    let record = Record {
-        node: first.node.clone(),
-        chaperon_uid: first.uid.clone(),
-        attempt: (first.marks.allowed > 0).then_some(first.marks.allowed),
-    };
-    let mut plan = Plan::closed(Note::Granted(first.node.clone()));
-    plan.actions.push(Action::Record {
-        record,
-        resource_version: observed.proxy.resource_version.clone(),
-    });
-    Some(failed_choice(plan, "a target was granted the pod before"))
 }
 
 /// A choice is recorded: see it through, or prove that it is dead.
@@ -304,24 +282,29 @@ fn evidence<'a>(observed: &Observed<'a>, record: &Record) -> Evidence<'a> {
 }
 
 /// A granted chaperon that the record doesn't name is left over from another choice: judge it on a live record. One that
-/// was never granted only has to go where its Target goes.
+/// was never granted only has to go where its Target goes, or if Admiralty asked for it.
 fn clear_leftovers(observed: &Observed<'_>, record: Option<&Record>, plan: &mut Plan) {
     for chaperon in observed.chaperons {
-        let granted = chaperon.marks.allowed > 0 || chaperon.marks.is_allowed;
+        let granted = unrecorded::is_granted(observed.proxy, chaperon);
         if record.is_some_and(|record| record.names(&chaperon.node, &chaperon.uid))
             || matches!(chaperon.class, Class::Ending | Class::Missing)
             || !observed.targets.is_reachable(&chaperon.node)
         {
             continue;
         }
-        if !granted && observed.targets.is_leaving(&chaperon.node) {
-            plan.actions.push(delete(chaperon, None));
+        let leaving = observed.targets.is_leaving(&chaperon.node);
+        // Its name, by which an end is proved, was made up: the target is asked anew.
+        let plain = chaperon.is_of_plain_source();
+        if !granted && (leaving || plain) {
+            let judged_on = plain.then(|| chaperon.resource_version.clone());
+            plan.actions.push(delete(chaperon, judged_on));
         }
         if granted {
             plan.actions.push(Action::DeleteUnlessRecorded {
                 node: chaperon.node.clone(),
                 name: chaperon.name.clone(),
                 uid: chaperon.uid.clone(),
+                plain: chaperon.is_plainly_granted(),
             });
         }
     }
@@ -389,7 +372,7 @@ fn delete(chaperon: &ChaperonView, resource_version: Option<String>) -> Action {
         node: chaperon.node.clone(),
         name: chaperon.name.clone(),
         uid: chaperon.uid.clone(),
-        plain: chaperon.marks.is_plainly_granted(),
+        plain: chaperon.is_plainly_granted(),
         resource_version,
     }
 }

@@ -3,6 +3,8 @@
 mod action;
 pub mod book;
 mod change;
+mod hold;
+mod left;
 mod orphans;
 
 pub use action::{Action, Key};
@@ -16,7 +18,11 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::Pod;
-use pilotage_api::{keys, limits, parent::ClusterUid, record::Record};
+use pilotage_api::{
+    keys, limits,
+    parent::{ClusterUid, ParentLink},
+    record::Record,
+};
 use serde_json::Value;
 
 use crate::{
@@ -36,9 +42,6 @@ use crate::{
 const LEFTOVER_AFTER: Duration = Duration::from_secs(2);
 /// Between two copies of one pod's status, and of its annotations, so that a burst of changes is one write.
 const COPY_EVERY: Duration = Duration::from_millis(150);
-
-/// So long after a target can be reached again all that it listed has been taken in.
-const TAKEN_IN: Duration = Duration::from_secs(30);
 
 /// What is remembered of one parent UID between two decisions. A restart may lose all of it.
 #[derive(Clone, Debug, Default)]
@@ -145,6 +148,8 @@ impl Memory {
 pub struct Observed<'a> {
     /// The proxy pod, and the object that the view was read from.
     pub proxy: Option<(&'a ProxyView, &'a Arc<Pod>)>,
+    /// Namespace and name of the pod, if it is gone and this process knew it.
+    pub was: Option<(&'a str, &'a str)>,
     /// All chaperons with this parent UID, in all targets.
     pub chaperons: &'a [ChaperonView],
     /// Every target.
@@ -212,9 +217,11 @@ pub fn decide(observed: &Observed<'_>) -> Plan {
         }
     });
     plan.wake_at = plan.wake_at.into_iter().chain(wake_at).min();
-    // A status that is written meanwhile makes the version old that annotations are written over.
-    let writes_status = plan.actions.iter().any(|a| a.key() == Key::Status);
-    if writes_status || observed.memory.requests.is_under_way(&Key::Status) {
+    // What else is written meanwhile makes the version old that annotations are written over.
+    let is_rival = |key: &Key| matches!(key, Key::Status | Key::Tolerations);
+    let writes = plan.actions.iter().any(|a| is_rival(&a.key()));
+    let mut rivals = [Key::Status, Key::Tolerations].into_iter();
+    if writes || rivals.any(|key| observed.memory.requests.is_under_way(&key)) {
         plan.actions.retain(|a| a.key() != Key::Annotations);
     }
     plan
@@ -222,10 +229,12 @@ pub fn decide(observed: &Observed<'_>) -> Plan {
 
 fn orphans(observed: &Observed<'_>, plan: &mut Plan) {
     for chaperon in reachable(observed).filter(|c| c.class != Class::Ending) {
-        // One without a source's UID may be any plain source's: it is ours only if we know its parent.
-        if let Some(parent) = chaperon.parent()
-            && parent.cluster_uid.as_ref() == Some(observed.cluster)
-        {
+        // One without a source's UID may be any plain source's: it is ours only if we knew its parent.
+        let is_ours = |parent: &ParentLink| match &parent.cluster_uid {
+            Some(cluster) => cluster == observed.cluster,
+            None => observed.was == Some((parent.namespace.as_str(), parent.name.as_str())),
+        };
+        if let Some(parent) = chaperon.parent().filter(is_ours) {
             plan.actions.push(Action::DeleteIfOrphan {
                 node: chaperon.node.clone(),
                 name: chaperon.name.clone(),
@@ -244,7 +253,10 @@ fn release_all(observed: &Observed<'_>, plan: &mut Plan) {
 fn ending(observed: &Observed<'_>, proxy: &ProxyView, plan: &mut Plan) {
     release_all(observed, plan);
     let may_go = match &proxy.record {
-        RecordState::Absent if proxy.has_plain_finalizer() => is_left(observed, proxy, plan),
+        // Who is placed by Pilotage has a record.
+        RecordState::Absent if proxy.has_plain_finalizer() || proxy.node_name.is_some() => {
+            left::is_left(observed, proxy, plan)
+        }
         RecordState::Absent => true,
         RecordState::Damaged(error) => {
             plan.tell = Some(format!(
@@ -285,34 +297,15 @@ fn ending(observed: &Observed<'_>, proxy: &ProxyView, plan: &mut Plan) {
     }
 }
 
-/// Whether nothing is left of a pod that Admiralty placed, which wrote no record: it goes when no chaperon is seen where it
-/// ran. That is weaker than a proof, since nobody knows which one that was; it was made long ago, so lists have it.
-fn is_left(observed: &Observed<'_>, proxy: &ProxyView, plan: &mut Plan) -> bool {
-    let Some(node) = &proxy.node_name else {
-        return observed.chaperons.is_empty();
-    };
-    if is_given_up(observed, proxy, node, plan) {
-        return true;
-    }
-    let Some(since) = observed.targets.reachable_since(node) else {
-        plan.tell = Some(format!(
-            "{node} can't be reached: the pod goes when its delegate there is known to be gone"
-        ));
-        return false;
-    };
-    // What its list told may not all be taken in yet.
-    let known_at = since.saturating_add(TAKEN_IN);
-    if observed.now < known_at {
-        wake(plan, known_at);
-        return false;
-    }
-    observed.chaperons.iter().all(|c| c.node != *node)
-}
-
 fn placed(observed: &Observed<'_>, proxy: &ProxyView, pod: &Arc<Pod>, plan: &mut Plan) {
     let Some(node) = &proxy.node_name else { return };
+    if !proxy.terminal
+        && let Some(patch) = hold::endless(&proxy.uid, pod)
+    {
+        plan.actions.push(Action::Endure { patch });
+    }
     let record = proxy.record.record().filter(|record| record.node == *node);
-    // A pod that a plain scheduler placed has no record: its chaperon is the one in its node's target.
+    // A pod that a plain scheduler placed has no record until its chaperon is seen: that is the one in its node's target.
     let is_delegate = |c: &ChaperonView| match record {
         Some(record) => record.names(&c.node, &c.uid),
         None => c.node == *node,
@@ -492,7 +485,7 @@ fn delete_at(chaperon: &ChaperonView, resource_version: Option<String>) -> Actio
         node: chaperon.node.clone(),
         name: chaperon.name.clone(),
         uid: chaperon.uid.clone(),
-        plain: chaperon.marks.is_plainly_granted(),
+        plain: chaperon.is_plainly_granted(),
         resource_version,
     }
 }

@@ -15,7 +15,7 @@ type Place = (String, String);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gone {
     chaperons: BTreeSet<Place>,
-    /// After whose end a live LIST found no pod of their name.
+    /// After whose end a live LIST found no pod of theirs.
     with_pods: BTreeSet<Place>,
 }
 
@@ -25,7 +25,7 @@ impl Gone {
         self.chaperons.insert(place(node, uid));
     }
 
-    /// The object is gone, and a live LIST found no pod of its name.
+    /// The object is gone, and a live LIST found no pod of it.
     pub(crate) fn with_pods(&mut self, node: &str, uid: &str) {
         self.chaperon(node, uid);
         self.with_pods.insert(place(node, uid));
@@ -34,6 +34,11 @@ impl Gone {
     /// Whether the object is gone.
     pub(crate) fn is_absent(&self, node: &str, uid: &str) -> bool {
         self.chaperons.contains(&place(node, uid))
+    }
+
+    /// Whether the object is gone, and a live LIST found no pod of it.
+    pub(crate) fn is_without_pods(&self, node: &str, uid: &str) -> bool {
+        self.with_pods.contains(&place(node, uid))
     }
 
     /// Whether no delegate of the recorded chaperon is left. A target that numbers no attempts never put our finalizer

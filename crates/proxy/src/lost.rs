@@ -122,6 +122,22 @@ pub(crate) fn worth(
     }
 }
 
+/// A target that serves the pod and whose chaperons of it aren't all known, unless it is given up; and when it will be, if
+/// that is known. Where Admiralty granted a pod it wrote down there alone.
+pub(crate) fn unlisted<'a>(
+    proxy: &ProxyView,
+    targets: &'a Targets,
+    now: Monotonic,
+) -> Option<(&'a str, Option<Monotonic>)> {
+    let unseen = targets.serving(&proxy.namespace);
+    let mut unseen = unseen.filter(|(_, target)| target.reach != Reach::Reachable);
+    unseen.find_map(|(node, _)| match worth(proxy, node, targets, None, now) {
+        Worth::GivenUp => None,
+        Worth::Until(at) => Some((node, Some(at))),
+        Worth::Stands => Some((node, None)),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

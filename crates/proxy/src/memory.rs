@@ -20,11 +20,17 @@ use crate::{
 /// So many writes without an answer in a row are no accident any more: each of them was tried for seconds.
 const LASTING: u32 = 2;
 
+/// So many grants of one pod by plain schedulers are remembered until the end of each is proved.
+const MOST_PLAIN: usize = 32;
+
 /// What is remembered of one proxy pod.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     requests: Requests<ActionKey>,
     gone: Gone,
+    /// Chaperons that Admiralty's scheduler granted, or may have, by virtual node and UID, with their names: nobody else is
+    /// asked before the end of each is proved.
+    plain: BTreeMap<(String, String), String>,
     /// Why asking a target failed.
     ask_refusals: BTreeMap<String, String>,
     /// Why the proxy pod couldn't be written.
@@ -73,6 +79,29 @@ impl Memory {
         for node in asked {
             self.asked_at.entry((*node).to_owned()).or_insert(now);
         }
+    }
+
+    /// Takes in which chaperons of a pod without record Admiralty's scheduler granted, or may have.
+    pub(crate) fn see_plain<'a>(&mut self, granted: impl Iterator<Item = &'a ChaperonView>) {
+        for chaperon in granted {
+            let place = (chaperon.node.clone(), chaperon.uid.clone());
+            if self.plain.len() < MOST_PLAIN {
+                self.plain.insert(place, chaperon.name.clone());
+            }
+        }
+        let gone = &self.gone;
+        (self.plain).retain(|(node, uid), _| !gone.is_without_pods(node, uid));
+    }
+
+    /// It has a record by now, which says whose end is to be proved.
+    pub(crate) fn forget_plain(&mut self) {
+        self.plain.clear();
+    }
+
+    /// Virtual node, UID and name of each that may have left a pod.
+    pub(crate) fn plain(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+        let all = self.plain.iter();
+        all.map(|((node, uid), name)| (node.as_str(), uid.as_str(), name.as_str()))
     }
 
     /// Takes in from which targets other pods keep the pod away until those come that are on their way. Each change is a sign
@@ -217,6 +246,7 @@ impl Memory {
 
     /// Forgets targets that aren't there any more.
     pub(crate) fn keep_targets(&mut self, is_there: impl Fn(&str) -> bool) {
+        self.plain.retain(|(node, _), _| is_there(node));
         self.ask_refusals.retain(|node, _| is_there(node));
         self.left.retain(|node| is_there(node));
         self.unfit.retain(is_there);

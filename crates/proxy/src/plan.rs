@@ -34,11 +34,16 @@ pub enum Action {
         /// The virtual node.
         node: String,
     },
-    /// PATCH the record onto the proxy pod, by its resource version.
+    /// PATCH the record onto the proxy pod, by its resource version, with our finalizer if that isn't there.
     Record {
         /// The new record.
         record: Record,
         /// Version of the proxy pod that the rule was judged on.
+        resource_version: String,
+    },
+    /// PATCH our finalizer onto a proxy pod that Admiralty placed, by its resource version.
+    Keep {
+        /// Version of the proxy pod that it was judged on.
         resource_version: String,
     },
     /// PATCH the grant onto a chaperon.
@@ -94,11 +99,12 @@ pub enum Action {
         /// Version at which it was given up: if it moved on, by being bound for instance, it isn't deleted.
         resource_version: Option<String>,
     },
-    /// Live GET of a chaperon: is this UID gone? For a plain target also a live LIST of the pods of that name.
+    /// Live GET of a chaperon: is this UID gone? For a plain target live LISTs of the pod's chaperons, whose names Admiralty
+    /// lets the API server make up, and of its delegates.
     ConfirmGone {
         /// The virtual node.
         node: String,
-        /// Name of the chaperon.
+        /// Name of the chaperon; of no use for a plain target.
         name: String,
         /// UID of the chaperon.
         uid: String,
@@ -113,6 +119,8 @@ pub enum Action {
         name: String,
         /// UID of the chaperon.
         uid: String,
+        /// No finalizer of ours waits for its pod: DELETE in the foreground.
+        plain: bool,
     },
 }
 
@@ -137,7 +145,10 @@ pub enum ActionKey {
 impl Action {
     /// Whether it writes the proxy pod for a choice, which moves the pod's version on.
     pub fn writes_proxy(&self) -> bool {
-        matches!(self, Action::Record { .. } | Action::BindProxy { .. })
+        matches!(
+            self,
+            Action::Record { .. } | Action::Keep { .. } | Action::BindProxy { .. }
+        )
     }
 
     /// The virtual node that it concerns, if it is one.
@@ -150,7 +161,7 @@ impl Action {
             | Action::DeleteChaperon { node, .. }
             | Action::ConfirmGone { node, .. }
             | Action::DeleteUnlessRecorded { node, .. } => Some(node),
-            Action::Record { .. } | Action::Say { .. } => None,
+            Action::Record { .. } | Action::Keep { .. } | Action::Say { .. } => None,
         }
     }
 
@@ -164,6 +175,7 @@ impl Action {
             | Action::Grant { .. }
             | Action::GiveUp { .. }
             | Action::Record { .. }
+            | Action::Keep { .. }
             | Action::Say { .. }
             | Action::BindProxy { .. } => None,
         }
@@ -173,7 +185,9 @@ impl Action {
     pub fn key(&self) -> ActionKey {
         match self {
             Action::Ask { node } => ActionKey::Ask(node.clone()),
-            Action::Record { .. } | Action::BindProxy { .. } => ActionKey::Proxy,
+            Action::Record { .. } | Action::Keep { .. } | Action::BindProxy { .. } => {
+                ActionKey::Proxy
+            }
             Action::Say { .. } => ActionKey::Words,
             Action::Grant { node, uid, .. }
             | Action::GiveUp { node, uid, .. }
@@ -192,6 +206,7 @@ impl Action {
             Action::Record {
                 resource_version, ..
             }
+            | Action::Keep { resource_version }
             | Action::Say {
                 resource_version, ..
             }
@@ -298,6 +313,8 @@ pub enum Note {
     Unfit(String, String),
     /// The pod is recorded at a target that can't be reached.
     Held(String),
+    /// Admiralty made the pod, and may have granted it to this target, whose chaperons aren't all known.
+    Unlisted(String),
     /// The record is unreadable.
     DamagedRecord(String),
     /// The source's API server refuses to write the record, or the binding.
@@ -349,6 +366,12 @@ impl fmt::Display for Note {
                 f,
                 "the pod was granted to {node}, which can't be reached: its delegate may be running there, \
                  so no other target is asked until {node} answers"
+            ),
+            Note::Unlisted(node) => write!(
+                f,
+                "the pod was made by Admiralty, which may have granted it to {node}; what is there isn't known yet, so no \
+                 target is asked until it can be looked at, or its Target has the annotation {}=true",
+                keys::FORGET
             ),
             Note::DamagedRecord(error) => write!(
                 f,

@@ -80,6 +80,15 @@ impl Targets {
         self.get(node)?.serves.as_ref()
     }
 
+    /// The targets that serve pods of this namespace, and those of which that isn't known.
+    pub(crate) fn serving(&self, namespace: &str) -> impl Iterator<Item = (&str, &TargetView)> {
+        let all = self.by_node.iter().map(|(node, it)| (node.as_str(), it));
+        all.filter(move |(_, target)| {
+            let serves = target.serves.as_ref();
+            serves.is_none_or(|serves| serves.serves(namespace))
+        })
+    }
+
     /// Whether it matters to this pod what becomes of the target: it serves the pod, or the pod names it.
     pub(crate) fn concerns(&self, node: &str, proxy: &ProxyView) -> bool {
         let serves = self.serves(node);

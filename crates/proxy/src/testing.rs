@@ -68,6 +68,7 @@ pub(crate) fn chaperon(node: &str, uid: &str) -> ChaperonBuilder {
         uid: uid.into(),
         ending: false,
         bound: false,
+        plain_source: false,
         unschedulable: None,
         marks: Marks::default(),
     }
@@ -78,6 +79,7 @@ pub(crate) struct ChaperonBuilder {
     uid: String,
     ending: bool,
     bound: bool,
+    plain_source: bool,
     unschedulable: Option<String>,
     marks: Marks,
 }
@@ -121,6 +123,19 @@ impl ChaperonBuilder {
         self.marks(attempt, attempt, true)
     }
 
+    /// Granted as Admiralty does it.
+    pub(crate) fn plainly_granted(mut self) -> Self {
+        self.marks.reserved = true;
+        self.marks.is_allowed = true;
+        self
+    }
+
+    /// Made by Admiralty.
+    pub(crate) fn of_plain_source(mut self) -> Self {
+        self.plain_source = true;
+        self
+    }
+
     pub(crate) fn missing(mut self) -> Self {
         self.marks.missing = true;
         self
@@ -158,6 +173,16 @@ impl ChaperonBuilder {
         if self.unschedulable.is_some() {
             let its_pod = (keys::RESERVED_POD_UID.to_owned(), "p".to_owned());
             object.metadata.annotations = Some([its_pod].into());
+        }
+        if self.plain_source {
+            let text = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+            let meta = &mut object.metadata;
+            meta.labels = Some([text(keys::PARENT_UID, "p")].into());
+            let annotations = meta.annotations.get_or_insert_default();
+            annotations.extend([
+                text(keys::PARENT_NAME, "web"),
+                text(keys::PARENT_NAMESPACE, "shop"),
+            ]);
         }
         ChaperonView {
             name: "web-x".into(),

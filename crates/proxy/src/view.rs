@@ -139,6 +139,16 @@ impl ProxyView {
             .any(|finalizer| finalizer == keys::DELEGATE_GONE)
     }
 
+    /// All its finalizers and ours; `None`: that is on it. Pods that Admiralty's webhook made come without.
+    pub fn with_finalizer(&self) -> Option<Vec<String>> {
+        if self.has_finalizer() {
+            return None;
+        }
+        let mut finalizers = self.finalizers.clone();
+        finalizers.push(keys::DELEGATE_GONE.to_owned());
+        Some(finalizers)
+    }
+
     /// Whether Admiralty put a finalizer on it, which it does for each target.
     pub fn has_plain_finalizer(&self) -> bool {
         let mut all = self.finalizers.iter();
@@ -255,6 +265,17 @@ impl ChaperonView {
     pub fn names_its_pod(&self) -> bool {
         let annotations = self.object.metadata.annotations.as_ref();
         annotations.is_some_and(|all| all.contains_key(keys::RESERVED_POD_UID))
+    }
+
+    /// Granted or bound in the form that carries no finalizer of ours: its end proves nothing of its pod.
+    pub fn is_plainly_granted(&self) -> bool {
+        self.marks.allowed == 0 && (self.marks.is_allowed || self.says_bound)
+    }
+
+    /// Whether a source made it that doesn't say who it is, as Admiralty: the API server made up its name, which nobody
+    /// knows who doesn't see it.
+    pub fn is_of_plain_source(&self) -> bool {
+        self.parent().is_some_and(|link| link.cluster_uid.is_none())
     }
 
     /// Whether it is behind this virtual node, in this namespace and of this name.

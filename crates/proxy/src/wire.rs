@@ -16,13 +16,18 @@ use crate::{
     view::{ProxyView, RecordState},
 };
 
-/// Merge patch of a proxy pod: the record, over this version only.
-pub fn record(proxy_uid: &str, resource_version: &str, record: &Record) -> Value {
-    json!({ "metadata": {
-        "uid": proxy_uid,
+/// Merge patch of a proxy pod: the record, over this version only. Who has a record has our finalizer, too: a pod that
+/// Admiralty's webhook made gets it along.
+pub fn record(proxy: &ProxyView, resource_version: &str, record: &Record) -> Value {
+    let mut patch = json!({ "metadata": {
+        "uid": proxy.uid,
         "resourceVersion": resource_version,
         "annotations": { keys::GRANTED_TO: record.to_string() },
-    } })
+    } });
+    if let Some(finalizers) = proxy.with_finalizer() {
+        patch["metadata"]["finalizers"] = json!(finalizers);
+    }
+    patch
 }
 
 /// The binding of a proxy pod to the virtual node that its record names, over this version only.
@@ -202,9 +207,13 @@ pub fn is_own(chaperon: &ObjectMeta, proxy_uid: &str, cluster: &ClusterUid) -> b
     ParentLink::of(chaperon).is_some_and(|link| link.uid == proxy_uid && link.belongs_to(cluster))
 }
 
-/// A live LIST of the pods with a chaperon's name, after that chaperon was found to be gone: may one be its delegate?
-///
-/// Names are unique: a pod of another chaperon has the name only if the one before is gone.
+/// A live LIST of a pod's chaperons: is one of them the one with this UID?
+pub fn is_among(chaperons: &[ObjectMeta], chaperon_uid: &str) -> bool {
+    let mut uids = chaperons.iter().map(|it| it.uid.as_deref());
+    uids.any(|uid| uid == Some(chaperon_uid))
+}
+
+/// A live LIST of a proxy pod's delegates, after one of its chaperons was found to be gone: may one be of that chaperon?
 pub fn is_delegate_left(pods: &[ObjectMeta], chaperon_uid: &str) -> bool {
     pods.iter().any(|pod| {
         let owners = pod.owner_references.iter().flatten();
@@ -317,6 +326,29 @@ mod tests {
         let plain = stored(json!({ keys::IS_ALLOWED: "true" }), &before);
         assert_eq!(changed(&plain, "1"), Change::Nothing);
         assert!(matches!(changed(&plain, "2"), Change::Refused(_)));
+    }
+
+    #[test]
+    fn a_record_brings_our_finalizer_to_a_pod_that_has_none() {
+        let mut proxy = crate::testing::proxy();
+        let of = |proxy: &ProxyView| record(proxy, "1", &"a/u/-".parse().unwrap());
+        assert_eq!(of(&proxy)["metadata"]["finalizers"], Value::Null);
+        proxy.finalizers = vec!["multicluster.admiralty.io/shop-a".to_owned()];
+        let patch = of(&proxy);
+        let both = json!(["multicluster.admiralty.io/shop-a", keys::DELEGATE_GONE]);
+        assert_eq!(patch["metadata"]["finalizers"], both);
+        assert_eq!(patch["metadata"]["resourceVersion"], "1");
+        assert_eq!(patch["metadata"]["annotations"][keys::GRANTED_TO], "a/u/-");
+    }
+
+    #[test]
+    fn a_chaperon_is_found_among_its_pods_by_its_uid() {
+        let meta = |uid: &str| ObjectMeta {
+            uid: Some(uid.to_owned()),
+            ..ObjectMeta::default()
+        };
+        let listed = [meta("u1"), ObjectMeta::default(), meta("u2")];
+        assert!(is_among(&listed, "u2") && !is_among(&listed, "u") && !is_among(&[], "u"));
     }
 
     #[test]

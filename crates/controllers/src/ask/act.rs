@@ -18,6 +18,7 @@ use pilotage_proxy::{Action, GrantForm, Outcome, ProxyView, Reply, TurnedAway, W
 use pilotage_runtime::call::{CallError, Failure, find, within};
 use pilotage_runtime::weight;
 use pilotage_sched_driver::{BindError, PodBinder, publish::unscheduled};
+use serde_json::Value;
 
 use crate::{
     fleet::Fleet,
@@ -56,18 +57,16 @@ impl Acting {
                 record,
                 resource_version,
             } => {
-                let patch = wire::record(&proxy.uid, resource_version, record);
-                let pods: Api<Pod> = Api::namespaced(self.client.clone(), &proxy.namespace);
-                let params = PatchParams::default();
-                let patch = Patch::Merge(&patch);
-                match within(LOCAL_LIMIT, pods.patch(&proxy.name, &params, &patch)).await {
-                    Ok(pod) => Reply {
-                        proxy: Some(Arc::new(pod)),
-                        ..Outcome::Done.into()
-                    },
-                    Err(error) => self.failed(proxy, &error).await,
-                }
+                let patch = wire::record(proxy, resource_version, record);
+                self.patch(proxy, &patch).await
             }
+            Action::Keep { resource_version } => match proxy.with_finalizer() {
+                Some(all) => {
+                    let patch = wire::finalizers(&proxy.uid, resource_version, &all);
+                    self.patch(proxy, &patch).await
+                }
+                None => Outcome::Done.into(),
+            },
             Action::Say { words, .. } => {
                 let patch = unscheduled(pod, words.reason, &words.message, Timestamp::now());
                 // It says so already.
@@ -176,16 +175,41 @@ impl Acting {
             Action::ConfirmGone {
                 name, uid, plain, ..
             } => remote.confirm_gone(name, uid, *plain).await,
-            Action::DeleteUnlessRecorded { node, name, uid } => {
-                match self.is_recorded(proxy, node, uid).await {
-                    Ok(true) => Outcome::StillThere.into(),
-                    Ok(false) => remote.delete(name, uid, Deletion::default()).await,
-                    Err(outcome) => outcome.into(),
+            Action::DeleteUnlessRecorded {
+                node,
+                name,
+                uid,
+                plain,
+            } => match self.is_recorded(proxy, node, uid).await {
+                Ok(true) => Outcome::StillThere.into(),
+                Ok(false) => {
+                    let how = Deletion {
+                        plain: *plain,
+                        resource_version: None,
+                    };
+                    remote.delete(name, uid, how).await
                 }
-            }
-            Action::Record { .. } | Action::Say { .. } | Action::BindProxy { .. } => {
+                Err(outcome) => outcome.into(),
+            },
+            Action::Record { .. }
+            | Action::Keep { .. }
+            | Action::Say { .. }
+            | Action::BindProxy { .. } => {
                 Outcome::Unknown("not a request to a target".to_owned()).into()
             }
+        }
+    }
+
+    /// PATCH of the proxy pod's metadata.
+    async fn patch(&self, proxy: &ProxyView, patch: &Value) -> Reply {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &proxy.namespace);
+        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+        match within(LOCAL_LIMIT, pods.patch(&proxy.name, &params, &patch)).await {
+            Ok(pod) => Reply {
+                proxy: Some(Arc::new(pod)),
+                ..Outcome::Done.into()
+            },
+            Err(error) => self.failed(proxy, &error).await,
         }
     }
 

@@ -110,6 +110,16 @@ pub(super) async fn act(client: &Client, fleet: &Fleet, pod: &Subject, action: &
                 .await
                 .into()
         }
+        Action::Endure { patch } => {
+            let patch = match serde_json::from_value(patch.clone()) {
+                Ok(operations) => Patch::Json::<()>(operations),
+                Err(error) => return Outcome::Unknown(error.to_string()).into(),
+            };
+            let params = PatchParams::default();
+            local
+                .copied(local.api.patch(&pod.name, &params, &patch))
+                .await
+        }
         Action::CopyStatus { patch } => {
             let params = PatchParams::default();
             let patch = Patch::Merge(patch);

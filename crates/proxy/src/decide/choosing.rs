@@ -90,6 +90,9 @@ fn choice(observed: &Observed<'_>, current: Option<&Record>, node: &str) -> Choi
             Choice::NotYet("the chaperon is gone")
         };
     };
+    if chaperon.is_of_plain_source() {
+        return Choice::NotYet("what Admiralty asked for there has to go first");
+    }
     let attempt = match &chaperon.class {
         Class::Reserved(attempt) => Some(*attempt),
         Class::PlainReserved => None,

@@ -67,6 +67,9 @@ pub(super) fn standing(
                 plan.actions
                     .push(grant(chaperon, GrantForm::Attempt(*attempt)));
             }
+            // A grant of Admiralty's scheduler is bound as it is, or deleted: a number would bring the rules of those whose
+            // name and finalizer are known.
+            None if chaperon.is_of_plain_source() => {}
             recorded if Some(*attempt) > recorded => plan.actions.push(Action::Record {
                 record: Record {
                     attempt: Some(*attempt),
@@ -81,7 +84,7 @@ pub(super) fn standing(
             plan.actions.push(grant(chaperon, GrantForm::Plain));
         }
         Class::Asked if observed.proxy.no_reservation => {
-            if chaperon.marks.allowed == 0 {
+            if chaperon.marks.allowed == 0 && record.attempt.is_some() {
                 plan.actions.push(grant(chaperon, GrantForm::Unreserved));
             }
             if chaperon.names_its_pod() {

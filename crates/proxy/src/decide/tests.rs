@@ -2,6 +2,7 @@
 
 mod evictions;
 mod lost;
+mod migrated;
 mod unreserved;
 mod waves;
 mod words;

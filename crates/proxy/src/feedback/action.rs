@@ -32,11 +32,12 @@ pub enum Action {
         /// What the pod has.
         of: Digest,
     },
-    /// Live GET of a chaperon: is this UID gone? For a plain target also a live LIST of the pods of that name.
+    /// Live GET of a chaperon: is this UID gone? For a plain target live LISTs of the pod's chaperons, whose names Admiralty
+    /// lets the API server make up, and of its delegates.
     ConfirmGone {
         /// The virtual node.
         node: String,
-        /// Name of the chaperon.
+        /// Name of the chaperon; of no use for a plain target.
         name: String,
         /// UID of the chaperon.
         uid: String,
@@ -53,6 +54,11 @@ pub enum Action {
         remaining: Vec<String>,
         /// Version of the proxy pod.
         resource_version: String,
+    },
+    /// PATCH the proxy pod's tolerations: those of taints of a lost target end no more.
+    Endure {
+        /// A JSON patch, which tests what it changes.
+        patch: Value,
     },
     /// PATCH the proxy pod's status.
     CopyStatus {
@@ -82,6 +88,8 @@ pub enum Action {
 pub enum Key {
     /// The proxy pod's life and finalizers.
     Proxy,
+    /// The proxy pod's tolerations.
+    Tolerations,
     /// The proxy pod's status.
     Status,
     /// The proxy pod's annotations.
@@ -120,6 +128,7 @@ impl Action {
             Action::DeleteProxy
             | Action::EndGrace
             | Action::RemoveFinalizer { .. }
+            | Action::Endure { .. }
             | Action::CopyStatus { .. }
             | Action::CopyAnnotations { .. } => None,
         }
@@ -135,6 +144,7 @@ impl Action {
     pub fn key(&self) -> Key {
         match self {
             Action::DeleteProxy | Action::EndGrace | Action::RemoveFinalizer { .. } => Key::Proxy,
+            Action::Endure { .. } => Key::Tolerations,
             Action::CopyStatus { .. } => Key::Status,
             Action::CopyAnnotations { .. } => Key::Annotations,
             Action::DeleteChaperon { node, uid, .. }

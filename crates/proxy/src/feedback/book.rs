@@ -4,7 +4,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use k8s_openapi::api::core::v1::Pod;
-use pilotage_api::{PodChaperon, keys, parent::ClusterUid};
+use pilotage_api::{PodChaperon, keys, names, parent::ClusterUid};
 
 use super::{Action, Key, Memory, Observed, Plan, decide, orphans::Orphans};
 use crate::{
@@ -20,6 +20,8 @@ use crate::{
 #[derive(Debug, Default)]
 struct Parent {
     pod: Option<(ProxyView, Arc<Pod>)>,
+    /// Namespace and name of the pod, once it is gone.
+    was: Option<(String, String)>,
     memory: Memory,
 }
 
@@ -78,7 +80,8 @@ impl Book {
         if self.world.of(uid).is_empty() {
             self.parents.remove(uid);
         } else if let Some(parent) = self.parents.get_mut(uid) {
-            parent.pod = None;
+            let gone = parent.pod.take();
+            parent.was = gone.map(|(view, _)| (view.namespace, view.name));
         }
     }
 
@@ -137,7 +140,7 @@ impl Book {
 
     fn changed(&mut self, node: &str, change: &Change) {
         if let (Some(parent), Some(gone)) = (self.parents.get_mut(&change.parent), &change.gone) {
-            let Parent { pod, memory } = parent;
+            let Parent { pod, memory, .. } = parent;
             memory.confirm_gone(node, gone);
             let view = pod.as_ref().map(|(view, _)| view);
             memory.trim_proofs(view.and_then(|view| view.record.record()));
@@ -216,6 +219,7 @@ impl Book {
         parent.memory.see(proxy, chaperons, &self.targets, now);
         let mut plan = decide(&Observed {
             proxy: parent.pod.as_ref().map(|(view, pod)| (view, pod)),
+            was: (parent.was.as_ref()).map(|(namespace, name)| (&**namespace, &**name)),
             chaperons,
             targets: &self.targets,
             cluster: &self.cluster,
@@ -248,12 +252,15 @@ impl Book {
         }
     }
 
-    /// The virtual node that a pod's record names and nobody knows, if so: a live read has to say whether its target exists.
+    /// The virtual node that a pod's record names, or where it is bound, and that nobody knows, if so: a live read has to say
+    /// whether its target exists.
     pub fn unknown_target(&self, uid: &str) -> Option<&str> {
         let (view, _) = self.pod(uid)?;
-        let record = view.record.record()?;
-        let unknown = self.targets.get(&record.node).is_none();
-        unknown.then_some(&record.node)
+        let recorded = view.record.record().map(|record| record.node.as_str());
+        let bound = view.node_name.as_deref();
+        let bound = bound.filter(|node| names::may_be_virtual_node(node));
+        let mut named = recorded.into_iter().chain(bound);
+        named.find(|node| self.targets.get(node).is_none())
     }
 
     // ---- what is known ------------------------------------------------------------------------------------------

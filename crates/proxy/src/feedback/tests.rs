@@ -1,6 +1,7 @@
 //! The states *placed*, *ending* and *no such pod*, row by row.
 
 mod lost;
+mod migrated;
 
 use pilotage_api::keys;
 use serde_json::json;
@@ -19,6 +20,7 @@ struct Scene {
     chaperons: Vec<ChaperonView>,
     targets: Targets,
     memory: Memory,
+    was: Option<(&'static str, &'static str)>,
     now: Monotonic,
 }
 
@@ -29,6 +31,7 @@ impl Scene {
             chaperons: Vec::new(),
             targets: reachable(&["a", "b"]),
             memory: Memory::default(),
+            was: None,
             now: NOW,
         }
     }
@@ -79,6 +82,7 @@ impl Scene {
             targets: &self.targets,
             cluster: &cluster,
             memory: &self.memory,
+            was: self.was,
             now: self.now,
         });
         self.memory.decided(&plan, self.now);
@@ -302,60 +306,6 @@ fn only_the_recorded_target_holds_an_ending_pod() {
         removed.step().actions.as_slice(),
         [Action::RemoveFinalizer { .. }]
     ));
-}
-
-#[test]
-fn a_pod_that_admiralty_placed_goes_when_nothing_is_seen_where_it_ran() {
-    let left = |node: Option<&str>| {
-        let mut scene = Scene::ending(None);
-        if let Some(proxy) = &mut scene.proxy {
-            proxy.node_name = node.map(str::to_owned);
-            let of_targets = [
-                "multicluster.admiralty.io/shop-a",
-                "multicluster.admiralty.io/shop-b",
-            ];
-            let others = ["example.com/mine"];
-            proxy.finalizers = of_targets
-                .iter()
-                .chain(&others)
-                .map(ToString::to_string)
-                .collect();
-        }
-        scene
-    };
-    let goes = |plan: &Plan| {
-        matches!(
-            plan.actions.as_slice(),
-            [Action::RemoveFinalizer { remaining, .. }] if *remaining == ["example.com/mine"]
-        )
-    };
-    let mut running = left(Some("a")).with(chaperon("a", "ua").bound());
-    let plan = running.step();
-    assert_eq!(deletes(&plan), ["ua"]);
-    assert_eq!(plan.actions.len(), 1, "the finalizers stay");
-    running.chaperons.clear();
-    assert!(goes(&running.step()));
-
-    let mut anew = left(Some("a"));
-    anew.targets.set_reach("a", Reach::Lost, NOW);
-    anew.targets.set_reach("a", Reach::Reachable, NOW);
-    let plan = anew.step();
-    assert!(plan.actions.is_empty(), "its list isn't taken in yet");
-    anew.now = plan.wake_at.unwrap();
-    assert!(goes(&anew.step()));
-
-    let mut lost = left(Some("a"));
-    lost.targets.set_reach("a", Reach::Lost, NOW);
-    let plan = lost.step();
-    assert!(plan.actions.is_empty() && plan.tell.is_some());
-    let mut elsewhere = left(Some("a"));
-    elsewhere.targets.set_reach("b", Reach::Lost, NOW);
-    assert!(goes(&elsewhere.step()), "another target doesn't hold it");
-
-    let mut waiting = left(None).with(chaperon("b", "ub").reserved(1));
-    assert_eq!(deletes(&waiting.step()), ["ub"]);
-    waiting.chaperons.clear();
-    assert!(goes(&waiting.step()));
 }
 
 #[test]

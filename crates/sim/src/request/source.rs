@@ -63,7 +63,7 @@ pub(super) fn ask(
             },
             0,
         ) => {
-            let patch = wire::record(&proxy.uid, resource_version, record);
+            let patch = wire::record(proxy, resource_version, record);
             match server.merge_proxy(&proxy.name, &patch) {
                 Ok(pod) => Progress::Done(Reply::Source(Replied {
                     outcome: Outcome::Done,
@@ -77,6 +77,10 @@ pub(super) fn ask(
         (Action::Record { .. }, _) => {
             let live = server.proxy(&proxy.name).ok();
             conflict(live.filter(|live| live.uid() == proxy.uid))
+        }
+        (Action::Keep { .. }, _) => {
+            let why = "no proxy of the simulator is Admiralty's";
+            Outcome::Unknown(why.to_owned()).into()
         }
         (Action::Say { words, .. }, _) => {
             let message = &words.message;
@@ -198,9 +202,12 @@ pub(super) fn ask(
             }
             Outcome::StillThere.into()
         }
-        (Action::DeleteUnlessRecorded { name, uid, .. }, _) => {
-            delete(server, cx, name, uid, None, false)
-        }
+        (
+            Action::DeleteUnlessRecorded {
+                name, uid, plain, ..
+            },
+            _,
+        ) => delete(server, cx, name, uid, None, *plain),
     })
 }
 
@@ -320,6 +327,10 @@ pub(super) fn feedback(
         }
         (A::ChangeSpec { .. }, _) => {
             let why = "no proxy of the simulator changes its spec";
+            Outcome::Unknown(why.to_owned()).into()
+        }
+        (A::Endure { .. }, _) => {
+            let why = "no proxy of the simulator is Admiralty's";
             Outcome::Unknown(why.to_owned()).into()
         }
         (A::CopyStatus { patch }, _) => done(server.merge_proxy_status(pod_name, patch).map(drop)),

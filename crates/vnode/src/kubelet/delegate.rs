@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pilotage_api::record::Record;
-use pilotage_api::{keys, names};
+use pilotage_api::{keys, limits, names};
 
 use super::refusal::Refusal;
 use super::route::Route;
@@ -17,8 +17,8 @@ pub(crate) struct Proxy {
     pub(crate) uid: String,
     /// As it is written on the pod.
     pub(crate) record: String,
-    /// UID of the chaperon that it is granted to.
-    chaperon: String,
+    /// The chaperon that it is granted to.
+    granted: Record,
 }
 
 impl Proxy {
@@ -48,32 +48,44 @@ impl Proxy {
             name: route.pod.clone(),
             uid,
             record,
-            chaperon: granted.chaperon_uid,
+            granted,
         })
     }
 
-    /// The name of its delegate.
-    pub(crate) fn delegate(&self) -> String {
-        names::chaperon(&self.namespace, &self.name, &self.uid)
+    /// The name of its delegate, if that is known without a look: what has no attempt Admiralty may have granted, and then
+    /// the API server made up the name.
+    pub(crate) fn delegate(&self) -> Option<String> {
+        let numbered = self.granted.attempt.is_some();
+        numbered.then(|| names::chaperon(&self.namespace, &self.name, &self.uid))
     }
 
-    /// Whether a pod of the target is its delegate: of that name and parent, and controlled by the chaperon that was
-    /// granted.
-    pub(crate) fn is_of(&self, pod: &ObjectMeta) -> bool {
+    /// The name of a pod of the target if that is its delegate: of that name, if it is known, and that parent, and
+    /// controlled by the chaperon that was granted.
+    pub(crate) fn name_of<'a>(&self, pod: &'a ObjectMeta) -> Option<&'a str> {
         let label = |key: &str| pod.labels.as_ref().and_then(|labels| labels.get(key));
         let mut owners = pod.owner_references.iter().flatten();
         let controller = owners.find(|owner| owner.controller == Some(true));
-        pod.name.as_ref() == Some(&self.delegate())
-            && pod.namespace.as_ref() == Some(&self.namespace)
+        let is_of = pod.namespace.as_ref() == Some(&self.namespace)
             && label(keys::PARENT_UID) == Some(&self.uid)
-            && controller
-                .is_some_and(|owner| owner.kind == "PodChaperon" && owner.uid == self.chaperon)
+            && controller.is_some_and(|owner| {
+                owner.kind == "PodChaperon" && owner.uid == self.granted.chaperon_uid
+            });
+        let name = pod.name.as_deref().filter(|name| is_name(name))?;
+        let fits = self.delegate().is_none_or(|delegate| delegate == name);
+        (is_of && fits).then_some(name)
     }
 
     /// Whether the pod of its name is still the same, recorded at the same place.
     pub(crate) fn is_still(&self, pod: &ObjectMeta) -> bool {
         pod.uid.as_ref() == Some(&self.uid) && record(pod) == Some(&self.record)
     }
+}
+
+/// Whether it can be a part of a path as it is, which a target could make lead elsewhere.
+fn is_name(text: &str) -> bool {
+    let is_plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
+    let begins = text.starts_with(|it: char| it.is_ascii_alphanumeric());
+    begins && text.len() <= limits::SUBDOMAIN && text.bytes().all(is_plain)
 }
 
 fn record(meta: &ObjectMeta) -> Option<&String> {
@@ -131,8 +143,9 @@ mod tests {
     fn a_proxy_is_found_by_its_record() {
         for container in ["app", "init", "debug"] {
             let proxy = found(proxy(), &route(Some("p"), container)).unwrap();
-            assert_eq!((&*proxy.uid, &*proxy.chaperon), ("p", "c"));
-            assert_eq!(proxy.delegate(), names::chaperon("shop", "web", "p"));
+            assert_eq!((&*proxy.uid, &*proxy.granted.chaperon_uid), ("p", "c"));
+            let name = names::chaperon("shop", "web", "p");
+            assert_eq!(proxy.delegate(), Some(name));
         }
         let mut elsewhere = proxy();
         elsewhere["metadata"]["annotations"][keys::GRANTED_TO] = "other/c/3".into();
@@ -164,8 +177,12 @@ mod tests {
                 }],
             })
         };
-        let is = |meta: Value| proxy.is_of(&serde_json::from_value(meta).unwrap());
-        assert!(is(delegate()));
+        let name_of = |meta: Value| {
+            let meta: ObjectMeta = serde_json::from_value(meta).unwrap();
+            proxy.name_of(&meta).map(str::to_owned)
+        };
+        let is = |meta: Value| name_of(meta).is_some();
+        assert_eq!(name_of(delegate()), proxy.delegate());
         for (pointer, value) in [
             ("/name", json!("other")),
             ("/namespace", json!("kube-system")),
@@ -179,6 +196,29 @@ mod tests {
             let mut other = delegate();
             *other.pointer_mut(pointer).unwrap() = value;
             assert!(!is(other), "{pointer}");
+        }
+    }
+
+    #[test]
+    fn what_admiralty_granted_is_found_by_its_chaperon_whatever_its_name() {
+        let mut migrated = proxy();
+        migrated["metadata"]["annotations"][keys::GRANTED_TO] = format!("{NODE}/c/-").into();
+        let proxy = found(migrated, &route(None, "app")).unwrap();
+        assert_eq!(proxy.delegate(), None);
+        let name_of = |name: &str, uid: &str| {
+            let meta = json!({
+                "name": name, "namespace": "shop", "labels": { keys::PARENT_UID: "p" },
+                "ownerReferences": [{
+                    "apiVersion": "x/v1", "kind": "PodChaperon", "name": "n", "uid": uid, "controller": true,
+                }],
+            });
+            let meta: ObjectMeta = serde_json::from_value(meta).unwrap();
+            proxy.name_of(&meta).map(str::to_owned)
+        };
+        assert_eq!(name_of("web-x7k2p", "c").as_deref(), Some("web-x7k2p"));
+        assert_eq!(name_of("web-x7k2p", "d"), None, "of another chaperon");
+        for name in ["", "..", "a/b", "a?b", "a%2fb", "A", ".a", &"a".repeat(254)] {
+            assert_eq!(name_of(name, "c"), None, "no name of a pod: {name}");
         }
     }
 

@@ -168,14 +168,13 @@ impl Served {
             Action::Logs => None,
             _ => Some(Protocol::of(&head.headers)?),
         };
-        let asked = query::of_target(
-            route,
-            &proxy.delegate(),
-            head.uri.query().unwrap_or_default(),
-        )?;
+        let question = head.uri.query().unwrap_or_default();
+        // What can't be asked is told before anybody is.
+        query::of_target(route, "", question)?;
         let slot = self.slots.take(&route.namespace)?;
         let streams = way(&target)?;
-        confirm(&target, &proxy).await?;
+        let delegate = confirm(&target, &proxy).await?;
+        let asked = query::of_target(route, &delegate, question)?;
         let opened = open(&streams, head, &asked, protocol).await;
         let opened = opened.map_err(|error| {
             if matches!(error, StreamError::Silent(_) | StreamError::Broken(_)) {
@@ -217,8 +216,8 @@ fn way(target: &Target) -> Result<Streams, Refusal> {
     }
 }
 
-/// The target has the delegate of this proxy, and nobody else's pod has its name.
-async fn confirm(target: &Target, proxy: &Proxy) -> Result<(), Refusal> {
+/// The target has the delegate of this proxy, under this name, and nobody else's pod has it.
+async fn confirm(target: &Target, proxy: &Proxy) -> Result<String, Refusal> {
     let unknown = || {
         Refusal::of_target(
             target,
@@ -228,9 +227,10 @@ async fn confirm(target: &Target, proxy: &Proxy) -> Result<(), Refusal> {
     };
     let client = target.client().ok_or_else(unknown)?;
     let pods: Api<Pod> = Api::namespaced(client, &proxy.namespace);
-    let params = ListParams::default()
-        .labels(&format!("{}={}", keys::PARENT_UID, proxy.uid))
-        .fields(&format!("metadata.name={}", proxy.delegate()));
+    let mut params = ListParams::default().labels(&format!("{}={}", keys::PARENT_UID, proxy.uid));
+    if let Some(name) = proxy.delegate() {
+        params = params.fields(&format!("metadata.name={name}"));
+    }
     let listed = call::within(FIND_LIMIT, pods.list_metadata(&params)).await;
     let listed = listed.map_err(|error| {
         if error.kind() == Failure::Unknown {
@@ -243,8 +243,9 @@ async fn confirm(target: &Target, proxy: &Proxy) -> Result<(), Refusal> {
         let why = format!("to look for the pod there failed: {}", error.message());
         Refusal::of_target(target, status, &why)
     })?;
-    if listed.items.iter().any(|pod| proxy.is_of(&pod.metadata)) {
-        return Ok(());
+    let mut pods = listed.items.iter();
+    if let Some(name) = pods.find_map(|pod| proxy.name_of(&pod.metadata)) {
+        return Ok(name.to_owned());
     }
     let why = "it doesn't have the pod that stands behind this one";
     Err(Refusal::of_target(target, StatusCode::NOT_FOUND, why))

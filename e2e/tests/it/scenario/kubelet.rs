@@ -30,7 +30,7 @@ const TARGET: &str = "east";
 const PERIOD: Duration = Duration::from_millis(200);
 
 /// Tries until it works.
-async fn until<T, E: std::fmt::Display>(
+pub(super) async fn until<T, E: std::fmt::Display>(
     what: &str,
     mut work: impl AsyncFnMut() -> Result<T, E>,
 ) -> T {

@@ -8,14 +8,16 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{
     Api, ResourceExt,
-    api::{Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use pilotage_api::{GROUP, PodChaperon, Right, VERSION, keys, names};
 use pilotage_e2e::fleet::{Fleet, SOURCE_ACCOUNT, Spec, secret, target_object};
-use pilotage_testkit::{ControlPlane, pilotage, unique, wait_for, wait_gone};
+use pilotage_testkit::plane::kwok::Kubelet;
+use pilotage_testkit::{ControlPlane, TestNamespace, pilotage, unique, wait_for, wait_gone};
 use serde_json::{Value, json};
 
-use super::{LIMIT, Shop, elected, is_running, node_of, small_nodes};
+use super::kubelet::until;
+use super::{LIMIT, Shop, elected, is_running, node_of, scheduled, small_nodes};
 
 /// A name as an API server makes it up from `web-`.
 const CHAPERON: &str = "web-x7k2p";
@@ -61,18 +63,23 @@ fn virtual_node(namespace: &str) -> Value {
     })
 }
 
-/// The proxy pod `web` as Admiralty's webhook makes it; it uses the ConfigMap `settings`.
-fn proxy(namespace: &str, finalizer: &str) -> Pod {
-    let containers = json!([{
-        "name": "main",
-        "image": "example.invalid/web",
-        "envFrom": [{ "configMapRef": { "name": "settings" } }],
-    }]);
+/// Of a pod that uses the ConfigMap `settings`, or no object.
+fn containers(settings: bool) -> Value {
+    let mut container = json!({ "name": "main", "image": "example.invalid/web" });
+    if settings {
+        container["envFrom"] = json!([{ "configMapRef": { "name": "settings" } }]);
+    }
+    json!([container])
+}
+
+/// A proxy pod as Admiralty's webhook makes it.
+fn proxy(namespace: &str, name: &str, finalizers: &[String], settings: bool) -> Pod {
+    let containers = containers(settings);
     let manifest = json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": "web",
+            "name": name,
             "namespace": namespace,
             "labels": { "app": "web" },
             "annotations": { keys::ELECT: "" },
@@ -81,10 +88,10 @@ fn proxy(namespace: &str, finalizer: &str) -> Pod {
     });
     let pod = json!({
         "metadata": {
-            "name": "web",
+            "name": name,
             "labels": { "app": "web", keys::HAS_FINALIZER: "true" },
             "annotations": { keys::ELECT: "", keys::SOURCE_POD_MANIFEST: manifest.to_string() },
-            "finalizers": [finalizer],
+            "finalizers": finalizers,
         },
         "spec": {
             "containers": containers,
@@ -105,115 +112,184 @@ fn link(name: &str, namespace: &str, uid: &str) -> Value {
     })
 }
 
-/// What Admiralty leaves in both clusters: a Target and a Source, a pod that runs, and a ConfigMap that followed it.
-/// Returns the proxy and its delegate.
-async fn left_by_admiralty(fleet: &Fleet, namespace: &str) -> (Pod, Pod) {
-    let (source, target) = (&fleet.source.plane, &fleet.targets[0].plane);
-    let finalizer = names::target_finalizer(Some(namespace), "near");
-    target
-        .service_account(namespace, SOURCE_ACCOUNT)
-        .await
-        .unwrap();
-    let access = json!({
-        "apiVersion": format!("{GROUP}/{VERSION}"),
-        "kind": "Source",
-        "metadata": { "name": SOURCE_ACCOUNT, "namespace": namespace },
-        "spec": { "serviceAccountName": SOURCE_ACCOUNT },
-    });
-    apply(target, &access).await;
-    let kubeconfig = target
-        .kubeconfig_for_service_account(namespace, SOURCE_ACCOUNT)
-        .await
-        .unwrap();
-    apply(source, &secret("near", namespace, &kubeconfig)).await;
-    apply(source, &target_object("near", namespace)).await;
-    apply(source, &virtual_node(namespace)).await;
+/// What Admiralty leaves in a namespace of both clusters.
+struct Left<'a> {
+    fleet: &'a Fleet,
+    namespace: &'a str,
+}
 
-    let settings = json!({
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {
-            "name": "settings",
-            "namespace": namespace,
-            "labels": { keys::HAS_FINALIZER: "true" },
-            "finalizers": [finalizer],
-        },
-        "data": { "greeting": "hello" },
-    });
-    apply(source, &settings).await;
-    let maps: Api<ConfigMap> = Api::namespaced(source.admin(), namespace);
-    let uid = maps.get("settings").await.unwrap().uid().unwrap();
-    let mut copy = settings;
-    copy["metadata"] = link("settings", namespace, &uid);
-    copy["metadata"]["name"] = json!("settings");
-    copy["metadata"]["namespace"] = json!(namespace);
-    apply(target, &copy).await;
+impl Left<'_> {
+    fn source(&self) -> &ControlPlane {
+        &self.fleet.source.plane
+    }
 
-    let proxies: Api<Pod> = Api::namespaced(source.admin(), namespace);
-    let web = proxies
-        .create(&PostParams::default(), &proxy(namespace, &finalizer))
-        .await
-        .unwrap();
-    bind(
-        &proxies,
-        "web",
-        &names::virtual_node(Some(namespace), "near"),
-    )
-    .await;
+    fn near(&self) -> &ControlPlane {
+        &self.fleet.target("near").unwrap().plane
+    }
 
-    let containers = json!([{
-        "name": "main",
-        "image": "example.invalid/web",
-        "envFrom": [{ "configMapRef": { "name": "settings" } }],
-    }]);
-    let mut chaperon = json!({
-        "apiVersion": format!("{GROUP}/{VERSION}"),
-        "kind": "PodChaperon",
-        "metadata": link("web", namespace, &web.uid().unwrap()),
-        "spec": { "containers": containers, "schedulerName": keys::CANDIDATE_SCHEDULER },
-    });
-    chaperon["metadata"]["name"] = json!(CHAPERON);
-    chaperon["metadata"]["namespace"] = json!(namespace);
-    chaperon["metadata"]["labels"][format!("{}app", keys::PREFIX)] = json!("web");
-    chaperon["metadata"]["annotations"][keys::IS_RESERVED] = json!("true");
-    chaperon["metadata"]["annotations"][keys::IS_ALLOWED] = json!("true");
-    apply(target, &chaperon).await;
-    let chaperons: Api<PodChaperon> = Api::namespaced(target.admin(), namespace);
-    let uid = chaperons.get(CHAPERON).await.unwrap().uid().unwrap();
-    let mut delegate = json!({
-        "metadata": {
-            "name": CHAPERON,
-            "labels": chaperon["metadata"]["labels"],
-            "ownerReferences": [{
-                "apiVersion": format!("{GROUP}/{VERSION}"),
-                "kind": "PodChaperon",
-                "name": CHAPERON,
-                "uid": uid,
-                "controller": true,
-                "blockOwnerDeletion": true,
-            }],
-        },
-        "spec": chaperon["spec"],
-    });
-    delegate["metadata"]["annotations"] = json!({});
-    let delegate: Pod = serde_json::from_value(delegate).unwrap();
-    let delegates: Api<Pod> = Api::namespaced(target.admin(), namespace);
-    delegates
-        .create(&PostParams::default(), &delegate)
-        .await
-        .unwrap();
-    bind(&delegates, CHAPERON, NODE).await;
-    let delegate = wait_for(&delegates, CHAPERON, is_running, LIMIT)
-        .await
-        .unwrap();
-    let status = Patch::Merge(json!({ "status": delegate.status }));
-    let params = PatchParams::default();
-    chaperons
-        .patch_status(CHAPERON, &params, &status)
-        .await
-        .unwrap();
-    let web = proxies.patch_status("web", &params, &status).await.unwrap();
-    (web, delegate)
+    fn proxies(&self) -> Api<Pod> {
+        Api::namespaced(self.source().admin(), self.namespace)
+    }
+
+    fn finalizer(&self) -> String {
+        names::target_finalizer(Some(self.namespace), "near")
+    }
+
+    /// The Target `near` with its virtual node, and its Source; returns the Secret that it names.
+    async fn target(&self) -> Value {
+        let (target, namespace) = (self.near(), self.namespace);
+        target
+            .service_account(namespace, SOURCE_ACCOUNT)
+            .await
+            .unwrap();
+        let access = json!({
+            "apiVersion": format!("{GROUP}/{VERSION}"),
+            "kind": "Source",
+            "metadata": { "name": SOURCE_ACCOUNT, "namespace": namespace },
+            "spec": { "serviceAccountName": SOURCE_ACCOUNT },
+        });
+        apply(target, &access).await;
+        let kubeconfig = target
+            .kubeconfig_for_service_account(namespace, SOURCE_ACCOUNT)
+            .await
+            .unwrap();
+        apply(self.source(), &target_object("near", namespace)).await;
+        apply(self.source(), &virtual_node(namespace)).await;
+        secret("near", namespace, &kubeconfig)
+    }
+
+    /// The ConfigMap `settings`, and its copy.
+    async fn settings(&self) {
+        let namespace = self.namespace;
+        let settings = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": "settings",
+                "namespace": namespace,
+                "labels": { keys::HAS_FINALIZER: "true" },
+                "finalizers": [self.finalizer()],
+            },
+            "data": { "greeting": "hello" },
+        });
+        apply(self.source(), &settings).await;
+        let maps: Api<ConfigMap> = Api::namespaced(self.source().admin(), namespace);
+        let uid = maps.get("settings").await.unwrap().uid().unwrap();
+        let mut copy = settings;
+        copy["metadata"] = link("settings", namespace, &uid);
+        copy["metadata"]["name"] = json!("settings");
+        copy["metadata"]["namespace"] = json!(namespace);
+        apply(self.near(), &copy).await;
+    }
+
+    /// A proxy pod, on the virtual node of `near` if it is placed.
+    async fn proxy(&self, name: &str, finalizers: &[String], target: Option<&str>) -> Pod {
+        let proxies = self.proxies();
+        let pod = proxy(self.namespace, name, finalizers, name == "web");
+        let made = proxies.create(&PostParams::default(), &pod).await.unwrap();
+        if let Some(target) = target {
+            let node = names::virtual_node(Some(self.namespace), target);
+            bind(&proxies, name, &node).await;
+        }
+        made
+    }
+
+    /// The chaperon of a proxy that was granted, and its delegate, which runs; both have this name.
+    async fn delegate(&self, proxy: &Pod, name: &str) -> Pod {
+        let (target, namespace) = (self.near(), self.namespace);
+        let parent = proxy.name_any();
+        let mut chaperon = json!({
+            "apiVersion": format!("{GROUP}/{VERSION}"),
+            "kind": "PodChaperon",
+            "metadata": link(&parent, namespace, &proxy.uid().unwrap()),
+            "spec": {
+                "containers": containers(parent == "web"),
+                "schedulerName": keys::CANDIDATE_SCHEDULER,
+            },
+        });
+        chaperon["metadata"]["name"] = json!(name);
+        chaperon["metadata"]["namespace"] = json!(namespace);
+        chaperon["metadata"]["labels"][format!("{}app", keys::PREFIX)] = json!("web");
+        chaperon["metadata"]["annotations"][keys::IS_RESERVED] = json!("true");
+        chaperon["metadata"]["annotations"][keys::IS_ALLOWED] = json!("true");
+        apply(target, &chaperon).await;
+        let chaperons: Api<PodChaperon> = Api::namespaced(target.admin(), namespace);
+        let uid = chaperons.get(name).await.unwrap().uid().unwrap();
+        let delegate = json!({
+            "metadata": {
+                "name": name,
+                "labels": chaperon["metadata"]["labels"],
+                "annotations": {},
+                "ownerReferences": [{
+                    "apiVersion": format!("{GROUP}/{VERSION}"),
+                    "kind": "PodChaperon",
+                    "name": name,
+                    "uid": uid,
+                    "controller": true,
+                    "blockOwnerDeletion": true,
+                }],
+            },
+            "spec": chaperon["spec"],
+        });
+        let delegate: Pod = serde_json::from_value(delegate).unwrap();
+        let delegates: Api<Pod> = Api::namespaced(target.admin(), namespace);
+        delegates
+            .create(&PostParams::default(), &delegate)
+            .await
+            .unwrap();
+        bind(&delegates, name, NODE).await;
+        let delegate = wait_for(&delegates, name, is_running, LIMIT).await.unwrap();
+        let status = Patch::Merge(json!({ "status": delegate.status }));
+        let params = PatchParams::default();
+        chaperons
+            .patch_status(name, &params, &status)
+            .await
+            .unwrap();
+        delegate
+    }
+
+    /// A proxy on the virtual node of `near` with a delegate that runs, whose status it has.
+    async fn running(&self, name: &str, finalizers: &[String], delegate: &str) -> (Pod, Pod) {
+        let proxy = self.proxy(name, finalizers, Some("near")).await;
+        let delegate = self.delegate(&proxy, delegate).await;
+        let status = Patch::Merge(json!({ "status": delegate.status }));
+        let (proxies, params) = (self.proxies(), PatchParams::default());
+        let patched = proxies.patch_status(name, &params, &status).await;
+        (patched.unwrap(), delegate)
+    }
+}
+
+/// A namespace of one name in all clusters of a fleet.
+async fn namespaces(fleet: &Fleet) -> (String, Vec<TestNamespace>) {
+    let name = format!("moved-{}", unique());
+    let mut namespaces = Vec::new();
+    for cluster in fleet.all() {
+        let made = cluster.plane.named_namespace(&name, BTreeMap::new()).await;
+        namespaces.push(made.unwrap());
+    }
+    (name, namespaces)
+}
+
+/// Pilotage starts.
+async fn install(fleet: &mut Fleet) {
+    if let Err(error) = fleet.install().await {
+        panic!("{error}\nlogs: {:#?}", fleet.logs());
+    }
+}
+
+/// Whether Pilotage has taken over a pod that Admiralty placed.
+fn is_adopted(pod: &Pod) -> bool {
+    let record = pod.annotations().get(keys::GRANTED_TO);
+    let tolerations = pod
+        .spec
+        .iter()
+        .flat_map(|it| it.tolerations.iter().flatten());
+    let ours = keys::DELEGATE_GONE.to_owned();
+    record.is_some_and(|record| record.ends_with("/-"))
+        && pod.finalizers().contains(&ours)
+        && tolerations
+            .into_iter()
+            .all(|it| it.toleration_seconds.is_none())
 }
 
 /// `pilotage cleanup --admiralty` in the source.
@@ -239,16 +315,25 @@ async fn pods_of_an_admiralty_installation_run_on_and_end_in_order() {
         .start()
         .await
         .unwrap();
-    let name = format!("moved-{}", unique());
-    let mut namespaces = Vec::new();
-    for cluster in fleet.all() {
-        let made = cluster.plane.named_namespace(&name, BTreeMap::new()).await;
-        namespaces.push(made.unwrap());
-    }
-    let (before, delegate_before) = left_by_admiralty(&fleet, &name).await;
-    if let Err(error) = fleet.install().await {
-        panic!("{error}\nlogs: {:#?}", fleet.logs());
-    }
+    let (name, namespaces) = namespaces(&fleet).await;
+    let left = Left {
+        fleet: &fleet,
+        namespace: &name,
+    };
+    let secret = left.target().await;
+    apply(left.source(), &secret).await;
+    left.settings().await;
+    let (before, delegate_before) = left.running("web", &[left.finalizer()], CHAPERON).await;
+    let limited = before
+        .spec
+        .iter()
+        .flat_map(|it| it.tolerations.iter().flatten());
+    assert!(
+        limited
+            .into_iter()
+            .any(|it| it.toleration_seconds.is_some())
+    );
+    install(&mut fleet).await;
     // The Source gets the right to let ConfigMaps follow; the rest is there.
     fleet.connect(&name).await.unwrap();
     let shop = Shop {
@@ -279,6 +364,10 @@ async fn pods_of_an_admiralty_installation_run_on_and_end_in_order() {
     assert_eq!(web.uid(), before.uid());
     assert_eq!(web.metadata.deletion_timestamp, None);
     assert!(is_running(&web));
+    // It is Pilotage's from now on, and waits for a lost target.
+    wait_for(&shop.pods(), "web", is_adopted, LIMIT)
+        .await
+        .unwrap();
 
     // So does the ConfigMap: its copy is the one that was there.
     let maps: Api<ConfigMap> = Api::namespaced(source.admin(), &name);
@@ -305,7 +394,7 @@ async fn pods_of_an_admiralty_installation_run_on_and_end_in_order() {
     assert_eq!(maps.get("settings").await.unwrap().finalizers(), [""; 0]);
     assert_eq!(
         shop.pods().get("web").await.unwrap().finalizers(),
-        before.finalizers()
+        [before.finalizers(), &[keys::DELEGATE_GONE.to_owned()]].concat()
     );
 
     // New pods are Pilotage's.
@@ -326,4 +415,120 @@ async fn pods_of_an_admiralty_installation_run_on_and_end_in_order() {
         .unwrap();
     wait_gone(&copies, "settings", LIMIT).await.unwrap();
     assert!(maps.get("settings").await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_admiralty_placed_is_logged_replaced_and_ends_as_other_pods() {
+    let kubelet = Kubelet {
+        lines: ["one", "two"].map(str::to_owned).to_vec(),
+        forward: ([127, 0, 0, 1], 9).into(),
+    };
+    let target = ControlPlane::builder("near")
+        .controller_manager()
+        .kwok(small_nodes("near"))
+        .kubelet(kubelet);
+    let spec = Spec::new().kubelet().rights(&[Right::Logs]);
+    let mut fleet = spec.target_plane(target).start().await.unwrap();
+    let (name, namespaces) = namespaces(&fleet).await;
+    let left = Left {
+        fleet: &fleet,
+        namespace: &name,
+    };
+    let secret = left.target().await;
+    apply(left.source(), &secret).await;
+    let finalizers = [left.finalizer()];
+    left.running("logged", &finalizers, "logged-a1b2c").await;
+    left.running("evicted", &finalizers, "evicted-a1b2c").await;
+    // Admiralty gives no finalizer where there are only ClusterTargets.
+    left.running("bare", &[], "bare-a1b2c").await;
+    left.proxy("stranded", &finalizers, Some("gone")).await;
+    let twice = left.proxy("twice", &finalizers, None).await;
+    let old = [
+        left.delegate(&twice, "twice-a1b2c").await,
+        left.delegate(&twice, "twice-d3e4f").await,
+    ];
+    install(&mut fleet).await;
+    fleet.connect(&name).await.unwrap();
+    let shop = Shop {
+        name: name.clone(),
+        fleet: Arc::new(fleet),
+        _namespaces: namespaces,
+    };
+    let (source, pods, delegates) = (&shop.fleet.source.plane, shop.pods(), shop.pods_in("near"));
+    for proxy in ["logged", "evicted", "bare"] {
+        wait_for(&pods, proxy, is_adopted, LIMIT).await.unwrap();
+    }
+
+    // Its Target isn't there: nobody waits for what ran there.
+    wait_gone(&pods, "stranded", LIMIT).await.unwrap();
+
+    // Its delegate has the name that the API server made up.
+    let namespace = format!("--namespace={name}");
+    let kubectl = async || source.kubectl(&[&*namespace, "logs", "logged"]).await;
+    let logs = until("kubectl logs", kubectl).await;
+    assert_eq!(logs, "one\ntwo\n");
+
+    // The end of a delegate is that of its proxy.
+    delegates
+        .delete("evicted-a1b2c", &DeleteParams::default())
+        .await
+        .unwrap();
+    wait_gone(&pods, "evicted", LIMIT).await.unwrap();
+    let chaperons = shop.chaperons_in("near");
+    assert!(chaperons.get_opt("evicted-a1b2c").await.unwrap().is_none());
+
+    shop.delete("bare").await;
+    assert!(delegates.get_opt("bare-a1b2c").await.unwrap().is_none());
+
+    // Of two grants none is kept, and both pods are gone before there is another one.
+    let proxy = shop.running("twice").await;
+    let (_, delegate) = shop.delegate(&proxy).await;
+    assert!(old.iter().all(|it| it.uid() != delegate.uid()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_admiralty_granted_is_offered_to_nobody_before_its_target_is_seen() {
+    let spec = Spec::new()
+        .target("near", small_nodes("near"))
+        .target("far", small_nodes("far"));
+    let mut fleet = spec.start().await.unwrap();
+    let (name, namespaces) = namespaces(&fleet).await;
+    let left = Left {
+        fleet: &fleet,
+        namespace: &name,
+    };
+    // Without its Secret the target is lost.
+    let secret = left.target().await;
+    let web = left.proxy("web", &[left.finalizer()], None).await;
+    let before = left.delegate(&web, CHAPERON).await;
+    install(&mut fleet).await;
+    fleet.elect(&name).await.unwrap();
+    let far = fleet.target("far").unwrap();
+    fleet.add_target(far, &name).await.unwrap();
+    let shop = Shop {
+        name: name.clone(),
+        fleet: Arc::new(fleet),
+        _namespaces: namespaces,
+    };
+    let waits = |pod: &Pod| {
+        let said = scheduled(pod).map(|(_, _, message)| message);
+        said.is_some_and(|message| message.contains("was made by Admiralty"))
+    };
+    wait_for(&shop.pods(), "web", waits, LIMIT).await.unwrap();
+    let asked = shop.chaperons_in("far").list(&ListParams::default()).await;
+    assert!(asked.unwrap().items.is_empty());
+
+    apply(&shop.fleet.source.plane, &secret).await;
+    let web = shop.running("web").await;
+    assert_eq!(node_of(&web), Some(&*shop.virtual_node("near")));
+    let (target, delegate) = shop.delegate(&web).await;
+    assert_eq!((target, delegate.uid()), ("near", before.uid()));
+    shop.delete("web").await;
+    assert!(
+        shop.pods_in("near")
+            .get_opt(CHAPERON)
+            .await
+            .unwrap()
+            .is_none()
+    );
 }

@@ -1,0 +1,154 @@
+//! Pods without a record that Admiralty may have granted: its scheduler, swapped for ours, wrote its choice on the chaperon
+//! alone. What it chose is found out, and recorded, before anybody else is asked.
+
+use pilotage_api::record::Record;
+
+use super::{Observed, clear_leftovers, failed_choice};
+use crate::{
+    class::Class,
+    lost::{Worth, unlisted, worth},
+    memory::Memory,
+    plan::{Action, Note, Plan},
+    view::{ChaperonView, ProxyView, RecordState},
+};
+
+/// Whether a target may run the pod by this chaperon.
+pub(super) fn is_granted(proxy: &ProxyView, chaperon: &ChaperonView) -> bool {
+    let marks = &chaperon.marks;
+    marks.allowed > 0 || marks.is_allowed || (!proxy.has_finalizer() && runs(proxy, chaperon))
+}
+
+/// Whether it may run without a mark: the pod's own scheduler, that Admiralty leaves it to, waits for none.
+fn runs(proxy: &ProxyView, chaperon: &ChaperonView) -> bool {
+    chaperon.says_bound || (proxy.no_reservation && chaperon.is_of_plain_source())
+}
+
+/// Takes in what Admiralty granted: a chaperon that goes may leave a pod.
+pub(super) fn see(memory: &mut Memory, proxy: &ProxyView, chaperons: &[ChaperonView]) {
+    let is_open = proxy.record == RecordState::Absent && proxy.node_name.is_none();
+    if !is_open || proxy.has_finalizer() {
+        memory.forget_plain();
+        return;
+    }
+    let granted = chaperons.iter().filter(|c| is_granted(proxy, c));
+    memory.see_plain(granted.filter(|c| c.marks.allowed == 0));
+}
+
+/// What to do first for a pod without record and place; `None`: nobody was granted it.
+pub(super) fn unplaced(observed: &Observed<'_>) -> Option<Plan> {
+    let all = observed.chaperons.iter();
+    let granted: Vec<_> = all.filter(|c| is_granted(observed.proxy, c)).collect();
+    let ending = granted.iter().any(|c| c.class == Class::Ending);
+    if granted.len() > 1 || ending {
+        // Which of them may run is unknown: all go, and the choice is made anew when they are gone.
+        let nodes = granted.iter().map(|c| c.node.clone()).collect();
+        let mut plan = Plan::closed(Note::Asked(nodes));
+        clear_leftovers(observed, None, &mut plan);
+        return Some(failed_choice(plan, "several targets were granted the pod"));
+    }
+    let only = granted.first().copied();
+    let first = unproved(observed, only).or_else(|| {
+        // What is bound is no matter of choice any more.
+        let open = only.is_none_or(|c| c.class != Class::Bound);
+        open.then(|| waits_for_lists(observed)).flatten()
+    });
+    first.or_else(|| Some(adopt(observed, only?)))
+}
+
+/// A grant without a record is what a plain scheduler, swapped for ours, has left: it is kept.
+fn adopt(observed: &Observed<'_>, chaperon: &ChaperonView) -> Plan {
+    let mut plan = Plan::closed(Note::Granted(chaperon.node.clone()));
+    plan.actions.push(record(observed, chaperon));
+    failed_choice(plan, "a target was granted the pod before")
+}
+
+fn record(observed: &Observed<'_>, chaperon: &ChaperonView) -> Action {
+    let allowed = chaperon.marks.allowed;
+    Action::Record {
+        record: Record {
+            node: chaperon.node.clone(),
+            chaperon_uid: chaperon.uid.clone(),
+            attempt: (allowed > 0).then_some(allowed),
+        },
+        resource_version: observed.proxy.resource_version.clone(),
+    }
+}
+
+/// Others that Admiralty granted are gone, and their pods may not be.
+fn unproved(observed: &Observed<'_>, only: Option<&ChaperonView>) -> Option<Plan> {
+    let Observed {
+        proxy,
+        targets,
+        memory,
+        now,
+        ..
+    } = *observed;
+    let is_only = |node: &str, uid: &str| only.is_some_and(|c| c.node == node && c.uid == uid);
+    let mut plan = Plan::closed(Note::Settled);
+    let mut nodes = Vec::new();
+    for (node, uid, name) in memory.plain() {
+        if is_only(node, uid) {
+            continue;
+        }
+        match worth(proxy, node, targets, None, now) {
+            Worth::GivenUp => continue,
+            Worth::Until(at) => plan.wake(at),
+            Worth::Stands => {}
+        }
+        nodes.push(node.to_owned());
+        if targets.is_reachable(node) {
+            plan.actions.push(Action::ConfirmGone {
+                node: node.to_owned(),
+                name: name.to_owned(),
+                uid: uid.to_owned(),
+                plain: true,
+            });
+        }
+    }
+    if nodes.is_empty() {
+        return None;
+    }
+    let gate = Plan::closed(Note::Asked(nodes)).gate;
+    let plan = Plan { gate, ..plan };
+    Some(failed_choice(
+        plan,
+        "a target that was granted the pod may still run it",
+    ))
+}
+
+/// Not all targets have told whom Admiralty granted what.
+fn waits_for_lists(observed: &Observed<'_>) -> Option<Plan> {
+    let proxy = observed.proxy;
+    // Admiralty's webhook gives nobody that one.
+    if proxy.has_finalizer() {
+        return None;
+    }
+    let (node, until) = unlisted(proxy, observed.targets, observed.now)?;
+    let mut plan = Plan::closed(Note::Unlisted(node.to_owned()));
+    if let Some(at) = until {
+        plan.wake(at);
+    }
+    Some(failed_choice(plan, "not all targets have been looked at"))
+}
+
+/// What to write on a pod that Admiralty placed: a record of its chaperon, and until that is known our finalizer, so that it
+/// doesn't go before its delegate.
+pub(super) fn placed(observed: &Observed<'_>) -> Option<Action> {
+    let proxy = observed.proxy;
+    let node = proxy.node_name.as_deref()?;
+    if proxy.ending || !proxy.has_manifest || proxy.record != RecordState::Absent {
+        return None;
+    }
+    let all = observed.chaperons.iter();
+    let mut there = all.filter(|c| {
+        let granted = c.marks.allowed > 0 || c.marks.is_allowed || runs(proxy, c);
+        c.node == node && granted
+    });
+    match (there.next(), there.next()) {
+        (Some(only), None) if observed.targets.is_reachable(node) => Some(record(observed, only)),
+        _ if proxy.has_finalizer() => None,
+        _ => Some(Action::Keep {
+            resource_version: proxy.resource_version.clone(),
+        }),
+    }
+}
