@@ -172,7 +172,7 @@ fn a_chaperon_that_names_no_source_is_an_orphan_of_a_pod_that_was_known() {
     let labels = object["metadata"]["labels"].as_object_mut().unwrap();
     labels.remove(keys::PARENT_CLUSTER_UID);
     let object = Arc::new(serde_json::from_value(object).unwrap());
-    book.chaperon("a", ChaperonNews::Applied(object));
+    let _ = book.chaperon("a", ChaperonNews::Applied(object));
     book.proxy_gone("p");
     let plan = book.plan("p", NOW).unwrap();
     assert!(matches!(

@@ -100,9 +100,9 @@ fn pods_that_come_and_go() {
 
 #[test]
 fn pods_that_change_their_labels() {
-    let update = |old: PodBuilder, new: PodBuilder| {
+    let update = |resource, old: PodBuilder, new: PodBuilder| {
         let (old, new) = (Some(old.info()), Some(new.info()));
-        Event::pod(ASSIGNED, Actions::UPDATE_POD_LABEL, old, new)
+        Event::pod(resource, Actions::UPDATE_POD_LABEL, old, new)
     };
     let there = |pod: PodBuilder| pod.on("n");
     for (old, new, expected) in [
@@ -111,12 +111,11 @@ fn pods_that_change_their_labels() {
         (there(web("o")), there(web("o").label("k", "v")), false),
         (there(pod("o")), there(pod("o").label("k", "v")), false),
         (there(web("o")), there(web("o")), false),
-        // It wasn't there before; that it comes is another event.
-        (pod("o"), there(web("o")), false),
-        (web("o"), pod("o"), false),
     ] {
-        assert_eq!(queued(&waiting(), &update(old, new)), expected);
+        assert_eq!(queued(&waiting(), &update(ASSIGNED, old, new)), expected);
     }
+    let nowhere = update(EventResource::UnscheduledPod, web("o"), pod("o"));
+    assert!(!queued(&waiting(), &nowhere));
 }
 
 #[test]
@@ -257,7 +256,8 @@ fn of_pods_that_a_default_constraint_holds_up_more_is_said_than_needed() {
     let db = came(pod("o").on("n"));
     assert_eq!(plugin.hint(&alone, &db), Hint::Queue);
     assert_eq!(plugin.hint(&own, &db), Hint::Skip);
-    let nodeless = came(web("o"));
+    let unscheduled = EventResource::UnscheduledPod;
+    let nodeless = Event::pod(unscheduled, Actions::ADD, None, Some(web("o").info()));
     assert_eq!(plugin.hint(&alone, &nodeless), Hint::Skip);
     let bare = Event::node(Actions::ADD, None, Some(node("n").object()));
     assert_eq!(plugin.hint(&alone, &bare), Hint::Queue);
