@@ -194,6 +194,10 @@ impl Work {
         if let Some(uid) = uid {
             object["metadata"]["uid"] = json!(uid);
         }
+        if self.args.rights.is_some() {
+            // Also none: what isn't said stays as long as somebody else owns it.
+            object["spec"]["rights"] = json!(self.connection.rights);
+        }
         object
     }
 

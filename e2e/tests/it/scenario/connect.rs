@@ -467,8 +467,14 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
         "--force-conflicts",
     ];
     user.fails(&rights, 4, &said).await;
-    let force = [&rights[..], &["--force-conflicts"]].concat();
-    user.fails(&force, 3, &["isn't ready after 1 s"]).await;
+    let none = [&server[..], &["--rights", "none"]].concat();
+    user.fails(&none, 4, &said).await;
+    let sources: Api<Source> = Api::namespaced(target.plane.admin(), "default");
+    for (words, want) in [(&rights, vec![Right::Logs]), (&none, vec![])] {
+        let force = [&words[..], &["--force-conflicts"]].concat();
+        user.fails(&force, 3, &["isn't ready after 1 s"]).await;
+        assert_eq!(sources.get("source").await.unwrap().spec.rights, want);
+    }
 
     let undo = [
         "disconnect",
