@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, ResourceExt};
 use pilotage_api::keys;
@@ -75,6 +76,7 @@ pub async fn install(args: InstallArgs) -> Result<String, Error> {
     preflight::identity(&cluster).await?;
     new_enough(&cluster).await?;
     no_release(&cluster, &objects).await?;
+    not_elsewhere(&cluster, &objects, &args.namespace).await?;
     let force = args.force_conflicts;
     for object in &objects {
         let resource = manifest::resource(object);
@@ -140,11 +142,51 @@ async fn no_release(cluster: &Cluster, objects: &[Value]) -> Result<(), Error> {
             return Err(Error::Taken {
                 what: manifest::title(object),
                 why: "belongs to a release of Helm".to_owned(),
-                instead: "upgrade that by \"helm upgrade\", or give another --namespace",
+                instead: "upgrade that by \"helm upgrade\"",
             });
         }
     }
     Ok(())
+}
+
+/// Names of roles are the same wherever Pilotage runs: a second one would take its rights from the first.
+async fn not_elsewhere(
+    cluster: &Cluster,
+    objects: &[Value],
+    namespace: &str,
+) -> Result<(), Error> {
+    let bindings: Api<ClusterRoleBinding> = Api::all(cluster.client.clone());
+    for object in objects
+        .iter()
+        .filter(|it| it["kind"] == "ClusterRoleBinding")
+    {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let there = find(
+            CALL_LIMIT,
+            bindings.get(name),
+            "clusterrolebindings",
+            name,
+        );
+        // Who may not look may not write either, which the next questions tell.
+        let there = allowed(there.await);
+        let there = there.map_err(cluster.failed(format!("read ClusterRoleBinding {name}")))?;
+        let there = there.flatten();
+        if let Some(other) = there.as_ref().and_then(|it| elsewhere(it, namespace)) {
+            return Err(Error::Taken {
+                what: manifest::title(object),
+                why: format!("belongs to Pilotage in namespace {other}"),
+                instead: "give that namespace by --namespace",
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Another namespace whose accounts have the rights.
+fn elsewhere<'a>(binding: &'a ClusterRoleBinding, namespace: &str) -> Option<&'a str> {
+    let subjects = binding.subjects.iter().flatten();
+    let mut namespaces = subjects.filter_map(|it| it.namespace.as_deref());
+    namespaces.find(|it| *it != namespace)
 }
 
 /// From now on everybody may use the kinds.

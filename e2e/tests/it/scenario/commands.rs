@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod, Secret};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher::Config;
 use kube::{Api, ResourceExt};
@@ -356,6 +357,30 @@ async fn pilotage_is_installed_without_helm_again_and_again() {
             .items
             .is_empty()
     );
+
+    // Names of roles are the same in every namespace.
+    let bindings: Api<ClusterRoleBinding> = Api::all(plane.admin());
+    let subjects = async || {
+        let all = bindings.list(&ListParams::default()).await.unwrap();
+        let ours = all.into_iter().filter(|it| it.name_any().starts_with("pilotage"));
+        ours.map(|it| it.subjects).collect::<Vec<_>>()
+    };
+    let before = subjects().await;
+    let elsewhere = [
+        "install",
+        "--image",
+        "registry.example/pilotage:1",
+        "-n",
+        "other",
+    ];
+    let said = [
+        "ClusterRoleBinding pilotage",
+        "belongs to Pilotage in namespace ships",
+        "give that namespace by --namespace",
+    ];
+    user.fails(&elsewhere, 4, &said).await;
+    assert!(!before.is_empty());
+    assert_eq!(subjects().await, before);
 
     let deployments: Api<Deployment> = Api::namespaced(plane.admin(), "ships");
     let all = deployments
