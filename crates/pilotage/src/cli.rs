@@ -317,7 +317,8 @@ pub enum Command {
     ///
     /// It cordons the virtual node of the Target, as "kubectl cordon" does. With --move, it evicts the
     /// pods there that have a controller, which makes others; disruption budgets count, and each pod is
-    /// gone in the target before its name is free. Pods without a controller stay, and are named.
+    /// gone in the target before its name is free. Pods without a controller stay, and are named. A
+    /// target that isn't connected is left alone by --move: forget gives it up.
     ///
     /// It ends with 4 if nothing was written, since something is wrong that it names; with 3 if not all
     /// pods are gone in time; with 1 if a request failed on the way.

@@ -150,23 +150,14 @@ async fn no_release(cluster: &Cluster, objects: &[Value]) -> Result<(), Error> {
 }
 
 /// Names of roles are the same wherever Pilotage runs: a second one would take its rights from the first.
-async fn not_elsewhere(
-    cluster: &Cluster,
-    objects: &[Value],
-    namespace: &str,
-) -> Result<(), Error> {
+async fn not_elsewhere(cluster: &Cluster, objects: &[Value], namespace: &str) -> Result<(), Error> {
     let bindings: Api<ClusterRoleBinding> = Api::all(cluster.client.clone());
     for object in objects
         .iter()
         .filter(|it| it["kind"] == "ClusterRoleBinding")
     {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        let there = find(
-            CALL_LIMIT,
-            bindings.get(name),
-            "clusterrolebindings",
-            name,
-        );
+        let there = find(CALL_LIMIT, bindings.get(name), "clusterrolebindings", name);
         // Who may not look may not write either, which the next questions tell.
         let there = allowed(there.await);
         let there = there.map_err(cluster.failed(format!("read ClusterRoleBinding {name}")))?;

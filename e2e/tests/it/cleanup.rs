@@ -22,7 +22,11 @@ const OURS: &str = "multicluster.admiralty.io/delegate_gone";
 const SOMEBODYS: &str = "example.com/mine";
 
 async fn cleanup(plane: &ControlPlane, flags: &[&str]) -> Output {
-    run(&[&["cleanup"][..], flags].concat(), &plane.admin_kubeconfig()).await
+    run(
+        &[&["cleanup"][..], flags].concat(),
+        &plane.admin_kubeconfig(),
+    )
+    .await
 }
 
 async fn run(words: &[&str], kubeconfig: &Path) -> Output {

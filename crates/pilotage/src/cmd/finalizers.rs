@@ -183,11 +183,7 @@ where
 }
 
 /// The page; none, if the cluster doesn't know the kind. Every cluster knows its own: who doesn't is none.
-fn known<T>(
-    page: Result<T, CallError>,
-    group: &str,
-    plural: &str,
-) -> Result<Option<T>, ReadError> {
+fn known<T>(page: Result<T, CallError>, group: &str, plural: &str) -> Result<Option<T>, ReadError> {
     match page {
         Err(error) if error.kind() == Failure::NotFound && group == GROUP => Ok(None),
         page => page

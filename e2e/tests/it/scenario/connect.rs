@@ -499,7 +499,10 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
     source.plane.apply_yaml(going).await.unwrap();
     let params = DeleteParams::default();
     targets.delete("bare", &params).await.unwrap();
-    let said = ["Target bare of the source is being deleted", "wait until it is gone"];
+    let said = [
+        "Target bare of the source is being deleted",
+        "wait until it is gone",
+    ];
     user.fails(&server, 4, &said).await;
     let none = Patch::Merge(serde_json::json!({ "metadata": { "finalizers": null } }));
     targets
