@@ -306,6 +306,25 @@ async fn who_sees_one_namespace_is_told_of_its_targets() {
     insta::assert_snapshot!("status_narrow", plain(&format!("{out}{err}"), &shop));
     let said = ["you may not get/patch nodes", "list pods of namespace"];
     limited.fails(&["drain", "east"], 4, &said).await;
+    shop.create(&elected("web", "10m")).await;
+    let role = format!(
+        "{{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {{name: sees, namespace: {at}}}, rules: [\
+         {{apiGroups: [multicluster.admiralty.io], resources: [targets], verbs: [get, list]}}, \
+         {{apiGroups: [''], resources: [pods], verbs: [get]}}]}}"
+    );
+    plane.apply_yaml(&role).await.unwrap();
+    let explained = async {
+        loop {
+            let (code, _, err) = limited.run(&["explain", "pod", "web"]).await;
+            if code == 0 {
+                return err;
+            }
+        }
+    };
+    let err = tokio::time::timeout(LIMIT, explained).await.unwrap();
+    for note in ["may not list ClusterTargets", "may not list events"] {
+        assert!(err.contains(note), "{err}");
+    }
     limited
         .fails(&["forget", "east"], 4, &["you may not patch/delete"])
         .await;
