@@ -238,7 +238,12 @@ fn runs(deployment: Option<&Deployment>) -> Shows {
         status.updated_replicas.unwrap_or_default(),
         status.available_replicas.unwrap_or_default(),
     );
+    // An old one may still serve beside those.
+    let old = status.replicas.unwrap_or_default() > updated;
     if seen && updated >= wanted && available >= wanted {
+        if old {
+            return Shows::Yet("a pod of an earlier version hasn't gone yet".to_owned());
+        }
         return Shows::Done;
     }
     Shows::Yet(format!("{available} of {wanted} pods are available"))
@@ -257,6 +262,37 @@ fn late(title: &str, what: &str, limit: Duration, last: String) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_serves_beside_an_old_pod_is_not_installed_yet() {
+        let shows = |replicas: i32| {
+            let status = serde_json::json!({
+                "observedGeneration": 2, "replicas": replicas, "updatedReplicas": 2, "availableReplicas": 2,
+            });
+            let deployment = serde_json::json!({
+                "metadata": { "generation": 2 },
+                "spec": { "replicas": 2, "selector": {}, "template": {} },
+                "status": status,
+            });
+            runs(Some(&serde_json::from_value(deployment).unwrap()))
+        };
+        assert_eq!(shows(2), Shows::Done);
+        assert!(matches!(shows(3), Shows::Yet(_)));
+    }
+
+    #[test]
+    fn other_namespaces_of_a_binding_are_found() {
+        let binding = |namespaces: &[&str]| -> ClusterRoleBinding {
+            let subject = |it: &&str| serde_json::json!({ "kind": "ServiceAccount", "name": "a", "namespace": it });
+            let subjects: Vec<_> = namespaces.iter().map(subject).collect();
+            let role = serde_json::json!({ "apiGroup": "", "kind": "ClusterRole", "name": "a" });
+            let binding = serde_json::json!({ "roleRef": role, "subjects": subjects });
+            serde_json::from_value(binding).unwrap()
+        };
+        assert_eq!(elsewhere(&binding(&["ships"]), "ships"), None);
+        assert_eq!(elsewhere(&binding(&[]), "ships"), None);
+        assert_eq!(elsewhere(&binding(&["ships"]), "other"), Some("ships"));
+    }
 
     #[test]
     fn clusters_that_are_too_old_are_refused() {
