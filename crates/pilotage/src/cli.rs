@@ -161,7 +161,8 @@ pub enum Command {
     /// It belongs to the end of an uninstallation, of Pilotage or of Admiralty. Finalizers of both, on pods,
     /// Services, Ingresses, ConfigMaps, Secrets, Targets and PodChaperons, say that somebody has yet to
     /// clean up behind the object; when nobody is left who does, they keep it and its namespace for
-    /// ever. It refuses as long as a part of Pilotage runs there. What runs in other clusters stays there.
+    /// ever. It refuses as long as a part of Pilotage runs there, as far as Leases of the usual names
+    /// tell: stop parts with --leader-elect=false or --lease-name first. What runs elsewhere stays there.
     ///
     /// First it deletes what the webhook installed: while that stays, the API server asks a webhook that is
     /// gone, and refuses elected pods. --admission-only does nothing else.
@@ -249,8 +250,8 @@ pub enum Command {
     /// rights for that in both clusters. The token has no end: it is void when its Secret is deleted
     /// (disconnect), and made anew by --renew-token.
     ///
-    /// It ends with 4 if nothing was written, since something is wrong that it names; with 3 if all is
-    /// written and something hasn't come about in time; with 1 if a request failed on the way.
+    /// It ends with 4 if nothing was written, since something is wrong that it names; with 3 if
+    /// something hasn't come about in time, and it goes on from there; with 1 if a request failed on the way.
     ///
     /// Examples, the second one for GitOps:
     ///
@@ -317,7 +318,8 @@ pub enum Command {
     ///
     /// It cordons the virtual node of the Target, as "kubectl cordon" does. With --move, it evicts the
     /// pods there that have a controller, which makes others; disruption budgets count, and each pod is
-    /// gone in the target before its name is free. Pods without a controller stay, and are named.
+    /// gone in the target before its name is free. Pods without a controller stay, and are named. A
+    /// target that isn't connected is left alone by --move: forget gives it up.
     ///
     /// It ends with 4 if nothing was written, since something is wrong that it names; with 3 if not all
     /// pods are gone in time; with 1 if a request failed on the way.

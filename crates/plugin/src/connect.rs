@@ -109,6 +109,9 @@ pub async fn connect(args: ConnectArgs) -> Result<String, Error> {
     .await
 }
 
+/// What an object shows that somebody deletes meanwhile.
+const GOES: &str = "it is being deleted";
+
 struct Work {
     source: Cluster,
     target: Cluster,
@@ -128,7 +131,7 @@ impl Work {
         preflight::side(&self.source, &self.connection, doing).await?;
         let clusters = (&self.source, &self.target);
         taken::nothing(clusters, &self.connection, target.as_deref()).await?;
-        let there = taken::source(&self.target, &self.connection).await?;
+        let there = taken::standing(&self.target, &self.connection).await?;
         self.keep_rights(there.as_ref())?;
         let known = Known {
             given: self.args.target_server.as_deref(),
@@ -136,7 +139,7 @@ impl Work {
             own: preflight::own_addresses(&self.target).await,
         };
         let address = address::choose(&known)?;
-        let uid = there.as_ref().and_then(|it| it.uid.clone());
+        let uid = there.as_ref().and_then(|it| it.meta.uid.clone());
         self.would_be_taken(uid.as_deref(), &address.server).await?;
 
         for note in address.note.iter().chain(&self.insecure()) {
@@ -194,6 +197,10 @@ impl Work {
         if let Some(uid) = uid {
             object["metadata"]["uid"] = json!(uid);
         }
+        if self.args.rights.is_some() {
+            // Also none: what isn't said stays as long as somebody else owns it.
+            object["spec"]["rights"] = json!(self.connection.rights);
+        }
         object
     }
 
@@ -235,6 +242,9 @@ impl Work {
                 .and_then(|all| all.get(keys::SOURCE_CLUSTER_UID));
             if whose != self.connection.source_uid.as_ref() {
                 return Shows::Yet(other.to_owned());
+            }
+            if meta.deletion_timestamp.is_some() {
+                return Shows::Yet(GOES.to_owned());
             }
             let generation = meta.generation;
             let all = status.map_or(&[][..], |status| &status.conditions);
@@ -415,7 +425,10 @@ impl Work {
         } = &self.connection;
         let silent = "nobody has taken it up";
         let untried = "the new kubeconfig hasn't been tried yet";
-        let connected = |status: Option<&TargetStatus>, generation| {
+        let connected = |meta: &ObjectMeta, status: Option<&TargetStatus>| {
+            if meta.deletion_timestamp.is_some() {
+                return Shows::Yet(GOES.to_owned());
+            }
             let tried = status.and_then(|status| status.kubeconfig_version.as_deref());
             let all = status.map_or(&[][..], |status| &status.conditions);
             let is_new = |version| tried.is_some_and(|tried| plan::is_as_new(tried, version));
@@ -423,22 +436,18 @@ impl Work {
                 return Shows::Yet(untried.to_owned());
             }
             let types = [types::VALID, types::CONNECTED, types::AUTHORIZED];
-            wait::conditions(all, generation, &types, silent)
+            wait::conditions(all, meta.generation, &types, silent)
         };
         let gone = || Shows::Yet("it was deleted".to_owned());
         let limit = self.args.timeout;
         let waited = if let Some(namespace) = namespace {
             let look = |it: Option<&Target>| {
-                it.map_or_else(gone, |it| {
-                    connected(it.status.as_ref(), it.metadata.generation)
-                })
+                it.map_or_else(gone, |it| connected(&it.metadata, it.status.as_ref()))
             };
             wait::until(self.source.api::<Target>(namespace), name, limit, look).await
         } else {
             let look = |it: Option<&ClusterTarget>| {
-                it.map_or_else(gone, |it| {
-                    connected(it.status.as_ref(), it.metadata.generation)
-                })
+                it.map_or_else(gone, |it| connected(&it.metadata, it.status.as_ref()))
             };
             wait::until(Api::all(self.source.client.clone()), name, limit, look).await
         };

@@ -6,7 +6,7 @@ use clap::Args;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Resource;
 use kube::api::{DeleteParams, Preconditions};
-use pilotage_api::{ClusterSource, ClusterTarget, Source, Target, keys};
+use pilotage_api::{ClusterSource, ClusterTarget, Source, Target};
 use pilotage_runtime::args::parse_duration;
 use pilotage_runtime::call::{CALL_LIMIT, Failure, within};
 
@@ -87,8 +87,12 @@ impl Work {
         }
         let secret = delete_secret(source, place, &secret_name).await?;
 
-        // From here on nobody needs the target.
-        if let Some(silent) = self.silent().await? {
+        // From here on nobody needs the target. Whatever is wrong there now, something was done.
+        let silent = match self.silent().await {
+            Ok(silent) => silent,
+            Err(error) => Some(error),
+        };
+        if let Some(silent) = silent {
             let gone = [(there, kind, target_name), (secret, "Secret", &secret_name)];
             let gone = gone.iter().filter(|(gone, ..)| *gone);
             let gone: Vec<String> = gone
@@ -151,9 +155,9 @@ impl Work {
             wait::until(kube::Api::all(source.client.clone()), name, limit, look).await
         };
         let kind = connection.target_kind();
-        let forget = match &connection.namespace {
-            Some(namespace) => format!("target {name} -n {namespace}"),
-            None => format!("clustertarget {name}"),
+        let which = match &connection.namespace {
+            Some(namespace) => format!("{namespace}/{name}"),
+            None => format!("{name} --cluster-wide"),
         };
         waited.map_err(|last| Error::Waited {
             what: format!("{kind} {name} of the source is deleted and isn't gone"),
@@ -161,9 +165,8 @@ impl Work {
             last: format!("{last}, and the Secrets and the Source stay until they are"),
             instead: format!(
                 "give the same command again; if the target never answers, give its pods up: \
-                 kubectl --context {} annotate {forget} {}=true",
-                source.context,
-                keys::FORGET
+                 pilotage forget {which} --source {}",
+                source.context
             ),
         })
     }

@@ -1,7 +1,7 @@
 //! `drain`: no new pod goes to a target, and those that are there may be made anew elsewhere.
 //!
 //! It is `kubectl cordon` of the target's virtual node, and eviction of its proxies: their controller in the source makes others,
-//! which go elsewhere. A proxy keeps its name until its delegate is gone, so at no moment there are two.
+//! which go elsewhere. A proxy keeps its name until its delegate is gone: of a StatefulSet's pods there are never two.
 
 use std::time::Duration;
 
@@ -11,9 +11,11 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use pilotage_api::keys;
+use pilotage_api::record::Record;
 use pilotage_runtime::args::parse_duration;
-use pilotage_runtime::call::{CALL_LIMIT, Failure, find, within};
+use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, find, within};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::cluster::Cluster;
@@ -55,6 +57,14 @@ pub async fn drain(args: DrainArgs) -> Result<String, Error> {
     let (source, target) = args.which.open().await?;
     preflight::rights(&source, &needs(&target, args.r#move)).await?;
     let (title, node) = (target.title(), target.node());
+    let (connected, ..) = target.connected();
+    if args.r#move && connected != "True" {
+        return Err(Error::NotNow {
+            what: format!("{title} isn't connected, and its pods may run on there"),
+            instead: "wait until it answers, or give it up by \"pilotage forget\"; without --move only new pods are kept away"
+                .to_owned(),
+        });
+    }
     cordon(&source, &target, &node, !args.undo).await?;
     if args.undo {
         return Ok(format!("{title} takes new pods again\n"));
@@ -69,27 +79,25 @@ pub async fn drain(args: DrainArgs) -> Result<String, Error> {
             count(pods.len())
         ));
     }
-    let (stay, go): (Vec<Pod>, Vec<Pod>) = pods.into_iter().partition(|pod| !can_move(pod));
     let until = Instant::now().checked_add(args.timeout);
-    let ends = go
-        .iter()
-        .map(|pod| evict(&source, pod, until, args.timeout));
-    let ends: Vec<_> = ends.collect();
-    let ended: Vec<_> = stream::iter(ends).buffered(TOGETHER).collect().await;
-    let mut left = Vec::new();
-    for (pod, ended) in go.iter().zip(ended) {
-        if let Some(why) = ended? {
-            left.push(format!("{} ({why})", title_of(pod)));
+    let slots = Semaphore::new(TOGETHER);
+    let (mut pods, mut moved) = (pods, 0_usize);
+    let stay = loop {
+        let (stay, go): (Vec<Pod>, Vec<Pod>) = pods.into_iter().partition(|pod| !can_move(pod));
+        if go.is_empty() {
+            break stay;
         }
-    }
-    if !left.is_empty() {
-        return Err(Error::Waited {
-            what: format!("{} of {title} aren't gone", count(left.len())),
-            seconds: args.timeout.as_secs(),
-            last: told(&left),
-            instead: "give the same command again".to_owned(),
+        moved = moved.saturating_add(go.len());
+        let (together, ends) = (go.len(), stream::iter(go));
+        let ends = ends.map(|pod| async {
+            let end = evict(&source, &slots, &pod, until, args.timeout).await;
+            (pod, end)
         });
-    }
+        let ends: Vec<_> = ends.buffer_unordered(together).collect().await;
+        gone(&source, &title, ends, args.timeout)?;
+        // Who was granted to it before it was cordoned has been bound there meanwhile.
+        pods = proxies(&source, &target, &node).await?;
+    };
     let stay: Vec<String> = stay.iter().map(title_of).collect();
     let stay = if stay.is_empty() {
         String::new()
@@ -98,8 +106,46 @@ pub async fn drain(args: DrainArgs) -> Result<String, Error> {
     };
     Ok(format!(
         "drained: {title} takes no new pods, and {} left it{stay}\n",
-        count(go.len())
+        count(moved)
     ))
+}
+
+/// All are gone, or an error says who isn't and why.
+fn gone(
+    source: &Cluster,
+    title: &str,
+    ends: Vec<(Pod, Result<Option<String>, CallError>)>,
+    limit: Duration,
+) -> Result<(), Error> {
+    let (mut left, mut failed) = (Vec::new(), None);
+    for (pod, end) in ends {
+        let why = match end {
+            Ok(None) => continue,
+            Ok(Some(why)) => why,
+            Err(error) => {
+                let why = error.message();
+                failed.get_or_insert(error);
+                why
+            }
+        };
+        left.push(format!("{} ({why})", title_of(&pod)));
+    }
+    if left.is_empty() {
+        return Ok(());
+    }
+    left.sort();
+    let (count, last) = (count(left.len()), told(&left));
+    match failed {
+        Some(error) => Err(source.failed(format!("move {count} of {title}: {last}"))(
+            error,
+        )),
+        None => Err(Error::Waited {
+            what: format!("{count} of {title} aren't gone"),
+            seconds: limit.as_secs(),
+            last,
+            instead: "give the same command again".to_owned(),
+        }),
+    }
 }
 
 fn needs(target: &Seen, moves: bool) -> Vec<Need> {
@@ -148,13 +194,29 @@ async fn cordon(source: &Cluster, target: &Seen, node: &str, cordoned: bool) -> 
         .map(drop)
 }
 
-/// Pods that a target runs, or is about to.
+/// Pods that a target runs, or is about to: those that it was granted are bound there soon.
 async fn proxies(source: &Cluster, target: &Seen, node: &str) -> Result<Vec<Pod>, Error> {
     let pods = pods(source, target.namespace.as_deref());
-    let there = ListParams::default().fields(&format!("spec.nodeName={node}"));
-    let list = within(CALL_LIMIT, pods.list(&there)).await;
+    let proxies = format!("{}={}", keys::HAS_FINALIZER, keys::TRUE);
+    let list = within(
+        CALL_LIMIT,
+        pods.list(&ListParams::default().labels(&proxies)),
+    )
+    .await;
     let list = list.map_err(source.failed("list pods"))?;
-    Ok(list.into_iter().filter(runs).collect())
+    let there = list.into_iter().filter(|pod| runs(pod) && is_at(pod, node));
+    Ok(there.collect())
+}
+
+/// Whether it is bound to a virtual node, or, if it isn't bound yet, was granted there.
+fn is_at(pod: &Pod, node: &str) -> bool {
+    let bound = pod.spec.as_ref().and_then(|it| it.node_name.as_deref());
+    if let Some(bound) = bound.filter(|it| !it.is_empty()) {
+        return bound == node;
+    }
+    let record = pod.annotations().get(keys::GRANTED_TO);
+    let record = record.and_then(|text| text.parse::<Record>().ok());
+    record.is_some_and(|it| it.node == node)
 }
 
 fn pods(source: &Cluster, namespace: Option<&str>) -> Api<Pod> {
@@ -181,31 +243,34 @@ fn can_move(pod: &Pod) -> bool {
 /// Evicts a pod and waits until it is gone; why it isn't, if time is up.
 async fn evict(
     source: &Cluster,
+    slots: &Semaphore,
     pod: &Pod,
     until: Option<Instant>,
     limit: Duration,
-) -> Result<Option<String>, Error> {
+) -> Result<Option<String>, CallError> {
     let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
     let pods: Api<Pod> = source.api(&namespace);
     let uid = pod.uid();
-    let over = || until.is_some_and(|until| Instant::now() >= until);
-    loop {
-        match within(
-            CALL_LIMIT,
-            eviction(source, &namespace, &name, uid.as_deref()),
-        )
-        .await
-        {
-            Ok(_) => break,
+    let mut last = "not evicted: time is up".to_owned();
+    // Whom a budget keeps lets others go first. Nobody closes the slots.
+    let _slot = loop {
+        let slot = slots.acquire().await.ok();
+        if until.is_some_and(|until| Instant::now() >= until) {
+            return Ok(Some(last));
+        }
+        let eviction = eviction(source, &namespace, &name, uid.as_deref());
+        match within(CALL_LIMIT, eviction).await {
+            Ok(_) => break slot,
             Err(error) => match error.kind() {
                 // It is gone, or another one has its name: the look below tells.
-                Failure::NotFound | Failure::Conflict => break,
-                Failure::Throttled if over() => return Ok(Some(error.message())),
-                Failure::Throttled => tokio::time::sleep(BUDGET_PAUSE).await,
-                _ => return Err(source.failed(format!("evict {}", title_of(pod)))(error)),
+                Failure::NotFound | Failure::Conflict => break slot,
+                Failure::Throttled => last = error.message(),
+                _ => return Err(error),
             },
         }
-    }
+        drop(slot);
+        tokio::time::sleep(BUDGET_PAUSE).await;
+    };
     progress(&format!("source: {namespace}/{name} is evicted"));
     let look = |it: Option<&Pod>| match it {
         Some(it) if it.uid() == uid => Shows::Yet(format!("{name} ends in the target")),
@@ -293,6 +358,20 @@ mod tests {
         assert!(runs(&pod(None, "Running")) && runs(&pod(None, "Pending")));
         assert!(!runs(&pod(None, "Succeeded")) && !runs(&pod(None, "Failed")));
         assert!(!runs(&Pod::default()));
+    }
+
+    #[test]
+    fn a_pod_is_where_it_is_bound_or_else_where_it_was_granted() {
+        let at = |bound: Option<&str>, record: &str| {
+            let mut pod = pod(None, "Pending");
+            let spec = json!({ "containers": [], "nodeName": bound });
+            pod.spec = Some(serde_json::from_value(spec).unwrap());
+            let record = (keys::GRANTED_TO.to_owned(), record.to_owned());
+            pod.annotations_mut().extend([record]);
+            is_at(&pod, "n-a")
+        };
+        assert!(at(Some("n-a"), "n-b/u/1") && at(None, "n-a/u/1") && at(Some(""), "n-a/u/1"));
+        assert!(!at(Some("n-b"), "n-a/u/1") && !at(None, "n-b/u/1") && !at(None, "?"));
     }
 
     #[test]

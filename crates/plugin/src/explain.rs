@@ -66,8 +66,8 @@ struct Stage {
 }
 
 impl Story {
-    /// Tells what is known.
-    pub(crate) fn of(pod: &Pod, events: &[Event], places: &[Place]) -> Self {
+    /// Tells what is known. Unless they are complete, there may be other places, which whoever asks may not see.
+    pub(crate) fn of(pod: &Pod, events: &[Event], places: &[Place], complete: bool) -> Self {
         let meta = &pod.metadata;
         let annotation = |key: &str| meta.annotations.as_ref().and_then(|all| all.get(key));
         let status = pod.status.clone().unwrap_or_default();
@@ -117,20 +117,24 @@ impl Story {
                 Some(target) => format!(
                     "it went to target {target} (virtual node {node}), and is {phase} there"
                 ),
-                None => {
+                None if complete => {
                     format!("it is bound to {node}, which no Target here stands behind any more")
                 }
+                None => format!(
+                    "it is bound to virtual node {node}, and is {phase} there; no Target that you may see stands behind it"
+                ),
             }
         } else if let Some(Err(error)) = &record {
             format!("it waits: its record is damaged: {error}")
         } else if let Some(node) = &recorded {
             let target = name_of(node).unwrap_or_else(|| node.clone());
             format!("target {target} was granted the pod, and hasn't bound it yet")
-        } else if places.is_empty() {
+        } else if places.is_empty() && complete {
             "it waits: no Target of its namespace and no ClusterTarget is there; \"pilotage connect\" makes one".to_owned()
         } else {
             match why {
                 Some(why) => format!("it waits: {}", one_line(why)),
+                None if places.is_empty() => "it waits: there is no Target that you may see, and no scheduler has said anything of it".to_owned(),
                 None => "it waits: no scheduler has said anything of it; see whether \"pilotage proxy-scheduler\" runs".to_owned(),
             }
         };
@@ -320,7 +324,7 @@ mod tests {
             }] },
         });
         change(&mut pod);
-        Story::of(&serde_json::from_value(pod).unwrap(), &[], places)
+        Story::of(&serde_json::from_value(pod).unwrap(), &[], places, true)
     }
 
     fn places() -> [Place; 3] {
@@ -390,6 +394,28 @@ mod tests {
         assert!(silent.contains("proxy-scheduler"), "{silent}");
         let alone = story(|_| {}, &[]).verdict;
         assert!(alone.contains("pilotage connect"), "{alone}");
+    }
+
+    #[test]
+    fn who_may_not_see_all_targets_is_not_told_that_there_is_none() {
+        let pod = |node: Option<&str>| -> Pod {
+            let annotations = json!({ keys::ELECT: "", keys::SOURCE_POD_MANIFEST: "x" });
+            let metadata =
+                json!({ "name": "web", "namespace": "shop", "annotations": annotations });
+            let spec = json!({ "containers": [], "nodeName": node });
+            let status = json!({ "phase": "Running" });
+            let pod = json!({ "metadata": metadata, "spec": spec, "status": status });
+            serde_json::from_value(pod).unwrap()
+        };
+        let verdict = |node, complete| Story::of(&pod(node), &[], &[], complete).verdict;
+        assert!(verdict(Some("n-x"), true).contains("no Target here"));
+        assert_eq!(
+            verdict(Some("n-x"), false),
+            "it is bound to virtual node n-x, and is Running there; no Target that you may see stands behind it"
+        );
+        assert!(verdict(None, true).contains("pilotage connect"));
+        let waits = verdict(None, false);
+        assert!(waits.contains("no Target that you may see"), "{waits}");
     }
 
     #[test]

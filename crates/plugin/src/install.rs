@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, ResourceExt};
 use pilotage_api::keys;
@@ -75,6 +76,7 @@ pub async fn install(args: InstallArgs) -> Result<String, Error> {
     preflight::identity(&cluster).await?;
     new_enough(&cluster).await?;
     no_release(&cluster, &objects).await?;
+    not_elsewhere(&cluster, &objects, &args.namespace).await?;
     let force = args.force_conflicts;
     for object in &objects {
         let resource = manifest::resource(object);
@@ -140,11 +142,42 @@ async fn no_release(cluster: &Cluster, objects: &[Value]) -> Result<(), Error> {
             return Err(Error::Taken {
                 what: manifest::title(object),
                 why: "belongs to a release of Helm".to_owned(),
-                instead: "upgrade that by \"helm upgrade\", or give another --namespace",
+                instead: "upgrade that by \"helm upgrade\"",
             });
         }
     }
     Ok(())
+}
+
+/// Names of roles are the same wherever Pilotage runs: a second one would take its rights from the first.
+async fn not_elsewhere(cluster: &Cluster, objects: &[Value], namespace: &str) -> Result<(), Error> {
+    let bindings: Api<ClusterRoleBinding> = Api::all(cluster.client.clone());
+    for object in objects
+        .iter()
+        .filter(|it| it["kind"] == "ClusterRoleBinding")
+    {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let there = find(CALL_LIMIT, bindings.get(name), "clusterrolebindings", name);
+        // Who may not look may not write either, which the next questions tell.
+        let there = allowed(there.await);
+        let there = there.map_err(cluster.failed(format!("read ClusterRoleBinding {name}")))?;
+        let there = there.flatten();
+        if let Some(other) = there.as_ref().and_then(|it| elsewhere(it, namespace)) {
+            return Err(Error::Taken {
+                what: manifest::title(object),
+                why: format!("belongs to Pilotage in namespace {other}"),
+                instead: "give that namespace by --namespace",
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Another namespace whose accounts have the rights.
+fn elsewhere<'a>(binding: &'a ClusterRoleBinding, namespace: &str) -> Option<&'a str> {
+    let subjects = binding.subjects.iter().flatten();
+    let mut namespaces = subjects.filter_map(|it| it.namespace.as_deref());
+    namespaces.find(|it| *it != namespace)
 }
 
 /// From now on everybody may use the kinds.
@@ -205,7 +238,12 @@ fn runs(deployment: Option<&Deployment>) -> Shows {
         status.updated_replicas.unwrap_or_default(),
         status.available_replicas.unwrap_or_default(),
     );
+    // An old one may still serve beside those.
+    let old = status.replicas.unwrap_or_default() > updated;
     if seen && updated >= wanted && available >= wanted {
+        if old {
+            return Shows::Yet("a pod of an earlier version hasn't gone yet".to_owned());
+        }
         return Shows::Done;
     }
     Shows::Yet(format!("{available} of {wanted} pods are available"))
@@ -224,6 +262,37 @@ fn late(title: &str, what: &str, limit: Duration, last: String) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_serves_beside_an_old_pod_is_not_installed_yet() {
+        let shows = |replicas: i32| {
+            let status = serde_json::json!({
+                "observedGeneration": 2, "replicas": replicas, "updatedReplicas": 2, "availableReplicas": 2,
+            });
+            let deployment = serde_json::json!({
+                "metadata": { "generation": 2 },
+                "spec": { "replicas": 2, "selector": {}, "template": {} },
+                "status": status,
+            });
+            runs(Some(&serde_json::from_value(deployment).unwrap()))
+        };
+        assert_eq!(shows(2), Shows::Done);
+        assert!(matches!(shows(3), Shows::Yet(_)));
+    }
+
+    #[test]
+    fn other_namespaces_of_a_binding_are_found() {
+        let binding = |namespaces: &[&str]| -> ClusterRoleBinding {
+            let subject = |it: &&str| serde_json::json!({ "kind": "ServiceAccount", "name": "a", "namespace": it });
+            let subjects: Vec<_> = namespaces.iter().map(subject).collect();
+            let role = serde_json::json!({ "apiGroup": "", "kind": "ClusterRole", "name": "a" });
+            let binding = serde_json::json!({ "roleRef": role, "subjects": subjects });
+            serde_json::from_value(binding).unwrap()
+        };
+        assert_eq!(elsewhere(&binding(&["ships"]), "ships"), None);
+        assert_eq!(elsewhere(&binding(&[]), "ships"), None);
+        assert_eq!(elsewhere(&binding(&["ships"]), "other"), Some("ships"));
+    }
 
     #[test]
     fn clusters_that_are_too_old_are_refused() {

@@ -297,14 +297,20 @@ async fn one(from: FromArgs, pod: ExplainArgs) -> Result<String, Error> {
         events.list(&ListParams::default().fields(&about)),
     )
     .await;
-    let events = events.map_err(source.failed("list events"))?.items;
-    let places: Vec<Place> = targets(&source, Some(&namespace))
-        .await?
-        .all
-        .iter()
-        .map(place)
-        .collect();
-    let story = Story::of(&pod, &events, &places);
+    let events = allowed(events).map_err(source.failed("list events"))?;
+    let Targets { all, mut notes } = targets(&source, Some(&namespace)).await?;
+    let complete = notes.is_empty();
+    if events.is_none() {
+        notes.push(format!(
+            "you may not list events of namespace {namespace} in the source: what they tell is missing"
+        ));
+    }
+    for note in notes {
+        progress(&format!("warning: {note}"));
+    }
+    let events = events.map(|it| it.items).unwrap_or_default();
+    let places: Vec<Place> = all.iter().map(place).collect();
+    let story = Story::of(&pod, &events, &places, complete);
     written(from.output, &story, || story.table(Timestamp::now()))
 }
 

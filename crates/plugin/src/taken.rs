@@ -15,7 +15,7 @@ use crate::plan::{self, Connection};
 
 /// A Source of the connection's name that is there, and is the connection's.
 pub(crate) struct Standing {
-    pub(crate) uid: Option<String>,
+    pub(crate) meta: ObjectMeta,
     /// What it gives besides; `None` if this version doesn't know all of that.
     pub(crate) rights: Option<Vec<Right>>,
 }
@@ -89,6 +89,7 @@ async fn target(source: &Cluster, connection: &Connection, uid: Option<&str>) ->
     };
     let what = format!("{} {name} of the source", connection.target_kind());
     let instead = "give another --name, or delete it";
+    stays(&what, &meta)?;
     if secret != Some(connection.secret_name()) {
         let its = secret.map_or("another one".to_owned(), |it| format!("Secret {it}"));
         let why = format!("names {its} as its cluster");
@@ -105,6 +106,36 @@ async fn target(source: &Cluster, connection: &Connection, uid: Option<&str>) ->
         return Err(Error::Taken { what, why, instead });
     }
     Ok(())
+}
+
+/// What goes is neither written to nor waited for: with it goes whatever is added.
+fn stays(what: &str, meta: &ObjectMeta) -> Result<(), Error> {
+    if meta.deletion_timestamp.is_none() {
+        return Ok(());
+    }
+    Err(Error::NotNow {
+        what: format!("{what} is being deleted"),
+        instead:
+            "wait until it is gone, or end it by \"pilotage disconnect\", and give the same command again"
+                .to_owned(),
+    })
+}
+
+/// The Source of [`source`], which isn't about to go.
+pub(crate) async fn standing(
+    target: &Cluster,
+    connection: &Connection,
+) -> Result<Option<Standing>, Error> {
+    let standing = source(target, connection).await?;
+    if let Some(standing) = &standing {
+        let what = format!(
+            "{} {} of the target",
+            connection.source_kind(),
+            connection.source_name
+        );
+        stays(&what, &standing.meta)?;
+    }
+    Ok(standing)
 }
 
 /// The Source that lets this connection's source in, if there is one; an error if it is somebody else's, or another cluster's.
@@ -131,7 +162,7 @@ pub(crate) async fn source(
     }
     let rights = Option::<Vec<Right>>::deserialize(&found.data["spec"]["rights"]);
     Ok(Some(Standing {
-        uid: found.metadata.uid,
+        meta: found.metadata,
         rights: rights.map(Option::unwrap_or_default).ok(),
     }))
 }

@@ -2,6 +2,7 @@
 
 use std::{
     fmt::Debug,
+    path::Path,
     process::{Command, Output},
     time::Duration,
 };
@@ -21,9 +22,16 @@ const OURS: &str = "multicluster.admiralty.io/delegate_gone";
 const SOMEBODYS: &str = "example.com/mine";
 
 async fn cleanup(plane: &ControlPlane, flags: &[&str]) -> Output {
+    run(
+        &[&["cleanup"][..], flags].concat(),
+        &plane.admin_kubeconfig(),
+    )
+    .await
+}
+
+async fn run(words: &[&str], kubeconfig: &Path) -> Output {
     let mut command = Command::new(pilotage::binary().unwrap());
-    command.arg("cleanup").args(flags);
-    command.arg("--kubeconfig").arg(plane.admin_kubeconfig());
+    command.args(words).arg("--kubeconfig").arg(kubeconfig);
     tokio::task::spawn_blocking(move || command.output().unwrap())
         .await
         .unwrap()
@@ -172,5 +180,54 @@ async fn finalizers_of_both_go_and_others_stay_and_nothing_goes_while_pilotage_r
     }
     assert!(!done.contains("released"), "{done}");
     assert_eq!(said(&cleanup(&plane, &flags).await), "");
+    plane.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_is_told_and_nothing_is_said_only_by_a_cluster() {
+    let plane = ControlPlane::builder("check").start().await.unwrap();
+    let namespace = plane.namespace("left").await.unwrap();
+    let at = namespace.name();
+    let words = ["uninstall", "--check"];
+    let empty = run(&words, &plane.admin_kubeconfig()).await;
+    assert_eq!(empty.status.code(), Some(0), "{}", said(&empty));
+
+    // Something answers 404 to everything.
+    let nowhere = plane.directory().join("nowhere.kubeconfig");
+    let server = format!("{}/nowhere", plane.url());
+    plane.admin_access().via(&server).write(&nowhere).unwrap();
+    let unknown = run(&words, &nowhere).await;
+    let text = said(&unknown);
+    assert_eq!(unknown.status.code(), Some(1), "{text}");
+    assert!(text.contains("failed to list pods"), "{text}");
+
+    let source = json!({ "multicluster.admiralty.io/parent-uid": "1-2-3" });
+    let pods: Api<Pod> = Api::namespaced(plane.admin(), at);
+    let proxy = build::pod("web")
+        .label("multicluster.admiralty.io/has-finalizer", "true")
+        .node_name("admiralty-gone");
+    let delegate = build::pod("theirs")
+        .label("multicluster.admiralty.io/parent-uid", "1-2-3")
+        .node_name("n");
+    for pod in [proxy.build(), delegate.build()] {
+        pods.create(&PostParams::default(), &pod).await.unwrap();
+    }
+    let chaperon = json!({
+        "apiVersion": "multicluster.admiralty.io/v1alpha1",
+        "kind": "PodChaperon",
+        "metadata": { "name": "theirs", "namespace": at, "labels": source },
+        "spec": { "containers": [{ "name": "c", "image": "i" }] },
+    });
+    plane.apply_yaml(&chaperon.to_string()).await.unwrap();
+    let left = run(&words, &plane.admin_kubeconfig()).await;
+    let text = said(&left);
+    assert_eq!(left.status.code(), Some(3), "{text}");
+    for line in [
+        &*format!("node admiralty-gone, which no Target has: 1 pod ({at}/web)"),
+        "1 pod runs here, PodChaperons 1",
+        "1 pod runs elsewhere for this cluster",
+    ] {
+        assert!(text.contains(line), "{line} in\n{text}");
+    }
     plane.stop().await;
 }

@@ -27,6 +27,8 @@ use crate::part::Part;
 const TRIES: usize = 5;
 /// How long a Lease is watched whose holder doesn't say how long it lasts.
 const USUAL_LEASE: Duration = Duration::from_secs(15);
+/// How long is waited if nobody holds one: somebody who runs may be about to take it.
+const BRIEFLY: Duration = Duration::from_secs(3);
 /// Nobody's Lease is watched for longer.
 const LONGEST_LEASE: Duration = Duration::from_mins(2);
 
@@ -195,18 +197,17 @@ async fn release(
 /// after as long as it lasts.
 async fn nobody_runs(client: &Client) -> Result<(), CleanupError> {
     let held = held_leases(client).await?;
-    let Some(longest) = held.values().map(|held| held.lasts).max() else {
-        return Ok(());
-    };
+    let lasts = held.values().map(|held| held.lasts).max();
+    let longest = lasts.unwrap_or(BRIEFLY);
     tracing::info!(
         seconds = longest.as_secs(),
         "looking whether those who hold Leases of Pilotage still renew them"
     );
     tokio::time::sleep(longest.min(LONGEST_LEASE)).await;
     let now = held_leases(client).await?;
-    let renewed = held.into_iter().find(|(lease, before)| {
-        now.get(lease)
-            .is_some_and(|now| now.version != before.version)
+    let renewed = now.into_iter().find(|(lease, now)| {
+        held.get(lease)
+            .is_none_or(|before| before.version != now.version)
     });
     match renewed {
         Some((lease, Held { holder, .. })) => Err(CleanupError::Runs { lease, holder }),

@@ -11,7 +11,7 @@ use kube::api::{DynamicObject, ListParams};
 use kube::core::PartialObjectMeta;
 use kube::discovery::ApiResource;
 use kube::{Api, Client, Resource, ResourceExt};
-use pilotage_api::{ClusterTarget, PodChaperon, Target, keys};
+use pilotage_api::{ClusterTarget, GROUP, PodChaperon, Target, keys};
 use pilotage_runtime::call::{self, CALL_LIMIT, CallError, Failure};
 use serde::de::DeserializeOwned;
 
@@ -147,7 +147,7 @@ impl Kind {
         let mut params = params.limit(PAGE);
         loop {
             let page = call::within(CALL_LIMIT, api.list_metadata(&params)).await;
-            let Some(page) = known(page, &self.resource.plural)? else {
+            let Some(page) = known(page, &self.resource.group, &self.resource.plural)? else {
                 return Ok(());
             };
             page.items.into_iter().for_each(&mut take);
@@ -171,7 +171,7 @@ where
     let mut params = params.limit(PAGE);
     loop {
         let page = call::within(CALL_LIMIT, api.list(&params)).await;
-        let Some(page) = known(page, &K::plural(&()))? else {
+        let Some(page) = known(page, &K::group(&()), &K::plural(&()))? else {
             return Ok(());
         };
         page.items.into_iter().for_each(&mut take);
@@ -182,10 +182,10 @@ where
     }
 }
 
-/// The page; none, if the cluster doesn't know the kind.
-fn known<T>(page: Result<T, CallError>, plural: &str) -> Result<Option<T>, ReadError> {
+/// The page; none, if the cluster doesn't know the kind. Every cluster knows its own: who doesn't is none.
+fn known<T>(page: Result<T, CallError>, group: &str, plural: &str) -> Result<Option<T>, ReadError> {
     match page {
-        Err(error) if error.kind() == Failure::NotFound => Ok(None),
+        Err(error) if error.kind() == Failure::NotFound && group == GROUP => Ok(None),
         page => page
             .map(Some)
             .map_err(ReadError::to(format!("list {plural}"))),
@@ -195,4 +195,24 @@ fn known<T>(page: Result<T, CallError>, plural: &str) -> Result<Option<T>, ReadE
 /// Where the next page begins.
 fn more(page: ListMeta) -> Option<String> {
     page.continue_.filter(|token| !token.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn only_kinds_of_our_own_may_be_unknown() {
+        let answer = |code: u16| -> Result<(), CallError> {
+            let status = Status::failure("no luck", "").with_code(code);
+            Err(CallError::Api(kube::Error::Api(status.boxed())))
+        };
+        assert!(matches!(known(answer(404), GROUP, "targets"), Ok(None)));
+        assert!(known(answer(403), GROUP, "targets").is_err());
+        for (group, plural) in [("", "pods"), ("networking.k8s.io", "ingresses")] {
+            assert!(known(answer(404), group, plural).is_err(), "{plural}");
+        }
+    }
 }

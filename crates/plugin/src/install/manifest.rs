@@ -59,16 +59,27 @@ pub(super) fn objects(namespace: &str, image: &Image) -> Result<Vec<Value>, Erro
         definition["metadata"]["labels"][keys::MANAGED_BY.0] = json!(MANAGER);
         all.push(definition);
     }
-    let text = OBJECTS
-        .replace(NAMESPACE, namespace)
-        .replace(IMAGE, &image.0);
-    for document in text.split("\n---\n") {
+    for document in OBJECTS.split("\n---\n") {
         // What is before the first one is a comment.
         if document.contains("\nkind: ") {
-            all.push(serde_saphyr::from_str(document).map_err(|error| bad(&error))?);
+            let mut object = serde_saphyr::from_str(document).map_err(|error| bad(&error))?;
+            fill(&mut object, namespace, image);
+            all.push(object);
         }
     }
     Ok(all)
+}
+
+/// In the values, not in the text: there a namespace may look like a number.
+fn fill(value: &mut Value, namespace: &str, image: &Image) {
+    match value {
+        Value::String(text) => {
+            *text = text.replace(NAMESPACE, namespace).replace(IMAGE, &image.0);
+        }
+        Value::Array(all) => all.iter_mut().for_each(|it| fill(it, namespace, image)),
+        Value::Object(all) => all.values_mut().for_each(|it| fill(it, namespace, image)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 /// What an object is, for requests.
@@ -122,6 +133,18 @@ mod tests {
         }
         assert!(all.iter().all(|it| it["kind"].is_string()));
         assert!(objects("Ships", &image).is_err() && objects("a: b", &image).is_err());
+    }
+
+    #[test]
+    fn a_namespace_may_look_like_something_else() {
+        let image: Image = "a".parse().unwrap();
+        for name in ["2024", "true", "null"] {
+            let all = objects(name, &image).unwrap();
+            let own = all.iter().filter(|it| it["kind"] == "Deployment");
+            for object in own {
+                assert_eq!(object["metadata"]["namespace"], json!(name));
+            }
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod, Secret};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher::Config;
 use kube::{Api, ResourceExt};
@@ -14,7 +15,7 @@ use pilotage_e2e::fleet::{Side, lone};
 use pilotage_testkit::{ControlPlane, build, wait_count, wait_for, wait_gone};
 
 use super::connect::User;
-use super::{LIMIT, Shop, TARGETS, elected, is_running};
+use super::{LIMIT, Shop, TARGETS, elected, is_running, node_of};
 
 /// What was printed, without what each run has of its own: names, ages, versions, what other tests leave free, and the
 /// width of columns.
@@ -127,6 +128,59 @@ async fn a_target_is_drained_its_pods_move_and_it_is_filled_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn pods_that_a_budget_keeps_hold_up_no_others() {
+    let shop = Shop::open("budget").await;
+    let user = user(&shop, "east");
+    let (at, source) = (shop.name.as_str(), &shop.fleet.source.plane);
+    for other in ["north", "west"] {
+        let (code, _, err) = user.run(&["drain", other, "-n", at]).await;
+        assert_eq!(code, 0, "{err}");
+    }
+    let budget = format!(
+        "{{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {{name: all, namespace: {at}}}, \
+         spec: {{maxUnavailable: 0, selector: {{matchLabels: {{app: all}}}}}}}}"
+    );
+    source.apply_yaml(&budget).await.unwrap();
+    let deployments: Api<Deployment> = Api::namespaced(source.admin(), at);
+    // As many as are evicted at the same time, and before the other one by name.
+    for (name, replicas) in [("all", 16), ("web", 1)] {
+        let it = build::deployment(name)
+            .replicas(replicas)
+            .pod(|pod| pod.elect().request("cpu", "10m"));
+        deployments
+            .create(&PostParams::default(), &it.build())
+            .await
+            .unwrap();
+    }
+    let east = shop.virtual_node("east");
+    let at_east = |pod: &Pod| is_running(pod) && node_of(pod) == Some(&east);
+    wait_count(&shop.pods(), Config::default(), 17, at_east, LIMIT)
+        .await
+        .unwrap();
+    let (code, _, err) = user.run(&["drain", "west", "-n", at, "--undo"]).await;
+    assert_eq!(code, 0, "{err}");
+
+    let drain = ["drain", "east", "-n", at, "--move", "--timeout"];
+    let none = [&drain[..], &["0s"]].concat();
+    user.fails(&none, 3, &["17 pods of", "not evicted: time is up"])
+        .await;
+    let all = shop.pods().list(&ListParams::default()).await.unwrap();
+    assert!(
+        all.iter()
+            .all(|it| it.metadata.deletion_timestamp.is_none())
+    );
+    let some = [&drain[..], &["20s"]].concat();
+    let said = ["16 pods of Target", "aren't gone", "and 6 more"];
+    user.fails(&some, 3, &said).await;
+    let west = shop.virtual_node("west");
+    let at_west = |pod: &Pod| node_of(pod) == Some(&west);
+    let web = Config::default().labels("app=web");
+    wait_count(&shop.pods(), web, 1, at_west, LIMIT)
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_target_that_is_lost_may_be_forgotten_and_no_other() {
     let shop = Shop::open("forget").await;
     let user = user(&shop, "east");
@@ -155,6 +209,8 @@ async fn a_target_that_is_lost_may_be_forgotten_and_no_other() {
     };
     wait_for(&targets, there, lost, LIMIT).await.unwrap();
 
+    let said = ["isn't connected", "pilotage forget"];
+    user.fails(&["drain", &name, "--move"], 4, &said).await;
     let said = [
         "1 pod(s) of Target",
         "run a second time elsewhere",
@@ -250,6 +306,25 @@ async fn who_sees_one_namespace_is_told_of_its_targets() {
     insta::assert_snapshot!("status_narrow", plain(&format!("{out}{err}"), &shop));
     let said = ["you may not get/patch nodes", "list pods of namespace"];
     limited.fails(&["drain", "east"], 4, &said).await;
+    shop.create(&elected("web", "10m")).await;
+    let role = format!(
+        "{{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {{name: sees, namespace: {at}}}, rules: [\
+         {{apiGroups: [multicluster.admiralty.io], resources: [targets], verbs: [get, list]}}, \
+         {{apiGroups: [''], resources: [pods], verbs: [get]}}]}}"
+    );
+    plane.apply_yaml(&role).await.unwrap();
+    let explained = async {
+        loop {
+            let (code, _, err) = limited.run(&["explain", "pod", "web"]).await;
+            if code == 0 {
+                return err;
+            }
+        }
+    };
+    let err = tokio::time::timeout(LIMIT, explained).await.unwrap();
+    for note in ["may not list ClusterTargets", "may not list events"] {
+        assert!(err.contains(note), "{err}");
+    }
     limited
         .fails(&["forget", "east"], 4, &["you may not patch/delete"])
         .await;
@@ -356,6 +431,32 @@ async fn pilotage_is_installed_without_helm_again_and_again() {
             .items
             .is_empty()
     );
+
+    // Names of roles are the same in every namespace.
+    let bindings: Api<ClusterRoleBinding> = Api::all(plane.admin());
+    let subjects = async || {
+        let all = bindings.list(&ListParams::default()).await.unwrap();
+        let ours = all
+            .into_iter()
+            .filter(|it| it.name_any().starts_with("pilotage"));
+        ours.map(|it| it.subjects).collect::<Vec<_>>()
+    };
+    let before = subjects().await;
+    let elsewhere = [
+        "install",
+        "--image",
+        "registry.example/pilotage:1",
+        "-n",
+        "other",
+    ];
+    let said = [
+        "ClusterRoleBinding pilotage",
+        "belongs to Pilotage in namespace ships",
+        "give that namespace by --namespace",
+    ];
+    user.fails(&elsewhere, 4, &said).await;
+    assert!(!before.is_empty());
+    assert_eq!(subjects().await, before);
 
     let deployments: Api<Deployment> = Api::namespaced(plane.admin(), "ships");
     let all = deployments

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::Api;
-use kube::api::ListParams;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use pilotage_api::{Right, Source, Target, keys};
 use pilotage_e2e::fleet::{Side, Spec, lone};
 use pilotage_testkit::ports::Port;
@@ -467,8 +467,14 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
         "--force-conflicts",
     ];
     user.fails(&rights, 4, &said).await;
-    let force = [&rights[..], &["--force-conflicts"]].concat();
-    user.fails(&force, 3, &["isn't ready after 1 s"]).await;
+    let none = [&server[..], &["--rights", "none"]].concat();
+    user.fails(&none, 4, &said).await;
+    let sources: Api<Source> = Api::namespaced(target.plane.admin(), "default");
+    for (words, want) in [(&rights, vec![Right::Logs]), (&none, vec![])] {
+        let force = [&words[..], &["--force-conflicts"]].concat();
+        user.fails(&force, 3, &["isn't ready after 1 s"]).await;
+        assert_eq!(sources.get("source").await.unwrap().spec.rights, want);
+    }
 
     let undo = [
         "disconnect",
@@ -484,6 +490,28 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
     limited.fails(&undo, 4, &[rights]).await;
     let (code, out, err) = user.run(&undo).await;
     assert!(code == 0 && out.starts_with("disconnected:"), "{out}{err}");
+
+    // A Target that goes isn't connected anew.
+    let targets: Api<Target> = Api::namespaced(source.plane.admin(), "default");
+    let going = "{apiVersion: multicluster.admiralty.io/v1alpha1, kind: Target, metadata: {name: bare, namespace: default, \
+                 labels: {app.kubernetes.io/managed-by: kubectl-pilotage}, finalizers: [example.com/mine]}, \
+                 spec: {kubeconfigSecret: {name: bare-kubeconfig}}}";
+    source.plane.apply_yaml(going).await.unwrap();
+    let params = DeleteParams::default();
+    targets.delete("bare", &params).await.unwrap();
+    let said = [
+        "Target bare of the source is being deleted",
+        "wait until it is gone",
+    ];
+    user.fails(&server, 4, &said).await;
+    let none = Patch::Merge(serde_json::json!({ "metadata": { "finalizers": null } }));
+    targets
+        .patch("bare", &PatchParams::default(), &none)
+        .await
+        .unwrap();
+    pilotage_testkit::wait_gone(&targets, "bare", LIMIT)
+        .await
+        .unwrap();
 
     // Somebody else's Target has the name.
     let other = "{apiVersion: multicluster.admiralty.io/v1alpha1, kind: Target, metadata: {name: bare, namespace: default}, \
