@@ -110,6 +110,9 @@ key!(/// Annotation, a time: since when the pod of this `PodChaperon` is missing
 key!(/// Annotation, `"true"`: the missing pod had been bound. It is written together with the time.
     WAS_BOUND = "was-bound");
 
+key!(/// Annotation, a number, from the source: the generation of the chaperon's spec in which amounts of CPU or memory
+    /// changed last.
+    AMOUNTS_GENERATION = "amounts-generation");
 key!(/// Annotation, a number: the generation of the chaperon's spec whose changes its bound pod has, or was refused.
     APPLIED_GENERATION = "applied-generation");
 key!(/// Annotation: which of these changes the pod doesn't have, and why. It is written together with the generation.

@@ -16,11 +16,15 @@ use kube::{
     core::PartialObjectMeta,
 };
 use pilotage_api::{PodChaperon, keys};
+use pilotage_model::burden;
 use pilotage_proxy::{
     Outcome, Reply, TurnedAway, Wanted,
     wire::{self, Change},
 };
-use pilotage_runtime::call::{CallError, Failure, says_deleted, within};
+use pilotage_runtime::{
+    call::{CallError, Failure, says_deleted, within},
+    weight,
+};
 use serde_json::Value;
 
 use crate::fleet::{Fleet, Member};
@@ -187,6 +191,15 @@ impl<'a> Remote<'a> {
             Change::Refused(why) => return Outcome::Refused(why.to_owned()).into(),
             Change::Patch(patch) => patch,
         };
+        // A heavier one could neither be watched nor read by us any more.
+        let weighed = serde_json::to_value(&chaperon).map_err(|error| error.to_string());
+        let weighed = weighed.and_then(|whole| {
+            let checked = burden::check_change(whole, &patch["spec"], weight::of);
+            checked.map_err(|error| error.to_string())
+        });
+        if let Err(why) = weighed {
+            return Outcome::Refused(why).into();
+        }
         let (params, merge) = (PatchParams::default(), Patch::Merge(&patch));
         let request = self.chaperons.patch(name, &params, &merge);
         let chaperon = match self.call(request).await {

@@ -66,10 +66,30 @@ pub fn check_source(source: &Value, weigh: impl Fn(&Value) -> usize) -> Result<(
     }
 }
 
+/// Whether a chaperon that is there would be light enough with these fields in its spec.
+pub fn check_change(
+    mut chaperon: Value,
+    fields: &Value,
+    weigh: impl Fn(&Value) -> usize,
+) -> Result<(), TooHeavy> {
+    // What others write there has room of its own in the sum.
+    if let Some(whole) = chaperon.as_object_mut() {
+        whole.remove("status");
+    }
+    if let Some(metadata) = chaperon["metadata"].as_object_mut() {
+        metadata.remove("managedFields");
+    }
+    for (field, value) in fields.as_object().into_iter().flatten() {
+        chaperon["spec"][field] = value.clone();
+    }
+    check(&chaperon, weigh)
+}
+
 /// Whether a chaperon that a source is about to create is light enough.
 pub fn check(chaperon: &Value, weigh: impl Fn(&Value) -> usize) -> Result<(), TooHeavy> {
     let spec = &chaperon["spec"];
-    let lists = ["initContainers", "containers"].map(|list| spec[list].as_array());
+    let lists =
+        ["initContainers", "containers", "ephemeralContainers"].map(|list| spec[list].as_array());
     let containers = || lists.iter().flatten().copied().flatten();
     let status = containers().fold(OF_ANY, |sum, container| {
         let mounts = container["volumeMounts"].as_array().map_or(0, Vec::len);
@@ -215,5 +235,39 @@ mod tests {
     #[test]
     fn a_pod_without_a_chaperon_weighs_nothing() {
         assert_eq!(check_source(&json!({}), |_| usize::MAX), Ok(()));
+    }
+
+    #[test]
+    fn a_change_is_weighed_with_the_rest() {
+        let chaperon = |status: usize| {
+            json!({
+                "metadata": { "name": "web", "managedFields": vec![json!({}); 10_000] },
+                "spec": { "containers": [{ "name": "app" }] },
+                "status": { "conditions": vec![json!({}); status] },
+            })
+        };
+        let debug = |count: usize| {
+            let variables = vec![json!({ "name": "A", "value": "b" }); count];
+            json!({ "ephemeralContainers": [{ "name": "debug", "env": variables }] })
+        };
+        // What is there of others' words changes nothing.
+        assert_eq!(check_change(chaperon(10_000), &debug(8), weigh), Ok(()));
+        let heavy = check_change(chaperon(0), &debug(20_000), weigh);
+        assert!(matches!(heavy, Err(TooHeavy::Whole { .. })), "{heavy:?}");
+        let containers: Vec<_> = (0..200)
+            .map(|n| json!({ "name": format!("d{n}") }))
+            .collect();
+        let many = json!({ "ephemeralContainers": containers });
+        let heavy = check_change(chaperon(0), &many, weigh);
+        assert!(
+            matches!(
+                heavy,
+                Err(TooHeavy::Kept {
+                    containers: 201,
+                    ..
+                })
+            ),
+            "{heavy:?}"
+        );
     }
 }

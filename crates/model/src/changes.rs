@@ -6,7 +6,10 @@
 
 mod digest;
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pilotage_api::keys;
@@ -57,6 +60,11 @@ pub fn of_spec(
     (!patch.is_empty()).then_some(patch)
 }
 
+/// Whether changed fields of a spec are others than ephemeral containers.
+pub fn has_amounts(changed: &Map<String, Value>) -> bool {
+    changed.keys().any(|field| field != EPHEMERAL)
+}
+
 // ---- ephemeral containers ---------------------------------------------------------------------------------------
 
 /// The chaperon's list, and behind it those that only the proxy has.
@@ -66,27 +74,32 @@ fn with_ephemeral(
     chaperon: &Map<String, Value>,
 ) -> Option<Value> {
     let known = list(chaperon.get(EPHEMERAL));
+    let known_names = names(known);
     let is_new = |own: &&Value| {
-        own["name"].is_string() && known.iter().all(|known| known["name"] != own["name"])
+        let name = own["name"].as_str();
+        name.is_some_and(|name| !known_names.contains(name))
     };
     let own = list(spec.get(EPHEMERAL));
     let mut new: Vec<Value> = own.iter().filter(is_new).cloned().collect();
     if new.is_empty() {
         return None;
     }
-    let has_volume = |name: &Value| {
-        list(chaperon.get("volumes"))
-            .iter()
-            .any(|volume| volume["name"] == *name)
-    };
+    let volumes = names(list(chaperon.get("volumes")));
     respell(proxy, &mut new);
     for mounts in new.iter_mut().filter_map(|it| it.get_mut("volumeMounts")) {
         // The delegate's token is in a volume of another name.
         if let Value::Array(mounts) = mounts {
-            mounts.retain(|mount| has_volume(&mount["name"]));
+            mounts.retain(|mount| {
+                let name = mount["name"].as_str();
+                name.is_some_and(|name| volumes.contains(name))
+            });
         }
     }
     Some(known.iter().cloned().chain(new).collect())
+}
+
+fn names(list: &[Value]) -> BTreeSet<&str> {
+    list.iter().filter_map(|it| it["name"].as_str()).collect()
 }
 
 /// Their variables may name labels of the pod, whose keys are others there.

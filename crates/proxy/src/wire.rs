@@ -161,12 +161,16 @@ pub fn change(chaperon: &PodChaperon, proxy: &ObjectMeta, spec: &Value) -> Chang
     let ObjectMeta {
         uid,
         resource_version,
+        generation,
         ..
     } = &chaperon.metadata;
-    Change::Patch(json!({
-        "metadata": { "uid": uid, "resourceVersion": resource_version },
-        "spec": changed,
-    }))
+    let mut metadata = json!({ "uid": uid, "resourceVersion": resource_version });
+    if changes::has_amounts(&changed) {
+        // The patch names the version that it changes, so that it makes the next generation and no later one.
+        let next = generation.unwrap_or_default().saturating_add(1);
+        metadata["annotations"] = json!({ keys::AMOUNTS_GENERATION: next.to_string() });
+    }
+    Change::Patch(json!({ "metadata": metadata, "spec": changed }))
 }
 
 /// What such a patch was answered with: does the spec have it?
@@ -314,12 +318,19 @@ mod tests {
             change(chaperon, &meta, &spec)
         };
         assert_eq!(changed(&chaperon, "1"), Change::Nothing);
+        // Without a schema the first version has generation 1; here it has none.
+        let annotations = json!({ keys::AMOUNTS_GENERATION: "1" });
         let patch = json!({
-            "metadata": { "uid": "u", "resourceVersion": "7" },
+            "metadata": { "uid": "u", "resourceVersion": "7", "annotations": annotations },
             "spec": { "containers": container("2") },
         });
         assert_eq!(changed(&chaperon, "2"), Change::Patch(patch.clone()));
         assert!(!is_changed(&chaperon, &patch));
+        let debug = json!({ "ephemeralContainers": [{ "name": "debug" }] });
+        let Change::Patch(debug) = change(&chaperon, &meta, &debug) else {
+            panic!("a debug container is a change");
+        };
+        assert_eq!(debug["metadata"]["annotations"], Value::Null, "no amounts");
         let after = json!({ "nodeSelector": {}, "containers": container("2") });
         assert!(is_changed(&stored(ours, &after), &patch));
 

@@ -1,10 +1,10 @@
 //! What a chaperon's spec has changed since its pod was made, and which request brings it to the bound pod: one for each
 //! ephemeral container, one for all amounts.
 //!
-//! Only a newer generation of the spec is looked at. Whatever else differs is the target's own affair: its admission, or
-//! somebody who resizes or debugs the pod there.
+//! Only a newer generation of the spec is looked at, and its amounts only if the source says that it changed them. Whatever
+//! else differs is the target's own affair: its admission, or somebody who resizes or debugs the pod there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pilotage_api::{bounds::cut, keys};
 use pilotage_model::changes::{AMOUNTS, RESIZED};
@@ -19,6 +19,12 @@ use super::{
 
 /// As many bytes of one refusal, and of all, are kept.
 const LONGEST: (usize, usize) = (384, 960);
+
+/// The step that changes all amounts.
+const RESIZE: &str = "resize";
+
+/// As many new ephemeral containers are looked at: each is a request of its own, and a source writes the list.
+const EPHEMERAL_CONTAINERS: usize = 64;
 
 /// One request for a change.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,9 +65,9 @@ impl Carried {
         (self.generation == generation).then_some(&self.steps)
     }
 
-    fn has_ended(&self, step: &Step) -> bool {
-        let steps = self.of(step.generation);
-        steps.is_some_and(|steps| steps.contains_key(&step.what))
+    fn has_ended(&self, generation: u64, what: &str) -> bool {
+        let steps = self.of(generation);
+        steps.is_some_and(|steps| steps.contains_key(what))
     }
 
     /// All refusals of a generation in one text.
@@ -97,13 +103,32 @@ fn next(seen: &Observed<'_>, chaperon: Chaperon<'_>, pod: &RawPod) -> Option<Pla
         return None;
     }
     let carried = seen.memory.carried();
-    let mut due = ephemeral(chaperon, pod)
-        .chain(resize(chaperon, pod))
-        .filter(|step| !carried.has_ended(step));
-    if let Some(step) = due.next() {
+    let missing = missing(chaperon, pod);
+    let mut looked_at = missing.iter().take(EPHEMERAL_CONTAINERS);
+    let step = looked_at.find_map(|(name, container)| {
+        let what = format!("ephemeral container {}", cut(name, 63));
+        let is_due = !carried.has_ended(generation, &what);
+        is_due.then(|| ephemeral(chaperon, pod, what, container))
+    });
+    let due = step.or_else(|| {
+        let is_due = chaperon.resized() > chaperon.applied();
+        (is_due && !carried.has_ended(generation, RESIZE)).then(|| resize(chaperon, pod))?
+    });
+    if let Some(step) = due {
         return Some(act(seen, Action::Change(step)));
     }
-    let refused = carried.refusals(generation);
+    let passed_over = missing.len() > EPHEMERAL_CONTAINERS;
+    let passed_over = passed_over.then(|| {
+        format!(
+            "of {} new ephemeral containers only the first {EPHEMERAL_CONTAINERS} are looked at",
+            missing.len()
+        )
+    });
+    let refused: Vec<_> = passed_over
+        .into_iter()
+        .chain(carried.refusals(generation))
+        .collect();
+    let refused = (!refused.is_empty()).then(|| cut(&refused.join("; "), LONGEST.1).to_owned());
     let known = chaperon.annotation(keys::CHANGE_REFUSED).is_some();
     let mut annotations = json!({ keys::APPLIED_GENERATION: generation.to_string() });
     if refused.is_some() || known {
@@ -119,27 +144,26 @@ fn next(seen: &Observed<'_>, chaperon: Chaperon<'_>, pod: &RawPod) -> Option<Pla
     ))
 }
 
-/// One step for each ephemeral container that the pod lacks: one that is refused keeps no other away.
-fn ephemeral<'a>(chaperon: Chaperon<'a>, pod: &'a RawPod) -> impl Iterator<Item = Step> + 'a {
+/// The ephemeral containers that the pod lacks, by name.
+fn missing<'a>(chaperon: Chaperon<'a>, pod: &RawPod) -> Vec<(&'a str, &'a Value)> {
     let known = list(pod.spec.get("ephemeralContainers"));
-    let wanted = list(chaperon.0.spec.0.get("ephemeralContainers"));
-    let missing = wanted
-        .iter()
-        .filter(|it| known.iter().all(|known| known["name"] != it["name"]));
-    missing.filter_map(move |container| {
-        Some(Step {
-            generation: chaperon.generation(),
-            what: format!(
-                "ephemeral container {}",
-                cut(container["name"].as_str()?, 63)
-            ),
-            subresource: "ephemeralcontainers",
-            patch: json!({
-                "metadata": { "uid": uid(pod) },
-                "spec": { "ephemeralContainers": [container] },
-            }),
-        })
-    })
+    let known: BTreeSet<&str> = known.iter().filter_map(|it| it["name"].as_str()).collect();
+    let wanted = list(chaperon.0.spec.0.get("ephemeralContainers")).iter();
+    let named = wanted.filter_map(|container| Some((container["name"].as_str()?, container)));
+    named.filter(|(name, _)| !known.contains(name)).collect()
+}
+
+/// A step for each: one that is refused keeps no other away.
+fn ephemeral(chaperon: Chaperon<'_>, pod: &RawPod, what: String, container: &Value) -> Step {
+    Step {
+        generation: chaperon.generation(),
+        what,
+        subresource: "ephemeralcontainers",
+        patch: json!({
+            "metadata": { "uid": uid(pod) },
+            "spec": { "ephemeralContainers": [container] },
+        }),
+    }
 }
 
 /// All amounts that differ.
@@ -166,7 +190,7 @@ fn resize(chaperon: Chaperon<'_>, pod: &RawPod) -> Option<Step> {
     }
     (!changed.is_empty()).then(|| Step {
         generation: chaperon.generation(),
-        what: "resize".to_owned(),
+        what: RESIZE.to_owned(),
         subresource: "resize",
         patch: json!({ "metadata": { "uid": uid(pod) }, "spec": changed }),
     })
@@ -208,7 +232,14 @@ mod tests {
 
     const NOW: Duration = Duration::from_secs(100);
 
+    /// In its newest generation amounts were changed, too.
     fn chaperon(generation: u64, annotations: &Value, spec: &Value) -> PodChaperon {
+        let mut annotations = annotations.clone();
+        annotations[keys::AMOUNTS_GENERATION] = generation.to_string().into();
+        chaperon_with(generation, &annotations, spec)
+    }
+
+    fn chaperon_with(generation: u64, annotations: &Value, spec: &Value) -> PodChaperon {
         serde_json::from_value(json!({
             "metadata": {
                 "name": "web", "uid": "c1", "resourceVersion": "7", "generation": generation,
@@ -283,6 +314,34 @@ mod tests {
     }
 
     #[test]
+    fn of_an_endless_list_a_few_are_tried_and_the_rest_is_told() {
+        let names = |prefix: &str, count: usize| -> Vec<Value> {
+            let all = 0..count;
+            all.map(|n| json!({ "name": format!("{prefix}{n}") }))
+                .collect()
+        };
+        let theirs = names("old", 80);
+        let spec = json!({ "nodeName": "n", "containers": [], "ephemeralContainers": theirs });
+        // Those that are there don't count.
+        let all_of = [theirs, names("a", 80_000)].concat();
+        let wanted = json!({ "containers": [], "ephemeralContainers": all_of });
+        let why = "x".repeat(4096);
+        let (steps, mark) = all(&chaperon(2, &json!({}), &wanted), &pod(&spec), |_| {
+            Outcome::Refused(why.clone())
+        });
+        assert_eq!(steps.len(), EPHEMERAL_CONTAINERS);
+        assert_eq!(steps[0].what, "ephemeral container a0");
+        let mark = mark.unwrap();
+        let told = mark["annotations"][keys::CHANGE_REFUSED].as_str().unwrap();
+        assert!(
+            told.starts_with("of 80000 new ephemeral containers only the first 64"),
+            "{told}"
+        );
+        assert!(told.len() <= LONGEST.1);
+        assert_eq!(mark["annotations"][keys::APPLIED_GENERATION], "2");
+    }
+
+    #[test]
     fn each_debug_container_and_the_amounts_are_a_request_and_refusals_are_told() {
         let (steps, mark) = all(
             &chaperon(2, &json!({}), &changed()),
@@ -331,6 +390,28 @@ mod tests {
             (&mark["uid"], &mark["resourceVersion"]),
             (&json!("c1"), &json!("7"))
         );
+    }
+
+    #[test]
+    fn amounts_that_the_target_chose_stay_when_only_a_debug_container_is_new() {
+        for annotations in [
+            json!({}),
+            json!({ keys::AMOUNTS_GENERATION: "2", keys::APPLIED_GENERATION: "2" }),
+        ] {
+            let chaperon = chaperon_with(3, &annotations, &changed());
+            let (steps, mark) = all(&chaperon, &pod(&bound()), |_| Outcome::Done);
+            let subresources: Vec<_> = steps.iter().map(|step| step.subresource).collect();
+            assert_eq!(subresources, ["ephemeralcontainers"; 2]);
+            assert_eq!(mark.unwrap()["annotations"][keys::APPLIED_GENERATION], "3");
+        }
+        // Nobody has carried out the one before.
+        let between = json!({ keys::AMOUNTS_GENERATION: "2" });
+        let (steps, _) = all(
+            &chaperon_with(3, &between, &changed()),
+            &pod(&bound()),
+            |_| Outcome::Done,
+        );
+        assert_eq!(steps.last().unwrap().subresource, "resize");
     }
 
     #[test]

@@ -74,8 +74,17 @@ impl<'a> Chaperon<'a> {
 
     /// The newest generation whose changes were carried out, or refused.
     pub(super) fn applied(self) -> u64 {
-        let applied = self.annotation(keys::APPLIED_GENERATION);
-        applied.and_then(|text| text.parse().ok()).unwrap_or(1)
+        self.generation_in(keys::APPLIED_GENERATION)
+    }
+
+    /// The generation in which its source changed amounts last.
+    pub(super) fn resized(self) -> u64 {
+        self.generation_in(keys::AMOUNTS_GENERATION)
+    }
+
+    fn generation_in(self, key: &str) -> u64 {
+        let generation = self.annotation(key);
+        generation.and_then(|text| text.parse().ok()).unwrap_or(1)
     }
 
     pub(super) fn is_ending(self) -> bool {

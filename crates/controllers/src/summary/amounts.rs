@@ -32,6 +32,17 @@ pub(crate) fn list(resources: &Resources) -> ResourceList {
     list
 }
 
+/// What of a capacity is allocatable. An API server takes an empty list for all of the node's capacity, so that nothing is
+/// said in numbers.
+pub(crate) fn allocatable(resources: &Resources, capacity: &ResourceList) -> ResourceList {
+    let list = list(resources);
+    if list.is_empty() && !capacity.is_empty() {
+        let names = [ResourceName::Cpu, ResourceName::Memory, ResourceName::Pods];
+        return of(names.map(|name| (name, 0)));
+    }
+    list
+}
+
 /// These amounts.
 pub(crate) fn of(amounts: impl IntoIterator<Item = (ResourceName, i64)>) -> ResourceList {
     amounts

@@ -210,6 +210,7 @@ impl Tally {
             }
         }
         let (capacity, allocatable) = (capacity.capped(), allocatable.capped());
+        let capacities = amounts::list(&capacity);
         let rooms: Vec<_> = self
             .nodes
             .iter()
@@ -226,8 +227,8 @@ impl Tally {
         Facts {
             labels: self.shared_labels(),
             zones: self.zones(),
-            capacity: amounts::list(&capacity),
-            allocatable: amounts::list(&allocatable),
+            allocatable: amounts::allocatable(&allocatable, &capacities),
+            capacity: capacities,
             free: Free {
                 milli_cpu: (sum(Room::milli_cpu), allocatable.milli_cpu),
                 memory: (sum(Room::memory), allocatable.memory),

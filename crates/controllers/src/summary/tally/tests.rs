@@ -167,7 +167,8 @@ fn what_wanted_everything_leaves_nothing_behind() {
 #[test]
 fn what_no_pod_gets_is_not_allocatable_and_what_only_some_get_has_no_shape() {
     let taint = |effect: &str| json!({ "taints": [{ "key": "k", "effect": effect }] });
-    let (four, nothing) = ("4", "");
+    // An empty list would be taken for the capacity.
+    let (four, nothing) = ("4", "0");
     for (spec, ready, allocatable, open) in [
         (json!({}), "True", four, true),
         (taint("PreferNoSchedule"), "True", four, true),
