@@ -28,6 +28,9 @@ pub(crate) struct Cluster {
     /// The context's namespace.
     pub(crate) namespace: String,
     pub(crate) client: Client,
+    /// The same for answers that are waited upon elsewhere: the other one repeats what is throttled, for longer than a call
+    /// may take.
+    pub(crate) unrepeated: Client,
 }
 
 impl Cluster {
@@ -77,6 +80,9 @@ impl Cluster {
             .trim_end_matches('/')
             .to_owned();
         let namespace = config.default_namespace.clone();
+        let mut unrepeating = config.clone();
+        unrepeating.default_retry = false;
+        let unrepeated = client::from_config(unrepeating, MANAGER)?;
         let client = client::from_config(config, MANAGER)?;
         Ok(Self {
             side,
@@ -85,6 +91,7 @@ impl Cluster {
             trust,
             namespace,
             client,
+            unrepeated,
         })
     }
 

@@ -300,7 +300,7 @@ async fn eviction(
     let request = request
         .body(body.to_string().into_bytes())
         .map_err(kube::Error::HttpError)?;
-    source.client.request(request).await
+    source.unrepeated.request(request).await
 }
 
 fn title_of(pod: &Pod) -> String {
