@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::future::ready;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::pin::pin;
 use std::time::Duration;
 
-use futures::StreamExt;
 use futures::stream::{BoxStream, select_all};
+use futures::{FutureExt, Stream, StreamExt};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Resource};
@@ -40,7 +40,10 @@ pub(super) async fn all(from: FromArgs) -> Result<String, Error> {
     loop {
         tokio::select! {
             _ = recount.tick() => {}
-            _ = changes.next() => tokio::time::sleep(TOGETHER).await,
+            _ = changes.next() => {
+                tokio::time::sleep(TOGETHER).await;
+                take_ready(&mut changes);
+            }
         }
         let (now, notes) = match rows(&source, namespace).await {
             Ok(read) => read,
@@ -59,10 +62,17 @@ pub(super) async fn all(from: FromArgs) -> Result<String, Error> {
         let text = news(&mut known, now, from.output, is_first)?;
         is_first = false;
         let mut out = std::io::stdout().lock();
-        out.write_all(text.as_bytes())
-            .and_then(|()| out.flush())
-            .map_err(Error::Print)?;
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            // Whoever read it has seen enough.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(String::new()),
+            written => written.map_err(Error::Print)?,
+        }
     }
+}
+
+/// Takes what came meanwhile: one look tells of all of it.
+fn take_ready(changes: &mut (impl Stream<Item = ()> + Unpin)) {
+    while changes.next().now_or_never().flatten().is_some() {}
 }
 
 /// What isn't known yet, for people or programs; what is gone is told on standard error.
@@ -133,4 +143,19 @@ where
     let events = watcher(api, config).default_backoff();
     let worked = events.filter_map(|event| ready(event.ok().map(drop)));
     worked.boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::stream::{iter, pending};
+
+    use super::*;
+
+    #[test]
+    fn what_came_meanwhile_is_taken_and_nothing_is_waited_for() {
+        let mut changes = iter([(); 100]).chain(pending());
+        take_ready(&mut changes);
+        assert_eq!(changes.next().now_or_never(), None);
+        take_ready(&mut iter([(); 3]));
+    }
 }

@@ -43,7 +43,7 @@ fn ends(toleration: &Toleration) -> bool {
 mod tests {
     use super::*;
 
-    fn patch(tolerations: Value) -> Option<Value> {
+    fn patch(tolerations: &Value) -> Option<Value> {
         let pod = json!({
             "metadata": { "name": "web" },
             "spec": { "containers": [], "tolerations": tolerations },
@@ -65,7 +65,7 @@ mod tests {
             added(keys::UNREACHABLE_TAINT)
         ]);
         assert_eq!(
-            patch(limited),
+            patch(&limited),
             Some(json!([
                 test("/metadata/uid", json!("p")),
                 test("/spec/tolerations/1/key", json!(keys::NOT_READY_TAINT)),
@@ -79,7 +79,7 @@ mod tests {
         let everything =
             json!([{ "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300 }]);
         assert_eq!(
-            patch(everything),
+            patch(&everything),
             Some(json!([
                 test("/metadata/uid", json!("p")),
                 test("/spec/tolerations/0/tolerationSeconds", json!(300)),
@@ -91,7 +91,7 @@ mod tests {
             { "key": keys::UNREACHABLE_TAINT, "operator": "Exists", "effect": "NoExecute" },
             mine,
         ]);
-        assert_eq!(patch(endless), None);
-        assert_eq!(patch(Value::Null), None);
+        assert_eq!(patch(&endless), None);
+        assert_eq!(patch(&Value::Null), None);
     }
 }

@@ -102,12 +102,12 @@ fn several_grants_of_admiralty_end_with_their_pods_before_anybody_is_asked() {
 
     // One has gone, by whatever hand: its pod may run on, so that the other one isn't kept either.
     scene.chaperons.remove(0);
-    let plan = scene.later(Duration::from_secs(60)).step();
+    let plan = scene.later(Duration::from_mins(1)).step();
     assert_eq!(confirms(&plan), ["ua"]);
     assert!(matches!(plan.gate, Gate::Closed(Note::Asked(_))));
     scene.finish(&plan, &Outcome::StillThere);
     scene.chaperons.clear();
-    let plan = scene.later(Duration::from_secs(60)).step();
+    let plan = scene.later(Duration::from_mins(1)).step();
     assert_eq!(confirms(&plan), ["ua", "ub"]);
     scene.finish(&plan, &Outcome::Gone);
     assert_eq!(asked(&scene.step()), ["a", "b", "c"]);
