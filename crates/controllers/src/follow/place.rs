@@ -23,7 +23,7 @@ use super::act::{Fault, Pair};
 use super::brief::Brief;
 use super::decide::{Observed, Step, decide};
 use super::kinds::{Followed, trim};
-use super::needs::{Change, Key, Needs};
+use super::needs::{Change, Key, Needs, TOLD};
 use super::pace::Pace;
 
 /// Objects of one kind that are written in one target at once.
@@ -36,8 +36,6 @@ const SWEPT: usize = 64;
 const REMEMBERED: usize = 4096;
 /// After so many failures in a row it is told that something always moves on.
 const PATIENCE: u32 = 5;
-/// Pods that are told of one failure.
-const TOLD: usize = 10;
 /// Who tells.
 pub(super) const CONTROLLER: &str = "pilotage-follow";
 
@@ -119,7 +117,7 @@ impl<K: Followed> Place<K> {
             let key = tokio::select! {
                 Some(change) = changes.recv() => match change {
                     Change::One(node, key) if key.kind == K::KIND && self.is_here(&node) => Some(key),
-                    Change::One(..) => continue,
+                    Change::One(..) | Change::LeftOut(..) => continue,
                     Change::All => None,
                 },
                 Some(event) = objects.recv() => match Self::key_of(&event) {
