@@ -46,6 +46,17 @@ impl Brief {
         })
     }
 
+    /// Whether a source without an identity, as Admiralty is, made it as a copy of this very object of that namespace
+    /// and name: other such sources copy to the same places.
+    pub(super) fn is_plain_copy_of(&self, source: &Self, namespace: &str, name: &str) -> bool {
+        let link = self.link.as_ref();
+        let is_linked = link.is_some_and(|link| {
+            link.cluster_uid.is_none() && link.uid == source.uid && link.leads_to(namespace, name)
+        });
+        // Where a target leads home, an object that says so of itself is still its author's.
+        is_linked && !source.uid.is_empty() && self.uid != source.uid
+    }
+
     /// UID of its parent.
     pub(super) fn parent(&self) -> Option<&str> {
         Some(&self.link.as_ref()?.uid)
@@ -96,5 +107,37 @@ mod tests {
             "a clone is somebody's own"
         );
         assert_eq!(brief.digest.len(), 64);
+    }
+
+    #[test]
+    fn a_copy_without_a_source_is_known_by_the_uid_of_the_very_object() {
+        let brief = |uid: &str, labels: serde_json::Value| {
+            let mut map: k8s_openapi::api::core::v1::ConfigMap = serde_json::from_value(json!({
+                "metadata": {
+                    "name": "m", "namespace": "n", "uid": uid, "labels": labels,
+                    "annotations": { keys::PARENT_NAME: "m", keys::PARENT_NAMESPACE: "n" },
+                },
+            }))
+            .unwrap();
+            trim(&mut map);
+            Brief::of(&map)
+        };
+        let source = brief("p", json!({}));
+        let plain = brief(
+            "c",
+            json!({ keys::PARENT_UID: "p", keys::PARENT_CLUSTER_NAME: "" }),
+        );
+        assert!(plain.is_plain_copy_of(&source, "n", "m"));
+        assert!(!plain.is_plain_copy_of(&source, "n", "clone"));
+        assert!(!plain.is_plain_copy_of(&source, "other", "m"));
+        let made_anew = brief("q", json!({}));
+        assert!(!plain.is_plain_copy_of(&made_anew, "n", "m"));
+        let ours = json!({ keys::PARENT_UID: "p", keys::PARENT_CLUSTER_UID: "s" });
+        assert!(!brief("c", ours).is_plain_copy_of(&source, "n", "m"));
+        let itself = brief("p", json!({ keys::PARENT_UID: "p" }));
+        assert!(!itself.is_plain_copy_of(&itself, "n", "m"));
+        let nobodys = brief("", json!({}));
+        let of_nobody = brief("c", json!({ keys::PARENT_UID: "" }));
+        assert!(!of_nobody.is_plain_copy_of(&nobodys, "n", "m"));
     }
 }

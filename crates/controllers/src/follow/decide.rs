@@ -14,6 +14,8 @@ pub(super) struct Observed<'a> {
     pub(super) source: Option<&'a Brief>,
     /// Our copy there.
     pub(super) copy: Option<&'a Brief>,
+    /// One that Admiralty made of this very object: who needs the object takes it over by making a copy.
+    pub(super) plain: Option<&'a Brief>,
     /// The digest that we wrote last, and the copy's then: something there may change what is written.
     pub(super) accepted: Option<(&'a str, &'a str)>,
 }
@@ -48,13 +50,21 @@ pub(super) fn decide(observed: &Observed<'_>) -> Step {
         kept,
         source,
         copy,
+        plain,
         accepted,
     } = *observed;
+    let none = copy.is_none() && plain.is_none();
     // What nobody needs goes all the same.
-    if source.is_some_and(|source| source.unreadable) && (kept || copy.is_none()) {
+    if source.is_some_and(|source| source.unreadable) && (kept || none) {
         return Step::Rest;
     }
     let Some(copy) = copy else {
+        if let Some(plain) = plain.filter(|plain| !kept && !plain.deleting) {
+            return Step::Delete {
+                uid: plain.uid.clone(),
+                why: Why::Unneeded,
+            };
+        }
         let there = source.is_some_and(|source| !source.deleting);
         return if needed && there {
             Step::Create
@@ -134,6 +144,7 @@ mod tests {
             kept: needed,
             source,
             copy,
+            plain: None,
             accepted: None,
         })
     }
@@ -190,6 +201,7 @@ mod tests {
             kept: true,
             source: Some(&at_home),
             copy,
+            plain: None,
             accepted: None,
         };
         assert_eq!(decide(&observed(None)), Step::Rest);
@@ -198,6 +210,37 @@ mod tests {
             Step::Rest,
             "nor is it refreshed"
         );
+    }
+
+    #[test]
+    fn a_copy_that_admiralty_made_is_taken_over_or_goes() {
+        let (at_home, there) = (source("a"), copy("a"));
+        let unreadable = Brief {
+            unreadable: true,
+            ..source("a")
+        };
+        let going = Brief {
+            deleting: true,
+            ..there.clone()
+        };
+        for (needed, kept, source, plain, expected) in [
+            (true, true, &at_home, &there, Step::Create),
+            (false, true, &at_home, &there, Step::Rest),
+            (false, false, &at_home, &there, delete(Why::Unneeded)),
+            (false, false, &at_home, &going, Step::Rest),
+            (true, true, &unreadable, &there, Step::Rest),
+            (false, false, &unreadable, &there, delete(Why::Unneeded)),
+        ] {
+            let observed = Observed {
+                needed,
+                kept,
+                source: Some(source),
+                copy: None,
+                plain: Some(plain),
+                accepted: None,
+            };
+            assert_eq!(decide(&observed), expected, "{observed:?}");
+        }
     }
 
     #[test]
@@ -263,6 +306,7 @@ mod tests {
             kept: true,
             source: Some(&at_home),
             copy: Some(&there),
+            plain: None,
             accepted,
         };
         let accepted = Some(("a", "other"));

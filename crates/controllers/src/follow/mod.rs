@@ -17,6 +17,7 @@ mod act;
 mod brief;
 mod decide;
 mod kinds;
+mod left_out;
 mod needs;
 mod pace;
 mod place;
@@ -41,6 +42,7 @@ use pilotage_sched_driver::publish::Recorder;
 use tokio_util::sync::CancellationToken;
 
 use kinds::{Followed, trim};
+use left_out::tell_left_out;
 use needs::{Needs, trim_pod, trim_pod_to_select};
 use place::{Parts, follow};
 use reroute::reroute;
@@ -180,14 +182,17 @@ pub async fn run(with: Follow, shutdown: CancellationToken) {
             let rerouting = reroute(parts.clone(), services.clone(), shutdown.clone());
             let counting = shutdown.run_until_cancelled(count_services(&parts, services));
             let copying = each(services.clone(), &parts, &shutdown);
-            tokio::join!(rerouting, counting, copying);
+            let telling = shutdown.run_until_cancelled(tell_left_out(&parts, services));
+            tokio::join!(rerouting, counting, copying, telling);
         }
     };
     let each_ingress = async {
         if follows(FollowedKind::Ingresses) {
             let ingresses = objects::<Ingress>(&parts, &shutdown);
             let counting = shutdown.run_until_cancelled(count_ingresses(&parts, &ingresses));
-            tokio::join!(counting, each(ingresses.clone(), &parts, &shutdown));
+            let telling = shutdown.run_until_cancelled(tell_left_out(&parts, &ingresses));
+            let copying = each(ingresses.clone(), &parts, &shutdown);
+            tokio::join!(counting, copying, telling);
         }
     };
     let counting = shutdown.run_until_cancelled(count(&parts));

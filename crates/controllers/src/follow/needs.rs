@@ -14,12 +14,14 @@ use pilotage_sched_driver::publish::Regarding;
 use tokio::sync::mpsc;
 
 use super::kinds::Followed;
-use super::selected::{Labels, Selected, Selects};
+use super::selected::{Labels, Selected, Selecting, Selects};
 
 /// In the annotations of a pod that is kept, and nowhere else: what it names.
 const NAMED: &str = "named";
 /// Likewise: the node where it is bound without a record, as Admiralty's scheduler did it.
 const BOUND: &str = "bound";
+/// Pods that are told of one failure.
+pub(super) const TOLD: usize = 10;
 
 /// An object of the source.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,6 +47,8 @@ impl Key {
 pub(super) enum Change {
     /// This object, at this node.
     One(String, Key),
+    /// This object doesn't follow this pod: too many others do.
+    LeftOut(Key, Regarding),
     /// All objects of one more kind are known from now on.
     All,
 }
@@ -90,6 +94,8 @@ struct Inner {
     selected: Selected,
     /// By node and object: UIDs of the pods that need it.
     by_node: HashMap<String, HashMap<Key, HashSet<String>>>,
+    /// UIDs of the pods that an object doesn't follow because too many others do.
+    left_out: HashMap<Key, HashSet<String>>,
     subscribers: Vec<mpsc::UnboundedSender<Change>>,
 }
 
@@ -101,6 +107,8 @@ struct Sent {
     named: BTreeSet<Need>,
     /// All that it needs: what it names, and what selects it.
     keys: BTreeSet<Key>,
+    /// What selects it, too, and is too many.
+    left_out: BTreeSet<Key>,
 }
 
 impl Needs {
@@ -119,6 +127,7 @@ impl Needs {
             node,
             named: named.filter_map(|text| text.parse().ok()).collect(),
             keys: BTreeSet::new(),
+            left_out: BTreeSet::new(),
         });
         self.set(pod, sent, meta.labels.clone());
     }
@@ -232,6 +241,18 @@ impl Needs {
         pods.take(most).map(|sent| sent.about.clone()).collect()
     }
 
+    /// Objects of a kind that don't follow pods because too many others do, each with some of these pods.
+    pub(super) fn left_out(&self, kind: Kind) -> Vec<(Key, Regarding)> {
+        let inner = self.lock();
+        let of_kind = inner.left_out.iter().filter(|(key, _)| key.kind == kind);
+        let told = of_kind.flat_map(|(key, pods)| {
+            let pods = pods.iter().filter_map(|uid| inner.pods.get(uid));
+            let pods = pods.take(TOLD);
+            pods.map(|sent| (key.clone(), sent.about.clone()))
+        });
+        told.collect()
+    }
+
     /// Every change from now on. Read on: the queue has no limit.
     pub(super) fn subscribe(&self) -> mpsc::UnboundedReceiver<Change> {
         let (sender, receiver) = mpsc::unbounded_channel();
@@ -257,15 +278,17 @@ impl Inner {
     fn set(&mut self, uid: &str, mut now: Option<Sent>) {
         if let Some(now) = &mut now {
             let namespace = now.about.namespace.clone();
-            let selected = self.selected.of(&namespace, uid);
-            let needs = now.named.iter().cloned().chain(selected);
+            let Selecting { needed, left_out } = self.selected.of(&namespace, uid);
+            let needs = now.named.iter().cloned().chain(needed);
             let key = |Need { kind, name }| Key {
                 kind,
                 namespace: namespace.clone(),
                 name,
             };
             now.keys = needs.map(key).collect();
+            now.left_out = left_out.into_iter().map(key).collect();
         }
+        let left_out = self.set_left_out(uid, now.as_ref());
         let places = |sent: Option<&Sent>| -> BTreeSet<(String, Key)> {
             let keys = sent
                 .into_iter()
@@ -304,6 +327,35 @@ impl Inner {
         for (node, key) in before.symmetric_difference(&after) {
             self.tell(&Change::One(node.clone(), key.clone()));
         }
+        for change in left_out {
+            self.tell(&change);
+        }
+    }
+
+    /// What doesn't follow a pod from now on; says what of it is worth telling.
+    fn set_left_out(&mut self, uid: &str, now: Option<&Sent>) -> Vec<Change> {
+        let before = self.pods.get(uid).map(|sent| sent.left_out.clone());
+        let before = before.unwrap_or_default();
+        let gone = |key: &&Key| now.is_none_or(|now| !now.left_out.contains(*key));
+        for key in before.iter().filter(gone) {
+            if let Some(pods) = self.left_out.get_mut(key) {
+                pods.remove(uid);
+                if pods.is_empty() {
+                    self.left_out.remove(key);
+                }
+            }
+        }
+        let mut told = Vec::new();
+        if let Some(now) = now {
+            for key in now.left_out.difference(&before) {
+                let pods = self.left_out.entry(key.clone()).or_default();
+                pods.insert(uid.to_owned());
+                if pods.len() <= TOLD {
+                    told.push(Change::LeftOut(key.clone(), now.about.clone()));
+                }
+            }
+        }
+        told
     }
 
     fn tell(&mut self, change: &Change) {

@@ -7,9 +7,9 @@ use std::time::Duration;
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
-use pilotage_api::parent::{ClusterUid, selector_of_source};
+use pilotage_api::parent::{ClusterUid, selector_of_plain_sources, selector_of_source};
 use pilotage_clusters::spec::Access;
-use pilotage_clusters::{Authorization, Event, Registry, Target, Watch, WatchConfig};
+use pilotage_clusters::{Authorization, Event, Feed, Registry, Target, Watch, WatchConfig};
 use pilotage_runtime::caught::caught_turn;
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::moment::from_now;
@@ -23,7 +23,7 @@ use super::act::{Fault, Pair};
 use super::brief::Brief;
 use super::decide::{Observed, Step, decide};
 use super::kinds::{Followed, trim};
-use super::needs::{Change, Key, Needs};
+use super::needs::{Change, Key, Needs, TOLD};
 use super::pace::Pace;
 
 /// Objects of one kind that are written in one target at once.
@@ -36,8 +36,6 @@ const SWEPT: usize = 64;
 const REMEMBERED: usize = 4096;
 /// After so many failures in a row it is told that something always moves on.
 const PATIENCE: u32 = 5;
-/// Pods that are told of one failure.
-const TOLD: usize = 10;
 /// Who tells.
 pub(super) const CONTROLLER: &str = "pilotage-follow";
 
@@ -59,16 +57,15 @@ pub(super) async fn follow<K: Followed>(
     objects: Watch<K>,
     stop: CancellationToken,
 ) {
-    let config = WatchConfig::all()
-        .labels(selector_of_source(&parts.cluster))
-        .trim(trim::<K>)
-        .pages_of(PAGE);
-    let copies = target.watch(config);
+    let config = || WatchConfig::all().trim(trim::<K>).pages_of(PAGE);
+    let copies = target.watch(config().labels(selector_of_source(&parts.cluster)));
+    let plain = target.watch(config().labels(selector_of_plain_sources()));
     let place = Arc::new(Place {
         parts,
         target,
         objects,
         copies,
+        plain,
         memories: Mutex::default(),
     });
     let (turns, waker) = Turns::new(AT_ONCE);
@@ -87,11 +84,22 @@ pub(super) async fn follow<K: Followed>(
     );
 }
 
+/// The next event of one of both.
+async fn either<K>(one: &mut Feed<K>, other: &mut Feed<K>) -> Option<Event<K>> {
+    tokio::select! {
+        Some(event) = one.recv() => Some(event),
+        Some(event) = other.recv() => Some(event),
+        else => None,
+    }
+}
+
 struct Place<K: Followed> {
     parts: Arc<Parts>,
     target: Arc<Target>,
     objects: Watch<K>,
     copies: Watch<K>,
+    /// Copies by sources without an identity, as Admiralty is: this source's, when it had Admiralty, and others'.
+    plain: Watch<K>,
     memories: Mutex<HashMap<Key, Memory>>,
 }
 
@@ -107,7 +115,8 @@ impl<K: Followed> Place<K> {
     /// Wakes turns, for as long as it is polled.
     async fn wake(&self, waker: Waker<Key>) {
         let mut changes = self.parts.needs.subscribe();
-        let (mut objects, mut copies) = (self.objects.subscribe(), self.copies.subscribe());
+        let mut objects = self.objects.subscribe();
+        let (mut copies, mut plain) = (self.copies.subscribe(), self.plain.subscribe());
         let (mut states, mut rights) = (self.target.state(), self.target.authorization());
         let mut identities = self.target.identity();
         let mut targets = self.parts.registry.changes();
@@ -119,7 +128,7 @@ impl<K: Followed> Place<K> {
             let key = tokio::select! {
                 Some(change) = changes.recv() => match change {
                     Change::One(node, key) if key.kind == K::KIND && self.is_here(&node) => Some(key),
-                    Change::One(..) => continue,
+                    Change::One(..) | Change::LeftOut(..) => continue,
                     Change::All => None,
                 },
                 Some(event) = objects.recv() => match Self::key_of(&event) {
@@ -127,7 +136,7 @@ impl<K: Followed> Place<K> {
                     Some(key) if !self.concerns(&key) => continue,
                     key => key,
                 },
-                Some(event) = copies.recv() => match Self::key_of(&event) {
+                Some(event) = either(&mut copies, &mut plain) => match Self::key_of(&event) {
                     Some(key) if !self.parts.needs.has(&self.nodes(), &key) => {
                         sweep.get_or_insert_with(|| from_now(SWEEP));
                         continue;
@@ -174,7 +183,9 @@ impl<K: Followed> Place<K> {
 
     fn concerns(&self, key: &Key) -> bool {
         self.parts.needs.has(&self.nodes(), key)
-            || self.copies.get(Some(&key.namespace), &key.name).is_some()
+            || [&self.copies, &self.plain]
+                .iter()
+                .any(|copies| copies.get(Some(&key.namespace), &key.name).is_some())
     }
 
     /// All objects that are needed here.
@@ -188,12 +199,31 @@ impl<K: Followed> Place<K> {
     /// Some copies that nobody needs here.
     fn unneeded(&self) -> Vec<Key> {
         let nodes = self.nodes();
-        let copies = self.copies.list();
-        let keys = copies.iter().filter_map(|copy| Key::of(&**copy));
+        let (copies, plain) = (self.copies.list(), self.plain.list());
+        let copies = copies.iter().filter_map(|copy| Key::of(&**copy));
+        let plain = plain.iter().filter_map(|copy| Key::of(&**copy));
+        let plain = plain.filter(|key| {
+            let copy = self.plain_copy(key, self.source(key).as_ref());
+            copy.is_some_and(|copy| !copy.deleting)
+        });
+        let keys = copies.chain(plain);
         keys.filter(|key| !self.parts.needs.has(&nodes, key))
             .filter(|key| self.waits(key).is_none())
             .take(SWEPT)
             .collect()
+    }
+
+    fn source(&self, key: &Key) -> Option<Brief> {
+        let source = self.objects.get(Some(&key.namespace), &key.name)?;
+        Some(Brief::of(&*source))
+    }
+
+    /// The copy that Admiralty made of the object. Of one whose object is gone nobody knows whose it was.
+    fn plain_copy(&self, key: &Key, source: Option<&Brief>) -> Option<Brief> {
+        let copy = self.plain.get(Some(&key.namespace), &key.name)?;
+        let copy = Brief::of(&*copy);
+        let is_of_it = copy.is_plain_copy_of(source?, &key.namespace, &key.name);
+        is_of_it.then_some(copy)
     }
 
     /// Until when the object isn't written here.
@@ -259,9 +289,10 @@ impl<K: Followed> Place<K> {
             return Next::Rest;
         };
         let (namespace, name) = (Some(key.namespace.as_str()), key.name.as_str());
-        let source = self.objects.get(namespace, name).map(|it| Brief::of(&*it));
+        let source = self.source(key);
         let copy = self.copies.get(namespace, name).map(|it| Brief::of(&*it));
         let copy = copy.filter(|copy| copy.is_copy_of(&parts.cluster, &key.namespace, &key.name));
+        let plain = self.plain_copy(key, source.as_ref());
         let needed = parts.needs.has(&[self.target.node().to_owned()], key);
         let kept = parts.needs.has(&self.nodes(), key);
         let step = {
@@ -273,6 +304,7 @@ impl<K: Followed> Place<K> {
                 kept,
                 source: source.as_ref(),
                 copy: copy.as_ref(),
+                plain: plain.as_ref(),
                 accepted: written.map(|(wanted, got)| (wanted.as_str(), got.as_str())),
             })
         };

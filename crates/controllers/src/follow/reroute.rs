@@ -91,7 +91,7 @@ impl Rerouting {
             let key = tokio::select! {
                 Some(change) = changes.recv() => match change {
                     Change::One(_, key) if key.kind == Kind::Service => Some(key),
-                    Change::One(..) => continue,
+                    Change::One(..) | Change::LeftOut(..) => continue,
                     Change::All => None,
                 },
                 Some(event) = services.recv() => match event {

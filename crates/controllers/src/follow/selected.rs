@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use pilotage_model::followed::{Kind, Need, Selector, selects};
 
 /// Services that a pod brings along, and Ingresses: those of the first names. Replicas share theirs, and each is a need.
-const MOST: usize = 64;
+pub(super) const MOST: usize = 64;
+/// Of those that come after these, so many are remembered, so that their authors are told.
+const LEFT_OUT: usize = 16;
 
 /// Labels of a pod.
 pub(super) type Labels = BTreeMap<String, String>;
@@ -26,6 +28,15 @@ struct Namespace {
     ingresses: BTreeMap<String, BTreeSet<String>>,
 }
 
+/// What selects one pod.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Selecting {
+    /// It has to be where the pod is.
+    pub(super) needed: Vec<Need>,
+    /// It had to, but too many names come before its own.
+    pub(super) left_out: Vec<Need>,
+}
+
 /// Which pods a Service selects, as its author wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Selects {
@@ -42,6 +53,19 @@ impl Selects {
             Self::Any => true,
         }
     }
+}
+
+/// These Services and Ingresses.
+fn named(services: BTreeSet<&String>, ingresses: Vec<&String>) -> Vec<Need> {
+    let need = |kind| {
+        move |name: &String| Need {
+            kind,
+            name: name.clone(),
+        }
+    };
+    let services = services.into_iter().map(need(Kind::Service));
+    let ingresses = ingresses.into_iter().map(need(Kind::Ingress));
+    services.chain(ingresses).collect()
 }
 
 impl Namespace {
@@ -120,29 +144,32 @@ impl Selected {
     }
 
     /// What has to be where the pod is.
-    pub(super) fn of(&self, namespace: &str, uid: &str) -> Vec<Need> {
+    pub(super) fn of(&self, namespace: &str, uid: &str) -> Selecting {
         let Some(it) = self.namespaces.get(namespace) else {
-            return Vec::new();
+            return Selecting::default();
         };
         let Some(labels) = it.pods.get(uid) else {
-            return Vec::new();
+            return Selecting::default();
         };
         let services = it.services.iter();
         let services = services.filter(|(_, selector)| selector.has(labels));
-        let services: BTreeSet<&String> = services.map(|(name, _)| name).take(MOST).collect();
-        let ingresses = it.ingresses.iter();
-        let ingresses =
-            ingresses.filter(|(_, behind)| behind.iter().any(|it| services.contains(it)));
-        let need = |kind| {
-            move |name: &String| Need {
-                kind,
-                name: name.clone(),
+        let mut services = services.map(|(name, _)| name);
+        let needed: BTreeSet<&String> = services.by_ref().take(MOST).collect();
+        let left_out: BTreeSet<&String> = services.take(LEFT_OUT).collect();
+        let (mut in_front, mut passed_over) = (Vec::new(), Vec::new());
+        for (name, behind) in &it.ingresses {
+            let leads_to = |to: &BTreeSet<&String>| behind.iter().any(|it| to.contains(it));
+            let follows = leads_to(&needed);
+            if follows && in_front.len() < MOST {
+                in_front.push(name);
+            } else if passed_over.len() < LEFT_OUT && (follows || leads_to(&left_out)) {
+                passed_over.push(name);
             }
-        };
-        let ingresses = ingresses.map(|(name, _)| name).take(MOST);
-        let ingresses = ingresses.map(need(Kind::Ingress));
-        let services = services.iter().copied().map(need(Kind::Service));
-        services.chain(ingresses).collect()
+        }
+        Selecting {
+            needed: named(needed, in_front),
+            left_out: named(left_out, passed_over),
+        }
     }
 
     fn change<T>(&mut self, namespace: &str, change: impl FnOnce(&mut Namespace) -> T) -> T {
@@ -171,7 +198,7 @@ mod tests {
     }
 
     fn of(selected: &Selected, uid: &str) -> Vec<String> {
-        let needs = selected.of("shop", uid);
+        let needs = selected.of("shop", uid).needed;
         needs.iter().map(ToString::to_string).collect()
     }
 
@@ -192,7 +219,7 @@ mod tests {
         assert_eq!(it.ingress("shop", "front", names(&["web", "db"])), ["p"]);
         assert_eq!(of(&it, "p"), ["Service/web", "Ingress/front"]);
         assert_eq!(of(&it, "q"), [""; 0]);
-        assert_eq!(it.of("other", "r"), []);
+        assert_eq!(it.of("other", "r"), Selecting::default());
 
         let mut both = it.service("shop", "web", app("db"));
         both.sort();
@@ -250,5 +277,37 @@ mod tests {
             it.ingress("shop", &format!("i{n}"), names(&["s0"]));
         }
         assert_eq!(of(&it, "p").len(), 2 * MOST);
+    }
+
+    #[test]
+    fn what_is_too_many_is_said_and_no_more_than_some_of_it() {
+        let mut it = Selected::default();
+        it.pod("shop", "p", Some(labels(&[("app", "web")])));
+        let web = || Some(Selects::Labelled(labels(&[("app", "web")])));
+        let left_out = |it: &Selected| -> Vec<String> {
+            let left_out = it.of("shop", "p").left_out;
+            left_out.iter().map(ToString::to_string).collect()
+        };
+        for n in 0..MOST {
+            it.service("shop", &format!("s{n:02}"), web());
+            it.ingress("shop", &format!("i{n:02}"), names(&["s00"]));
+        }
+        assert_eq!(left_out(&it), [""; 0]);
+        it.service("shop", "s64", web());
+        it.ingress("shop", "a", names(&["s64"]));
+        it.ingress("shop", "z", names(&["s00"]));
+        it.ingress("shop", "nobodys", names(&["other"]));
+        assert_eq!(
+            left_out(&it),
+            ["Service/s64", "Ingress/a", "Ingress/z"],
+            "nor does what is only in front of it"
+        );
+        for n in 0..1000 {
+            it.service("shop", &format!("t{n}"), web());
+            it.ingress("shop", &format!("j{n}"), names(&["s00"]));
+        }
+        assert_eq!(left_out(&it).len(), 2 * LEFT_OUT);
+        it.service("shop", "s00", None);
+        assert!(!left_out(&it).contains(&"Service/s64".to_owned()));
     }
 }

@@ -255,3 +255,35 @@ async fn what_is_not_a_copy_of_ours_and_what_cant_be_read_is_left_alone() {
         assert_eq!(ingress.labels().get(keys::PARENT_UID), None);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_is_too_many_for_its_pods_stays_at_home_and_says_so() {
+    let shop = &Shop::connected(fleet().await, "many").await;
+    for n in 0..=64 {
+        apply(shop, "source", service(&format!("s{n:02}"), "web", 80)).await;
+    }
+    apply(shop, "source", front("s64")).await;
+    shop.create(&web("web")).await;
+    let proxy = shop.running("web").await;
+    let (target, _) = shop.delegate(&proxy).await;
+
+    let at_home: Api<Service> = of(shop, "source");
+    let there: Api<Service> = of(shop, target);
+    let left = ["Service s64 isn't followed", "the 64 with the first names"];
+    let uid = at_home.get("s64").await.unwrap().metadata.uid;
+    warned(shop, uid, &left).await;
+    warned(shop, proxy.metadata.uid.clone(), &left).await;
+    let ingress: Ingress = of(shop, "source").get("front").await.unwrap();
+    let left = ["Ingress front isn't followed"];
+    warned(shop, ingress.metadata.uid, &left).await;
+    seen(shop, wait_for(&there, "s63", is_rerouted, LIMIT).await);
+    assert!(there.get_opt("s64").await.unwrap().is_none());
+
+    // One less, and there is room for it.
+    let delete = DeleteParams::default();
+    at_home.delete("s00", &delete).await.unwrap();
+    seen(shop, wait_for(&there, "s64", is_rerouted, LIMIT).await);
+    let ingresses: Api<Ingress> = of(shop, target);
+    seen(shop, wait_for(&ingresses, "front", |_| true, LIMIT).await);
+    shop.delete("web").await;
+}

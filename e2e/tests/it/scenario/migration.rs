@@ -182,6 +182,25 @@ impl Left<'_> {
         apply(self.near(), &copy).await;
     }
 
+    /// A ConfigMap that no pod uses any more, and what Admiralty copied to its name: it, or that of another source.
+    async fn unused(&self, name: &str, is_its_copy: bool) {
+        let namespace = self.namespace;
+        let mut map = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": { "name": name, "namespace": namespace },
+            "data": { "greeting": "hello" },
+        });
+        apply(self.source(), &map).await;
+        let maps: Api<ConfigMap> = Api::namespaced(self.source().admin(), namespace);
+        let uid = maps.get(name).await.unwrap().uid().unwrap();
+        let uid = if is_its_copy { &*uid } else { "somebody-elses" };
+        map["metadata"] = link(name, namespace, uid);
+        map["metadata"]["name"] = json!(name);
+        map["metadata"]["namespace"] = json!(namespace);
+        apply(self.near(), &map).await;
+    }
+
     /// A proxy pod, on the virtual node of `near` if it is placed.
     async fn proxy(&self, name: &str, finalizers: &[String], target: Option<&str>) -> Pod {
         let proxies = self.proxies();
@@ -323,6 +342,8 @@ async fn pods_of_an_admiralty_installation_run_on_and_end_in_order() {
     let secret = left.target().await;
     apply(left.source(), &secret).await;
     left.settings().await;
+    left.unused("unused", true).await;
+    left.unused("others", false).await;
     let (before, delegate_before) = left.running("web", &[left.finalizer()], CHAPERON).await;
     let limited = before
         .spec
@@ -385,6 +406,9 @@ async fn pods_of_an_admiralty_installation_run_on_and_end_in_order() {
     };
     let kept = wait_for(&copies, "settings", says, LIMIT).await.unwrap();
     assert_eq!(kept.uid(), copy.uid());
+    // What nobody needs there goes; what another source made stays.
+    wait_gone(&copies, "unused", LIMIT).await.unwrap();
+    assert!(maps.get("unused").await.is_ok());
     let said = cleanup(&shop.fleet, &name).await;
     assert!(said.contains("1 object(s) released"), "{said}");
     assert!(
@@ -415,6 +439,7 @@ async fn pods_of_an_admiralty_installation_run_on_and_end_in_order() {
         .unwrap();
     wait_gone(&copies, "settings", LIMIT).await.unwrap();
     assert!(maps.get("settings").await.is_ok());
+    assert!(copies.get("others").await.is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread")]

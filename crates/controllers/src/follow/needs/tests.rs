@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::super::selected::MOST;
 use super::*;
 
 fn pod(uid: &str, record: Option<&str>, config_maps: &[&str]) -> Pod {
@@ -33,6 +34,7 @@ fn told(changes: &mut mpsc::UnboundedReceiver<Change>) -> Vec<String> {
     while let Ok(change) = changes.try_recv() {
         all.push(match change {
             Change::One(node, key) => format!("{node} {}", key.name),
+            Change::LeftOut(key, pod) => format!("without {} {}", key.name, pod.name),
             Change::All => "all".to_owned(),
         });
     }
@@ -172,4 +174,52 @@ fn a_service_is_needed_where_it_selects_a_pod_and_so_is_its_ingress() {
     assert!(needs.are_known(Kind::Service) && !needs.are_known(Kind::Ingress));
     needs.all_known(Some(Kind::Ingress));
     assert!(needs.are_known(Kind::Ingress));
+}
+
+#[test]
+fn what_is_too_many_is_told_with_some_of_the_pods_that_it_leaves_out() {
+    let needs = Needs::default();
+    let sent = |uid: &str| {
+        let mut pod = pod(uid, Some("east/c/1"), &[]);
+        pod.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
+        pod
+    };
+    let web = |n: usize| -> Service {
+        object(
+            &format!("s{n:02}"),
+            &json!({ "selector": { "app": "web" } }),
+        )
+    };
+    for n in 0..=MOST {
+        needs.service(&web(n), true);
+    }
+    assert_eq!(needs.left_out(Kind::Service), [], "nobody is sent anywhere");
+    let mut changes = needs.subscribe();
+    needs.apply(&sent("p"));
+    let all = told(&mut changes);
+    assert_eq!(all.len(), MOST + 1);
+    assert_eq!(all[MOST], "without s64 p");
+    needs.apply(&sent("p"));
+    assert_eq!(told(&mut changes), [""; 0], "nothing is new");
+    let uids: Vec<_> = (0..2 * TOLD).map(|n| format!("q{n}")).collect();
+    for uid in &uids {
+        needs.apply(&sent(uid));
+    }
+    let without = told(&mut changes);
+    let without = without.iter().filter(|it| it.starts_with("without"));
+    assert_eq!(without.count(), TOLD - 1);
+    let left_out = needs.left_out(Kind::Service);
+    assert_eq!(left_out.len(), TOLD);
+    assert!(left_out.iter().all(|(key, _)| key.name == "s64"));
+    assert_eq!(needs.left_out(Kind::Ingress), []);
+
+    // There is room for it now.
+    needs.service(&web(0), false);
+    assert_eq!(needs.left_out(Kind::Service), []);
+    needs.service(&web(0), true);
+    for uid in uids.iter().map(String::as_str).chain(["p"]) {
+        needs.remove(&sent(uid));
+    }
+    let inner = needs.lock();
+    assert!(inner.left_out.is_empty() && inner.pods.is_empty());
 }

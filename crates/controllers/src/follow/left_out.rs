@@ -1,0 +1,59 @@
+//! Tells authors of objects that don't follow pods because too many others do.
+//!
+//! It must not know targets: such an object is wanted nowhere, so no target ever looks at it.
+
+use pilotage_clusters::Watch;
+use pilotage_sched_driver::publish::{EventType, Occurrence, Regarding};
+
+use super::kinds::Followed;
+use super::needs::{Change, Key};
+use super::place::{CONTROLLER, Parts};
+use super::selected::MOST;
+
+/// Tells of objects of one kind, for as long as it is polled.
+pub(super) async fn tell_left_out<K: Followed>(parts: &Parts, objects: &Watch<K>) {
+    let mut changes = parts.needs.subscribe();
+    let leadership = parts.leadership.clone();
+    let mut leads = false;
+    loop {
+        let left_out = tokio::select! {
+            Some(change) = changes.recv() => match change {
+                Change::LeftOut(key, pod) if key.kind == K::KIND => vec![(key, pod)],
+                Change::LeftOut(..) | Change::One(..) => continue,
+                Change::All => parts.needs.left_out(K::KIND),
+            },
+            () = leadership.acquired(), if !leads => {
+                leads = true;
+                parts.needs.left_out(K::KIND)
+            }
+            else => return,
+        };
+        // Before all are known, others may still go that come first; then all of it is told.
+        if parts.leadership.is_leader() && parts.needs.are_known(K::KIND) {
+            for (key, pod) in left_out {
+                tell(parts, objects, &key, pod);
+            }
+        }
+    }
+}
+
+/// Tells the object's author and the pod's.
+fn tell<K: Followed>(parts: &Parts, objects: &Watch<K>, key: &Key, pod: Regarding) {
+    let note = format!(
+        "{} {} isn't followed: of the Services that select a pod, and of the Ingresses in front of these, the {MOST} with \
+         the first names are",
+        key.kind, key.name
+    );
+    let object = objects.get(Some(&key.namespace), &key.name);
+    let object = object.map(|object| Regarding::object(&*object));
+    for regarding in object.into_iter().chain([pod]) {
+        parts.events.record(Occurrence {
+            regarding,
+            type_: EventType::Warning,
+            reason: "NotFollowed",
+            action: "Follow",
+            note: note.clone(),
+            controller: CONTROLLER.into(),
+        });
+    }
+}
