@@ -104,7 +104,9 @@ fn next(seen: &Observed<'_>, chaperon: Chaperon<'_>, pod: &RawPod) -> Option<Pla
     }
     let carried = seen.memory.carried();
     let missing = missing(chaperon, pod);
-    let mut looked_at = missing.iter().take(EPHEMERAL_CONTAINERS);
+    // The newest are the last ones: so those that are refused for good keep none away that comes later.
+    let passed_over = missing.len().saturating_sub(EPHEMERAL_CONTAINERS);
+    let mut looked_at = missing.iter().skip(passed_over);
     let step = looked_at.find_map(|(name, container)| {
         let what = format!("ephemeral container {}", cut(name, 63));
         let is_due = !carried.has_ended(generation, &what);
@@ -117,10 +119,9 @@ fn next(seen: &Observed<'_>, chaperon: Chaperon<'_>, pod: &RawPod) -> Option<Pla
     if let Some(step) = due {
         return Some(act(seen, Action::Change(step)));
     }
-    let passed_over = missing.len() > EPHEMERAL_CONTAINERS;
-    let passed_over = passed_over.then(|| {
+    let passed_over = (passed_over > 0).then(|| {
         format!(
-            "of {} new ephemeral containers only the first {EPHEMERAL_CONTAINERS} are looked at",
+            "of {} new ephemeral containers only the last {EPHEMERAL_CONTAINERS} are looked at",
             missing.len()
         )
     });
@@ -330,11 +331,11 @@ mod tests {
             Outcome::Refused(why.clone())
         });
         assert_eq!(steps.len(), EPHEMERAL_CONTAINERS);
-        assert_eq!(steps[0].what, "ephemeral container a0");
+        assert_eq!(steps[0].what, "ephemeral container a79936");
         let mark = mark.unwrap();
         let told = mark["annotations"][keys::CHANGE_REFUSED].as_str().unwrap();
         assert!(
-            told.starts_with("of 80000 new ephemeral containers only the first 64"),
+            told.starts_with("of 80000 new ephemeral containers only the last 64"),
             "{told}"
         );
         assert!(told.len() <= LONGEST.1);

@@ -138,6 +138,13 @@ async fn a_cluster_tells_room_and_shared_labels() {
         .await
         .unwrap();
     reaches("4", &["1 x 4"]).await;
+
+    // Where all are cordoned that is said in numbers: an empty list would be taken for the whole capacity.
+    nodes
+        .patch("small", &PatchParams::default(), &cordon)
+        .await
+        .unwrap();
+    reaches("0", &[]).await;
     stop.cancel();
     plane.stop().await;
 }

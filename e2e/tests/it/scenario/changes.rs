@@ -3,10 +3,10 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
-use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::runtime::watcher;
-use pilotage_api::keys;
+use kube::{Api, ResourceExt};
+use pilotage_api::{PodChaperon, keys};
 use pilotage_testkit::{build, list_until, wait_for};
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ fn said_cpu(pod: &Pod) -> Option<&str> {
     Some(&requests.get("cpu")?.0)
 }
 
-async fn generation(shop: &Shop, target: &str, proxy: &Pod) -> Option<i64> {
+async fn chaperon(shop: &Shop, target: &str, proxy: &Pod) -> Option<PodChaperon> {
     let of_pod = format!(
         "{}={}",
         keys::PARENT_UID,
@@ -60,7 +60,38 @@ async fn generation(shop: &Shop, target: &str, proxy: &Pod) -> Option<i64> {
     );
     let all = ListParams::default().labels(&of_pod);
     let all = shop.chaperons_in(target).list(&all).await.unwrap();
-    all.items.first()?.metadata.generation
+    all.items.into_iter().next()
+}
+
+async fn generation(shop: &Shop, target: &str, proxy: &Pod) -> Option<i64> {
+    chaperon(shop, target, proxy).await?.metadata.generation
+}
+
+/// Waits until the target has done what this generation of the chaperon asks for.
+async fn applied(shop: &Shop, target: &str, proxy: &Pod, generation: i64) {
+    let name = chaperon(shop, target, proxy).await.unwrap().name_any();
+    let is_applied = |chaperon: &PodChaperon| {
+        let applied = chaperon.annotations().get(keys::APPLIED_GENERATION);
+        applied == Some(&generation.to_string())
+    };
+    let waited = wait_for(&shop.chaperons_in(target), &name, is_applied, LIMIT).await;
+    if let Err(error) = waited {
+        panic!("{error}\nlogs: {:#?}", shop.fleet.logs());
+    }
+}
+
+/// Waits for an event `ChangeRefused` that says this.
+async fn refused(shop: &Shop, why: &str) {
+    let events: Api<Event> = Api::namespaced(shop.fleet.source.plane.admin(), &shop.name);
+    let told = |event: &Event| {
+        let note = event.note.as_deref().unwrap_or_default();
+        event.reason.as_deref() == Some("ChangeRefused") && note.contains(why)
+    };
+    let all = watcher::Config::default();
+    let seen = list_until(&events, all, |events| events.values().any(told), LIMIT).await;
+    if let Err(error) = seen {
+        panic!("{error}\nlogs: {:#?}", shop.fleet.logs());
+    }
 }
 
 async fn until(shop: &Shop, pods: &Api<Pod>, name: &str, holds: impl Fn(&Pod) -> bool) -> Pod {
@@ -156,16 +187,7 @@ async fn debug_containers_and_amounts_reach_the_delegate_and_refusals_are_told()
     };
     wait_for(&quotas, "cpu", counted, LIMIT).await.unwrap();
     patch(&shop.pods(), "resize", "web", &amounts("300m")).await;
-    let events: Api<Event> = Api::namespaced(source.admin(), &shop.name);
-    let told = |event: &Event| {
-        let note = event.note.as_deref().unwrap_or_default();
-        event.reason.as_deref() == Some("ChangeRefused") && note.contains("exceeded quota")
-    };
-    let all = watcher::Config::default();
-    let seen = list_until(&events, all, |events| events.values().any(told), LIMIT).await;
-    if let Err(error) = seen {
-        panic!("{error}\nlogs: {:#?}", shop.fleet.logs());
-    }
+    refused(&shop, "exceeded quota").await;
     assert_eq!(cpu(&there.get(&name).await.unwrap()), Some("200m"));
     // Once each: the container and the amounts that were taken, and those that weren't.
     assert_eq!(generation(&shop, target, &proxy).await, Some(4));
@@ -177,5 +199,28 @@ async fn debug_containers_and_amounts_reach_the_delegate_and_refusals_are_told()
         .unwrap();
     patch(&shop.pods(), "resize", "web", &amounts("400m")).await;
     until(&shop, &there, &name, |pod| cpu(pod) == Some("400m")).await;
+    applied(&shop, target, &proxy, 5).await;
+
+    // What somebody in the target resizes stays so when only a debug container is new.
+    patch(&there, "resize", &name, &amounts("350m")).await;
+    let another = |name: &str, variables: usize| {
+        let variable = |n: usize| json!({ "name": format!("V{n}"), "value": "x" });
+        let variables: Vec<_> = (0..variables).map(variable).collect();
+        let container = json!({ "name": name, "image": "busybox", "env": variables });
+        json!({ "spec": { "ephemeralContainers": [container] } })
+    };
+    let debug = another("again", 0);
+    patch(&shop.pods(), "ephemeralcontainers", "web", &debug).await;
+    applied(&shop, target, &proxy, 6).await;
+    let pod = there.get(&name).await.unwrap();
+    assert_eq!(ephemeral(&pod), ["shell", "again"]);
+    assert_eq!(cpu(&pod), Some("350m"));
+
+    // One that would make the chaperon too heavy to be watched stays at home, and the pod still ends.
+    let heavy = another("heavy", 9000);
+    patch(&shop.pods(), "ephemeralcontainers", "web", &heavy).await;
+    refused(&shop, "its PodChaperon would take").await;
+    assert_eq!(generation(&shop, target, &proxy).await, Some(6));
     shop.delete("web").await;
+    assert!(there.get_opt(&name).await.unwrap().is_none());
 }
