@@ -71,7 +71,8 @@ fn is_name(text: &str) -> bool {
     text.len() <= LONGEST_NAME && is_framed(text, |byte| byte.is_ascii_alphanumeric(), inner)
 }
 
-fn is_subdomain(text: &str) -> bool {
+/// Whether an API server takes it for a DNS subdomain, as most objects' names are.
+pub fn is_subdomain(text: &str) -> bool {
     let outer = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let is_label = |label| is_framed(label, outer, |byte| outer(byte) || byte == b'-');
     text.len() <= LONGEST_DOMAIN && text.split('.').all(is_label)

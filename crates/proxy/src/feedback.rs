@@ -218,10 +218,11 @@ pub fn decide(observed: &Observed<'_>) -> Plan {
     });
     plan.wake_at = plan.wake_at.into_iter().chain(wake_at).min();
     // What else is written meanwhile makes the version old that annotations are written over.
-    let is_rival = |key: &Key| matches!(key, Key::Status | Key::Tolerations);
-    let writes = plan.actions.iter().any(|a| is_rival(&a.key()));
-    let mut rivals = [Key::Status, Key::Tolerations].into_iter();
-    if writes || rivals.any(|key| observed.memory.requests.is_under_way(&key)) {
+    let is_written = |rival: &Key| {
+        let planned = plan.actions.iter().any(|a| a.key() == *rival);
+        planned || observed.memory.requests.is_under_way(rival)
+    };
+    if [Key::Status, Key::Tolerations].iter().any(is_written) {
         plan.actions.retain(|a| a.key() != Key::Annotations);
     }
     plan

@@ -3,11 +3,11 @@
 //! It must not know targets: such an object is wanted nowhere, so no target ever looks at it.
 
 use pilotage_clusters::Watch;
-use pilotage_sched_driver::publish::{EventType, Occurrence, Regarding};
+use pilotage_sched_driver::publish::Regarding;
 
 use super::kinds::Followed;
 use super::needs::{Change, Key};
-use super::place::{CONTROLLER, Parts};
+use super::place::Parts;
 use super::selected::MOST;
 
 /// Tells of objects of one kind, for as long as it is polled.
@@ -46,14 +46,5 @@ fn tell<K: Followed>(parts: &Parts, objects: &Watch<K>, key: &Key, pod: Regardin
     );
     let object = objects.get(Some(&key.namespace), &key.name);
     let object = object.map(|object| Regarding::object(&*object));
-    for regarding in object.into_iter().chain([pod]) {
-        parts.events.record(Occurrence {
-            regarding,
-            type_: EventType::Warning,
-            reason: "NotFollowed",
-            action: "Follow",
-            note: note.clone(),
-            controller: CONTROLLER.into(),
-        });
-    }
+    parts.tell_not_followed(object.into_iter().chain([pod]), &note);
 }

@@ -50,6 +50,22 @@ pub(super) struct Parts {
     pub(super) pods: Watch<Pod>,
 }
 
+impl Parts {
+    /// Tells the authors of these objects that something isn't followed.
+    pub(super) fn tell_not_followed(&self, whom: impl Iterator<Item = Regarding>, note: &str) {
+        for regarding in whom {
+            self.events.record(Occurrence {
+                regarding,
+                type_: EventType::Warning,
+                reason: "NotFollowed",
+                action: "Follow",
+                note: note.to_owned(),
+                controller: CONTROLLER.into(),
+            });
+        }
+    }
+}
+
 /// Follows objects of one kind into one target, until `stop`.
 pub(super) async fn follow<K: Followed>(
     parts: Arc<Parts>,
@@ -382,16 +398,8 @@ impl<K: Followed> Place<K> {
             uid: source.uid.clone(),
         });
         let pods = self.parts.needs.pods(self.target.node(), key, TOLD);
-        for regarding in object.into_iter().chain(pods) {
-            self.parts.events.record(Occurrence {
-                regarding,
-                type_: EventType::Warning,
-                reason: "NotFollowed",
-                action: "Follow",
-                note: note.clone(),
-                controller: CONTROLLER.into(),
-            });
-        }
+        let whom = object.into_iter().chain(pods);
+        self.parts.tell_not_followed(whom, &note);
     }
 
     fn panicked(key: &Key, panic: &str) {

@@ -14,8 +14,11 @@ use crate::{
 
 /// Whether a target may run the pod by this chaperon.
 pub(super) fn is_granted(proxy: &ProxyView, chaperon: &ChaperonView) -> bool {
-    let marks = &chaperon.marks;
-    marks.allowed > 0 || marks.is_allowed || (!proxy.has_finalizer() && runs(proxy, chaperon))
+    is_marked(chaperon) || (!proxy.has_finalizer() && runs(proxy, chaperon))
+}
+
+fn is_marked(chaperon: &ChaperonView) -> bool {
+    chaperon.marks.allowed > 0 || chaperon.marks.is_allowed
 }
 
 /// Whether it may run without a mark: the pod's own scheduler, that Admiralty leaves it to, waits for none.
@@ -140,10 +143,7 @@ pub(super) fn placed(observed: &Observed<'_>) -> Option<Action> {
         return None;
     }
     let all = observed.chaperons.iter();
-    let mut there = all.filter(|c| {
-        let granted = c.marks.allowed > 0 || c.marks.is_allowed || runs(proxy, c);
-        c.node == node && granted
-    });
+    let mut there = all.filter(|c| c.node == node && (is_marked(c) || runs(proxy, c)));
     match (there.next(), there.next()) {
         (Some(only), None) if observed.targets.is_reachable(node) => Some(record(observed, only)),
         _ if proxy.has_finalizer() => None,

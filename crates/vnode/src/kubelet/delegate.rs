@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pilotage_api::record::Record;
-use pilotage_api::{keys, limits, names};
+use pilotage_api::{annotations::is_subdomain, keys, names};
 
 use super::refusal::Refusal;
 use super::route::Route;
@@ -70,7 +70,8 @@ impl Proxy {
             && controller.is_some_and(|owner| {
                 owner.kind == "PodChaperon" && owner.uid == self.granted.chaperon_uid
             });
-        let name = pod.name.as_deref().filter(|name| is_name(name))?;
+        // It becomes a part of a path, which a target could make lead elsewhere.
+        let name = pod.name.as_deref().filter(|name| is_subdomain(name))?;
         let fits = self.delegate().is_none_or(|delegate| delegate == name);
         (is_of && fits).then_some(name)
     }
@@ -79,13 +80,6 @@ impl Proxy {
     pub(crate) fn is_still(&self, pod: &ObjectMeta) -> bool {
         pod.uid.as_ref() == Some(&self.uid) && record(pod) == Some(&self.record)
     }
-}
-
-/// Whether it can be a part of a path as it is, which a target could make lead elsewhere.
-fn is_name(text: &str) -> bool {
-    let is_plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
-    let begins = text.starts_with(|it: char| it.is_ascii_alphanumeric());
-    begins && text.len() <= limits::SUBDOMAIN && text.bytes().all(is_plain)
 }
 
 fn record(meta: &ObjectMeta) -> Option<&String> {
