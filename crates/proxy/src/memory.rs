@@ -20,8 +20,9 @@ use crate::{
 /// So many writes without an answer in a row are no accident any more: each of them was tried for seconds.
 const LASTING: u32 = 2;
 
-/// So many grants of one pod by plain schedulers are remembered until the end of each is proved.
-const MOST_PLAIN: usize = 32;
+/// So many grants of one pod by plain schedulers are remembered of each target until their ends are proved. One that tells
+/// of more keeps no other target's from being remembered.
+const MOST_PLAIN: usize = 8;
 
 /// What is remembered of one proxy pod.
 #[derive(Clone, Debug, Default)]
@@ -85,7 +86,8 @@ impl Memory {
     pub(crate) fn see_plain<'a>(&mut self, granted: impl Iterator<Item = &'a ChaperonView>) {
         for chaperon in granted {
             let place = (chaperon.node.clone(), chaperon.uid.clone());
-            if self.plain.len() < MOST_PLAIN {
+            let of_target = self.plain.keys().filter(|(node, _)| *node == place.0);
+            if of_target.count() < MOST_PLAIN {
                 self.plain.insert(place, chaperon.name.clone());
             }
         }
