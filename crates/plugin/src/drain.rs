@@ -53,7 +53,7 @@ pub struct DrainArgs {
 }
 
 /// Keeps new pods away from a target; returns what is to be printed.
-pub async fn drain(args: DrainArgs) -> Result<String, Error> {
+pub(crate) async fn drain(args: DrainArgs) -> Result<String, Error> {
     let (source, target) = args.which.open().await?;
     preflight::rights(&source, &needs(&target, args.r#move)).await?;
     let (title, node) = (target.title(), target.node());

@@ -35,7 +35,7 @@ pub struct ForgetArgs {
 }
 
 /// Gives a target up; returns what is to be printed.
-pub async fn forget(args: ForgetArgs) -> Result<String, Error> {
+pub(crate) async fn forget(args: ForgetArgs) -> Result<String, Error> {
     let (source, target) = args.which.open().await?;
     let title = target.title();
     let verbs = ["patch", "delete", "list", "watch"];

@@ -64,7 +64,7 @@ pub struct InstallArgs {
 }
 
 /// Installs Pilotage; returns what is to be printed.
-pub async fn install(args: InstallArgs) -> Result<String, Error> {
+pub(crate) async fn install(args: InstallArgs) -> Result<String, Error> {
     let objects = manifest::objects(&args.namespace, &args.image)?;
     if args.dry_run {
         let Manifests::Yaml = args.output;

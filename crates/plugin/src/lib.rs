@@ -8,6 +8,7 @@
 
 mod address;
 mod cluster;
+mod commands;
 mod connect;
 mod disconnect;
 mod drain;
@@ -29,15 +30,16 @@ mod which;
 
 use std::fmt;
 
-pub use connect::{ConnectArgs, connect};
-pub use disconnect::{DisconnectArgs, disconnect};
-pub use drain::{DrainArgs, drain};
+pub use commands::{Answer, connect, disconnect, drain, explain, forget, install, status, version};
+pub use connect::ConnectArgs;
+pub use disconnect::DisconnectArgs;
+pub use drain::DrainArgs;
 pub use error::Error;
-pub use forget::{ForgetArgs, forget};
-pub use install::{InstallArgs, install};
-pub use status::{ExplainCommand, StatusArgs, explain, status};
+pub use forget::ForgetArgs;
+pub use install::InstallArgs;
+pub use status::{ExplainCommand, StatusArgs};
 pub use table::plain;
-pub use version::{VersionArgs, version};
+pub use version::VersionArgs;
 
 /// What a cluster is to a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -119,7 +119,7 @@ struct Row {
 }
 
 /// Tells of all targets, or of one pod; returns what is to be printed.
-pub async fn status(args: StatusArgs) -> Result<String, Error> {
+pub(crate) async fn status(args: StatusArgs) -> Result<String, Error> {
     match args.about {
         Some(About::Pod(_)) if args.watch => Err(Error::NotNow {
             what: "only targets are watched".to_owned(),
@@ -132,7 +132,7 @@ pub async fn status(args: StatusArgs) -> Result<String, Error> {
 }
 
 /// Tells why a pod is where it is; returns what is to be printed.
-pub async fn explain(args: ExplainCommand) -> Result<String, Error> {
+pub(crate) async fn explain(args: ExplainCommand) -> Result<String, Error> {
     let About::Pod(pod) = args.about;
     one(args.from, pod).await
 }

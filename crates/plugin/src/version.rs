@@ -78,7 +78,7 @@ struct Versions {
 }
 
 /// Tells which versions there are; returns what is to be printed.
-pub async fn version(args: VersionArgs) -> Result<String, Error> {
+pub(crate) async fn version(args: VersionArgs) -> Result<String, Error> {
     let mut clusters = Vec::new();
     if !args.client {
         let file = args.kubeconfig.as_deref();

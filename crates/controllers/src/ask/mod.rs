@@ -16,6 +16,8 @@ pub mod rbac;
 
 use std::sync::Arc;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
@@ -76,18 +78,26 @@ pub fn news(proxies: &Watch<Pod>) -> BoxStream<'static, PodNews> {
 }
 
 /// Runs the edge until `shutdown`; `ready` is released when the source's pods are known.
-pub async fn run(ask: Ask, inbox: Inbox, shutdown: CancellationToken, ready: ready::Gate) {
-    let proxies = ask.proxies.clone();
-    let tables = ranker::watch_tables(&ask.client, &ask.namespace, &shutdown);
-    let (client, cluster) = (ask.client.clone(), ask.cluster.clone());
-    let readable = ask.configuration.readable();
-    let (fleet, told) = Fleet::new(client, cluster, ask.metrics.clone(), Some(readable));
-    let (registry, follower) = (ask.registry.clone(), fleet.clone());
-    let events = ask.scheduling.recorder().clone();
-    let telling = mistakes::tell(registry.mistakes(), events, ask.leadership.clone());
-    let following = follower.follow(registry, proxies.clone(), shutdown.clone());
-    let edge = edge::Edge::new(ask, fleet);
-    let watches = edge::Watches { proxies, tables };
-    let working = edge.run(watches, told, inbox, shutdown.clone(), ready);
-    futures::join!(following, working, shutdown.run_until_cancelled(telling));
+pub fn run(
+    ask: Ask,
+    inbox: Inbox,
+    shutdown: CancellationToken,
+    ready: ready::Gate,
+) -> BoxFuture<'static, ()> {
+    async move {
+        let proxies = ask.proxies.clone();
+        let tables = ranker::watch_tables(&ask.client, &ask.namespace, &shutdown);
+        let (client, cluster) = (ask.client.clone(), ask.cluster.clone());
+        let readable = ask.configuration.readable();
+        let (fleet, told) = Fleet::new(client, cluster, ask.metrics.clone(), Some(readable));
+        let (registry, follower) = (ask.registry.clone(), fleet.clone());
+        let events = ask.scheduling.recorder().clone();
+        let telling = mistakes::tell(registry.mistakes(), events, ask.leadership.clone());
+        let following = follower.follow(registry, proxies.clone(), shutdown.clone());
+        let edge = edge::Edge::new(ask, fleet);
+        let watches = edge::Watches { proxies, tables };
+        let working = edge.run(watches, told, inbox, shutdown.clone(), ready);
+        futures::join!(following, working, shutdown.run_until_cancelled(telling));
+    }
+    .boxed()
 }

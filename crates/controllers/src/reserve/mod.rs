@@ -19,6 +19,7 @@ mod turn;
 use std::{collections::HashSet, sync::Arc};
 
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use kube::Client;
 use pilotage_api::keys;
 use pilotage_candidate::{Board, Settings, plugins::candidate_profile};
@@ -86,7 +87,7 @@ pub fn start(
     with: Reserve,
     registry: &mut Registry,
     shutdown: CancellationToken,
-) -> Result<impl Future<Output = Result<(), ReserveError>> + Send + use<>, ReserveError> {
+) -> Result<BoxFuture<'static, Result<(), ReserveError>>, ReserveError> {
     let Reserve {
         client,
         settings,
@@ -127,7 +128,7 @@ pub fn start(
         requests: Semaphore::new(CONCURRENCY),
     });
     let gate = health.gate("chaperons and candidate pods listed");
-    Ok(serve(worker, turns, waker, driver, gate, shutdown))
+    Ok(serve(worker, turns, waker, driver, gate, shutdown).boxed())
 }
 
 async fn serve(

@@ -13,6 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding, RoleRef};
@@ -69,20 +71,23 @@ impl Default for SourceArgs {
 }
 
 /// Keeps the identities of all Sources and `ClusterSource`s, until `shutdown`; `ready` is released when they are known.
-pub async fn run(
+pub fn run(
     client: Client,
     args: SourceArgs,
     leadership: Leadership,
     ready: Gate,
     shutdown: CancellationToken,
-) {
-    let roles = Roles {
-        source: args.source_role,
-        summary_viewer: args.cluster_summary_viewer_role,
-    };
-    let controller = Controller::new(client, roles, leadership, &shutdown);
-    let running = Box::pin(controller.run(ready));
-    shutdown.run_until_cancelled(running).await;
+) -> BoxFuture<'static, ()> {
+    async move {
+        let roles = Roles {
+            source: args.source_role,
+            summary_viewer: args.cluster_summary_viewer_role,
+        };
+        let controller = Controller::new(client, roles, leadership, &shutdown);
+        let running = Box::pin(controller.run(ready));
+        shutdown.run_until_cancelled(running).await;
+    }
+    .boxed()
 }
 
 /// Something to look at.

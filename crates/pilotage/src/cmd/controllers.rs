@@ -151,7 +151,7 @@ pub(crate) fn start(
                         registry,
                         metrics: metrics.unwrap_or_default(),
                     };
-                    Box::pin(kubelet.run(with, token.clone())).await;
+                    kubelet.run(with, token.clone()).await;
                 }
             };
             tokio::join!(pilotage_vnode::run(with, &health, token.clone()), answering);
@@ -232,8 +232,6 @@ pub(crate) fn start(
 }
 
 /// For components that try again whatever fails.
-fn unfailing(
-    running: impl Future<Output = ()> + Send + 'static,
-) -> BoxFuture<'static, Result<(), Infallible>> {
+fn unfailing(running: BoxFuture<'static, ()>) -> BoxFuture<'static, Result<(), Infallible>> {
     running.map(Ok).boxed()
 }

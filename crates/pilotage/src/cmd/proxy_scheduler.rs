@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use futures::FutureExt;
 use pilotage_clusters::{Registry, TargetArgs, cluster_uid, identity};
 use pilotage_controllers::{ask, fleet::FleetMetrics, target};
 use pilotage_proxy::{Configuration, board::Board, profile::profiles};
@@ -106,7 +105,7 @@ pub(crate) fn start(
     let ready = process.health.gate("proxy pods listed");
     let cluster_name = args.ask.cluster_name.clone();
     let namespace = process.namespace().to_owned();
-    process.component("proxy scheduler", driver.run(token.clone()).boxed());
+    process.component("proxy scheduler", driver.run(token.clone()));
     process.tasks.essential("ask edge", async move {
         let cluster = cluster_uid(&client).await?;
         let ask = ask::Ask {
