@@ -301,6 +301,21 @@ pub enum Command {
     #[command(verbatim_doc_comment)]
     Explain(pilotage_plugin::ExplainCommand),
 
+    /// Says what each target would answer about a pod, without running it.
+    ///
+    /// It makes a pod that is only a question: all targets try to reserve a node for it, and none gets it.
+    /// It is deleted when the answers are in, and nothing stays in the targets. What is held for it
+    /// meanwhile, a few seconds, others can't have. The file has a pod, or what has a template of pods.
+    ///
+    /// It ends with 4 if nothing was asked, since something is wrong that it names; with 3 if the answers
+    /// aren't in in time; with 1 if a request failed on the way.
+    ///
+    /// Example:
+    ///
+    ///   pilotage what-if -f deployment.yaml --namespace shop
+    #[command(verbatim_doc_comment)]
+    WhatIf(Box<pilotage_plugin::WhatIfArgs>),
+
     /// Says which versions run where: of this program, of Kubernetes, and of the parts of Pilotage.
     ///
     /// Each part that elects a leader (controllers, proxy-scheduler, candidate-scheduler) tells its version

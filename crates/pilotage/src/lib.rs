@@ -48,6 +48,7 @@ async fn run_command(command: Command) -> Result<(), Error> {
         Command::Disconnect(args) => cmd::print(&pilotage_plugin::disconnect(*args).await?),
         Command::Status(args) => cmd::print(&pilotage_plugin::status(args).await?),
         Command::Explain(args) => cmd::print(&pilotage_plugin::explain(args).await?),
+        Command::WhatIf(args) => cmd::print(&pilotage_plugin::what_if(*args).await?),
         Command::Version(args) => cmd::print(&pilotage_plugin::version(args).await?),
         Command::Drain(args) => cmd::print(&pilotage_plugin::drain(args).await?),
         Command::Completion(args) => cmd::completion::run(&args),

@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 
 use crate::{
     ConnectArgs, DisconnectArgs, DrainArgs, Error, ExplainCommand, ForgetArgs, InstallArgs,
-    StatusArgs, VersionArgs,
+    StatusArgs, VersionArgs, WhatIfArgs,
 };
 
 /// What is to be printed in the end.
@@ -51,4 +51,9 @@ pub fn status(args: StatusArgs) -> Answer {
 /// Tells which versions there are.
 pub fn version(args: VersionArgs) -> Answer {
     crate::version::version(args).boxed()
+}
+
+/// Tells what targets would answer about a pod.
+pub fn what_if(args: WhatIfArgs) -> Answer {
+    crate::what_if::what_if(args).boxed()
 }

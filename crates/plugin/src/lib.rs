@@ -26,11 +26,14 @@ mod taken;
 mod targets;
 mod version;
 mod wait;
+mod what_if;
 mod which;
 
 use std::fmt;
 
-pub use commands::{Answer, connect, disconnect, drain, explain, forget, install, status, version};
+pub use commands::{
+    Answer, connect, disconnect, drain, explain, forget, install, status, version, what_if,
+};
 pub use connect::ConnectArgs;
 pub use disconnect::DisconnectArgs;
 pub use drain::DrainArgs;
@@ -40,6 +43,7 @@ pub use install::InstallArgs;
 pub use status::{ExplainCommand, StatusArgs};
 pub use table::plain;
 pub use version::VersionArgs;
+pub use what_if::WhatIfArgs;
 
 /// What a cluster is to a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

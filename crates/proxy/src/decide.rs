@@ -180,32 +180,17 @@ fn open(observed: &Observed<'_>, record: Option<&Record>) -> Plan {
     if observed.proxy.gated {
         return failed_choice(Plan::closed(Note::Gated), "the pod is gated");
     }
-    let mut plan = if let Some(node) = observed.choice {
+    let mut plan = if observed.proxy.what_if {
+        failed_choice(
+            asking(observed, record).question().into(),
+            "the pod is a question only",
+        )
+    } else if let Some(node) = observed.choice {
         choosing::carry_out(observed, record, node)
     } else if observed.proxy.no_reservation {
         choosing::unreserved(observed, record)
     } else {
-        let asking = Asking {
-            proxy: observed.proxy,
-            record,
-            windows: observed.windows,
-            ranking: observed.ranking,
-            chaperons: observed.chaperons,
-            targets: observed.targets,
-            memory: observed.memory,
-            settings: observed.settings,
-            now: observed.now,
-        };
-        let wave = asking.decide();
-        Plan {
-            actions: wave.asks,
-            gate: wave.gate,
-            answers: wave.answers,
-            choice: ChoiceFate::Undecided,
-            queue: wave.queue,
-            tell: None,
-            wake_at: wave.wake_at,
-        }
+        asking(observed, record).decide().into()
     };
     // A chaperon whose pod vanished answers nobody: make room for a new one.
     for chaperon in observed
@@ -217,6 +202,20 @@ fn open(observed: &Observed<'_>, record: Option<&Record>) -> Plan {
     }
     clear_leftovers(observed, record, &mut plan);
     plan
+}
+
+fn asking<'a>(observed: &Observed<'a>, record: Option<&'a Record>) -> Asking<'a> {
+    Asking {
+        proxy: observed.proxy,
+        record,
+        windows: observed.windows,
+        ranking: observed.ranking,
+        chaperons: observed.chaperons,
+        targets: observed.targets,
+        memory: observed.memory,
+        settings: observed.settings,
+        now: observed.now,
+    }
 }
 
 /// A choice is recorded: see it through, or prove that it is dead.

@@ -40,6 +40,7 @@ pub(crate) mod testing;
 mod unfit;
 pub mod view;
 pub mod wave;
+mod what_if;
 pub mod window;
 pub mod wire;
 pub mod world;

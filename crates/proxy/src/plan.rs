@@ -238,6 +238,8 @@ pub enum Answer {
     Evicts(Preempts),
     /// It would evict others, and another one needn't, or at less cost.
     Outbid(Preempts),
+    /// It could take a pod that is a question only; by evicting so many others, if any.
+    Could(Option<Preempts>),
     /// It needn't be asked: the candidate is made after the choice.
     Unasked,
     /// No, for this reason.
@@ -267,6 +269,10 @@ impl Answer {
             Self::Outbid(Preempts { pods, .. }) => Some(format!(
                 "would evict {pods} pod(s), at a higher cost than others"
             )),
+            Self::Could(None) => Some("could take the pod".to_owned()),
+            Self::Could(Some(Preempts { pods, .. })) => {
+                Some(format!("could take the pod by evicting {pods} pod(s)"))
+            }
             Self::Refused(reason) => Some(format!("refused [{}]", short(reason))),
             Self::Waiting | Self::Silent => Some("has not answered yet".to_owned()),
             Self::Busy => Some("hasn't placed pods yet that came before".to_owned()),

@@ -37,6 +37,7 @@ mod together;
 mod turns;
 mod two_sources;
 mod unreserved;
+mod what_if;
 
 use std::{
     collections::BTreeMap,
