@@ -14,7 +14,8 @@ use crate::{
     lost::{Worth, worth},
     memory::Memory,
     plan::{Action, ChoiceFate, Gate, Note, Plan},
-    record::{Evidence, is_dead, is_offer},
+    record::{Evidence, Rule, is_dead, is_offer},
+    released::Released,
     requests::Readiness,
     settings::{LONGEST_BUSY, Settings},
     targets::Targets,
@@ -222,7 +223,7 @@ fn asking<'a>(observed: &Observed<'a>, record: Option<&'a Record>) -> Asking<'a>
 fn recorded(observed: &Observed<'_>, record: &Record) -> Plan {
     let evidence = evidence(observed, record);
     let chaperon = evidence.seen;
-    if is_dead(record, evidence).is_some() {
+    if let Some(rule) = is_dead(record, evidence) {
         let reserved_anew = chaperon.is_some_and(|c| matches!(c.class, Class::Reserved(_)))
             && !evidence.confirmed_gone
             && !evidence.given_up;
@@ -234,7 +235,9 @@ fn recorded(observed: &Observed<'_>, record: &Record) -> Plan {
                 let plan = Plan::closed(Note::Unseen);
                 return failed_choice(plan, "the target took its answer back");
             }
-            return open(observed, Some(record));
+            let mut plan = open(observed, Some(record));
+            plan.released = released(observed, record, rule);
+            return plan;
         }
     }
     let mut plan = standing(observed, record, chaperon);
@@ -248,6 +251,22 @@ fn recorded(observed: &Observed<'_>, record: &Record) -> Plan {
         plan.choice = ChoiceFate::Failed(format!("the pod was granted to {}", record.node));
     }
     plan
+}
+
+/// What the author hears once of a record that binds nobody any more. A grant that never landed gave its target nothing.
+fn released(observed: &Observed<'_>, record: &Record, rule: Rule) -> Option<Released> {
+    let given_up = match rule {
+        Rule::Gone => false,
+        Rule::GivenUp => true,
+        Rule::None | Rule::HigherAttempt | Rule::NeverLanded => return None,
+    };
+    // Who reserves nothing learns only from a grant whether a target has a node.
+    let untold = !observed.memory.was_released(record) && !observed.proxy.no_reservation;
+    untold.then(|| Released {
+        node: record.node.clone(),
+        given_up,
+        placed: false,
+    })
 }
 
 /// What is known of the record.

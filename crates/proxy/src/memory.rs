@@ -59,6 +59,8 @@ pub struct Memory {
     told: Option<Note>,
     /// The record when a choice last failed: whoever chooses after that knows of its end.
     told_of: Option<Record>,
+    /// The record of whose end its author was told.
+    released: Option<Record>,
 }
 
 impl Memory {
@@ -150,6 +152,9 @@ impl Memory {
         }
         if let (ChoiceFate::Failed(_), Some((record, _))) = (&plan.choice, &self.recorded) {
             self.told_of = Some(record.clone());
+        }
+        if let (Some(_), Some((record, _))) = (&plan.released, &self.recorded) {
+            self.released = Some(record.clone());
         }
     }
 
@@ -355,6 +360,11 @@ impl Memory {
     pub(crate) fn was_told_of(&self, record: &Record) -> bool {
         let told_of = self.told_of.as_ref();
         told_of.is_some_and(|told| record.names(&told.node, &told.chaperon_uid))
+    }
+
+    /// Whether the author was told that this record binds nobody any more.
+    pub(crate) fn was_released(&self, record: &Record) -> bool {
+        self.released.as_ref() == Some(record)
     }
 
     pub(crate) fn was_told(&self, note: &Note) -> bool {

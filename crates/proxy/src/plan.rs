@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use pilotage_api::{keys, preempts::Preempts, record::Record};
 
-use crate::view::Monotonic;
+use crate::{released::Released, view::Monotonic};
 
 /// How a grant is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -427,6 +427,8 @@ pub struct Plan {
     pub queue: Vec<String>,
     /// The pod has waited for the same thing for long: tell its author.
     pub tell: Option<Note>,
+    /// The pod isn't its target's any more: tell its author.
+    pub released: Option<Released>,
     /// Decide again then at the latest, even if nothing happens.
     pub wake_at: Option<Monotonic>,
 }
@@ -441,6 +443,7 @@ impl Plan {
             choice: ChoiceFate::Undecided,
             queue: Vec::new(),
             tell: None,
+            released: None,
             wake_at: None,
         }
     }

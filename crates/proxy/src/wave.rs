@@ -73,6 +73,7 @@ impl From<Wave> for Plan {
             choice: ChoiceFate::Undecided,
             queue: wave.queue,
             tell: None,
+            released: None,
             wake_at: wave.wake_at,
         }
     }

@@ -27,7 +27,7 @@ use crate::evictions;
 use crate::extension::Extension;
 use crate::feed::{self, Pods};
 use crate::handle::DriverHandle;
-use crate::metrics::{AttemptResult, Gauges, Metrics};
+use crate::metrics::{AttemptResult, Gauges, Measured, Metrics};
 use crate::mistakes::Mistakes;
 use crate::objects;
 use crate::observer::{NoObserver, Observer};
@@ -410,22 +410,10 @@ fn occurrence(pod: &PodInfo, event: EventNote, controller: &Arc<str>) -> Occurre
     }
 }
 
-/// Reads the sizes of queue and cache at each scrape, as long as the driver lives.
-fn measure(
-    inner: &Arc<Inner>,
-) -> impl Fn() -> Option<(pilotage_sched::QueueSize, pilotage_sched::cache::CacheSize)>
-+ Send
-+ Sync
-+ 'static {
+/// Measures the scheduler at each scrape, as long as the driver lives.
+fn measure(inner: &Arc<Inner>) -> impl Fn() -> Option<Measured> + Send + Sync + 'static {
     let inner: Weak<Inner> = Arc::downgrade(inner);
-    move || {
-        let inner = inner.upgrade()?;
-        Some(
-            inner
-                .core
-                .ask(|scheduler| (scheduler.queue_size(), scheduler.cache_size())),
-        )
-    }
+    move || Some(inner.upgrade()?.core.ask(|scheduler| Measured::of(scheduler)))
 }
 
 impl fmt::Debug for Driver {

@@ -9,10 +9,13 @@ mod args;
 mod changed;
 mod edge;
 mod expected;
+mod metrics;
 mod places;
 mod port;
+mod progress;
 mod ranker;
 pub mod rbac;
+mod story;
 
 use std::sync::Arc;
 
@@ -33,6 +36,7 @@ pub use crate::feedback::watch_proxies;
 pub use pilotage_model::virtual_node::tell_labels;
 
 pub use args::AskArgs;
+pub use metrics::AskMetrics;
 pub use port::{Feed, Inbox, Port, connect};
 
 use crate::fleet::{Fleet, FleetMetrics};
@@ -60,8 +64,10 @@ pub struct Ask {
     pub namespace: String,
     /// Whether this process may write.
     pub leadership: Leadership,
-    /// What it counts.
+    /// What is counted of the targets' words.
     pub metrics: FleetMetrics,
+    /// What it counts itself.
+    pub counts: AskMetrics,
 }
 
 /// The same changes for the driver: it schedules proxies alone, and nobody else's pods take room on a virtual node.

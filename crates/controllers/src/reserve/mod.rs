@@ -12,6 +12,7 @@
 mod act;
 mod args;
 mod edge;
+mod metrics;
 pub mod rbac;
 mod trim;
 mod turn;
@@ -43,6 +44,7 @@ use crate::{
     turns::{Turns, Waker},
 };
 use edge::Edge;
+use metrics::Metrics;
 use turn::Worker;
 
 /// Requests under way at once. Turns aren't limited: a node whose time is over goes back without waiting for a request.
@@ -97,7 +99,12 @@ pub fn start(
     } = with;
     let (turns, waker) = Turns::new(usize::MAX);
     let board = Arc::new(Board::new());
-    let edge = Arc::new(Edge::new(settings, board.clone(), waker.clone()));
+    let edge = Arc::new(Edge::new(
+        settings,
+        board.clone(),
+        waker.clone(),
+        Metrics::register(registry),
+    ));
     let profile = candidate_profile(board, edge.clone()).build()?;
     let options = DriverOptions {
         leadership: leadership.clone(),

@@ -163,7 +163,7 @@ pub(crate) fn start(
     let back = {
         let (client, events, leadership) = (client.clone(), events.clone(), leadership.clone());
         let (token, registry) = (token.clone(), registry.clone());
-        let metrics = FleetMetrics::register(process.metrics(Part::Controllers));
+        let metrics = FleetMetrics::register(process.metrics(Part::Controllers), registry.clone());
         async move {
             let cluster = cluster_uid(&client).await?;
             let settings = Settings::default();

@@ -100,8 +100,9 @@ pub(crate) fn start(
     };
     let (driver, scheduling) =
         Driver::new(options, process.metrics(part)).map_err(Error::start(part))?;
-    let metrics = FleetMetrics::register(process.metrics(part));
     let registry = Registry::start(&client, targets.to_options(part.name(), &[]), &token);
+    let metrics = FleetMetrics::register(process.metrics(part), registry.clone());
+    let counts = ask::AskMetrics::register(process.metrics(part));
     let ready = process.health.gate("proxy pods listed");
     let cluster_name = args.ask.cluster_name.clone();
     let namespace = process.namespace().to_owned();
@@ -120,6 +121,7 @@ pub(crate) fn start(
             namespace,
             leadership,
             metrics,
+            counts,
         };
         ask::run(ask, inbox, token, ready).await;
         Ok::<_, identity::IdentityError>(())
