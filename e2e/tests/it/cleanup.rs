@@ -204,7 +204,7 @@ async fn what_is_left_is_told_and_nothing_is_said_only_by_a_cluster() {
     let source = json!({ "multicluster.admiralty.io/parent-uid": "1-2-3" });
     let pods: Api<Pod> = Api::namespaced(plane.admin(), at);
     let proxy = build::pod("web")
-        .label("multicluster.admiralty.io/has-finalizer", "true")
+        .scheduler("admiralty-proxy")
         .node_name("admiralty-gone");
     let delegate = build::pod("theirs")
         .label("multicluster.admiralty.io/parent-uid", "1-2-3")

@@ -68,7 +68,8 @@ async fn read(client: &Client) -> Result<Left, ReadError> {
     })
     .await?;
     let pods: Api<Pod> = Api::all(client.clone());
-    let proxies = all().labels(&format!("{}={}", keys::HAS_FINALIZER, keys::TRUE));
+    // By what nobody can change: labels, anybody can.
+    let proxies = all().fields(&format!("spec.schedulerName={}", keys::PROXY_SCHEDULER));
     each(&pods, proxies, |pod| {
         left.proxy(place(&pod.metadata), virtual_node(&pod), has_ended(&pod));
     })
