@@ -32,7 +32,7 @@ use std::fmt;
 pub use connect::{ConnectArgs, connect};
 pub use disconnect::{DisconnectArgs, disconnect};
 pub use drain::{DrainArgs, drain};
-pub use error::Error;
+pub use error::{Error, with_causes};
 pub use forget::{ForgetArgs, forget};
 pub use install::{InstallArgs, install};
 pub use status::{ExplainCommand, StatusArgs, explain, status};
@@ -77,6 +77,15 @@ impl fmt::Display for Side {
             Self::Cluster => "cluster",
         })
     }
+}
+
+/// An answer that may not be all that was asked for.
+#[derive(Debug)]
+pub struct Told {
+    /// What is to be printed.
+    pub text: String,
+    /// Why not everything could be told, or done.
+    pub left: Option<Error>,
 }
 
 /// How the answer to a question is written.

@@ -15,6 +15,7 @@ mod demo;
 mod evictions;
 mod follow;
 mod follow_services;
+mod half;
 mod hundred_pods;
 mod identity;
 mod kubelet;
