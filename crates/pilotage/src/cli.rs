@@ -165,7 +165,9 @@ pub enum Command {
     /// tell: stop parts with --leader-elect=false or --lease-name first. What runs elsewhere stays there.
     ///
     /// First it deletes what the webhook installed: while that stays, the API server asks a webhook that is
-    /// gone, and refuses elected pods. --admission-only does nothing else.
+    /// gone, and refuses elected pods. --admission-only does nothing else. At the end it looks whether that
+    /// came back, which is how a webhook shows that still runs. What it may not read or write it names, goes
+    /// on with the rest, and ends with 1.
     ///
     /// Examples, first to look and then to do it:
     ///
