@@ -351,11 +351,15 @@ pub enum Command {
 
     /// Prints what a shell needs to complete command lines of pilotage.
     ///
+    /// "kubectl pilotage" is completed by kubectl, whose own completion has to be set up; it looks for a
+    /// program kubectl_complete-pilotage in PATH, which has to be executable: the last example.
+    ///
     /// Examples:
     ///
     ///   pilotage completion bash > /etc/bash_completion.d/pilotage
     ///   pilotage completion zsh > ~/.zsh/completions/_pilotage
     ///   pilotage completion fish > ~/.config/fish/completions/pilotage.fish
+    ///   pilotage completion kubectl > ~/bin/kubectl_complete-pilotage && chmod +x ~/bin/kubectl_complete-pilotage
     #[command(verbatim_doc_comment)]
     Completion(cmd::completion::Args),
 }
