@@ -102,7 +102,7 @@ impl Error {
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::NoSeed(_) | Self::Uninstall(UninstallError::Left(_)) => 3,
-            Self::File(_) => 4,
+            Self::File(_) | Self::Uninstall(UninstallError::Runs(_)) => 4,
             Self::Plugin(error) => error.exit_code(),
             _ => 1,
         }

@@ -23,6 +23,7 @@ mod status;
 mod table;
 mod taken;
 mod targets;
+mod uninstall;
 mod version;
 mod wait;
 mod which;
@@ -37,6 +38,7 @@ pub use forget::{ForgetArgs, forget};
 pub use install::{InstallArgs, install};
 pub use status::{ExplainCommand, StatusArgs, explain, status};
 pub use table::plain;
+pub use uninstall::{Installed, UninstallArgs};
 pub use version::{VersionArgs, version};
 
 /// What a cluster is to a command.

@@ -200,8 +200,8 @@ async fn what_is_left_is_told_and_nothing_is_said_only_by_a_cluster() {
     plane.admin_access().via(&server).write(&nowhere).unwrap();
     let unknown = run(&words, &nowhere).await;
     let text = said(&unknown);
-    assert_eq!(unknown.status.code(), Some(1), "{text}");
-    assert!(text.contains("failed to list pods"), "{text}");
+    assert_eq!(unknown.status.code(), Some(4), "{text}");
+    assert!(text.contains("doesn't answer at"), "{text}");
 
     let source = json!({ "multicluster.admiralty.io/parent-uid": "1-2-3" });
     let pods: Api<Pod> = Api::namespaced(plane.admin(), at);

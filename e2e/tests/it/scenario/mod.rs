@@ -37,6 +37,7 @@ mod skew;
 mod together;
 mod turns;
 mod two_sources;
+mod uninstall;
 mod unreserved;
 
 use std::{
