@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 
 use crate::{
     ConnectArgs, DisconnectArgs, DrainArgs, Error, ExplainCommand, ForgetArgs, InstallArgs,
-    StatusArgs, VersionArgs, WhatIfArgs,
+    StatusArgs, Told, VersionArgs, WhatIfArgs,
 };
 
 /// What is to be printed in the end.
@@ -49,7 +49,7 @@ pub fn status(args: StatusArgs) -> Answer {
 }
 
 /// Tells which versions there are.
-pub fn version(args: VersionArgs) -> Answer {
+pub fn version(args: VersionArgs) -> BoxFuture<'static, Result<Told, Error>> {
     crate::version::version(args).boxed()
 }
 

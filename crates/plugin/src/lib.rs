@@ -24,6 +24,7 @@ mod status;
 mod table;
 mod taken;
 mod targets;
+mod uninstall;
 mod version;
 mod wait;
 mod what_if;
@@ -37,11 +38,12 @@ pub use commands::{
 pub use connect::ConnectArgs;
 pub use disconnect::DisconnectArgs;
 pub use drain::DrainArgs;
-pub use error::Error;
+pub use error::{Error, with_causes};
 pub use forget::ForgetArgs;
 pub use install::InstallArgs;
 pub use status::{ExplainCommand, StatusArgs};
 pub use table::plain;
+pub use uninstall::{Installed, UninstallArgs};
 pub use version::VersionArgs;
 pub use what_if::WhatIfArgs;
 
@@ -83,6 +85,15 @@ impl fmt::Display for Side {
             Self::Cluster => "cluster",
         })
     }
+}
+
+/// An answer that may not be all that was asked for.
+#[derive(Debug)]
+pub struct Told {
+    /// What is to be printed.
+    pub text: String,
+    /// Why not everything could be told, or done.
+    pub left: Option<Error>,
 }
 
 /// How the answer to a question is written.

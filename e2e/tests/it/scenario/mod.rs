@@ -15,6 +15,7 @@ mod demo;
 mod evictions;
 mod follow;
 mod follow_services;
+mod half;
 mod hundred_pods;
 mod identity;
 mod kubelet;
@@ -36,6 +37,7 @@ mod skew;
 mod together;
 mod turns;
 mod two_sources;
+mod uninstall;
 mod unreserved;
 mod what_if;
 
