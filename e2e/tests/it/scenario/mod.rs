@@ -37,6 +37,7 @@ mod together;
 mod turns;
 mod two_sources;
 mod unreserved;
+mod usage;
 
 use std::{
     collections::BTreeMap,
