@@ -79,7 +79,9 @@ if [ -e "$to/pilotage-$version-linux-$own.tar.gz" ]; then
 	for shell in bash zsh fish; do
 		"$own/pilotage" completion "$shell" >"parts/pilotage.$shell"
 	done
-	pack "pilotage-$version-completions" parts pilotage.bash pilotage.zsh pilotage.fish
+	"$own/pilotage" completion kubectl >parts/kubectl_complete-pilotage
+	chmod +x parts/kubectl_complete-pilotage
+	pack "pilotage-$version-completions" parts pilotage.bash pilotage.zsh pilotage.fish kubectl_complete-pilotage
 	rm -rf parts
 fi
 krew >"$to/pilotage-$version.krew.yaml"

@@ -63,6 +63,14 @@ pub enum Denial {
     /// What is to become of it if its target is lost can't be read.
     #[error("annotation {key}: {0}", key = keys::REPLACE_AFTER)]
     LostPolicy(#[from] LostPolicyError),
+    /// Who is asked for a pod that needs no reservation runs it.
+    #[error(
+        "annotations {what_if} and {no_reservation} exclude each other: a target that is asked for a pod without \
+         reservation runs it",
+        what_if = keys::WHAT_IF,
+        no_reservation = keys::NO_RESERVATION
+    )]
+    WhatIf,
     /// With its manifest saved, its annotations would be too long for the API server.
     #[error(
         "the pod is too large to be elected: its annotations, with its own manifest among them, would take more than \
@@ -104,6 +112,7 @@ impl Denial {
             Self::Constraints(_) => "Constraints",
             Self::LabelRegexp(_) => "LabelRegexp",
             Self::LostPolicy(_) => "LostPolicy",
+            Self::WhatIf => "WhatIf",
             Self::TooLarge | Self::TooLargeToSave(_) | Self::TooHeavy(_) => "TooLarge",
             Self::TooManyFields => "TooManyFields",
             Self::Annotation { .. } => "Annotation",
@@ -120,6 +129,7 @@ impl Denial {
             | Self::Constraints(_)
             | Self::LabelRegexp(_)
             | Self::LostPolicy(_)
+            | Self::WhatIf
             | Self::TooLarge
             | Self::TooLargeToSave(_)
             | Self::TooHeavy(_)

@@ -112,6 +112,10 @@ fn proxy(pod: &Value) -> Result<Value, Denial> {
     };
     let source = with_patience(source)?;
     let source = SourcePod::new(source).map_err(Denial::NoPod)?;
+    let said = &source.value()["metadata"]["annotations"];
+    if said.get(keys::WHAT_IF).is_some() && said.get(keys::NO_RESERVATION).is_some() {
+        return Err(Denial::WhatIf);
+    }
     let constraints = ProxyConstraints::of(source.value())?;
     // Needed only where the chaperon is made, but this is the last place where the pod's author is told at once.
     if let Some(pattern) =

@@ -4,6 +4,8 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use kube::Client;
 use pilotage_runtime::ready::{Gate, Health};
 use pilotage_runtime::serve::{ServeError, ServeLimits, TlsServer};
@@ -51,83 +53,86 @@ pub enum RunError {
 /// Runs the webhook until `token` is cancelled, then answers open requests and returns. It is ready once it has a
 /// certificate and its configuration is installed. Replicas need no leader: they share a Secret by compare-and-swap, and
 /// apply the same configuration.
-pub async fn run(
+pub fn run(
     options: Options,
     client: Client,
     metrics: Arc<Metrics>,
     notify: Arc<Notify>,
     health: Health,
     token: CancellationToken,
-) -> Result<(), RunError> {
-    let has_certificate = health.gate("webhook has a certificate");
-    let installed = health.gate("admission configuration installed");
-    let certificates = Certificates::new();
-    let server = TlsServer::bind(options.addr, &certificates, ServeLimits::default()).await?;
-    let port = server.local_addr().port();
-    let mut tasks = Tasks::new(token.clone());
+) -> BoxFuture<'static, Result<(), RunError>> {
+    async move {
+        let has_certificate = health.gate("webhook has a certificate");
+        let installed = health.gate("admission configuration installed");
+        let certificates = Certificates::new();
+        let server = TlsServer::bind(options.addr, &certificates, ServeLimits::default()).await?;
+        let port = server.local_addr().port();
+        let mut tasks = Tasks::new(token.clone());
 
-    let bundles = match options.certificates.clone() {
-        CertificateSource::Own {
-            namespace,
-            secret,
-            timings,
-        } => {
-            let names = options.reach.names();
-            let keeper = Keeper::new(client.clone(), &namespace, &secret, names, timings);
-            let (bundle, bundles) = watch::channel(None);
-            let serve = Serve {
-                certificates,
-                bundle,
-                gate: Some(has_certificate),
-                metrics: metrics.clone(),
-            };
-            tasks.essential(
-                "certificate hand-over",
-                ok(serve.run(keeper.material(), token.clone())),
-            );
-            tasks.essential("certificate keeper", ok(keeper.run(token.clone())));
-            bundles
-        }
-        CertificateSource::Files {
-            certificate,
-            key,
-            ca,
-        } => {
-            let mut files = CertificateFiles::new(certificate, key, certificates);
-            files.reload().await?;
-            has_certificate.release();
-            tasks.essential("certificate files", ok(files.watch(token.clone())));
-            let bundle = match &ca {
-                Some(path) => Some(read(path).await?),
-                None => None,
-            };
-            let (bundle, bundles) = watch::channel(bundle);
-            tasks.essential("CA file", ok(watch_ca(ca, bundle, token.clone())));
-            bundles
-        }
-    };
-    let needs_bundle = !matches!(
-        &options.certificates,
-        CertificateSource::Files { ca: None, .. }
-    );
-    let installer = Installer::new(client, options.scope_at(port), metrics.clone());
-    tasks.essential(
-        "admission configuration",
-        ok(install(
-            installer,
-            bundles,
-            needs_bundle,
-            installed,
-            token.clone(),
-        )),
-    );
-    let threads = threads();
-    let router = router(metrics, Shares::of(threads), notify);
-    tasks.essential(
-        "webhook server",
-        server.serve_apart("webhook", threads, router, token.clone()),
-    );
-    Ok(tasks.join().await?)
+        let bundles = match options.certificates.clone() {
+            CertificateSource::Own {
+                namespace,
+                secret,
+                timings,
+            } => {
+                let names = options.reach.names();
+                let keeper = Keeper::new(client.clone(), &namespace, &secret, names, timings);
+                let (bundle, bundles) = watch::channel(None);
+                let serve = Serve {
+                    certificates,
+                    bundle,
+                    gate: Some(has_certificate),
+                    metrics: metrics.clone(),
+                };
+                tasks.essential(
+                    "certificate hand-over",
+                    ok(serve.run(keeper.material(), token.clone())),
+                );
+                tasks.essential("certificate keeper", ok(keeper.run(token.clone())));
+                bundles
+            }
+            CertificateSource::Files {
+                certificate,
+                key,
+                ca,
+            } => {
+                let mut files = CertificateFiles::new(certificate, key, certificates);
+                files.reload().await?;
+                has_certificate.release();
+                tasks.essential("certificate files", ok(files.watch(token.clone())));
+                let bundle = match &ca {
+                    Some(path) => Some(read(path).await?),
+                    None => None,
+                };
+                let (bundle, bundles) = watch::channel(bundle);
+                tasks.essential("CA file", ok(watch_ca(ca, bundle, token.clone())));
+                bundles
+            }
+        };
+        let needs_bundle = !matches!(
+            &options.certificates,
+            CertificateSource::Files { ca: None, .. }
+        );
+        let installer = Installer::new(client, options.scope_at(port), metrics.clone());
+        tasks.essential(
+            "admission configuration",
+            ok(install(
+                installer,
+                bundles,
+                needs_bundle,
+                installed,
+                token.clone(),
+            )),
+        );
+        let threads = threads();
+        let router = router(metrics, Shares::of(threads), notify);
+        tasks.essential(
+            "webhook server",
+            server.serve_apart("webhook", threads, router, token.clone()),
+        );
+        Ok(tasks.join().await?)
+    }
+    .boxed()
 }
 
 /// So many reviews are judged at once: few, since each is short, and others need cores, too; but more than one, since

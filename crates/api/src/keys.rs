@@ -24,6 +24,10 @@ key!(/// Annotation of a pod, with any value: run this pod in another cluster. I
 key!(/// Annotation of a pod, with any value: its own scheduler (`spec.schedulerName`) gives it a node in the target,
     /// and nothing is reserved there before. One target is chosen first, by its published free room.
     NO_RESERVATION = "no-reservation");
+key!(/// Annotation of a pod, with any value: ask all targets whether they could take the pod, and give it to none. Their
+    /// answers stand in its condition `PodScheduled`, and it waits until it is deleted. `kubectl pilotage what-if` makes
+    /// such pods.
+    WHAT_IF = "what-if");
 key!(/// Annotation of a pod, YAML: which targets may run it. It may have `nodeSelector`, `tolerations`, `affinity` and
     /// `topologySpreadConstraints`, and they speak of virtual nodes.
     PROXY_CONSTRAINTS = "proxy-pod-scheduling-constraints");

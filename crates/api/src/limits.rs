@@ -25,6 +25,8 @@ pub const LIST: usize = 8 * 1024;
 pub const FRAGMENT: usize = 64 * 1024;
 /// Longest regular expression, in bytes.
 pub const PATTERN: usize = 1024;
+/// Longest message of a condition that tells other people's words, in bytes; the API server takes 32,768.
+pub const MESSAGE: usize = 2000;
 /// Longest duration, in bytes.
 pub const DURATION: usize = 64;
 /// What is kept of a pod's chaperon where it is watched, labels, annotations and status, may take so much memory, by the

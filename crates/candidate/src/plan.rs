@@ -130,6 +130,24 @@ pub enum Dropped {
     NotNow,
 }
 
+impl Dropped {
+    /// In one word, for a metric.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::BindTimedOut => "bind_timed_out",
+            Self::RoomNotMade => "room_not_made",
+            Self::NoLongerFits(_) => "no_longer_fits",
+            Self::BindRefused(_) => "bind_refused",
+            Self::PodLeft => "pod_left",
+            Self::ChaperonLeft => "not_chosen",
+            Self::TakenOver => "taken_over",
+            Self::Unanswered => "unanswered",
+            Self::NotNow => "not_now",
+        }
+    }
+}
+
 impl fmt::Display for Dropped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

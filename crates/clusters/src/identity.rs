@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
 use kube::{Api, Client};
@@ -72,11 +74,14 @@ pub(crate) fn recognize(
 }
 
 /// Identity of the cluster behind `client`.
-pub async fn cluster_uid(client: &Client) -> Result<ClusterUid, IdentityError> {
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    let namespace = call::within(CALL_LIMIT, namespaces.get(NAMESPACE)).await;
-    let uid = namespace.map_err(IdentityError::Read)?.metadata.uid;
-    uid.map(ClusterUid).ok_or(IdentityError::NoUid)
+pub fn cluster_uid(client: &Client) -> BoxFuture<'_, Result<ClusterUid, IdentityError>> {
+    async move {
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        let namespace = call::within(CALL_LIMIT, namespaces.get(NAMESPACE)).await;
+        let uid = namespace.map_err(IdentityError::Read)?.metadata.uid;
+        uid.map(ClusterUid).ok_or(IdentityError::NoUid)
+    }
+    .boxed()
 }
 
 #[cfg(test)]

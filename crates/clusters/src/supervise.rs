@@ -4,20 +4,21 @@
 //! secret, a new spec, the next probe. What follows from a probe is decided in `probe`. A panic loses that target until
 //! the task has begun anew.
 
+mod credentials;
+mod permissions;
+
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::Secret;
-use kube::{Client, Config};
+use kube::Client;
 use pilotage_runtime::call::Failure;
 use pilotage_runtime::moment::from_now;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::access;
 use crate::args::Options;
 use crate::connection::{Connection, LostReason, Since};
 use crate::door;
@@ -28,14 +29,11 @@ use crate::kubeconfig::{self, KubeconfigFault};
 use crate::probe::{self, Prober};
 use crate::seats::SEATS;
 use crate::session::Session;
-use crate::spec::{Access, SecretRef};
+use crate::spec::Access;
 use crate::target::Target;
-use crate::watch::{Watch, WatchConfig, WatchHealth};
+use crate::watch::Watch;
+use credentials::{Credentials, Source, read, version, watch_secret};
 
-/// Pause before permissions are asked for again when the target couldn't say.
-const REVIEW_UNANSWERED: Duration = Duration::from_secs(5);
-/// Names of a Secret's keys that are told.
-const KEYS_TOLD: usize = 10;
 /// So often the question who it is may stay open before a target isn't believed any more.
 const UNANSWERED: u32 = 3;
 /// Time between a doubt and the probe that settles it.
@@ -58,22 +56,9 @@ async fn guard(target: Arc<Target>, work: impl Future<Output = ()>) {
 async fn supervise(target: Arc<Target>, local: Client, options: Options) {
     let removed = target.removed().clone();
     let connection = Supervisor::new(target.clone(), local, options.clone()).run();
-    let permissions = review(target, options);
+    let permissions = permissions::review(target, options);
     let work = Box::pin(async { tokio::join!(connection, permissions) });
     removed.run_until_cancelled(work).await;
-}
-
-/// What a client is made from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Credentials {
-    Local,
-    Secret { secret: SecretRef, bytes: Vec<u8> },
-}
-
-/// How to make clients from credentials that parsed.
-enum Source {
-    Local(Client),
-    Remote(Box<Config>),
 }
 
 struct Supervisor {
@@ -448,54 +433,6 @@ impl Supervisor {
     }
 }
 
-/// The credentials as they stand; `None` until it is known whether there are any.
-fn read(
-    secret: Option<&SecretRef>,
-    watch: Option<&Watch<Secret>>,
-) -> Option<Result<Credentials, LostReason>> {
-    let (Some(secret), Some(watch)) = (secret, watch) else {
-        return Some(Ok(Credentials::Local));
-    };
-    if !watch.is_synced() {
-        return match &*watch.health().borrow() {
-            WatchHealth::Failing { error, .. } => Some(Err(LostReason::SecretUnreadable {
-                secret: secret.clone(),
-                message: error.clone(),
-            })),
-            WatchHealth::Starting | WatchHealth::Live => None,
-        };
-    }
-    let Some(object) = watch.get(Some(&secret.namespace), &secret.name) else {
-        return Some(Err(LostReason::SecretMissing(secret.clone())));
-    };
-    let data = object.data.as_ref();
-    Some(match data.and_then(|data| data.get(&secret.key)) {
-        Some(bytes) => Ok(Credentials::Secret {
-            secret: secret.clone(),
-            bytes: bytes.0.clone(),
-        }),
-        None => Err(LostReason::KeyMissing {
-            secret: secret.clone(),
-            known: data
-                .map(|data| data.keys().take(KEYS_TOLD).cloned().collect())
-                .unwrap_or_default(),
-        }),
-    })
-}
-
-/// Which version of the secret that is, if there is one.
-fn version(secret: Option<&SecretRef>, watch: Option<&Watch<Secret>>) -> Option<String> {
-    let secret = secret?;
-    let object = watch?.get(Some(&secret.namespace), &secret.name)?;
-    object.metadata.resource_version.clone()
-}
-
-/// Watches the one secret and nothing else of its namespace.
-fn watch_secret(client: &Client, secret: &SecretRef, stop: &CancellationToken) -> Watch<Secret> {
-    let config = WatchConfig::all().fields(format!("metadata.name={}", secret.name));
-    Watch::of_namespace(client.clone(), &secret.namespace, config, stop)
-}
-
 /// The next event, then all that is there already, since only the outcome matters.
 async fn next<T>(feed: &mut Option<crate::Feed<T>>) {
     if let Some(feed) = feed
@@ -514,43 +451,6 @@ async fn changed<T>(receiver: &mut Option<tokio::sync::watch::Receiver<T>>) {
         return;
     }
     std::future::pending::<()>().await;
-}
-
-/// Asks for permissions after each connection and new client, and again from time to time.
-async fn review(target: Arc<Target>, options: Options) {
-    if options.needs.is_empty() {
-        return;
-    }
-    let (mut state, mut sessions) = (target.state(), target.sessions());
-    loop {
-        // The senders live in the target.
-        let _ = state.wait_for(Connection::is_connected).await;
-        let session = sessions.borrow_and_update().clone();
-        let Some(session) = session else {
-            let _ = sessions.changed().await;
-            continue;
-        };
-        let namespace = target.key().namespace.as_deref();
-        let found = access::review(&session.client, namespace, &options.needs).await;
-        let pause = match &found {
-            access::Authorization::Complete => options.review_complete,
-            access::Authorization::Missing(_) => options.review_missing,
-            access::Authorization::Unknown | access::Authorization::Unanswered(_) => {
-                REVIEW_UNANSWERED
-            }
-        };
-        target.set_authorization(found);
-        // A role may have been taken away; but a watch fails again and again then.
-        let refused = async {
-            sleep(pause.min(options.review_missing)).await;
-            target.refused.notified().await;
-        };
-        tokio::select! {
-            () = sleep(pause) => {}
-            () = refused => {}
-            _ = sessions.changed() => {}
-        }
-    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //! Each target has its own task, so that a dead one delays nobody; what they tell meets in one queue. Nothing is decided
 //! here.
 
+mod metrics;
+
 use std::{
     collections::{HashMap, HashSet},
     panic::{AssertUnwindSafe, resume_unwind},
@@ -27,12 +29,10 @@ use pilotage_proxy::{
     placing::{Readable, Words},
 };
 use pilotage_runtime::caught::retried;
-use prometheus_client::{
-    metrics::{counter::Counter, family::Family},
-    registry::Registry as MetricsRegistry,
-};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+
+pub use metrics::FleetMetrics;
 
 /// How long to wait before looking again for a target that a record names and nobody knows.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
@@ -52,30 +52,6 @@ pub(crate) enum FleetEvent {
     Chaperon(String, ChaperonNews, Unread),
     /// The first word of a target that wasn't its to say since this process began: its Target, and what was wrong.
     TurnedAway(ObjectReference, String),
-}
-
-/// What the edges count of the targets' words.
-#[derive(Clone, Debug, Default)]
-pub struct FleetMetrics {
-    turned_away: Family<Vec<(&'static str, &'static str)>, Counter>,
-}
-
-impl FleetMetrics {
-    /// Registers them.
-    pub fn register(registry: &mut MetricsRegistry) -> Self {
-        let metrics = Self::default();
-        registry.register(
-            "chaperons_turned_away",
-            "Words of targets about PodChaperons that aren't theirs to say, by what is wrong",
-            metrics.turned_away.clone(),
-        );
-        metrics
-    }
-
-    fn turn_away(&self, why: TurnedAway) {
-        let labels = vec![("why", why.word())];
-        self.turned_away.get_or_create(&labels).inc();
-    }
 }
 
 fn news(event: Event<PodChaperon>) -> Option<ChaperonNews> {

@@ -1,5 +1,7 @@
 //! Reads a garden once, as it is now, for questions about one Shoot. It writes nothing and watches nothing.
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Api, Client};
 use pilotage_clusters::Watchable;
@@ -73,49 +75,57 @@ pub async fn shoot(
 }
 
 /// All that a selection for this Shoot needs.
-pub async fn snapshot(client: &Client, shoot: &Shoot) -> Result<Snapshot, ReadError> {
-    let mut unread = Vec::new();
-    let mut usage = Usage::default();
-    for other in list::<ShootObject>(Api::all(client.clone()), None, &mut unread).await? {
-        let meta = &other.metadata;
-        let same = meta.namespace.as_deref() == Some(&shoot.namespace)
-            && meta.name.as_deref() == Some(&shoot.name);
-        if !same {
-            let (spec, status) = (&other.content.seed, &other.content.status_seed);
-            usage.count(
-                meta.namespace.as_deref().unwrap_or_default(),
-                spec.as_deref(),
-                status.as_deref(),
-            );
-        }
-    }
-    let mut seeds = Vec::new();
-    for seed in list::<SeedObject>(Api::all(client.clone()), None, &mut unread).await? {
-        match seed.content {
-            Ok(mut candidate) => {
-                usage.fill(&mut candidate);
-                seeds.push(candidate);
+pub fn snapshot<'a>(
+    client: &'a Client,
+    shoot: &'a Shoot,
+) -> BoxFuture<'a, Result<Snapshot, ReadError>> {
+    async move {
+        let mut unread = Vec::new();
+        let mut usage = Usage::default();
+        for other in list::<ShootObject>(Api::all(client.clone()), None, &mut unread).await? {
+            let meta = &other.metadata;
+            let same = meta.namespace.as_deref() == Some(&shoot.namespace)
+                && meta.name.as_deref() == Some(&shoot.name);
+            if !same {
+                let (spec, status) = (&other.content.seed, &other.content.status_seed);
+                usage.count(
+                    meta.namespace.as_deref().unwrap_or_default(),
+                    spec.as_deref(),
+                    status.as_deref(),
+                );
             }
-            Err(error) => unread.push(told(&seed.metadata, "Seed", &error)),
         }
-    }
-    let projects = list::<ProjectObject>(Api::all(client.clone()), None, &mut unread).await?;
-    let found = Api::namespaced(client.clone(), GARDEN);
-    let mut configs = Vec::new();
-    for config in list::<RegionConfigObject>(found, Some(&region_configs()), &mut unread).await? {
-        match config.content {
-            Ok(content) => configs.push(content),
-            Err(error) => unread.push(told(&config.metadata, "ConfigMap", &error)),
+        let mut seeds = Vec::new();
+        for seed in list::<SeedObject>(Api::all(client.clone()), None, &mut unread).await? {
+            match seed.content {
+                Ok(mut candidate) => {
+                    usage.fill(&mut candidate);
+                    seeds.push(candidate);
+                }
+                Err(error) => unread.push(told(&seed.metadata, "Seed", &error)),
+            }
         }
+        let projects = list::<ProjectObject>(Api::all(client.clone()), None, &mut unread).await?;
+        let found = Api::namespaced(client.clone(), GARDEN);
+        let mut configs = Vec::new();
+        for config in
+            list::<RegionConfigObject>(found, Some(&region_configs()), &mut unread).await?
+        {
+            match config.content {
+                Ok(content) => configs.push(content),
+                Err(error) => unread.push(told(&config.metadata, "ConfigMap", &error)),
+            }
+        }
+        Ok(Snapshot {
+            profile: profile(client, shoot).await?,
+            seeds,
+            usage,
+            projects: projects.into_iter().map(|one| one.content).collect(),
+            configs,
+            unread,
+        })
     }
-    Ok(Snapshot {
-        profile: profile(client, shoot).await?,
-        seeds,
-        usage,
-        projects: projects.into_iter().map(|one| one.content).collect(),
-        configs,
-        unread,
-    })
+    .boxed()
 }
 
 /// The profile that a Shoot names.

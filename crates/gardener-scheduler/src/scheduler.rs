@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use kube::Client;
 use pilotage_gardener::scheduler::{Bind, Decision, Report, ShootKey, World};
 use pilotage_runtime::caught::{PANICKED, PAUSES, caught_async, note};
@@ -72,12 +73,13 @@ pub fn start(
     with: Shoots,
     registry: &mut Registry,
     shutdown: CancellationToken,
-) -> impl Future<Output = Result<(), Infallible>> + Send + use<> {
+) -> BoxFuture<'static, Result<(), Infallible>> {
     let (parts, gate) = Parts::new(with, registry, &shutdown);
     async move {
         run(Arc::new(parts), gate, shutdown).await;
         Ok(())
     }
+    .boxed()
 }
 
 async fn run(parts: Arc<Parts>, gate: Gate, shutdown: CancellationToken) {

@@ -165,7 +165,9 @@ pub enum Command {
     /// tell: stop parts with --leader-elect=false or --lease-name first. What runs elsewhere stays there.
     ///
     /// First it deletes what the webhook installed: while that stays, the API server asks a webhook that is
-    /// gone, and refuses elected pods. --admission-only does nothing else.
+    /// gone, and refuses elected pods. --admission-only does nothing else. At the end it looks whether that
+    /// came back, which is how a webhook shows that still runs. What it may not read or write it names, goes
+    /// on with the rest, and ends with 1.
     ///
     /// Examples, first to look and then to do it:
     ///
@@ -178,18 +180,28 @@ pub enum Command {
     #[command(verbatim_doc_comment)]
     Cleanup(cmd::cleanup::Args),
 
-    /// Source and target: says what keeps Pilotage from being uninstalled, by reading alone.
+    /// Source and target: takes away what install made; with --check, says what is left.
     ///
-    /// It comes before an uninstallation. It reads one cluster and tells which pods run in which target, and
-    /// for which source pods, PodChaperons and copies of other objects are there; and on how many
-    /// objects there are finalizers that only Pilotage takes off when they are due. While a pod is told
-    /// that runs elsewhere, its proxy isn't to be deleted without Pilotage: nobody would end what runs.
+    /// It refuses while pods run elsewhere for this cluster, or here for others: nobody would end what runs
+    /// when its proxy is deleted. --leave-pods does it all the same, and leaves them alone. The webhook's
+    /// configuration goes first, so that nobody is kept from creating pods, then the parts, and what they
+    /// needed; then finalizers are taken off, as by cleanup. The namespace stays. Definitions stay, with all
+    /// Targets and Sources, unless --with-definitions is given. It may be given again at any time. What
+    /// Helm has installed it leaves alone.
     ///
-    /// Exit codes: 0 nothing is left, 3 something is, 1 something couldn't be read, 2 the command line is wrong.
+    /// With --check it reads alone, however Pilotage was installed: which pods run in which target, for which
+    /// sources pods, PodChaperons and copies of other objects are here, and on how many objects there are
+    /// finalizers that only Pilotage takes off when they are due.
     ///
-    /// Example, in each cluster:
+    /// Exit codes: 0 it is gone, or nothing is left; 1 a request failed; 2 the command line is wrong; 3 the
+    /// parts don't end in time, or --check found something; 4 nothing was deleted, since something is wrong
+    /// that it names.
     ///
-    ///   pilotage uninstall --check --kubeconfig source.kubeconfig
+    /// Examples:
+    ///
+    ///   pilotage uninstall --check --context london
+    ///   pilotage uninstall --context london --dry-run
+    ///   pilotage uninstall --context london
     #[command(verbatim_doc_comment)]
     Uninstall(cmd::uninstall::Args),
 
@@ -301,6 +313,21 @@ pub enum Command {
     #[command(verbatim_doc_comment)]
     Explain(pilotage_plugin::ExplainCommand),
 
+    /// Says what each target would answer about a pod, without running it.
+    ///
+    /// It makes a pod that is only a question: all targets try to reserve a node for it, and none gets it.
+    /// It is deleted when the answers are in, and nothing stays in the targets. What is held for it
+    /// meanwhile, a few seconds, others can't have. The file has a pod, or what has a template of pods.
+    ///
+    /// It ends with 4 if nothing was asked, since something is wrong that it names; with 3 if the answers
+    /// aren't in in time; with 1 if a request failed on the way.
+    ///
+    /// Example:
+    ///
+    ///   pilotage what-if -f deployment.yaml --namespace shop
+    #[command(verbatim_doc_comment)]
+    WhatIf(Box<pilotage_plugin::WhatIfArgs>),
+
     /// Says which versions run where: of this program, of Kubernetes, and of the parts of Pilotage.
     ///
     /// Each part that elects a leader (controllers, proxy-scheduler, candidate-scheduler) tells its version
@@ -349,11 +376,15 @@ pub enum Command {
 
     /// Prints what a shell needs to complete command lines of pilotage.
     ///
+    /// "kubectl pilotage" is completed by kubectl, whose own completion has to be set up; it looks for a
+    /// program kubectl_complete-pilotage in PATH, which has to be executable: the last example.
+    ///
     /// Examples:
     ///
     ///   pilotage completion bash > /etc/bash_completion.d/pilotage
     ///   pilotage completion zsh > ~/.zsh/completions/_pilotage
     ///   pilotage completion fish > ~/.config/fish/completions/pilotage.fish
+    ///   pilotage completion kubectl > ~/bin/kubectl_complete-pilotage && chmod +x ~/bin/kubectl_complete-pilotage
     #[command(verbatim_doc_comment)]
     Completion(cmd::completion::Args),
 }

@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 use std::path::PathBuf;
 
 use pilotage_gardener_scheduler::live::ReadError;
+pub use pilotage_plugin::with_causes as explain;
 use pilotage_runtime::admin::AdminError;
 use pilotage_runtime::client::ClientError;
 use pilotage_runtime::lease::ConfigError;
@@ -101,7 +102,7 @@ impl Error {
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::NoSeed(_) | Self::Uninstall(UninstallError::Left(_)) => 3,
-            Self::File(_) => 4,
+            Self::File(_) | Self::Uninstall(UninstallError::Runs(_)) => 4,
             Self::Plugin(error) => error.exit_code(),
             _ => 1,
         }
@@ -116,20 +117,6 @@ impl Error {
             source: source.into(),
         }
     }
-}
-
-/// An error with its causes, without saying twice what a message already contains.
-pub fn explain(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -48,7 +48,12 @@ async fn run_command(command: Command) -> Result<(), Error> {
         Command::Disconnect(args) => cmd::print(&pilotage_plugin::disconnect(*args).await?),
         Command::Status(args) => cmd::print(&pilotage_plugin::status(args).await?),
         Command::Explain(args) => cmd::print(&pilotage_plugin::explain(args).await?),
-        Command::Version(args) => cmd::print(&pilotage_plugin::version(args).await?),
+        Command::WhatIf(args) => cmd::print(&pilotage_plugin::what_if(*args).await?),
+        Command::Version(args) => {
+            let pilotage_plugin::Told { text, left } = pilotage_plugin::version(args).await?;
+            cmd::print(&text)?;
+            left.map_or(Ok(()), |left| Err(left.into()))
+        }
         Command::Drain(args) => cmd::print(&pilotage_plugin::drain(args).await?),
         Command::Completion(args) => cmd::completion::run(&args),
         Command::Install(args) => cmd::print(&pilotage_plugin::install(*args).await?),

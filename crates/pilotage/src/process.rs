@@ -15,7 +15,7 @@ use kube::{Client, Config};
 use pilotage_api::keys;
 use pilotage_runtime::admin::AdminServer;
 use pilotage_runtime::args::{AdminArgs, ClientArgs, LeaseArgs, LogArgs};
-use pilotage_runtime::lease::{Elector, Leadership, LeaseConfig, unique_identity};
+use pilotage_runtime::lease::{Elector, Leaders, Leadership, LeaseConfig, unique_identity};
 use pilotage_runtime::ready::Health;
 use pilotage_runtime::shutdown::{DRAIN_LIMIT, UnixSignals, drain};
 use pilotage_runtime::tasks::Tasks;
@@ -46,6 +46,7 @@ pub(crate) struct Process {
     /// What must happen before the process is ready.
     pub(crate) health: Health,
     registry: Registry,
+    leaders: Leaders,
     config: Config,
     signals: UnixSignals,
     /// Where the admin port is served.
@@ -70,6 +71,7 @@ impl Process {
             frame: Tasks::new(CancellationToken::new()),
             health: Health::new(),
             registry: metrics::root(name),
+            leaders: Leaders::default(),
             config,
             signals,
             admin: vec![args.admin.admin_addr],
@@ -157,6 +159,7 @@ impl Process {
         let lease = config.name().to_owned();
         let (elector, leadership) =
             Elector::new(self.client("leader-election")?, config, unique_identity());
+        self.leaders.add(&lease, leadership.clone());
         let token = self.frame.token().clone();
         self.frame
             .essential(format!("lease {lease}"), elector.run(token));
@@ -168,7 +171,8 @@ impl Process {
         let Self {
             tasks,
             health,
-            registry,
+            mut registry,
+            leaders,
             config,
             signals,
             admin,
@@ -177,6 +181,7 @@ impl Process {
         let asking = client::from_config(config, "version")?;
         let work = tasks.token().clone();
         let framing = frame.token().clone();
+        registry.register_collector(Box::new(leaders));
         let registry = Arc::new(registry);
         for address in admin {
             let server = AdminServer::bind(address, health.clone(), registry.clone()).await?;

@@ -90,7 +90,7 @@ pub struct ConnectArgs {
 }
 
 /// Connects two clusters; returns what is to be printed.
-pub async fn connect(args: ConnectArgs) -> Result<String, Error> {
+pub(crate) async fn connect(args: ConnectArgs) -> Result<String, Error> {
     let (source, target, mut connection) = args.pair.open().await?;
     if let Some(Rights(rights)) = &args.rights {
         connection.rights.clone_from(rights);

@@ -29,7 +29,7 @@ pub struct DisconnectArgs {
 }
 
 /// Ends a connection; returns what is to be printed.
-pub async fn disconnect(args: DisconnectArgs) -> Result<String, Error> {
+pub(crate) async fn disconnect(args: DisconnectArgs) -> Result<String, Error> {
     let (source, target, mut connection) = args.pair.open().await?;
     connection.source_uid = preflight::identity(&source).await?;
     let work = Work {

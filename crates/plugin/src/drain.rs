@@ -53,7 +53,7 @@ pub struct DrainArgs {
 }
 
 /// Keeps new pods away from a target; returns what is to be printed.
-pub async fn drain(args: DrainArgs) -> Result<String, Error> {
+pub(crate) async fn drain(args: DrainArgs) -> Result<String, Error> {
     let (source, target) = args.which.open().await?;
     preflight::rights(&source, &needs(&target, args.r#move)).await?;
     let (title, node) = (target.title(), target.node());
@@ -197,12 +197,10 @@ async fn cordon(source: &Cluster, target: &Seen, node: &str, cordoned: bool) -> 
 /// Pods that a target runs, or is about to: those that it was granted are bound there soon.
 async fn proxies(source: &Cluster, target: &Seen, node: &str) -> Result<Vec<Pod>, Error> {
     let pods = pods(source, target.namespace.as_deref());
-    let proxies = format!("{}={}", keys::HAS_FINALIZER, keys::TRUE);
-    let list = within(
-        CALL_LIMIT,
-        pods.list(&ListParams::default().labels(&proxies)),
-    )
-    .await;
+    // By what nobody can change: labels, anybody can.
+    let proxies = format!("spec.schedulerName={}", keys::PROXY_SCHEDULER);
+    let proxies = ListParams::default().fields(&proxies);
+    let list = within(CALL_LIMIT, pods.list(&proxies)).await;
     let list = list.map_err(source.failed("list pods"))?;
     let there = list.into_iter().filter(|pod| runs(pod) && is_at(pod, node));
     Ok(there.collect())

@@ -179,6 +179,14 @@ pub enum Error {
         #[source]
         source: Box<Error>,
     },
+    /// Some of several clusters couldn't be asked; the others were told.
+    #[error("{silent} of {asked} clusters couldn't be asked; each is told above, with the reason")]
+    Silent {
+        /// How many couldn't.
+        silent: usize,
+        /// Of how many.
+        asked: usize,
+    },
     /// A name can't be made of a context's.
     #[error(
         "{0:?} is no name for an object; give another one by {1} (small letters, digits and dashes, 63 at most)"
@@ -261,8 +269,41 @@ impl Error {
             Self::Call { .. }
             | Self::Conflict { begun: true, .. }
             | Self::Half { .. }
+            | Self::Silent { .. }
             | Self::Render(_)
             | Self::Print(_) => 1,
         }
+    }
+}
+
+/// An error with its causes, without saying twice what a message already contains.
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn causes_are_told_once() {
+        let full = || io::Error::other("disk full");
+        assert_eq!(
+            with_causes(&Error::Print(full())),
+            "can't write to standard output: disk full"
+        );
+        let outer = io::Error::other(full());
+        assert_eq!(with_causes(&outer), "disk full");
     }
 }

@@ -52,10 +52,10 @@ pub(crate) struct Story {
 /// What one target says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct OfTarget {
-    target: String,
-    node: String,
-    answer: String,
+pub(crate) struct OfTarget {
+    pub(crate) target: String,
+    pub(crate) node: String,
+    pub(crate) answer: String,
 }
 
 /// Something that happened.
@@ -187,6 +187,11 @@ impl Story {
             others: others.map(|reason| one_line(reason)).collect(),
             stages: stages(pod, events),
         }
+    }
+
+    /// What each target says, and the reasons that are no target's.
+    pub(crate) fn into_answers(self) -> (Vec<OfTarget>, Vec<String>) {
+        (self.targets, self.others)
     }
 
     /// For people.

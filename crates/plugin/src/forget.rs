@@ -35,7 +35,7 @@ pub struct ForgetArgs {
 }
 
 /// Gives a target up; returns what is to be printed.
-pub async fn forget(args: ForgetArgs) -> Result<String, Error> {
+pub(crate) async fn forget(args: ForgetArgs) -> Result<String, Error> {
     let (source, target) = args.which.open().await?;
     let title = target.title();
     let verbs = ["patch", "delete", "list", "watch"];
@@ -84,8 +84,19 @@ pub async fn forget(args: ForgetArgs) -> Result<String, Error> {
     }
     Ok(format!(
         "forgotten: {title} is gone, and {pods} of it; should its cluster ever answer again, delete what the source left there: \
-         its PodChaperons and its Source\n"
+         its PodChaperons and its Source\n{}",
+        left_here(&source.context, target.secret.as_ref())
     ))
+}
+
+/// Credentials outlive what they are for, and may be another target's, too.
+fn left_here(context: &str, secret: Option<&(String, String)>) -> String {
+    secret.map_or_else(String::new, |(namespace, name)| {
+        format!(
+            "Secret {namespace}/{name} with its kubeconfig stays here; unless another target uses it: \
+             kubectl --context {context} --namespace {namespace} delete secret {name}\n"
+        )
+    })
 }
 
 /// How many pods are bound to its virtual node, if one may know that.
@@ -152,4 +163,20 @@ where
         last,
         instead: "see whether \"pilotage controllers\" runs in the source, and by \"kubectl describe\" what it waits for".to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_secret_that_stays_is_named() {
+        let secret = ("shop".to_owned(), "paris-kubeconfig".to_owned());
+        assert_eq!(
+            left_here("london", Some(&secret)),
+            "Secret shop/paris-kubeconfig with its kubeconfig stays here; unless another target uses it: \
+             kubectl --context london --namespace shop delete secret paris-kubeconfig\n"
+        );
+        assert_eq!(left_here("london", None), "");
+    }
 }

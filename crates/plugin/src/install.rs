@@ -1,6 +1,6 @@
 //! `install`: Pilotage in a cluster, without Helm. Asks first whether the cluster would take everything.
 
-mod manifest;
+pub(crate) mod manifest;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -64,7 +64,7 @@ pub struct InstallArgs {
 }
 
 /// Installs Pilotage; returns what is to be printed.
-pub async fn install(args: InstallArgs) -> Result<String, Error> {
+pub(crate) async fn install(args: InstallArgs) -> Result<String, Error> {
     let objects = manifest::objects(&args.namespace, &args.image)?;
     if args.dry_run {
         let Manifests::Yaml = args.output;
@@ -75,7 +75,7 @@ pub async fn install(args: InstallArgs) -> Result<String, Error> {
     let cluster = Cluster::open(Side::Cluster, file, args.context.as_deref()).await?;
     preflight::identity(&cluster).await?;
     new_enough(&cluster).await?;
-    no_release(&cluster, &objects).await?;
+    no_release(&cluster, &objects, "upgrade that by \"helm upgrade\"").await?;
     not_elsewhere(&cluster, &objects, &args.namespace).await?;
     let force = args.force_conflicts;
     for object in &objects {
@@ -125,8 +125,12 @@ fn is_new_enough(major: &str, minor: &str) -> bool {
     }
 }
 
-/// What Helm has installed is Helm's.
-async fn no_release(cluster: &Cluster, objects: &[Value]) -> Result<(), Error> {
+/// What Helm has installed is Helm's: `instead` says what to do with it.
+pub(crate) async fn no_release(
+    cluster: &Cluster,
+    objects: &[Value],
+    instead: &'static str,
+) -> Result<(), Error> {
     for object in objects.iter().filter(|it| it["kind"] == "Deployment") {
         let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
         let (namespace, name) = (text("namespace"), text("name"));
@@ -142,7 +146,7 @@ async fn no_release(cluster: &Cluster, objects: &[Value]) -> Result<(), Error> {
             return Err(Error::Taken {
                 what: manifest::title(object),
                 why: "belongs to a release of Helm".to_owned(),
-                instead: "upgrade that by \"helm upgrade\"",
+                instead,
             });
         }
     }
@@ -150,7 +154,11 @@ async fn no_release(cluster: &Cluster, objects: &[Value]) -> Result<(), Error> {
 }
 
 /// Names of roles are the same wherever Pilotage runs: a second one would take its rights from the first.
-async fn not_elsewhere(cluster: &Cluster, objects: &[Value], namespace: &str) -> Result<(), Error> {
+pub(crate) async fn not_elsewhere(
+    cluster: &Cluster,
+    objects: &[Value],
+    namespace: &str,
+) -> Result<(), Error> {
     let bindings: Api<ClusterRoleBinding> = Api::all(cluster.client.clone());
     for object in objects
         .iter()

@@ -8,6 +8,7 @@
 
 mod address;
 mod cluster;
+mod commands;
 mod connect;
 mod disconnect;
 mod drain;
@@ -23,21 +24,28 @@ mod status;
 mod table;
 mod taken;
 mod targets;
+mod uninstall;
 mod version;
 mod wait;
+mod what_if;
 mod which;
 
 use std::fmt;
 
-pub use connect::{ConnectArgs, connect};
-pub use disconnect::{DisconnectArgs, disconnect};
-pub use drain::{DrainArgs, drain};
-pub use error::Error;
-pub use forget::{ForgetArgs, forget};
-pub use install::{InstallArgs, install};
-pub use status::{ExplainCommand, StatusArgs, explain, status};
+pub use commands::{
+    Answer, connect, disconnect, drain, explain, forget, install, status, version, what_if,
+};
+pub use connect::ConnectArgs;
+pub use disconnect::DisconnectArgs;
+pub use drain::DrainArgs;
+pub use error::{Error, with_causes};
+pub use forget::ForgetArgs;
+pub use install::InstallArgs;
+pub use status::{ExplainCommand, StatusArgs};
 pub use table::plain;
-pub use version::{VersionArgs, version};
+pub use uninstall::{Installed, UninstallArgs};
+pub use version::VersionArgs;
+pub use what_if::WhatIfArgs;
 
 /// What a cluster is to a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +85,15 @@ impl fmt::Display for Side {
             Self::Cluster => "cluster",
         })
     }
+}
+
+/// An answer that may not be all that was asked for.
+#[derive(Debug)]
+pub struct Told {
+    /// What is to be printed.
+    pub text: String,
+    /// Why not everything could be told, or done.
+    pub left: Option<Error>,
 }
 
 /// How the answer to a question is written.

@@ -57,7 +57,7 @@ enum About {
 
 /// Which cluster is asked, and how it is told.
 #[derive(Clone, Debug, Args)]
-struct FromArgs {
+pub(crate) struct FromArgs {
     /// Context of the source. Without it, the current one.
     #[arg(long, visible_alias = "context", value_name = "CONTEXT", global = true)]
     source: Option<String>,
@@ -68,15 +68,15 @@ struct FromArgs {
 
     /// Namespace. Without it, all of them for targets, and that of the context for a pod.
     #[arg(short, long, value_name = "NAMESPACE", global = true)]
-    namespace: Option<String>,
+    pub(crate) namespace: Option<String>,
 
     /// How the answer is written.
     #[arg(short, long, value_enum, default_value_t, global = true)]
-    output: Output,
+    pub(crate) output: Output,
 }
 
 impl FromArgs {
-    async fn open(&self) -> Result<Cluster, Error> {
+    pub(crate) async fn open(&self) -> Result<Cluster, Error> {
         let source = Cluster::open(
             Side::Source,
             self.kubeconfig.as_deref(),
@@ -119,7 +119,7 @@ struct Row {
 }
 
 /// Tells of all targets, or of one pod; returns what is to be printed.
-pub async fn status(args: StatusArgs) -> Result<String, Error> {
+pub(crate) async fn status(args: StatusArgs) -> Result<String, Error> {
     match args.about {
         Some(About::Pod(_)) if args.watch => Err(Error::NotNow {
             what: "only targets are watched".to_owned(),
@@ -132,7 +132,7 @@ pub async fn status(args: StatusArgs) -> Result<String, Error> {
 }
 
 /// Tells why a pod is where it is; returns what is to be printed.
-pub async fn explain(args: ExplainCommand) -> Result<String, Error> {
+pub(crate) async fn explain(args: ExplainCommand) -> Result<String, Error> {
     let About::Pod(pod) = args.about;
     one(args.from, pod).await
 }
@@ -314,7 +314,7 @@ async fn one(from: FromArgs, pod: ExplainArgs) -> Result<String, Error> {
     written(from.output, &story, || story.table(Timestamp::now()))
 }
 
-fn place(target: &Seen) -> Place {
+pub(crate) fn place(target: &Seen) -> Place {
     let (connected, _, reason, message) = target.connected();
     Place {
         target: target.name.clone(),

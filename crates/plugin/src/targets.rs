@@ -16,16 +16,47 @@ pub(crate) struct Seen {
     pub(crate) namespace: Option<String>,
     pub(crate) name: String,
     pub(crate) uid: Option<String>,
+    /// Namespace and name of the Secret with its kubeconfig.
+    pub(crate) secret: Option<(String, String)>,
     pub(crate) status: TargetStatus,
 }
 
+/// What a kind of target says of itself.
+trait Says: Resource<DynamicType = ()> {
+    fn secret(&self) -> Option<(String, String)>;
+    fn status(&self) -> Option<TargetStatus>;
+}
+
+impl Says for Target {
+    fn secret(&self) -> Option<(String, String)> {
+        let secret = self.spec.kubeconfig_secret.as_ref()?;
+        Some((self.namespace()?, secret.name.clone()))
+    }
+
+    fn status(&self) -> Option<TargetStatus> {
+        self.status.clone()
+    }
+}
+
+impl Says for ClusterTarget {
+    fn secret(&self) -> Option<(String, String)> {
+        let secret = self.spec.kubeconfig_secret.as_ref()?;
+        Some((secret.namespace.clone(), secret.name.clone()))
+    }
+
+    fn status(&self) -> Option<TargetStatus> {
+        self.status.clone()
+    }
+}
+
 impl Seen {
-    fn of<K: Resource<DynamicType = ()>>(object: &K, status: Option<TargetStatus>) -> Self {
+    fn of(object: &impl Says) -> Self {
         Self {
             namespace: object.namespace(),
             name: object.name_any(),
             uid: object.uid(),
-            status: status.unwrap_or_default(),
+            secret: object.secret(),
+            status: object.status().unwrap_or_default(),
         }
     }
 
@@ -108,7 +139,7 @@ pub(crate) async fn targets(source: &Cluster, namespace: Option<&str>) -> Result
     all.extend(here);
     let everywhere = allowed(everywhere).map_err(|error| failed(source, error))?;
     match everywhere {
-        Some(list) => all.extend(list.into_iter().map(|it| Seen::of(&it, it.status.clone()))),
+        Some(list) => all.extend(list.into_iter().map(|it| Seen::of(&it))),
         None => notes.push(
             "you may not list ClusterTargets in the source: there may be some, for all namespaces"
                 .to_owned(),
@@ -126,7 +157,7 @@ async fn namespaced(source: &Cluster, namespace: Option<&str>) -> Result<Option<
     let list = within(CALL_LIMIT, api.list(&ListParams::default())).await;
     let list = allowed(list).map_err(|error| failed(source, error))?;
     Ok(list.map(|list| {
-        let seen = list.into_iter().map(|it| Seen::of(&it, it.status.clone()));
+        let seen = list.into_iter().map(|it| Seen::of(&it));
         seen.collect()
     }))
 }
@@ -159,7 +190,7 @@ pub(crate) async fn one(
     let may = format!("get targets of namespace {namespace}");
     let found = read(source, found, may)?;
     found
-        .map(|it| Seen::of(&it, it.status.clone()))
+        .map(|it| Seen::of(&it))
         .ok_or_else(|| Error::Missing {
             what: format!(
                 "Target {namespace}/{name} in the source (context {:?})",
@@ -174,15 +205,13 @@ pub(crate) async fn cluster_wide(source: &Cluster, name: &str) -> Result<Seen, E
     let api: Api<ClusterTarget> = Api::all(source.client.clone());
     let found = find(CALL_LIMIT, api.get(name), "clustertargets", name).await;
     let found = read(source, found, "get clustertargets".to_owned())?;
-    found
-        .map(|it| Seen::of(&it, it.status.clone()))
-        .ok_or_else(|| Error::Missing {
-            what: format!(
-                "ClusterTarget {name} in the source (context {:?})",
-                source.context
-            ),
-            instead: "give its cluster by --source; a Target is found without --cluster-wide",
-        })
+    found.map(|it| Seen::of(&it)).ok_or_else(|| Error::Missing {
+        what: format!(
+            "ClusterTarget {name} in the source (context {:?})",
+            source.context
+        ),
+        instead: "give its cluster by --source; a Target is found without --cluster-wide",
+    })
 }
 
 fn read<T>(

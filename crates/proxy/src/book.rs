@@ -18,6 +18,7 @@ use crate::{
     door::{Serves, TurnedAway, admit},
     memory::Memory,
     plan::{Action, ActionKey, Plan, Words},
+    reaction::Reaction,
     requests::{Outcome, Reply},
     settings::Settings,
     targets::{Targets, Terms},
@@ -173,10 +174,19 @@ impl Book {
             }
             self.changed(node, change, now);
         }
+        let answer = changes.last().filter(|change| change.answered);
         Heard {
+            answer: answer.and_then(|change| self.answer(node, change)),
             parents: changes.into_iter().map(|change| change.parent).collect(),
             turned_away: admitted.err(),
         }
+    }
+
+    /// What a change says. What stood there before this process asked, or looked, was answered to another one.
+    fn answer(&self, node: &str, change: &Change) -> Option<Reaction> {
+        let asked = self.proxies.get(&change.parent)?.memory.asked_at(node);
+        let mut siblings = self.world.of(&change.parent).iter().rev();
+        asked.and_then(|_| Reaction::of(siblings.find(|chaperon| chaperon.node == node)?))
     }
 
     /// With the pod that it is of, if that is known.

@@ -14,7 +14,8 @@ use crate::{
     lost::{Worth, worth},
     memory::Memory,
     plan::{Action, ChoiceFate, Gate, Note, Plan},
-    record::{Evidence, is_dead, is_offer},
+    record::{Evidence, Rule, is_dead, is_offer},
+    released::Released,
     requests::Readiness,
     settings::{LONGEST_BUSY, Settings},
     targets::Targets,
@@ -180,32 +181,17 @@ fn open(observed: &Observed<'_>, record: Option<&Record>) -> Plan {
     if observed.proxy.gated {
         return failed_choice(Plan::closed(Note::Gated), "the pod is gated");
     }
-    let mut plan = if let Some(node) = observed.choice {
+    let mut plan = if observed.proxy.what_if {
+        failed_choice(
+            asking(observed, record).question().into(),
+            "the pod is a question only",
+        )
+    } else if let Some(node) = observed.choice {
         choosing::carry_out(observed, record, node)
     } else if observed.proxy.no_reservation {
         choosing::unreserved(observed, record)
     } else {
-        let asking = Asking {
-            proxy: observed.proxy,
-            record,
-            windows: observed.windows,
-            ranking: observed.ranking,
-            chaperons: observed.chaperons,
-            targets: observed.targets,
-            memory: observed.memory,
-            settings: observed.settings,
-            now: observed.now,
-        };
-        let wave = asking.decide();
-        Plan {
-            actions: wave.asks,
-            gate: wave.gate,
-            answers: wave.answers,
-            choice: ChoiceFate::Undecided,
-            queue: wave.queue,
-            tell: None,
-            wake_at: wave.wake_at,
-        }
+        asking(observed, record).decide().into()
     };
     // A chaperon whose pod vanished answers nobody: make room for a new one.
     for chaperon in observed
@@ -219,11 +205,25 @@ fn open(observed: &Observed<'_>, record: Option<&Record>) -> Plan {
     plan
 }
 
+fn asking<'a>(observed: &Observed<'a>, record: Option<&'a Record>) -> Asking<'a> {
+    Asking {
+        proxy: observed.proxy,
+        record,
+        windows: observed.windows,
+        ranking: observed.ranking,
+        chaperons: observed.chaperons,
+        targets: observed.targets,
+        memory: observed.memory,
+        settings: observed.settings,
+        now: observed.now,
+    }
+}
+
 /// A choice is recorded: see it through, or prove that it is dead.
 fn recorded(observed: &Observed<'_>, record: &Record) -> Plan {
     let evidence = evidence(observed, record);
     let chaperon = evidence.seen;
-    if is_dead(record, evidence).is_some() {
+    if let Some(rule) = is_dead(record, evidence) {
         let reserved_anew = chaperon.is_some_and(|c| matches!(c.class, Class::Reserved(_)))
             && !evidence.confirmed_gone
             && !evidence.given_up;
@@ -235,7 +235,9 @@ fn recorded(observed: &Observed<'_>, record: &Record) -> Plan {
                 let plan = Plan::closed(Note::Unseen);
                 return failed_choice(plan, "the target took its answer back");
             }
-            return open(observed, Some(record));
+            let mut plan = open(observed, Some(record));
+            plan.released = released(observed, record, rule);
+            return plan;
         }
     }
     let mut plan = standing(observed, record, chaperon);
@@ -249,6 +251,22 @@ fn recorded(observed: &Observed<'_>, record: &Record) -> Plan {
         plan.choice = ChoiceFate::Failed(format!("the pod was granted to {}", record.node));
     }
     plan
+}
+
+/// What the author hears once of a record that binds nobody any more. A grant that never landed gave its target nothing.
+fn released(observed: &Observed<'_>, record: &Record, rule: Rule) -> Option<Released> {
+    let given_up = match rule {
+        Rule::Gone => false,
+        Rule::GivenUp => true,
+        Rule::None | Rule::HigherAttempt | Rule::NeverLanded => return None,
+    };
+    // Who reserves nothing learns only from a grant whether a target has a node.
+    let untold = !observed.memory.was_released(record) && !observed.proxy.no_reservation;
+    untold.then(|| Released {
+        node: record.node.clone(),
+        given_up,
+        placed: false,
+    })
 }
 
 /// What is known of the record.

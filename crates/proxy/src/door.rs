@@ -55,6 +55,16 @@ pub enum TurnedAway {
 }
 
 impl TurnedAway {
+    /// Each of them.
+    pub const ALL: [Self; 6] = [
+        Self::Namespace,
+        Self::Name,
+        Self::Parent,
+        Self::Form,
+        Self::Reply,
+        Self::Crowd,
+    ];
+
     /// In one word, for a metric.
     pub fn word(self) -> &'static str {
         match self {

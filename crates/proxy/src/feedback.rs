@@ -30,6 +30,7 @@ use crate::{
     class::Class,
     gone::Gone,
     lost::{Stuck, Worth, worth},
+    released::Released,
     requests::{Outcome, Readiness, Requests},
     settings::Settings,
     slim::is_slim,
@@ -177,6 +178,8 @@ pub struct Plan {
     pub withheld: Vec<String>,
     /// What its author should know, if anything.
     pub tell: Option<String>,
+    /// The pod isn't its target's any more, and goes.
+    pub released: Option<Released>,
     /// Which changes of the pod its delegate doesn't have, and why, if any.
     pub refused: Option<Refused>,
     /// Decide again then at the latest.
@@ -325,7 +328,7 @@ fn placed(observed: &Observed<'_>, proxy: &ProxyView, pod: &Arc<Pod>, plan: &mut
     }
     // What has ended needs no other place.
     if !proxy.terminal && is_given_up(observed, proxy, node, plan) {
-        plan.actions.push(Action::DeleteProxy);
+        replace(node, true, plan);
         return;
     }
     if !observed.targets.is_reachable(node) {
@@ -343,9 +346,7 @@ fn placed(observed: &Observed<'_>, proxy: &ProxyView, pod: &Arc<Pod>, plan: &mut
             }
         }
         None => match record {
-            Some(record) if observed.memory.is_over(record) => {
-                plan.actions.push(Action::DeleteProxy);
-            }
+            Some(record) if observed.memory.is_over(record) => replace(node, false, plan),
             Some(record) => confirm_if_absent(observed, proxy, record, plan),
             // Without a record there is no UID whose end could be proved.
             None => {
@@ -355,6 +356,16 @@ fn placed(observed: &Observed<'_>, proxy: &ProxyView, pod: &Arc<Pod>, plan: &mut
             }
         },
     }
+}
+
+/// The pod's controller makes another one.
+fn replace(node: &str, given_up: bool, plan: &mut Plan) {
+    plan.actions.push(Action::DeleteProxy);
+    plan.released = Some(Released {
+        node: node.to_owned(),
+        given_up,
+        placed: true,
+    });
 }
 
 fn copy(

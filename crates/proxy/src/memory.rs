@@ -20,8 +20,9 @@ use crate::{
 /// So many writes without an answer in a row are no accident any more: each of them was tried for seconds.
 const LASTING: u32 = 2;
 
-/// So many grants of one pod by plain schedulers are remembered until the end of each is proved.
-const MOST_PLAIN: usize = 32;
+/// So many grants of one pod by plain schedulers are remembered of each target until their ends are proved. One that tells
+/// of more keeps no other target's from being remembered.
+const MOST_PLAIN: usize = 8;
 
 /// What is remembered of one proxy pod.
 #[derive(Clone, Debug, Default)]
@@ -58,6 +59,8 @@ pub struct Memory {
     told: Option<Note>,
     /// The record when a choice last failed: whoever chooses after that knows of its end.
     told_of: Option<Record>,
+    /// The record of whose end its author was told.
+    released: Option<Record>,
 }
 
 impl Memory {
@@ -85,7 +88,8 @@ impl Memory {
     pub(crate) fn see_plain<'a>(&mut self, granted: impl Iterator<Item = &'a ChaperonView>) {
         for chaperon in granted {
             let place = (chaperon.node.clone(), chaperon.uid.clone());
-            if self.plain.len() < MOST_PLAIN {
+            let of_target = self.plain.keys().filter(|(node, _)| *node == place.0);
+            if of_target.count() < MOST_PLAIN {
                 self.plain.insert(place, chaperon.name.clone());
             }
         }
@@ -148,6 +152,9 @@ impl Memory {
         }
         if let (ChoiceFate::Failed(_), Some((record, _))) = (&plan.choice, &self.recorded) {
             self.told_of = Some(record.clone());
+        }
+        if let (Some(_), Some((record, _))) = (&plan.released, &self.recorded) {
+            self.released = Some(record.clone());
         }
     }
 
@@ -353,6 +360,11 @@ impl Memory {
     pub(crate) fn was_told_of(&self, record: &Record) -> bool {
         let told_of = self.told_of.as_ref();
         told_of.is_some_and(|told| record.names(&told.node, &told.chaperon_uid))
+    }
+
+    /// Whether the author was told that this record binds nobody any more.
+    pub(crate) fn was_released(&self, record: &Record) -> bool {
+        self.released.as_ref() == Some(record)
     }
 
     pub(crate) fn was_told(&self, note: &Note) -> bool {

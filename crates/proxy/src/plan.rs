@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use pilotage_api::{keys, preempts::Preempts, record::Record};
 
-use crate::view::Monotonic;
+use crate::{released::Released, view::Monotonic};
 
 /// How a grant is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -238,6 +238,8 @@ pub enum Answer {
     Evicts(Preempts),
     /// It would evict others, and another one needn't, or at less cost.
     Outbid(Preempts),
+    /// It could take a pod that is a question only; by evicting so many others, if any.
+    Could(Option<Preempts>),
     /// It needn't be asked: the candidate is made after the choice.
     Unasked,
     /// No, for this reason.
@@ -267,6 +269,10 @@ impl Answer {
             Self::Outbid(Preempts { pods, .. }) => Some(format!(
                 "would evict {pods} pod(s), at a higher cost than others"
             )),
+            Self::Could(None) => Some("could take the pod".to_owned()),
+            Self::Could(Some(Preempts { pods, .. })) => {
+                Some(format!("could take the pod by evicting {pods} pod(s)"))
+            }
             Self::Refused(reason) => Some(format!("refused [{}]", short(reason))),
             Self::Waiting | Self::Silent => Some("has not answered yet".to_owned()),
             Self::Busy => Some("hasn't placed pods yet that came before".to_owned()),
@@ -421,6 +427,8 @@ pub struct Plan {
     pub queue: Vec<String>,
     /// The pod has waited for the same thing for long: tell its author.
     pub tell: Option<Note>,
+    /// The pod isn't its target's any more: tell its author.
+    pub released: Option<Released>,
     /// Decide again then at the latest, even if nothing happens.
     pub wake_at: Option<Monotonic>,
 }
@@ -435,6 +443,7 @@ impl Plan {
             choice: ChoiceFate::Undecided,
             queue: Vec::new(),
             tell: None,
+            released: None,
             wake_at: None,
         }
     }

@@ -29,6 +29,7 @@ pub(crate) fn proxy() -> ProxyView {
         terminal: false,
         ticket: Ticket::new(0, 0, "p".into()),
         no_reservation: false,
+        what_if: false,
         lost_policy: None,
         record: RecordState::Absent,
     }

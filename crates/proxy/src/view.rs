@@ -83,6 +83,8 @@ pub struct ProxyView {
     pub ticket: Ticket,
     /// One candidate, made only after the choice.
     pub no_reservation: bool,
+    /// It is a question only: all are asked, and nobody is given it.
+    pub what_if: bool,
     /// What its author wants if its target is lost; an unreadable word counts as none.
     pub lost_policy: Option<LostPolicy>,
     /// The record.
@@ -127,6 +129,7 @@ impl ProxyView {
                 meta.uid.clone()?,
             ),
             no_reservation: annotation(keys::NO_RESERVATION).is_some(),
+            what_if: annotation(keys::WHAT_IF).is_some(),
             lost_policy: annotation(keys::REPLACE_AFTER).and_then(|text| text.parse().ok()),
             record,
         })

@@ -13,7 +13,7 @@ use pilotage_api::{preempts::Preempts, record::Record};
 use crate::{
     class::Class,
     memory::Memory,
-    plan::{Action, Answer, Gate, Note},
+    plan::{Action, Answer, ChoiceFate, Gate, Note, Plan},
     record::is_offer,
     requests::Readiness,
     settings::{LONGEST_BUSY, LONGEST_SILENCE, Settings},
@@ -64,9 +64,24 @@ pub(crate) struct Wave {
     pub(crate) wake_at: Option<Monotonic>,
 }
 
+impl From<Wave> for Plan {
+    fn from(wave: Wave) -> Self {
+        Self {
+            actions: wave.asks,
+            gate: wave.gate,
+            answers: wave.answers,
+            choice: ChoiceFate::Undecided,
+            queue: wave.queue,
+            tell: None,
+            released: None,
+            wake_at: wave.wake_at,
+        }
+    }
+}
+
 impl Asking<'_> {
     /// What each ranked or asked target says.
-    fn answers(&self) -> BTreeMap<String, Answer> {
+    pub(crate) fn answers(&self) -> BTreeMap<String, Answer> {
         let mut answers = BTreeMap::new();
         for ranked in self.ranking {
             let node = &ranked.node;
@@ -117,7 +132,7 @@ impl Asking<'_> {
     }
 
     /// Targets that can be asked now, best first, and when one more can; those left after a grant come last.
-    fn unasked<'b>(
+    pub(crate) fn unasked<'b>(
         &'b self,
         answers: &BTreeMap<String, Answer>,
     ) -> (Vec<&'b Ranked>, Option<Monotonic>) {
@@ -191,7 +206,7 @@ impl Asking<'_> {
     }
 
     /// When the pod has waited long enough for targets that are merely busy.
-    fn turn_over(&self) -> Monotonic {
+    pub(crate) fn turn_over(&self) -> Monotonic {
         let since = self.memory.queued_since().unwrap_or(self.now);
         since.saturating_add(LONGEST_BUSY)
     }

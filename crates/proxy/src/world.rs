@@ -16,6 +16,7 @@ use pilotage_api::{PodChaperon, keys};
 
 use crate::{
     door::TurnedAway,
+    reaction::Reaction,
     view::{ChaperonView, ProxyView, Said, version},
 };
 
@@ -49,6 +50,8 @@ pub struct Heard {
     pub parents: Vec<String>,
     /// Why it counts for nothing, if so. What was known of that chaperon before isn't known any more.
     pub turned_away: Option<TurnedAway>,
+    /// What was answered to the last of these parents, if this process knew that it was asked for there.
+    pub answer: Option<Reaction>,
 }
 
 /// What a watch tells of a chaperon.

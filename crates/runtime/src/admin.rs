@@ -10,6 +10,8 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use prometheus_client::registry::Registry;
 use thiserror::Error;
 use tokio::net::TcpListener;
@@ -75,11 +77,14 @@ impl AdminServer {
 
     /// Serves until `token` is cancelled, then finishes open requests. Cancel it last, so that the
     /// probes see the process drain.
-    pub async fn serve(self, token: CancellationToken) -> Result<(), AdminError> {
-        axum::serve(self.listener, self.router)
-            .with_graceful_shutdown(token.cancelled_owned())
-            .await
-            .map_err(AdminError::Serve)
+    pub fn serve(self, token: CancellationToken) -> BoxFuture<'static, Result<(), AdminError>> {
+        async move {
+            axum::serve(self.listener, self.router)
+                .with_graceful_shutdown(token.cancelled_owned())
+                .await
+                .map_err(AdminError::Serve)
+        }
+        .boxed()
     }
 }
 

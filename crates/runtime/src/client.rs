@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use http::HeaderValue;
 use http::header::USER_AGENT;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -64,34 +66,37 @@ pub async fn connect(args: &ClientArgs, component: &str) -> Result<Client, Clien
 }
 
 /// The connection settings that `args` name.
-pub async fn load_config(args: &ClientArgs) -> Result<Config, ClientError> {
-    install_crypto_provider();
-    let (path, kubeconfig) = match &args.kubeconfig {
-        Some(path) => (
-            path.display().to_string(),
-            Kubeconfig::read_from(path).map(Some),
-        ),
-        None => (
-            std::env::var("KUBECONFIG").unwrap_or_default(),
-            Kubeconfig::from_env(),
-        ),
-    };
-    let wrap = |source| ClientError::Kubeconfig {
-        path: path.clone(),
-        source,
-    };
-    match kubeconfig.map_err(wrap)? {
-        Some(kubeconfig) => {
-            let options = KubeConfigOptions {
-                context: args.context.clone(),
-                ..KubeConfigOptions::default()
-            };
-            Config::from_custom_kubeconfig(kubeconfig, &options)
-                .await
-                .map_err(wrap)
+pub fn load_config(args: &ClientArgs) -> BoxFuture<'_, Result<Config, ClientError>> {
+    async move {
+        install_crypto_provider();
+        let (path, kubeconfig) = match &args.kubeconfig {
+            Some(path) => (
+                path.display().to_string(),
+                Kubeconfig::read_from(path).map(Some),
+            ),
+            None => (
+                std::env::var("KUBECONFIG").unwrap_or_default(),
+                Kubeconfig::from_env(),
+            ),
+        };
+        let wrap = |source| ClientError::Kubeconfig {
+            path: path.clone(),
+            source,
+        };
+        match kubeconfig.map_err(wrap)? {
+            Some(kubeconfig) => {
+                let options = KubeConfigOptions {
+                    context: args.context.clone(),
+                    ..KubeConfigOptions::default()
+                };
+                Config::from_custom_kubeconfig(kubeconfig, &options)
+                    .await
+                    .map_err(wrap)
+            }
+            None => Config::incluster().map_err(ClientError::NotInCluster),
         }
-        None => Config::incluster().map_err(ClientError::NotInCluster),
     }
+    .boxed()
 }
 
 /// A client for `config`, with our time-outs and User-Agent and without any rate limit of its own:

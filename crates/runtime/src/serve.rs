@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::response::Response;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use http::Request;
 use hyper::body::Incoming;
 use hyper::service::Service;
@@ -205,76 +207,82 @@ impl TlsServer {
     /// Serves `router` until `token` is cancelled; then accepts no more, lets open requests finish,
     /// and cuts what is left after the drain limit. HTTP/1.1 upgrades work, but an upgraded
     /// connection isn't waited for: whoever takes it over tracks it.
-    pub async fn serve(self, router: Router, token: CancellationToken) {
-        let slots = Arc::new(Semaphore::new(self.limits.connections));
-        let graceful = GracefulShutdown::new();
-        let abort = CancellationToken::new();
-        let connections = TaskTracker::new();
-        let mut http = auto::Builder::new(TokioExecutor::new());
-        http.http1()
-            .timer(TokioTimer::new())
-            .header_read_timeout(self.limits.headers);
-        http.http2()
-            .timer(TokioTimer::new())
-            .keep_alive_interval(Some(Duration::from_secs(30)));
+    pub fn serve(self, router: Router, token: CancellationToken) -> BoxFuture<'static, ()> {
+        async move {
+            let slots = Arc::new(Semaphore::new(self.limits.connections));
+            let graceful = GracefulShutdown::new();
+            let abort = CancellationToken::new();
+            let connections = TaskTracker::new();
+            let mut http = auto::Builder::new(TokioExecutor::new());
+            http.http1()
+                .timer(TokioTimer::new())
+                .header_read_timeout(self.limits.headers);
+            http.http2()
+                .timer(TokioTimer::new())
+                .keep_alive_interval(Some(Duration::from_secs(30)));
 
-        loop {
-            let accepted = tokio::select! {
-                biased;
-                () = token.cancelled() => break,
-                accepted = accept(&self.listener, &slots) => accepted,
-            };
-            let Some((stream, slot)) = accepted else {
-                continue;
-            };
-            let acceptor = self.acceptor.0.clone();
-            let handshake_limit = self.limits.handshake;
-            let router = TowerToHyperService::new(router.clone());
-            let (http, watcher, abort) = (http.clone(), graceful.watcher(), abort.clone());
-            connections.spawn(async move {
-                let _slot = slot;
-                let work = async move {
-                    let handshake = tokio::time::timeout(handshake_limit, acceptor.accept(stream));
-                    let tls = match handshake.await {
-                        Ok(Ok(tls)) => tls,
-                        // Port scans and probes end here: nothing to do for anybody.
-                        Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake failed"),
-                        Err(_) => return tracing::debug!("TLS handshake took too long"),
-                    };
-                    let shown = tls.get_ref().1.peer_certificates().unwrap_or_default();
-                    let peer = PeerCertificates(shown.into());
-                    let service = OfPeer { router, peer };
-                    let connection = http
-                        .serve_connection_with_upgrades(TokioIo::new(tls), service)
-                        .into_owned();
-                    if let Err(error) = watcher.watch(connection).await {
-                        tracing::debug!(%error, "connection ended");
-                    }
+            loop {
+                let accepted = tokio::select! {
+                    biased;
+                    () = token.cancelled() => break,
+                    accepted = accept(&self.listener, &slots) => accepted,
                 };
-                tokio::select! {
-                    () = work => {}
-                    () = abort.cancelled() => {}
-                }
-            });
-        }
+                let Some((stream, slot)) = accepted else {
+                    continue;
+                };
+                let acceptor = self.acceptor.0.clone();
+                let handshake_limit = self.limits.handshake;
+                let router = TowerToHyperService::new(router.clone());
+                let (http, watcher, abort) = (http.clone(), graceful.watcher(), abort.clone());
+                connections.spawn(async move {
+                    let _slot = slot;
+                    let work = async move {
+                        let handshake =
+                            tokio::time::timeout(handshake_limit, acceptor.accept(stream));
+                        let tls = match handshake.await {
+                            Ok(Ok(tls)) => tls,
+                            // Port scans and probes end here: nothing to do for anybody.
+                            Ok(Err(error)) => {
+                                return tracing::debug!(%error, "TLS handshake failed");
+                            }
+                            Err(_) => return tracing::debug!("TLS handshake took too long"),
+                        };
+                        let shown = tls.get_ref().1.peer_certificates().unwrap_or_default();
+                        let peer = PeerCertificates(shown.into());
+                        let service = OfPeer { router, peer };
+                        let connection = http
+                            .serve_connection_with_upgrades(TokioIo::new(tls), service)
+                            .into_owned();
+                        if let Err(error) = watcher.watch(connection).await {
+                            tracing::debug!(%error, "connection ended");
+                        }
+                    };
+                    tokio::select! {
+                        () = work => {}
+                        () = abort.cancelled() => {}
+                    }
+                });
+            }
 
-        drop(self.listener);
-        connections.close();
-        let drained = async {
-            graceful.shutdown().await;
-            connections.wait().await;
-        };
-        if tokio::time::timeout(self.limits.drain, drained)
-            .await
-            .is_err()
-        {
-            tracing::warn!(
-                open = connections.len(),
-                "cutting connections that didn't finish"
-            );
-            abort.cancel();
-            connections.wait().await;
+            drop(self.listener);
+            connections.close();
+            let drained = async {
+                graceful.shutdown().await;
+                connections.wait().await;
+            };
+            if tokio::time::timeout(self.limits.drain, drained)
+                .await
+                .is_err()
+            {
+                tracing::warn!(
+                    open = connections.len(),
+                    "cutting connections that didn't finish"
+                );
+                abort.cancel();
+                connections.wait().await;
+            }
         }
+        .boxed()
     }
 }
 

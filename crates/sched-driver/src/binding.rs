@@ -146,6 +146,10 @@ fn succeed(inner: &Inner, assumed: Box<Assumed>, began: Moment) {
         .metrics
         .attempted(&profile, AttemptResult::Scheduled, core.since(began));
     inner.metrics.scheduled(attempts, core.since(first));
+    let event = match inner.observer.story(&pod) {
+        Some(story) => event.and(&story),
+        None => event,
+    };
     inner.record(&pod, event);
     inner.observer.bound(&pod, &node);
 }

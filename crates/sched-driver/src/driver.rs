@@ -5,6 +5,8 @@ use std::future::Future;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use pilotage_runtime::caught::caught;
@@ -25,7 +27,7 @@ use crate::evictions;
 use crate::extension::Extension;
 use crate::feed::{self, Pods};
 use crate::handle::DriverHandle;
-use crate::metrics::{AttemptResult, Gauges, Metrics};
+use crate::metrics::{AttemptResult, Gauges, Measured, Metrics};
 use crate::mistakes::Mistakes;
 use crate::objects;
 use crate::observer::{NoObserver, Observer};
@@ -197,79 +199,82 @@ impl Driver {
 
     /// Runs until `token` is cancelled; then finishes the bindings and writes that are under way. Pods
     /// held at Permit are let go.
-    pub async fn run(self, token: CancellationToken) -> Result<(), DriverError> {
-        let Self {
-            inner,
-            client,
-            pods,
-            prepare_node,
-            pods_listed,
-            nodes_listed,
-            objects_listed,
-            event_writer,
-            orders,
-        } = self;
-        let (listed, unlisted) = watch::channel(objects_listed.len().saturating_add(2));
-        let listed = Arc::new(listed);
-        let one_more = |listed: &watch::Sender<usize>| {
-            listed.send_modify(|kinds| *kinds = kinds.saturating_sub(1));
-        };
-        let mut tasks = Tasks::new(token.child_token());
-        let ending = tasks.token().clone();
+    pub fn run(self, token: CancellationToken) -> BoxFuture<'static, Result<(), DriverError>> {
+        async move {
+            let Self {
+                inner,
+                client,
+                pods,
+                prepare_node,
+                pods_listed,
+                nodes_listed,
+                objects_listed,
+                event_writer,
+                orders,
+            } = self;
+            let (listed, unlisted) = watch::channel(objects_listed.len().saturating_add(2));
+            let listed = Arc::new(listed);
+            let one_more = |listed: &watch::Sender<usize>| {
+                listed.send_modify(|kinds| *kinds = kinds.saturating_sub(1));
+            };
+            let mut tasks = Tasks::new(token.child_token());
+            let ending = tasks.token().clone();
 
-        let tell = listed.clone();
-        let sink = PodSink {
-            inner: inner.clone(),
-        };
-        let synced = move || {
-            one_more(&tell);
-            pods_listed.release();
-        };
-        let (client_of_pods, until) = (client.clone(), ending.clone());
-        let following = async move {
-            match pods {
-                Pods::All => feed::pods(client_of_pods, sink, synced, until).await,
-                Pods::Told(news) => feed::told(news, sink, synced, until).await,
-            }
-        };
-        tasks.essential("pod watch", infallible(following));
+            let tell = listed.clone();
+            let sink = PodSink {
+                inner: inner.clone(),
+            };
+            let synced = move || {
+                one_more(&tell);
+                pods_listed.release();
+            };
+            let (client_of_pods, until) = (client.clone(), ending.clone());
+            let following = async move {
+                match pods {
+                    Pods::All => feed::pods(client_of_pods, sink, synced, until).await,
+                    Pods::Told(news) => feed::told(news, sink, synced, until).await,
+                }
+            };
+            tasks.essential("pod watch", infallible(following));
 
-        let sink = NodeSink {
-            inner: inner.clone(),
-        };
-        let tell = listed.clone();
-        let synced = move || {
-            one_more(&tell);
-            nodes_listed.release();
-        };
-        let following = feed::nodes(client.clone(), prepare_node, sink, synced, ending.clone());
-        tasks.essential("node watch", infallible(following));
-
-        for (kind, gate) in objects_listed {
+            let sink = NodeSink {
+                inner: inner.clone(),
+            };
             let tell = listed.clone();
             let synced = move || {
                 one_more(&tell);
-                gate.release();
+                nodes_listed.release();
             };
-            let following =
-                objects::follow(kind, client.clone(), inner.clone(), synced, ending.clone());
-            tasks.essential(kind.name(), infallible(following));
-        }
-        drop(listed);
+            let following = feed::nodes(client.clone(), prepare_node, sink, synced, ending.clone());
+            tasks.essential("node watch", infallible(following));
 
-        let writers = CancellationToken::new();
-        // It ends after the loop, which says so.
-        tasks.finite(
-            "event writer",
-            infallible(event_writer.run(writers.clone())),
-        );
-        let carrying_out = evictions::carry_out(inner.clone(), client, orders, ending.clone());
-        tasks.essential("evictions", infallible(carrying_out));
-        tasks.essential(
-            "scheduling loop",
-            infallible(schedule(inner, unlisted, ending, writers)),
-        );
-        Ok(tasks.join().await?)
+            for (kind, gate) in objects_listed {
+                let tell = listed.clone();
+                let synced = move || {
+                    one_more(&tell);
+                    gate.release();
+                };
+                let following =
+                    objects::follow(kind, client.clone(), inner.clone(), synced, ending.clone());
+                tasks.essential(kind.name(), infallible(following));
+            }
+            drop(listed);
+
+            let writers = CancellationToken::new();
+            // It ends after the loop, which says so.
+            tasks.finite(
+                "event writer",
+                infallible(event_writer.run(writers.clone())),
+            );
+            let carrying_out = evictions::carry_out(inner.clone(), client, orders, ending.clone());
+            tasks.essential("evictions", infallible(carrying_out));
+            tasks.essential(
+                "scheduling loop",
+                infallible(schedule(inner, unlisted, ending, writers)),
+            );
+            Ok(tasks.join().await?)
+        }
+        .boxed()
     }
 }
 
@@ -405,20 +410,15 @@ fn occurrence(pod: &PodInfo, event: EventNote, controller: &Arc<str>) -> Occurre
     }
 }
 
-/// Reads the sizes of queue and cache at each scrape, as long as the driver lives.
-fn measure(
-    inner: &Arc<Inner>,
-) -> impl Fn() -> Option<(pilotage_sched::QueueSize, pilotage_sched::cache::CacheSize)>
-+ Send
-+ Sync
-+ 'static {
+/// Measures the scheduler at each scrape, as long as the driver lives.
+fn measure(inner: &Arc<Inner>) -> impl Fn() -> Option<Measured> + Send + Sync + 'static {
     let inner: Weak<Inner> = Arc::downgrade(inner);
     move || {
-        let inner = inner.upgrade()?;
         Some(
             inner
+                .upgrade()?
                 .core
-                .ask(|scheduler| (scheduler.queue_size(), scheduler.cache_size())),
+                .ask(|scheduler| Measured::of(scheduler)),
         )
     }
 }

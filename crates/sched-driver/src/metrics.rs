@@ -1,22 +1,19 @@
 //! The `scheduler_*` metrics, named and bucketed as kube-scheduler's, so that dashboards carry over.
 
+mod gauges;
+
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
 use pilotage_runtime::metrics::buckets;
-use pilotage_sched::QueueSize;
-use pilotage_sched::cache::CacheSize;
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{
-    DescriptorEncoder, EncodeLabelSet, EncodeLabelValue, EncodeMetric, LabelValueEncoder,
-};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+
+pub(crate) use self::gauges::{Gauges, Measured};
 
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -218,90 +215,6 @@ impl Metrics {
     }
 }
 
-/// Reads the sizes of queue and cache; `None` once the scheduler is gone.
-type Measure = Box<dyn Fn() -> Option<(QueueSize, CacheSize)> + Send + Sync>;
-
-/// Gauges that are read at each scrape instead of being kept up to date.
-pub(crate) struct Gauges {
-    measure: Measure,
-}
-
-impl Gauges {
-    /// Registers them; `registry` is the process's root.
-    pub(crate) fn register(
-        registry: &mut Registry,
-        measure: impl Fn() -> Option<(QueueSize, CacheSize)> + Send + Sync + 'static,
-    ) {
-        registry.register_collector(Box::new(Self {
-            measure: Box::new(measure),
-        }));
-    }
-}
-
-impl fmt::Debug for Gauges {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Gauges")
-    }
-}
-
-impl Collector for Gauges {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Some((queue, cache)) = (self.measure)() else {
-            return Ok(());
-        };
-        let pending = [
-            ("active", queue.active),
-            ("backoff", queue.backoff),
-            ("unschedulable", queue.unschedulable),
-            ("gated", queue.gated),
-        ];
-        gauges(
-            &mut encoder,
-            "scheduler_pending_pods",
-            "Pods without a node",
-            "queue",
-            &pending,
-        )?;
-        let held = [
-            ("nodes", cache.nodes),
-            ("pods", cache.pods),
-            ("assumed_pods", cache.assumed_pods),
-        ];
-        gauges(
-            &mut encoder,
-            "scheduler_cache_size",
-            "What the cache holds",
-            "type",
-            &held,
-        )?;
-        let kept = [("all", queue.in_flight_events)];
-        let help = "Events kept for pods that are being tried";
-        gauges(
-            &mut encoder,
-            "scheduler_inflight_events",
-            help,
-            "event",
-            &kept,
-        )
-    }
-}
-
-fn gauges(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    label: &str,
-    values: &[(&str, usize)],
-) -> fmt::Result {
-    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    for (key, value) in values {
-        let labels = [(label, *key)];
-        let gauge = ConstGauge::new(i64::try_from(*value).unwrap_or(i64::MAX));
-        gauge.encode(family.encode_family(&labels)?)?;
-    }
-    Ok(())
-}
-
 /// 1 ms to 16 s, as kube-scheduler's latencies.
 fn millis_15() -> Histogram {
     Histogram::new(buckets(0.001, 2.0, 15))
@@ -325,15 +238,6 @@ mod tests {
         metrics.preemption_attempted();
         metrics.preempted(3);
         metrics.panicked();
-        let queue = QueueSize {
-            gated: 3,
-            ..QueueSize::default()
-        };
-        let cache = CacheSize {
-            nodes: 2,
-            ..CacheSize::default()
-        };
-        Gauges::register(&mut registry, move || Some((queue, cache)));
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for want in [
@@ -348,8 +252,6 @@ mod tests {
             "scheduler_preemption_victims_bucket{le=\"4.0\"} 1",
             "scheduler_preemption_victims_bucket{le=\"64.0\"} 1",
             "scheduler_panics_total 1",
-            "scheduler_pending_pods{queue=\"gated\"} 3",
-            "scheduler_cache_size{type=\"nodes\"} 2",
         ] {
             assert!(text.contains(want), "{want} in\n{text}");
         }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 use pilotage_api::summary::ResourceList;
-use pilotage_api::{ClusterSummary, keys};
+use pilotage_api::{ClusterSummary, bounds, keys, limits};
 use pilotage_clusters::{Connection, TargetObject};
 use pilotage_model::virtual_node::{
     self, ExcludedLabels, KubeletEndpoint, Published, REACHED, READY, Readiness, Status,
@@ -200,7 +200,7 @@ fn remove(observed: &Observed<'_>, target: Option<&TargetObject>, memory: &Memor
         Some(_) => readiness(observed.connection),
         None => Some(not_ready(
             "TargetRemoved",
-            "the Target of this virtual node is gone".into(),
+            "the Target of this virtual node is gone",
         )),
     };
     steps.extend(status(observed, readiness, node, memory));
@@ -332,16 +332,16 @@ fn readiness(connection: &Connection) -> Option<Readiness> {
         }),
         Connection::Lost { reason, .. } => Some(not_ready(
             "TargetLost",
-            format!("{}: {reason}", reason.word()),
+            &format!("{}: {reason}", reason.word()),
         )),
     }
 }
 
-fn not_ready(reason: &str, message: String) -> Readiness {
+fn not_ready(reason: &str, message: &str) -> Readiness {
     Readiness {
         ready: false,
         reason: reason.to_owned(),
-        message,
+        message: bounds::cut(message, limits::MESSAGE).to_owned(),
     }
 }
 
@@ -357,10 +357,7 @@ fn status(
         (Some(readiness), _) => readiness,
         // An earlier process knew; this one doesn't yet.
         (None, Some(_)) => return None,
-        (None, None) => not_ready(
-            "TargetConnecting",
-            "the target hasn't been reached yet".to_owned(),
-        ),
+        (None, None) => not_ready("TargetConnecting", "the target hasn't been reached yet"),
     };
     let was_ready = ready.is_some_and(|ready| ready.status == "True");
     let labels = labels(observed);

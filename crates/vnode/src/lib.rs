@@ -32,6 +32,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
@@ -74,86 +76,90 @@ pub struct VirtualNodes {
 }
 
 /// Keeps a virtual node for each target, until `shutdown`. What fails is tried again; nothing here ends the process.
-pub async fn run(with: VirtualNodes, health: &Health, shutdown: CancellationToken) {
-    let VirtualNodes {
-        client,
-        cluster,
-        registry,
-        args,
-        kubelet,
-        follows,
-        leadership,
-    } = with;
-    let gate = health.gate("virtual nodes listed");
-    let selector = format!("{}={}", keys::PROVIDER, keys::PROVIDER_VALUE);
-    let nodes = Watch::of_client(
-        client.clone(),
-        WatchConfig::all().labels(selector),
-        &shutdown,
-    );
-    let bells = Bells::default();
-    let shared = Shared {
-        client: client.clone(),
-        leadership: leadership.clone(),
-        nodes: nodes.clone(),
-        huge_pages: Arc::default(),
-        conflicts: conflicts(client.clone()),
-        cluster,
-        kubelet: kubelet.map(Arc::new),
-        followed: Followed {
-            rights: follows.into(),
-            registry: registry.clone(),
-        },
-    };
-    let ringing = ring(nodes.clone(), bells.clone());
-    let keepers = {
-        let (shared, bells) = (shared.clone(), bells.clone());
-        registry.for_each("virtual node", &shutdown, move |target, stop| {
-            let bell = bells.of(target.node());
-            keeper::run(shared.clone(), Subject::Target(target), bell, stop)
-        })
-    };
-    let heartbeats = {
-        let shared = shared.clone();
-        registry.for_each("heartbeat", &shutdown, move |target, stop| {
-            let Shared {
-                client,
-                leadership,
-                nodes,
-                ..
-            } = shared.clone();
-            let beat = heartbeat::run(client, leadership, nodes, target.node().to_owned(), args);
-            async move {
-                stop.run_until_cancelled(beat).await;
-            }
-        })
-    };
-    let strays = {
-        let shared = shared.clone();
-        registry.for_each("strays", &shutdown, move |target, stop| {
-            let Shared {
-                client, leadership, ..
-            } = shared.clone();
-            strays::run(client, leadership, target.node().to_owned(), stop)
-        })
-    };
-    let secrets = secrets::run(client, leadership, registry.clone(), shutdown.clone());
-    let orphans = orphans(shared, registry.clone(), bells, shutdown.clone());
-    let synced = async {
-        nodes.synced().await;
-        registry.synced().await;
-        gate.release();
-        std::future::pending::<()>().await;
-    };
-    let background = async { tokio::join!(ringing, synced) };
-    tokio::join!(
-        keepers,
-        heartbeats,
-        strays,
-        secrets,
-        orphans,
-        shutdown.run_until_cancelled(background)
-    );
+pub fn run(with: VirtualNodes, health: &Health, shutdown: CancellationToken) -> BoxFuture<'_, ()> {
+    async move {
+        let VirtualNodes {
+            client,
+            cluster,
+            registry,
+            args,
+            kubelet,
+            follows,
+            leadership,
+        } = with;
+        let gate = health.gate("virtual nodes listed");
+        let selector = format!("{}={}", keys::PROVIDER, keys::PROVIDER_VALUE);
+        let nodes = Watch::of_client(
+            client.clone(),
+            WatchConfig::all().labels(selector),
+            &shutdown,
+        );
+        let bells = Bells::default();
+        let shared = Shared {
+            client: client.clone(),
+            leadership: leadership.clone(),
+            nodes: nodes.clone(),
+            huge_pages: Arc::default(),
+            conflicts: conflicts(client.clone()),
+            cluster,
+            kubelet: kubelet.map(Arc::new),
+            followed: Followed {
+                rights: follows.into(),
+                registry: registry.clone(),
+            },
+        };
+        let ringing = ring(nodes.clone(), bells.clone());
+        let keepers = {
+            let (shared, bells) = (shared.clone(), bells.clone());
+            registry.for_each("virtual node", &shutdown, move |target, stop| {
+                let bell = bells.of(target.node());
+                keeper::run(shared.clone(), Subject::Target(target), bell, stop)
+            })
+        };
+        let heartbeats = {
+            let shared = shared.clone();
+            registry.for_each("heartbeat", &shutdown, move |target, stop| {
+                let Shared {
+                    client,
+                    leadership,
+                    nodes,
+                    ..
+                } = shared.clone();
+                let beat =
+                    heartbeat::run(client, leadership, nodes, target.node().to_owned(), args);
+                async move {
+                    stop.run_until_cancelled(beat).await;
+                }
+            })
+        };
+        let strays = {
+            let shared = shared.clone();
+            registry.for_each("strays", &shutdown, move |target, stop| {
+                let Shared {
+                    client, leadership, ..
+                } = shared.clone();
+                strays::run(client, leadership, target.node().to_owned(), stop)
+            })
+        };
+        let secrets = secrets::run(client, leadership, registry.clone(), shutdown.clone());
+        let orphans = orphans(shared, registry.clone(), bells, shutdown.clone());
+        let synced = async {
+            nodes.synced().await;
+            registry.synced().await;
+            gate.release();
+            std::future::pending::<()>().await;
+        };
+        let background = async { tokio::join!(ringing, synced) };
+        tokio::join!(
+            keepers,
+            heartbeats,
+            strays,
+            secrets,
+            orphans,
+            shutdown.run_until_cancelled(background)
+        );
+    }
+    .boxed()
 }
 
 /// One bell a node, rung when its object changes.

@@ -2,11 +2,13 @@
 
 use std::{
     fmt::Debug,
+    io::{BufRead, BufReader, Read},
     path::Path,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
     time::Duration,
 };
 
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use kube::Api;
@@ -198,13 +200,13 @@ async fn what_is_left_is_told_and_nothing_is_said_only_by_a_cluster() {
     plane.admin_access().via(&server).write(&nowhere).unwrap();
     let unknown = run(&words, &nowhere).await;
     let text = said(&unknown);
-    assert_eq!(unknown.status.code(), Some(1), "{text}");
-    assert!(text.contains("failed to list pods"), "{text}");
+    assert_eq!(unknown.status.code(), Some(4), "{text}");
+    assert!(text.contains("doesn't answer at"), "{text}");
 
     let source = json!({ "multicluster.admiralty.io/parent-uid": "1-2-3" });
     let pods: Api<Pod> = Api::namespaced(plane.admin(), at);
     let proxy = build::pod("web")
-        .label("multicluster.admiralty.io/has-finalizer", "true")
+        .scheduler("admiralty-proxy")
         .node_name("admiralty-gone");
     let delegate = build::pod("theirs")
         .label("multicluster.admiralty.io/parent-uid", "1-2-3")
@@ -229,5 +231,121 @@ async fn what_is_left_is_told_and_nothing_is_said_only_by_a_cluster() {
     ] {
         assert!(text.contains(line), "{line} in\n{text}");
     }
+    plane.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_may_not_be_read_keeps_nothing_else_and_what_comes_back_is_told() {
+    let plane = ControlPlane::builder("parts").start().await.unwrap();
+    let namespace = plane.namespace("left").await.unwrap();
+    let at = namespace.name();
+    let pods: Api<Pod> = Api::namespaced(plane.admin(), at);
+    let maps: Api<ConfigMap> = Api::namespaced(plane.admin(), at);
+    let pod = serde_json::to_value(build::pod("web").build()).unwrap();
+    ending(&pods, pod, &[OURS]).await;
+    let named = json!({ "metadata": { "name": "settings" } });
+    ending(&maps, named, &[OURS]).await;
+
+    let stranger = plane.user_access("stranger", None).unwrap();
+    let file = plane.directory().join("stranger.kubeconfig");
+    stranger.write(&file).unwrap();
+    let role = "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: some}, rules: [\
+                {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [list]}, \
+                {apiGroups: ['', networking.k8s.io], resources: [pods, services, ingresses], verbs: [get, list, patch]}, \
+                {apiGroups: [multicluster.admiralty.io], resources: ['*'], verbs: [get, list, patch]}]}\n---\n\
+                {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: some}, \
+                roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: some}, \
+                subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: stranger}]}";
+    plane.apply_yaml(role).await.unwrap();
+    let theirs: Api<Pod> = Api::namespaced(stranger.client().unwrap(), at);
+    let may = async { while theirs.get("web").await.is_err() {} };
+    tokio::time::timeout(LIMIT, may).await.unwrap();
+    let some = run(&["cleanup"], &file).await;
+    let text = said(&some);
+    assert_eq!(some.status.code(), Some(1), "{text}");
+    for line in [
+        "mutatingwebhookconfigurations/zz-pilotage stays: ",
+        "configmaps: failed to list configmaps: ",
+        "secrets: failed to list secrets: ",
+        "1 object(s) released\n",
+        "nobody knows what is left of configmaps, secrets; ",
+        "3 object(s) of the webhook couldn't be deleted",
+    ] {
+        assert!(text.contains(line), "{line} in\n{text}");
+    }
+    assert!(text.contains(&format!("pods/{at}/web: {OURS}\n")), "{text}");
+    wait_gone(&pods, "web", LIMIT).await.unwrap();
+    maps.get("settings").await.unwrap();
+
+    // A webhook still runs.
+    let name = "zz-pilotage";
+    let configuration = format!(
+        "{{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {{name: {name}}}}}"
+    );
+    let configurations: Api<MutatingWebhookConfiguration> = Api::all(plane.admin());
+    plane.apply_yaml(&configuration).await.unwrap();
+    let webhook = async {
+        wait_gone(&configurations, name, LIMIT).await.unwrap();
+        plane.apply_yaml(&configuration).await.unwrap();
+    };
+    let (back, ()) = tokio::join!(cleanup(&plane, &["--admission-only"]), webhook);
+    let text = said(&back);
+    assert_eq!(back.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains(
+            "mutatingwebhookconfigurations/zz-pilotage is there again: a webhook of Pilotage runs"
+        ),
+        "{text}"
+    );
+    let gone = cleanup(&plane, &["--admission-only"]).await;
+    assert_eq!(gone.status.code(), Some(0), "{}", said(&gone));
+    plane.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_is_taken_while_it_looks_is_seen() {
+    let plane = ControlPlane::builder("taken").start().await.unwrap();
+    let namespace = plane.namespace("left").await.unwrap();
+    let at = namespace.name();
+    let pods: Api<Pod> = Api::namespaced(plane.admin(), at);
+    let pod = serde_json::to_value(build::pod("web").build()).unwrap();
+    ending(&pods, pod, &[OURS]).await;
+    let leases: Api<Lease> = Api::namespaced(plane.admin(), at);
+    let hold = async |part: &str| {
+        let lease = json!({
+            "metadata": { "name": format!("pilotage-{part}") },
+            "spec": { "holderIdentity": "somebody", "leaseDurationSeconds": 10 },
+        });
+        let lease = serde_json::from_value(lease).unwrap();
+        leases.create(&PostParams::default(), &lease).await.unwrap();
+    };
+    // One that died, for whose Lease it waits.
+    hold("controllers").await;
+    let mut command = Command::new(pilotage::binary().unwrap());
+    let kubeconfig = plane.admin_kubeconfig();
+    command.args(["cleanup", "--kubeconfig"]).arg(kubeconfig);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = BufReader::new(child.stderr.take().unwrap());
+    let looks = tokio::task::spawn_blocking(move || {
+        let mut line = String::new();
+        while !line.contains("looking whether those who hold Leases") {
+            line.clear();
+            assert!(told.read_line(&mut line).unwrap() > 0, "it ended");
+        }
+        told
+    });
+    let mut told = looks.await.unwrap();
+    hold("candidate-scheduler").await;
+    let ended = tokio::task::spawn_blocking(move || {
+        let mut text = String::new();
+        told.read_to_string(&mut text).unwrap();
+        (child.wait().unwrap(), text)
+    });
+    let (ended, text) = ended.await.unwrap();
+    assert_eq!(ended.code(), Some(1), "{text}");
+    let holds = format!("the Lease {at}/pilotage-candidate-scheduler is held by somebody");
+    assert!(text.contains(&holds), "{text}");
+    let kept = pods.get("web").await.unwrap().metadata.finalizers;
+    assert_eq!(kept, Some(vec![OURS.to_owned()]));
     plane.stop().await;
 }

@@ -10,6 +10,7 @@ mod arrows;
 mod chart;
 mod cleanup;
 mod commands;
+mod completion;
 mod features;
 mod files;
 mod garden;

@@ -417,6 +417,15 @@ fn bad_pods_are_refused_for_the_right_reason() {
             "zones: it has more than 64 entries",
         ),
         (
+            "a question that would be an order",
+            changed(|pod| {
+                annotate(pod, keys::WHAT_IF, "");
+                annotate(pod, keys::NO_RESERVATION, "");
+            }),
+            "WhatIf",
+            "exclude each other",
+        ),
+        (
             "a long expression",
             changed(|pod| annotate(pod, keys::NO_PREFIX_LABEL_REGEXP, &"a?".repeat(600))),
             "Annotation",

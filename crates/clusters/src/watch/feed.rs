@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use tokio::sync::mpsc::{self, error::TryRecvError};
 
-use super::store::Event;
+use super::event::Event;
 use crate::budget::Budget;
 
 /// What a place in a queue takes, beside the object.

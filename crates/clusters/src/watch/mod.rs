@@ -4,9 +4,11 @@
 //! read the [`Store`] without waiting and take as many event feeds as they like. How a session is come by is not known
 //! here: the watch goes on from where it was whenever it is given a new one.
 
+mod event;
 mod feed;
 mod limits;
 mod list;
+mod object;
 mod position;
 mod run;
 mod sparing;
@@ -22,8 +24,9 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch as cell;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+pub use event::Event;
 pub use feed::{Feed, Unread};
-pub use store::{Event, Store};
+pub use store::Store;
 
 pub(crate) use limits::Limits;
 

@@ -13,57 +13,12 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch as cell;
 use tokio::time::Instant;
 
+use super::event::Event;
 use super::feed::{Feed, Told, Unread};
 use super::limits::Limits;
+use super::object::{is_at_its_end, name, namespace, number, version};
 use crate::budget::{Amount, Excess, Room};
 use crate::door::OBJECT_WEIGHT;
-
-/// One change of a watched set.
-pub enum Event<K> {
-    /// The object is new or changed.
-    Applied(Arc<K>),
-    /// The API server said so: the object with this UID is gone. This is evidence.
-    ///
-    /// With a selector, the API server says the same of an object that ceased to match it; then this event is only
-    /// sent if the object was at the end of its deletion, without grace left, and [`Event::Gone`] otherwise. Who takes
-    /// a label that is selected by off an object which only a finalizer still keeps can't be told from its end: what is
-    /// sent is the object before the change either way.
-    Deleted(Arc<K>),
-    /// The object isn't in the set any more, and nobody saw it go: a new list lacks it, or has another UID under its
-    /// name, or it ceased to match the selector. **No evidence** that it doesn't exist: a live read is.
-    Gone(Arc<K>),
-    /// All that a list held has been told; sent after each list, the first one included.
-    Synced,
-}
-
-impl<K> Clone for Event<K> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Applied(object) => Self::Applied(object.clone()),
-            Self::Deleted(object) => Self::Deleted(object.clone()),
-            Self::Gone(object) => Self::Gone(object.clone()),
-            Self::Synced => Self::Synced,
-        }
-    }
-}
-
-impl<K: Resource> fmt::Debug for Event<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (word, object) = match self {
-            Self::Applied(object) => ("Applied", object),
-            Self::Deleted(object) => ("Deleted", object),
-            Self::Gone(object) => ("Gone", object),
-            Self::Synced => return f.write_str("Synced"),
-        };
-        let meta = object.meta();
-        write!(
-            f,
-            "{word}({}/{})",
-            meta.namespace.as_deref().unwrap_or_default(),
-            name(&**object)
-        )
-    }
-}
 
 /// What a watch knows, readable at any time without waiting.
 pub struct Store<K> {
@@ -521,35 +476,6 @@ impl<K: Resource<DynamicType = ()>> fmt::Debug for Store<K> {
             .field("len", &self.len())
             .finish()
     }
-}
-
-/// Whether nothing but finalizers can have kept the object: a pod whose grace hasn't ended is still there, whatever its
-/// labels. (A deletion is only carried out at grace 0, which is written before.)
-fn is_at_its_end(meta: &ObjectMeta) -> bool {
-    meta.deletion_timestamp.is_some() && meta.deletion_grace_period_seconds == Some(0)
-}
-
-fn namespace<K: Resource>(object: &K) -> &str {
-    object.meta().namespace.as_deref().unwrap_or_default()
-}
-
-fn name<K: Resource>(object: &K) -> &str {
-    object.meta().name.as_deref().unwrap_or_default()
-}
-
-fn version<K: Resource>(object: &K) -> u64 {
-    number(
-        object
-            .meta()
-            .resource_version
-            .as_deref()
-            .unwrap_or_default(),
-    )
-}
-
-/// A version as a number; 0, which is never newer than anything, if it is none.
-fn number(resource_version: &str) -> u64 {
-    resource_version.parse().unwrap_or_default()
 }
 
 #[cfg(test)]

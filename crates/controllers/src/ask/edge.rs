@@ -10,11 +10,12 @@ use std::{
     time::Duration,
 };
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use pilotage_clusters::Watch;
 use pilotage_proxy::{
-    Action, Answer, Book, ChoiceFate, Gate, Note, Plan, Reach, Reply, Words, board::Posting,
-    book::Turn, placing::expected_at, plugins::GrantFailure, rank::class_unheld,
+    Action, Answer, Book, ChoiceFate, Gate, Note, Plan, Reach, Released, Reply, Words,
+    board::Posting, book::Turn, placing::expected_at, plugins::GrantFailure, rank::class_unheld,
 };
 use pilotage_runtime::ready;
 use pilotage_sched::PodUid;
@@ -27,8 +28,15 @@ use tokio_util::sync::CancellationToken;
 
 use self::{proxy::Proxy, ranking::OTHERS_PACE};
 use super::{
-    Ask, act::Acting, changed::Changed, expected::Expected, places::Places, port::Inbox,
+    Ask,
+    act::Acting,
+    changed::Changed,
+    expected::Expected,
+    places::Places,
+    port::Inbox,
+    progress::Stage,
     ranker::Ranker,
+    story::{Stories, story},
 };
 use crate::{
     caught::{AFTER_PANIC, PANICKED, caught, note, replied},
@@ -75,6 +83,7 @@ pub(super) struct Edge {
     moved: Changed,
     dirty: BTreeSet<String>,
     lanes: Lanes,
+    stories: Stories,
     finished: mpsc::UnboundedSender<Finished>,
     answers: mpsc::UnboundedReceiver<Finished>,
     warnings: Warnings,
@@ -106,6 +115,7 @@ impl Edge {
             moved: Changed::each(OTHERS_PACE),
             dirty: BTreeSet::new(),
             lanes: Lanes::default(),
+            stories: Stories::default(),
             finished,
             answers,
         }
@@ -147,7 +157,9 @@ impl Edge {
             mut choices,
             mut nodes,
             mut failed,
+            stories,
         } = inbox;
+        self.stories = stories;
         let mut pods = proxies.subscribe();
         let mut ready = Some(ready);
         let leadership = self.parts.leadership.clone();
@@ -276,12 +288,25 @@ impl Edge {
             gate,
             mut answers,
             choice,
-            queue: _,
+            queue,
             tell,
+            released,
             wake_at,
         } = plan;
         self.timers.set(&uid.to_owned(), wake_at);
         let view = self.book.proxy(uid);
+        if let Some(view) = view {
+            proxy.progress.see(&proxy.pod, view, now, Timestamp::now);
+            let bound = view.node_name.is_some();
+            let after = bound.then(|| proxy.progress.reach(Stage::Bound, now));
+            if let Some(after) = after.flatten() {
+                self.parts.counts.reached(Stage::Bound, after);
+            }
+        }
+        if proxy.queued != queue {
+            self.parts.counts.queued(&proxy.queued, &queue);
+            proxy.queued = queue;
+        }
         let placed = view.is_none_or(|view| view.node_name.is_some());
         let unheld = view.is_some_and(|view| view.no_reservation);
         match view.filter(|view| !view.terminal) {
@@ -324,11 +349,18 @@ impl Edge {
             self.book.say(uid, Some(words));
             self.dirty.insert(uid.to_owned());
         }
+        if let Some(released) = released {
+            let (scheduling, note) = (&self.parts.scheduling, released.to_string());
+            let event = event_of(&released);
+            scheduling.record(&proxy.pod, event, released.reason(), "Scheduling", note);
+        }
         let mut left = false;
         match choice {
             ChoiceFate::Undecided => {}
             ChoiceFate::Done => {
                 if let Some((_, done)) = proxy.choice.take() {
+                    let others = proxy.others.take().unwrap_or_default();
+                    self.stories.put(uid, story(&proxy.progress, &others));
                     let _ = done.send(Ok(()));
                 }
                 if let Some(note) = proxy.passed_over.take() {
@@ -367,11 +399,22 @@ impl Edge {
         for action in actions {
             if let Action::Ask { node } = &action {
                 self.places.asked(uid, info.as_ref(), node);
+                self.parts.counts.asked(node);
+                self.reach(uid, Stage::Asked);
             }
             self.send(uid, action);
         }
         if left {
             self.others_moved();
+        }
+    }
+
+    /// For metrics: a pod has come so far.
+    fn reach(&mut self, uid: &str, stage: Stage) {
+        let now = self.clock.now();
+        let proxy = self.proxies.get_mut(uid);
+        if let Some(after) = proxy.and_then(|proxy| proxy.progress.reach(stage, now)) {
+            self.parts.counts.reached(stage, after);
         }
     }
 
@@ -396,6 +439,15 @@ impl Edge {
                 reply,
             });
         });
+    }
+}
+
+/// That a pod may run twice is a warning.
+fn event_of(released: &Released) -> EventType {
+    if released.given_up {
+        EventType::Warning
+    } else {
+        EventType::Normal
     }
 }
 

@@ -9,13 +9,18 @@ mod args;
 mod changed;
 mod edge;
 mod expected;
+mod metrics;
 mod places;
 mod port;
+mod progress;
 mod ranker;
 pub mod rbac;
+mod story;
 
 use std::sync::Arc;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
@@ -31,6 +36,7 @@ pub use crate::feedback::watch_proxies;
 pub use pilotage_model::virtual_node::tell_labels;
 
 pub use args::AskArgs;
+pub use metrics::AskMetrics;
 pub use port::{Feed, Inbox, Port, connect};
 
 use crate::fleet::{Fleet, FleetMetrics};
@@ -58,8 +64,10 @@ pub struct Ask {
     pub namespace: String,
     /// Whether this process may write.
     pub leadership: Leadership,
-    /// What it counts.
+    /// What is counted of the targets' words.
     pub metrics: FleetMetrics,
+    /// What it counts itself.
+    pub counts: AskMetrics,
 }
 
 /// The same changes for the driver: it schedules proxies alone, and nobody else's pods take room on a virtual node.
@@ -76,18 +84,26 @@ pub fn news(proxies: &Watch<Pod>) -> BoxStream<'static, PodNews> {
 }
 
 /// Runs the edge until `shutdown`; `ready` is released when the source's pods are known.
-pub async fn run(ask: Ask, inbox: Inbox, shutdown: CancellationToken, ready: ready::Gate) {
-    let proxies = ask.proxies.clone();
-    let tables = ranker::watch_tables(&ask.client, &ask.namespace, &shutdown);
-    let (client, cluster) = (ask.client.clone(), ask.cluster.clone());
-    let readable = ask.configuration.readable();
-    let (fleet, told) = Fleet::new(client, cluster, ask.metrics.clone(), Some(readable));
-    let (registry, follower) = (ask.registry.clone(), fleet.clone());
-    let events = ask.scheduling.recorder().clone();
-    let telling = mistakes::tell(registry.mistakes(), events, ask.leadership.clone());
-    let following = follower.follow(registry, proxies.clone(), shutdown.clone());
-    let edge = edge::Edge::new(ask, fleet);
-    let watches = edge::Watches { proxies, tables };
-    let working = edge.run(watches, told, inbox, shutdown.clone(), ready);
-    futures::join!(following, working, shutdown.run_until_cancelled(telling));
+pub fn run(
+    ask: Ask,
+    inbox: Inbox,
+    shutdown: CancellationToken,
+    ready: ready::Gate,
+) -> BoxFuture<'static, ()> {
+    async move {
+        let proxies = ask.proxies.clone();
+        let tables = ranker::watch_tables(&ask.client, &ask.namespace, &shutdown);
+        let (client, cluster) = (ask.client.clone(), ask.cluster.clone());
+        let readable = ask.configuration.readable();
+        let (fleet, told) = Fleet::new(client, cluster, ask.metrics.clone(), Some(readable));
+        let (registry, follower) = (ask.registry.clone(), fleet.clone());
+        let events = ask.scheduling.recorder().clone();
+        let telling = mistakes::tell(registry.mistakes(), events, ask.leadership.clone());
+        let following = follower.follow(registry, proxies.clone(), shutdown.clone());
+        let edge = edge::Edge::new(ask, fleet);
+        let watches = edge::Watches { proxies, tables };
+        let working = edge.run(watches, told, inbox, shutdown.clone(), ready);
+        futures::join!(following, working, shutdown.run_until_cancelled(telling));
+    }
+    .boxed()
 }

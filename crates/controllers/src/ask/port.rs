@@ -11,9 +11,11 @@ use pilotage_proxy::{
     placing::{Home, OwnNodes},
     plugins::{GrantFailure, Grants},
 };
-use pilotage_sched::Failure;
+use pilotage_sched::{Failure, PodInfo};
 use pilotage_sched_driver::Observer;
 use tokio::sync::{mpsc, oneshot};
+
+use super::story::Stories;
 
 /// A choice that a cycle made, and where it waits for the end.
 pub(super) struct Choice {
@@ -48,6 +50,7 @@ pub(super) struct Failed {
 pub struct Feed {
     nodes: mpsc::UnboundedSender<NodeEvent>,
     failed: mpsc::UnboundedSender<Failed>,
+    stories: Stories,
     own: Mutex<OwnNodes>,
 }
 
@@ -67,6 +70,7 @@ pub struct Inbox {
     pub(super) choices: mpsc::UnboundedReceiver<Choice>,
     pub(super) nodes: mpsc::UnboundedReceiver<NodeEvent>,
     pub(super) failed: mpsc::UnboundedReceiver<Failed>,
+    pub(super) stories: Stories,
 }
 
 /// Both ways to the edge, and the inbox to run it with.
@@ -78,10 +82,12 @@ pub fn connect() -> (Port, Feed, Inbox) {
         choices: chosen,
         nodes: seen,
         failed: heard,
+        stories: Stories::default(),
     };
     let feed = Feed {
         nodes,
         failed,
+        stories: inbox.stories.clone(),
         own: Mutex::default(),
     };
     (Port { choices }, feed, inbox)
@@ -119,6 +125,10 @@ impl Observer for Feed {
         });
         let uid = failure.pod.uid.to_string();
         let _ = self.failed.send(Failed { uid, words });
+    }
+
+    fn story(&self, pod: &Arc<PodInfo>) -> Option<String> {
+        self.stories.take(&pod.uid.to_string())
     }
 
     /// The edge does, among its own writes of the pod.

@@ -14,6 +14,7 @@ use std::{
 };
 
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kube::{Client, Resource};
 use pilotage_api::{PodChaperon, keys};
@@ -78,7 +79,8 @@ struct Parts {
 }
 
 /// Runs the controller until `shutdown`; `ready` is released when the chaperons and their pods are known.
-pub async fn run(with: Chaperons, shutdown: CancellationToken, ready: Gate) {
+pub fn run(with: Chaperons, shutdown: CancellationToken, ready: Gate) -> BoxFuture<'static, ()> {
+    async move {
     let chaperons = Watch::of_client(with.client.clone(), WatchConfig::all(), &shutdown);
     let candidates = WatchConfig::all()
         .labels(keys::PARENT_UID)
@@ -119,6 +121,7 @@ pub async fn run(with: Chaperons, shutdown: CancellationToken, ready: Gate) {
         shutdown.run_until_cancelled(parts.follow_chaperons(chaperons, &waker)),
         shutdown.run_until_cancelled(parts.follow_pods(pods, &waker)),
     );
+}.boxed()
 }
 
 impl Parts {

@@ -1,7 +1,7 @@
 //! The loop of the feedback controller: takes in events and answers, decides for what they concern, sends requests.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -48,6 +48,8 @@ pub(super) struct Edge {
     told: HashMap<String, String>,
     /// The change of each pod of which it was told that the delegate doesn't have it.
     told_refused: HashMap<String, Digest>,
+    /// Pods that were told that they aren't their target's any more.
+    told_released: HashSet<String>,
     timers: Timers<String>,
     dirty: BTreeSet<String>,
     lanes: Lanes,
@@ -83,6 +85,7 @@ impl Edge {
             clock: Clock::start(),
             told: HashMap::new(),
             told_refused: HashMap::new(),
+            told_released: HashSet::new(),
             timers: Timers::default(),
             dirty: BTreeSet::new(),
             lanes: Lanes::default(),
@@ -201,6 +204,7 @@ impl Edge {
                 self.book.proxy_gone(&uid);
                 self.told.remove(&uid);
                 self.told_refused.remove(&uid);
+                self.told_released.remove(&uid);
                 self.timers.set(&uid, None);
                 self.dirty.insert(uid);
             }
@@ -288,6 +292,7 @@ impl Edge {
             judged_on,
             withheld,
             tell,
+            released,
             refused,
             wake_at,
         } = plan;
@@ -301,6 +306,11 @@ impl Edge {
                 Some(note) => self.told.insert(uid.to_owned(), note),
                 None => self.told.remove(uid),
             };
+        }
+        if let (Some(released), Some((_, pod))) = (released, pod)
+            && self.told_released.insert(uid.to_owned())
+        {
+            self.record(pod, released.reason(), released.to_string());
         }
         if let (Some(Refused { of, why }), Some((_, pod))) = (refused, pod)
             && self.told_refused.get(uid) != Some(&of)

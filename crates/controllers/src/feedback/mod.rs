@@ -10,6 +10,8 @@ pub mod rbac;
 
 use std::sync::Arc;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use pilotage_api::{keys, parent::ClusterUid};
@@ -48,13 +50,16 @@ pub fn watch_proxies(client: &Client, stop: &CancellationToken) -> Watch<Pod> {
 }
 
 /// Runs the controller until `shutdown`; `ready` is released when the source's pods are known.
-pub async fn run(feedback: Feedback, shutdown: CancellationToken, ready: Gate) {
-    let proxies = feedback.proxies.clone();
-    let (client, cluster) = (feedback.client.clone(), feedback.cluster.clone());
-    let (fleet, told) = Fleet::new(client, cluster, feedback.metrics.clone(), None);
-    let (registry, follower) = (feedback.registry.clone(), fleet.clone());
-    let following = follower.follow(registry, proxies.clone(), shutdown.clone());
-    let edge = edge::Edge::new(Arc::new(feedback), fleet);
-    let working = edge.run(proxies, told, shutdown, ready);
-    futures::join!(following, working);
+pub fn run(feedback: Feedback, shutdown: CancellationToken, ready: Gate) -> BoxFuture<'static, ()> {
+    async move {
+        let proxies = feedback.proxies.clone();
+        let (client, cluster) = (feedback.client.clone(), feedback.cluster.clone());
+        let (fleet, told) = Fleet::new(client, cluster, feedback.metrics.clone(), None);
+        let (registry, follower) = (feedback.registry.clone(), fleet.clone());
+        let following = follower.follow(registry, proxies.clone(), shutdown.clone());
+        let edge = edge::Edge::new(Arc::new(feedback), fleet);
+        let working = edge.run(proxies, told, shutdown, ready);
+        futures::join!(following, working);
+    }
+    .boxed()
 }

@@ -29,6 +29,8 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::Client;
@@ -144,59 +146,62 @@ pub struct Follow {
 }
 
 /// Runs the controller until `shutdown`.
-pub async fn run(with: Follow, shutdown: CancellationToken) {
-    let follows = |kind| with.kinds.contains(&kind);
-    let selects = follows(FollowedKind::Services);
-    let trim = if selects {
-        trim_pod_to_select
-    } else {
-        trim_pod
-    };
-    let selector = format!("spec.schedulerName={}", keys::PROXY_SCHEDULER);
-    let config = WatchConfig::all().fields(selector).trim(trim);
-    let pods = Watch::<Pod>::of_client(with.client.clone(), config, &shutdown);
-    let parts = Arc::new(Parts {
-        client: with.client.clone(),
-        cluster: with.cluster.clone(),
-        registry: with.registry.clone(),
-        leadership: with.leadership.clone(),
-        events: with.events.clone(),
-        needs: Needs::default(),
-        pods,
-    });
-    let services = selects.then(|| objects::<Service>(&parts, &shutdown));
-    let config_maps = async {
-        if follows(FollowedKind::ConfigMaps) {
-            let config_maps = objects::<ConfigMap>(&parts, &shutdown);
-            each(config_maps, &parts, &shutdown).await;
-        }
-    };
-    let secrets = async {
-        if follows(FollowedKind::Secrets) {
-            let secrets = objects::<Secret>(&parts, &shutdown);
-            each(secrets, &parts, &shutdown).await;
-        }
-    };
-    let each_service = async {
-        if let Some(services) = &services {
-            let rerouting = reroute(parts.clone(), services.clone(), shutdown.clone());
-            let counting = shutdown.run_until_cancelled(count_services(&parts, services));
-            let copying = each(services.clone(), &parts, &shutdown);
-            let telling = shutdown.run_until_cancelled(tell_left_out(&parts, services));
-            tokio::join!(rerouting, counting, copying, telling);
-        }
-    };
-    let each_ingress = async {
-        if follows(FollowedKind::Ingresses) {
-            let ingresses = objects::<Ingress>(&parts, &shutdown);
-            let counting = shutdown.run_until_cancelled(count_ingresses(&parts, &ingresses));
-            let telling = shutdown.run_until_cancelled(tell_left_out(&parts, &ingresses));
-            let copying = each(ingresses.clone(), &parts, &shutdown);
-            tokio::join!(counting, copying, telling);
-        }
-    };
-    let counting = shutdown.run_until_cancelled(count(&parts));
-    tokio::join!(config_maps, secrets, each_service, each_ingress, counting);
+pub fn run(with: Follow, shutdown: CancellationToken) -> BoxFuture<'static, ()> {
+    async move {
+        let follows = |kind| with.kinds.contains(&kind);
+        let selects = follows(FollowedKind::Services);
+        let trim = if selects {
+            trim_pod_to_select
+        } else {
+            trim_pod
+        };
+        let selector = format!("spec.schedulerName={}", keys::PROXY_SCHEDULER);
+        let config = WatchConfig::all().fields(selector).trim(trim);
+        let pods = Watch::<Pod>::of_client(with.client.clone(), config, &shutdown);
+        let parts = Arc::new(Parts {
+            client: with.client.clone(),
+            cluster: with.cluster.clone(),
+            registry: with.registry.clone(),
+            leadership: with.leadership.clone(),
+            events: with.events.clone(),
+            needs: Needs::default(),
+            pods,
+        });
+        let services = selects.then(|| objects::<Service>(&parts, &shutdown));
+        let config_maps = async {
+            if follows(FollowedKind::ConfigMaps) {
+                let config_maps = objects::<ConfigMap>(&parts, &shutdown);
+                each(config_maps, &parts, &shutdown).await;
+            }
+        };
+        let secrets = async {
+            if follows(FollowedKind::Secrets) {
+                let secrets = objects::<Secret>(&parts, &shutdown);
+                each(secrets, &parts, &shutdown).await;
+            }
+        };
+        let each_service = async {
+            if let Some(services) = &services {
+                let rerouting = reroute(parts.clone(), services.clone(), shutdown.clone());
+                let counting = shutdown.run_until_cancelled(count_services(&parts, services));
+                let copying = each(services.clone(), &parts, &shutdown);
+                let telling = shutdown.run_until_cancelled(tell_left_out(&parts, services));
+                tokio::join!(rerouting, counting, copying, telling);
+            }
+        };
+        let each_ingress = async {
+            if follows(FollowedKind::Ingresses) {
+                let ingresses = objects::<Ingress>(&parts, &shutdown);
+                let counting = shutdown.run_until_cancelled(count_ingresses(&parts, &ingresses));
+                let telling = shutdown.run_until_cancelled(tell_left_out(&parts, &ingresses));
+                let copying = each(ingresses.clone(), &parts, &shutdown);
+                tokio::join!(counting, copying, telling);
+            }
+        };
+        let counting = shutdown.run_until_cancelled(count(&parts));
+        tokio::join!(config_maps, secrets, each_service, each_ingress, counting);
+    }
+    .boxed()
 }
 
 /// Watches objects at home.

@@ -22,6 +22,7 @@ use pilotage_sched_driver::{DriverHandle, Observer};
 use thiserror::Error;
 use tokio::{sync::oneshot, time::Instant};
 
+use super::metrics::Metrics;
 use crate::{chaperon::Key, turns::Waker};
 
 /// Why a pod that passed Permit isn't bound.
@@ -48,12 +49,15 @@ pub(super) struct Cell {
     pub(super) on_board: Option<String>,
     /// What it was given back for isn't worth an event.
     pub(super) quiet: bool,
+    /// Since when the source may count on a node.
+    pub(super) held_since: Option<Duration>,
 }
 
 /// The state that turns, watches and the driver share.
 pub(super) struct Edge {
     pub(super) board: Arc<Board>,
     pub(super) settings: Settings,
+    pub(super) metrics: Metrics,
     waker: Waker<Key>,
     started: Instant,
     cells: Mutex<HashMap<Key, Cell>>,
@@ -64,10 +68,16 @@ pub(super) struct Edge {
 }
 
 impl Edge {
-    pub(super) fn new(settings: Settings, board: Arc<Board>, waker: Waker<Key>) -> Self {
+    pub(super) fn new(
+        settings: Settings,
+        board: Arc<Board>,
+        waker: Waker<Key>,
+        metrics: Metrics,
+    ) -> Self {
         Self {
             board,
             settings,
+            metrics,
             waker,
             started: Instant::now(),
             cells: Mutex::default(),
@@ -185,6 +195,7 @@ impl Observer for Edge {
                 }
                 Room::Awaited(_) if cell.memory.room_awaited(&pod.uid) => {}
                 Room::Awaited(_) | Room::Nowhere => {
+                    self.metrics.found_none(failure);
                     let refusal = Refusal::of(&failure.cause);
                     cell.memory.found_none(&pod.uid, refusal);
                 }

@@ -12,6 +12,7 @@
 mod act;
 mod args;
 mod edge;
+mod metrics;
 pub mod rbac;
 mod trim;
 mod turn;
@@ -19,6 +20,7 @@ mod turn;
 use std::{collections::HashSet, sync::Arc};
 
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use kube::Client;
 use pilotage_api::keys;
 use pilotage_candidate::{Board, Settings, plugins::candidate_profile};
@@ -42,6 +44,7 @@ use crate::{
     turns::{Turns, Waker},
 };
 use edge::Edge;
+use metrics::Metrics;
 use turn::Worker;
 
 /// Requests under way at once. Turns aren't limited: a node whose time is over goes back without waiting for a request.
@@ -86,7 +89,7 @@ pub fn start(
     with: Reserve,
     registry: &mut Registry,
     shutdown: CancellationToken,
-) -> Result<impl Future<Output = Result<(), ReserveError>> + Send + use<>, ReserveError> {
+) -> Result<BoxFuture<'static, Result<(), ReserveError>>, ReserveError> {
     let Reserve {
         client,
         settings,
@@ -96,7 +99,12 @@ pub fn start(
     } = with;
     let (turns, waker) = Turns::new(usize::MAX);
     let board = Arc::new(Board::new());
-    let edge = Arc::new(Edge::new(settings, board.clone(), waker.clone()));
+    let edge = Arc::new(Edge::new(
+        settings,
+        board.clone(),
+        waker.clone(),
+        Metrics::register(registry),
+    ));
     let profile = candidate_profile(board, edge.clone()).build()?;
     let options = DriverOptions {
         leadership: leadership.clone(),
@@ -127,7 +135,7 @@ pub fn start(
         requests: Semaphore::new(CONCURRENCY),
     });
     let gate = health.gate("chaperons and candidate pods listed");
-    Ok(serve(worker, turns, waker, driver, gate, shutdown))
+    Ok(serve(worker, turns, waker, driver, gate, shutdown).boxed())
 }
 
 async fn serve(

@@ -24,6 +24,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::{
     act,
     edge::{Edge, Unbound},
+    metrics::BOUND,
     trim,
 };
 use crate::{caught, chaperon::Key, turns::Next};
@@ -110,8 +111,16 @@ impl Worker {
                         trim::chaperon(&mut chaperon);
                         self.chaperons.fold(chaperon);
                     }
+                    let landed = outcome == Outcome::Done;
+                    if landed {
+                        self.edge.metrics.answered(&write.answer);
+                    }
+                    let holds = landed && matches!(write.answer, Answer::Reserved { .. });
                     let (settings, now) = (&self.edge.settings, self.edge.now());
                     self.edge.with(key, |cell| {
+                        if holds {
+                            cell.held_since.get_or_insert(now);
+                        }
                         cell.memory.wrote(&write, outcome, numbered, settings, now);
                     });
                 }
@@ -155,10 +164,11 @@ impl Worker {
                         .with(key, |cell| cell.memory.bind_replied(outcome, settings, now));
                 }
                 (Step::Confirm, _) => {
-                    let binding = self.edge.with(key, |cell| {
+                    let (binding, held) = self.edge.with(key, |cell| {
                         cell.memory.confirmed();
-                        cell.binding.take()
+                        (cell.binding.take(), cell.held_since.take())
                     });
+                    self.released(BOUND, held);
                     if let Some(binding) = binding {
                         // It may have ended by itself: the pod is bound all the same.
                         let _ = binding.send(Ok(()));
@@ -166,11 +176,12 @@ impl Worker {
                 }
                 (Step::Drop { why, debt, pause }, Some(pod_uid)) => {
                     let (settings, now) = (&self.edge.settings, self.edge.now());
-                    let binding = self.edge.with(key, |cell| {
+                    let (binding, held) = self.edge.with(key, |cell| {
                         cell.quiet = is_quiet(&why);
                         cell.memory.dropped(&why, debt, pause, settings, now);
-                        cell.binding.take()
+                        (cell.binding.take(), cell.held_since.take())
                     });
+                    self.released(why.word(), held);
                     self.give_back(&pod_uid, why, binding);
                     // The refusal is another turn's: nodes that are due must not wait behind requests.
                     return Next::At(self.edge.instant(now));
@@ -181,6 +192,14 @@ impl Worker {
                     return Next::Rest;
                 }
             }
+        }
+    }
+
+    /// For metrics: a hold that began then ended so. What another process said isn't a hold of this one.
+    fn released(&self, end: &'static str, since: Option<Duration>) {
+        if let Some(since) = since {
+            let after = self.edge.now().saturating_sub(since);
+            self.edge.metrics.released(end, after);
         }
     }
 

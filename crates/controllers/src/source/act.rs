@@ -11,9 +11,9 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use super::decide::{
-    BindingKey, BindingObject, Observed, RightObserved, Roles, SourceObject, Step, bindings,
-    right_binding,
+    BindingKey, BindingObject, Observed, RightObserved, Roles, Step, bindings, right_binding,
 };
+use super::object::SourceObject;
 
 /// Why the identity of a Source doesn't stand.
 #[derive(Debug, Error)]

@@ -10,10 +10,10 @@ use k8s_openapi::api::rbac::v1::{RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use pilotage_api::conditions::{ConditionState, types};
 use pilotage_api::keys::MANAGED_BY;
-use pilotage_api::{
-    ClusterSource, GROUP, Right, ServiceAccountRef, Source, SourceStatus, VERSION, keys, names,
-};
+use pilotage_api::{Right, keys, names};
 use serde_json::{Value, json};
+
+use super::object::{SourceKey, SourceObject};
 
 /// Reason of a Ready condition: bound to a role that doesn't exist.
 pub(crate) const ROLE_MISSING: &str = "RoleMissing";
@@ -24,116 +24,6 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 pub(crate) struct Roles {
     pub(crate) source: String,
     pub(crate) summary_viewer: String,
-}
-
-/// Which Source or `ClusterSource`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct SourceKey {
-    /// Namespace of a Source; `None` for a `ClusterSource`.
-    pub(crate) namespace: Option<String>,
-    /// Name.
-    pub(crate) name: String,
-}
-
-/// One version of a Source or `ClusterSource`.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct SourceObject {
-    pub(crate) key: SourceKey,
-    pub(crate) uid: String,
-    pub(crate) resource_version: String,
-    pub(crate) generation: Option<i64>,
-    pub(crate) deleting: bool,
-    pub(crate) account: Option<ServiceAccountRef>,
-    pub(crate) user: Option<String>,
-    /// In order, each once.
-    pub(crate) rights: Vec<Right>,
-    pub(crate) status: SourceStatus,
-}
-
-impl SourceObject {
-    pub(crate) fn from_source(source: &Source) -> Option<Self> {
-        let namespace = source.metadata.namespace.clone()?;
-        let account = source.spec.service_account_name.clone();
-        let account = account.map(|name| ServiceAccountRef {
-            name,
-            namespace: namespace.clone(),
-        });
-        let who = (account, source.spec.user_name.clone());
-        let rights = source.spec.rights.clone();
-        Self::new(
-            &source.metadata,
-            Some(namespace),
-            who,
-            rights,
-            source.status.clone(),
-        )
-    }
-
-    pub(crate) fn from_cluster_source(source: &ClusterSource) -> Option<Self> {
-        let who = (
-            source.spec.service_account.clone(),
-            source.spec.user_name.clone(),
-        );
-        let rights = source.spec.rights.clone();
-        Self::new(&source.metadata, None, who, rights, source.status.clone())
-    }
-
-    fn new(
-        meta: &ObjectMeta,
-        namespace: Option<String>,
-        (account, user): (Option<ServiceAccountRef>, Option<String>),
-        mut rights: Vec<Right>,
-        status: Option<SourceStatus>,
-    ) -> Option<Self> {
-        rights.sort_unstable();
-        rights.dedup();
-        Some(Self {
-            key: SourceKey {
-                namespace,
-                name: meta.name.clone()?,
-            },
-            uid: meta.uid.clone()?,
-            resource_version: meta.resource_version.clone().unwrap_or_default(),
-            generation: meta.generation,
-            deleting: meta.deletion_timestamp.is_some(),
-            account: account.filter(|account| !account.name.is_empty()),
-            user: user.filter(|user| !user.is_empty()),
-            rights,
-            status: status.unwrap_or_default(),
-        })
-    }
-
-    fn kind(&self) -> &'static str {
-        if self.key.namespace.is_some() {
-            "Source"
-        } else {
-            "ClusterSource"
-        }
-    }
-
-    fn owner(&self) -> OwnerReference {
-        OwnerReference {
-            api_version: format!("{GROUP}/{VERSION}"),
-            kind: self.kind().to_owned(),
-            name: self.key.name.clone(),
-            uid: self.uid.clone(),
-            ..OwnerReference::default()
-        }
-    }
-
-    /// Owner of the fields that belong to this Source alone: several may share a service account.
-    pub(crate) fn field_manager(&self) -> String {
-        format!("pilotage-source-{}", self.uid)
-    }
-
-    fn marks(&self) -> (BTreeMap<&str, &str>, BTreeMap<&str, &str>) {
-        let labels = BTreeMap::from([MANAGED_BY, (keys::SOURCE_UID, self.uid.as_str())]);
-        let mut annotations = BTreeMap::from([(keys::SOURCE_NAME, self.key.name.as_str())]);
-        if let Some(namespace) = &self.key.namespace {
-            annotations.insert(keys::SOURCE_NAMESPACE, namespace);
-        }
-        (labels, annotations)
-    }
 }
 
 /// Where a binding lives and what it is called.

@@ -4,7 +4,9 @@
 //! does all of it, a Source at a time; a panic about one is told in its status and keeps nobody else waiting.
 
 mod act;
+mod args;
 mod decide;
+mod object;
 pub mod rbac;
 
 use std::collections::HashMap;
@@ -12,7 +14,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Args;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding, RoleRef};
@@ -35,7 +38,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::status;
 use act::{ActError, Actor};
-use decide::{BindingKey, Roles, SourceKey, SourceObject, right_binding};
+pub use args::SourceArgs;
+use decide::{BindingKey, Roles, right_binding};
+use object::{SourceKey, SourceObject};
 
 /// Pause after a failure.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(2)).spread(0.3);
@@ -44,45 +49,24 @@ const ROLE_RETRY: Duration = Duration::from_secs(15);
 /// After this long everything is looked at again: accounts and roles that aren't ours aren't watched.
 const RESYNC: Duration = Duration::from_mins(5);
 
-/// Which roles sources get.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Sources")]
-pub struct SourceArgs {
-    /// `ClusterRole` that says what a source may do in the namespaces it is given.
-    ///
-    /// The role of this process must allow it to "bind" that role by name.
-    #[arg(long, value_name = "NAME", default_value = rbac::SOURCE_ROLE)]
-    pub source_role: String,
-
-    /// `ClusterRole` that lets sources read the summary of this cluster.
-    #[arg(long, value_name = "NAME", default_value = rbac::SUMMARY_VIEWER_ROLE)]
-    pub cluster_summary_viewer_role: String,
-}
-
-impl Default for SourceArgs {
-    fn default() -> Self {
-        Self {
-            source_role: rbac::SOURCE_ROLE.to_owned(),
-            cluster_summary_viewer_role: rbac::SUMMARY_VIEWER_ROLE.to_owned(),
-        }
-    }
-}
-
 /// Keeps the identities of all Sources and `ClusterSource`s, until `shutdown`; `ready` is released when they are known.
-pub async fn run(
+pub fn run(
     client: Client,
     args: SourceArgs,
     leadership: Leadership,
     ready: Gate,
     shutdown: CancellationToken,
-) {
-    let roles = Roles {
-        source: args.source_role,
-        summary_viewer: args.cluster_summary_viewer_role,
-    };
-    let controller = Controller::new(client, roles, leadership, &shutdown);
-    let running = Box::pin(controller.run(ready));
-    shutdown.run_until_cancelled(running).await;
+) -> BoxFuture<'static, ()> {
+    async move {
+        let roles = Roles {
+            source: args.source_role,
+            summary_viewer: args.cluster_summary_viewer_role,
+        };
+        let controller = Controller::new(client, roles, leadership, &shutdown);
+        let running = Box::pin(controller.run(ready));
+        shutdown.run_until_cancelled(running).await;
+    }
+    .boxed()
 }
 
 /// Something to look at.
@@ -437,34 +421,6 @@ impl Controller {
     }
 }
 
-impl SourceKey {
-    fn of(meta: &ObjectMeta) -> Self {
-        Self {
-            namespace: meta.namespace.clone(),
-            name: meta.name.clone().unwrap_or_default(),
-        }
-    }
-
-    /// Whose a binding is, by its marks.
-    fn marked(meta: &ObjectMeta) -> Option<Self> {
-        meta.labels.as_ref()?.get(keys::SOURCE_UID)?;
-        let annotations = meta.annotations.as_ref()?;
-        Some(Self {
-            namespace: annotations.get(keys::SOURCE_NAMESPACE).cloned(),
-            name: annotations.get(keys::SOURCE_NAME)?.clone(),
-        })
-    }
-
-    fn url(&self) -> String {
-        let namespace = self.namespace.as_deref();
-        let list = match namespace {
-            Some(_) => Source::url_path(&(), namespace),
-            None => ClusterSource::url_path(&(), None),
-        };
-        format!("{list}/{}", self.name)
-    }
-}
-
 /// What a Source's status says after a panic.
 fn mistake(panic: &str) -> ConditionState {
     ConditionState {
@@ -508,48 +464,4 @@ fn forward<K: Watchable>(
 }
 
 #[cfg(test)]
-mod tests {
-    use kube::Config;
-    use pilotage_runtime::client::from_config;
-
-    use super::*;
-
-    async fn panics() -> Result<Settled, ActError> {
-        std::future::ready(()).await;
-        panic!("on purpose")
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_source_whose_turn_panics_is_tried_less_and_less_often_and_told() {
-        let nowhere = Config::new("http://127.0.0.1:1".parse().unwrap());
-        let client = from_config(nowhere, "test").unwrap();
-        let stop = CancellationToken::new();
-        let roles = Roles {
-            source: "source".to_owned(),
-            summary_viewer: "viewer".to_owned(),
-        };
-        let mut controller = Controller::new(client, roles, Leadership::always(), &stop);
-        let key = |name: &str| SourceKey {
-            namespace: Some("ns".to_owned()),
-            name: name.to_owned(),
-        };
-        controller.soon(key("other"));
-        let due_in = |seconds| Instant::now() + Duration::from_secs(seconds);
-        for (failures, pause) in (1..).zip([10, 20, 40, 80, 160, 300, 300]) {
-            controller.settle(key("bad"), caught_async(panics()).await);
-            assert_eq!(controller.due[&key("bad")], (due_in(pause), failures));
-        }
-        assert_eq!(controller.due[&key("other")], (due_in(0), 0));
-        controller.settle(key("bad"), Ok(Ok(Settled::Yes)));
-        assert!(
-            !controller.due.contains_key(&key("bad")),
-            "it is well again"
-        );
-
-        let told = mistake("on purpose");
-        assert_eq!((told.type_, told.status), (types::READY, Some(false)));
-        assert_eq!(told.reason, "InternalError");
-        assert!(told.message.contains("on purpose"), "{}", told.message);
-        stop.cancel();
-    }
-}
+mod tests;

@@ -15,6 +15,8 @@ use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{Container, Node, Pod};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
@@ -67,17 +69,20 @@ impl Default for SummaryArgs {
 }
 
 /// Keeps the `ClusterSummary` of this cluster, until `shutdown`; `ready` is released when nodes and pods are known.
-pub async fn run(
+pub fn run(
     client: Client,
     cluster: ClusterUid,
     args: SummaryArgs,
     leadership: Leadership,
     ready: Gate,
     shutdown: CancellationToken,
-) {
-    let controller = Controller::new(&client, cluster, args, leadership, &shutdown);
-    let running = Box::pin(controller.run(ready));
-    shutdown.run_until_cancelled(running).await;
+) -> BoxFuture<'static, ()> {
+    async move {
+        let controller = Controller::new(&client, cluster, args, leadership, &shutdown);
+        let running = Box::pin(controller.run(ready));
+        shutdown.run_until_cancelled(running).await;
+    }
+    .boxed()
 }
 
 /// What the tally is made of.

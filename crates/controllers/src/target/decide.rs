@@ -9,12 +9,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use pilotage_api::conditions::{self, ConditionState, types};
 use pilotage_api::lost::LostPolicy;
 use pilotage_api::parent::ClusterUid;
-use pilotage_api::{Right, keys, limits};
+use pilotage_api::{Right, bounds, keys, limits};
 use pilotage_clusters::{Authorization, Connection, LostReason, TargetObject};
 use pilotage_model::virtual_node::ExcludedLabels;
-
-/// Characters of a condition's message; the API server takes 32,768 bytes.
-const MESSAGE: usize = 2000;
 
 /// What a Target's status should be.
 #[derive(Clone, Debug, PartialEq)]
@@ -107,7 +104,7 @@ fn state(
         type_,
         status,
         reason: reason.to_owned(),
-        message: message.into().chars().take(MESSAGE).collect(),
+        message: bounds::cut(&message.into(), limits::MESSAGE).to_owned(),
     }
 }
 

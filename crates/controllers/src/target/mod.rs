@@ -12,6 +12,8 @@ pub mod rbac;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Client;
@@ -40,40 +42,43 @@ const SETTLES: Duration = Duration::from_secs(5);
 /// Keeps the status of all targets of `registry`, until `shutdown`; `ready` is released when they are known.
 ///
 /// The registry must ask for [`rbac::NEEDS`].
-pub async fn run(
+pub fn run(
     client: Client,
     registry: Registry,
     events: pilotage_sched_driver::publish::Recorder,
     leadership: Leadership,
     ready: Gate,
     shutdown: CancellationToken,
-) {
-    let telling = mistakes::tell(registry.mistakes(), events, leadership.clone());
-    let reporter = Reporter {
-        controller: "pilotage".into(),
-        instance: None,
-    };
-    let recorder = Recorder::new(client.clone(), reporter);
-    let known = async {
-        registry.synced().await;
-        ready.release();
-    };
-    let each = registry.for_each("target status", &shutdown, move |target, stop| {
-        let keeper = Keeper {
-            client: client.clone(),
-            recorder: recorder.clone(),
-            leadership: leadership.clone(),
-            target,
+) -> BoxFuture<'static, ()> {
+    async move {
+        let telling = mistakes::tell(registry.mistakes(), events, leadership.clone());
+        let reporter = Reporter {
+            controller: "pilotage".into(),
+            instance: None,
         };
-        async move {
-            stop.run_until_cancelled(Box::pin(keeper.run())).await;
-        }
-    });
-    tokio::join!(
-        each,
-        shutdown.run_until_cancelled(known),
-        shutdown.run_until_cancelled(telling)
-    );
+        let recorder = Recorder::new(client.clone(), reporter);
+        let known = async {
+            registry.synced().await;
+            ready.release();
+        };
+        let each = registry.for_each("target status", &shutdown, move |target, stop| {
+            let keeper = Keeper {
+                client: client.clone(),
+                recorder: recorder.clone(),
+                leadership: leadership.clone(),
+                target,
+            };
+            async move {
+                stop.run_until_cancelled(Box::pin(keeper.run())).await;
+            }
+        });
+        tokio::join!(
+            each,
+            shutdown.run_until_cancelled(known),
+            shutdown.run_until_cancelled(telling)
+        );
+    }
+    .boxed()
 }
 
 struct Keeper {

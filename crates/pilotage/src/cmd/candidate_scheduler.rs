@@ -1,6 +1,5 @@
 //! `pilotage candidate-scheduler`: wiring of the scheduler of candidate pods, which holds nodes for sources.
 
-use futures::FutureExt;
 use pilotage_controllers::reserve::{self, Reserve, ReserveArgs};
 use pilotage_runtime::args::LeaseArgs;
 use pilotage_runtime::lease::{self, unique_identity};
@@ -53,6 +52,6 @@ pub(crate) fn start(
     };
     let token = process.token();
     let running = reserve::start(with, process.metrics(part), token).map_err(Error::start(part))?;
-    process.component("candidate scheduler", running.boxed());
+    process.component("candidate scheduler", running);
     Ok(())
 }

@@ -7,7 +7,7 @@
 mod admission;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
@@ -81,75 +81,213 @@ pub enum CleanupError {
     /// A request failed that everything rests on.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// Some are left.
-    #[error("{0} object(s) still have such finalizers; each is told above, with the reason")]
-    Left(usize),
+    /// Not everything was looked at, or something is left.
+    #[error("{0}")]
+    Left(Left),
+}
+
+/// What a clean-up didn't come to the end of.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// What couldn't be looked at, by plural.
+    unread: Vec<String>,
+    /// Objects that keep their finalizers.
+    objects: usize,
+    /// What the webhook installed, and couldn't be deleted.
+    kept: usize,
+    /// What the webhook has installed anew.
+    back: Option<String>,
+}
+
+impl fmt::Display for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            unread,
+            objects,
+            kept,
+            back,
+        } = self;
+        let mut all = Vec::new();
+        if let Some(back) = back {
+            all.push(format!(
+                "{back} is there again: a webhook of Pilotage runs, which installs it; stop it, and give the same command again"
+            ));
+        }
+        if !unread.is_empty() {
+            all.push(format!(
+                "nobody knows what is left of {}; each is told above, with the reason",
+                unread.join(", ")
+            ));
+        }
+        if *objects > 0 {
+            all.push(format!(
+                "{objects} object(s) still have such finalizers; each is told above, with the reason"
+            ));
+        }
+        if *kept > 0 {
+            all.push(format!(
+                "{kept} object(s) of the webhook couldn't be deleted; each is told above, with the reason"
+            ));
+        }
+        f.write_str(&all.join("; "))
+    }
 }
 
 pub(crate) async fn run(args: Args) -> Result<(), Error> {
-    logs::init(&args.log)?;
-    let client = client::connect(&args.client, "cleanup").await?;
+    let Args {
+        dry_run,
+        in_namespace,
+        admission_only,
+        admiralty,
+        namespace,
+        client,
+        log,
+    } = args;
+    logs::init(&log)?;
+    let client = client::connect(&client, "cleanup").await?;
     // Who may only take away what the webhook installed can't read Leases.
-    if !args.dry_run && !args.admission_only && !args.admiralty {
+    if !dry_run && !admission_only && !admiralty {
         nobody_runs(&client).await?;
     }
-    if args.in_namespace.is_none() && !args.admiralty {
-        let namespace = args.namespace.as_deref();
-        let did = if args.dry_run {
-            "would be deleted"
+    let mut left = Left::default();
+    let may_come_back = if in_namespace.is_none() && !admiralty {
+        take_admission(&client, namespace.as_deref(), dry_run, &mut left).await?
+    } else {
+        false
+    };
+    if !admission_only {
+        let whose = if admiralty {
+            Whose::Admiraltys
         } else {
-            "deleted"
+            Whose::Both
         };
-        let removed = admission::remove(&client, namespace, args.dry_run).await;
-        for object in removed.map_err(CleanupError::from)? {
-            super::print(&format!("{object}: {did}\n"))?;
+        take_finalizers(&client, whose, in_namespace.as_deref(), dry_run, &mut left).await?;
+    }
+    if may_come_back {
+        left.back = admission::back(&client).await;
+    }
+    left.verdict().map_err(Error::from)
+}
+
+impl Left {
+    fn verdict(self) -> Result<(), CleanupError> {
+        if self == Self::default() {
+            return Ok(());
+        }
+        Err(CleanupError::Left(self))
+    }
+}
+
+/// What the webhook installed, while it still answers and nobody lets it install that anew. The API server may know of that
+/// only a moment later.
+pub(super) async fn disarm(client: &Client) -> Result<(), Error> {
+    let mut left = Left::default();
+    for _ in 0..TRIES {
+        let may_come_back = take_admission(client, None, false, &mut left).await?;
+        left.back = None;
+        if may_come_back && left.kept == 0 {
+            left.back = admission::back(client).await;
+        }
+        if left.back.is_none() {
+            break;
         }
     }
-    if args.admission_only {
-        return Ok(());
+    left.verdict().map_err(Error::from)
+}
+
+/// Everything, once the parts are gone that were installed: others may run all the same.
+pub(super) async fn all(client: &Client, namespace: &str) -> Result<(), Error> {
+    nobody_runs(client).await?;
+    let mut left = Left::default();
+    let may_come_back = take_admission(client, Some(namespace), false, &mut left).await?;
+    take_finalizers(client, Whose::Both, None, false, &mut left).await?;
+    if may_come_back {
+        left.back = admission::back(client).await;
     }
-    let (whose, kinds) = if args.admiralty {
-        (Whose::Admiraltys, Vec::from(followed()))
+    left.verdict().map_err(Error::from)
+}
+
+/// Deletes what the webhook installed, and tells of each object that was there. Returns whether its configuration was deleted,
+/// and may come back.
+async fn take_admission(
+    client: &Client,
+    namespace: Option<&str>,
+    dry_run: bool,
+    left: &mut Left,
+) -> Result<bool, Error> {
+    let did = if dry_run {
+        "would be deleted"
     } else {
-        (Whose::Both, Vec::from(kinds()))
+        "deleted"
     };
-    let mut left = 0_usize;
-    let mut objects = 0_usize;
+    let removed = admission::remove(client, namespace, dry_run).await;
+    // The first one is the configuration.
+    let was_there = matches!(removed.first(), Some((_, Ok(true))));
+    for (object, deleted) in removed {
+        match deleted {
+            Ok(false) => {}
+            Ok(true) => super::print(&format!("{object}: {did}\n"))?,
+            Err(error) => {
+                left.kept = left.kept.saturating_add(1);
+                super::print(&format!("{object} stays: {}\n", crate::explain(&error)))?;
+            }
+        }
+    }
+    Ok(was_there && !dry_run)
+}
+
+/// Takes finalizers off all objects that carry some, or off those of one namespace, and tells of each object. What can't be
+/// read keeps nothing else from being looked at.
+async fn take_finalizers(
+    client: &Client,
+    whose: Whose,
+    namespace: Option<&str>,
+    dry_run: bool,
+    left: &mut Left,
+) -> Result<(), Error> {
+    let kinds = match whose {
+        Whose::Admiraltys => Vec::from(followed()),
+        Whose::Both => Vec::from(kinds()),
+    };
+    let mut done = 0_usize;
     for kind in &kinds {
-        if args.in_namespace.is_some() && !kind.namespaced {
+        if namespace.is_some() && !kind.namespaced {
             continue;
         }
-        let marked = kind
-            .marked(&client, whose, args.in_namespace.as_deref())
-            .await;
-        for object in marked.map_err(CleanupError::from)? {
-            objects = objects.saturating_add(1);
+        let marked = match kind.marked(client, whose, namespace).await {
+            Ok(marked) => marked,
+            Err(error) => {
+                let plural = kind.resource.plural.clone();
+                super::print(&format!("{plural}: {}\n", crate::explain(&error)))?;
+                left.unread.push(plural);
+                continue;
+            }
+        };
+        for object in marked {
             let name = kind.named(&object);
             let finalizers = whose.of(&object).join(" ");
-            let outcome = if args.dry_run {
+            let outcome = if dry_run {
                 Ok(())
             } else {
-                release(&client, kind, whose, object).await
+                release(client, kind, whose, object).await
             };
             let mut line = format!("{name}: {finalizers}");
-            if let Err(error) = outcome {
-                left = left.saturating_add(1);
-                let _ = write!(line, " stays: {}", crate::explain(&error));
+            match outcome {
+                Ok(()) => done = done.saturating_add(1),
+                Err(error) => {
+                    left.objects = left.objects.saturating_add(1);
+                    let _ = write!(line, " stays: {}", crate::explain(&error));
+                }
             }
             super::print(&format!("{line}\n"))?;
         }
     }
-    let did = if args.dry_run {
+    let did = if dry_run {
         "would be released"
     } else {
         "released"
     };
-    let done = objects.saturating_sub(left);
-    super::print(&format!("{done} object(s) {did}\n"))?;
-    if left > 0 {
-        return Err(CleanupError::Left(left).into());
-    }
-    Ok(())
+    super::print(&format!("{done} object(s) {did}\n"))
 }
 
 /// Takes the finalizers off one object. Others' stay, and so does what somebody writes meanwhile.
@@ -252,4 +390,29 @@ async fn held_leases(client: &Client) -> Result<BTreeMap<String, Held>, CleanupE
         }
     }
     Ok(held)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_is_left_is_told() {
+        assert!(Left::default().verdict().is_ok());
+        let left = Left {
+            unread: vec!["pods".to_owned(), "secrets".to_owned()],
+            objects: 2,
+            kept: 1,
+            back: Some("a/b".to_owned()),
+        };
+        let told = left.verdict().unwrap_err().to_string();
+        for words in [
+            "a/b is there again: a webhook of Pilotage runs",
+            "nobody knows what is left of pods, secrets;",
+            "2 object(s) still have such finalizers",
+            "1 object(s) of the webhook couldn't be deleted",
+        ] {
+            assert!(told.contains(words), "{words} in {told}");
+        }
+    }
 }

@@ -163,7 +163,7 @@ pub(crate) fn start(
                         proxies,
                         metrics: metrics.unwrap_or_default(),
                     };
-                    Box::pin(kubelet.run(with, token.clone())).await;
+                    kubelet.run(with, token.clone()).await;
                 }
             };
             tokio::join!(pilotage_vnode::run(with, &health, token.clone()), answering);
@@ -175,7 +175,7 @@ pub(crate) fn start(
     let back = {
         let (client, events, leadership) = (client.clone(), events.clone(), leadership.clone());
         let (token, registry) = (token.clone(), registry.clone());
-        let metrics = FleetMetrics::register(process.metrics(Part::Controllers));
+        let metrics = FleetMetrics::register(process.metrics(Part::Controllers), registry.clone());
         async move {
             let cluster = cluster_uid(&client).await?;
             let settings = Settings::default();
@@ -245,8 +245,6 @@ pub(crate) fn start(
 }
 
 /// For components that try again whatever fails.
-fn unfailing(
-    running: impl Future<Output = ()> + Send + 'static,
-) -> BoxFuture<'static, Result<(), Infallible>> {
+fn unfailing(running: BoxFuture<'static, ()>) -> BoxFuture<'static, Result<(), Infallible>> {
     running.map(Ok).boxed()
 }

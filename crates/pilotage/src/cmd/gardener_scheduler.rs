@@ -3,7 +3,6 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
-use futures::FutureExt;
 use pilotage_gardener::DEFAULT_SCHEDULER;
 use pilotage_gardener::config::{SchedulerConfiguration, Server};
 use pilotage_gardener_scheduler::{self as scheduler, Options, Shoots};
@@ -86,7 +85,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
     };
     let token = process.token();
     let running = scheduler::start(with, process.metrics(part), token);
-    process.component("scheduler of Shoots", running.boxed());
+    process.component("scheduler of Shoots", running);
     process.run().await
 }
 

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use futures::FutureExt;
 use pilotage_clusters::{Registry, TargetArgs, cluster_uid, identity};
 use pilotage_controllers::{ask, fleet::FleetMetrics, target};
 use pilotage_proxy::{Configuration, board::Board, profile::profiles};
@@ -101,12 +100,13 @@ pub(crate) fn start(
     };
     let (driver, scheduling) =
         Driver::new(options, process.metrics(part)).map_err(Error::start(part))?;
-    let metrics = FleetMetrics::register(process.metrics(part));
     let registry = Registry::start(&client, targets.to_options(part.name(), &[]), &token);
+    let metrics = FleetMetrics::register(process.metrics(part), registry.clone());
+    let counts = ask::AskMetrics::register(process.metrics(part));
     let ready = process.health.gate("proxy pods listed");
     let cluster_name = args.ask.cluster_name.clone();
     let namespace = process.namespace().to_owned();
-    process.component("proxy scheduler", driver.run(token.clone()).boxed());
+    process.component("proxy scheduler", driver.run(token.clone()));
     process.tasks.essential("ask edge", async move {
         let cluster = cluster_uid(&client).await?;
         let ask = ask::Ask {
@@ -121,6 +121,7 @@ pub(crate) fn start(
             namespace,
             leadership,
             metrics,
+            counts,
         };
         ask::run(ask, inbox, token, ready).await;
         Ok::<_, identity::IdentityError>(())

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use clap::builder::NonEmptyStringValueParser;
-use futures::FutureExt;
 use pilotage_api::names;
 use pilotage_runtime::args::LeaseArgs;
 use pilotage_runtime::lease::{self, unique_identity};
@@ -62,7 +61,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
     // Nobody asks the driver anything.
     let (driver, _) = Driver::new(options, process.metrics(part)).map_err(Error::start(part))?;
     let token = process.token();
-    process.component("scheduler", driver.run(token).boxed());
+    process.component("scheduler", driver.run(token));
     process.run().await
 }
 

@@ -1,5 +1,5 @@
-//! `pilotage uninstall --check`: reads what of Pilotage a cluster still holds. It writes nothing, and what the findings
-//! come to is [`left`]'s to say.
+//! `pilotage uninstall`: takes away what `pilotage install` made, unless pods still need it; with `--check`, reads what of
+//! Pilotage a cluster still holds. What the findings come to is [`left`]'s to say; which objects go, the plugin's.
 
 mod left;
 
@@ -10,25 +10,22 @@ use pilotage_api::conditions::types;
 use pilotage_api::parent::ParentLink;
 use pilotage_api::record::Record;
 use pilotage_api::{ClusterTarget, PodChaperon, Target, TargetStatus, keys, names};
-use pilotage_runtime::args::{ClientArgs, LogArgs};
-use pilotage_runtime::{client, logs};
+use pilotage_plugin::{Installed, UninstallArgs};
 
 use self::left::{Connection, Left, Place};
+use super::cleanup;
 use super::finalizers::{ReadError, Whose, each, followed, kinds};
 use crate::error::Error;
 
 /// Flags of `pilotage uninstall`.
 #[derive(Debug, clap::Args)]
-#[allow(clippy::doc_markdown, reason = "these are help texts")]
 pub struct Args {
-    /// Looks, and does nothing. It has to be given: what is to go is deleted by those who made it, or by helm.
-    #[arg(long, required = true)]
+    /// Looks what is left, however it was installed, and does nothing.
+    #[arg(long, conflicts_with_all = ["dry_run", "leave_pods", "with_definitions"])]
     check: bool,
 
     #[command(flatten)]
-    client: ClientArgs,
-    #[command(flatten)]
-    log: LogArgs,
+    what: UninstallArgs,
 }
 
 /// Why the answer isn't that nothing is left.
@@ -41,17 +38,51 @@ pub enum UninstallError {
     /// Something is.
     #[error("{0}")]
     Left(String),
+    /// Pods need what is to be taken away; nothing was written.
+    #[error("{0}; or leave them as they are, by --leave-pods")]
+    Runs(String),
 }
 
 pub(crate) async fn run(args: Args) -> Result<(), Error> {
-    logs::init(&args.log)?;
-    let client = client::connect(&args.client, "uninstall").await?;
-    let left = read(&client).await.map_err(UninstallError::from)?;
-    super::print(&left.report())?;
-    match left.verdict() {
-        Some(verdict) => Err(UninstallError::Left(verdict).into()),
-        None => Ok(()),
+    let Args { check, what } = args;
+    let (dry_run, leave_pods) = (what.dry_run, what.leave_pods);
+    let mut installed = Installed::open(what).await?;
+    if check {
+        let left = read(installed.client()).await;
+        let left = left.map_err(UninstallError::from)?;
+        super::print(&left.report())?;
+        return match left.verdict() {
+            Some(verdict) => Err(UninstallError::Left(verdict).into()),
+            None => Ok(()),
+        };
     }
+    if !installed.look().await? {
+        return super::print(&installed.nothing_text());
+    }
+    let runs = if leave_pods {
+        None
+    } else {
+        let left = read(installed.client()).await;
+        left.map_err(UninstallError::from)?.running()
+    };
+    if dry_run {
+        super::print(&installed.told())?;
+    }
+    match runs {
+        Some(runs) => Err(UninstallError::Runs(runs).into()),
+        None if dry_run => Ok(()),
+        None => delete(&installed).await,
+    }
+}
+
+/// At each step nobody who creates pods waits for a webhook that is gone. What is interrupted goes on when it is called again.
+async fn delete(installed: &Installed) -> Result<(), Error> {
+    installed.disarm().await?;
+    cleanup::disarm(installed.client()).await?;
+    installed.delete_parts().await?;
+    cleanup::all(installed.client(), installed.namespace()).await?;
+    installed.delete_definitions().await?;
+    super::print(&installed.gone_text().await?)
 }
 
 async fn read(client: &Client) -> Result<Left, ReadError> {
@@ -68,7 +99,8 @@ async fn read(client: &Client) -> Result<Left, ReadError> {
     })
     .await?;
     let pods: Api<Pod> = Api::all(client.clone());
-    let proxies = all().labels(&format!("{}={}", keys::HAS_FINALIZER, keys::TRUE));
+    // By what nobody can change: labels, anybody can.
+    let proxies = all().fields(&format!("spec.schedulerName={}", keys::PROXY_SCHEDULER));
     each(&pods, proxies, |pod| {
         left.proxy(place(&pod.metadata), virtual_node(&pod), has_ended(&pod));
     })

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use futures::FutureExt;
 use pilotage_runtime::rbac::Rule;
 use pilotage_sched_driver::publish::{EventType, Occurrence, Regarding};
 use pilotage_webhook::daemons::DaemonSet;
@@ -47,7 +46,7 @@ pub(crate) fn start(process: &mut Process, args: &WebhookArgs) -> Result<(), Err
         process.health.clone(),
         process.token(),
     );
-    process.component(part.name(), running.boxed());
+    process.component(part.name(), running);
     Ok(())
 }
 

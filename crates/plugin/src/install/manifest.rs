@@ -20,12 +20,12 @@ const IMAGE: &str = "install-image:latest";
 
 /// Name of an image in a registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Image(String);
+pub(crate) struct Image(String);
 
 /// Not the name of an image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("write it as REGISTRY/NAME:TAG or REGISTRY/NAME@sha256:DIGEST")]
-pub(super) struct BadImage;
+pub(crate) struct BadImage;
 
 impl FromStr for Image {
     type Err = BadImage;
@@ -47,7 +47,7 @@ impl fmt::Display for Image {
 }
 
 /// All objects, in the order in which they can be applied: the namespace, the definitions, the others.
-pub(super) fn objects(namespace: &str, image: &Image) -> Result<Vec<Value>, Error> {
+pub(crate) fn objects(namespace: &str, image: &Image) -> Result<Vec<Value>, Error> {
     if !is_name(namespace) {
         return Err(Error::Name(namespace.to_owned(), "--namespace"));
     }
@@ -70,6 +70,11 @@ pub(super) fn objects(namespace: &str, image: &Image) -> Result<Vec<Value>, Erro
     Ok(all)
 }
 
+/// The same, of whichever image.
+pub(crate) fn of_any_image(namespace: &str) -> Result<Vec<Value>, Error> {
+    objects(namespace, &Image(IMAGE.to_owned()))
+}
+
 /// In the values, not in the text: there a namespace may look like a number.
 fn fill(value: &mut Value, namespace: &str, image: &Image) {
     match value {
@@ -83,7 +88,7 @@ fn fill(value: &mut Value, namespace: &str, image: &Image) {
 }
 
 /// What an object is, for requests.
-pub(super) fn resource(object: &Value) -> ApiResource {
+pub(crate) fn resource(object: &Value) -> ApiResource {
     let text = |key: &str| object[key].as_str().unwrap_or_default();
     let (group, version) = text("apiVersion")
         .split_once('/')
@@ -100,7 +105,7 @@ pub(super) fn resource(object: &Value) -> ApiResource {
 }
 
 /// `Deployment pilotage/pilotage-webhook`.
-pub(super) fn title(object: &Value) -> String {
+pub(crate) fn title(object: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (kind, name) = (text(&object["kind"]), text(&object["metadata"]["name"]));
     match object["metadata"]["namespace"].as_str() {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::plan::{Gate, Note};
+use crate::reaction::RefusalKind;
 
 const NOW: Monotonic = Duration::from_secs(1000);
 
@@ -93,10 +94,13 @@ impl Scene {
         assert_eq!(admitted, Ok(()));
     }
 
-    fn chaperon(&mut self, uid: &str, version: u64, annotations: &Value) {
+    /// What it answers.
+    fn chaperon(&mut self, uid: &str, version: u64, annotations: &Value) -> Option<Reaction> {
         let news = ChaperonNews::Applied(chaperon(uid, version, annotations));
-        let heard = self.book.chaperon("a", news, self.now);
+        let mut heard = self.book.chaperon("a", news, self.now);
+        let answer = heard.answer.take();
         assert_eq!(heard, news_of(uid));
+        answer
     }
 }
 
@@ -104,7 +108,7 @@ impl Scene {
 fn news_of(uid: &str) -> Heard {
     Heard {
         parents: vec![uid.to_owned()],
-        turned_away: None,
+        ..Heard::default()
     }
 }
 
@@ -505,4 +509,33 @@ fn a_target_that_comes_and_goes_concerns_only_whom_it_serves_or_who_names_it() {
     assert_eq!(concerned("a"), ["1", "2"]);
     assert_eq!(concerned("everybodys"), ["1", "2"]);
     assert_eq!(concerned("nowhere"), ["2"], "its record names it");
+}
+
+#[test]
+fn only_what_is_answered_to_this_process_is_told_as_an_answer() {
+    let mut scene = Scene::new();
+    scene.pod("1", &json!({}));
+    let reserved = json!({ keys::ATTEMPT: "1", keys::IS_RESERVED: keys::TRUE });
+    let granted = json!({
+        keys::ATTEMPT: "1", keys::IS_RESERVED: keys::TRUE, keys::ALLOWED_ATTEMPT: "1",
+    });
+    let expired = json!({ keys::ATTEMPT: "2", keys::REFUSAL: "Expired" });
+    // It stood there when this process began.
+    assert_eq!(scene.chaperon("1", 1, &reserved), None);
+    scene.plan("1");
+    assert_eq!(scene.chaperon("1", 2, &granted), None, "our own word");
+    let why = RefusalKind::Expired;
+    assert_eq!(
+        scene.chaperon("1", 3, &expired),
+        Some(Reaction::Refused(why))
+    );
+    // It makes room for the next one.
+    scene.plan("1");
+
+    scene.pod("2", &json!({}));
+    assert!(scene.asks("2"));
+    scene.answer("2", Outcome::Done);
+    assert_eq!(scene.chaperon("2", 1, &json!({})), None);
+    assert_eq!(scene.chaperon("2", 2, &reserved), Some(Reaction::Reserved));
+    assert_eq!(scene.chaperon("2", 3, &reserved), None, "said already");
 }

@@ -5,6 +5,7 @@ mod lost;
 mod migrated;
 mod unreserved;
 mod waves;
+mod what_if;
 mod words;
 
 use std::time::Duration;

@@ -127,6 +127,8 @@ impl Book {
         Heard {
             parents: changes.into_iter().map(|change| change.parent).collect(),
             turned_away: admitted.err(),
+            // The ask edge counts them.
+            answer: None,
         }
     }
 

@@ -205,7 +205,8 @@ impl Scene {
                 self.ask.chaperon(node, news.clone(), Duration::ZERO),
                 self.feedback.chaperon(node, news),
             ];
-            assert_eq!(heard[0], heard[1]);
+            let what = |heard: &Heard| (heard.parents.clone(), heard.turned_away);
+            assert_eq!(what(&heard[0]), what(&heard[1]));
             if applied && heard[0].turned_away.is_none() {
                 self.kept.insert(place);
             } else if applied {

@@ -83,48 +83,53 @@ impl Elector {
     ///
     /// An error means that leadership was had and is lost; the process must end. The API server
     /// being away is none as long as this process doesn't lead.
-    pub async fn run(mut self, token: CancellationToken) -> Result<(), LeaseError> {
-        let lease = format!("{}/{}", self.config.namespace, self.config.name);
-        tracing::info!(
-            lease,
-            identity = self.identity,
-            "taking part in leader election"
-        );
-        let mut led = false;
-        loop {
-            let step = self.election.decide(self.now());
-            let writing_as_leader = self.election.own_expiry().is_some()
-                && matches!(step, Step::Create | Step::Take { .. });
-            let acting: BoxFuture<'_, ()> = match step {
-                Step::Lost { to } => {
-                    self.claim.send_replace(None);
-                    return Err(match to {
-                        Some(to) => LeaseError::Taken { lease, to },
-                        None => LeaseError::NotRenewed { lease },
-                    });
+    pub fn run(mut self, token: CancellationToken) -> BoxFuture<'static, Result<(), LeaseError>> {
+        async move {
+            let lease = format!("{}/{}", self.config.namespace, self.config.name);
+            tracing::info!(
+                lease,
+                identity = self.identity,
+                "taking part in leader election"
+            );
+            let mut led = false;
+            loop {
+                let step = self.election.decide(self.now());
+                let writing_as_leader = self.election.own_expiry().is_some()
+                    && matches!(step, Step::Create | Step::Take { .. });
+                let acting: BoxFuture<'_, ()> = match step {
+                    Step::Lost { to } => {
+                        self.claim.send_replace(None);
+                        return Err(match to {
+                            Some(to) => LeaseError::Taken { lease, to },
+                            None => LeaseError::NotRenewed { lease },
+                        });
+                    }
+                    Step::Wait(until) => {
+                        tokio::time::sleep_until(after(self.origin, until)).boxed()
+                    }
+                    Step::Look => self.look().boxed(),
+                    Step::Create => self.create().boxed(),
+                    Step::Take {
+                        version,
+                        transitions,
+                        fresh,
+                    } => self.take(version, transitions, fresh).boxed(),
+                };
+                // A leader's write is awaited, since giving the Lease back needs its newest version.
+                tokio::select! {
+                    () = token.cancelled(), if !writing_as_leader => break,
+                    () = acting => {}
                 }
-                Step::Wait(until) => tokio::time::sleep_until(after(self.origin, until)).boxed(),
-                Step::Look => self.look().boxed(),
-                Step::Create => self.create().boxed(),
-                Step::Take {
-                    version,
-                    transitions,
-                    fresh,
-                } => self.take(version, transitions, fresh).boxed(),
-            };
-            // A leader's write is awaited, since giving the Lease back needs its newest version.
-            tokio::select! {
-                () = token.cancelled(), if !writing_as_leader => break,
-                () = acting => {}
+                self.publish();
+                if !led && self.election.own_expiry().is_some() {
+                    led = true;
+                    tracing::info!(lease, identity = self.identity, "leading");
+                }
             }
-            self.publish();
-            if !led && self.election.own_expiry().is_some() {
-                led = true;
-                tracing::info!(lease, identity = self.identity, "leading");
-            }
+            self.vacate().await;
+            Ok(())
         }
-        self.vacate().await;
-        Ok(())
+        .boxed()
     }
 
     fn now(&self) -> Moment {

@@ -12,6 +12,7 @@
 
 mod decide;
 mod edge;
+mod metrics;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 pub use edge::{Elector, LeaseError, unique_identity};
+pub use metrics::Leaders;
 
 use crate::rbac::Rule;
 

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use k8s_openapi::Resource as _;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
@@ -251,43 +253,46 @@ impl Inner {
 
 impl EventWriter {
     /// Writes until `token` is cancelled and what waits then is written.
-    pub async fn run(self, token: CancellationToken) {
-        let tracker = TaskTracker::new();
-        for mut lane in self.lanes {
-            let (client, instance, inner) = (
-                self.client.clone(),
-                self.instance.clone(),
-                self.inner.clone(),
-            );
-            let token = token.clone();
-            tracker.spawn(async move {
-                loop {
-                    let job = tokio::select! {
-                        biased;
-                        job = lane.recv() => job,
-                        () = token.cancelled() => {
-                            lane.close();
-                            lane.recv().await
+    pub fn run(self, token: CancellationToken) -> BoxFuture<'static, ()> {
+        async move {
+            let tracker = TaskTracker::new();
+            for mut lane in self.lanes {
+                let (client, instance, inner) = (
+                    self.client.clone(),
+                    self.instance.clone(),
+                    self.inner.clone(),
+                );
+                let token = token.clone();
+                tracker.spawn(async move {
+                    loop {
+                        let job = tokio::select! {
+                            biased;
+                            job = lane.recv() => job,
+                            () = token.cancelled() => {
+                                lane.close();
+                                lane.recv().await
+                            }
+                        };
+                        let Some(job) = job else { return };
+                        let about = job.occurrence.regarding.clone();
+                        let written = caught_async(write(&client, &instance, &inner, job)).await;
+                        if let Err(panic) = written {
+                            tracing::error!(?about, panic, "writing an event panicked");
                         }
-                    };
-                    let Some(job) = job else { return };
-                    let about = job.occurrence.regarding.clone();
-                    let written = caught_async(write(&client, &instance, &inner, job)).await;
-                    if let Err(panic) = written {
-                        tracing::error!(?about, panic, "writing an event panicked");
                     }
-                }
-            });
-        }
-        tracker.close();
-        let mut sweeps = tokio::time::interval(SWEEP);
-        loop {
-            tokio::select! {
-                () = token.cancelled() => break,
-                _ = sweeps.tick() => self.inner.sweep(Timestamp::now()),
+                });
             }
+            tracker.close();
+            let mut sweeps = tokio::time::interval(SWEEP);
+            loop {
+                tokio::select! {
+                    () = token.cancelled() => break,
+                    _ = sweeps.tick() => self.inner.sweep(Timestamp::now()),
+                }
+            }
+            tracker.wait().await;
         }
-        tracker.wait().await;
+        .boxed()
     }
 }
 

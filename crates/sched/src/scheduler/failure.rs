@@ -37,6 +37,13 @@ impl EventNote {
             note,
         }
     }
+
+    /// It says this as well, as far as there is room.
+    #[must_use]
+    pub fn and(self, more: &str) -> Self {
+        let note = truncate(&format!("{}: {more}", self.note));
+        Self { note, ..self }
+    }
 }
 
 /// Cuts a message to an event's length, between characters.

@@ -27,6 +27,7 @@ impl KubeletMetrics {
     /// Registers them.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
+        let registry = registry.sub_registry_with_prefix("pilotage");
         registry.register(
             "kubelet_streams_open",
             "Streams of pods on virtual nodes that are open",

@@ -35,6 +35,8 @@ mod usage;
 use std::sync::Arc;
 
 use axum::Router;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use pilotage_api::parent::ClusterUid;
@@ -82,25 +84,28 @@ pub struct KubeletWith {
 
 impl Kubelet {
     /// Listens, if the flags ask for a kubelet server.
-    pub async fn bind(args: &KubeletArgs) -> Result<Option<Self>, ServeError> {
-        let Some(address) = args.kubelet_address.clone() else {
-            return Ok(None);
-        };
-        let (certificates, authorities) = (Certificates::new(), ClientAuthorities::new());
-        let limits = ServeLimits::default();
-        let at = args.kubelet_listen;
-        let server = TlsServer::bind_for(at, &certificates, &authorities, limits).await?;
-        let signer = (!args.kubelet_self_signed).then(|| args.kubelet_signer.clone());
-        let issuer = Issuer::new(address.clone(), signer);
-        let port = server.local_addr().port();
-        Ok(Some(Self {
-            endpoint: KubeletEndpoint { address, port },
-            server,
-            certificates,
-            authorities,
-            issuer,
-            streams: usize::from(args.kubelet_streams),
-        }))
+    pub fn bind(args: &KubeletArgs) -> BoxFuture<'_, Result<Option<Self>, ServeError>> {
+        async move {
+            let Some(address) = args.kubelet_address.clone() else {
+                return Ok(None);
+            };
+            let (certificates, authorities) = (Certificates::new(), ClientAuthorities::new());
+            let limits = ServeLimits::default();
+            let at = args.kubelet_listen;
+            let server = TlsServer::bind_for(at, &certificates, &authorities, limits).await?;
+            let signer = (!args.kubelet_self_signed).then(|| args.kubelet_signer.clone());
+            let issuer = Issuer::new(address.clone(), signer);
+            let port = server.local_addr().port();
+            Ok(Some(Self {
+                endpoint: KubeletEndpoint { address, port },
+                server,
+                certificates,
+                authorities,
+                issuer,
+                streams: usize::from(args.kubelet_streams),
+            }))
+        }
+        .boxed()
     }
 
     /// Where it is asked, for virtual nodes to show.
@@ -109,7 +114,8 @@ impl Kubelet {
     }
 
     /// Answers until `shutdown`; what it needs for that is tried for again and again.
-    pub async fn run(self, with: KubeletWith, shutdown: CancellationToken) {
+    pub fn run(self, with: KubeletWith, shutdown: CancellationToken) -> BoxFuture<'static, ()> {
+        async move {
         let Self {
             endpoint,
             server,
@@ -155,5 +161,6 @@ impl Kubelet {
         if drained.is_err() {
             tracing::warn!(open = tunnels.len(), "streams are cut");
         }
+    }.boxed()
     }
 }

@@ -4,17 +4,19 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, ResourceExt};
 use pilotage_api::{ClusterTarget, GROUP, VERSION, crds, names};
 use pilotage_testkit::pilotage::ADMIN_PORT;
 use pilotage_testkit::{
-    ControlPlane, PilotageProcess, apply, build, pilotage, wait_admission, wait_count, wait_for,
+    ControlPlane, PilotageProcess, apply, build, list_until, pilotage, wait_admission, wait_count,
+    wait_for,
 };
 use serde_json::json;
 
@@ -122,6 +124,51 @@ async fn start_parts(plane: &ControlPlane) -> BTreeMap<String, PilotageProcess> 
     parts
 }
 
+/// What the parts serve once they tell the whole way of a pod that was placed on this node.
+async fn metrics_of_a_pod(parts: &BTreeMap<String, PilotageProcess>, node: &str) -> Vec<String> {
+    let node = ("target", node);
+    let stages = "pilotage_pod_stage_duration_seconds_count";
+    let answers = "pilotage_target_answers_total";
+    let holds = "pilotage_candidate_hold_duration_seconds_count";
+    let leader = ("name", "pilotage-proxy-scheduler");
+    let told: [(&str, &[(&str, &str)]); 12] = [
+        (stages, &[("stage", "asked")]),
+        (stages, &[("stage", "reserved")]),
+        (stages, &[("stage", "granted")]),
+        (stages, &[("stage", "bound")]),
+        ("pilotage_target_asks_total", &[node]),
+        (answers, &[node, ("answer", "reserved")]),
+        (answers, &[node, ("answer", "bound")]),
+        ("pilotage_target_grants_total", &[node]),
+        ("pilotage_target_state", &[node, ("state", "connected")]),
+        (
+            "pilotage_candidate_answers_total",
+            &[("answer", "reserved")],
+        ),
+        (holds, &[("end", "bound")]),
+        ("leader_election_master_status", &[leader]),
+    ];
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let mut texts = Vec::new();
+        for process in parts.values() {
+            let (status, text) = process.admin_get("/metrics").await.unwrap();
+            assert_eq!(status, 200);
+            texts.push(text);
+        }
+        let untold: Vec<_> = told
+            .iter()
+            .filter(|(name, labels)| metrics::sum(&texts, name, labels) < 1.0)
+            .collect();
+        if untold.is_empty() {
+            return texts;
+        }
+        assert!(Instant::now() < deadline, "{untold:?} in {texts:#?}");
+        // Of a reply others may know a moment before it is counted.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 fn is_running(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
     phase == Some("Running")
@@ -191,13 +238,33 @@ async fn upgrade_and_uninstallation_leave_running_pods_alone() {
     let before = pods.get(&delegate).await.unwrap();
     assert!(node_of(&before).is_some_and(|node| node.starts_with("real-")));
 
-    let mut texts = Vec::new();
-    for process in parts.values() {
-        let (status, text) = process.admin_get("/metrics").await.unwrap();
-        assert_eq!(status, 200);
-        texts.push(text);
-    }
-    metrics::served(&texts);
+    metrics::served(&metrics_of_a_pod(&parts, &virtual_node).await);
+    let events: Api<Event> = Api::namespaced(plane.admin(), shop.name());
+    let start = format!(
+        "Successfully assigned {}/web to {virtual_node}: ",
+        shop.name()
+    );
+    let is_story = |event: &Event| {
+        let story = event
+            .note
+            .as_deref()
+            .and_then(|note| note.strip_prefix(&start));
+        let stages = ["asked", "reserved", "granted", "bound"];
+        story.is_some_and(|story| {
+            stages
+                .iter()
+                .all(|it| story.contains(&format!("{it} after ")))
+        })
+    };
+    let any = |seen: &BTreeMap<_, Event>| seen.values().any(is_story);
+    list_until(
+        &events,
+        kube_runtime::watcher::Config::default(),
+        any,
+        LIMIT,
+    )
+    .await
+    .unwrap();
 
     let undisturbed = async || {
         for (name, uid) in [("web", proxy.uid()), (delegate.as_str(), before.uid())] {

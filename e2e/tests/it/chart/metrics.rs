@@ -1,6 +1,6 @@
-//! Alerts and dashboard ask for metrics that there are, and the reference tells of each.
+//! Alerts and dashboard ask for metrics that there are, by labels that they have, and the reference tells of each.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use serde_json::Value;
@@ -11,20 +11,18 @@ use crate::workspace::{root, rust_files, shipped};
 /// Ends of names that a histogram, a counter or an info has in Prometheus beside that of its family.
 const ENDS: [&str; 5] = ["_bucket", "_count", "_sum", "_total", "_info"];
 /// Of our metrics, with their first words.
-const OURS: [&str; 5] = [
-    "pilotage_",
-    "scheduler_",
-    "chaperons_",
-    "kubelet_",
-    "process_",
-];
+const OURS: [&str; 4] = ["pilotage_", "scheduler_", "process_", "leader_election_"];
+/// Labels that Prometheus adds, and that of buckets.
+const ADDED: [&str; 3] = ["namespace", "pod", "le"];
 
 /// Families that are served only once something rare has happened: by the names that code registers them by.
-const RARE: [(&str, &str); 4] = [
-    ("chaperons_turned_away", "chaperons_turned_away"),
-    ("kubelet_requests_refused", "kubelet_requests_refused"),
-    ("kubelet_streams_open", "kubelet_streams_open"),
-    ("scheduler_preemption_attempts", "preemption_attempts"),
+const RARE: [(&str, &str); 3] = [
+    (
+        "pilotage_kubelet_requests_refused",
+        "kubelet_requests_refused",
+    ),
+    ("pilotage_kubelet_streams_open", "kubelet_streams_open"),
+    ("pilotage_candidate_refusals", "refusals"),
 ];
 
 fn expressions() -> Vec<String> {
@@ -63,18 +61,82 @@ fn each_alert_has_its_line_in_the_guide() {
     );
 }
 
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// The family of one of our metrics.
+fn family(name: &str) -> &str {
+    let end = ENDS.iter().find_map(|end| name.strip_suffix(end));
+    end.unwrap_or(name)
+}
+
+/// The families that an expression asks for.
+fn families(expression: &str) -> impl Iterator<Item = &str> {
+    expression
+        .split(|c| !is_word(c))
+        .filter(|word| OURS.iter().any(|start| word.starts_with(start)))
+        .map(family)
+}
+
 /// The families that are asked for.
 fn asked() -> BTreeSet<String> {
-    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    expressions()
-        .iter()
-        .flat_map(|text| text.split(|c| !is_word(c)))
-        .filter(|word| OURS.iter().any(|start| word.starts_with(start)))
-        .map(|word| {
-            let end = ENDS.iter().find_map(|end| word.strip_suffix(end));
-            end.unwrap_or(word).to_owned()
-        })
-        .collect()
+    let all = expressions();
+    let all = all.iter().flat_map(|text| families(text));
+    all.map(str::to_owned).collect()
+}
+
+/// A series that is served: its name, its labels and its value.
+fn series(texts: &[String]) -> impl Iterator<Item = (&str, BTreeMap<&str, &str>, f64)> {
+    let lines = texts.iter().flat_map(|text| text.lines());
+    lines.filter(|line| !line.starts_with('#')).map(|line| {
+        let (series, value) = line.rsplit_once(' ').unwrap();
+        let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+        let labels = labels
+            .trim_end_matches('}')
+            .split("\",")
+            .filter_map(|pair| {
+                let (label, value) = pair.split_once("=\"")?;
+                Some((label, value.trim_end_matches('"')))
+            });
+        (name, labels.collect(), value.parse().unwrap())
+    })
+}
+
+/// The sum of the series of this name with these labels.
+pub(super) fn sum(texts: &[String], name: &str, labels: &[(&str, &str)]) -> f64 {
+    let fits = |has: &BTreeMap<&str, &str>| {
+        let mut labels = labels.iter();
+        labels.all(|(label, value)| has.get(label) == Some(value))
+    };
+    let found = series(texts).filter(|(is, has, _)| *is == name && fits(has));
+    found.map(|(_, _, value)| value).sum()
+}
+
+/// Fails if an expression selects, or sorts, by a label that none of the served series has.
+fn by_labels_that_exist(texts: &[String]) {
+    let mut has = BTreeMap::<&str, BTreeSet<&str>>::new();
+    for (name, labels, _) in series(texts) {
+        has.entry(family(name)).or_default().extend(labels.keys());
+    }
+    for text in expressions() {
+        let known = families(&text).filter_map(|family| has.get(family));
+        let known: BTreeSet<&str> = known.flatten().copied().chain(ADDED).collect();
+        let selectors = text.split('{').skip(1).map(|rest| rest.split('}').next());
+        let sorted = ["by (", "on ("].map(|word| text.split(word).skip(1));
+        let sorted = sorted.into_iter().flatten();
+        let lists = selectors.chain(sorted.map(|rest| rest.split(')').next()));
+        let words = lists.flatten().flat_map(|list| list.split(','));
+        let words = words.filter_map(|word| word.trim().split(|c| !is_word(c)).next());
+        let unknown: Vec<_> = words
+            .filter(|word| !word.is_empty() && !known.contains(word))
+            .collect();
+        let is_rare = families(&text).all(|family| !has.contains_key(family));
+        assert!(
+            unknown.is_empty() || is_rare,
+            "{unknown:?} in {text}; there are {known:?}"
+        );
+    }
 }
 
 /// Fails if one of these processes should have served a metric that is asked for, and none did.
@@ -114,4 +176,5 @@ pub(super) fn served(texts: &[String]) {
         missing.is_empty(),
         "nobody serves {missing:?}; there are {families:#?}"
     );
+    by_labels_that_exist(texts);
 }

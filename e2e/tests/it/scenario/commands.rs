@@ -72,6 +72,11 @@ async fn a_target_is_drained_its_pods_move_and_it_is_filled_again() {
     shop.create(&elected("alone", "100m")).await;
     let alone = shop.running("alone").await;
     let (stays, _) = shop.delegate(&alone).await;
+    // A proxy is one whatever labels somebody takes away.
+    let none = serde_json::json!({ "metadata": { "labels": { keys::HAS_FINALIZER: null } } });
+    let (params, none) = (PatchParams::default(), Patch::Merge(none));
+    let name = first.name_any();
+    shop.pods().patch(&name, &params, &none).await.unwrap();
 
     let name = format!("{at}/{from}");
     let (code, out, err) = user.run(&["drain", &name]).await;
@@ -219,6 +224,7 @@ async fn a_target_that_is_lost_may_be_forgotten_and_no_other() {
     user.fails(&["forget", &name], 4, &said).await;
     let (code, out, err) = user.run(&["forget", &name, "--yes"]).await;
     assert_eq!(code, 0, "{err}");
+    // Its Secret is called the same.
     let out = out.replace(there, "paris");
     insta::assert_snapshot!("forgotten", plain(&out, &shop));
     assert!(targets.get_opt(there).await.unwrap().is_none());

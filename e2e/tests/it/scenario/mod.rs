@@ -15,6 +15,7 @@ mod demo;
 mod evictions;
 mod follow;
 mod follow_services;
+mod half;
 mod hundred_pods;
 mod identity;
 mod kubelet;
@@ -36,8 +37,10 @@ mod skew;
 mod together;
 mod turns;
 mod two_sources;
+mod uninstall;
 mod unreserved;
 mod usage;
+mod what_if;
 
 use std::{
     collections::BTreeMap,

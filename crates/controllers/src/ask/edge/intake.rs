@@ -6,12 +6,16 @@ use std::{collections::hash_map::Entry, sync::Arc};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use pilotage_api::keys;
 use pilotage_clusters::Event;
-use pilotage_proxy::{Outcome, placing::Want, plugins::GrantFailure};
+use pilotage_proxy::{Action, Outcome, Reach, Reaction, placing::Want, plugins::GrantFailure};
 use pilotage_sched_driver::publish::{EventType, Occurrence, Regarding};
 
 use super::{Edge, Finished, proxy::Proxy};
 use crate::{
-    ask::port::{Choice, Failed, NodeEvent},
+    ask::{
+        port::{Choice, Failed, NodeEvent},
+        progress::Stage,
+        story::of_others,
+    },
     caught::{PANICKED, note},
     fleet::FleetEvent,
     intake::{About, Intake, News, about_object},
@@ -110,19 +114,19 @@ impl Edge {
 
     pub(super) fn forget(&mut self, uid: &str) {
         self.book.proxy_gone(uid, self.clock.now());
-        if let Some(Proxy {
-            choice: Some((node, done)),
-            ..
-        }) = self.proxies.remove(uid)
-        {
-            let reason = "the pod is gone".to_owned();
-            let _ = done.send(Err(GrantFailure::Failed { node, reason }));
+        if let Some(Proxy { choice, queued, .. }) = self.proxies.remove(uid) {
+            self.parts.counts.queued(&queued, &[]);
+            if let Some((node, done)) = choice {
+                let reason = "the pod is gone".to_owned();
+                let _ = done.send(Err(GrantFailure::Failed { node, reason }));
+            }
         }
         self.others_moved();
         self.places.forget(uid);
         self.expected.set(uid, None);
         self.ranker.set_guest(uid, None, &Want::default());
         self.parts.board.remove(uid);
+        self.stories.take(uid);
         self.timers.set(&uid.to_owned(), None);
         self.dirty.remove(uid);
     }
@@ -193,8 +197,12 @@ impl Edge {
             FleetEvent::Reach(node, reach) => {
                 self.dirty.extend(self.book.concerned(&node));
                 self.book.set_reach(&node, reach, now);
+                if reach == Reach::NoSuchTarget {
+                    self.parts.counts.end(&node);
+                }
             }
             FleetEvent::Serves(node, serves) => {
+                self.parts.counts.begin(&node);
                 self.book.set_serves(&node, serves);
                 // Its virtual node may have been there before.
                 self.node_changed(&node);
@@ -221,6 +229,13 @@ impl Edge {
             }
             FleetEvent::Chaperon(node, news, _unread) => {
                 let heard = self.book.chaperon(&node, news, now);
+                if let Some(answer) = heard.answer {
+                    self.parts.counts.answered(&node, answer);
+                    let holds = matches!(answer, Reaction::Reserved | Reaction::Evicts);
+                    if let Some(parent) = heard.parents.last().filter(|_| holds) {
+                        self.reach(parent, Stage::Reserved);
+                    }
+                }
                 self.dirty.extend(heard.parents);
                 if let Some(why) = heard.turned_away {
                     self.acting.fleet.turn_away(&node, why);
@@ -235,6 +250,8 @@ impl Edge {
             let order = proxy.order.as_ref();
             let answers = self.parts.board.get(&uid).answers;
             proxy.passed_over = order.and_then(|order| order.tell(&node, &answers));
+            let untold = proxy.passed_over.is_none();
+            proxy.others = untold.then(|| of_others(&node, &answers));
             proxy.choice = Some((node, done));
             self.dirty.insert(uid);
             self.others_moved();
@@ -276,9 +293,14 @@ impl Edge {
         let now = self.clock.now();
         let policy = self.proxies.get(&uid).map(|proxy| proxy.policy);
         let policy = self.ranker.policy(policy.unwrap_or_default());
+        self.parts.counts.ended(&action, &reply.outcome);
+        let granted = matches!(action, Action::Grant { .. }) && reply.outcome == Outcome::Done;
         let admitted = self
             .book
             .answered(&uid, &action, reply, &policy.asking, now);
+        if granted {
+            self.reach(&uid, Stage::Granted);
+        }
         if let (Err(why), Some(node)) = (admitted, action.node()) {
             self.acting.fleet.turn_away(node, why);
         }

@@ -14,7 +14,7 @@ use pilotage_proxy::{
 use pilotage_sched::PodInfo;
 use tokio::sync::oneshot;
 
-use crate::ask::act::Source;
+use crate::ask::{act::Source, progress::Progress};
 
 /// One proxy pod.
 pub(super) struct Proxy {
@@ -31,11 +31,16 @@ pub(super) struct Proxy {
     pub(super) choice: Option<(String, oneshot::Sender<Result<(), GrantFailure>>)>,
     /// Why not the other targets, when the choice was made.
     pub(super) passed_over: Option<String>,
+    /// What the others had said by then, if that says nothing of them.
+    pub(super) others: Option<String>,
     pub(super) ranking: Vec<Ranked>,
     pub(super) order: Option<Order>,
     pub(super) ranked_at: Option<Duration>,
     /// Other pods kept it away from some node then.
     pub(super) kept_away: bool,
+    /// Where it waits for its turn.
+    pub(super) queued: Vec<String>,
+    pub(super) progress: Progress,
 }
 
 impl Proxy {
@@ -50,10 +55,13 @@ impl Proxy {
             policy,
             choice: None,
             passed_over: None,
+            others: None,
             ranking: Vec::new(),
             order: None,
             ranked_at: None,
             kept_away: false,
+            queued: Vec::new(),
+            progress: Progress::default(),
         };
         proxy.set_pod(pod, policy);
         proxy

@@ -1,4 +1,4 @@
-use pilotage_api::{ClusterSourceSpec, SourceSpec};
+use pilotage_api::{ClusterSource, ClusterSourceSpec, ServiceAccountRef, Source, SourceSpec};
 
 use super::*;
 

@@ -157,13 +157,30 @@ impl Left {
         text
     }
 
-    /// What is to be done first; `None` if nothing is left.
-    pub(super) fn verdict(&self) -> Option<String> {
+    /// What still runs for this cluster elsewhere, or here for others, and what is to be done first; `None` if nothing does.
+    pub(super) fn running(&self) -> Option<String> {
         let behind = self.proxies.iter().filter(|(node, _)| node.is_some());
         let elsewhere = behind.fold(0_usize, |sum, (_, it)| sum.saturating_add(it.living.len()));
         let mut guests = self.guests.values();
         let here = guests.try_fold(0_usize, |sum, it| sum.checked_add(it.running));
         let here = here.unwrap_or(usize::MAX);
+        if elsewhere > 0 {
+            Some(format!(
+                "{} elsewhere for this cluster: delete their proxies, or the Targets, and wait until they are gone",
+                run(elsewhere)
+            ))
+        } else if here > 0 {
+            Some(format!(
+                "{} here for other clusters: have them deleted there, and wait until they are gone",
+                run(here)
+            ))
+        } else {
+            None
+        }
+    }
+
+    /// What is to be done first; `None` if nothing is left.
+    pub(super) fn verdict(&self) -> Option<String> {
         let nothing = self.targets.is_empty()
             && self.proxies.is_empty()
             && self.rerouted.is_empty()
@@ -172,20 +189,12 @@ impl Left {
         if nothing {
             return None;
         }
-        Some(if elsewhere > 0 {
-            format!(
-                "{} elsewhere for this cluster: delete their proxies, or the Targets, and wait until they are gone",
-                run(elsewhere)
+        self.running().or_else(|| {
+            Some(
+                "no pod runs elsewhere or for others, but what is told above is left: Pilotage takes finalizers off while \
+                 it runs, and the rest goes with Targets and Services that are deleted"
+                    .to_owned(),
             )
-        } else if here > 0 {
-            format!(
-                "{} here for other clusters: have them deleted there, and wait until they are gone",
-                run(here)
-            )
-        } else {
-            "no pod runs elsewhere or for others, but what is told above is left: Pilotage takes finalizers off while \
-             it runs, and the rest goes with Targets and Services that are deleted"
-                .to_owned()
         })
     }
 }
@@ -353,6 +362,7 @@ mod tests {
         for left in [only_waits, only_targets, only_finalizers, only_rerouted] {
             let verdict = left.verdict().unwrap();
             assert!(verdict.starts_with("no pod runs elsewhere"), "{verdict}");
+            assert_eq!(left.running(), None);
         }
     }
 }

@@ -29,6 +29,16 @@ fn after_the_time_that_its_author_gave_a_lost_pod_is_placed_elsewhere() {
 
     let plan = scene.later(AFTER).step();
     assert_eq!(asked(&plan), ["b", "c", "d"]);
+    let released = |given_up| Released {
+        node: "a".into(),
+        given_up,
+        placed: false,
+    };
+    assert_eq!(plan.released, Some(released(true)));
+    assert_eq!(scene.step().released, None, "told once");
+    let mut gone = Scene::new().recorded("a/ua/1");
+    gone.memory.confirm_gone("a", "ua");
+    assert_eq!(gone.step().released, Some(released(false)));
     let scene = scene.with(chaperon("b", "ub").reserved(1)).chose("b");
     let mut back = scene;
     assert!(is_record(&back.step(), "b/ub/1"), "R5");

@@ -114,6 +114,24 @@ fn several_grants_of_admiralty_end_with_their_pods_before_anybody_is_asked() {
 }
 
 #[test]
+fn a_target_that_tells_of_many_grants_hides_no_other_targets() {
+    let granted = |node, uid: &str| chaperon(node, uid).plainly_granted().of_plain_source();
+    let mut scene = migrated();
+    for number in 0..40 {
+        scene = scene.with(granted("a", &format!("ua{number}")));
+    }
+    let mut scene = scene.with(granted("b", "ub"));
+    let _ = scene.step();
+    scene.chaperons.clear();
+    let plan = scene.later(Duration::from_mins(1)).step();
+    let confirms = confirms(&plan);
+    assert!(
+        confirms.contains(&"ub") && confirms.len() <= 9,
+        "{confirms:?}"
+    );
+}
+
+#[test]
 fn a_pod_that_admiralty_left_to_its_own_scheduler_is_where_its_chaperon_is() {
     let mut scene = migrated().with(chaperon("a", "ua").of_plain_source());
     scene.proxy.no_reservation = true;

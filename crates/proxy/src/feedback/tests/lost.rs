@@ -29,7 +29,10 @@ fn a_placed_pod_is_replaced_only_when_its_time_is_over() {
     assert!(plan.actions.is_empty());
     assert_eq!(plan.wake_at, Some(NOW + AFTER));
     scene.now += AFTER;
-    assert_eq!(scene.step().actions, [Action::DeleteProxy]);
+    let plan = scene.step();
+    assert_eq!(plan.actions, [Action::DeleteProxy]);
+    let released = plan.released.unwrap();
+    assert!(released.given_up && released.placed, "{released}");
 }
 
 #[test]

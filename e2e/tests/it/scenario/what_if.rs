@@ -1,0 +1,125 @@
+//! Questions about a pod that isn't there: the targets' own answers, and nothing left behind.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{ListParams, PostParams};
+use kube::runtime::watcher::Config;
+use kube::{Api, ResourceExt};
+use pilotage_testkit::{build, wait_count};
+use serde_json::json;
+
+use super::connect::User;
+use super::{LIMIT, Shop, elected, is_running};
+
+/// What stands in a namespace of all clusters: pods and chaperons, by cluster and name.
+async fn left(shop: &Shop) -> Vec<String> {
+    let mut left = Vec::new();
+    let all = ListParams::default();
+    for pod in shop.pods().list(&all).await.unwrap() {
+        left.push(format!("source: {}", pod.name_any()));
+    }
+    for target in ["east", "north", "west"] {
+        let pods = shop.pods_in(target).list(&all).await.unwrap();
+        let chaperons = shop.chaperons_in(target).list(&all).await.unwrap();
+        left.extend(
+            pods.iter()
+                .map(|pod| format!("{target}: {}", pod.name_any())),
+        );
+        left.extend(
+            chaperons
+                .iter()
+                .map(|it| format!("{target}: {}", it.name_any())),
+        );
+    }
+    left
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn targets_answer_about_a_pod_that_never_runs() {
+    let shop = Shop::open("whatif").await;
+    let (source, at) = (&shop.fleet.source.plane, shop.name.as_str());
+    let user = User::new(source, &shop.target("east").plane);
+    let file = |name: &str, object: serde_json::Value| {
+        let path = source.directory().join(format!("{at}-{name}.json"));
+        std::fs::write(&path, object.to_string()).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+
+    // Its selector matches the question that its own file makes.
+    let deployments: Api<Deployment> = Api::namespaced(source.admin(), at);
+    let web = build::deployment("web").pod(|pod| pod.elect().request("cpu", "100m"));
+    let web = web.build();
+    deployments
+        .create(&PostParams::default(), &web)
+        .await
+        .unwrap();
+    let of_web = || Config::default().labels("app=web");
+    let running = wait_count(&shop.pods(), of_web(), 1, is_running, LIMIT).await;
+    let first = running.unwrap().remove(0);
+
+    let mut web = serde_json::to_value(&web).unwrap();
+    (web["apiVersion"], web["kind"]) = (json!("apps/v1"), json!("Deployment"));
+    let web = file("web", web);
+    let (code, out, err) = user.run(&["what-if", "-f", &web, "-n", at]).await;
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        out.starts_with("3 of 3 target(s) could take the pod\n"),
+        "{out}{err}"
+    );
+    for target in ["east", "north", "west"] {
+        let says = |line: &str| line.starts_with(target) && line.ends_with("could take the pod");
+        assert!(out.lines().any(says), "{target}: {out}");
+    }
+
+    let huge = serde_json::to_value(elected("huge", "64")).unwrap();
+    let huge = file(
+        "huge",
+        json!({ "kind": "Pod", "apiVersion": "v1", "metadata": huge["metadata"], "spec": huge["spec"] }),
+    );
+    let (code, out, err) = user
+        .run(&["what-if", "-f", &huge, "-n", at, "-o", "json"])
+        .await;
+    assert_eq!(code, 0, "{err}");
+    let told: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(told["could"], 0, "{out}");
+    let refused = |target: &serde_json::Value| {
+        let answer = target["answer"].as_str().unwrap_or_default();
+        answer == "refused [4 Insufficient cpu]"
+    };
+    assert!(
+        told["targets"].as_array().unwrap().iter().all(refused),
+        "{out}"
+    );
+
+    // The pods that are there go on, and of the questions nothing stands.
+    let running = wait_count(&shop.pods(), of_web(), 1, is_running, LIMIT).await;
+    assert_eq!(running.unwrap().remove(0).uid(), first.uid());
+    let (target, delegate) = shop.delegate(&first).await;
+    let stays = [
+        format!("source: {}", first.name_any()),
+        format!("{target}: {}", delegate.name_any()),
+    ];
+    let left = left(&shop).await;
+    assert_eq!(left.len(), 3, "pod, delegate and its chaperon: {left:?}");
+    assert!(stays.iter().all(|it| left.contains(it)), "{left:?}");
+
+    // A pod that the webhook doesn't see would run here.
+    let local = format!("{at}-local");
+    let local = source
+        .named_namespace(&local, BTreeMap::new())
+        .await
+        .unwrap();
+    let words = ["what-if", "-f", &huge, "-n", local.name()];
+    user.fails(&words, 4, &["there is no Target for pods of namespace"])
+        .await;
+    let pods: Api<Pod> = local.api();
+    assert!(
+        pods.list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .is_empty()
+    );
+}
