@@ -186,6 +186,9 @@ key!(/// Finalizer of Targets and `ClusterTargets`: the proxy pods on their virt
 key!(/// Finalizer of Secrets with a Target's kubeconfig: what Pilotage has made in the target goes first.
     TARGET_GONE = "target_gone");
 
+/// Annotation of virtual nodes with a kubelet: the path by which metrics-server (0.7 or newer) asks for what their pods
+/// use, since they share an address.
+pub const RESOURCE_METRICS_PATH: &str = "metrics.k8s.io/resource-metrics-path";
 /// Label of virtual nodes, and key of their taint with the effect `NoSchedule`.
 pub const PROVIDER: &str = "virtual-kubelet.io/provider";
 /// Value of that label and that taint.

@@ -29,6 +29,8 @@ pub enum Right {
     Attach,
     /// Reaching ports of pods.
     PortForward,
+    /// Reading how much CPU and memory containers use.
+    Metrics,
 }
 
 /// Not the flag of a right.
@@ -38,7 +40,7 @@ pub struct UnknownRight;
 
 impl Right {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::FollowConfigMaps,
         Self::FollowSecrets,
         Self::FollowServices,
@@ -47,6 +49,7 @@ impl Right {
         Self::Exec,
         Self::Attach,
         Self::PortForward,
+        Self::Metrics,
     ];
 
     /// In a Source.
@@ -60,6 +63,7 @@ impl Right {
             Self::Exec => "Exec",
             Self::Attach => "Attach",
             Self::PortForward => "PortForward",
+            Self::Metrics => "Metrics",
         }
     }
 
@@ -74,6 +78,7 @@ impl Right {
             Self::Exec => "exec",
             Self::Attach => "attach",
             Self::PortForward => "port-forward",
+            Self::Metrics => "metrics",
         }
     }
 
@@ -88,6 +93,7 @@ impl Right {
             Self::Exec => "pilotage-source-exec",
             Self::Attach => "pilotage-source-attach",
             Self::PortForward => "pilotage-source-port-forward",
+            Self::Metrics => "pilotage-source-metrics",
         }
     }
 }

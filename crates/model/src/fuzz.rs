@@ -227,7 +227,8 @@ pilotage_absurd::properties! {
         let shape = FreeShape { nodes: nodes.as_i64().unwrap_or(1), free: amounts };
         let shapes = shown_shapes(&vec![shape; many.min(20)]);
         let name = TargetName { namespace: Some("shop"), name: "c2" };
-        let published = Published { free: Some(&free), free_shapes: Some(&shapes), zones: zones.as_deref() };
+        let published =
+            Published { free: Some(&free), free_shapes: Some(&shapes), zones: zones.as_deref(), has_kubelet: true };
         let node = virtual_node::apply(name, &labels, published, false);
         let annotations: BTreeMap<String, String> =
             serde_json::from_value(node["metadata"]["annotations"].clone()).unwrap_or_default();

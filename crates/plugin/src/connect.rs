@@ -45,9 +45,9 @@ pub struct ConnectArgs {
     #[command(flatten)]
     pair: PairArgs,
 
-    /// What the source may do besides running pods, separated by commas: logs, exec, attach, port-forward, follow-configmaps,
-    /// follow-secrets, follow-services, follow-ingresses; or none. The target has to be installed with these rights. Without it,
-    /// the source keeps what it was given.
+    /// What the source may do besides running pods, separated by commas: logs, exec, attach, port-forward, metrics,
+    /// follow-configmaps, follow-secrets, follow-services, follow-ingresses; or none. The target has to be installed with
+    /// these rights. Without it, the source keeps what it was given.
     #[arg(long, value_name = "RIGHTS", value_parser = Rights::parse)]
     rights: Option<Rights>,
 

@@ -70,6 +70,11 @@ impl Quantity {
         Self(self.0.saturating_add(other.0))
     }
 
+    /// Exactly, in 10⁻⁹.
+    pub const fn nanos(self) -> i128 {
+        self.0
+    }
+
     /// Whole units, rounded away from zero.
     pub const fn value(self) -> i64 {
         Self::rounded(self.0 / NANO, self.0 % NANO)

@@ -148,6 +148,7 @@ fn keep(observed: &Observed<'_>, target: &TargetObject, memory: &Memory) -> Vec<
             free: free.as_ref(),
             free_shapes: shapes.as_deref(),
             zones: zones.as_deref(),
+            has_kubelet: observed.kubelet.is_some(),
         };
         let wanted = virtual_node::apply(observed.name, &labels(observed), published, false);
         apply_if_new(wanted, node, memory, &mut steps);

@@ -29,7 +29,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "sched-driver",
         ],
     ),
-    ("vnode", &["api", "clusters", "model", "runtime"]),
+    ("vnode", &["api", "clusters", "model", "runtime", "sched"]),
     ("webhook", &["api", "model", "runtime"]),
     ("gardener", &["api", "placement", "runtime", "sched"]),
     (

@@ -139,11 +139,14 @@ impl Asked {
         if self.partial && (types.api_version.as_str(), kind) == (META, "PartialObjectMetadata") {
             return Ok(());
         }
-        let fits = types.api_version == *version && is_plural(plural, kind);
+        let fits = types.api_version == *version
+            && (is_plural(plural, kind) || (version.as_str(), plural.as_str(), kind) == IRREGULAR);
         if fits { Ok(()) } else { wrong }
     }
 }
 
+/// Version, plural and kind of what pods use, which goes by the pods' own name.
+const IRREGULAR: (&str, &str, &str) = ("metrics.k8s.io/v1beta1", "pods", "PodMetrics");
 /// Version of objects of which only metadata were asked for.
 const META: &str = "meta.k8s.io/v1";
 
@@ -245,6 +248,7 @@ mod tests {
         let status = format!("{CHAPERONS}/web/status");
         let watch = format!("{CHAPERONS}?watch=true");
         let sub = "/api/v1/namespaces/a/pods/b/binding";
+        let used = "/apis/metrics.k8s.io/v1beta1/namespaces/a/pods";
         for (method, uri, version, kind, want) in [
             ("GET", CHAPERONS, ours, "PodChaperonList", true),
             ("GET", CHAPERONS, ours, "PodChaperon", false),
@@ -261,6 +265,22 @@ mod tests {
             ("GET", &watch, ours, "PodChaperonList", false),
             ("POST", sub, "v1", "Status", true),
             ("GET", "/api/v1/endpoints", "v1", "EndpointsList", true),
+            (
+                "GET",
+                used,
+                "metrics.k8s.io/v1beta1",
+                "PodMetricsList",
+                true,
+            ),
+            (
+                "GET",
+                used,
+                "metrics.k8s.io/v1beta1",
+                "NodeMetricsList",
+                false,
+            ),
+            ("GET", used, "v1", "PodList", false),
+            ("GET", "/api/v1/pods", "v1", "PodMetricsList", false),
             ("GET", "/version", "", "", true),
         ] {
             let types = Types {

@@ -31,6 +31,8 @@ pub struct Feedback {
     pub cluster: ClusterUid,
     /// Its targets.
     pub registry: Registry,
+    /// Its proxy pods ([`watch_proxies`]).
+    pub proxies: Watch<Pod>,
     /// Numbers.
     pub settings: Settings,
     /// Whether this process may write.
@@ -50,8 +52,7 @@ pub fn watch_proxies(client: &Client, stop: &CancellationToken) -> Watch<Pod> {
 /// Runs the controller until `shutdown`; `ready` is released when the source's pods are known.
 pub fn run(feedback: Feedback, shutdown: CancellationToken, ready: Gate) -> BoxFuture<'static, ()> {
     async move {
-        // Only a leader acts: until then the stores would just grow old.
-        let proxies = watch_proxies(&feedback.client, &shutdown);
+        let proxies = feedback.proxies.clone();
         let (client, cluster) = (feedback.client.clone(), feedback.cluster.clone());
         let (fleet, told) = Fleet::new(client, cluster, feedback.metrics.clone(), None);
         let (registry, follower) = (feedback.registry.clone(), fleet.clone());

@@ -64,6 +64,7 @@ pub const RULES: &[Rule] = &[
         Right::Exec.role(),
         Right::Attach.role(),
         Right::PortForward.role(),
+        Right::Metrics.role(),
     ]),
 ];
 
@@ -81,6 +82,7 @@ pub const fn right_rules(right: Right) -> &'static [Rule] {
         Right::Exec => const { &[Rule::cluster(&[""], &["pods/exec"], STREAM)] },
         Right::Attach => const { &[Rule::cluster(&[""], &["pods/attach"], STREAM)] },
         Right::PortForward => const { &[Rule::cluster(&[""], &["pods/portforward"], STREAM)] },
+        Right::Metrics => const { &[Rule::cluster(&["metrics.k8s.io"], &["pods"], &["list"])] },
     }
 }
 
@@ -98,6 +100,7 @@ pub const fn giving_rules(right: Right) -> &'static [Rule] {
     const EXEC: [Rule; 1] = bind(&[Right::Exec.role()]);
     const ATTACH: [Rule; 1] = bind(&[Right::Attach.role()]);
     const PORT_FORWARD: [Rule; 1] = bind(&[Right::PortForward.role()]);
+    const METRICS: [Rule; 1] = bind(&[Right::Metrics.role()]);
     match right {
         Right::FollowConfigMaps => &CONFIG_MAPS,
         Right::FollowSecrets => &SECRETS,
@@ -107,5 +110,6 @@ pub const fn giving_rules(right: Right) -> &'static [Rule] {
         Right::Exec => &EXEC,
         Right::Attach => &ATTACH,
         Right::PortForward => &PORT_FORWARD,
+        Right::Metrics => &METRICS,
     }
 }

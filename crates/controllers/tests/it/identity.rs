@@ -423,7 +423,7 @@ async fn rights_are_given_by_roles_of_their_own_once_these_are_installed_and_tak
     assert!(
         message.ends_with(
             "with the rights FollowConfigMaps, FollowSecrets, FollowServices, FollowIngresses, Logs, Exec, Attach, \
-             PortForward"
+             PortForward, Metrics"
         ),
         "{message}"
     );

@@ -121,7 +121,7 @@ pub fn create(target: TargetName<'_>) -> Value {
     node
 }
 
-/// What a target publishes of itself beside its labels and its size.
+/// What a target publishes of itself beside its labels and its size, and how what its pods use is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Published<'a> {
     /// What is free, summed over its nodes.
@@ -130,6 +130,8 @@ pub struct Published<'a> {
     pub free_shapes: Option<&'a [FreeShape]>,
     /// Zones of its nodes, separated by commas.
     pub zones: Option<&'a str>,
+    /// Whether a kubelet answers for the node.
+    pub has_kubelet: bool,
 }
 
 /// What we own of the node's metadata and spec, for server-side apply; `labels` are those of the target that may be told.
@@ -156,6 +158,7 @@ pub fn apply(
         free,
         free_shapes,
         zones,
+        has_kubelet,
     } = published;
     if let Some(free) = free {
         node["metadata"]["annotations"][keys::FREE] = json!(free).to_string().into();
@@ -165,6 +168,10 @@ pub fn apply(
     }
     if let Some(zones) = zones {
         node["metadata"]["annotations"][keys::ZONES] = zones.into();
+    }
+    if has_kubelet {
+        let path = format!("/metrics/resource/{}", target.node());
+        node["metadata"]["annotations"][keys::RESOURCE_METRICS_PATH] = path.into();
     }
     if unschedulable {
         node["spec"] = json!({ "unschedulable": true });
@@ -345,6 +352,7 @@ mod tests {
             free: Some(&free),
             free_shapes: Some(&shapes),
             zones: Some("a,b"),
+            has_kubelet: true,
         };
         let node = apply(TARGET, &BTreeMap::new(), published, false);
         assert_eq!(node.get("spec"), None);
@@ -354,6 +362,7 @@ mod tests {
                 keys::FREE: r#"{"cpu":"9"}"#,
                 keys::FREE_SHAPES: r#"[{"free":{"cpu":"4"},"nodes":2}]"#,
                 keys::ZONES: "a,b",
+                keys::RESOURCE_METRICS_PATH: "/metrics/resource/admiralty-default-c2",
             })
         );
         assert_eq!(

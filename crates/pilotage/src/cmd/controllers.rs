@@ -81,8 +81,15 @@ impl ControllersArgs {
     fn needs(&self) -> Vec<Need> {
         let kinds = self.follow.kinds().into_iter();
         let kubelet = self.kubelet.kubelet_address.as_ref();
-        let kubelet =
-            kubelet.map(|_| [Right::Logs, Right::Exec, Right::Attach, Right::PortForward]);
+        let kubelet = kubelet.map(|_| {
+            [
+                Right::Logs,
+                Right::Exec,
+                Right::Attach,
+                Right::PortForward,
+                Right::Metrics,
+            ]
+        });
         let rights = kinds
             .map(FollowedKind::right)
             .chain(kubelet.into_iter().flatten());
@@ -124,8 +131,10 @@ pub(crate) fn start(
         token.clone(),
     );
     process.component("target status", unfailing(status));
+    let proxies = feedback::watch_proxies(&client, &token);
     let nodes = {
         let (client, registry, nodes) = (client.clone(), registry.clone(), args.nodes);
+        let proxies = proxies.clone();
         let (leadership, health, token) =
             (leadership.clone(), process.health.clone(), token.clone());
         let follows = args.follow.kinds().into_iter();
@@ -135,8 +144,9 @@ pub(crate) fn start(
         async move {
             // It has to listen before virtual nodes say that it does.
             let kubelet = Kubelet::bind(&kubelet).await?;
+            let cluster = cluster_uid(&client).await?;
             let with = VirtualNodes {
-                cluster: cluster_uid(&client).await?,
+                cluster: cluster.clone(),
                 client: client.clone(),
                 registry: registry.clone(),
                 args: nodes,
@@ -148,7 +158,9 @@ pub(crate) fn start(
                 if let Some(kubelet) = kubelet {
                     let with = KubeletWith {
                         client,
+                        cluster,
                         registry,
+                        proxies,
                         metrics: metrics.unwrap_or_default(),
                     };
                     kubelet.run(with, token.clone()).await;
@@ -171,6 +183,7 @@ pub(crate) fn start(
                 client,
                 cluster,
                 registry,
+                proxies,
                 settings,
                 leadership,
                 metrics,

@@ -36,8 +36,8 @@ pub struct Args {
     target_namespaces: Option<TargetNamespaces>,
 
     /// Rights that Sources here may ask for ("spec.rights"), separated by commas: follow-configmaps, follow-secrets,
-    /// follow-services, follow-ingresses, logs, exec, attach, port-forward. Without it, none: sources may run pods, and
-    /// nothing else.
+    /// follow-services, follow-ingresses, logs, exec, attach, port-forward, metrics. Without it, none: sources may run
+    /// pods, and nothing else.
     #[arg(long, value_name = "RIGHTS", value_delimiter = ',')]
     rights: Vec<Right>,
 

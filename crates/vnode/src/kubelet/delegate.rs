@@ -38,15 +38,20 @@ impl Proxy {
         if container.is_some_and(|name| !has_container(pod.spec.as_ref(), name)) {
             return Err(Refusal::absent("the pod has no container of this name"));
         }
-        let record = record(meta).cloned().unwrap_or_default();
-        let granted: Result<Record, _> = record.parse();
-        let granted = granted.ok().filter(|granted| granted.node == node);
-        let granted = granted
-            .ok_or_else(|| Refusal::absent("the pod isn't recorded at the target of its node"))?;
-        Ok(Self {
-            namespace: route.namespace.clone(),
-            name: route.pod.clone(),
-            uid,
+        Self::recorded(meta, node)
+            .ok_or_else(|| Refusal::absent("the pod isn't recorded at the target of its node"))
+    }
+
+    /// The pod with this metadata, if it is recorded behind this virtual node.
+    pub(crate) fn recorded(meta: &ObjectMeta, node: &str) -> Option<Self> {
+        let record = record(meta)?.clone();
+        let granted: Record = record.parse().ok()?;
+        let fits = granted.node == node;
+        fits.then_some(())?;
+        Some(Self {
+            namespace: meta.namespace.clone()?,
+            name: meta.name.clone()?,
+            uid: meta.uid.clone()?,
             record,
             granted,
         })
@@ -86,7 +91,7 @@ fn record(meta: &ObjectMeta) -> Option<&String> {
     meta.annotations.as_ref()?.get(keys::GRANTED_TO)
 }
 
-fn has_container(spec: Option<&PodSpec>, name: &str) -> bool {
+pub(crate) fn has_container(spec: Option<&PodSpec>, name: &str) -> bool {
     spec.is_some_and(|spec| {
         let initial = spec.init_containers.iter().flatten();
         let ephemeral = spec.ephemeral_containers.iter().flatten();

@@ -5,6 +5,7 @@ use pilotage_absurd::text;
 use proptest::prelude::*;
 
 use super::caller::{self, Caller};
+use super::forwarded;
 use super::headers::{self, Protocol};
 use super::route::{Place, Route, route, subresource};
 use super::{query, refusal::Refusal};
@@ -57,7 +58,7 @@ fn asked(path: &str, query: &str) -> Result<(Route, String), Refusal> {
             let asked = query::of_target(&route, DELEGATE, query)?;
             Ok((route, asked))
         }
-        Place::Health => Err(Refusal::absent("health")),
+        Place::Health | Place::Usage(..) => Err(Refusal::absent("no pod")),
     }
 }
 
@@ -90,6 +91,11 @@ pilotage_absurd::properties! {
         }
         let _ = caller::token(&all);
         let _ = Protocol::of(&all);
+        let mut forwarded_by = HeaderMap::new();
+        if let Ok(value) = HeaderValue::from_bytes(&value) {
+            forwarded_by.insert("x-forwarded-uri", value);
+        }
+        let _ = (forwarded::node(&forwarded_by, true), forwarded::node(&forwarded_by, false));
         for passed in [headers::to_target(&all, Protocol::Spdy), headers::to_caller(&all, Protocol::WebSocket)] {
             let bytes: usize = passed.values().map(HeaderValue::len).sum();
             prop_assert!(bytes <= 128 << 10);

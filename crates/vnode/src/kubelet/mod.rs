@@ -1,9 +1,10 @@
 //! The kubelet of virtual nodes: what `kubectl logs`, `exec`, `attach`, `port-forward` and `cp` ask a pod's node for
-//! comes from the pod's delegate.
+//! comes from the pod's delegate, and so does what pods use (`metrics/resource`, `stats/summary`).
 //!
 //! ```text
 //! API server ─ TLS (certificate) ─ who (caller, access) ─ what (route) ─ whose pod (delegate) ─ stream (server)
 //!                                                                     target's API server ───────┘
+//!                                                  └ which node's pods (usage): its metrics.k8s.io, at most every few seconds
 //! ```
 //!
 //! It answers as a kubelet does, and nobody whom a kubelet wouldn't: callers need the rights on the virtual node. It
@@ -17,6 +18,7 @@ mod caller;
 mod certificate;
 mod delegate;
 mod ending;
+mod forwarded;
 #[cfg(test)]
 mod fuzz;
 mod headers;
@@ -28,14 +30,17 @@ mod route;
 mod server;
 mod slots;
 mod tunnel;
+mod usage;
 
 use std::sync::Arc;
 
 use axum::Router;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
-use pilotage_clusters::Registry;
+use pilotage_api::parent::ClusterUid;
+use pilotage_clusters::{Registry, Watch};
 use pilotage_model::virtual_node::KubeletEndpoint;
 use pilotage_runtime::caught::retried;
 use pilotage_runtime::serve::{ServeError, ServeLimits, TlsServer};
@@ -50,6 +55,7 @@ use self::access::Gatekeeper;
 use self::certificate::Issuer;
 use self::server::Served;
 use self::slots::Slots;
+use self::usage::Usage;
 use crate::args::KubeletArgs;
 
 /// A kubelet server that listens and doesn't answer yet.
@@ -66,8 +72,12 @@ pub struct Kubelet {
 pub struct KubeletWith {
     /// The source's own API server.
     pub client: Client,
+    /// The source's identity.
+    pub cluster: ClusterUid,
     /// The source's targets.
     pub registry: Registry,
+    /// All proxy pods of the source.
+    pub proxies: Watch<Pod>,
     /// What it counts.
     pub metrics: KubeletMetrics,
 }
@@ -116,7 +126,9 @@ impl Kubelet {
         } = self;
         let KubeletWith {
             client,
+            cluster,
             registry,
+            proxies,
             metrics,
         } = with;
         tracing::info!(address = %endpoint.address, port = endpoint.port, "virtual nodes have a kubelet");
@@ -124,6 +136,7 @@ impl Kubelet {
         let served = Arc::new(Served {
             gate: Gatekeeper::new(client.clone(), authorities.clone()),
             client: client.clone(),
+            usage: Usage::new(cluster, registry.clone(), proxies),
             registry,
             slots: Slots::new(streams),
             metrics,

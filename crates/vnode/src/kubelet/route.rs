@@ -8,8 +8,8 @@ use pilotage_api::bounds::LONGEST_UID;
 use super::refusal::Refusal;
 
 /// What this server offers, for who asks for anything else.
-const OFFER: &str =
-    "the kubelet of virtual nodes offers containerLogs, exec, attach, portForward and healthz";
+const OFFER: &str = "the kubelet of virtual nodes offers containerLogs, exec, attach, portForward, metrics/resource, \
+                     stats/summary and healthz";
 
 /// What is done with a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,11 +54,22 @@ pub(crate) struct Route {
     pub(crate) container: Option<String>,
 }
 
+/// The form in which it is told what pods use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// `metrics/resource`, for Prometheus and metrics-server.
+    Metrics,
+    /// `stats/summary`, as JSON.
+    Summary,
+}
+
 /// What a path leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Health,
     Pod(Route),
+    /// What pods use: those of one virtual node, if the path names it.
+    Usage(Form, Option<String>),
 }
 
 /// The subresource of a node that a path belongs to, by which it is allowed or not; as kubelets have it.
@@ -87,6 +98,10 @@ pub(crate) fn route(method: &Method, path: &str) -> Result<Place, Refusal> {
     let first = parts.first().copied().unwrap_or_default();
     let place = match (Action::of(first), parts.get(1..).unwrap_or_default()) {
         (None, []) if first == "healthz" => Place::Health,
+        (None, ["resource"]) if first == "metrics" => Place::Usage(Form::Metrics, None),
+        (None, ["resource", node]) if first == "metrics" => usage_of(Form::Metrics, node)?,
+        (None, ["summary"]) if first == "stats" => Place::Usage(Form::Summary, None),
+        (None, ["summary", node]) if first == "stats" => usage_of(Form::Summary, node)?,
         (Some(Action::PortForward), [namespace, pod]) => {
             pod_of(Action::PortForward, namespace, pod, None, None)?
         }
@@ -99,9 +114,6 @@ pub(crate) fn route(method: &Method, path: &str) -> Result<Place, Refusal> {
         (Some(action @ (Action::Exec | Action::Attach)), [namespace, pod, uid, container]) => {
             pod_of(action, namespace, pod, Some(uid), Some(container))?
         }
-        _ if matches!(first, "stats" | "metrics") => {
-            return Err(Refusal::absent(format!("{first} isn't there yet; {OFFER}")));
-        }
         _ => return Err(Refusal::absent(OFFER)),
     };
     let streams = matches!(&place, Place::Pod(route) if route.action != Action::Logs);
@@ -111,6 +123,18 @@ pub(crate) fn route(method: &Method, path: &str) -> Result<Place, Refusal> {
         let text = format!("{first} isn't asked for by this method");
         Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, text))
     }
+}
+
+fn usage_of(form: Form, node: &str) -> Result<Place, Refusal> {
+    if is_subdomain(node) {
+        Ok(Place::Usage(form, Some(node.to_owned())))
+    } else {
+        Err(no_name())
+    }
+}
+
+fn no_name() -> Refusal {
+    Refusal::bad("the path has a part that is no name of its kind")
 }
 
 fn pod_of(
@@ -125,9 +149,7 @@ fn pod_of(
         && uid.is_none_or(is_uid)
         && container.is_none_or(is_label);
     if !fine {
-        return Err(Refusal::bad(
-            "the path has a part that is no name of its kind",
-        ));
+        return Err(no_name());
     }
     Ok(Place::Pod(Route {
         action,
@@ -146,7 +168,7 @@ fn is_label(text: &str) -> bool {
         && !text.ends_with('-')
 }
 
-fn is_subdomain(text: &str) -> bool {
+pub(crate) fn is_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(|part| is_label(part) || is_long(part))
 }
 
@@ -179,6 +201,16 @@ mod tests {
     fn the_paths_of_a_kubelet_are_understood() {
         for (path, want) in [
             ("/healthz", Place::Health),
+            ("/metrics/resource", Place::Usage(Form::Metrics, None)),
+            (
+                "/metrics/resource/admiralty-shop-c2",
+                usage_of(Form::Metrics, "admiralty-shop-c2").unwrap(),
+            ),
+            ("/stats/summary", Place::Usage(Form::Summary, None)),
+            (
+                "/stats/summary/admiralty-shop-c2",
+                usage_of(Form::Summary, "admiralty-shop-c2").unwrap(),
+            ),
             (
                 "/containerLogs/shop/web-0/app",
                 of_pod(Action::Logs, None, Some("app")),
@@ -213,8 +245,12 @@ mod tests {
         for (path, status, word) in [
             ("/", 404, "nodes offers containerLogs"),
             ("/pods", 404, "nodes offers containerLogs"),
-            ("/stats/summary", 404, "stats isn't there yet"),
-            ("/metrics/cadvisor", 404, "metrics isn't there yet"),
+            ("/metrics", 404, "nodes offers"),
+            ("/metrics/cadvisor", 404, "nodes offers"),
+            ("/metrics/resource/a/b", 404, "nodes offers"),
+            ("/metrics/resource/A", 400, "no name"),
+            ("/metrics/resource/", 400, "no name"),
+            ("/stats/summary/..", 400, "no name"),
             ("/run/shop/web-0/app", 404, "nodes offers"),
             ("/containerLogs/shop/web-0", 404, "nodes offers"),
             ("/containerLogs/shop/web-0/u/app", 404, "nodes offers"),
@@ -228,7 +264,11 @@ mod tests {
             assert_eq!(refusal.status.as_u16(), status, "{path}");
             assert!(refusal.text.contains(word), "{path}: {}", refusal.text);
         }
-        for path in ["/healthz", "/containerLogs/shop/web-0/app"] {
+        for path in [
+            "/healthz",
+            "/containerLogs/shop/web-0/app",
+            "/metrics/resource",
+        ] {
             assert_eq!(route(&Method::POST, path).unwrap_err().status, 405);
         }
         assert!(route(&Method::POST, "/exec/shop/web-0/app").is_ok());
@@ -248,6 +288,7 @@ mod tests {
             ("/logs/x", "log"),
             ("/stats/summary", "stats"),
             ("/metrics", "metrics"),
+            ("/metrics/resource/a", "metrics"),
             ("/metricsx", "proxy"),
             ("/", "proxy"),
             ("", "proxy"),

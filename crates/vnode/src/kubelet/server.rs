@@ -40,9 +40,10 @@ use super::ending::{self, Ending};
 use super::headers::{self, Protocol};
 use super::metrics::{KubeletMetrics, Open};
 use super::refusal::Refusal;
-use super::route::{self, Action, Place, Route};
+use super::route::{self, Action, Form, Place, Route};
 use super::slots::{Slot, Slots};
-use super::{query, tunnel};
+use super::usage::{self, Usage};
+use super::{forwarded, query, tunnel};
 
 /// Limit for the question which pod of a target it is.
 const FIND_LIMIT: Duration = Duration::from_secs(10);
@@ -54,6 +55,7 @@ pub(crate) struct Served {
     pub(crate) gate: Gatekeeper,
     pub(crate) slots: Slots,
     pub(crate) metrics: KubeletMetrics,
+    pub(crate) usage: Usage,
     /// Upgraded connections.
     pub(crate) tunnels: TaskTracker,
     pub(crate) shutdown: CancellationToken,
@@ -100,12 +102,16 @@ impl Served {
         let peer = head.extensions.get().unwrap_or(&none);
         let caller = self.gate.authenticate(peer, &head.headers).await?;
         let place = route::route(&head.method, head.uri.path());
+        let streams = matches!(&place, Ok(Place::Pod(route)) if route.action != Action::Logs);
+        let by = forwarded::node(&head.headers, streams);
         let found = match &place {
             Ok(Place::Pod(route)) => Some(self.find(route).await),
             _ => None,
         };
-        let node = match &found {
-            Some(Ok(found)) => found.target.node(),
+        let node: &str = match (&by, &found, &place) {
+            (Ok(Some(by)), ..) => by,
+            (_, Some(Ok(found)), _) => found.target.node(),
+            (.., Ok(Place::Usage(_, Some(node)))) => node,
             // Any node: who may ask for all of them may know which pods there are.
             _ => "",
         };
@@ -123,16 +129,53 @@ impl Served {
                 node,
             })
             .await?;
+        let by = by?;
         let route = match place? {
             Place::Health => return Ok("ok".into_response()),
+            Place::Usage(form, node) => return self.usage(form, node.as_deref(), by).await,
             Place::Pod(route) => route,
         };
-        let found = found.unwrap_or_else(|| Err(absent()))?;
+        let found = found.unwrap_or_else(|| Err(absent()));
+        let found = match (by, found) {
+            (Some(by), Ok(found)) if found.target.node() != by => Err(forwarded::elsewhere(by)),
+            (Some(by), Err(refusal)) if refusal.status == StatusCode::NOT_FOUND => {
+                Err(forwarded::elsewhere(by))
+            }
+            (_, found) => found,
+        }?;
         let opened = self.stream(&head, &route, found, upgrade).await;
         opened.map_err(|refusal| match route.action {
             Action::Logs => refusal.of_logs(),
             Action::Exec | Action::Attach | Action::PortForward => refusal,
         })
+    }
+
+    /// What the pods of a node use, or those of all nodes.
+    async fn usage(
+        &self,
+        form: Form,
+        node: Option<&str>,
+        by: Option<&str>,
+    ) -> Result<Response, Refusal> {
+        let node = match (node, by) {
+            (Some(node), Some(by)) if node != by => return Err(forwarded::elsewhere(by)),
+            (node, by) => node.or(by),
+        };
+        let targets = match node {
+            Some(node) => {
+                let target = self.registry.by_node(node);
+                vec![target.ok_or_else(|| Refusal::absent("no virtual node has this name"))?]
+            }
+            None => self.registry.targets(),
+        };
+        let reports = self.usage.of(&targets).await;
+        // Whose figures for a whole node these would be, only who names one knows.
+        let (one, error) = (node.is_some(), reports.iter().any(|report| report.failed));
+        let (kind, text) = match form {
+            Form::Metrics => (usage::METRICS, usage::metrics(&reports, one, error)),
+            Form::Summary => (usage::SUMMARY, usage::summary(&reports, node)),
+        };
+        Ok(([(CONTENT_TYPE, kind)], text).into_response())
     }
 
     /// The pod in this cluster, looked at now.

@@ -81,7 +81,7 @@ async fn fleet(forward: SocketAddr) -> Arc<Fleet> {
 }
 
 /// Where the virtual nodes say that their kubelet is.
-async fn kubelet_url(shop: &Shop) -> String {
+pub(super) async fn kubelet_url(shop: &Shop) -> String {
     let nodes: Api<Node> = Api::all(shop.fleet.source.plane.admin());
     let told = |node: &Node| port(node).is_some();
     let name = shop.virtual_node(TARGET);
@@ -101,14 +101,14 @@ fn port(node: &Node) -> Option<i32> {
 }
 
 /// Asks the kubelet itself, as somebody.
-async fn ask(access: &Access, url: &str, path: &str) -> Result<String, kube::Error> {
+pub(super) async fn ask(access: &Access, url: &str, path: &str) -> Result<String, kube::Error> {
     let client: Client = access.via(url).client().unwrap();
     client
         .request_text(Request::get(path).body(Vec::new()).unwrap())
         .await
 }
 
-fn code(answer: Result<String, kube::Error>) -> u16 {
+pub(super) fn code(answer: Result<String, kube::Error>) -> u16 {
     match answer {
         Err(kube::Error::Api(status)) => status.code,
         other => panic!("an answer with a status was expected: {other:?}"),
@@ -333,6 +333,8 @@ async fn refusals(shop: &Shop, url: &str) {
         "/containerLogs/kube-system/none/app",
         "/healthz",
         "/stats/summary",
+        "/metrics/resource",
+        "/metrics/resource/none",
     ] {
         assert_eq!(code(ask(&tenant, url, path).await), 403, "{path}");
     }
@@ -341,7 +343,9 @@ async fn refusals(shop: &Shop, url: &str) {
     for (path, want) in [
         (format!("/containerLogs/{}/none/app", shop.name), 404),
         (logs.replace("/web/", "/web/x/"), 404),
-        ("/stats/summary".to_owned(), 404),
+        ("/stats/container".to_owned(), 404),
+        ("/metrics/cadvisor".to_owned(), 404),
+        ("/metrics/resource/none".to_owned(), 404),
         ("/containerLogs/../x/y".to_owned(), 400),
         (logs.replace("containerLogs", "exec"), 400),
     ] {

@@ -39,6 +39,7 @@ mod turns;
 mod two_sources;
 mod uninstall;
 mod unreserved;
+mod usage;
 mod what_if;
 
 use std::{
