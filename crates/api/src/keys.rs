@@ -34,6 +34,9 @@ key!(/// Annotation of a pod or a Service, a regular expression: labels whose `k
     /// the target. All others get the prefix `multicluster.admiralty.io/` there.
     NO_PREFIX_LABEL_REGEXP = "no-prefix-label-regexp");
 
+key!(/// Annotation of a Target, `"true"`: pods there have their labels as they are, too, beside those with the prefix. It
+    /// counts where the target is another cluster than the source.
+    KEEP_LABELS = "keep-labels");
 key!(/// Annotation of a pod or a Target, `never` or a duration such as `5m`: after how long a pod is run elsewhere if
     /// its target is lost. The old pod may still be running then. What the pod says counts before what its Target says.
     REPLACE_AFTER = "replace-after");
