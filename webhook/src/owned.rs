@@ -41,13 +41,14 @@ pub fn restore(pod: &Value, saved: &Value) -> Value {
         label,
         &saved["metadata"],
     );
-    put_in_map(
-        &mut source["metadata"],
-        "annotations",
-        keys::SOURCE_POD_MANIFEST,
-        None,
-        &saved["metadata"],
-    );
+    let recorded = saved["metadata"]["annotations"].get(keys::RECORDED);
+    for (key, value) in [
+        (keys::SOURCE_POD_MANIFEST, None),
+        (keys::RECORDED, recorded.cloned()),
+    ] {
+        let metadata = &mut source["metadata"];
+        put_in_map(metadata, "annotations", key, value, &saved["metadata"]);
+    }
     let finalizers = restored_finalizers(&pod["metadata"], &saved["metadata"]);
     put(&mut source["metadata"], "finalizers", finalizers);
     source
@@ -98,7 +99,7 @@ pub fn set(pod: &mut Value, source: &Value, manifest: &str, constraints: ProxyCo
         topology_spread_constraints,
     );
     put(spec, "schedulerName", Some(keys::PROXY_SCHEDULER.into()));
-    // Nothing runs behind a proxy here; its finalizer is what waits for the delegate.
+    // Nothing runs behind a proxy here; the finalizer that it gets with its record is what waits for the delegate.
     put(spec, "terminationGracePeriodSeconds", Some(0.into()));
 
     let metadata = &mut pod["metadata"];
@@ -109,19 +110,20 @@ pub fn set(pod: &mut Value, source: &Value, manifest: &str, constraints: ProxyCo
         Some(keys::TRUE.into()),
         &Value::Null,
     );
-    put_in_map(
-        metadata,
-        "annotations",
-        keys::SOURCE_POD_MANIFEST,
-        Some(manifest.into()),
-        &Value::Null,
-    );
-    let mut finalizers: Vec<Value> = finalizers(&source["metadata"])
+    for (key, value) in [
+        (keys::SOURCE_POD_MANIFEST, manifest),
+        (keys::RECORDED, keys::TRUE),
+    ] {
+        let value = Some(value.into());
+        put_in_map(metadata, "annotations", key, value, &Value::Null);
+    }
+    // Ours comes with the record: a pod that was given to nobody leaves at once.
+    let others: Vec<Value> = finalizers(&source["metadata"])
         .filter(|name| !keys::is_ours(name))
         .map(Value::from)
         .collect();
-    finalizers.push(keys::DELEGATE_GONE.into());
-    put(metadata, "finalizers", Some(Value::Array(finalizers)));
+    let others = (!others.is_empty()).then_some(Value::Array(others));
+    put(metadata, "finalizers", others);
 }
 
 /// The tolerations of every proxy, and those of `added` that don't weaken them.

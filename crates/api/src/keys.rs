@@ -38,6 +38,9 @@ key!(/// Annotation of a pod or a Service, a regular expression: labels whose `k
     /// the target. All others get the prefix `multicluster.admiralty.io/` there.
     NO_PREFIX_LABEL_REGEXP = "no-prefix-label-regexp");
 
+key!(/// Annotation of a Target, `"true"`: pods there have their labels as they are, too, beside those with the prefix. It
+    /// counts where the target is another cluster than the source.
+    KEEP_LABELS = "keep-labels");
 key!(/// Annotation of a pod or a Target, `never` or a duration such as `5m`: after how long a pod is run elsewhere if
     /// its target is lost. The old pod may still be running then. What the pod says counts before what its Target says.
     REPLACE_AFTER = "replace-after");
@@ -73,16 +76,19 @@ pub const NAMESPACE_LABEL_VALUE: &str = "enabled";
 key!(/// Annotation of a proxy pod, YAML: the whole pod as its author wrote it. The webhook writes it, and nobody may
     /// change it.
     SOURCE_POD_MANIFEST = "sourcepod-manifest");
-key!(/// Label, `"true"`, of objects that carry a finalizer of Pilotage.
+key!(/// Label, `"true"`, of proxy pods, and of other objects that carry a finalizer of Pilotage.
     HAS_FINALIZER = "has-finalizer");
+key!(/// Annotation of a proxy pod, `"true"`: it is given to nobody before that is recorded on it. The webhook writes it;
+    /// pods that Admiralty's webhook made have none.
+    RECORDED = "recorded");
 key!(/// Annotation of a proxy pod, `VIRTUAL-NODE/UID/ATTEMPT`: the record, which says to which target and which
     /// `PodChaperon` the pod was given ([`crate::record`]).
     GRANTED_TO = "granted-to");
 key!(/// Annotation of a proxy pod: which of its annotations come from the pod that runs in the target
     /// ([`crate::copied`]).
     COPIED = "copied-annotations");
-key!(/// Finalizer of proxy pods and of their `PodChaperons`: it goes when the pod in the target is gone. Don't take it
-    /// off by hand, else two pods may run.
+key!(/// Finalizer of proxy pods and of their `PodChaperons`: it comes when the pod is given to a target, and goes when
+    /// the pod there is gone. Don't take it off by hand, else two pods may run.
     DELEGATE_GONE = "delegate_gone");
 
 // ---- what Pilotage writes on PodChaperons and their pods in the target ---------------------------------------------

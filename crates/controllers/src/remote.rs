@@ -93,6 +93,16 @@ impl<'a> Remote<'a> {
         }
     }
 
+    /// Whether pods there have their labels as they are as well: its operator wants that, and it is another cluster.
+    pub(crate) fn keeps_labels(&self) -> bool {
+        let target = &self.member.target;
+        let object = target.object();
+        let wanted = object.annotations.get(keys::KEEP_LABELS);
+        let identity = target.known_identity();
+        wanted.is_some_and(|value| value == keys::TRUE)
+            && identity.is_some_and(|cluster| cluster != *self.fleet.cluster())
+    }
+
     /// A request was answered with this chaperon: done, if it is the wanted one and `shows` it.
     pub(crate) fn done(
         &self,

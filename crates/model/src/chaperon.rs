@@ -87,6 +87,19 @@ pub fn chaperon(source: &Value, link: &ParentLink) -> Result<Value, ChaperonErro
     }))
 }
 
+/// Gives a chaperon that [`chaperon`] made, and so its pod, the source pod's labels under their own keys as well: for
+/// another cluster, where nothing of the source takes that pod for its own. Keys of ours stay as they are, and so does
+/// what selectors speak of.
+pub fn keep_labels(chaperon: &mut Value, source: &Value) {
+    let own = source["metadata"]["labels"].as_object();
+    let own = own.into_iter().flatten();
+    if let Some(labels) = chaperon["metadata"]["labels"].as_object_mut() {
+        for (key, value) in own.filter(|(key, _)| !keys::is_ours(key)) {
+            labels.insert(key.clone(), value.clone());
+        }
+    }
+}
+
 /// The switches that a source pod's annotations are.
 fn options(annotations: &BTreeMap<&str, &str>) -> delegate::Options {
     let has = |key: &str| annotations.contains_key(key);

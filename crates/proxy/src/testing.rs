@@ -13,7 +13,7 @@ use crate::{
     window::Ticket,
 };
 
-/// A proxy pod that the webhook admitted, without a record.
+/// A proxy pod that the webhook admitted, without a record, and with the finalizer that comes with one.
 pub(crate) fn proxy() -> ProxyView {
     ProxyView {
         namespace: "shop".into(),
@@ -26,6 +26,7 @@ pub(crate) fn proxy() -> ProxyView {
         deletion_grace_seconds: 0,
         gated: false,
         finalizers: vec![pilotage_api::keys::DELEGATE_GONE.into()],
+        recorded: true,
         terminal: false,
         ticket: Ticket::new(0, 0, "p".into()),
         no_reservation: false,

@@ -75,8 +75,10 @@ pub struct ProxyView {
     pub deletion_grace_seconds: i64,
     /// Scheduling gates hold it in the source.
     pub gated: bool,
-    /// Its finalizers, ours among them.
+    /// Its finalizers; ours comes with the record.
     pub finalizers: Vec<String>,
+    /// Our webhook made it: nobody was granted it without a record.
+    pub recorded: bool,
     /// Succeeded or Failed.
     pub terminal: bool,
     /// When others wait as well: whose turn is first.
@@ -120,6 +122,7 @@ impl ProxyView {
                 .as_ref()
                 .is_some_and(|gates| !gates.is_empty()),
             finalizers: meta.finalizers.clone().unwrap_or_default(),
+            recorded: annotation(keys::RECORDED).is_some_and(|value| value == keys::TRUE),
             terminal: matches!(phase, Some("Succeeded" | "Failed")),
             ticket: Ticket::new(
                 spec.priority.unwrap_or(0),
@@ -142,7 +145,13 @@ impl ProxyView {
             .any(|finalizer| finalizer == keys::DELEGATE_GONE)
     }
 
-    /// All its finalizers and ours; `None`: that is on it. Pods that Admiralty's webhook made come without.
+    /// Whether every grant of it is recorded before it lands; pods of Admiralty's webhook may have been granted without.
+    /// Those of earlier webhooks of ours came with our finalizer, which Admiralty's gives nobody.
+    pub fn is_recorded_first(&self) -> bool {
+        self.recorded || self.has_finalizer()
+    }
+
+    /// All its finalizers and ours; `None`: that is on it.
     pub fn with_finalizer(&self) -> Option<Vec<String>> {
         if self.has_finalizer() {
             return None;

@@ -16,8 +16,8 @@ use crate::{
     view::{ProxyView, RecordState},
 };
 
-/// Merge patch of a proxy pod: the record, over this version only. Who has a record has our finalizer, too: a pod that
-/// Admiralty's webhook made gets it along.
+/// Merge patch of a proxy pod: the record, over this version only. It brings our finalizer: an API server gives none to a
+/// pod that is ending by then, and who has no record leaves at once.
 pub fn record(proxy: &ProxyView, resource_version: &str, record: &Record) -> Value {
     let mut patch = json!({ "metadata": {
         "uid": proxy.uid,
@@ -344,6 +344,9 @@ mod tests {
         let mut proxy = crate::testing::proxy();
         let of = |proxy: &ProxyView| record(proxy, "1", &"a/u/-".parse().unwrap());
         assert_eq!(of(&proxy)["metadata"]["finalizers"], Value::Null);
+        proxy.finalizers.clear();
+        let ours = json!([keys::DELEGATE_GONE]);
+        assert_eq!(of(&proxy)["metadata"]["finalizers"], ours);
         proxy.finalizers = vec!["multicluster.admiralty.io/shop-a".to_owned()];
         let patch = of(&proxy);
         let both = json!(["multicluster.admiralty.io/shop-a", keys::DELEGATE_GONE]);

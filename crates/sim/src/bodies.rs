@@ -83,6 +83,7 @@ pub(crate) fn proxy(name: &str, no_reservation: bool, replace_after: Option<u32>
          containers:\n  - name: main\n    image: i\n"
     );
     annotations.insert(keys::SOURCE_POD_MANIFEST.to_owned(), manifest.into());
+    annotations.insert(keys::RECORDED.to_owned(), keys::TRUE.into());
     if no_reservation {
         annotations.insert(keys::NO_RESERVATION.to_owned(), "".into());
     }
@@ -94,7 +95,6 @@ pub(crate) fn proxy(name: &str, no_reservation: bool, replace_after: Option<u32>
             "namespace": NAMESPACE,
             "name": name,
             "annotations": annotations,
-            "finalizers": [keys::DELEGATE_GONE],
         },
         "spec": { "schedulerName": keys::PROXY_SCHEDULER, "containers": [] },
         "status": { "phase": "Pending" },

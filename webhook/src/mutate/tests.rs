@@ -284,21 +284,18 @@ fn called_again_it_saves_what_others_injected_and_repairs_what_it_owns() {
     }
     assert_eq!(
         repaired["metadata"]["finalizers"],
-        json!(["example.com/keep", "mesh.io/wait", keys::DELEGATE_GONE])
+        json!(["example.com/keep", "mesh.io/wait"])
     );
     assert_eq!(repaired["metadata"]["labels"][keys::HAS_FINALIZER], "true");
 }
 
 #[test]
-fn finalizers_of_plain_admiralty_are_replaced_and_saved() {
+fn finalizers_of_plain_admiralty_are_taken_off_and_saved() {
     let theirs = format!("{}default-c1", keys::PREFIX);
     let proxy = apply(&changed(|pod| {
         pod["metadata"]["finalizers"] = json!([theirs, "example.com/keep"]);
     }));
-    assert_eq!(
-        proxy["metadata"]["finalizers"],
-        json!(["example.com/keep", keys::DELEGATE_GONE])
-    );
+    assert_eq!(proxy["metadata"]["finalizers"], json!(["example.com/keep"]));
     assert_eq!(
         source_of(&proxy)["metadata"]["finalizers"],
         json!([theirs, "example.com/keep"])

@@ -178,17 +178,6 @@ pub(super) fn policy(writers: &Writers) -> Value {
                     ),
                     "reason": "Invalid",
                 },
-                {
-                    "expression": format!(
-                        "{proxy} || '{}' in object.metadata.?finalizers.orValue([])", keys::DELEGATE_GONE
-                    ),
-                    "message": format!(
-                        "{elected}, so metadata.finalizers must have {}, which keeps it until nothing of it runs any \
-                         more. {undone}",
-                        keys::DELEGATE_GONE
-                    ),
-                    "reason": "Invalid",
-                },
             ],
         },
     })

@@ -167,13 +167,6 @@ fn take_selector(pod: &Value) -> Vec<Value> {
     )
 }
 
-fn drop_finalizers(pod: &Value) -> Vec<Value> {
-    mark(
-        pod,
-        vec![json!({ "op": "add", "path": "/metadata/finalizers", "value": [] })],
-    )
-}
-
 fn manifest_path() -> String {
     format!(
         "/metadata/annotations/{}",
@@ -242,7 +235,6 @@ async fn what_a_later_webhook_undoes_once_is_repaired() {
     for (case, change) in [
         ("scheduler", reset_scheduler as Change),
         ("selector", take_selector),
-        ("finalizers", drop_finalizers),
     ] {
         let pods = Pods::elected(&plane).await;
         let other = Other::start(&plane, "zzz", &pods, "Never", change).await;
@@ -254,11 +246,6 @@ async fn what_a_later_webhook_undoes_once_is_repaired() {
         assert_eq!(
             proxy["spec"]["nodeSelector"],
             json!({ keys::PROVIDER: keys::PROVIDER_VALUE }),
-            "{case}"
-        );
-        assert_eq!(
-            proxy["metadata"]["finalizers"],
-            json!([keys::DELEGATE_GONE]),
             "{case}"
         );
         other.stop().await;
@@ -278,11 +265,6 @@ async fn a_webhook_that_has_the_last_word_gets_no_pod_past_the_policy() {
             "selector",
             take_selector,
             &["nodeSelector", "virtual-kubelet.io/provider=admiralty"],
-        ),
-        (
-            "finalizers",
-            drop_finalizers,
-            &["finalizers", keys::DELEGATE_GONE],
         ),
         ("node", take_node, &["nodeName"]),
         ("manifest", drop_manifest, &[keys::SOURCE_POD_MANIFEST]),

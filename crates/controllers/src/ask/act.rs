@@ -216,7 +216,8 @@ impl Acting {
     /// POST the chaperon; one that is there already is adopted if it is the pod's own.
     async fn ask(&self, remote: &Remote<'_>, proxy: &ProxyView, source: Option<Source>) -> Reply {
         let source = source.unwrap_or_else(|| Err(ManifestError::Missing.to_string()));
-        let body = match source.and_then(|source| self.chaperon(proxy, &source)) {
+        let keep_labels = remote.keeps_labels();
+        let body = match source.and_then(|source| self.chaperon(proxy, &source, keep_labels)) {
             Ok(body) => body,
             Err(reason) => return Outcome::Refused(reason).into(),
         };
@@ -238,7 +239,12 @@ impl Acting {
         }
     }
 
-    fn chaperon(&self, proxy: &ProxyView, source: &SourcePod) -> Result<PodChaperon, String> {
+    fn chaperon(
+        &self,
+        proxy: &ProxyView,
+        source: &SourcePod,
+        keep_labels: bool,
+    ) -> Result<PodChaperon, String> {
         let link = ParentLink {
             cluster_uid: Some(self.cluster.clone()),
             cluster_name: self.cluster_name.clone(),
@@ -246,8 +252,11 @@ impl Acting {
             namespace: proxy.namespace.clone(),
             name: proxy.name.clone(),
         };
-        let body = pilotage_model::chaperon::chaperon(source.value(), &link)
+        let mut body = pilotage_model::chaperon::chaperon(source.value(), &link)
             .map_err(|error| error.to_string())?;
+        if keep_labels {
+            pilotage_model::chaperon::keep_labels(&mut body, source.value());
+        }
         // A pod that was created before anybody looked; no target is to blame for what couldn't be read back.
         burden::check(&body, weight::of).map_err(|error| error.to_string())?;
         // Loses nothing: spec and status of this type are the JSON objects themselves.

@@ -256,6 +256,28 @@ fn a_forged_link_is_overwritten_or_dropped() {
 }
 
 #[test]
+fn labels_are_kept_beside_those_that_selectors_speak_of() {
+    let source = json!({
+        "metadata": { "labels": { "app": "web", "example.com/team": "a", keys::PARENT_UID: "forged" } },
+        "spec": {},
+    });
+    let mut chaperon = made(&source);
+    let before = chaperon["metadata"]["labels"].clone();
+    keep_labels(&mut chaperon, &source);
+    let mut wanted = before.clone();
+    wanted["app"] = "web".into();
+    wanted["example.com/team"] = "a".into();
+    assert_eq!(chaperon["metadata"]["labels"], wanted);
+    assert_eq!(wanted[format!("{}team", keys::PREFIX)], "a");
+    assert_ne!(wanted[keys::PARENT_UID], "forged");
+    for source in [json!({}), json!({ "metadata": { "labels": 7 } })] {
+        let mut none = json!({ "metadata": { "labels": before } });
+        keep_labels(&mut none, &source);
+        assert_eq!(none["metadata"]["labels"], before);
+    }
+}
+
+#[test]
 fn what_is_malformed_is_named() {
     for (source, error) in [
         (json!({}), ChaperonError::NotAnObject("spec")),

@@ -14,7 +14,7 @@ use crate::{
 
 /// Whether a target may run the pod by this chaperon.
 pub(super) fn is_granted(proxy: &ProxyView, chaperon: &ChaperonView) -> bool {
-    is_marked(chaperon) || (!proxy.has_finalizer() && runs(proxy, chaperon))
+    is_marked(chaperon) || (!proxy.is_recorded_first() && runs(proxy, chaperon))
 }
 
 fn is_marked(chaperon: &ChaperonView) -> bool {
@@ -29,7 +29,7 @@ fn runs(proxy: &ProxyView, chaperon: &ChaperonView) -> bool {
 /// Takes in what Admiralty granted: a chaperon that goes may leave a pod.
 pub(super) fn see(memory: &mut Memory, proxy: &ProxyView, chaperons: &[ChaperonView]) {
     let is_open = proxy.record == RecordState::Absent && proxy.node_name.is_none();
-    if !is_open || proxy.has_finalizer() {
+    if !is_open || proxy.is_recorded_first() {
         memory.forget_plain();
         return;
     }
@@ -122,8 +122,7 @@ fn unproved(observed: &Observed<'_>, only: Option<&ChaperonView>) -> Option<Plan
 /// Not all targets have told whom Admiralty granted what.
 fn waits_for_lists(observed: &Observed<'_>) -> Option<Plan> {
     let proxy = observed.proxy;
-    // Admiralty's webhook gives nobody that one.
-    if proxy.has_finalizer() {
+    if proxy.is_recorded_first() {
         return None;
     }
     let (node, until) = unlisted(proxy, observed.targets, observed.now)?;

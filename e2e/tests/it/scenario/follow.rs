@@ -29,31 +29,6 @@ async fn fleet() -> Arc<Fleet> {
 }
 
 impl Shop {
-    fn of<K>(&self, cluster: &str) -> Api<K>
-    where
-        K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
-    {
-        let plane = match cluster {
-            "source" => &self.fleet.source.plane,
-            target => &self.target(target).plane,
-        };
-        Api::namespaced(plane.admin(), &self.name)
-    }
-
-    async fn apply(&self, cluster: &str, mut object: Value) {
-        object["metadata"]["namespace"] = json!(self.name);
-        let plane = match cluster {
-            "source" => &self.fleet.source.plane,
-            target => &self.target(target).plane,
-        };
-        plane.apply_yaml(&object.to_string()).await.unwrap();
-    }
-
-    /// What becomes of a wait, with the logs if it failed.
-    fn seen<T, E: std::fmt::Display>(&self, waited: Result<T, E>) -> T {
-        waited.unwrap_or_else(|error| panic!("{error}\nlogs: {:#?}", self.fleet.logs()))
-    }
-
     /// Waits for a warning about an object that says all this.
     async fn warned(&self, uid: &str, parts: &[&str]) {
         let events: Api<Event> = self.of("source");

@@ -7,6 +7,7 @@ mod apart;
 mod bad_line;
 mod budgets;
 mod bursts;
+mod capacity;
 mod changes;
 mod commands;
 mod connect;
@@ -34,6 +35,7 @@ mod race;
 mod refused_binding;
 mod self_target;
 mod skew;
+mod specs;
 mod together;
 mod turns;
 mod two_sources;
@@ -41,6 +43,7 @@ mod uninstall;
 mod unreserved;
 mod usage;
 mod what_if;
+mod workloads;
 
 use std::{
     collections::BTreeMap,
@@ -182,6 +185,33 @@ impl Shop {
 
     fn chaperons_in(&self, target: &str) -> Api<PodChaperon> {
         Api::namespaced(self.target(target).plane.admin(), &self.name)
+    }
+
+    /// The objects of a kind in a cluster: `source`, or a target.
+    fn of<K>(&self, cluster: &str) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
+    {
+        let plane = match cluster {
+            "source" => &self.fleet.source.plane,
+            target => &self.target(target).plane,
+        };
+        Api::namespaced(plane.admin(), &self.name)
+    }
+
+    /// Applies an object in the namespace, in this cluster.
+    async fn apply(&self, cluster: &str, mut object: Value) {
+        object["metadata"]["namespace"] = self.name.as_str().into();
+        let plane = match cluster {
+            "source" => &self.fleet.source.plane,
+            target => &self.target(target).plane,
+        };
+        plane.apply_yaml(&object.to_string()).await.unwrap();
+    }
+
+    /// What becomes of a wait, with the logs if it failed.
+    fn seen<T, E: std::fmt::Display>(&self, waited: Result<T, E>) -> T {
+        waited.unwrap_or_else(|error| panic!("{error}\nlogs: {:#?}", self.fleet.logs()))
     }
 
     fn virtual_node(&self, target: &str) -> String {

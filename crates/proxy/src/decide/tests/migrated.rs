@@ -8,6 +8,7 @@ const OF_TARGET: &str = "multicluster.admiralty.io/shop-a";
 fn migrated() -> Scene {
     let mut scene = Scene::new();
     scene.proxy.finalizers = vec![OF_TARGET.to_owned()];
+    scene.proxy.recorded = false;
     scene
 }
 
@@ -50,9 +51,13 @@ fn nobody_is_asked_before_all_targets_have_told_what_admiralty_granted() {
         scene.targets.set_reach("e", Reach::Reachable, NOW);
         assert_eq!(asked(&scene.step()), ["a", "b", "c"]);
     }
-    // What Pilotage's webhook made has a record of each grant.
+    // What Pilotage's webhook made has a record of each grant; the finalizer comes with it, or came before it once.
+    for finalizers in [vec![], vec![keys_of_ours()]] {
     let mut ours = Scene::new().lost("e");
+        ours.proxy.recorded = finalizers.is_empty();
+        ours.proxy.finalizers = finalizers;
     assert_eq!(asked(&ours.step()), ["a", "b", "c"]);
+    }
     let mut elsewhere = migrated();
     let tenant = crate::door::Serves::Namespace("tenant".into());
     elsewhere.targets.set_serves("e", tenant);

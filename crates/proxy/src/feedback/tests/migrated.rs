@@ -18,6 +18,7 @@ fn a_pod_that_admiralty_placed_goes_when_nothing_is_seen_where_it_ran() {
                 .chain(&others)
                 .map(ToString::to_string)
                 .collect();
+            proxy.recorded = false;
         }
         scene
     };
