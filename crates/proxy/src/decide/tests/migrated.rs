@@ -53,10 +53,10 @@ fn nobody_is_asked_before_all_targets_have_told_what_admiralty_granted() {
     }
     // What Pilotage's webhook made has a record of each grant; the finalizer comes with it, or came before it once.
     for finalizers in [vec![], vec![keys_of_ours()]] {
-    let mut ours = Scene::new().lost("e");
+        let mut ours = Scene::new().lost("e");
         ours.proxy.recorded = finalizers.is_empty();
         ours.proxy.finalizers = finalizers;
-    assert_eq!(asked(&ours.step()), ["a", "b", "c"]);
+        assert_eq!(asked(&ours.step()), ["a", "b", "c"]);
     }
     let mut elsewhere = migrated();
     let tenant = crate::door::Serves::Namespace("tenant".into());
