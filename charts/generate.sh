@@ -26,7 +26,7 @@ for kind in configmaps secrets services ingresses; do
 	roles controllers "follow-$kind" --follow "$kind"
 	roles controllers "rights-follow-$kind" --rights "follow-$kind"
 done
-for right in logs exec attach port-forward; do
+for right in logs exec attach port-forward metrics; do
 	roles controllers "rights-$right" --rights "$right"
 done
 roles controllers kubelet --kubelet
