@@ -1,5 +1,5 @@
-//! `uninstall`: takes away what `install` made, in an order in which nobody is kept from creating pods. It knows nothing of the
-//! webhook's own objects and of finalizers: whoever calls it sees to those in between.
+//! `uninstall`: takes away what `install` made, in an order in which nobody is kept from creating pods. It knows
+//! nothing of the webhook's own objects and of finalizers: whoever calls it sees to those in between.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -48,8 +48,8 @@ pub struct UninstallArgs {
     #[arg(long)]
     pub leave_pods: bool,
 
-    /// Delete the definitions, too, and with them all Targets, ClusterTargets, Sources, ClusterSources, PodChaperons and
-    /// ClusterSummaries of the cluster.
+    /// Delete the definitions, too, and with them all Targets, ClusterTargets, Sources, ClusterSources, PodChaperons
+    /// and ClusterSummaries of the cluster.
     #[arg(long, conflicts_with = "leave_pods")]
     with_definitions: bool,
 

@@ -1,5 +1,5 @@
-//! `version`: which versions run where, as each part that leads has written on its Lease. A cluster that can't be asked is told of,
-//! and keeps no other one from being told.
+//! `version`: which versions run where, as each part that leads has written on its Lease. A cluster that can't be asked
+//! is told of, and keeps no other one from being told.
 
 use std::path::PathBuf;
 
@@ -171,8 +171,8 @@ fn parts(leases: &[Lease], now: Timestamp) -> Vec<Part> {
     PARTS.iter().filter_map(part).collect()
 }
 
-/// When a Lease was renewed last, if it has run out since: whoever held it crashed or is cut off. It rests on two machines'
-/// clocks, and only a person reads it.
+/// When a Lease was renewed last, if it has run out since: whoever held it crashed or is cut off. It rests on two
+/// machines' clocks, and only a person reads it.
 fn silent_since(lease: &Lease, now: Timestamp) -> Option<Timestamp> {
     let spec = lease.spec.as_ref()?;
     let renewed = spec.renew_time.as_ref()?.0;

@@ -101,7 +101,8 @@ fn commands(line: &str) -> Vec<Vec<String>> {
                 quote = Some(c);
                 word.get_or_insert_default();
             }
-            (None, '#') if word.is_none() => break,
+            // A comment, or a file that is written.
+            (None, '#' | '>') if word.is_none() => break,
             (None, '|' | ';' | '&') => {
                 commands.last_mut().unwrap().extend(word.take());
                 commands.push(Vec::new());

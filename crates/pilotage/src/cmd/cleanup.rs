@@ -110,7 +110,8 @@ impl fmt::Display for Left {
         let mut all = Vec::new();
         if let Some(back) = back {
             all.push(format!(
-                "{back} is there again: a webhook of Pilotage runs, which installs it; stop it, and give the same command again"
+                "{back} is there again: a webhook of Pilotage runs, which installs it; stop it, and give the same \
+                 command again"
             ));
         }
         if !unread.is_empty() {
@@ -178,8 +179,8 @@ impl Left {
     }
 }
 
-/// What the webhook installed, while it still answers and nobody lets it install that anew. The API server may know of that
-/// only a moment later.
+/// What the webhook installed, while it still answers and nobody lets it install that anew. The API server may know of
+/// that only a moment later.
 pub(super) async fn disarm(client: &Client) -> Result<(), Error> {
     let mut left = Left::default();
     for _ in 0..TRIES {
@@ -207,8 +208,8 @@ pub(super) async fn all(client: &Client, namespace: &str) -> Result<(), Error> {
     left.verdict().map_err(Error::from)
 }
 
-/// Deletes what the webhook installed, and tells of each object that was there. Returns whether its configuration was deleted,
-/// and may come back.
+/// Deletes what the webhook installed, and tells of each object that was there. Returns whether its configuration was
+/// deleted, and may come back.
 async fn take_admission(
     client: &Client,
     namespace: Option<&str>,
@@ -236,8 +237,8 @@ async fn take_admission(
     Ok(was_there && !dry_run)
 }
 
-/// Takes finalizers off all objects that carry some, or off those of one namespace, and tells of each object. What can't be
-/// read keeps nothing else from being looked at.
+/// Takes finalizers off all objects that carry some, or off those of one namespace, and tells of each object. What
+/// can't be read keeps nothing else from being looked at.
 async fn take_finalizers(
     client: &Client,
     whose: Whose,

@@ -1,8 +1,8 @@
 //! `completion`: what a shell, or kubectl, needs to complete the words of a command line.
 //!
-//! kubectl completes a plugin's words by a program of its own, `kubectl_complete-pilotage`: it gives it the words behind
-//! `kubectl pilotage`, of which the last one has begun, and reads on each line what that may become. The script that is printed
-//! here for that asks this command.
+//! kubectl completes a plugin's words by a program of its own, `kubectl_complete-pilotage`: it gives it the words
+//! behind `kubectl pilotage`, of which the last one has begun, and reads on each line what that may become. The script
+//! that is printed here for that asks this command.
 
 mod words;
 

@@ -1,5 +1,5 @@
-//! `pilotage uninstall`: takes away what `pilotage install` made, unless pods still need it; with `--check`, reads what of
-//! Pilotage a cluster still holds. What the findings come to is [`left`]'s to say; which objects go, the plugin's.
+//! `pilotage uninstall`: takes away what `pilotage install` made, unless pods still need it; with `--check`, reads what
+//! of Pilotage a cluster still holds. What the findings come to is [`left`]'s to say; which objects go, the plugin's.
 
 mod left;
 
@@ -75,7 +75,8 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
     }
 }
 
-/// At each step nobody who creates pods waits for a webhook that is gone. What is interrupted goes on when it is called again.
+/// At each step nobody who creates pods waits for a webhook that is gone. What is interrupted goes on when it is called
+/// again.
 async fn delete(installed: &Installed) -> Result<(), Error> {
     installed.disarm().await?;
     cleanup::disarm(installed.client()).await?;

@@ -1,4 +1,5 @@
-//! What `version` and `disconnect` end with when only one of two clusters does its part, on real control planes where nobody runs.
+//! What `version` and `disconnect` end with when only one of two clusters does its part, on real control planes where
+//! nobody runs.
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Secret};

@@ -1,4 +1,5 @@
-//! `pilotage uninstall` on a real control plane: what `install` made goes, pods stay, and nothing goes while pods need it.
+//! `pilotage uninstall` on a real control plane: what `install` made goes, pods stay, and nothing goes while pods need
+//! it.
 
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::Deployment;

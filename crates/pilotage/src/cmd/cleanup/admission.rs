@@ -18,8 +18,8 @@ use serde::de::DeserializeOwned;
 /// How long a webhook that still runs may take to install its configuration anew, and how often that is looked for.
 const BACK: (Duration, Duration) = (Duration::from_secs(3), Duration::from_millis(250));
 
-/// Deletes them; tells of each by plural and name whether it was there, or why it stays. The certificate is in the namespace
-/// where Pilotage ran; without a name of that it stays.
+/// Deletes them; tells of each by plural and name whether it was there, or why it stays. The certificate is in the
+/// namespace where Pilotage ran; without a name of that it stays.
 pub(super) async fn remove(
     client: &Client,
     namespace: Option<&str>,
@@ -41,8 +41,8 @@ pub(super) async fn remove(
     told
 }
 
-/// Plural and name of the configuration, if it is there although it was deleted: a webhook that runs sees that at once, and
-/// installs it. Who may delete it may ask whether he could.
+/// Plural and name of the configuration, if it is there although it was deleted: a webhook that runs sees that at once,
+/// and installs it. Who may delete it may ask whether he could.
 pub(super) async fn back(client: &Client) -> Option<String> {
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
     let (limit, pause) = BACK;

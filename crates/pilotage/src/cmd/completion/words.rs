@@ -35,8 +35,8 @@ impl Offer {
     }
 }
 
-/// What may stand for the last one of these words, which has begun. `command` has been built; `contexts` are those that the
-/// user's kubeconfig has.
+/// What may stand for the last one of these words, which has begun. `command` has been built; `contexts` are those that
+/// the user's kubeconfig has.
 pub(super) fn offer(command: &Command, contexts: &[String], words: &[String]) -> Offer {
     let Some((last, before)) = words.split_last() else {
         return Offer::default();

@@ -157,7 +157,8 @@ impl Left {
         text
     }
 
-    /// What still runs for this cluster elsewhere, or here for others, and what is to be done first; `None` if nothing does.
+    /// What still runs for this cluster elsewhere, or here for others, and what is to be done first; `None` if nothing
+    /// does.
     pub(super) fn running(&self) -> Option<String> {
         let behind = self.proxies.iter().filter(|(node, _)| node.is_some());
         let elsewhere = behind.fold(0_usize, |sum, (_, it)| sum.saturating_add(it.living.len()));
@@ -191,8 +192,8 @@ impl Left {
         }
         self.running().or_else(|| {
             Some(
-                "no pod runs elsewhere or for others, but what is told above is left: Pilotage takes finalizers off while \
-                 it runs, and the rest goes with Targets and Services that are deleted"
+                "no pod runs elsewhere or for others, but what is told above is left: Pilotage takes finalizers off \
+                 while it runs, and the rest goes with Targets and Services that are deleted"
                     .to_owned(),
             )
         })
