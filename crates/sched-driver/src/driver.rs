@@ -408,7 +408,14 @@ fn occurrence(pod: &PodInfo, event: EventNote, controller: &Arc<str>) -> Occurre
 /// Measures the scheduler at each scrape, as long as the driver lives.
 fn measure(inner: &Arc<Inner>) -> impl Fn() -> Option<Measured> + Send + Sync + 'static {
     let inner: Weak<Inner> = Arc::downgrade(inner);
-    move || Some(inner.upgrade()?.core.ask(|scheduler| Measured::of(scheduler)))
+    move || {
+        Some(
+            inner
+                .upgrade()?
+                .core
+                .ask(|scheduler| Measured::of(scheduler)),
+        )
+    }
 }
 
 impl fmt::Debug for Driver {

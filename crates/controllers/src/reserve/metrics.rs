@@ -78,10 +78,10 @@ impl Metrics {
         );
         // These are there from the beginning, so that the first one is a rise.
         for answer in ["reserved", "evicts", "refused"] {
-            metrics.answers.get_or_create(&AnswerLabel { answer });
+            drop(metrics.answers.get_or_create(&AnswerLabel { answer }));
         }
         for end in [BOUND, EXPIRED, NOT_CHOSEN] {
-            metrics.holds.get_or_create(&EndLabel { end });
+            drop(metrics.holds.get_or_create(&EndLabel { end }));
         }
         metrics
     }
