@@ -128,7 +128,7 @@ impl Observer for Feed {
     }
 
     fn story(&self, pod: &Arc<PodInfo>) -> Option<String> {
-        self.stories.take(&pod.uid.to_string())
+        self.stories.take(pod.uid.as_ref())
     }
 
     /// The edge does, among its own writes of the pod.

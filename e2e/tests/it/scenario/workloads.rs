@@ -1,4 +1,4 @@
-//! Workloads of the source whose pods run in targets: Jobs and CronJobs, StatefulSets, and a virtual node that is drained
+//! Workloads of the source whose pods run in targets: Jobs and `CronJobs`, `StatefulSets`, and a virtual node that is drained
 //! within a budget. Their controllers see proxies alone, and have to find there what they go by.
 
 use jiff::{SignedDuration, Timestamp};
@@ -314,7 +314,7 @@ async fn a_stateful_set_rolls_from_the_end_and_its_pods_keep_who_they_are() {
     let lives = events.iter().filter_map(|event| match event.change {
         Change::Added => Some(format!("+{}", event.object.name_any())),
         Change::Deleted => Some(format!("-{}", event.object.name_any())),
-        _ => None,
+        Change::Modified => None,
     });
     let wanted = ["+db-0", "+db-1", "-db-1", "+db-1", "-db-0", "+db-0"];
     assert_eq!(lives.collect::<Vec<_>>(), wanted);

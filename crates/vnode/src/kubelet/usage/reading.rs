@@ -298,7 +298,7 @@ pub(super) mod tests {
         assert_eq!(used("0", "0"), Some((0, 0)));
         assert_eq!(used("9e99", "9e99"), Some((100_000_000_000_000, 1 << 50)));
         let long = "1".repeat(LONGEST + 1);
-        for bad in ["", "-1", "x", "1 ", "NaN", &long] {
+        for bad in ["", "-1", "x", "1 ", "nan", &long] {
             assert_eq!(used(bad, "1"), None, "{bad}");
             assert_eq!(used("1", bad), None, "{bad}");
         }
