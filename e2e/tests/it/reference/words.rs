@@ -35,8 +35,8 @@ const WRITERS: [&str; 6] = [
 const OTHERS: &str = "
     AdmissionReview CloudProfile ClusterRole ClusterRoleBinding ClusterSource ClusterSummary
     ClusterTarget ConfigMap ConfigMaps CustomResourceDefinition DaemonSet Event MutatingWebhookConfiguration
-    NamespacedCloudProfile Node PartialObjectMetadata PodChaperon PodChaperonSpec PodChaperonStatus
-    ProxySchedulerConfiguration RoleBinding ServiceAccount Shoot Source SourceStatus Sources TargetStatus User
+    NamespacedCloudProfile Node PartialObjectMetadata PodChaperon PodChaperonSpec PodChaperonStatus PodMetrics
+    PodMetricsList ProxySchedulerConfiguration RoleBinding ServiceAccount Shoot Source SourceStatus Sources TargetStatus User
     ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding
 
     AlreadyExists BadRequest False IfNeeded InternalIP JSONPatch NoExecute NoSchedule NoneOnDryRun Normal NotIn PartialEq

@@ -73,7 +73,8 @@ async fn targets_answer_about_a_pod_that_never_runs() {
         assert!(out.lines().any(says), "{target}: {out}");
     }
 
-    let huge = serde_json::to_value(elected("huge", "64")).unwrap();
+    // Others' tests may have brought larger nodes.
+    let huge = serde_json::to_value(elected("huge", "100k")).unwrap();
     let huge = file(
         "huge",
         json!({ "kind": "Pod", "apiVersion": "v1", "metadata": huge["metadata"], "spec": huge["spec"] }),
@@ -86,7 +87,7 @@ async fn targets_answer_about_a_pod_that_never_runs() {
     assert_eq!(told["could"], 0, "{out}");
     let refused = |target: &serde_json::Value| {
         let answer = target["answer"].as_str().unwrap_or_default();
-        answer == "refused [4 Insufficient cpu]"
+        answer.starts_with("refused [") && answer.ends_with(" Insufficient cpu]")
     };
     assert!(
         told["targets"].as_array().unwrap().iter().all(refused),
