@@ -2,6 +2,7 @@
 //! What differs from fleet to fleet is in `settings`.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -128,7 +129,7 @@ impl Cluster {
         rbac.extend(self.namespaces_flag());
         if matches!(command, "all" | "controllers") {
             rbac.extend(self.follow_flag());
-            rbac.extend(self.has_kubelet().then(|| "--kubelet".to_owned()));
+            rbac.extend(self.kubelet().map(|_| "--kubelet".to_owned()));
             let rights = self.settings.rights_flag();
             rbac.extend(rights.filter(|_| self.side == Side::Target));
         }
@@ -180,10 +181,10 @@ impl Cluster {
         }
         if matches!(command, "all" | "controllers") {
             flags.extend(self.follow_flag());
-            if self.has_kubelet() {
+            if let Some(address) = self.kubelet() {
                 // The API server reaches it at the port that it takes.
-                flags.push("--kubelet-address=127.0.0.1".to_owned());
-                flags.push("--kubelet-listen=127.0.0.1:0".to_owned());
+                flags.push(format!("--kubelet-address={address}"));
+                flags.push(format!("--kubelet-listen={address}:0"));
             }
         }
         flags.extend(self.settings.flags_of(command));
@@ -202,9 +203,10 @@ impl Cluster {
         flag.filter(|_| self.side == Side::Source)
     }
 
-    /// Its virtual nodes have a kubelet.
-    fn has_kubelet(&self) -> bool {
-        self.settings.kubelet && self.side == Side::Source
+    /// Where its virtual nodes have a kubelet.
+    fn kubelet(&self) -> Option<Ipv4Addr> {
+        let kubelet = self.settings.kubelet;
+        kubelet.filter(|_| self.side == Side::Source)
     }
 
     /// Rights that a Source here asks for.

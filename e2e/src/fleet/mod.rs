@@ -8,6 +8,7 @@ mod settings;
 mod skew;
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -102,8 +103,13 @@ impl Spec {
     }
 
     /// Virtual nodes of the source have a kubelet.
-    pub fn kubelet(mut self) -> Self {
-        self.settings.kubelet = true;
+    pub fn kubelet(self) -> Self {
+        self.kubelet_at(Ipv4Addr::LOCALHOST)
+    }
+
+    /// The same at another address of this machine.
+    pub fn kubelet_at(mut self, address: Ipv4Addr) -> Self {
+        self.settings.kubelet = Some(address);
         self
     }
 

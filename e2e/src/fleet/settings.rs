@@ -1,5 +1,6 @@
 //! What differs from fleet to fleet: how Pilotage is laid out, how long its Leases last, and whether it can be cut off.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use pilotage_api::Right;
@@ -51,8 +52,8 @@ pub(super) struct Settings {
     pub(super) standbys: Vec<&'static str>,
     /// Whether everybody reaches API servers through fault proxies.
     pub(super) faults: bool,
-    /// Whether the source's virtual nodes have a kubelet.
-    pub(super) kubelet: bool,
+    /// Where the source's virtual nodes have a kubelet.
+    pub(super) kubelet: Option<Ipv4Addr>,
     /// Namespaces of the source whose Secrets Pilotage may read there; none: all.
     pub(super) namespaces: Vec<String>,
     /// Rights that targets are installed with, and that they give to their sources.
@@ -70,7 +71,7 @@ impl Settings {
             lease: LeaseTimes::PATIENT,
             standbys: Vec::new(),
             faults: false,
-            kubelet: false,
+            kubelet: None,
             namespaces: Vec::new(),
             rights: Vec::new(),
             follow: Vec::new(),

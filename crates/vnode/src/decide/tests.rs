@@ -277,11 +277,22 @@ fn a_node_shows_where_its_kubelet_is_and_follows_it() {
     // The first one again, whose word somebody has changed; and one that has none takes it off.
     let steps = case(NodeState::There(&moved)).decide_with(&memory, Some(&first));
     assert!(shows(&after(&moved, &steps), &first));
+    let path = |applied: &Value| {
+        applied["metadata"]["annotations"]
+            .get(keys::RESOURCE_METRICS_PATH)
+            .cloned()
+    };
+    let there = serde_json::to_value(&moved).unwrap();
+    assert_eq!(
+        path(&there),
+        Some(json!("/metrics/resource/admiralty-default-c2"))
+    );
     let steps = case(NodeState::There(&moved)).decide(&memory);
-    let [Step::ApplyStatus { value, .. }] = &steps[..] else {
+    let [Step::Apply(applied), Step::ApplyStatus { value, .. }] = &steps[..] else {
         panic!("{steps:?}");
     };
     assert_eq!(value["status"].get("addresses"), None);
+    assert_eq!(path(applied), None);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What pods use is asked for in the source, as metrics-server and people ask kubelets for it, and comes from the targets.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -44,7 +44,9 @@ fn metrics_api() -> Value {
 }
 
 async fn fleet() -> Arc<Fleet> {
-    let mut spec = Spec::new().kubelet().rights(&[Right::Logs, Right::Metrics]);
+    let mut spec = Spec::new()
+        .kubelet_at(own_address().unwrap_or(Ipv4Addr::LOCALHOST))
+        .rights(&[Right::Logs, Right::Metrics]);
     for name in TARGETS {
         let nodes = build::nodes(name, 2, |node| {
             node.cpu("4").memory("16Gi").pods(110).label(POOL, name)
@@ -109,12 +111,31 @@ fn not_yet(text: String) -> kube::Error {
     kube::Error::Service(text.into())
 }
 
-/// What the kubelet of a virtual node says to an API server that was asked for it by the proxy of that node. A real one
-/// forwards nothing to an address of the loopback, where the kubelet is here; so this says what it would say.
-async fn by_proxy(shop: &Shop, url: &str, node: &str, path: &str) -> kube::Result<String> {
-    let server = shop.fleet.source.plane.admin_access();
-    let client = server.via(url).client().unwrap();
+/// An address of this machine to which an API server forwards, which it doesn't to those of the loopback.
+fn own_address() -> Option<Ipv4Addr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    // Nothing is sent. It is an address for documents, which leads out of any machine that has a way out.
+    socket.connect((Ipv4Addr::new(198, 51, 100, 1), 9)).ok()?;
+    match socket.local_addr().ok()?.ip() {
+        IpAddr::V4(address) if !address.is_loopback() && !address.is_link_local() => Some(address),
+        _ => None,
+    }
+}
+
+/// What the kubelet of a virtual node says to who asks for it by the proxy of that node. On a machine with no address but
+/// those of the loopback this asks with the words of an API server.
+async fn by_proxy(shop: &Shop, who: &Access, node: &str, path: &str) -> kube::Result<String> {
     let asked = format!("/api/v1/nodes/{node}/proxy/{path}");
+    if own_address().is_some() {
+        let client = who.client().unwrap();
+        let request = Request::get(asked).body(Vec::new()).unwrap();
+        return client.request_text(request).await;
+    }
+    let (server, url) = (
+        shop.fleet.source.plane.admin_access(),
+        kubelet_url(shop).await,
+    );
+    let client = server.via(&url).client().unwrap();
     let request = Request::get(format!("/{path}")).header("X-Forwarded-Uri", asked);
     client.request_text(request.body(Vec::new()).unwrap()).await
 }
@@ -149,9 +170,9 @@ async fn what_delegates_use_is_told_in_the_source_by_the_node_that_they_are_on()
         Some(&path)
     );
 
-    let url = kubelet_url(&shop).await;
+    let (admin, url) = (source.admin_access(), kubelet_url(&shop).await);
     let told = until("metrics/resource", async || {
-        let text = by_proxy(&shop, &url, &east, "metrics/resource").await?;
+        let text = by_proxy(&shop, admin, &east, "metrics/resource").await?;
         let has = cpu(&text, "in-east").is_some();
         has.then_some(text.clone()).ok_or_else(|| not_yet(text))
     })
@@ -178,7 +199,7 @@ async fn what_delegates_use_is_told_in_the_source_by_the_node_that_they_are_on()
     // The next reading counts for the time since then.
     tell(&shop, "east", &delegates[0], "t2", ("1", "64Mi")).await;
     let (second, now) = until("the next reading", async || {
-        let text = by_proxy(&shop, &url, &east, "metrics/resource").await?;
+        let text = by_proxy(&shop, admin, &east, "metrics/resource").await?;
         let (value, at) = cpu(&text, "in-east").unwrap_or_default();
         (at > began)
             .then_some((value, at))
@@ -188,7 +209,9 @@ async fn what_delegates_use_is_told_in_the_source_by_the_node_that_they_are_on()
     let rate = (second - first) / ((now - began) / 1000.0);
     assert!((0.99..1.01).contains(&rate), "{rate}");
 
-    let summary = by_proxy(&shop, &url, &east, "stats/summary").await.unwrap();
+    let summary = by_proxy(&shop, admin, &east, "stats/summary")
+        .await
+        .unwrap();
     let summary: Value = serde_json::from_str(&summary).unwrap();
     assert_eq!(summary["node"]["nodeName"], *east);
     assert_eq!(summary["node"]["cpu"]["usageNanoCores"], 1_000_000_000);
@@ -201,9 +224,9 @@ async fn what_delegates_use_is_told_in_the_source_by_the_node_that_they_are_on()
     );
 
     who_may(&shop, &url, [&east, &west]).await;
-    a_node_is_no_way_to_another(&shop, &url, [&east, &west]).await;
+    a_node_is_no_way_to_another(&shop, [&east, &west]).await;
     hostile_and_lost(&shop, &url, &delegates).await;
-    none_to_be_had(&shop, &url, [&east, &west]).await;
+    none_to_be_had(&shop, [&east, &west]).await;
 }
 
 /// Makes somebody who may get these subresources of one node.
@@ -264,12 +287,13 @@ async fn who_may(shop: &Shop, url: &str, [east, west]: [&str; 2]) {
 }
 
 /// Who may use the proxy of one virtual node reaches what is on that one, though all have one address.
-async fn a_node_is_no_way_to_another(shop: &Shop, url: &str, [east, west]: [&str; 2]) {
+async fn a_node_is_no_way_to_another(shop: &Shop, [east, west]: [&str; 2]) {
+    let keeper = &user(shop, "keeper", east, &["proxy", "metrics", "stats"]).await;
     let pod = shop.pods().get("in-east").await.unwrap();
     let container = &pod.spec.unwrap().containers[0].name;
     let logs = |pod: &str| format!("containerLogs/{}/{pod}/{container}", shop.name);
     let own = until("logs by the proxy of a node", async || {
-        by_proxy(shop, url, east, &logs("in-east")).await
+        by_proxy(shop, keeper, east, &logs("in-east")).await
     })
     .await;
     assert_eq!(own, "in east\n");
@@ -279,8 +303,20 @@ async fn a_node_is_no_way_to_another(shop: &Shop, url: &str, [east, west]: [&str
         format!("metrics/resource/{west}"),
         format!("stats/summary/{west}"),
     ] {
-        let answer = by_proxy(shop, url, east, &path).await;
+        let answer = by_proxy(shop, keeper, east, &path).await;
         assert_eq!(code(answer), 403, "{path}");
+    }
+    // Only an API server makes a path of these.
+    for path in [
+        format!("../{}", logs("in-west")),
+        format!("../../x/../{}", logs("in-west")),
+        format!("../../{west}/proxy/../../{}", logs("in-west")),
+        "../metrics/resource".to_owned(),
+    ] {
+        if own_address().is_some() {
+            let answer = by_proxy(shop, keeper, east, &path).await;
+            assert_eq!(code(answer), 403, "{path}");
+        }
     }
 }
 
@@ -316,7 +352,7 @@ async fn hostile_and_lost(shop: &Shop, url: &str, delegates: &[Pod]) {
 }
 
 /// A target without the API, or without the right, has no figures, and that is no error.
-async fn none_to_be_had(shop: &Shop, url: &str, [east, west]: [&str; 2]) {
+async fn none_to_be_had(shop: &Shop, [east, west]: [&str; 2]) {
     let sources: Api<Source> = Api::namespaced(shop.target("east").plane.admin(), &shop.name);
     let fewer = Patch::Merge(json!({ "spec": { "rights": [Right::Logs] } }));
     let params = PatchParams::default();
@@ -333,7 +369,13 @@ async fn none_to_be_had(shop: &Shop, url: &str, [east, west]: [&str; 2]) {
     let admin = shop.fleet.source.plane.admin();
     for node in [east, west] {
         until("no figures", async || {
-            let text = by_proxy(shop, url, node, "metrics/resource").await?;
+            let text = by_proxy(
+                shop,
+                shop.fleet.source.plane.admin_access(),
+                node,
+                "metrics/resource",
+            )
+            .await?;
             let none = cpu(&text, "in-").is_none() && !text.contains("pod=");
             let fine = none && text.ends_with("\nscrape_error 0\n");
             fine.then_some(()).ok_or_else(|| not_yet(text))

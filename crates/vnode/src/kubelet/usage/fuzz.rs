@@ -20,7 +20,7 @@ fn list() -> BoxedStrategy<Value> {
         let items = items
             .iter()
             .map(|(cpu, memory, at)| item("web", at, cpu, memory));
-        json!({ "kind": "PodMetricsList", "items": items.collect::<Vec<_>>() })
+        json!({ "items": items.collect::<Vec<_>>() })
     });
     let list = list.boxed();
     prop_oneof![3 => list.clone(), 1 => json::extreme(list.clone()), 1 => json::junk_in(list)]

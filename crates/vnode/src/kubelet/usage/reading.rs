@@ -233,7 +233,7 @@ pub(super) mod tests {
     }
 
     pub(crate) fn read(items: &[Value], ours: &Ours) -> Vec<Reading> {
-        let list = json!({ "kind": "PodMetricsList", "items": items });
+        let list = json!({ "items": items });
         readings(serde_json::from_value(list).unwrap(), ours)
     }
 
