@@ -64,6 +64,12 @@ pub(crate) struct Wave {
     pub(crate) wake_at: Option<Monotonic>,
 }
 
+/// Those that were asked and may still answer.
+pub(crate) fn waited_for(answers: &BTreeMap<String, Answer>) -> Vec<String> {
+    let waiting = answers.iter().filter(|(_, it)| **it == Answer::Waiting);
+    waiting.map(|(node, _)| node.clone()).collect()
+}
+
 impl From<Wave> for Plan {
     fn from(wave: Wave) -> Self {
         Self {
@@ -224,14 +230,17 @@ impl Asking<'_> {
         (self.now < until).then_some(until)
     }
 
+    /// When the first of those that were asked isn't waited for any longer.
+    pub(crate) fn patience_over(&self, waiting: &[String]) -> Option<Monotonic> {
+        let asked = waiting.iter().filter_map(|node| self.memory.asked_at(node));
+        let over = asked.map(|at| at.saturating_add(self.settings.patience));
+        over.min()
+    }
+
     /// Decides the next wave and whether a scheduling cycle may run.
     pub(crate) fn decide(&self) -> Wave {
         let mut answers = self.answers();
-        let waiting: Vec<String> = answers
-            .iter()
-            .filter(|(_, answer)| **answer == Answer::Waiting)
-            .map(|(node, _)| node.clone())
-            .collect();
+        let waiting = waited_for(&answers);
         // A node that doesn't suit any more can't be chosen, whatever its target holds.
         let reserved = |ranked: &&Ranked| answers.get(&ranked.node) == Some(&Answer::Reserved);
         let holders = self.ranking.iter().filter(reserved);
@@ -276,11 +285,7 @@ impl Asking<'_> {
             Vec::new()
         };
         let turn_over = Some(self.turn_over()).filter(|at| !queue.is_empty() && *at > self.now);
-        let patience_over = waiting
-            .iter()
-            .filter_map(|node| self.memory.asked_at(node))
-            .map(|at| at.saturating_add(self.settings.patience))
-            .min();
+        let patience_over = self.patience_over(&waiting);
         // The silence of the wave that goes out now starts now.
         let next_silence_over = if asks.is_empty() {
             silence_over.filter(|at| *at > self.now)

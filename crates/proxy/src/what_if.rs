@@ -5,18 +5,14 @@
 
 use crate::{
     plan::{Action, Answer, Gate, Note},
-    wave::{Asking, Wave},
+    wave::{Asking, Wave, waited_for},
 };
 
 impl Asking<'_> {
     /// Whom to ask, and when the answers can be told.
     pub(crate) fn question(&self) -> Wave {
         let mut answers = self.answers();
-        let waiting: Vec<String> = answers
-            .iter()
-            .filter(|(_, answer)| **answer == Answer::Waiting)
-            .map(|(node, _)| node.clone())
-            .collect();
+        let waiting = waited_for(&answers);
         let (mut next, retry_at) = self.unasked(&answers);
         if self.proxy.no_reservation {
             // Whoever is asked for such a pod runs it.
@@ -38,18 +34,14 @@ impl Asking<'_> {
         let asked_anew = asks.iter().filter_map(Action::node).any(first_time);
         let turn = self.turn_over();
         let waits_for_turn = !queue.is_empty() && self.now < turn;
+        let patience_over = self.patience_over(&waiting);
         let gate = if !waiting.is_empty() || asked_anew {
-            Gate::Closed(Note::Asked(waiting.clone()))
+            Gate::Closed(Note::Asked(waiting))
         } else if waits_for_turn {
             Gate::Closed(Note::Queued)
         } else {
             Gate::Open
         };
-        let patience_over = waiting
-            .iter()
-            .filter_map(|node| self.memory.asked_at(node))
-            .map(|at| at.saturating_add(self.settings.patience))
-            .min();
         let wake_at = [patience_over, retry_at, waits_for_turn.then_some(turn)];
 
         for answer in answers.values_mut() {
