@@ -2,10 +2,12 @@
 //! so do Services that select them and the Ingresses of these.
 //!
 //! ```text
-//! pods ──── needs: which node needs which object ─┐ (Services: by their authors' selectors)
+//! proxies ─ needs: which node needs which object ─┐ (Services: by their authors' selectors)
 //! objects ─ briefs: identity and digest only ─────┼─ a place a target and kind ─ decide (pure) ─ act
 //! copies ── briefs, by the target's watch ────────┘
 //! ```
+//!
+//! What is known of home is kept once for all targets, and each event looks up whom it concerns.
 //!
 //! A Service that selects proxies is rerouted at home, too (`reroute`), so that it selects their delegates.
 //!
@@ -34,8 +36,8 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::Client;
+use pilotage_api::Right;
 use pilotage_api::parent::ClusterUid;
-use pilotage_api::{Right, keys};
 use pilotage_clusters::{Event, Registry, Watch, WatchConfig};
 use pilotage_model::followed::Kind;
 use pilotage_runtime::caught::caught;
@@ -45,7 +47,7 @@ use tokio_util::sync::CancellationToken;
 
 use kinds::{Followed, trim};
 use left_out::tell_left_out;
-use needs::{Needs, trim_pod, trim_pod_to_select};
+use needs::Needs;
 use place::{Parts, follow};
 use reroute::reroute;
 
@@ -137,6 +139,8 @@ pub struct Follow {
     pub cluster: ClusterUid,
     /// Its targets.
     pub registry: Registry,
+    /// Its proxy pods ([`crate::feedback::watch_proxies`]).
+    pub proxies: Watch<Pod>,
     /// Whether this process may write.
     pub leadership: Leadership,
     /// Takes events about pods and objects.
@@ -150,22 +154,13 @@ pub fn run(with: Follow, shutdown: CancellationToken) -> BoxFuture<'static, ()> 
     async move {
         let follows = |kind| with.kinds.contains(&kind);
         let selects = follows(FollowedKind::Services);
-        let trim = if selects {
-            trim_pod_to_select
-        } else {
-            trim_pod
-        };
-        let selector = format!("spec.schedulerName={}", keys::PROXY_SCHEDULER);
-        let config = WatchConfig::all().fields(selector).trim(trim);
-        let pods = Watch::<Pod>::of_client(with.client.clone(), config, &shutdown);
         let parts = Arc::new(Parts {
             client: with.client.clone(),
             cluster: with.cluster.clone(),
             registry: with.registry.clone(),
             leadership: with.leadership.clone(),
             events: with.events.clone(),
-            needs: Needs::default(),
-            pods,
+            needs: Needs::new(selects),
         });
         let services = selects.then(|| objects::<Service>(&parts, &shutdown));
         let config_maps = async {
@@ -198,7 +193,7 @@ pub fn run(with: Follow, shutdown: CancellationToken) -> BoxFuture<'static, ()> 
                 tokio::join!(counting, copying, telling);
             }
         };
-        let counting = shutdown.run_until_cancelled(count(&parts));
+        let counting = shutdown.run_until_cancelled(count(&parts, &with.proxies));
         tokio::join!(config_maps, secrets, each_service, each_ingress, counting);
     }
     .boxed()
@@ -218,8 +213,8 @@ async fn each<K: Followed>(objects: Watch<K>, parts: &Arc<Parts>, shutdown: &Can
 }
 
 /// Keeps count of what pods need.
-async fn count(parts: &Parts) {
-    let mut events = parts.pods.subscribe();
+async fn count(parts: &Parts, proxies: &Watch<Pod>) {
+    let mut events = proxies.subscribe();
     while let Some(event) = events.recv().await {
         counted(|| match &event {
             Event::Applied(pod) => parts.needs.apply(pod),

@@ -175,6 +175,7 @@ pub(crate) fn start(
     let back = {
         let (client, events, leadership) = (client.clone(), events.clone(), leadership.clone());
         let (token, registry) = (token.clone(), registry.clone());
+        let proxies = proxies.clone();
         let metrics = FleetMetrics::register(process.metrics(Part::Controllers), registry.clone());
         async move {
             let cluster = cluster_uid(&client).await?;
@@ -204,6 +205,7 @@ pub(crate) fn start(
                 client,
                 cluster,
                 registry,
+                proxies,
                 leadership,
                 events,
                 kinds,
