@@ -71,6 +71,15 @@ pub struct FollowArgs {
     pub follow: Vec<FollowedKind>,
 }
 
+/// Flags of the controller that its roles don't depend on.
+#[derive(Clone, Copy, Debug, clap::Args)]
+#[command(next_help_heading = "Pace of following")]
+pub struct FollowLimits {
+    /// How many objects of each kind are copied, brought in step or deleted at the same time in one target.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub concurrent_follow_syncs: u16,
+}
+
 /// A kind that can follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FollowedKind {
@@ -147,6 +156,8 @@ pub struct Follow {
     pub events: Recorder,
     /// What follows.
     pub kinds: BTreeSet<FollowedKind>,
+    /// How many objects of each kind are written at the same time in one target.
+    pub at_once: usize,
 }
 
 /// Runs the controller until `shutdown`.
@@ -161,6 +172,7 @@ pub fn run(with: Follow, shutdown: CancellationToken) -> BoxFuture<'static, ()> 
             leadership: with.leadership.clone(),
             events: with.events.clone(),
             needs: Needs::new(selects),
+            at_once: with.at_once,
         });
         let services = selects.then(|| objects::<Service>(&parts, &shutdown));
         let config_maps = async {
@@ -256,7 +268,32 @@ fn counted(count: impl FnOnce()) {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        limits: FollowLimits,
+    }
+
+    fn parse(args: &[&str]) -> Result<FollowLimits, clap::Error> {
+        let args = std::iter::once(&"pilotage").chain(args);
+        Command::try_parse_from(args).map(|command| command.limits)
+    }
+
+    #[test]
+    fn some_objects_follow_at_the_same_time() {
+        assert_eq!(parse(&[]).unwrap().concurrent_follow_syncs, 8);
+        let few = parse(&["--concurrent-follow-syncs=2"]).unwrap();
+        assert_eq!(few.concurrent_follow_syncs, 2);
+        for none in ["0", "257", "-1", "all"] {
+            let error = parse(&[&format!("--concurrent-follow-syncs={none}")]).unwrap_err();
+            let error = error.to_string();
+            assert!(error.contains("--concurrent-follow-syncs"), "{error}");
+        }
+    }
 
     #[test]
     fn kinds_are_known_by_the_names_of_their_resources() {

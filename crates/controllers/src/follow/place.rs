@@ -25,8 +25,6 @@ use super::kinds::{Followed, trim};
 use super::needs::{Change, Key, Needs, TOLD};
 use super::pace::Pace;
 
-/// Objects of one kind that are written in one target at once.
-const AT_ONCE: usize = 8;
 /// Copies that nobody needs are looked at this long after the first of them shows, and so many at a time: a target may
 /// show any number.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -46,6 +44,8 @@ pub(super) struct Parts {
     pub(super) leadership: Leadership,
     pub(super) events: Recorder,
     pub(super) needs: Needs,
+    /// Objects of one kind that are written in one target at once.
+    pub(super) at_once: usize,
 }
 
 impl Parts {
@@ -82,7 +82,7 @@ pub(super) async fn follow<K: Followed>(
         plain,
         memories: Mutex::default(),
     });
-    let (turns, waker) = Turns::new(AT_ONCE);
+    let (turns, waker) = Turns::new(place.parts.at_once);
     let turn = {
         let place = place.clone();
         move |key: Key| {
