@@ -97,6 +97,11 @@ bench-gardener: tools-clusters ## Measure what placing a Gardener Shoot costs, b
 	@$(CARGO) build $(ALL) --release --bin pilotage --bin e2e
 	@$(RELEASE)/e2e bench-gardener $(if $(SHOOTS),--shoots $(SHOOTS))
 
+.PHONY: bench-follow
+bench-follow: tools-clusters ## Measure what it costs that objects follow many pods: memory, requests, writes (PODS=2000 TARGETS=4)
+	@$(CARGO) build $(ALL) --release --bin pilotage --bin e2e
+	@$(RELEASE)/e2e bench-follow $(if $(PODS),--pods $(PODS)) $(if $(TARGETS),--targets $(TARGETS))
+
 .PHONY: bench-hostile
 bench-hostile: tools-clusters ## Show that all attacks of a hostile target cost little memory and delay no pod of others (MINUTES=10)
 	@$(CARGO) build $(ALL) --release --bin pilotage --bin e2e

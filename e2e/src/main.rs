@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, value_parser};
-use pilotage_e2e::bench::{alone, runs::RUNS};
+use pilotage_e2e::bench::{alone, follow, runs::RUNS};
 use pilotage_e2e::{bench, demo, explain, garden, hostile, roles, scripts};
 
 /// Shows and measures Pilotage on local control planes.
@@ -38,6 +38,16 @@ enum Command {
         /// Shoots of each measurement.
         #[arg(long, value_name = "N", default_value_t = 1000, value_parser = value_parser!(u16).range(10..=10_000))]
         shoots: u16,
+    },
+    /// Measures what it costs that objects follow many pods, and fails if something is written that needn't be.
+    BenchFollow {
+        /// Pods, each with a ConfigMap of its own.
+        #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = value_parser!(u16).range(2..=10_000))]
+        pods: u16,
+
+        /// Targets.
+        #[arg(long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u8).range(1..=20))]
+        targets: u8,
     },
     /// Measures what all attacks of a hostile target cost the source and the pods of others, and fails if that is too much.
     BenchHostile {
@@ -134,6 +144,10 @@ async fn run(command: Command) -> Result<(), Box<dyn Error>> {
             .await?;
         }
         Command::BenchGardener { shoots } => garden::bench::run(usize::from(shoots)).await?,
+        Command::BenchFollow { pods, targets } => {
+            let (pods, targets) = (usize::from(pods), usize::from(targets));
+            follow::run(follow::Options { pods, targets }).await?;
+        }
         Command::BenchHostile { minutes } => hostile::bench::run(minutes).await?,
     }
     Ok(())

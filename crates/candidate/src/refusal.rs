@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use pilotage_api::refusal::Word;
 use pilotage_sched::{Cause, plugins::UNKNOWN_CONSTRAINTS};
 
 /// Longest text of a refusal; annotations are for reading, the whole report is in the pod's events.
@@ -40,11 +41,11 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unschedulable(why) => write!(f, "Unschedulable: {}", cut(why)),
-            Self::Unknown(needs) => write!(f, "refused: {}", cut(needs)),
-            Self::Expired => f.write_str("Expired"),
-            Self::NoLongerFits => f.write_str("NoLongerFits"),
-            Self::PodGone => f.write_str("PodGone"),
+            Self::Unschedulable(why) => f.write_str(&Word::Unschedulable.because(cut(why))),
+            Self::Unknown(needs) => f.write_str(&Word::UnknownConstraint.because(cut(needs))),
+            Self::Expired => f.write_str(Word::Expired.text()),
+            Self::NoLongerFits => f.write_str(Word::NoLongerFits.text()),
+            Self::PodGone => f.write_str(Word::PodGone.text()),
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
-use pilotage_runtime::args::parse_period;
+use pilotage_runtime::args::{MOST_QPS, parse_period, parse_qps, rate};
+use pilotage_runtime::throttle::Rate;
 
 use crate::access::Need;
 use crate::allow::{Allowed, Place};
@@ -27,6 +28,18 @@ pub struct TargetArgs {
     /// pod is sent there. Refused credentials lose it at once.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     pub target_probe_failures: u32,
+
+    /// Requests a second that this process sends to each target on average. Without it, nothing is held back here, and the
+    /// target's priority and fairness decides who waits.
+    ///
+    /// Requests that are too many wait for their turn, and fail if that takes too long (10s, mostly), which is told in the
+    /// log. Probes of the target, and streams, don't count.
+    #[arg(long, value_name = "N", value_parser = parse_qps)]
+    pub target_api_qps: Option<f64>,
+
+    /// Requests that may be sent to a target at once, before the average counts. Default: --target-api-qps, rounded up.
+    #[arg(long, value_name = "N", requires = "target_api_qps", value_parser = clap::value_parser!(u32).range(1..=MOST_QPS))]
+    pub target_api_burst: Option<u32>,
 
     /// Where kubeconfigs of Targets may lead: hosts (api.example.com, *.example.com), addresses and CIDRs. May be given
     /// several times, or once with commas. Without it they may lead everywhere that this process reaches.
@@ -60,6 +73,7 @@ impl TargetArgs {
         };
         Options {
             probe,
+            rate: rate(self.target_api_qps, self.target_api_burst),
             needs: needs.to_vec(),
             allowed: Allowed {
                 insecure: self.allow_insecure_targets,
@@ -78,6 +92,8 @@ pub struct Options {
     pub component: &'static str,
     /// How targets are probed.
     pub probe: ProbeOptions,
+    /// How many requests each target gets; none: as many as there are.
+    pub rate: Option<Rate>,
     /// How often a target that answers is asked who it is: so long another cluster at the same address may go unnoticed.
     pub identify: Duration,
     /// Where targets may be.
@@ -101,6 +117,7 @@ impl Options {
         Self {
             component,
             probe: ProbeOptions::default(),
+            rate: None,
             identify: Duration::from_secs(30),
             allowed: Allowed::default(),
             namespaces: TargetNamespaces::default(),
@@ -142,6 +159,22 @@ mod tests {
         assert!(parse(&["--allow-insecure-targets"]).unwrap().insecure);
         let error = parse(&["--allow-targets-at=10.0.0.0/99"]).unwrap_err();
         assert!(error.to_string().contains("neither a host"), "{error}");
+    }
+
+    #[test]
+    fn targets_get_as_many_requests_as_there_are_unless_somebody_says_how_many() {
+        let parse = |args: &[&str]| {
+            let args = std::iter::once(&"pilotage").chain(args);
+            let command = Command::try_parse_from(args)?;
+            Ok::<_, clap::Error>(command.targets.to_options("test", &[]).rate)
+        };
+        assert_eq!(parse(&[]).unwrap(), None);
+        let (qps, burst) = (50.0, 80);
+        let given = parse(&["--target-api-qps=50", "--target-api-burst=80"]);
+        assert_eq!(given.unwrap(), Some(Rate { qps, burst }));
+        let error = parse(&["--target-api-qps=0"]).unwrap_err().to_string();
+        assert!(error.contains("from 0.1 to 100000"), "{error}");
+        assert!(parse(&["--target-api-burst=80"]).is_err());
     }
 
     #[test]

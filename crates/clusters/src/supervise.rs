@@ -16,6 +16,7 @@ use futures::future::BoxFuture;
 use kube::Client;
 use pilotage_runtime::call::Failure;
 use pilotage_runtime::moment::from_now;
+use pilotage_runtime::throttle::Throttle;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -67,6 +68,10 @@ struct Supervisor {
     options: Options,
     prober: Prober,
     realm: u64,
+    /// What holds back requests, but for those that tell whether it is there, and which one.
+    throttle: Option<Throttle>,
+    /// The client of the present session, without that.
+    unthrottled: Option<Client>,
     /// Server and its authority: another value may be another cluster.
     place: Option<(String, Option<Vec<Vec<u8>>>)>,
     /// These credentials haven't led to the target yet: nobody gets a client of them before that.
@@ -85,12 +90,16 @@ impl Supervisor {
     fn new(target: Arc<Target>, local: Client, options: Options) -> Self {
         // Who supervised it before may have seen another cluster.
         let realm = target.next_number();
+        let throttle = options.rate;
+        let throttle = throttle.map(|rate| Throttle::new(rate, "--target-api-qps"));
         Self {
             target,
             local,
             options,
             prober: Prober::default(),
             realm,
+            throttle,
+            unthrottled: None,
             place: None,
             unproved: false,
             version: None,
@@ -351,6 +360,11 @@ impl Supervisor {
     }
 
     fn publish(&mut self, client: Client, streams: Option<Streams>) {
+        self.unthrottled = Some(client.clone());
+        let client = match &self.throttle {
+            Some(throttle) => throttle.client(client),
+            None => client,
+        };
         self.target.set_session(Some(Session {
             generation: self.target.next_number(),
             client,
@@ -385,7 +399,8 @@ impl Supervisor {
         // Credentials that haven't been proved have no client yet; and after a loss each probe has connections of its own:
         // pooled ones may be dead without knowing it.
         let fresh = lost || self.unproved;
-        let client = match (fresh, self.target.client()) {
+        let known = self.target.client().and(self.unthrottled.clone());
+        let client = match (fresh, known) {
             (false, Some(client)) => client,
             (true, _) | (false, None) => match self.make(source) {
                 Ok(client) => client,

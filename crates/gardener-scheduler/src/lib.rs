@@ -21,7 +21,6 @@ pub mod objects;
 mod options;
 pub mod rbac;
 mod scheduler;
-mod throttle;
 
 pub use options::{Options, OptionsError, lease};
 pub use scheduler::{Shoots, start};

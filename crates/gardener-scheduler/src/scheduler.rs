@@ -15,6 +15,7 @@ use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::moment::from_now;
 use pilotage_runtime::ready::{Gate, Health};
 use pilotage_runtime::retries::Retries;
+use pilotage_runtime::throttle::{Rate, Throttle};
 use pilotage_runtime::turns::{Next, Turns, Waker};
 use pilotage_sched_driver::publish::{EventType, Occurrence, Recorder, Regarding, Warnings};
 use prometheus_client::registry::Registry;
@@ -26,7 +27,6 @@ use crate::act;
 use crate::feed::{self, KINDS, Watches};
 use crate::metrics::Metrics;
 use crate::options::Options;
-use crate::throttle::Throttle;
 
 /// Who says so in events, as in Gardener.
 const COMPONENT: &str = "shoot-scheduler";
@@ -57,7 +57,7 @@ pub(crate) struct Parts {
     options: Options,
     leadership: Leadership,
     world: Mutex<World>,
-    throttle: Mutex<Throttle>,
+    throttle: Throttle,
     warnings: Warnings,
     /// It leads, and turns are taken: before that nobody is woken, since the queue of a standby would grow for ever.
     begun: AtomicBool,
@@ -65,7 +65,6 @@ pub(crate) struct Parts {
     failures: Mutex<HashMap<ShootKey, u32>>,
     /// Shoots whose last attempt panicked.
     panics: Mutex<Retries<ShootKey>>,
-    started: Instant,
 }
 
 /// Starts to watch, and gives back what runs until `shutdown`.
@@ -132,17 +131,20 @@ impl Parts {
             events,
             health,
         } = with;
+        let rate = Rate {
+            qps: options.qps,
+            burst: options.burst,
+        };
         let parts = Self {
             watches: Watches::new(&client, shutdown),
             world: Mutex::new(World::new(&options.scheduler, options.settings.clone())),
-            throttle: Mutex::new(Throttle::new(options.qps, options.burst)),
+            throttle: Throttle::new(rate, "clientConnection.qps"),
             metrics: Metrics::register(registry),
             component: Arc::from(COMPONENT),
             begun: AtomicBool::new(false),
             failures: Mutex::default(),
             panics: Mutex::new(Retries::new(PAUSES)),
             warnings: Warnings::new(events.clone(), leadership.clone()),
-            started: Instant::now(),
             client,
             options,
             leadership,
@@ -157,13 +159,7 @@ impl Parts {
 
     /// Waits until a request may be sent.
     pub(crate) async fn throttle(&self) {
-        let wait = {
-            let mut throttle = self.throttle.lock().unwrap_or_else(PoisonError::into_inner);
-            throttle.take(self.started.elapsed())
-        };
-        if !wait.is_zero() {
-            tokio::time::sleep(wait).await;
-        }
+        self.throttle.turn().await;
     }
 
     pub(crate) fn has_begun(&self) -> bool {

@@ -14,11 +14,12 @@ use futures::future::BoxFuture;
 use kube::{Client, Config};
 use pilotage_api::keys;
 use pilotage_runtime::admin::AdminServer;
-use pilotage_runtime::args::{AdminArgs, ClientArgs, LeaseArgs, LogArgs};
+use pilotage_runtime::args::{AdminArgs, ClientArgs, LeaseArgs, LogArgs, ThrottleArgs};
 use pilotage_runtime::lease::{Elector, Leaders, Leadership, LeaseConfig, unique_identity};
 use pilotage_runtime::ready::Health;
 use pilotage_runtime::shutdown::{DRAIN_LIMIT, UnixSignals, drain};
 use pilotage_runtime::tasks::Tasks;
+use pilotage_runtime::throttle::Throttle;
 use pilotage_runtime::{client, logs, metrics};
 use pilotage_sched_driver::publish::Recorder;
 use prometheus_client::registry::Registry;
@@ -34,6 +35,8 @@ pub(crate) struct ProcessArgs {
     #[command(flatten)]
     pub(crate) client: ClientArgs,
     #[command(flatten)]
+    pub(crate) throttle: ThrottleArgs,
+    #[command(flatten)]
     pub(crate) admin: AdminArgs,
     #[command(flatten)]
     pub(crate) log: LogArgs,
@@ -48,6 +51,8 @@ pub(crate) struct Process {
     registry: Registry,
     leaders: Leaders,
     config: Config,
+    /// What holds back requests of all clients, but for Leases and streams.
+    throttle: Option<Throttle>,
     signals: UnixSignals,
     /// Where the admin port is served.
     admin: Vec<SocketAddr>,
@@ -73,6 +78,7 @@ impl Process {
             registry: metrics::root(name),
             leaders: Leaders::default(),
             config,
+            throttle: args.throttle.to_throttle(),
             signals,
             admin: vec![args.admin.admin_addr],
         })
@@ -80,7 +86,11 @@ impl Process {
 
     /// A client of its own for a component, which its User-Agent names.
     pub(crate) fn client(&self, component: &str) -> Result<Client, Error> {
-        Ok(client::from_config(self.config.clone(), component)?)
+        let client = client::from_config(self.config.clone(), component)?;
+        Ok(match &self.throttle {
+            Some(throttle) => throttle.client(client),
+            None => client,
+        })
     }
 
     /// One for streams, which takes no silence for a dead connection.
@@ -157,8 +167,9 @@ impl Process {
         // Who is asked for his version has no other place where everybody may look.
         let config = config.annotated(keys::RUNNING_VERSION, env!("CARGO_PKG_VERSION"));
         let lease = config.name().to_owned();
-        let (elector, leadership) =
-            Elector::new(self.client("leader-election")?, config, unique_identity());
+        // Whoever waits too long for a turn would lose it.
+        let client = client::from_config(self.config.clone(), "leader-election")?;
+        let (elector, leadership) = Elector::new(client, config, unique_identity());
         self.leaders.add(&lease, leadership.clone());
         let token = self.frame.token().clone();
         self.frame
@@ -174,6 +185,7 @@ impl Process {
             mut registry,
             leaders,
             config,
+            throttle: _,
             signals,
             admin,
             mut frame,

@@ -8,6 +8,7 @@ use pilotage_api::{
     bounds::{MOST_ATTEMPTS, cut},
     keys,
     preempts::Preempts,
+    refusal::Word,
 };
 
 /// As many bytes of a refusal are kept: all candidates' of one pod have to fit into an event.
@@ -172,7 +173,7 @@ pub fn classify(marks: &Marks, ending: bool, status: Option<&PodStatus>) -> Clas
     }) {
         let message = condition.message.as_deref().unwrap_or_default();
         let message = cut(message, LONGEST_REFUSAL);
-        return Class::Refused(format!("{}: {message}", keys::CANDIDATE_REFUSED));
+        return Class::Refused(Word::CandidateRefused.because(message));
     }
     match (attempt, reserved, marks.is_allowed) {
         (0, true, false) => Class::PlainReserved,

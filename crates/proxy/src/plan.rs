@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use pilotage_api::{keys, preempts::Preempts, record::Record};
+use pilotage_api::{keys, preempts::Preempts, record::Record, refusal::Word};
 
 use crate::{released::Released, view::Monotonic};
 
@@ -284,10 +284,10 @@ impl Answer {
 
 /// One short reason: a candidate's refusal without the words that every refusal shares.
 fn short(reason: &str) -> &str {
-    let reason = ["Unschedulable: ", "refused: "]
-        .iter()
-        .find_map(|prefix| reason.strip_prefix(prefix))
-        .unwrap_or(reason);
+    let reason = match Word::of(reason) {
+        Some((Word::Unschedulable | Word::UnknownConstraint, Some(why))) => why,
+        _ => reason,
+    };
     let reason = match reason.split_once(" nodes are available: ") {
         Some((count, rest)) if count.starts_with("0/") => rest,
         _ => reason,

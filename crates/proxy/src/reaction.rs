@@ -1,7 +1,7 @@
 //! What a target has answered about a pod, in a few words that can be counted: whoever wrote the chaperon, there are no
 //! others. It decides nothing.
 
-use pilotage_api::keys;
+use pilotage_api::refusal::Word;
 
 use crate::{class::Class, view::ChaperonView};
 
@@ -55,15 +55,16 @@ impl RefusalKind {
     ];
 
     fn of(refusal: &str) -> Self {
-        let word = refusal.split(':').next().unwrap_or_default();
+        let Some((word, _)) = Word::of(refusal) else {
+            return Self::Other;
+        };
         match word {
-            "Unschedulable" => Self::Unschedulable,
-            "refused" => Self::UnknownConstraint,
-            "Expired" => Self::Expired,
-            "NoLongerFits" => Self::NoLongerFits,
-            "PodGone" => Self::PodGone,
-            keys::CANDIDATE_REFUSED => Self::CandidateRefused,
-            _ => Self::Other,
+            Word::Unschedulable => Self::Unschedulable,
+            Word::UnknownConstraint => Self::UnknownConstraint,
+            Word::Expired => Self::Expired,
+            Word::NoLongerFits => Self::NoLongerFits,
+            Word::PodGone => Self::PodGone,
+            Word::CandidateRefused => Self::CandidateRefused,
         }
     }
 

@@ -12,6 +12,7 @@ use jiff::SignedDuration;
 
 use crate::lease::{ConfigError, LeaseConfig};
 use crate::moment::LONGEST_TIME;
+use crate::throttle::{Rate, Throttle};
 
 /// How to reach the cluster that this process belongs to.
 #[derive(Debug, Clone, Default, Args)]
@@ -28,6 +29,50 @@ pub struct ClientArgs {
     /// Context of the kubeconfig to use instead of its current one.
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
+}
+
+/// How many requests the API server of this cluster gets.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Client limits")]
+pub struct ThrottleArgs {
+    /// Requests a second that this process sends to its own cluster's API server on average, all its parts together.
+    /// Without it, nothing is held back here: the API server's priority and fairness decides who waits.
+    ///
+    /// Requests that are too many wait for their turn, and fail if that takes too long (10s, mostly), which is told in the
+    /// log. Leases and streams (logs, exec) don't count. An open watch counts as one request.
+    #[arg(long, value_name = "N", value_parser = parse_qps)]
+    pub kube_api_qps: Option<f64>,
+
+    /// Requests that may be sent at once, before the average counts. Default: --kube-api-qps, rounded up.
+    #[arg(long, value_name = "N", requires = "kube_api_qps", value_parser = clap::value_parser!(u32).range(1..=MOST_QPS))]
+    pub kube_api_burst: Option<u32>,
+}
+
+impl ThrottleArgs {
+    /// What all clients of the process share; none, if nothing is held back.
+    pub fn to_throttle(&self) -> Option<Throttle> {
+        let rate = rate(self.kube_api_qps, self.kube_api_burst)?;
+        Some(Throttle::new(rate, "--kube-api-qps"))
+    }
+}
+
+/// The most requests a second, or at once, that a flag may name.
+pub const MOST_QPS: i64 = 100_000;
+
+/// Parses requests a second, of [`ThrottleArgs`] and its like.
+pub fn parse_qps(text: &str) -> Result<f64, String> {
+    let qps: Option<f64> = text.parse().ok();
+    // What isn't a number isn't in the range, either.
+    qps.filter(|qps| (0.1..=100_000.0).contains(qps))
+        .ok_or_else(|| format!("{text:?} is no number of requests a second from 0.1 to {MOST_QPS}"))
+}
+
+/// The limit that two such flags name.
+pub fn rate(qps: Option<f64>, burst: Option<u32>) -> Option<Rate> {
+    let qps = qps?;
+    // It was parsed, and is in range.
+    let burst = burst.unwrap_or(qps.ceil() as u32);
+    Some(Rate { qps, burst })
 }
 
 /// Where health and metrics are served.
@@ -168,6 +213,8 @@ mod tests {
         #[command(flatten)]
         client: ClientArgs,
         #[command(flatten)]
+        throttle: ThrottleArgs,
+        #[command(flatten)]
         admin: AdminArgs,
         #[command(flatten)]
         log: LogArgs,
@@ -214,6 +261,33 @@ mod tests {
             .unwrap()
             .unwrap();
         assert_eq!(config, LeaseConfig::with_default_times("pilotage", "proxy"));
+    }
+
+    #[test]
+    fn requests_are_limited_only_if_somebody_says_how() {
+        let limit = |args: &[&str]| {
+            let ThrottleArgs {
+                kube_api_qps,
+                kube_api_burst,
+            } = parse(args)?.throttle;
+            Ok::<_, clap::Error>(rate(kube_api_qps, kube_api_burst))
+        };
+        assert_eq!(limit(&[]).unwrap(), None);
+        for (args, qps, burst) in [
+            (&["--kube-api-qps=20"][..], 20.0, 20),
+            (&["--kube-api-qps=0.5"], 0.5, 1),
+            (&["--kube-api-qps=20", "--kube-api-burst=30"], 20.0, 30),
+        ] {
+            assert_eq!(limit(args).unwrap(), Some(Rate { qps, burst }), "{args:?}");
+        }
+        for qps in ["0", "-1", "NaN", "inf", "1e6", "many", ""] {
+            let error = limit(&[&format!("--kube-api-qps={qps}")]).unwrap_err();
+            let error = error.to_string();
+            assert!(error.contains("from 0.1 to 100000"), "{qps}: {error}");
+        }
+        let error = limit(&["--kube-api-burst=30"]).unwrap_err().to_string();
+        assert!(error.contains("--kube-api-qps"), "{error}");
+        assert!(limit(&["--kube-api-qps=20", "--kube-api-burst=0"]).is_err());
     }
 
     #[test]

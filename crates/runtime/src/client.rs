@@ -99,8 +99,8 @@ pub fn load_config(args: &ClientArgs) -> BoxFuture<'_, Result<Config, ClientErro
     .boxed()
 }
 
-/// A client for `config`, with our time-outs and User-Agent and without any rate limit of its own:
-/// the API server's priority and fairness decides who waits.
+/// A client for `config`, with our time-outs and User-Agent and without any rate limit of its own
+/// (see [`crate::throttle`]): the API server's priority and fairness decides who waits.
 ///
 /// Ordinary calls go through [`crate::call::within`]; the limit for silence here is for watches, whose
 /// connection may die unnoticed. It would cut a quiet exec or log stream.

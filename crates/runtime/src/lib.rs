@@ -6,6 +6,7 @@
 //! | --- | --- |
 //! | [`args`] | groups of flags for all subcommands |
 //! | [`client`], [`call`] | API clients, time limits of calls and what a failure means |
+//! | [`throttle`] | how many requests a second are sent |
 //! | [`guarded`], [`weight`] | objects in lists and watches, read one by one; what JSON takes in memory |
 //! | [`logs`], [`metrics`] | structured logs, the root of the metrics |
 //! | [`ready`], [`admin`] | what must happen before the process is ready; the port that says so |
@@ -43,6 +44,7 @@ pub mod retries;
 pub mod serve;
 pub mod shutdown;
 pub mod tasks;
+pub mod throttle;
 pub mod tls;
 pub mod turns;
 pub mod weight;

@@ -70,6 +70,9 @@ pub enum Error {
     /// The user has seen enough.
     #[error("interrupted")]
     Interrupted,
+    /// An aim was missed.
+    #[error("{0}")]
+    Missed(String),
     /// Some runs failed; each has said why.
     #[error("{0} of the runs failed")]
     Runs(usize),

@@ -9,6 +9,7 @@ pub mod alone;
 pub mod comparison;
 mod error;
 pub mod figures;
+pub mod follow;
 mod freeze;
 mod load;
 mod measure;

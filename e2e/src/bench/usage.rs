@@ -111,6 +111,12 @@ pub(super) fn peaks(programs: &[Program]) -> Result<Vec<u64>, Error> {
     programs.iter().map(peak).collect()
 }
 
+/// What a program's own memory is now, in KiB.
+pub(super) fn resident(program: &Program) -> Result<u64, Error> {
+    let path = PathBuf::from(format!("/proc/{}/status", program.pid));
+    proc::kib(&read(&path)?, "VmRSS").ok_or(Error::Unreadable(path))
+}
+
 fn read(path: &Path) -> Result<String, Error> {
     fs::read_to_string(path).map_err(|source| Error::Proc {
         path: path.to_owned(),

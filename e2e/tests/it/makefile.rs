@@ -7,6 +7,7 @@ use crate::commands::documents;
 use crate::workspace::root;
 
 const TARGETS: &[&str] = &[
+    "bench-follow",
     "bench-gardener",
     "bench-hostile",
     "bench-multi",

@@ -12,14 +12,14 @@ use super::selected::MOST;
 
 /// Tells of objects of one kind, for as long as it is polled.
 pub(super) async fn tell_left_out<K: Followed>(parts: &Parts, objects: &Watch<K>) {
-    let mut changes = parts.needs.subscribe();
+    let mut changes = parts.needs.subscribe(K::KIND);
     let leadership = parts.leadership.clone();
     let mut leads = false;
     loop {
         let left_out = tokio::select! {
             Some(change) = changes.recv() => match change {
-                Change::LeftOut(key, pod) if key.kind == K::KIND => vec![(key, pod)],
-                Change::LeftOut(..) | Change::One(..) => continue,
+                Change::LeftOut(key, pod) => vec![(key, pod)],
+                Change::One(..) => continue,
                 Change::All => parts.needs.left_out(K::KIND),
             },
             () = leadership.acquired(), if !leads => {

@@ -2,10 +2,12 @@
 //! so do Services that select them and the Ingresses of these.
 //!
 //! ```text
-//! pods ──── needs: which node needs which object ─┐ (Services: by their authors' selectors)
+//! proxies ─ needs: which node needs which object ─┐ (Services: by their authors' selectors)
 //! objects ─ briefs: identity and digest only ─────┼─ a place a target and kind ─ decide (pure) ─ act
 //! copies ── briefs, by the target's watch ────────┘
 //! ```
+//!
+//! What is known of home is kept once for all targets, and each event looks up whom it concerns.
 //!
 //! A Service that selects proxies is rerouted at home, too (`reroute`), so that it selects their delegates.
 //!
@@ -34,8 +36,8 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::Client;
+use pilotage_api::Right;
 use pilotage_api::parent::ClusterUid;
-use pilotage_api::{Right, keys};
 use pilotage_clusters::{Event, Registry, Watch, WatchConfig};
 use pilotage_model::followed::Kind;
 use pilotage_runtime::caught::caught;
@@ -45,7 +47,7 @@ use tokio_util::sync::CancellationToken;
 
 use kinds::{Followed, trim};
 use left_out::tell_left_out;
-use needs::{Needs, trim_pod, trim_pod_to_select};
+use needs::Needs;
 use place::{Parts, follow};
 use reroute::reroute;
 
@@ -67,6 +69,15 @@ pub struct FollowArgs {
     /// its Source.
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     pub follow: Vec<FollowedKind>,
+}
+
+/// Flags of the controller that its roles don't depend on.
+#[derive(Clone, Copy, Debug, clap::Args)]
+#[command(next_help_heading = "Pace of following")]
+pub struct FollowLimits {
+    /// How many objects of each kind are copied, brought in step or deleted at the same time in one target.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub concurrent_follow_syncs: u16,
 }
 
 /// A kind that can follow.
@@ -137,12 +148,16 @@ pub struct Follow {
     pub cluster: ClusterUid,
     /// Its targets.
     pub registry: Registry,
+    /// Its proxy pods ([`crate::feedback::watch_proxies`]).
+    pub proxies: Watch<Pod>,
     /// Whether this process may write.
     pub leadership: Leadership,
     /// Takes events about pods and objects.
     pub events: Recorder,
     /// What follows.
     pub kinds: BTreeSet<FollowedKind>,
+    /// How many objects of each kind are written at the same time in one target.
+    pub at_once: usize,
 }
 
 /// Runs the controller until `shutdown`.
@@ -150,22 +165,14 @@ pub fn run(with: Follow, shutdown: CancellationToken) -> BoxFuture<'static, ()> 
     async move {
         let follows = |kind| with.kinds.contains(&kind);
         let selects = follows(FollowedKind::Services);
-        let trim = if selects {
-            trim_pod_to_select
-        } else {
-            trim_pod
-        };
-        let selector = format!("spec.schedulerName={}", keys::PROXY_SCHEDULER);
-        let config = WatchConfig::all().fields(selector).trim(trim);
-        let pods = Watch::<Pod>::of_client(with.client.clone(), config, &shutdown);
         let parts = Arc::new(Parts {
             client: with.client.clone(),
             cluster: with.cluster.clone(),
             registry: with.registry.clone(),
             leadership: with.leadership.clone(),
             events: with.events.clone(),
-            needs: Needs::default(),
-            pods,
+            needs: Needs::new(selects),
+            at_once: with.at_once,
         });
         let services = selects.then(|| objects::<Service>(&parts, &shutdown));
         let config_maps = async {
@@ -198,7 +205,7 @@ pub fn run(with: Follow, shutdown: CancellationToken) -> BoxFuture<'static, ()> 
                 tokio::join!(counting, copying, telling);
             }
         };
-        let counting = shutdown.run_until_cancelled(count(&parts));
+        let counting = shutdown.run_until_cancelled(count(&parts, &with.proxies));
         tokio::join!(config_maps, secrets, each_service, each_ingress, counting);
     }
     .boxed()
@@ -218,8 +225,8 @@ async fn each<K: Followed>(objects: Watch<K>, parts: &Arc<Parts>, shutdown: &Can
 }
 
 /// Keeps count of what pods need.
-async fn count(parts: &Parts) {
-    let mut events = parts.pods.subscribe();
+async fn count(parts: &Parts, proxies: &Watch<Pod>) {
+    let mut events = proxies.subscribe();
     while let Some(event) = events.recv().await {
         counted(|| match &event {
             Event::Applied(pod) => parts.needs.apply(pod),
@@ -261,7 +268,32 @@ fn counted(count: impl FnOnce()) {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        limits: FollowLimits,
+    }
+
+    fn parse(args: &[&str]) -> Result<FollowLimits, clap::Error> {
+        let args = std::iter::once(&"pilotage").chain(args);
+        Command::try_parse_from(args).map(|command| command.limits)
+    }
+
+    #[test]
+    fn some_objects_follow_at_the_same_time() {
+        assert_eq!(parse(&[]).unwrap().concurrent_follow_syncs, 8);
+        let few = parse(&["--concurrent-follow-syncs=2"]).unwrap();
+        assert_eq!(few.concurrent_follow_syncs, 2);
+        for none in ["0", "257", "-1", "all"] {
+            let error = parse(&[&format!("--concurrent-follow-syncs={none}")]).unwrap_err();
+            let error = error.to_string();
+            assert!(error.contains("--concurrent-follow-syncs"), "{error}");
+        }
+    }
 
     #[test]
     fn kinds_are_known_by_the_names_of_their_resources() {

@@ -1,8 +1,11 @@
 //! Which node needs which objects: an index of what proxy pods name, and of what selects them, by the node of their
 //! record; of pods that Admiralty placed, by the node where they are bound. No I/O.
+//!
+//! Whatever is asked of it is looked up, and a change of one pod or object touches those that it concerns. Each object and
+//! each pod stands there once, at however many nodes it is needed.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::networking::v1::Ingress;
@@ -14,12 +17,8 @@ use pilotage_sched_driver::publish::Regarding;
 use tokio::sync::mpsc;
 
 use super::kinds::Followed;
-use super::selected::{Labels, Selected, Selecting, Selects};
+use super::selected::{Selected, Selecting, Selects, Uid};
 
-/// In the annotations of a pod that is kept, and nowhere else: what it names.
-const NAMED: &str = "named";
-/// Likewise: the node where it is bound without a record, as Admiralty's scheduler did it.
-const BOUND: &str = "bound";
 /// Pods that are told of one failure.
 pub(super) const TOLD: usize = 10;
 
@@ -46,37 +45,27 @@ impl Key {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     /// This object, at this node.
-    One(String, Key),
+    One(Node, Arc<Key>),
     /// This object doesn't follow this pod: too many others do.
-    LeftOut(Key, Regarding),
+    LeftOut(Arc<Key>, Regarding),
     /// All objects of one more kind are known from now on.
     All,
 }
 
-/// Leaves of a pod who it is, where it was sent, what it names and what selects it.
-pub(super) fn trim_pod_to_select(pod: &mut Pod) {
-    let labels = pod.metadata.labels.take();
-    trim_pod(pod);
-    pod.metadata.labels = labels;
-}
+/// Name of a virtual node, which is kept once.
+pub(super) type Node = Arc<str>;
 
-/// Leaves of a pod who it is, where it was sent and what it names.
-pub(super) fn trim_pod(pod: &mut Pod) {
-    let spec = pod.spec.take().unwrap_or_default();
-    let named = needs(&spec);
-    let named: Vec<String> = named.iter().map(ToString::to_string).collect();
-    pod.status = None;
-    let meta = &mut pod.metadata;
-    (meta.labels, meta.finalizers, meta.owner_references) = (None, None, None);
-    meta.managed_fields = None;
-    let annotations = meta.annotations.get_or_insert_default();
-    annotations.retain(|key, _| key == keys::GRANTED_TO);
-    // No name of an object has a space.
-    annotations.insert(NAMED.to_owned(), named.join(" "));
-    let is_proxy = spec.scheduler_name.as_deref() == Some(keys::PROXY_SCHEDULER);
-    if is_proxy && !annotations.contains_key(keys::GRANTED_TO) {
-        annotations.extend(spec.node_name.map(|node| (BOUND.to_owned(), node)));
+/// Where a pod was sent: by its record, else, if Admiralty's scheduler bound it, by its binding.
+fn node_of(pod: &Pod) -> Option<Node> {
+    let annotations = pod.metadata.annotations.as_ref();
+    if let Some(text) = annotations.and_then(|all| all.get(keys::GRANTED_TO)) {
+        // Who writes records is the admission policy's affair; one that can't be read sends nothing anywhere.
+        return text.parse().ok().map(|record: Record| record.node.into());
     }
+    let spec = pod.spec.as_ref()?;
+    let is_proxy = spec.scheduler_name.as_deref() == Some(keys::PROXY_SCHEDULER);
+    let node = spec.node_name.as_deref().filter(|_| is_proxy)?;
+    Some(node.into())
 }
 
 /// What pods need, where. Shared by all that follow.
@@ -89,63 +78,77 @@ pub(super) struct Needs {
 struct Inner {
     /// Kinds of which all objects have been told; none stands for pods.
     known: BTreeSet<Option<Kind>>,
-    /// By UID: pods that were sent somewhere.
-    pods: HashMap<String, Sent>,
+    /// Services select pods by their labels.
+    selects: bool,
+    /// Pods that were sent somewhere.
+    pods: HashMap<Uid, Sent>,
     selected: Selected,
-    /// By node and object: UIDs of the pods that need it.
-    by_node: HashMap<String, HashMap<Key, HashSet<String>>>,
-    /// UIDs of the pods that an object doesn't follow because too many others do.
-    left_out: HashMap<Key, HashSet<String>>,
-    subscribers: Vec<mpsc::UnboundedSender<Change>>,
+    /// By object: the nodes that need it, each with the pods there that do.
+    by_object: HashMap<Arc<Key>, BTreeMap<Node, HashSet<Uid>>>,
+    /// The same by node.
+    by_node: HashMap<Node, HashSet<Arc<Key>>>,
+    /// The pods that an object doesn't follow because too many others do.
+    left_out: HashMap<Arc<Key>, HashSet<Uid>>,
+    /// By kind, since who follows one has no use for changes of others.
+    subscribers: BTreeMap<Kind, Vec<mpsc::UnboundedSender<Change>>>,
 }
 
 /// A pod that was sent somewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Sent {
     about: Regarding,
-    node: String,
-    named: BTreeSet<Need>,
+    node: Node,
+    named: BTreeSet<Arc<Key>>,
     /// All that it needs: what it names, and what selects it.
-    keys: BTreeSet<Key>,
+    keys: BTreeSet<Arc<Key>>,
     /// What selects it, too, and is too many.
-    left_out: BTreeSet<Key>,
+    left_out: BTreeSet<Arc<Key>>,
 }
 
 impl Needs {
-    /// A pod, new or changed, after [`trim_pod`].
-    pub(super) fn apply(&self, pod: &Pod) {
-        let meta = &pod.metadata;
-        let annotation = |key: &str| meta.annotations.as_ref().and_then(|all| all.get(key));
-        // Who writes records is the admission policy's affair; one that can't be read sends nothing anywhere.
-        let node = match annotation(keys::GRANTED_TO) {
-            Some(text) => text.parse().ok().map(|record: Record| record.node),
-            None => annotation(BOUND).cloned(),
+    /// None are known; with `selects`, Services will be told of, too.
+    pub(super) fn new(selects: bool) -> Self {
+        let inner = Inner {
+            selects,
+            ..Inner::default()
         };
-        let named = annotation(NAMED).map_or("", String::as_str).split(' ');
-        let sent = node.map(|node| Sent {
-            about: Regarding::pod(pod),
-            node,
-            named: named.filter_map(|text| text.parse().ok()).collect(),
-            keys: BTreeSet::new(),
-            left_out: BTreeSet::new(),
-        });
-        self.set(pod, sent, meta.labels.clone());
+        Self {
+            inner: Mutex::new(inner),
+        }
+    }
+
+    /// A pod, new or changed.
+    pub(super) fn apply(&self, pod: &Pod) {
+        self.set(pod, node_of(pod));
     }
 
     /// A pod that is gone.
     pub(super) fn remove(&self, pod: &Pod) {
-        self.set(pod, None, None);
+        self.set(pod, None);
     }
 
-    fn set(&self, pod: &Pod, sent: Option<Sent>, labels: Option<Labels>) {
+    fn set(&self, pod: &Pod, node: Option<Node>) {
         let meta = &pod.metadata;
         let (Some(uid), Some(namespace)) = (&meta.uid, &meta.namespace) else {
             return;
         };
+        let named = pod.spec.as_ref().filter(|_| node.is_some()).map(needs);
         let mut inner = self.lock();
-        let labels = sent.as_ref().map(|_| labels.unwrap_or_default());
-        inner.selected.pod(namespace, uid, labels);
-        inner.set(uid, sent);
+        let known = inner.pods.get_key_value(uid.as_str());
+        let uid = known.map_or_else(|| uid.as_str().into(), |(uid, _)| uid.clone());
+        let sent = node.map(|node| Sent {
+            about: Regarding::pod(pod),
+            node: inner.node(node),
+            named: inner.keys(namespace, named.into_iter().flatten()),
+            keys: BTreeSet::new(),
+            left_out: BTreeSet::new(),
+        });
+        if inner.selects {
+            let labels = sent.as_ref().map(|_| meta.labels.clone());
+            let labels = labels.map(Option::unwrap_or_default);
+            inner.selected.pod(namespace, &uid, labels);
+        }
+        inner.set(&uid, sent);
     }
 
     /// A Service, new, changed or gone, as [`super::kinds::trim`] leaves it.
@@ -180,7 +183,7 @@ impl Needs {
     fn change<K: Resource>(
         &self,
         object: &K,
-        change: impl FnOnce(&mut Selected, &str, &str) -> Vec<String>,
+        change: impl FnOnce(&mut Selected, &str, &str) -> BTreeSet<Uid>,
     ) {
         let meta = object.meta();
         let (Some(namespace), Some(name)) = (&meta.namespace, &meta.name) else {
@@ -197,7 +200,7 @@ impl Needs {
     pub(super) fn all_known(&self, kind: Option<Kind>) {
         let mut inner = self.lock();
         inner.known.insert(kind);
-        inner.tell(&Change::All);
+        inner.tell(None, &Change::All);
     }
 
     /// Whether all is known that objects of a kind are needed for.
@@ -213,36 +216,41 @@ impl Needs {
 
     /// Whether any node needs the object, even one that stands for the source itself.
     pub(super) fn is_anywhere(&self, key: &Key) -> bool {
-        let inner = self.lock();
-        let mut nodes = inner.by_node.values();
-        nodes.any(|needed| needed.contains_key(key))
+        self.lock().by_object.contains_key(key)
     }
 
-    /// Whether a pod that is recorded at one of these nodes needs the object.
-    pub(super) fn has(&self, nodes: &[String], key: &Key) -> bool {
+    /// The nodes that need the object.
+    pub(super) fn nodes_of(&self, key: &Key) -> Vec<Node> {
         let inner = self.lock();
-        let mut nodes = nodes.iter().filter_map(|node| inner.by_node.get(node));
-        nodes.any(|needed| needed.contains_key(key))
+        let nodes = inner.by_object.get(key).into_iter();
+        nodes.flat_map(BTreeMap::keys).cloned().collect()
+    }
+
+    /// Whether a pod that is recorded at this node needs the object.
+    pub(super) fn has(&self, node: &str, key: &Key) -> bool {
+        let inner = self.lock();
+        let nodes = inner.by_object.get(key);
+        nodes.is_some_and(|nodes| nodes.contains_key(node))
     }
 
     /// Objects of a kind that are needed at a node.
-    pub(super) fn at(&self, node: &str, kind: Kind) -> Vec<Key> {
+    pub(super) fn at(&self, node: &str, kind: Kind) -> Vec<Arc<Key>> {
         let inner = self.lock();
-        let needed = inner.by_node.get(node).into_iter().flat_map(HashMap::keys);
+        let needed = inner.by_node.get(node).into_iter().flatten();
         needed.filter(|key| key.kind == kind).cloned().collect()
     }
 
     /// Some of the pods that are recorded at a node and need the object.
     pub(super) fn pods(&self, node: &str, key: &Key, most: usize) -> Vec<Regarding> {
         let inner = self.lock();
-        let pods = inner.by_node.get(node).and_then(|needed| needed.get(key));
+        let pods = inner.by_object.get(key).and_then(|nodes| nodes.get(node));
         let pods = pods.into_iter().flatten();
         let pods = pods.filter_map(|uid| inner.pods.get(uid));
         pods.take(most).map(|sent| sent.about.clone()).collect()
     }
 
     /// Objects of a kind that don't follow pods because too many others do, each with some of these pods.
-    pub(super) fn left_out(&self, kind: Kind) -> Vec<(Key, Regarding)> {
+    pub(super) fn left_out(&self, kind: Kind) -> Vec<(Arc<Key>, Regarding)> {
         let inner = self.lock();
         let of_kind = inner.left_out.iter().filter(|(key, _)| key.kind == kind);
         let told = of_kind.flat_map(|(key, pods)| {
@@ -253,10 +261,14 @@ impl Needs {
         told.collect()
     }
 
-    /// Every change from now on. Read on: the queue has no limit.
-    pub(super) fn subscribe(&self) -> mpsc::UnboundedReceiver<Change> {
+    /// Every change that concerns a kind from now on. Read on: the queue has no limit.
+    pub(super) fn subscribe(&self, kind: Kind) -> mpsc::UnboundedReceiver<Change> {
         let (sender, receiver) = mpsc::unbounded_channel();
-        self.lock().subscribers.push(sender);
+        self.lock()
+            .subscribers
+            .entry(kind)
+            .or_default()
+            .push(sender);
         receiver
     }
 
@@ -274,70 +286,101 @@ fn selects_of(service: &Service) -> Option<Selects> {
 }
 
 impl Inner {
-    /// A pod as it is now; what it needs is found here.
-    fn set(&mut self, uid: &str, mut now: Option<Sent>) {
-        if let Some(now) = &mut now {
-            let namespace = now.about.namespace.clone();
-            let Selecting { needed, left_out } = self.selected.of(&namespace, uid);
-            let needs = now.named.iter().cloned().chain(needed);
-            let key = |Need { kind, name }| Key {
+    /// Objects of a namespace, each as it is kept, if it is.
+    fn keys(&self, namespace: &str, needs: impl IntoIterator<Item = Need>) -> BTreeSet<Arc<Key>> {
+        let key = |Need { kind, name }| {
+            let key = Key {
                 kind,
-                namespace: namespace.clone(),
+                namespace: namespace.to_owned(),
                 name,
             };
-            now.keys = needs.map(key).collect();
-            now.left_out = left_out.into_iter().map(key).collect();
+            let kept = self.by_object.get_key_value(&key);
+            kept.map_or_else(|| Arc::new(key), |(kept, _)| kept.clone())
+        };
+        needs.into_iter().map(key).collect()
+    }
+
+    /// A node as it is kept, if it is.
+    fn node(&self, node: Node) -> Node {
+        let kept = self.by_node.get_key_value(&node);
+        kept.map_or(node, |(kept, _)| kept.clone())
+    }
+
+    /// A pod as it is now; what it needs is found here.
+    fn set(&mut self, uid: &Uid, mut now: Option<Sent>) {
+        if let Some(now) = &mut now {
+            let namespace = &now.about.namespace;
+            let Selecting { needed, left_out } = self.selected.of(namespace, uid);
+            now.keys = self.keys(namespace, needed);
+            now.left_out = self.keys(namespace, left_out);
+            now.keys.extend(now.named.iter().cloned());
         }
-        let left_out = self.set_left_out(uid, now.as_ref());
-        let places = |sent: Option<&Sent>| -> BTreeSet<(String, Key)> {
+        let before = self.pods.remove(uid);
+        if before == now {
+            self.pods.extend(before.map(|before| (uid.clone(), before)));
+            return;
+        }
+        let left_out = self.set_left_out(uid, before.as_ref(), now.as_ref());
+        let places = |sent: Option<&Sent>| -> BTreeSet<(Node, Arc<Key>)> {
             let keys = sent
                 .into_iter()
                 .flat_map(|sent| sent.keys.iter().map(|key| (&sent.node, key)));
             keys.map(|(node, key)| (node.clone(), key.clone()))
                 .collect()
         };
-        let (before, after) = (places(self.pods.get(uid)), places(now.as_ref()));
+        let (before, after) = (places(before.as_ref()), places(now.as_ref()));
         for (node, key) in before.difference(&after) {
-            let Some(at_node) = self.by_node.get_mut(node) else {
-                continue;
-            };
-            if let Some(pods) = at_node.get_mut(key) {
-                pods.remove(uid);
-                if pods.is_empty() {
-                    at_node.remove(key);
-                }
+            self.take_away(node, key, uid);
+        }
+        for (node, key) in after.difference(&before) {
+            let nodes = self.by_object.entry(key.clone()).or_default();
+            nodes.entry(node.clone()).or_default().insert(uid.clone());
+            let at_node = self.by_node.entry(node.clone()).or_default();
+            at_node.insert(key.clone());
+        }
+        self.pods.extend(now.map(|now| (uid.clone(), now)));
+        for (node, key) in before.symmetric_difference(&after) {
+            self.tell(Some(key.kind), &Change::One(node.clone(), key.clone()));
+        }
+        for (key, pod) in left_out {
+            self.tell(Some(key.kind), &Change::LeftOut(key, pod));
+        }
+    }
+
+    /// A pod at this node doesn't need the object any more.
+    fn take_away(&mut self, node: &Node, key: &Arc<Key>, uid: &Uid) {
+        let Some(nodes) = self.by_object.get_mut(key) else {
+            return;
+        };
+        if let Some(pods) = nodes.get_mut(node) {
+            pods.remove(uid);
+            if !pods.is_empty() {
+                return;
             }
+            nodes.remove(node);
+        }
+        if nodes.is_empty() {
+            self.by_object.remove(key);
+        }
+        if let Some(at_node) = self.by_node.get_mut(node) {
+            at_node.remove(key);
             if at_node.is_empty() {
                 self.by_node.remove(node);
             }
         }
-        for (node, key) in after.difference(&before) {
-            let at_node = self.by_node.entry(node.clone()).or_default();
-            let pods = at_node.entry(key.clone()).or_default();
-            pods.insert(uid.to_owned());
-        }
-        match now {
-            Some(now) => {
-                self.pods.insert(uid.to_owned(), now);
-            }
-            None => {
-                self.pods.remove(uid);
-            }
-        }
-        for (node, key) in before.symmetric_difference(&after) {
-            self.tell(&Change::One(node.clone(), key.clone()));
-        }
-        for change in left_out {
-            self.tell(&change);
-        }
     }
 
     /// What doesn't follow a pod from now on; says what of it is worth telling.
-    fn set_left_out(&mut self, uid: &str, now: Option<&Sent>) -> Vec<Change> {
-        let before = self.pods.get(uid).map(|sent| sent.left_out.clone());
-        let before = before.unwrap_or_default();
-        let gone = |key: &&Key| now.is_none_or(|now| !now.left_out.contains(*key));
-        for key in before.iter().filter(gone) {
+    fn set_left_out(
+        &mut self,
+        uid: &Uid,
+        before: Option<&Sent>,
+        now: Option<&Sent>,
+    ) -> Vec<(Arc<Key>, Regarding)> {
+        let none = BTreeSet::new();
+        let before = before.map_or(&none, |sent| &sent.left_out);
+        let after = now.map_or(&none, |sent| &sent.left_out);
+        for key in before.difference(after) {
             if let Some(pods) = self.left_out.get_mut(key) {
                 pods.remove(uid);
                 if pods.is_empty() {
@@ -346,21 +389,23 @@ impl Inner {
             }
         }
         let mut told = Vec::new();
-        if let Some(now) = now {
-            for key in now.left_out.difference(&before) {
-                let pods = self.left_out.entry(key.clone()).or_default();
-                pods.insert(uid.to_owned());
-                if pods.len() <= TOLD {
-                    told.push(Change::LeftOut(key.clone(), now.about.clone()));
-                }
+        for key in after.difference(before) {
+            let pods = self.left_out.entry(key.clone()).or_default();
+            pods.insert(uid.clone());
+            if pods.len() <= TOLD {
+                told.extend(now.map(|now| (key.clone(), now.about.clone())));
             }
         }
         told
     }
 
-    fn tell(&mut self, change: &Change) {
-        self.subscribers
-            .retain(|it| it.send(change.clone()).is_ok());
+    /// Tells those who follow a kind, or all.
+    fn tell(&mut self, kind: Option<Kind>, change: &Change) {
+        let concerned = self.subscribers.iter_mut();
+        let concerned = concerned.filter(|(of, _)| kind.is_none_or(|kind| kind == **of));
+        for (_, subscribers) in concerned {
+            subscribers.retain(|it| it.send(change.clone()).is_ok());
+        }
     }
 }
 

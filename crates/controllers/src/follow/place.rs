@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
-use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use pilotage_api::parent::{ClusterUid, selector_of_plain_sources, selector_of_source};
 use pilotage_clusters::spec::Access;
@@ -26,8 +25,6 @@ use super::kinds::{Followed, trim};
 use super::needs::{Change, Key, Needs, TOLD};
 use super::pace::Pace;
 
-/// Objects of one kind that are written in one target at once.
-const AT_ONCE: usize = 8;
 /// Copies that nobody needs are looked at this long after the first of them shows, and so many at a time: a target may
 /// show any number.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -47,7 +44,8 @@ pub(super) struct Parts {
     pub(super) leadership: Leadership,
     pub(super) events: Recorder,
     pub(super) needs: Needs,
-    pub(super) pods: Watch<Pod>,
+    /// Objects of one kind that are written in one target at once.
+    pub(super) at_once: usize,
 }
 
 impl Parts {
@@ -84,7 +82,7 @@ pub(super) async fn follow<K: Followed>(
         plain,
         memories: Mutex::default(),
     });
-    let (turns, waker) = Turns::new(AT_ONCE);
+    let (turns, waker) = Turns::new(place.parts.at_once);
     let turn = {
         let place = place.clone();
         move |key: Key| {
@@ -130,7 +128,7 @@ struct Memory {
 impl<K: Followed> Place<K> {
     /// Wakes turns, for as long as it is polled.
     async fn wake(&self, waker: Waker<Key>) {
-        let mut changes = self.parts.needs.subscribe();
+        let mut changes = self.parts.needs.subscribe(K::KIND);
         let mut objects = self.objects.subscribe();
         let (mut copies, mut plain) = (self.copies.subscribe(), self.plain.subscribe());
         let (mut states, mut rights) = (self.target.state(), self.target.authorization());
@@ -143,7 +141,7 @@ impl<K: Followed> Place<K> {
             // The senders of all of these live in the target, the watches or the parts.
             let key = tokio::select! {
                 Some(change) = changes.recv() => match change {
-                    Change::One(node, key) if key.kind == K::KIND && self.is_here(&node) => Some(key),
+                    Change::One(node, key) if self.is_here(&node) => Some(Key::clone(&key)),
                     Change::One(..) | Change::LeftOut(..) => continue,
                     Change::All => None,
                 },
@@ -153,7 +151,7 @@ impl<K: Followed> Place<K> {
                     key => key,
                 },
                 Some(event) = either(&mut copies, &mut plain) => match Self::key_of(&event) {
-                    Some(key) if !self.parts.needs.has(&self.nodes(), &key) => {
+                    Some(key) if !self.is_needed(&key) => {
                         sweep.get_or_insert_with(|| from_now(SWEEP));
                         continue;
                     }
@@ -181,7 +179,7 @@ impl<K: Followed> Place<K> {
                 waker.wake(key);
             } else {
                 for key in self.needed() {
-                    waker.wake(key);
+                    waker.wake(Key::clone(&key));
                 }
                 sweep.get_or_insert_with(|| from_now(SWEEP));
             }
@@ -198,14 +196,20 @@ impl<K: Followed> Place<K> {
     }
 
     fn concerns(&self, key: &Key) -> bool {
-        self.parts.needs.has(&self.nodes(), key)
+        self.is_needed(key)
             || [&self.copies, &self.plain]
                 .iter()
                 .any(|copies| copies.get(Some(&key.namespace), &key.name).is_some())
     }
 
+    /// Whether it is needed here, by a pod of any Target that leads to this cluster.
+    fn is_needed(&self, key: &Key) -> bool {
+        let nodes = self.parts.needs.nodes_of(key);
+        nodes.iter().any(|node| self.is_here(node))
+    }
+
     /// All objects that are needed here.
-    fn needed(&self) -> Vec<Key> {
+    fn needed(&self) -> Vec<Arc<Key>> {
         let nodes = self.nodes().into_iter();
         nodes
             .flat_map(|node| self.parts.needs.at(&node, K::KIND))
@@ -214,7 +218,6 @@ impl<K: Followed> Place<K> {
 
     /// Some copies that nobody needs here.
     fn unneeded(&self) -> Vec<Key> {
-        let nodes = self.nodes();
         let (copies, plain) = (self.copies.list(), self.plain.list());
         let copies = copies.iter().filter_map(|copy| Key::of(&**copy));
         let plain = plain.iter().filter_map(|copy| Key::of(&**copy));
@@ -223,7 +226,7 @@ impl<K: Followed> Place<K> {
             copy.is_some_and(|copy| !copy.deleting)
         });
         let keys = copies.chain(plain);
-        keys.filter(|key| !self.parts.needs.has(&nodes, key))
+        keys.filter(|key| !self.is_needed(key))
             .filter(|key| self.waits(key).is_none())
             .take(SWEPT)
             .collect()
@@ -309,8 +312,8 @@ impl<K: Followed> Place<K> {
         let copy = self.copies.get(namespace, name).map(|it| Brief::of(&*it));
         let copy = copy.filter(|copy| copy.is_copy_of(&parts.cluster, &key.namespace, &key.name));
         let plain = self.plain_copy(key, source.as_ref());
-        let needed = parts.needs.has(&[self.target.node().to_owned()], key);
-        let kept = parts.needs.has(&self.nodes(), key);
+        let needed = parts.needs.has(self.target.node(), key);
+        let kept = self.is_needed(key);
         let step = {
             let memories = self.memories();
             let memory = memories.get(key);

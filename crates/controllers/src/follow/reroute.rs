@@ -83,15 +83,15 @@ struct Writes {
 impl Rerouting {
     /// Wakes turns, for as long as it is polled.
     async fn wake(&self, waker: Waker<Key>) {
-        let mut changes = self.parts.needs.subscribe();
+        let mut changes = self.parts.needs.subscribe(Kind::Service);
         let mut services = self.services.subscribe();
         let leadership = self.parts.leadership.clone();
         let mut leads = false;
         loop {
             let key = tokio::select! {
                 Some(change) = changes.recv() => match change {
-                    Change::One(_, key) if key.kind == Kind::Service => Some(key),
-                    Change::One(..) | Change::LeftOut(..) => continue,
+                    Change::One(_, key) => Some(Key::clone(&key)),
+                    Change::LeftOut(..) => continue,
                     Change::All => None,
                 },
                 Some(event) = services.recv() => match event {

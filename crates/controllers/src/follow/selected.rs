@@ -1,10 +1,16 @@
 //! Which Services select a pod, and which Ingresses send requests to these: an index by namespace. No I/O.
 //!
-//! It must not know where a pod runs: only pods that are sent somewhere are put in.
+//! A change looks at those whom it may concern, by their labels, and at no others. It must not know where a pod runs: only
+//! pods that are sent somewhere are put in.
+
+mod labelled;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use pilotage_model::followed::{Kind, Need, Selector, selects};
+
+use labelled::Labelled;
 
 /// Services that a pod brings along, and Ingresses: those of the first names. Replicas share theirs, and each is a need.
 pub(super) const MOST: usize = 64;
@@ -13,6 +19,8 @@ const LEFT_OUT: usize = 16;
 
 /// Labels of a pod.
 pub(super) type Labels = BTreeMap<String, String>;
+/// UID of a pod, which is kept once.
+pub(super) type Uid = Arc<str>;
 
 /// Pods, Services by the selectors of their authors, and Ingresses by the Services behind them.
 #[derive(Debug, Default)]
@@ -22,10 +30,25 @@ pub(super) struct Selected {
 
 #[derive(Debug, Default)]
 struct Namespace {
-    /// By UID.
-    pods: HashMap<String, Labels>,
-    services: BTreeMap<String, Selects>,
-    ingresses: BTreeMap<String, BTreeSet<String>>,
+    pods: HashMap<Uid, Labels>,
+    pods_by_label: Labelled,
+    services: HashMap<Arc<str>, Known>,
+    /// Each by one label of its selector.
+    services_by_label: Labelled,
+    /// Services that may select any pod.
+    of_any: BTreeSet<Arc<str>>,
+    /// By name: the Services behind it.
+    ingresses: HashMap<String, BTreeSet<String>>,
+    /// By a Service's name: Ingresses in front of it, whether it is there or not.
+    in_front: HashMap<String, BTreeSet<String>>,
+}
+
+/// A Service.
+#[derive(Debug)]
+struct Known {
+    selects: Selects,
+    /// The label that it is found by.
+    by: Option<(String, String)>,
 }
 
 /// What selects one pod.
@@ -48,6 +71,8 @@ pub(super) enum Selects {
 
 impl Selects {
     fn has(&self, labels: &Labels) -> bool {
+        #[cfg(test)]
+        tests::LOOKS.with(|looks| looks.set(looks.get() + 1));
         match self {
             Self::Labelled(selector) => selects(selector, labels),
             Self::Any => true,
@@ -56,11 +81,14 @@ impl Selects {
 }
 
 /// These Services and Ingresses.
-fn named(services: BTreeSet<&String>, ingresses: Vec<&String>) -> Vec<Need> {
+fn named<'a>(
+    services: impl IntoIterator<Item = &'a str>,
+    ingresses: impl IntoIterator<Item = &'a str>,
+) -> Vec<Need> {
     let need = |kind| {
-        move |name: &String| Need {
+        move |name: &str| Need {
             kind,
-            name: name.clone(),
+            name: name.to_owned(),
         }
     };
     let services = services.into_iter().map(need(Kind::Service));
@@ -70,27 +98,104 @@ fn named(services: BTreeSet<&String>, ingresses: Vec<&String>) -> Vec<Need> {
 
 impl Namespace {
     fn is_empty(&self) -> bool {
+        // Whatever is found by a label is one of these.
         self.pods.is_empty() && self.services.is_empty() && self.ingresses.is_empty()
     }
 
-    /// UIDs of pods with such labels.
-    fn pods(&self, wanted: impl Fn(&Labels) -> bool) -> Vec<String> {
-        let pods = self.pods.iter().filter(|(_, labels)| wanted(labels));
-        pods.map(|(uid, _)| uid.clone()).collect()
+    /// Pods that a Service selects.
+    fn pods<'a>(&'a self, selects: &'a Selects) -> Box<dyn Iterator<Item = &'a Uid> + 'a> {
+        let Selects::Labelled(selector) = selects else {
+            return Box::new(self.pods.keys());
+        };
+        let rarest = self.pods_by_label.rarest(selector).into_iter();
+        let some = rarest.flat_map(move |(key, value)| self.pods_by_label.with(key, value));
+        let is_selected = move |uid: &&Uid| self.pods.get(*uid).is_some_and(|pod| selects.has(pod));
+        Box::new(some.filter(is_selected))
+    }
+
+    /// Services that select a pod with such labels, in the order of their names.
+    fn services(&self, labels: &Labels) -> BTreeSet<&str> {
+        let labelled = labels.iter();
+        let some = labelled.flat_map(|(key, value)| self.services_by_label.with(key, value));
+        let some = some.chain(&self.of_any).map(|name| &**name);
+        let selects = |name: &&str| {
+            let known = self.services.get(*name);
+            known.is_some_and(|known| known.selects.has(labels))
+        };
+        some.filter(selects).collect()
+    }
+
+    /// Ingresses in front of these Services, in the order of their names.
+    fn ingresses(&self, services: &BTreeSet<&str>) -> BTreeSet<&str> {
+        let in_front = services.iter().filter_map(|name| self.in_front.get(*name));
+        in_front.flatten().map(String::as_str).collect()
+    }
+
+    fn set_pod(&mut self, uid: &Uid, now: Option<Labels>) {
+        if let Some(before) = self.pods.remove(uid) {
+            if now.as_ref() == Some(&before) {
+                self.pods.insert(uid.clone(), before);
+                return;
+            }
+            for (key, value) in &before {
+                self.pods_by_label.remove(key, value, uid);
+            }
+        }
+        let Some(now) = now else { return };
+        for (key, value) in &now {
+            self.pods_by_label.insert(key, value, uid);
+        }
+        self.pods.insert(uid.clone(), now);
+    }
+
+    fn set_service(&mut self, name: &str, now: Option<Selects>) {
+        if let Some(Known { by, .. }) = self.services.remove(name) {
+            self.of_any.remove(name);
+            if let Some((key, value)) = by {
+                self.services_by_label.remove(&key, &value, name);
+            }
+        }
+        let Some(selects) = now else { return };
+        let name: Arc<str> = name.into();
+        let mut by = None;
+        match &selects {
+            // Labels that all have are of no use: it is found by one that few others are found by.
+            Selects::Labelled(selector) => {
+                if let Some((key, value)) = self.services_by_label.rarest(selector) {
+                    self.services_by_label.insert(key, value, &name);
+                    by = Some((key.to_owned(), value.to_owned()));
+                }
+            }
+            Selects::Any => {
+                self.of_any.insert(name.clone());
+            }
+        }
+        self.services.insert(name, Known { selects, by });
+    }
+
+    fn set_ingress(&mut self, name: &str, services: BTreeSet<String>) {
+        for service in self.ingresses.remove(name).into_iter().flatten() {
+            if let Some(in_front) = self.in_front.get_mut(&service) {
+                in_front.remove(name);
+                if in_front.is_empty() {
+                    self.in_front.remove(&service);
+                }
+            }
+        }
+        for service in &services {
+            let in_front = self.in_front.entry(service.clone()).or_default();
+            in_front.insert(name.to_owned());
+        }
+        if !services.is_empty() {
+            self.ingresses.insert(name.to_owned(), services);
+        }
     }
 }
 
 impl Selected {
     /// A pod, new or changed; without labels, it is gone.
-    pub(super) fn pod(&mut self, namespace: &str, uid: &str, labels: Option<Labels>) {
-        self.change(namespace, |it| match labels {
-            Some(labels) => {
-                it.pods.insert(uid.to_owned(), labels);
-            }
-            None => {
-                it.pods.remove(uid);
-            }
-        });
+    pub(super) fn pod(&mut self, namespace: &str, uid: &Uid, labels: Option<Labels>) {
+        self.change(namespace, |it| it.set_pod(uid, labels));
     }
 
     /// A Service, new or changed; without a selector, it is gone or never follows. Says for which pods something may have
@@ -100,27 +205,28 @@ impl Selected {
         namespace: &str,
         name: &str,
         now: Option<Selects>,
-    ) -> Vec<String> {
+    ) -> BTreeSet<Uid> {
         self.change(namespace, |it| {
-            let before = it.services.remove(name);
+            let before = it.services.get(name).map(|known| known.selects.clone());
             // What isn't known any more stays as it was.
-            let now = match (before.clone(), now) {
-                (Some(before), Some(Selects::Any)) => Some(before),
+            let now = match (&before, now) {
+                (Some(before), Some(Selects::Any)) => Some(before.clone()),
                 (_, now) => now,
             };
-            let mut pods = Vec::new();
-            if before != now {
-                let both = [before.as_ref(), now.as_ref()];
-                pods = it.pods(|labels| both.into_iter().flatten().any(|one| one.has(labels)));
+            if before == now {
+                return BTreeSet::new();
             }
-            it.services.extend(now.map(|now| (name.to_owned(), now)));
+            let both = [before.as_ref(), now.as_ref()].into_iter().flatten();
+            let pods = both.flat_map(|one| it.pods(one)).cloned().collect();
+            it.set_service(name, now);
             pods
         })
     }
 
     /// Which pods a Service is known to select.
     pub(super) fn known(&self, namespace: &str, name: &str) -> Option<&Selects> {
-        self.namespaces.get(namespace)?.services.get(name)
+        let known = self.namespaces.get(namespace)?.services.get(name)?;
+        Some(&known.selects)
     }
 
     /// An Ingress, new or changed; without Services, it is gone or never follows. Says for which pods something may have
@@ -130,15 +236,15 @@ impl Selected {
         namespace: &str,
         name: &str,
         services: BTreeSet<String>,
-    ) -> Vec<String> {
+    ) -> BTreeSet<Uid> {
         self.change(namespace, |it| {
-            let before = it.ingresses.remove(name).unwrap_or_default();
+            let none = BTreeSet::new();
+            let before = it.ingresses.get(name).unwrap_or(&none);
             let changed = before.symmetric_difference(&services);
-            let selectors: Vec<_> = changed.filter_map(|name| it.services.get(name)).collect();
-            let pods = it.pods(|labels| selectors.iter().any(|one| one.has(labels)));
-            if !services.is_empty() {
-                it.ingresses.insert(name.to_owned(), services);
-            }
+            let changed = changed.filter_map(|name| it.services.get(name.as_str()));
+            let pods = changed.flat_map(|known| it.pods(&known.selects));
+            let pods = pods.cloned().collect();
+            it.set_ingress(name, services);
             pods
         })
     }
@@ -151,24 +257,16 @@ impl Selected {
         let Some(labels) = it.pods.get(uid) else {
             return Selecting::default();
         };
-        let services = it.services.iter();
-        let services = services.filter(|(_, selector)| selector.has(labels));
-        let mut services = services.map(|(name, _)| name);
-        let needed: BTreeSet<&String> = services.by_ref().take(MOST).collect();
-        let left_out: BTreeSet<&String> = services.take(LEFT_OUT).collect();
-        let (mut in_front, mut passed_over) = (Vec::new(), Vec::new());
-        for (name, behind) in &it.ingresses {
-            let leads_to = |to: &BTreeSet<&String>| behind.iter().any(|it| to.contains(it));
-            let follows = leads_to(&needed);
-            if follows && in_front.len() < MOST {
-                in_front.push(name);
-            } else if passed_over.len() < LEFT_OUT && (follows || leads_to(&left_out)) {
-                passed_over.push(name);
-            }
-        }
+        let mut services = it.services(labels).into_iter();
+        let needed: BTreeSet<&str> = services.by_ref().take(MOST).collect();
+        let left_out: BTreeSet<&str> = services.take(LEFT_OUT).collect();
+        let follow = it.ingresses(&needed);
+        let mut passed_over: BTreeSet<&str> = follow.iter().copied().skip(MOST).collect();
+        let others = it.ingresses(&left_out);
+        passed_over.extend(others.difference(&follow));
         Selecting {
-            needed: named(needed, in_front),
-            left_out: named(left_out, passed_over),
+            left_out: named(left_out, passed_over.into_iter().take(LEFT_OUT)),
+            needed: named(needed, follow.into_iter().take(MOST)),
         }
     }
 
@@ -183,131 +281,4 @@ impl Selected {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn labels(pairs: &[(&str, &str)]) -> Labels {
-        let pairs = pairs.iter();
-        pairs
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-            .collect()
-    }
-
-    fn names(names: &[&str]) -> BTreeSet<String> {
-        names.iter().map(|name| (*name).to_owned()).collect()
-    }
-
-    fn of(selected: &Selected, uid: &str) -> Vec<String> {
-        let needs = selected.of("shop", uid).needed;
-        needs.iter().map(ToString::to_string).collect()
-    }
-
-    #[test]
-    fn services_and_their_ingresses_are_needed_where_pods_are_selected() {
-        let mut it = Selected::default();
-        let web = labels(&[("app", "web"), ("tier", "front")]);
-        it.pod("shop", "p", Some(web.clone()));
-        it.pod("shop", "q", Some(labels(&[("app", "db")])));
-        it.pod("other", "r", Some(web));
-        let app = |app: &str| Some(Selects::Labelled(labels(&[("app", app)])));
-        assert_eq!(it.service("shop", "web", app("web")), ["p"]);
-        assert_eq!(
-            it.service("shop", "web", app("web")),
-            [""; 0],
-            "nothing is new"
-        );
-        assert_eq!(it.ingress("shop", "front", names(&["web", "db"])), ["p"]);
-        assert_eq!(of(&it, "p"), ["Service/web", "Ingress/front"]);
-        assert_eq!(of(&it, "q"), [""; 0]);
-        assert_eq!(it.of("other", "r"), Selecting::default());
-
-        let mut both = it.service("shop", "web", app("db"));
-        both.sort();
-        assert_eq!(both, ["p", "q"], "of the old selector and of the new one");
-        assert_eq!(of(&it, "p"), [""; 0]);
-        assert_eq!(of(&it, "q"), ["Service/web", "Ingress/front"]);
-        assert_eq!(it.ingress("shop", "front", names(&["db"])), ["q"]);
-        assert_eq!(of(&it, "q"), ["Service/web"]);
-        it.pod("shop", "q", Some(labels(&[("app", "cache")])));
-        assert_eq!(of(&it, "q"), [""; 0]);
-    }
-
-    #[test]
-    fn nothing_is_left_of_what_is_gone() {
-        let mut it = Selected::default();
-        it.service(
-            "shop",
-            "web",
-            Some(Selects::Labelled(labels(&[("app", "web")]))),
-        );
-        it.ingress("shop", "front", names(&["web"]));
-        it.pod("shop", "p", Some(labels(&[("app", "web")])));
-        assert_eq!(of(&it, "p"), ["Service/web", "Ingress/front"]);
-        assert_eq!(it.ingress("shop", "front", names(&[])), ["p"]);
-        assert_eq!(it.service("shop", "web", None), ["p"]);
-        it.pod("shop", "p", None);
-        assert!(it.namespaces.is_empty());
-    }
-
-    #[test]
-    fn who_may_be_selected_is_not_known_of_a_service_that_was_never_read() {
-        let mut it = Selected::default();
-        it.pod("shop", "p", Some(labels(&[("app", "web")])));
-        it.pod("shop", "q", Some(labels(&[("app", "db")])));
-        it.ingress("shop", "front", names(&["web"]));
-        let mut all = it.service("shop", "web", Some(Selects::Any));
-        all.sort();
-        assert_eq!(all, ["p", "q"]);
-        assert_eq!(of(&it, "q"), ["Service/web", "Ingress/front"]);
-        let web = Selects::Labelled(labels(&[("app", "web")]));
-        it.service("shop", "web", Some(web));
-        assert_eq!(of(&it, "q"), [""; 0]);
-        assert_eq!(it.service("shop", "web", Some(Selects::Any)), [""; 0]);
-        assert_eq!(of(&it, "p"), ["Service/web", "Ingress/front"], "as it was");
-        assert_eq!(of(&it, "q"), [""; 0]);
-    }
-
-    #[test]
-    fn a_pod_brings_no_more_than_so_many_services_and_ingresses() {
-        let mut it = Selected::default();
-        it.pod("shop", "p", Some(labels(&[("app", "web")])));
-        for n in 0..MOST + 3 {
-            let web = Selects::Labelled(labels(&[("app", "web")]));
-            it.service("shop", &format!("s{n}"), Some(web));
-            it.ingress("shop", &format!("i{n}"), names(&["s0"]));
-        }
-        assert_eq!(of(&it, "p").len(), 2 * MOST);
-    }
-
-    #[test]
-    fn what_is_too_many_is_said_and_no_more_than_some_of_it() {
-        let mut it = Selected::default();
-        it.pod("shop", "p", Some(labels(&[("app", "web")])));
-        let web = || Some(Selects::Labelled(labels(&[("app", "web")])));
-        let left_out = |it: &Selected| -> Vec<String> {
-            let left_out = it.of("shop", "p").left_out;
-            left_out.iter().map(ToString::to_string).collect()
-        };
-        for n in 0..MOST {
-            it.service("shop", &format!("s{n:02}"), web());
-            it.ingress("shop", &format!("i{n:02}"), names(&["s00"]));
-        }
-        assert_eq!(left_out(&it), [""; 0]);
-        it.service("shop", "s64", web());
-        it.ingress("shop", "a", names(&["s64"]));
-        it.ingress("shop", "z", names(&["s00"]));
-        it.ingress("shop", "nobodys", names(&["other"]));
-        assert_eq!(
-            left_out(&it),
-            ["Service/s64", "Ingress/a", "Ingress/z"],
-            "nor does what is only in front of it"
-        );
-        for n in 0..1000 {
-            it.service("shop", &format!("t{n}"), web());
-            it.ingress("shop", &format!("j{n}"), names(&["s00"]));
-        }
-        assert_eq!(left_out(&it).len(), 2 * LEFT_OUT);
-        it.service("shop", "s00", None);
-        assert!(!left_out(&it).contains(&"Service/s64".to_owned()));
-    }
-}
+mod tests;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::str::FromStr;
 
 use k8s_openapi::api::core::v1::{
     Container, EnvFromSource, EnvVar, EphemeralContainer, LocalObjectReference, PodSpec, Volume,
@@ -68,21 +67,6 @@ impl Need {
 impl fmt::Display for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.kind, self.name)
-    }
-}
-
-impl FromStr for Need {
-    type Err = ();
-
-    /// What `Display` wrote of something that a pod can name.
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let (kind, name) = text.split_once('/').ok_or(())?;
-        let kind = match kind {
-            "ConfigMap" => Kind::ConfigMap,
-            "Secret" => Kind::Secret,
-            _ => return Err(()),
-        };
-        Self::new(kind, name).ok_or(())
     }
 }
 
@@ -295,9 +279,6 @@ mod tests {
             "Secret/volume",
         ];
         assert_eq!(got, want);
-        for text in got {
-            assert_eq!(text.parse::<Need>().unwrap().to_string(), text);
-        }
     }
 
     #[test]
@@ -307,8 +288,5 @@ mod tests {
             "imagePullSecrets": [{ "name": "" }, { "name": "a/b" }, { "name": "x".repeat(254) }, {}],
         }));
         assert_eq!(got, [""; 0]);
-        for text in ["", "Secret", "Secret/", "Pod/a", "ConfigMap/a/b"] {
-            assert_eq!(text.parse::<Need>(), Err(()), "{text:?}");
-        }
     }
 }

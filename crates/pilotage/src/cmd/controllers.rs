@@ -10,7 +10,7 @@ use pilotage_clusters::{LocalStreams, Need, Registry, TargetArgs, cluster_uid, i
 use pilotage_controllers::chaperon::{self, Chaperons};
 use pilotage_controllers::feedback::{self, Feedback};
 use pilotage_controllers::fleet::FleetMetrics;
-use pilotage_controllers::follow::{self, Follow, FollowArgs, FollowedKind};
+use pilotage_controllers::follow::{self, Follow, FollowArgs, FollowLimits, FollowedKind};
 use pilotage_controllers::source::{self, SourceArgs};
 use pilotage_controllers::summary::{self, SummaryArgs};
 use pilotage_controllers::target;
@@ -74,6 +74,8 @@ pub(crate) struct ControllersArgs {
     summary: SummaryArgs,
     #[command(flatten)]
     follow: FollowArgs,
+    #[command(flatten)]
+    follow_limits: FollowLimits,
 }
 
 impl ControllersArgs {
@@ -175,6 +177,7 @@ pub(crate) fn start(
     let back = {
         let (client, events, leadership) = (client.clone(), events.clone(), leadership.clone());
         let (token, registry) = (token.clone(), registry.clone());
+        let proxies = proxies.clone();
         let metrics = FleetMetrics::register(process.metrics(Part::Controllers), registry.clone());
         async move {
             let cluster = cluster_uid(&client).await?;
@@ -198,15 +201,18 @@ pub(crate) fn start(
     if !kinds.is_empty() {
         let (client, registry, events) = (client.clone(), registry.clone(), events.clone());
         let (leadership, token) = (leadership.clone(), token.clone());
+        let at_once = usize::from(args.follow_limits.concurrent_follow_syncs);
         let follow = async move {
             let cluster = cluster_uid(&client).await?;
             let with = Follow {
                 client,
                 cluster,
                 registry,
+                proxies,
                 leadership,
                 events,
                 kinds,
+                at_once,
             };
             follow::run(with, token).await;
             Ok::<_, identity::IdentityError>(())

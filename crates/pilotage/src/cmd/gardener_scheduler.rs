@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use pilotage_gardener::DEFAULT_SCHEDULER;
 use pilotage_gardener::config::{SchedulerConfiguration, Server};
 use pilotage_gardener_scheduler::{self as scheduler, Options, Shoots};
-use pilotage_runtime::args::{AdminArgs, ClientArgs, LogArgs, LogFormat};
+use pilotage_runtime::args::{AdminArgs, ClientArgs, LogArgs, LogFormat, ThrottleArgs};
 use pilotage_runtime::lease;
 use pilotage_runtime::rbac::Rule;
 
@@ -63,6 +63,8 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
             kubeconfig: kubeconfig(&args, &config),
             context: args.context.clone(),
         },
+        // Its file says how often it may ask about Shoots.
+        throttle: ThrottleArgs::default(),
         admin: AdminArgs { admin_addr: health },
         log: LogArgs {
             log_format: match config.log_format.as_str() {

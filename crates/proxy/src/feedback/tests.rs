@@ -9,6 +9,8 @@ use serde_json::json;
 use super::*;
 use crate::{
     ChaperonNews, Reply, Serves, TurnedAway,
+    requests::{Outcome, Requests},
+    settings::Settings,
     testing::{ChaperonBuilder, chaperon, proxy, reachable, stored_chaperon},
     view::Reach,
 };

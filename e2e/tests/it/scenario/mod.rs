@@ -15,6 +15,7 @@ mod daemons;
 mod demo;
 mod evictions;
 mod follow;
+mod follow_scale;
 mod follow_services;
 mod half;
 mod hundred_pods;

@@ -1,6 +1,7 @@
 //! What is needed where.
 
 use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::super::selected::MOST;
 use super::*;
@@ -12,13 +13,11 @@ fn pod(uid: &str, record: Option<&str>, config_maps: &[&str]) -> Pod {
     if let Some(record) = record {
         annotations[keys::GRANTED_TO] = record.into();
     }
-    let mut pod: Pod = serde_json::from_value(json!({
+    serde_json::from_value(json!({
         "metadata": { "name": uid, "namespace": "shop", "uid": uid, "annotations": annotations },
         "spec": { "containers": [{ "name": "c", "envFrom": from }] },
     }))
-    .unwrap();
-    trim_pod(&mut pod);
-    pod
+    .unwrap()
 }
 
 fn key(name: &str) -> Key {
@@ -29,14 +28,30 @@ fn key(name: &str) -> Key {
     }
 }
 
-fn told(changes: &mut mpsc::UnboundedReceiver<Change>) -> Vec<String> {
+const KINDS: [Kind; 4] = [Kind::ConfigMap, Kind::Secret, Kind::Service, Kind::Ingress];
+
+/// Those who follow each kind.
+fn subscribe(needs: &Needs) -> [UnboundedReceiver<Change>; 4] {
+    KINDS.map(|kind| needs.subscribe(kind))
+}
+
+/// What they were told, kind by kind.
+fn told(changes: &mut [UnboundedReceiver<Change>; 4]) -> Vec<String> {
     let mut all = Vec::new();
-    while let Ok(change) = changes.try_recv() {
-        all.push(match change {
-            Change::One(node, key) => format!("{node} {}", key.name),
-            Change::LeftOut(key, pod) => format!("without {} {}", key.name, pod.name),
-            Change::All => "all".to_owned(),
-        });
+    for (kind, changes) in KINDS.into_iter().zip(changes) {
+        while let Ok(change) = changes.try_recv() {
+            all.push(match change {
+                Change::One(node, key) => {
+                    assert_eq!(key.kind, kind);
+                    format!("{node} {}", key.name)
+                }
+                Change::LeftOut(key, pod) => {
+                    assert_eq!(key.kind, kind);
+                    format!("without {} {}", key.name, pod.name)
+                }
+                Change::All => "all".to_owned(),
+            });
+        }
     }
     all
 }
@@ -44,8 +59,7 @@ fn told(changes: &mut mpsc::UnboundedReceiver<Change>) -> Vec<String> {
 #[test]
 fn what_a_pod_names_is_needed_where_its_record_says_as_long_as_it_is_there() {
     let needs = Needs::default();
-    let mut changes = needs.subscribe();
-    let here = ["east".to_owned()];
+    let mut changes = subscribe(&needs);
     needs.apply(&pod("p", None, &["a", "b"]));
     assert_eq!(told(&mut changes), [""; 0], "nobody knows where yet");
     needs.apply(&pod("p", Some("east/c/1"), &["a", "b"]));
@@ -60,18 +74,18 @@ fn what_a_pod_names_is_needed_where_its_record_says_as_long_as_it_is_there() {
     // It goes elsewhere.
     needs.apply(&pod("p", Some("west/e/2"), &["a", "b"]));
     assert_eq!(told(&mut changes), ["east a", "east b", "west a", "west b"]);
-    assert!(!needs.has(&here, &key("a")));
-    assert!(needs.has(&here, &key("b")), "another pod needs it");
-    assert!(needs.has(&["east".into(), "west".into()], &key("a")));
+    assert!(!needs.has("east", &key("a")));
+    assert!(needs.has("east", &key("b")), "another pod needs it");
+    assert_eq!(needs.nodes_of(&key("a")), ["west".into()]);
     needs.remove(&pod("q", None, &[]));
-    assert!(!needs.has(&here, &key("b")));
+    assert!(!needs.has("east", &key("b")));
     assert_eq!(needs.at("east", Kind::ConfigMap), []);
     assert_eq!(needs.at("west", Kind::ConfigMap).len(), 2);
     assert_eq!(needs.at("west", Kind::Secret), []);
     needs.remove(&pod("p", None, &[]));
     let inner = needs.lock();
     assert!(
-        inner.by_node.is_empty() && inner.pods.is_empty(),
+        inner.by_node.is_empty() && inner.by_object.is_empty() && inner.pods.is_empty(),
         "nothing is left"
     );
 }
@@ -80,11 +94,11 @@ fn what_a_pod_names_is_needed_where_its_record_says_as_long_as_it_is_there() {
 fn a_record_that_cant_be_read_sends_nothing_anywhere() {
     let needs = Needs::default();
     needs.apply(&pod("p", Some("east"), &["a"]));
-    assert!(!needs.has(&["east".into()], &key("a")));
+    assert!(!needs.has("east", &key("a")));
     assert!(!needs.are_known(Kind::Secret));
-    let mut changes = needs.subscribe();
+    let mut changes = subscribe(&needs);
     needs.all_known(None);
-    assert_eq!(told(&mut changes), ["all"]);
+    assert_eq!(told(&mut changes), ["all"; 4]);
 }
 
 #[test]
@@ -103,11 +117,10 @@ fn what_a_pod_of_admiralty_names_is_needed_where_it_is_bound() {
             let annotations = pod.metadata.annotations.get_or_insert_default();
             annotations.insert(keys::GRANTED_TO.to_owned(), record.to_owned());
         }
-        trim_pod(&mut pod);
         pod
     };
     let needs = Needs::default();
-    let is_needed = |node: &str| needs.has(&[node.to_owned()], &key("a"));
+    let is_needed = |node: &str| needs.has(node, &key("a"));
     needs.apply(&bound("default-scheduler", None));
     assert!(!is_needed("east"), "it is no proxy");
     needs.apply(&bound(keys::PROXY_SCHEDULER, None));
@@ -118,15 +131,6 @@ fn what_a_pod_of_admiralty_names_is_needed_where_it_is_bound() {
     assert!(!is_needed("west") && !is_needed("east"));
 }
 
-#[test]
-fn of_a_pod_no_more_is_kept_than_needed() {
-    let pod = pod("p", Some("east/c/1"), &["a"]);
-    assert!(pod.spec.is_none());
-    let annotations = pod.metadata.annotations.unwrap();
-    let kept: Vec<_> = annotations.keys().map(String::as_str).collect();
-    assert_eq!(kept, [keys::GRANTED_TO, NAMED]);
-}
-
 fn object<K: serde::de::DeserializeOwned>(name: &str, spec: &Value) -> K {
     let meta = json!({ "name": name, "namespace": "shop", "uid": name });
     serde_json::from_value(json!({ "metadata": meta, "spec": spec })).unwrap()
@@ -134,8 +138,8 @@ fn object<K: serde::de::DeserializeOwned>(name: &str, spec: &Value) -> K {
 
 #[test]
 fn a_service_is_needed_where_it_selects_a_pod_and_so_is_its_ingress() {
-    let needs = Needs::default();
-    let mut changes = needs.subscribe();
+    let needs = Needs::new(true);
+    let mut changes = subscribe(&needs);
     let labelled = |record: Option<&str>| {
         let mut pod = pod("p", record, &["a"]);
         pod.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
@@ -178,7 +182,7 @@ fn a_service_is_needed_where_it_selects_a_pod_and_so_is_its_ingress() {
 
 #[test]
 fn what_is_too_many_is_told_with_some_of_the_pods_that_it_leaves_out() {
-    let needs = Needs::default();
+    let needs = Needs::new(true);
     let sent = |uid: &str| {
         let mut pod = pod(uid, Some("east/c/1"), &[]);
         pod.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
@@ -194,7 +198,7 @@ fn what_is_too_many_is_told_with_some_of_the_pods_that_it_leaves_out() {
         needs.service(&web(n), true);
     }
     assert_eq!(needs.left_out(Kind::Service), [], "nobody is sent anywhere");
-    let mut changes = needs.subscribe();
+    let mut changes = subscribe(&needs);
     needs.apply(&sent("p"));
     let all = told(&mut changes);
     assert_eq!(all.len(), MOST + 1);
@@ -223,3 +227,44 @@ fn what_is_too_many_is_told_with_some_of_the_pods_that_it_leaves_out() {
     let inner = needs.lock();
     assert!(inner.left_out.is_empty() && inner.pods.is_empty());
 }
+
+#[test]
+fn an_object_and_a_pod_are_kept_once_at_however_many_nodes() {
+    let needs = Needs::default();
+    for n in 0..8 {
+        let record = format!("node-{}/c/1", n % 4);
+        needs.apply(&pod(&format!("p{n}"), Some(&record), &["settings"]));
+    }
+    let nodes = needs.nodes_of(&key("settings"));
+    assert_eq!(nodes.len(), 4);
+    let inner = needs.lock();
+    let (kept, _) = inner.by_object.get_key_value(&key("settings")).unwrap();
+    let at_nodes = inner.by_node.values().flatten();
+    let of_pods = inner
+        .pods
+        .values()
+        .flat_map(|sent| sent.keys.iter().chain(&sent.named));
+    let mut all = at_nodes.chain(of_pods);
+    assert!(all.all(|key| Arc::ptr_eq(key, kept)));
+    let uids = inner.by_object[kept].values().flatten();
+    let kept_once = |uid: &Uid| {
+        let (kept, _) = inner.pods.get_key_value(uid).unwrap();
+        Arc::ptr_eq(uid, kept)
+    };
+    assert!(uids.into_iter().all(kept_once));
+}
+
+#[test]
+fn what_follows_by_no_labels_keeps_none() {
+    let needs = Needs::default();
+    let mut sent = pod("p", Some("east/c/1"), &["a"]);
+    sent.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
+    needs.apply(&sent);
+    needs.service(
+        &object("web", &json!({ "selector": { "app": "web" } })),
+        true,
+    );
+    assert_eq!(needs.at("east", Kind::Service), []);
+}
+
+mod property;
