@@ -17,7 +17,8 @@ const RANDOM: u64 = (1 << 56) - 1;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Traces")]
 pub struct TraceArgs {
-    /// Send a trace of each pod's way to this OpenTelemetry collector, such as http://otel-collector.monitoring:4318.
+    /// Send a trace of each pod's way to this OpenTelemetry collector, such as
+    /// `http://otel-collector.monitoring:4318`.
     ///
     /// OTLP as JSON over HTTP, to /v1/traces below this URL; https:// isn't supported: let an agent in the cluster
     /// forward. Without it nothing is traced. docs/operations.md says what spans there are.
