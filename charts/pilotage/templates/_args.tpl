@@ -23,6 +23,10 @@
 - {{ printf "--allow-targets-at=%s" (join "," .) | quote }}
 {{- end }}
 {{- end }}
+{{- if and $v.otlp.endpoint (has .part (list "proxy-scheduler" "candidate-scheduler")) }}
+- {{ printf "--otlp-endpoint=%s" $v.otlp.endpoint | quote }}
+- --trace-ratio={{ $v.otlp.ratio }}
+{{- end }}
 {{- if eq .part "controllers" }}
 {{- with $v.follow }}
 - --follow={{ join "," . }}

@@ -12,6 +12,7 @@ use crate::limits::{self, LABEL, LIST, LISTED};
 use crate::lost::LostPolicy;
 use crate::parent::ParentLink;
 use crate::record::Record;
+use crate::trace::{SpanId, TraceId, TraceParent};
 use crate::{
     ClusterSource, ClusterSummary, ClusterTarget, PodChaperon, Source, Target, annotations, keys,
     names,
@@ -41,6 +42,25 @@ pilotage_absurd::properties! {
             }
             Err(error) => prop_assert!(error.to_string().len() <= TOLD, "{}", error),
         }
+    }
+
+    #[test]
+    fn a_trace_context_is_written_as_it_was_read_or_is_none(
+        text in prop_oneof![
+            "0[0f]-[0-9a-f]{31,33}-[0-9a-f]{15,17}-[0-9a-g]{2}", "00-[0-9a-f]{32}-[0-9a-f]{16}-0[01]", text::text(),
+        ],
+    ) {
+        if let Ok(context) = text.parse::<TraceParent>() {
+            prop_assert_eq!(text.len(), 55);
+            prop_assert_eq!(&context.to_string()[..53], &text[..53]);
+            prop_assert_eq!(context.to_string().parse(), Ok(context));
+        }
+    }
+
+    #[test]
+    fn ids_of_spans_are_never_zero(uid in text::text()) {
+        let context = TraceParent { trace: TraceId::of_pod(&uid), span: SpanId::of(&[&uid, "pod"]), sampled: true };
+        prop_assert_eq!(context.to_string().parse(), Ok(context));
     }
 
     #[test]

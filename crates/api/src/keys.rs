@@ -127,6 +127,9 @@ key!(/// Annotation, a number: the generation of the chaperon's spec whose chang
     APPLIED_GENERATION = "applied-generation");
 key!(/// Annotation: which of these changes the pod doesn't have, and why. It is written together with the generation.
     CHANGE_REFUSED = "change-refused");
+key!(/// Annotation, a W3C `traceparent`, from the source: the span under which the target's spans of this pod belong. It
+    /// is there only if the source exports a trace of the pod (`--otlp-endpoint`), and nothing is decided by it.
+    TRACEPARENT = "traceparent");
 
 // ---- what Pilotage writes on objects of the target to name their source --------------------------------------------
 

@@ -29,6 +29,7 @@ pub mod rights;
 pub mod source;
 pub mod summary;
 pub mod target;
+pub mod trace;
 
 pub use chaperon::{PodChaperon, PodChaperonSpec, PodChaperonStatus};
 pub use rights::Right;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use pilotage_api::{GROUP, VERSION, keys, names, parent::ParentLink};
+use pilotage_api::{GROUP, VERSION, keys, names, parent::ParentLink, trace::TraceParent};
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
@@ -97,6 +97,13 @@ pub fn keep_labels(chaperon: &mut Value, source: &Value) {
         for (key, value) in own.filter(|(key, _)| !keys::is_ours(key)) {
             labels.insert(key.clone(), value.clone());
         }
+    }
+}
+
+/// Says on a chaperon that [`chaperon`] made where the target's spans of the pod belong. Its pod doesn't get that.
+pub fn trace(chaperon: &mut Value, context: TraceParent) {
+    if let Some(annotations) = chaperon["metadata"]["annotations"].as_object_mut() {
+        annotations.insert(keys::TRACEPARENT.to_owned(), context.to_string().into());
     }
 }
 

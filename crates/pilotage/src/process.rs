@@ -16,6 +16,7 @@ use pilotage_api::keys;
 use pilotage_runtime::admin::AdminServer;
 use pilotage_runtime::args::{AdminArgs, ClientArgs, LeaseArgs, LogArgs, ThrottleArgs};
 use pilotage_runtime::lease::{Elector, Leaders, Leadership, LeaseConfig, unique_identity};
+use pilotage_runtime::otlp::{Service, TraceArgs, Tracer};
 use pilotage_runtime::ready::Health;
 use pilotage_runtime::shutdown::{DRAIN_LIMIT, UnixSignals, drain};
 use pilotage_runtime::tasks::Tasks;
@@ -147,6 +148,24 @@ impl Process {
             Ok::<_, Infallible>(())
         });
         recorder
+    }
+
+    /// Where a part's spans go, if pods are traced. What sends them outlives the parts.
+    pub(crate) fn tracer(&mut self, part: Part, args: &TraceArgs) -> Option<Tracer> {
+        let endpoint = args.endpoint()?.clone();
+        let service = Service {
+            name: part.object_name(),
+            instance: unique_identity(),
+        };
+        let registry = self.metrics(part);
+        let (tracer, exporter) = Tracer::new(endpoint, args.trace_ratio, service, registry);
+        let token = self.frame.token().clone();
+        self.frame
+            .essential(format!("traces of the {part}"), async move {
+                exporter.run(token).await;
+                Ok::<_, Infallible>(())
+            });
+        Some(tracer)
     }
 
     /// Takes part in the election for `lease`; without leader election this process always leads.

@@ -9,6 +9,7 @@
 //! | [`throttle`] | how many requests a second are sent |
 //! | [`guarded`], [`weight`] | objects in lists and watches, read one by one; what JSON takes in memory |
 //! | [`logs`], [`metrics`] | structured logs, the root of the metrics |
+//! | [`otlp`] | spans of traces, sent to a collector |
 //! | [`ready`], [`admin`] | what must happen before the process is ready; the port that says so |
 //! | [`shutdown`], [`tasks`] | the ordered end, and tasks that can't end unnoticed |
 //! | [`turns`] | one turn a key at a time, at most so many at once |
@@ -38,6 +39,7 @@ pub mod lease;
 pub mod logs;
 pub mod metrics;
 pub mod moment;
+pub mod otlp;
 pub mod rbac;
 pub mod ready;
 pub mod retries;

@@ -47,6 +47,7 @@ pub mod access;
 pub mod apply;
 pub mod build;
 pub mod cli;
+pub mod collector;
 mod dirs;
 mod dry_run;
 pub mod fault;

@@ -11,6 +11,7 @@ use kube::{
 use pilotage_api::{
     PodChaperon,
     parent::{ClusterUid, ParentLink},
+    trace::TraceParent,
 };
 use pilotage_model::burden;
 use pilotage_model::manifest::{ManifestError, SourcePod};
@@ -34,6 +35,14 @@ const SAY_LIMIT: Duration = Duration::from_secs(2);
 /// The saved manifest of a proxy pod, or why it can't be read.
 pub(super) type Source = Result<Arc<SourcePod>, String>;
 
+/// What a question needs besides the pod.
+pub(super) struct Question {
+    /// What is asked about.
+    pub(super) source: Option<Source>,
+    /// Where the target's spans belong, if the pod is traced.
+    pub(super) context: Option<TraceParent>,
+}
+
 /// What requests are sent with.
 pub(super) struct Acting {
     pub(super) client: Client,
@@ -44,12 +53,12 @@ pub(super) struct Acting {
 }
 
 impl Acting {
-    /// Sends one action about a proxy pod; a question needs its manifest.
+    /// Sends one action about a proxy pod.
     pub(super) async fn act(
         &self,
         proxy: &ProxyView,
         pod: &Pod,
-        source: Option<Source>,
+        question: Question,
         action: &Action,
     ) -> Reply {
         match action {
@@ -110,7 +119,7 @@ impl Acting {
             | Action::ConfirmGone { node, .. }
             | Action::DeleteUnlessRecorded { node, .. } => {
                 match Remote::of(&self.fleet, node, &proxy.namespace, &proxy.uid) {
-                    Ok(remote) => self.act_there(&remote, proxy, source, action).await,
+                    Ok(remote) => self.act_there(&remote, proxy, question, action).await,
                     Err(outcome) => outcome.into(),
                 }
             }
@@ -121,11 +130,11 @@ impl Acting {
         &self,
         remote: &Remote<'_>,
         proxy: &ProxyView,
-        source: Option<Source>,
+        question: Question,
         action: &Action,
     ) -> Reply {
         match action {
-            Action::Ask { .. } => self.ask(remote, proxy, source).await,
+            Action::Ask { .. } => self.ask(remote, proxy, question).await,
             Action::Grant {
                 name,
                 uid,
@@ -214,10 +223,12 @@ impl Acting {
     }
 
     /// POST the chaperon; one that is there already is adopted if it is the pod's own.
-    async fn ask(&self, remote: &Remote<'_>, proxy: &ProxyView, source: Option<Source>) -> Reply {
+    async fn ask(&self, remote: &Remote<'_>, proxy: &ProxyView, question: Question) -> Reply {
+        let Question { source, context } = question;
         let source = source.unwrap_or_else(|| Err(ManifestError::Missing.to_string()));
         let keep_labels = remote.keeps_labels();
-        let body = match source.and_then(|source| self.chaperon(proxy, &source, keep_labels)) {
+        let body = source.and_then(|source| self.chaperon(proxy, &source, keep_labels, context));
+        let body = match body {
             Ok(body) => body,
             Err(reason) => return Outcome::Refused(reason).into(),
         };
@@ -244,6 +255,7 @@ impl Acting {
         proxy: &ProxyView,
         source: &SourcePod,
         keep_labels: bool,
+        context: Option<TraceParent>,
     ) -> Result<PodChaperon, String> {
         let link = ParentLink {
             cluster_uid: Some(self.cluster.clone()),
@@ -259,6 +271,10 @@ impl Acting {
         }
         // A pod that was created before anybody looked; no target is to blame for what couldn't be read back.
         burden::check(&body, weight::of).map_err(|error| error.to_string())?;
+        // It has its room among what any chaperon gets: no pod is refused for being traced.
+        if let Some(context) = context {
+            pilotage_model::chaperon::trace(&mut body, context);
+        }
         // Loses nothing: spec and status of this type are the JSON objects themselves.
         serde_json::from_value(body).map_err(|error| error.to_string())
     }

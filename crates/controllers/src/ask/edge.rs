@@ -3,6 +3,7 @@
 mod intake;
 mod proxy;
 mod ranking;
+mod traced;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -12,6 +13,7 @@ use std::{
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use pilotage_api::trace::TraceParent;
 use pilotage_clusters::Watch;
 use pilotage_proxy::{
     Action, Answer, Book, ChoiceFate, Gate, Note, Plan, Reach, Released, Reply, Words,
@@ -29,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use self::{proxy::Proxy, ranking::OTHERS_PACE};
 use super::{
     Ask,
-    act::Acting,
+    act::{Acting, Question},
     changed::Changed,
     expected::Expected,
     places::Places,
@@ -264,6 +266,7 @@ impl Edge {
 
     fn step(&mut self, uid: &str) {
         let now = self.clock.now();
+        self.trace_look(uid);
         self.rank(uid, now);
         if let Some(node) = self.book.unknown_target(uid) {
             self.acting.fleet.look_for(node);
@@ -349,7 +352,13 @@ impl Edge {
             self.book.say(uid, Some(words));
             self.dirty.insert(uid.to_owned());
         }
+        let mut let_go = None;
         if let Some(released) = released {
+            let_go = Some(if released.given_up {
+                "given_up"
+            } else {
+                "released"
+            });
             let (scheduling, note) = (&self.parts.scheduling, released.to_string());
             let event = event_of(&released);
             scheduling.record(&proxy.pod, event, released.reason(), "Scheduling", note);
@@ -374,6 +383,7 @@ impl Edge {
                 }
                 // Decide again without it.
                 proxy.ranked_at = None;
+                let_go = let_go.or(Some("failed"));
                 self.dirty.insert(uid.to_owned());
                 left = true;
             }
@@ -396,13 +406,18 @@ impl Edge {
             self.parts.scheduling.activate(&PodUid::from(uid));
         }
         let info = proxy.info.clone();
+        if let Some(why) = let_go {
+            self.trace_released(uid, why);
+        }
         for action in actions {
+            let mut context = None;
             if let Action::Ask { node } = &action {
+                context = self.trace_ask(uid, node);
                 self.places.asked(uid, info.as_ref(), node);
                 self.parts.counts.asked(node);
                 self.reach(uid, Stage::Asked);
             }
-            self.send(uid, action);
+            self.send(uid, action, context);
         }
         if left {
             self.others_moved();
@@ -418,7 +433,7 @@ impl Edge {
         }
     }
 
-    fn send(&mut self, uid: &str, action: Action) {
+    fn send(&mut self, uid: &str, action: Action, context: Option<TraceParent>) {
         let (Some(view), Some(proxy)) = (self.book.proxy(uid), self.proxies.get(uid)) else {
             return;
         };
@@ -428,11 +443,14 @@ impl Edge {
         }
         let (view, pod) = (Arc::clone(view), Arc::clone(&proxy.pod));
         let asks = matches!(action, Action::Ask { .. });
-        let source = proxy.source.clone().filter(|_| asks);
+        let question = Question {
+            source: proxy.source.clone().filter(|_| asks),
+            context,
+        };
         let (acting, finished) = (Arc::clone(&self.acting), self.finished.clone());
         self.book.begin(uid, &action, self.clock.now());
         tokio::spawn(async move {
-            let reply = replied(Box::pin(acting.act(&view, &pod, source, &action))).await;
+            let reply = replied(Box::pin(acting.act(&view, &pod, question, &action))).await;
             let _ = finished.send(Finished {
                 uid: view.uid.clone(),
                 action,

@@ -16,6 +16,7 @@ mod progress;
 mod ranker;
 pub mod rbac;
 mod story;
+mod trace;
 
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ use kube::Client;
 use pilotage_api::parent::ClusterUid;
 use pilotage_clusters::{Event, Registry, Watch};
 use pilotage_proxy::{Configuration, board::Board};
-use pilotage_runtime::{lease::Leadership, ready};
+use pilotage_runtime::{lease::Leadership, otlp::Tracer, ready};
 use pilotage_sched_driver::{DriverHandle, PodNews};
 use tokio_util::sync::CancellationToken;
 
@@ -68,6 +69,8 @@ pub struct Ask {
     pub metrics: FleetMetrics,
     /// What it counts itself.
     pub counts: AskMetrics,
+    /// Takes the spans of pods, if they are traced.
+    pub tracer: Option<Tracer>,
 }
 
 /// The same changes for the driver: it schedules proxies alone, and nobody else's pods take room on a virtual node.

@@ -16,13 +16,13 @@ use std::{
 use futures::future::BoxFuture;
 use pilotage_api::keys;
 use pilotage_candidate::{Board, Memory, Refusal, Settings, plan::Dropped, preempts};
-use pilotage_runtime::moment::after;
+use pilotage_runtime::{moment::after, otlp::Tracer};
 use pilotage_sched::{Aftermath, Failure, NodeName, PodInfo, Room, plugins::Binder};
 use pilotage_sched_driver::{DriverHandle, Observer};
 use thiserror::Error;
 use tokio::{sync::oneshot, time::Instant};
 
-use super::metrics::Metrics;
+use super::{metrics::Metrics, trace::Work, traced};
 use crate::{chaperon::Key, turns::Waker};
 
 /// Why a pod that passed Permit isn't bound.
@@ -51,6 +51,8 @@ pub(super) struct Cell {
     pub(super) quiet: bool,
     /// Since when the source may count on a node.
     pub(super) held_since: Option<Duration>,
+    /// What is under way of its trace.
+    pub(super) traced: Option<Box<Work>>,
 }
 
 /// The state that turns, watches and the driver share.
@@ -58,6 +60,7 @@ pub(super) struct Edge {
     pub(super) board: Arc<Board>,
     pub(super) settings: Settings,
     pub(super) metrics: Metrics,
+    pub(super) tracer: Option<Tracer>,
     waker: Waker<Key>,
     started: Instant,
     cells: Mutex<HashMap<Key, Cell>>,
@@ -73,11 +76,13 @@ impl Edge {
         board: Arc<Board>,
         waker: Waker<Key>,
         metrics: Metrics,
+        tracer: Option<Tracer>,
     ) -> Self {
         Self {
             board,
             settings,
             metrics,
+            tracer,
             waker,
             started: Instant::now(),
             cells: Mutex::default(),
@@ -144,9 +149,11 @@ impl Edge {
             .get(key)
             .is_some_and(|cell| cell.memory.is_idle() && cell.binding.is_none())
             && let Some(cell) = cells.remove(key)
-            && let Some(pod) = cell.on_board
         {
-            self.board.remove(&pod);
+            if let Some(pod) = cell.on_board {
+                self.board.remove(&pod);
+            }
+            self.trace_withdrawn(cell.traced);
         }
     }
 
@@ -170,7 +177,10 @@ impl Observer for Edge {
     fn assumed(&self, pod: &Arc<PodInfo>, node: &NodeName, _held: bool) {
         if is_candidate(pod) {
             let (key, now) = (key(pod), self.now());
-            self.with(&key, |cell| cell.memory.taken(&pod.uid, node, now));
+            self.with(&key, |cell| {
+                cell.memory.taken(&pod.uid, node, now);
+                traced::found(cell, Some(node));
+            });
             self.wake(key);
         }
     }
@@ -192,12 +202,14 @@ impl Observer for Edge {
                 Room::Offered(offer) => {
                     let preempts = preempts::of_offer(offer);
                     cell.memory.offered(&pod.uid, &offer.node, preempts, now);
+                    traced::found(cell, Some(&offer.node));
                 }
                 Room::Awaited(_) if cell.memory.room_awaited(&pod.uid) => {}
                 Room::Awaited(_) | Room::Nowhere => {
                     self.metrics.found_none(failure);
                     let refusal = Refusal::of(&failure.cause);
                     cell.memory.found_none(&pod.uid, refusal);
+                    traced::found(cell, None);
                 }
             }
         });

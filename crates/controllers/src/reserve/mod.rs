@@ -14,6 +14,8 @@ mod args;
 mod edge;
 mod metrics;
 pub mod rbac;
+mod trace;
+mod traced;
 mod trim;
 mod turn;
 
@@ -27,6 +29,7 @@ use pilotage_candidate::{Board, Settings, plugins::candidate_profile};
 use pilotage_clusters::{Event, Watch, WatchConfig, Watchable};
 use pilotage_runtime::{
     lease::Leadership,
+    otlp::Tracer,
     ready::{Gate, Health},
 };
 use pilotage_sched::ProfileError;
@@ -62,6 +65,8 @@ pub struct Reserve {
     pub leadership: Leadership,
     /// Gets the gates of the watches.
     pub health: Health,
+    /// Takes the spans of candidates, if they are traced.
+    pub tracer: Option<Tracer>,
 }
 
 /// Why the candidate scheduler ended.
@@ -96,6 +101,7 @@ pub fn start(
         instance,
         leadership,
         health,
+        tracer,
     } = with;
     let (turns, waker) = Turns::new(usize::MAX);
     let board = Arc::new(Board::new());
@@ -104,6 +110,7 @@ pub fn start(
         board.clone(),
         waker.clone(),
         Metrics::register(registry),
+        tracer,
     ));
     let profile = candidate_profile(board, edge.clone()).build()?;
     let options = DriverOptions {

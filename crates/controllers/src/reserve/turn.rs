@@ -25,7 +25,7 @@ use super::{
     act,
     edge::{Edge, Unbound},
     metrics::BOUND,
-    trim,
+    traced, trim,
 };
 use crate::{caught, chaperon::Key, turns::Next};
 
@@ -76,6 +76,9 @@ impl Worker {
             if let Some(note) = &plan.tell {
                 self.tell(note, pod.as_deref(), chaperon.as_deref());
             }
+            if plan.gate == Gate::Open {
+                self.edge.trace_tried(key, chaperon.as_deref());
+            }
             self.set_gate(
                 key,
                 pod_view.as_ref().map(|pod| pod.uid.as_str()),
@@ -114,6 +117,7 @@ impl Worker {
                     let landed = outcome == Outcome::Done;
                     if landed {
                         self.edge.metrics.answered(&write.answer);
+                        self.edge.trace_answered(key, &write);
                     }
                     let holds = landed && matches!(write.answer, Answer::Reserved { .. });
                     let (settings, now) = (&self.edge.settings, self.edge.now());
@@ -153,6 +157,7 @@ impl Worker {
                     }
                 }
                 (Step::Bind { pod_uid, node }, _) => {
+                    self.edge.with(key, traced::binds);
                     let outcome = match self.may_send(deadline).await {
                         Some(_permit) => {
                             act::bind(&self.binder, key, &pod_uid, &node, deadline).await
@@ -169,6 +174,7 @@ impl Worker {
                         (cell.binding.take(), cell.held_since.take())
                     });
                     self.released(BOUND, held);
+                    self.edge.trace_ended(key, BOUND);
                     if let Some(binding) = binding {
                         // It may have ended by itself: the pod is bound all the same.
                         let _ = binding.send(Ok(()));
@@ -182,6 +188,7 @@ impl Worker {
                         (cell.binding.take(), cell.held_since.take())
                     });
                     self.released(why.word(), held);
+                    self.edge.trace_ended(key, why.word());
                     self.give_back(&pod_uid, why, binding);
                     // The refusal is another turn's: nodes that are due must not wait behind requests.
                     return Next::At(self.edge.instant(now));

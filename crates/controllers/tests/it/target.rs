@@ -113,6 +113,7 @@ pub(crate) async fn start_candidate(plane: &ControlPlane, settings: Settings) ->
     .await;
     let (token, health) = (CancellationToken::new(), Health::new());
     let with = reserve::Reserve {
+        tracer: None,
         client,
         settings,
         instance: "test".to_owned(),

@@ -362,3 +362,27 @@ fn thousands_of_token_volumes_go_and_one_that_is_used_otherwise_stays() {
     let mounts = &made["spec"]["containers"][0]["volumeMounts"];
     assert_eq!(*mounts, json!([{ "name": name(7), "mountPath": "/own" }]));
 }
+
+#[test]
+fn a_context_stands_on_the_chaperon_alone() {
+    let mut traced = made(&admitted());
+    let plain = traced.clone();
+    assert_eq!(
+        plain["metadata"]["annotations"][keys::TRACEPARENT],
+        Value::Null
+    );
+    let text = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    trace(&mut traced, text.parse().unwrap());
+    assert_eq!(traced["metadata"]["annotations"][keys::TRACEPARENT], text);
+    let stored = |chaperon: &Value| {
+        let mut chaperon = chaperon.clone();
+        chaperon["metadata"]["uid"] = "chaperon-uid".into();
+        candidate_pod(&chaperon).unwrap()
+    };
+    assert_eq!(stored(&traced), stored(&plain));
+
+    // Whoever writes a pod doesn't choose its trace.
+    let mut source = admitted();
+    source["metadata"]["annotations"][keys::TRACEPARENT] = text.into();
+    assert_eq!(made(&source), plain);
+}

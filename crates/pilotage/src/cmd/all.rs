@@ -3,6 +3,7 @@
 use pilotage_clusters::TargetArgs;
 use pilotage_controllers::reserve::ReserveArgs;
 use pilotage_runtime::args::LeaseArgs;
+use pilotage_runtime::otlp::TraceArgs;
 use pilotage_webhook::WebhookArgs;
 
 use super::{candidate_scheduler, controllers, proxy_scheduler, webhook};
@@ -20,6 +21,8 @@ pub struct Args {
     process: ProcessArgs,
     #[command(flatten)]
     lease: LeaseArgs,
+    #[command(flatten)]
+    trace: TraceArgs,
     #[command(flatten)]
     targets: TargetArgs,
     #[command(flatten)]
@@ -49,11 +52,11 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
             Part::ProxyScheduler => {
                 let own = (&args.proxy_scheduler, std::mem::take(&mut configuration));
                 let targets = args.targets.clone();
-                proxy_scheduler::start(&mut process, own, &lease, targets)?;
+                proxy_scheduler::start(&mut process, own, (&lease, &args.trace), targets)?;
             }
             Part::CandidateScheduler => {
                 let own = &args.candidate_scheduler;
-                candidate_scheduler::start(&mut process, own, &lease)?;
+                candidate_scheduler::start(&mut process, own, &lease, &args.trace)?;
             }
             // They aren't among them.
             Part::GardenerScheduler | Part::Scheduler => {}

@@ -3,6 +3,7 @@
 use pilotage_controllers::reserve::{self, Reserve, ReserveArgs};
 use pilotage_runtime::args::LeaseArgs;
 use pilotage_runtime::lease::{self, unique_identity};
+use pilotage_runtime::otlp::TraceArgs;
 use pilotage_runtime::rbac::Rule;
 
 use crate::error::Error;
@@ -27,12 +28,14 @@ pub struct Args {
     #[command(flatten)]
     lease: LeaseArgs,
     #[command(flatten)]
+    trace: TraceArgs,
+    #[command(flatten)]
     reserve: ReserveArgs,
 }
 
 pub(crate) async fn run(args: Args) -> Result<(), Error> {
     let mut process = Process::begin(Part::CandidateScheduler.name(), &args.process).await?;
-    start(&mut process, &args.reserve, &args.lease)?;
+    start(&mut process, &args.reserve, &args.lease, &args.trace)?;
     process.run().await
 }
 
@@ -41,6 +44,7 @@ pub(crate) fn start(
     process: &mut Process,
     args: &ReserveArgs,
     lease: &LeaseArgs,
+    trace: &TraceArgs,
 ) -> Result<(), Error> {
     let part = Part::CandidateScheduler;
     let with = Reserve {
@@ -49,6 +53,7 @@ pub(crate) fn start(
         instance: unique_identity(),
         leadership: process.leadership(lease, &part.object_name())?,
         health: process.health.clone(),
+        tracer: process.tracer(part, trace),
     };
     let token = process.token();
     let running = reserve::start(with, process.metrics(part), token).map_err(Error::start(part))?;

@@ -8,6 +8,7 @@ use pilotage_controllers::{ask, fleet::FleetMetrics, target};
 use pilotage_proxy::{Configuration, board::Board, profile::profiles};
 use pilotage_runtime::args::LeaseArgs;
 use pilotage_runtime::lease::{self, unique_identity};
+use pilotage_runtime::otlp::TraceArgs;
 use pilotage_runtime::rbac::Rule;
 use pilotage_sched_driver::{Driver, DriverOptions, Pods};
 
@@ -33,6 +34,8 @@ pub struct Args {
     process: ProcessArgs,
     #[command(flatten)]
     lease: LeaseArgs,
+    #[command(flatten)]
+    trace: TraceArgs,
     #[command(flatten)]
     own: ProxySchedulerArgs,
     #[command(flatten)]
@@ -69,7 +72,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
     let configuration = args.own.configuration()?;
     let mut process = Process::begin(Part::ProxyScheduler.name(), &args.process).await?;
     let own = (&args.own, configuration);
-    start(&mut process, own, &args.lease, args.targets)?;
+    start(&mut process, own, (&args.lease, &args.trace), args.targets)?;
     process.run().await
 }
 
@@ -77,7 +80,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
 pub(crate) fn start(
     process: &mut Process,
     (args, configuration): (&ProxySchedulerArgs, Configuration),
-    lease: &LeaseArgs,
+    (lease, trace): (&LeaseArgs, &TraceArgs),
     targets: TargetArgs,
 ) -> Result<(), Error> {
     let part = Part::ProxyScheduler;
@@ -103,6 +106,7 @@ pub(crate) fn start(
     let registry = Registry::start(&client, targets.to_options(part.name(), &[]), &token);
     let metrics = FleetMetrics::register(process.metrics(part), registry.clone());
     let counts = ask::AskMetrics::register(process.metrics(part));
+    let tracer = process.tracer(part, trace);
     let ready = process.health.gate("proxy pods listed");
     let cluster_name = args.ask.cluster_name.clone();
     let namespace = process.namespace().to_owned();
@@ -122,6 +126,7 @@ pub(crate) fn start(
             leadership,
             metrics,
             counts,
+            tracer,
         };
         ask::run(ask, inbox, token, ready).await;
         Ok::<_, identity::IdentityError>(())

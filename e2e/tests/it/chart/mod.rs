@@ -124,6 +124,8 @@ fn values_that_do_not_exist_or_cannot_be_are_refused() {
         ("webhook.replicas=many", "replicas"),
         ("targetNamespaces={Bank}", "targetNamespaces"),
         ("image.repository=", "image"),
+        ("otlp.endpoint=https://collector:4318", "endpoint"),
+        ("otlp.ratio=1.5", "ratio"),
         (
             "controllerManager.image.repository=quay.io/admiralty/multicluster-scheduler-agent",
             "set image.repository",

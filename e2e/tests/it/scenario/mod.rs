@@ -38,6 +38,7 @@ mod self_target;
 mod skew;
 mod specs;
 mod together;
+mod traces;
 mod turns;
 mod two_sources;
 mod uninstall;

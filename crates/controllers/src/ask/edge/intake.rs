@@ -114,8 +114,15 @@ impl Edge {
 
     pub(super) fn forget(&mut self, uid: &str) {
         self.book.proxy_gone(uid, self.clock.now());
-        if let Some(Proxy { choice, queued, .. }) = self.proxies.remove(uid) {
+        if let Some(proxy) = self.proxies.remove(uid) {
+            let Proxy {
+                choice,
+                queued,
+                traced,
+                ..
+            } = proxy;
             self.parts.counts.queued(&queued, &[]);
+            self.trace_gone(traced);
             if let Some((node, done)) = choice {
                 let reason = "the pod is gone".to_owned();
                 let _ = done.send(Err(GrantFailure::Failed { node, reason }));
@@ -197,6 +204,9 @@ impl Edge {
             FleetEvent::Reach(node, reach) => {
                 self.dirty.extend(self.book.concerned(&node));
                 self.book.set_reach(&node, reach, now);
+                if matches!(reach, Reach::Lost | Reach::NoSuchTarget) {
+                    self.trace_lost(&node);
+                }
                 if reach == Reach::NoSuchTarget {
                     self.parts.counts.end(&node);
                 }
@@ -232,8 +242,11 @@ impl Edge {
                 if let Some(answer) = heard.answer {
                     self.parts.counts.answered(&node, answer);
                     let holds = matches!(answer, Reaction::Reserved | Reaction::Evicts);
-                    if let Some(parent) = heard.parents.last().filter(|_| holds) {
-                        self.reach(parent, Stage::Reserved);
+                    if let Some(parent) = heard.parents.last() {
+                        self.trace_answer(parent, &node, answer);
+                        if holds {
+                            self.reach(parent, Stage::Reserved);
+                        }
                     }
                 }
                 self.dirty.extend(heard.parents);
@@ -252,7 +265,8 @@ impl Edge {
             proxy.passed_over = order.and_then(|order| order.tell(&node, &answers));
             let untold = proxy.passed_over.is_none();
             proxy.others = untold.then(|| of_others(&node, &answers));
-            proxy.choice = Some((node, done));
+            proxy.choice = Some((node.clone(), done));
+            self.trace_choice(&uid, &node);
             self.dirty.insert(uid);
             self.others_moved();
         } else {
@@ -290,6 +304,7 @@ impl Edge {
             let policy = self.ranker.policy_of(pod);
             proxy.set_pod(Arc::clone(pod), policy);
         }
+        self.trace_ended(&uid, &action, &reply.outcome);
         let now = self.clock.now();
         let policy = self.proxies.get(&uid).map(|proxy| proxy.policy);
         let policy = self.ranker.policy(policy.unwrap_or_default());

@@ -14,6 +14,7 @@ use pilotage_proxy::{
 use pilotage_sched::PodInfo;
 use tokio::sync::oneshot;
 
+use super::traced::Traced;
 use crate::ask::{act::Source, progress::Progress};
 
 /// One proxy pod.
@@ -41,6 +42,7 @@ pub(super) struct Proxy {
     /// Where it waits for its turn.
     pub(super) queued: Vec<String>,
     pub(super) progress: Progress,
+    pub(super) traced: Traced,
 }
 
 impl Proxy {
@@ -62,6 +64,7 @@ impl Proxy {
             kept_away: false,
             queued: Vec::new(),
             progress: Progress::default(),
+            traced: Traced::default(),
         };
         proxy.set_pod(pod, policy);
         proxy
