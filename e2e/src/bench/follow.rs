@@ -196,7 +196,7 @@ impl Bench<'_> {
 
     /// What pods will use.
     async fn make_objects(&self) -> Result<(), Error> {
-        let maps: Api<ConfigMap> = self.of(&self.fleet.source);
+        let maps: Api<ConfigMap> = of(&self.fleet.source);
         let own = (0..self.options.pods).map(|number| format!("{OWN}{number}"));
         let all = own.chain([SHARED.to_owned()]);
         stream::iter(all)
@@ -224,7 +224,7 @@ impl Bench<'_> {
     /// Makes pods of these numbers, and waits until all there are run, with what they use beside them.
     async fn make_pods(&self, from: usize, to: usize) -> Result<(), Error> {
         eprintln!("pods {from} to {to}");
-        let pods: Api<Pod> = self.of(&self.fleet.source);
+        let pods: Api<Pod> = of(&self.fleet.source);
         stream::iter(from..to)
             .map(async |number| {
                 let pod = pod(number);
@@ -247,7 +247,7 @@ impl Bench<'_> {
                 spec.and_then(|it| it.node_name.as_ref()) == Some(&node)
             };
             let here = all.iter().filter(is_here).count();
-            let maps: Api<ConfigMap> = self.of(target);
+            let maps: Api<ConfigMap> = of(target);
             let is_own = |map: &ConfigMap| {
                 let name = map.metadata.name.as_deref();
                 name.is_some_and(|name| name.starts_with(OWN))
@@ -263,7 +263,7 @@ impl Bench<'_> {
         let map = serde_json::to_string(&config_map(SHARED, "2")).unwrap_or_default();
         self.fleet.source.plane.apply_yaml(&map).await?;
         for target in &self.fleet.targets {
-            let maps: Api<ConfigMap> = self.of(target);
+            let maps: Api<ConfigMap> = of(target);
             let says = |map: &ConfigMap| {
                 let value = map.data.as_ref().and_then(|data| data.get("key"));
                 value.is_some_and(|value| value == "2")
@@ -272,13 +272,6 @@ impl Bench<'_> {
             seen.map_err(fleet::Error::wait("a change doesn't follow"))?;
         }
         Ok(())
-    }
-
-    fn of<K>(&self, cluster: &Cluster) -> Api<K>
-    where
-        K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
-    {
-        Api::namespaced(cluster.plane.admin(), NAMESPACE)
     }
 
     /// Requests so far, the source's first.
@@ -358,6 +351,14 @@ impl Bench<'_> {
         let titles = ["REQUESTS OF EACH POD", "SOURCE", "TARGETS", "FAILED"];
         Ok(table(&titles, &lines))
     }
+}
+
+/// The objects of a kind in a cluster.
+fn of<K>(cluster: &Cluster) -> Api<K>
+where
+    K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
+{
+    Api::namespaced(cluster.plane.admin(), NAMESPACE)
 }
 
 fn config_map(name: &str, value: &str) -> ConfigMap {
