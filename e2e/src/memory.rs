@@ -1,4 +1,5 @@
-//! Resident memory of one process: sampled every second, and its peak as the kernel counts it.
+//! Resident memory of one process: sampled every second, or while something is done, and its peak as the kernel counts
+//! it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,32 +7,64 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::Error;
 use crate::bench::proc::kib;
 
 const PERIOD: Duration = Duration::from_secs(1);
 
+/// Why a process can't be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kernel's figures can't be read.
+    #[error("can't read {path}")]
+    Proc {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The process isn't there any more.
+    #[error("the process whose memory is measured has ended")]
+    Gone,
+}
+
 /// A process whose memory is looked at.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Process {
-    pub(super) pid: i32,
+pub struct Process {
+    /// Its number.
+    pub pid: i32,
 }
 
 /// What it took, in MiB.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Taken {
+pub(crate) struct Taken {
     /// The largest of the samples.
-    pub(super) sampled: f64,
+    pub(crate) sampled: f64,
     /// What it ever had between two of them.
-    pub(super) peak: f64,
+    pub(crate) peak: f64,
+}
+
+/// What it took while something was done, in MiB.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Change {
+    /// When that began.
+    pub before: f64,
+    /// The most that it had from then on.
+    pub peak: f64,
+}
+
+impl Change {
+    /// How much more.
+    pub fn growth(self) -> f64 {
+        (self.peak - self.before).max(0.0)
+    }
 }
 
 impl Process {
     /// Looks every second for so long, and once at least.
-    pub(super) async fn watch(self, time: Duration) -> Result<Taken, Error> {
-        let (path, end) = (self.file("clear_refs"), Instant::now() + time);
-        // The peak begins anew.
-        fs::write(&path, "5").map_err(|source| Error::Proc { path, source })?;
+    pub(crate) async fn watch(self, time: Duration) -> Result<Taken, Error> {
+        let end = Instant::now() + time;
+        self.forget_peak()?;
         let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut sampled = 0.0_f64;
@@ -44,6 +77,21 @@ impl Process {
         }
         let peak = self.mib("VmHWM")?;
         Ok(Taken { sampled, peak })
+    }
+
+    /// What it takes while `work` is done, and what comes of that.
+    pub async fn during<T>(self, work: impl Future<Output = T>) -> Result<(Change, T), Error> {
+        self.forget_peak()?;
+        let before = self.mib("VmRSS")?;
+        let done = work.await;
+        let peak = self.mib("VmHWM")?;
+        Ok((Change { before, peak }, done))
+    }
+
+    /// The peak begins anew.
+    fn forget_peak(self) -> Result<(), Error> {
+        let path = self.file("clear_refs");
+        fs::write(&path, "5").map_err(|source| Error::Proc { path, source })
     }
 
     fn mib(self, key: &str) -> Result<f64, Error> {
@@ -69,5 +117,14 @@ mod tests {
         let taken = Process { pid }.watch(Duration::from_millis(1)).await;
         let taken = taken.unwrap();
         assert!(taken.sampled > 0.0 && taken.peak > 0.0, "{taken:?}");
+    }
+
+    #[tokio::test]
+    async fn what_is_taken_meanwhile_shows() {
+        let pid = i32::try_from(std::process::id()).unwrap();
+        let fill = async { std::hint::black_box(vec![1_u8; 64 << 20]).len() };
+        let (change, size) = Process { pid }.during(fill).await.unwrap();
+        assert_eq!(size, 64 << 20);
+        assert!(change.growth() > 32.0, "{change:?}");
     }
 }

@@ -36,6 +36,7 @@ mod refused_binding;
 mod self_target;
 mod skew;
 mod specs;
+mod streams;
 mod together;
 mod turns;
 mod two_sources;
