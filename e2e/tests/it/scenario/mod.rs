@@ -28,6 +28,7 @@ mod migration;
 mod namespaces;
 mod narrow;
 mod nowhere;
+mod outage;
 mod parts;
 mod placement;
 mod plain;
