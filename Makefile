@@ -107,6 +107,11 @@ bench-hostile: tools-clusters ## Show that all attacks of a hostile target cost 
 	@$(CARGO) build $(ALL) --release --bin pilotage --bin e2e
 	@$(RELEASE)/e2e bench-hostile --minutes $(or $(MINUTES),10)
 
+.PHONY: bench-streams
+bench-streams: tools-clusters ## Show that memory stays flat under many streams at once, and under much through one (ARGS='--mib 64')
+	@$(CARGO) build $(ALL) --release --bin pilotage --bin e2e
+	@$(RELEASE)/e2e bench-streams $(ARGS)
+
 # Properties of what reads other people's words are in modules named fuzz. Each round begins with other seeds; what failed once
 # is in proptest-regressions, beside the code, and is tried first by every run of the tests: keep it in git.
 .PHONY: fuzz

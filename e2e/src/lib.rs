@@ -5,9 +5,11 @@ pub mod demo;
 pub mod fleet;
 pub mod garden;
 pub mod hostile;
+pub mod memory;
 pub mod roles;
 pub mod scheduler;
 pub mod scripts;
+pub mod streams;
 
 /// An error with its causes, in one line.
 pub fn explain(error: &dyn std::error::Error) -> String {

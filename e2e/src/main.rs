@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, value_parser};
 use pilotage_e2e::bench::{alone, follow, runs::RUNS};
-use pilotage_e2e::{bench, demo, explain, garden, hostile, roles, scripts};
+use pilotage_e2e::{bench, demo, explain, garden, hostile, roles, scripts, streams};
 
 /// Shows and measures Pilotage on local control planes.
 #[derive(Debug, Parser)]
@@ -54,6 +54,17 @@ enum Command {
         /// For how long it attacks.
         #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u64).range(1..=1440))]
         minutes: u64,
+    },
+    /// Measures by how much the kubelet server's process grows under many streams at once, and under much through one, and
+    /// fails if that isn't flat.
+    BenchStreams {
+        /// Streams at once.
+        #[arg(long, value_name = "N", default_value_t = 200, value_parser = value_parser!(u16).range(1..=256))]
+        streams: u16,
+
+        /// MiB of logs through one stream.
+        #[arg(long, value_name = "N", default_value_t = 1024, value_parser = value_parser!(u64).range(1..=65_536))]
+        mib: u64,
     },
 }
 
@@ -149,6 +160,13 @@ async fn run(command: Command) -> Result<(), Box<dyn Error>> {
             follow::run(follow::Options { pods, targets }).await?;
         }
         Command::BenchHostile { minutes } => hostile::bench::run(minutes).await?,
+        Command::BenchStreams { streams, mib } => {
+            streams::bench::run(streams::bench::Options {
+                streams: usize::from(streams),
+                bytes: mib << 20,
+            })
+            .await?;
+        }
     }
     Ok(())
 }

@@ -153,6 +153,13 @@ impl Config {
         rates[rng.below(rates.len())]
     }
 
+    /// By how many seconds the wall clock of the process with this number is wrong.
+    pub(crate) fn wrong(&self, number: u32) -> i64 {
+        let seconds = [0, 0, 300, -300];
+        let mut rng = Rng::new(self.seed.wrapping_mul(31).wrapping_add(u64::from(number)));
+        seconds[rng.below(seconds.len())]
+    }
+
     /// Whether pods have to be with others on their node.
     pub(crate) const fn gregarious(&self) -> bool {
         self.seed % 2 == 1

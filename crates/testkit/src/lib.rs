@@ -37,6 +37,8 @@
 //!   same for a [`PilotageProcess`], and a [`FaultProxy`] in front of an API server for everything between the two.
 //! - **Lies**: a [`HostileServer`] plays the API server of a target cluster and answers whatever a test says, and
 //!   [`ControlPlane::tenant`] gives somebody who may lead pods there.
+//! - **Streams**: a [`StreamServer`](streams::StreamServer) in front of a target's API server plays logs and shells of
+//!   its pods.
 //! - **No process outlives the run**, even if the test process is killed with SIGKILL: see [`supervisor`].
 //! - **Rights**: every API server logs what service accounts ask for, and [`usage`] tells which parts of Pilotage used
 //!   which rights in a whole run of all tests.
@@ -62,6 +64,7 @@ pub mod process;
 pub mod ready;
 pub mod record;
 pub mod shared;
+pub mod streams;
 pub mod supervisor;
 pub mod tls;
 pub mod tools;

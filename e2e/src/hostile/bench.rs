@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures::TryFutureExt;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::Api;
 use kube::api::DeleteParams;
@@ -14,11 +15,11 @@ use tokio::time::{Instant, sleep};
 
 use super::attacks::{self, Attack};
 use super::error::Error;
-use super::memory::{Process, Taken};
 use super::trickle;
 use crate::bench::quantiles::Quantiles;
 use crate::bench::table::table;
 use crate::fleet::{Fleet, Spec, secret, target_object};
+use crate::memory::{Process, Taken};
 
 const TARGETS: [&str; 3] = ["east", "north", "west"];
 /// Whose pods are measured.
@@ -102,7 +103,10 @@ async fn measure(fleet: &Fleet, time: Duration) -> Result<(), Error> {
     trickle::run(&pods, "warm", WARM).await?;
     let calm = time.min(CALM);
     eprintln!("{} s without an attack", calm.as_secs());
-    let (times, taken) = tokio::try_join!(trickle::run(&pods, "calm", calm), memory.watch(calm))?;
+    let (times, taken) = tokio::try_join!(
+        trickle::run(&pods, "calm", calm),
+        memory.watch(calm).map_err(Error::from),
+    )?;
     let before = Phase {
         name: "calm",
         times,
@@ -111,7 +115,7 @@ async fn measure(fleet: &Fleet, time: Duration) -> Result<(), Error> {
     eprintln!("{} s under attack", time.as_secs());
     let (times, taken, told) = tokio::try_join!(
         trickle::run(&pods, "attacked", time),
-        memory.watch(time),
+        memory.watch(time).map_err(Error::from),
         besiege(fleet, time),
     )?;
     let during = Phase {

@@ -1,10 +1,8 @@
 //! Why an attack can't be measured, or succeeded.
 
-use std::path::PathBuf;
-
 use pilotage_testkit::{WaitError, apply, hostile};
 
-use crate::fleet;
+use crate::{fleet, memory};
 
 /// Why an attack can't be measured, or succeeded.
 #[derive(Debug, thiserror::Error)]
@@ -15,15 +13,9 @@ pub enum Error {
     /// No hostile server.
     #[error(transparent)]
     Server(#[from] hostile::Error),
-    /// The kernel's figures can't be read.
-    #[error("can't read {path}")]
-    Proc {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        #[source]
-        source: std::io::Error,
-    },
+    /// The source's memory can't be looked at.
+    #[error(transparent)]
+    Memory(#[from] memory::Error),
     /// The process of the source isn't there any more.
     #[error("the source's process has ended")]
     Gone,

@@ -5,7 +5,6 @@ pub mod bench;
 mod bodies;
 mod error;
 mod lines;
-mod memory;
 mod trickle;
 mod watches;
 

@@ -9,6 +9,7 @@
 mod arrows;
 mod chart;
 mod cleanup;
+mod clocks;
 mod commands;
 mod completion;
 mod features;

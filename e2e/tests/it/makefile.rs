@@ -13,6 +13,7 @@ const TARGETS: &[&str] = &[
     "bench-multi",
     "bench-placement",
     "bench-steps",
+    "bench-streams",
     "chaos",
     "chart",
     "crds",

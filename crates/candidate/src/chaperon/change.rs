@@ -91,6 +91,7 @@ pub(super) fn with_copy(
     };
     Plan {
         dirty: copy.dirty,
+        missing: copy.missing,
         wake_at: copy.wake_at.into_iter().chain(change.wake_at).min(),
         action: change.action.or(copy.action),
     }

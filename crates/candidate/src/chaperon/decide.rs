@@ -130,6 +130,8 @@ pub struct Plan {
     pub action: Option<Action>,
     /// Something waits to be written with what else may come.
     pub dirty: bool,
+    /// The chaperon says that its pod is missing, and waits for another one.
+    pub missing: bool,
     /// Decide again then at the latest.
     pub wake_at: Option<Monotonic>,
 }
@@ -230,12 +232,13 @@ fn podless(seen: &Observed<'_>, chaperon: Chaperon<'_>) -> Plan {
             act(seen, Action::CopyStatus(status_patch(chaperon, &status)))
         });
     }
-    if let Some(since) = chaperon.missing_since() {
+    if chaperon.missing_since().is_some() {
         if !chaperon.restarts() || given_up {
             return Plan::default();
         }
-        let passed = Duration::try_from(seen.wall.duration_since(since)).unwrap_or_default();
-        return match MISSING_FOR.checked_sub(passed) {
+        // By this process's own clock: another one may have written the mark.
+        let passed = seen.memory.missing_for(seen.now);
+        let plan = match MISSING_FOR.checked_sub(passed) {
             Some(left) if !left.is_zero() => Plan {
                 wake_at: Some(seen.now.saturating_add(left)),
                 ..Plan::default()
@@ -249,6 +252,10 @@ fn podless(seen: &Observed<'_>, chaperon: Chaperon<'_>) -> Plan {
                     "annotations": { keys::POD_MISSING_SINCE: null },
                 } })),
             ),
+        };
+        return Plan {
+            missing: true,
+            ..plan
         };
     }
     if (!chaperon.had_pod() || seen.memory.remakes()) && !given_up {
@@ -339,6 +346,7 @@ fn copied(seen: &Observed<'_>, chaperon: Chaperon<'_>, pod: &RawPod) -> Plan {
             action: None,
             dirty: true,
             wake_at: Some(due),
+            ..Plan::default()
         };
     }
     let action = match (difference.status, difference.annotations) {

@@ -57,6 +57,8 @@ pub struct Memory {
     /// Changes of the pod that were carried out, or refused.
     carried: Carried,
     dirty_since: Option<Monotonic>,
+    /// Since when this process has seen the chaperon say that its pod is missing.
+    missing_since: Option<Monotonic>,
     copied_at: Option<Monotonic>,
     told: Vec<Note>,
 }
@@ -98,6 +100,8 @@ impl Memory {
             (false, Some(_)) => self.dirty_since = None,
             _ => {}
         }
+        let since = self.missing_since.unwrap_or(now);
+        self.missing_since = plan.missing.then_some(since);
         // Its POST may land whatever we hear of it: absence is to be proved anew.
         if plan.action == Some(Action::CreatePod) {
             self.absent = false;
@@ -205,6 +209,10 @@ impl Memory {
 
     pub(super) fn dirty_since(&self, now: Monotonic) -> Monotonic {
         self.dirty_since.unwrap_or(now)
+    }
+
+    pub(super) fn missing_for(&self, now: Monotonic) -> Duration {
+        now.saturating_sub(self.missing_since.unwrap_or(now))
     }
 
     pub(super) fn copied_at(&self) -> Option<Monotonic> {

@@ -35,6 +35,10 @@ use crate::budget::Budget;
 const HEAD_LIMIT: Duration = Duration::from_secs(30);
 /// After so much silence a connection is asked whether somebody is still there.
 const KEEPALIVE: Duration = Duration::from_secs(30);
+/// So often from then on …
+const ASKED_AGAIN: Duration = Duration::from_secs(10);
+/// … and so many times, before it is given up.
+const ASKED: u32 = 6;
 
 /// A client of this very cluster that takes no silence for a dead connection.
 #[derive(Clone)]
@@ -141,6 +145,8 @@ impl Streams {
         };
         let mut tcp = connect::tcp(allowed.clone(), budget.names().clone());
         tcp.set_keepalive(Some(KEEPALIVE));
+        tcp.set_keepalive_interval(Some(ASKED_AGAIN));
+        tcp.set_keepalive_retries(Some(ASKED));
         tcp.set_nodelay(true);
         let connector = config
             .rustls_https_connector_with_connector(tcp)

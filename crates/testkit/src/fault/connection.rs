@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::Request;
 use http::header::UPGRADE;
-use http::{Request, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::Response;
@@ -27,7 +27,7 @@ use tokio_util::task::TaskTracker;
 use super::call::{Call, Verb};
 use super::link::{Link, Mode};
 use super::rules::{Catch, Rules, Verdict};
-use super::{Answer, tls, watch};
+use super::{Answer, tls, upgrade, watch};
 
 /// Bytes between a connection's line and its TLS.
 const BUFFER: usize = 64 * 1024;
@@ -52,7 +52,7 @@ pub(super) struct Wiring {
 
 /// Spawns what hyper wants spawned, so that it ends with its connection.
 #[derive(Clone)]
-struct Scope {
+pub(super) struct Scope {
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -121,7 +121,9 @@ async fn converse(
         }
         Ok(serving.await?)
     } else {
-        let serving = server1::Builder::new().serve_connection(client, service);
+        let serving = server1::Builder::new()
+            .serve_connection(client, service)
+            .with_upgrades();
         tokio::pin!(serving);
         tokio::select! {
             ended = &mut serving => return Ok(ended?),
@@ -133,7 +135,7 @@ async fn converse(
 
 /// A way to send requests to the API server.
 #[derive(Clone)]
-enum Upstream {
+pub(super) enum Upstream {
     Http1(Arc<Mutex<client1::SendRequest<Body>>>),
     Http2(client2::SendRequest<Body>),
 }
@@ -161,7 +163,7 @@ impl Upstream {
         } else {
             let (sender, connection) = client1::handshake(stream).await?;
             hyper::rt::Executor::execute(scope, async move {
-                let _ = connection.await;
+                let _ = connection.with_upgrades().await;
                 drop(ended);
             });
             Self::Http1(Arc::new(Mutex::new(sender)))
@@ -169,7 +171,7 @@ impl Upstream {
         Ok((upstream, driving))
     }
 
-    async fn send(&self, request: Request<Body>) -> hyper::Result<Response<Incoming>> {
+    pub(super) async fn send(&self, request: Request<Body>) -> hyper::Result<Response<Incoming>> {
         match self {
             Self::Http1(sender) => {
                 let mut sender = sender.lock().await;
@@ -195,10 +197,11 @@ async fn forward(
     is_http2: bool,
 ) -> Result<Response<Body>, BoxError> {
     if request.headers().contains_key(UPGRADE) {
-        let text = "the fault proxy forwards no upgraded connections (exec, attach, port-forward)";
-        let mut response = Response::new(whole(text));
-        *response.status_mut() = StatusCode::NOT_IMPLEMENTED;
-        return Ok(response);
+        let scope = Scope {
+            stop,
+            tasks: wiring.tasks.clone(),
+        };
+        return upgrade::forward(request, &upstream, &scope).await;
     }
     let call = Call::of(request.method(), request.uri());
     let request = request.map(streamed);
@@ -297,7 +300,7 @@ async fn hold(
     Ok(answered.await?)
 }
 
-fn streamed(body: Incoming) -> Body {
+pub(super) fn streamed(body: Incoming) -> Body {
     body.map_err(Into::into).boxed_unsync()
 }
 

@@ -23,8 +23,8 @@
 //!
 //! It must read requests to know watches and to hold single calls, so TLS ends here: with a serving certificate of the
 //! plane's own CA, so that clients notice nothing. **Bearer tokens are passed on; client certificates can't be**, since
-//! only their owner has the key. HTTP/1.1 and HTTP/2 both pass, streaming in both directions; upgraded connections
-//! (exec, attach, port-forward) don't.
+//! only their owner has the key. HTTP/1.1 and HTTP/2 both pass, streaming in both directions, and so do upgraded
+//! connections (exec, attach, port-forward), to which only the mode of the line applies.
 //!
 //! Every task of a proxy ends when it is stopped or dropped. It lives in the runtime that it was started in.
 
@@ -34,6 +34,7 @@ mod link;
 mod listen;
 mod rules;
 mod tls;
+mod upgrade;
 mod watch;
 
 use std::io;
@@ -50,6 +51,7 @@ use tokio_util::task::TaskTracker;
 pub use self::call::{Call, Calls, Verb};
 pub use self::link::Mode;
 pub use self::rules::{Held, LostReply, Times};
+pub(crate) use self::tls::Connectors;
 
 use self::connection::Wiring;
 use self::listen::{Command, Listening};
@@ -178,6 +180,11 @@ impl FaultProxy {
             stop,
             tasks,
         })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.port.address()
     }
 
     /// `https://127.0.0.1:…`

@@ -12,13 +12,13 @@ use crate::plane::certs::Authority;
 use crate::tls::{Error, provider};
 
 /// One connector for each version of HTTP.
-pub(super) struct Connectors {
+pub(crate) struct Connectors {
     http1: TlsConnector,
     http2: TlsConnector,
 }
 
 impl Connectors {
-    pub(super) fn new(authority: &Authority) -> Result<Self, Error> {
+    pub(crate) fn new(authority: &Authority) -> Result<Self, Error> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from(authority.certificate_der().to_vec()))?;
         let config = ClientConfig::builder_with_provider(provider())
@@ -36,7 +36,7 @@ impl Connectors {
         })
     }
 
-    pub(super) fn of(&self, is_http2: bool) -> &TlsConnector {
+    pub(crate) fn of(&self, is_http2: bool) -> &TlsConnector {
         if is_http2 { &self.http2 } else { &self.http1 }
     }
 }

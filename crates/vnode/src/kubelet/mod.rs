@@ -23,6 +23,7 @@ mod forwarded;
 mod fuzz;
 mod headers;
 mod metrics;
+mod passing;
 mod query;
 pub mod rbac;
 mod refusal;
@@ -132,7 +133,7 @@ impl Kubelet {
             metrics,
         } = with;
         tracing::info!(address = %endpoint.address, port = endpoint.port, "virtual nodes have a kubelet");
-        let tunnels = TaskTracker::new();
+        let open = TaskTracker::new();
         let served = Arc::new(Served {
             gate: Gatekeeper::new(client.clone(), authorities.clone()),
             client: client.clone(),
@@ -140,7 +141,7 @@ impl Kubelet {
             registry,
             slots: Slots::new(streams),
             metrics,
-            tunnels: tunnels.clone(),
+            streams: open.clone(),
             shutdown: shutdown.clone(),
         });
         let router = Router::new().fallback(server::handle).with_state(served);
@@ -155,11 +156,11 @@ impl Kubelet {
             server.serve(router, shutdown.clone()),
             shutdown.run_until_cancelled(needed),
         );
-        tunnels.close();
+        open.close();
         // Each of them ends by the token; what hangs all the same ends with the process.
-        let drained = timeout(ServeLimits::default().drain, tunnels.wait()).await;
+        let drained = timeout(ServeLimits::default().drain, open.wait()).await;
         if drained.is_err() {
-            tracing::warn!(open = tunnels.len(), "streams are cut");
+            tracing::warn!(open = open.len(), "streams are cut");
         }
     }.boxed()
     }

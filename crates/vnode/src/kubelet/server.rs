@@ -3,25 +3,21 @@
 //! Each step may refuse, and the first refusal is the answer. A target that is slow, lost or hostile holds up the one
 //! stream that asked for it.
 
-use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use futures::future::BoxFuture;
-use futures::stream::{self, StreamExt};
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, Request, StatusCode};
-use http_body_util::{BodyDataStream, BodyExt};
-use hyper::body::Bytes;
+use http_body_util::BodyExt;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
-use kube::client::Body as TargetBody;
 use kube::{Api, Client};
 use pilotage_api::keys;
 use pilotage_clusters::{
@@ -36,14 +32,14 @@ use tokio_util::task::TaskTracker;
 use super::access::Gatekeeper;
 use super::answers::Question;
 use super::delegate::Proxy;
-use super::ending::{self, Ending};
+use super::ending::{self, Ending, Heard};
 use super::headers::{self, Protocol};
 use super::metrics::{KubeletMetrics, Open};
 use super::refusal::Refusal;
 use super::route::{self, Action, Form, Place, Route};
 use super::slots::{Slot, Slots};
 use super::usage::{self, Usage};
-use super::{forwarded, query, tunnel};
+use super::{forwarded, passing, query, tunnel};
 
 /// Limit for the question which pod of a target it is.
 const FIND_LIMIT: Duration = Duration::from_secs(10);
@@ -56,8 +52,8 @@ pub(crate) struct Served {
     pub(crate) slots: Slots,
     pub(crate) metrics: KubeletMetrics,
     pub(crate) usage: Usage,
-    /// Upgraded connections.
-    pub(crate) tunnels: TaskTracker,
+    /// Those that are open.
+    pub(crate) streams: TaskTracker,
     pub(crate) shutdown: CancellationToken,
 }
 
@@ -229,15 +225,23 @@ impl Served {
             _slot: slot,
             _open: self.metrics.open(route.action),
         };
-        let (pods, shutdown) = (self.pods(route), self.shutdown.clone());
-        let end = ending::of(pods, proxy, target, shutdown);
+        let (pods, heard) = (self.pods(route), Heard::default());
+        let end = ending::of(pods, proxy, target, heard.clone(), self.shutdown.clone());
         Ok(match (opened, protocol) {
             (Opened::Upgrade(upgrade), Some(protocol)) => {
                 let answer = switching(&upgrade.headers, protocol);
-                self.tunnels.spawn(join(caller, upgrade, end, held));
+                let joined = join(caller, upgrade, heard, end);
+                self.streams.spawn(async move {
+                    joined.await;
+                    drop(held);
+                });
                 answer
             }
-            (Opened::Body(body), _) => passing(body, Box::pin(end), held),
+            (Opened::Body(body), _) => {
+                let parts = body.into_data_stream();
+                let body = passing::pass(parts, end, heard, held, &self.streams);
+                ([(CONTENT_TYPE, "text/plain; charset=utf-8")], body).into_response()
+            }
             // It isn't let in where no upgrade was asked for.
             (Opened::Upgrade(_), None) => StatusCode::BAD_GATEWAY.into_response(),
         })
@@ -321,46 +325,23 @@ fn switching(target: &HeaderMap, protocol: Protocol) -> Response {
     answer
 }
 
-async fn join(caller: OnUpgrade, target: Upgrade, end: impl Future<Output = Ending>, held: Held) {
-    let both = tokio::try_join!(caller, target.connection);
+async fn join(caller: OnUpgrade, target: Upgrade, heard: Heard, end: impl Future<Output = Ending>) {
+    let mut end = pin!(end);
+    let both = tokio::select! {
+        both = async { tokio::try_join!(caller, target.connection) } => both,
+        ending = &mut end => return told(ending),
+    };
     let (caller, target) = match both {
         Ok(both) => both,
         Err(error) => return tracing::debug!(%error, "an upgrade came to nothing"),
     };
-    match tunnel::join(TokioIo::new(caller), TokioIo::new(target), end).await {
+    match tunnel::join(TokioIo::new(caller), TokioIo::new(target), &heard, end).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%error, "a stream broke"),
-        Err(ending) => tracing::info!(%ending, "a stream was ended"),
+        Err(ending) => told(ending),
     }
-    drop(held);
 }
 
-/// A body that is passed on as it is read.
-struct Passing {
-    data: BodyDataStream<TargetBody>,
-    end: BoxFuture<'static, Ending>,
-    _held: Held,
-}
-
-fn passing(body: TargetBody, end: BoxFuture<'static, Ending>, held: Held) -> Response {
-    let data = body.into_data_stream();
-    let passing = Passing {
-        data,
-        end,
-        _held: held,
-    };
-    let parts = stream::unfold(Some(passing), |passing| async {
-        let mut passing = passing?;
-        let part: Result<Bytes, io::Error> = tokio::select! {
-            // Who is ended in the middle is told by the missing end of the body.
-            ending = &mut passing.end => {
-                return Some((Err(io::Error::other(ending.to_string())), None));
-            }
-            part = passing.data.next() => part?.map_err(io::Error::other),
-        };
-        let rest = part.is_ok().then_some(passing);
-        Some((part, rest))
-    });
-    let kind = [(CONTENT_TYPE, "text/plain; charset=utf-8")];
-    (kind, Body::from_stream(parts)).into_response()
+fn told(ending: Ending) {
+    tracing::info!(%ending, "a stream was ended");
 }

@@ -10,17 +10,20 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 use tokio::time::timeout;
 
+use super::ending::Heard;
+
 /// Bytes that are on their way in one direction.
 const BUFFER: usize = 16 << 10;
 /// How long a write may take that nobody makes room for.
-const STALL: Duration = Duration::from_mins(5);
+pub(crate) const STALL: Duration = Duration::from_mins(5);
 /// How long the last words may take.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// Joins both until one ends, or `end` comes: whose output is what then stands for it.
+/// Joins both until one ends, or `end` comes: whose output is what then stands for it. What `other` says is `heard`.
 pub(crate) async fn join<A, B, T>(
     one: A,
     other: B,
+    heard: &Heard,
     end: impl Future<Output = T>,
 ) -> Result<io::Result<()>, T>
 where
@@ -30,8 +33,8 @@ where
     let (mut one_reads, mut one_writes) = split(one);
     let (mut other_reads, mut other_writes) = split(other);
     let ended = {
-        let there = pin!(pump(&mut one_reads, &mut other_writes));
-        let back = pin!(pump(&mut other_reads, &mut one_writes));
+        let there = pin!(pump(&mut one_reads, &mut other_writes, || ()));
+        let back = pin!(pump(&mut other_reads, &mut one_writes, || heard.something()));
         tokio::select! {
             ended = there => Ok(ended),
             ended = back => Ok(ended),
@@ -46,7 +49,7 @@ where
     ended
 }
 
-async fn pump<R, W>(from: &mut R, to: &mut W) -> io::Result<()>
+async fn pump<R, W>(from: &mut R, to: &mut W, heard: impl Fn()) -> io::Result<()>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
@@ -57,6 +60,7 @@ where
         let Some(read) = buffer.get(..count).filter(|read| !read.is_empty()) else {
             return Ok(());
         };
+        heard();
         let passing = async {
             to.write_all(read).await?;
             to.flush().await
@@ -73,16 +77,29 @@ where
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::duplex;
+    use tokio::io::{DuplexStream, duplex};
     use tokio::sync::oneshot;
 
     use super::*;
+
+    async fn joined<T>(
+        one: DuplexStream,
+        other: DuplexStream,
+        end: impl Future<Output = T>,
+    ) -> Result<io::Result<()>, T> {
+        let heard = Heard::default();
+        let ended = join(one, other, &heard, end).await;
+        if matches!(ended, Ok(Ok(()))) {
+            assert!(heard.count() > 0, "the other one has said something");
+        }
+        ended
+    }
 
     #[tokio::test]
     async fn what_one_says_the_other_hears_until_one_ends() {
         let (mut user, caller) = duplex(64);
         let (mut shell, target) = duplex(64);
-        let joined = tokio::spawn(join(caller, target, std::future::pending::<()>()));
+        let joined = tokio::spawn(joined(caller, target, std::future::pending::<()>()));
         user.write_all(b"ls\n").await.unwrap();
         let mut heard = [0; 3];
         shell.read_exact(&mut heard).await.unwrap();
@@ -108,7 +125,7 @@ mod tests {
         let (mut user, caller) = duplex(64);
         let (mut shell, target) = duplex(64);
         let (end, ended) = oneshot::channel();
-        let joined = tokio::spawn(join(caller, target, ended));
+        let joined = tokio::spawn(joined(caller, target, ended));
         end.send("removed").unwrap();
         assert_eq!(joined.await.unwrap().unwrap_err(), Ok("removed"));
         for side in [&mut user, &mut shell] {
@@ -120,7 +137,7 @@ mod tests {
     async fn who_takes_nothing_ends_it() {
         let (mut user, caller) = duplex(64);
         let (_shell, target) = duplex(64);
-        let joined = tokio::spawn(join(caller, target, std::future::pending::<()>()));
+        let joined = tokio::spawn(joined(caller, target, std::future::pending::<()>()));
         user.write_all(&[0; 128]).await.unwrap();
         let ended = joined.await.unwrap().unwrap();
         assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::TimedOut);

@@ -9,11 +9,10 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
 use pilotage_api::{GROUP, Right, Target, VERSION, keys};
 use pilotage_e2e::fleet::{Fleet, SOURCE_ACCOUNT, Spec, secret, target_object};
-use pilotage_testkit::fault::Mode;
 use pilotage_testkit::{list_until, wait_for, wait_gone};
 use serde_json::{Value, json};
 
-use super::{LIMIT, Lasting, Shop, small_nodes, started};
+use super::{LIMIT, Lasting, Shop, small_nodes};
 
 /// Two targets that give the rights to follow.
 async fn fleet() -> Arc<Fleet> {
@@ -45,7 +44,7 @@ impl Shop {
     }
 }
 
-fn config_map(name: &str, value: &str) -> Value {
+pub(super) fn config_map(name: &str, value: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": { "name": name, "labels": { "team": "a" } },
@@ -53,7 +52,7 @@ fn config_map(name: &str, value: &str) -> Value {
     })
 }
 
-fn key(value: &str) -> Value {
+pub(super) fn key(value: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "key" },
         "stringData": { "k": value },
@@ -61,7 +60,7 @@ fn key(value: &str) -> Value {
 }
 
 /// An elected pod whose environment comes from this `ConfigMap`.
-fn reader(name: &str, config_map: &str) -> Pod {
+pub(super) fn reader(name: &str, config_map: &str) -> Pod {
     serde_json::from_value(json!({
         "metadata": { "name": name, "annotations": { keys::ELECT: "" } },
         "spec": { "containers": [{
@@ -72,7 +71,7 @@ fn reader(name: &str, config_map: &str) -> Pod {
     .unwrap()
 }
 
-fn says(value: &str) -> impl Fn(&ConfigMap) -> bool {
+pub(super) fn says(value: &str) -> impl Fn(&ConfigMap) -> bool {
     move |it| {
         it.data
             .as_ref()
@@ -324,54 +323,4 @@ async fn a_target_that_does_not_give_the_right_says_so_and_runs_pods_all_the_sam
     told(true, "is given").await;
     shop.seen(wait_for(&secrets, "key", |_| true, LIMIT).await);
     shop.delete("web").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_cut_off_target_gets_what_it_missed_and_a_deleted_one_keeps_nothing() {
-    let spec = Spec::new()
-        .target("east", small_nodes("east"))
-        .rights(&[Right::FollowConfigMaps, Right::FollowSecrets])
-        .follow(&["configmaps", "secrets"])
-        .faults();
-    let shop = Shop::connected(started(spec).await, "cut-off").await;
-    shop.apply("source", config_map("settings", "1")).await;
-    shop.apply("source", config_map("other", "1")).await;
-    shop.create(&reader("web", "settings")).await;
-    shop.create(&reader("db", "other")).await;
-    let maps: Api<ConfigMap> = shop.of("east");
-    for (pod, map) in [("web", "settings"), ("db", "other")] {
-        shop.running(pod).await;
-        shop.seen(wait_for(&maps, map, says("1"), LIMIT).await);
-    }
-
-    // It changes and goes while nobody reaches the target: nothing waits for that at home.
-    let door = shop.target("east").door.as_ref().unwrap();
-    door.set(Mode::BlackHole).await.unwrap();
-    let targets: Api<Target> = shop.of("source");
-    let connected = |want: bool| {
-        move |target: &Target| {
-            let conditions = target.status.iter().flat_map(|status| &status.conditions);
-            let mut conditions = conditions.into_iter();
-            conditions.any(|it| it.type_ == "Connected" && (it.status == "True") == want)
-        }
-    };
-    shop.seen(wait_for(&targets, "east", connected(false), LIMIT).await);
-    shop.apply("source", config_map("settings", "2")).await;
-    let at_home: Api<ConfigMap> = shop.of("source");
-    at_home
-        .delete("other", &DeleteParams::default())
-        .await
-        .unwrap();
-    shop.seen(wait_gone(&at_home, "other", LIMIT).await);
-    door.set(Mode::Pass).await.unwrap();
-    shop.seen(wait_for(&maps, "settings", says("2"), LIMIT).await);
-    shop.seen(wait_gone(&maps, "other", LIMIT).await);
-
-    // The Target goes after what followed its pods.
-    targets
-        .delete("east", &DeleteParams::default())
-        .await
-        .unwrap();
-    shop.seen(wait_gone(&targets, "east", 2 * LIMIT).await);
-    assert!(maps.get_opt("settings").await.unwrap().is_none());
 }

@@ -325,32 +325,46 @@ fn a_missing_pod_is_made_again_after_a_minute_if_it_is_to_restart() {
         let mut chaperon = numbered();
         chaperon["metadata"]["annotations"][keys::POD_MISSING_SINCE] = since.into();
         chaperon["spec"]["restartPolicy"] = policy.into();
-        Case::new(Some(chaperon), None).plan()
+        Case::new(Some(chaperon), None)
     };
-    let plan = missing("2024-02-03T04:04:36Z", "Always");
-    assert_eq!(
-        (plan.action, plan.wake_at),
-        (None, Some(Duration::from_secs(130)))
-    );
-    let plan = missing("2024-02-03T04:04:06Z", "Always");
-    let Some(Action::Mark(patch)) = &plan.action else {
-        panic!("{plan:?}")
+    let later = |case: &mut Case, seconds: u64| {
+        case.now = Duration::from_secs(100 + seconds);
+        case.plan()
     };
-    assert_eq!(
-        patch["metadata"]["annotations"],
-        json!({ keys::POD_MISSING_SINCE: null })
-    );
+    // Whatever the clock of the process showed that wrote the mark: five minutes less, or more, than this one's.
+    let mut marks = Vec::new();
+    for since in ["2024-02-03T03:59:00Z", NOW, "2024-02-03T04:10:00Z"] {
+        let mut case = missing(since, "Always");
+        for seconds in [0, 1, 59] {
+            let plan = later(&mut case, seconds);
+            assert_eq!(
+                (plan.action, plan.wake_at),
+                (None, Some(Duration::from_secs(160))),
+                "{since}"
+            );
+        }
+        for seconds in [60, 61] {
+            let plan = later(&mut case, seconds);
+            let Some(Action::Mark(patch)) = &plan.action else {
+                panic!("{plan:?}")
+            };
+            assert_eq!(
+                patch["metadata"]["annotations"],
+                json!({ keys::POD_MISSING_SINCE: null })
+            );
+            marks.extend(plan.action);
+        }
+    }
     // The source can't take it for missing any more; then another pod is made.
     let mut chaperon = numbered();
     chaperon["status"]["phase"] = "Running".into();
     let mut case = Case::new(Some(chaperon), None);
-    case.memory
-        .finish(&plan.action.unwrap(), &Outcome::Done, case.now);
+    case.memory.finish(&marks[0], &Outcome::Done, case.now);
     assert_eq!(case.action(), Some(Action::CreatePod));
     // A restart in between has to find out anew that it is missing.
     case.memory = Memory::default();
     assert!(matches!(case.action(), Some(Action::LookAtPod { .. })));
-    assert_eq!(missing("2024-02-03T04:04:06Z", "Never"), Plan::default());
+    assert_eq!(missing(NOW, "Never").plan(), Plan::default());
 }
 
 #[test]
@@ -385,7 +399,8 @@ fn a_pod_of_its_own_is_copied_soon_when_it_is_bound_and_gathered_otherwise() {
         Plan {
             action: None,
             dirty: true,
-            wake_at: Some(due)
+            wake_at: Some(due),
+            ..Plan::default()
         }
     );
     case.now += GATHER / 2;
