@@ -26,6 +26,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use pilotage_api::parent::ClusterUid;
 use pilotage_clusters::{Event, Registry, Watch};
+use pilotage_dashboard::Dashboard;
 use pilotage_proxy::{Configuration, board::Board};
 use pilotage_runtime::{lease::Leadership, ready};
 use pilotage_sched_driver::{DriverHandle, PodNews};
@@ -68,6 +69,8 @@ pub struct Ask {
     pub metrics: FleetMetrics,
     /// What it counts itself.
     pub counts: AskMetrics,
+    /// Where it shows what it sees, if anybody may look.
+    pub dashboard: Option<Dashboard>,
 }
 
 /// The same changes for the driver: it schedules proxies alone, and nobody else's pods take room on a virtual node.

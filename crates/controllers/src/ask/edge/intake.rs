@@ -113,6 +113,7 @@ impl Edge {
     }
 
     pub(super) fn forget(&mut self, uid: &str) {
+        self.paint_gone(uid);
         self.book.proxy_gone(uid, self.clock.now());
         if let Some(Proxy { choice, queued, .. }) = self.proxies.remove(uid) {
             self.parts.counts.queued(&queued, &[]);
@@ -135,12 +136,17 @@ impl Edge {
         match event {
             NodeEvent::Applied(node) => {
                 self.ranker.apply_node(&node);
+                self.paint_node(
+                    node.metadata.name.as_deref().unwrap_or_default(),
+                    Some(&node),
+                );
                 if self.places.apply(&node) {
                     self.node_changed(node.metadata.name.as_deref().unwrap_or_default());
                 }
             }
             NodeEvent::Deleted(name) => {
                 self.ranker.remove_node(&name);
+                self.paint_node(&name, None);
                 if self.places.remove(&name) {
                     self.node_changed(&name);
                 }
@@ -197,6 +203,7 @@ impl Edge {
             FleetEvent::Reach(node, reach) => {
                 self.dirty.extend(self.book.concerned(&node));
                 self.book.set_reach(&node, reach, now);
+                self.paint_reach(&node, reach);
                 if reach == Reach::NoSuchTarget {
                     self.parts.counts.end(&node);
                 }
