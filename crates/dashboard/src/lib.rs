@@ -2,7 +2,7 @@
 //! on their way, who waits and why, what was lost.
 //!
 //! [`picture`] is pure: whoever knows targets and pods tells it, and it says what has changed. [`Dashboard`] hands that to
-//! whoever looks, a few times a second; [`guard`] says who may look. It knows no part of Pilotage and asks nobody.
+//! whoever looks, a few times a second; `guard` says who may look. It knows no part of Pilotage and asks nobody.
 
 // No sum may overflow, whoever gave the numbers.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]

@@ -277,21 +277,29 @@
     }
   };
   let source = null;
+  let quietSince = 0;
   const listen = () => {
-    source = new EventSource(EVENTS);
-    source.onmessage = (event) => take(JSON.parse(event.data));
-    source.onerror = async () => {
+    const own = new EventSource(EVENTS);
+    source = own;
+    quietSince = performance.now();
+    own.onmessage = (event) => {
+      quietSince = performance.now();
+      take(JSON.parse(event.data));
+    };
+    own.onerror = async () => {
       say(byId("link"), "Not connected, trying again: what is shown may be old");
-      if (source.readyState !== EventSource.CLOSED) return;
+      if (own.readyState !== EventSource.CLOSED) return;
       const why = await refusal();
       if (why !== "") say(byId("link"), `Not connected: ${why}`);
       setTimeout(listen, TRY_AGAIN);
     };
   };
   listen();
+  // The server says something every ten seconds: a connection that has gone may not say so.
   setInterval(() => {
-    if (heard && source.readyState === EventSource.OPEN && performance.now() - heardAt > SILENCE) {
-      say(byId("link"), "Nothing heard for a while: what is shown may be old");
-    }
+    if (source.readyState === EventSource.CLOSED || performance.now() - quietSince < SILENCE) return;
+    say(byId("link"), "Nothing heard for a while, trying again: what is shown may be old");
+    source.close();
+    listen();
   }, AGES_EVERY);
 })();

@@ -159,6 +159,10 @@ fn play(
         write(&pictures.join(format!("{scheme}.png")), &picture);
     }
     lives(&mut page, dashboard);
+    // A connection that has died without a word is made anew: here only the clock says that it has.
+    page.value("((real) => { performance.now = () => real() + 60000; })(performance.now.bind(performance))");
+    page.wait("document.getElementById('link').textContent.startsWith('Nothing heard')");
+    page.wait("document.getElementById('link').textContent === 'Live'");
     // Small screens scroll tables, not the page.
     page.size(360, 640);
     assert_eq!(
