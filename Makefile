@@ -157,6 +157,12 @@ test-skew: tools tools-skew ## Run the main scenarios with older targets, then w
 	  env PILOTAGE_$${side}_KUBERNETES=$(SKEW) $(CARGO) test $(ALL) --test it --quiet -- $(SKEW_SCENARIOS:%=scenario::%::); \
 	done
 
+# Once in a real browser, of which Debian's packages are unpacked below target/tools; PILOTAGE_CHROMIUM names another one.
+.PHONY: page-test
+page-test: ## Try the dashboard in a headless browser with 16 targets and 32,000 pods, and take pictures of it (target/page)
+	@$(CARGO) test $(ALL) --test page --no-run --quiet
+	@PILOTAGE_CHROMIUM="$${PILOTAGE_CHROMIUM:-$$(e2e/page/browser.sh)}" $(CARGO) test $(ALL) --test page -- --ignored
+
 .PHONY: crds
 crds: ## Write crds/*.yaml from the types in crates/api
 	@$(CARGO) build $(ALL) --bins --quiet

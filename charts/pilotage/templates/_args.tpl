@@ -45,6 +45,9 @@
 {{- if $v.proxyScheduler.config }}
 - --config=/etc/pilotage/config/config.yaml
 {{- end }}
+{{- if $v.proxyScheduler.dashboard }}
+- --dashboard
+{{- end }}
 {{- end }}
 {{- if eq .part "gardener-scheduler" }}
 - --config=/etc/pilotage/config/config.yaml

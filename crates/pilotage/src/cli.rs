@@ -302,6 +302,20 @@ pub enum Command {
     #[command(verbatim_doc_comment)]
     Status(pilotage_plugin::StatusArgs),
 
+    /// Opens a live page: targets with their room, pods by stage, who waits and why, what was lost.
+    ///
+    /// It finds the proxy scheduler that leads, and forwards a port of this machine to its admin port, as
+    /// "kubectl port-forward" does: the API server says who may, by the rights get and create of
+    /// pods/portforward where Pilotage runs. The proxy scheduler has to serve the page (--dashboard). The page
+    /// changes nothing, shows pods of all namespaces, and goes on by itself when another one leads.
+    ///
+    /// Examples:
+    ///
+    ///   pilotage dashboard
+    ///   pilotage dashboard --source london --port 8080 --open
+    #[command(verbatim_doc_comment)]
+    Dashboard(pilotage_plugin::DashboardArgs),
+
     /// Says why a pod waits, or why it went where it is.
     ///
     /// It reads what the schedulers have recorded on the pod in the source, in its conditions,

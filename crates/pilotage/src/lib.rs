@@ -54,6 +54,7 @@ async fn run_command(command: Command) -> Result<(), Error> {
             cmd::print(&text)?;
             left.map_or(Ok(()), |left| Err(left.into()))
         }
+        Command::Dashboard(args) => cmd::print(&pilotage_plugin::dashboard(args).await?),
         Command::Drain(args) => cmd::print(&pilotage_plugin::drain(args).await?),
         Command::Completion(args) => cmd::completion::run(&args),
         Command::Install(args) => cmd::print(&pilotage_plugin::install(*args).await?),

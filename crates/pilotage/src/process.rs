@@ -13,7 +13,7 @@ use clap::Args;
 use futures::future::BoxFuture;
 use kube::{Client, Config};
 use pilotage_api::keys;
-use pilotage_runtime::admin::AdminServer;
+use pilotage_runtime::admin::{AdminServer, Router};
 use pilotage_runtime::args::{AdminArgs, ClientArgs, LeaseArgs, LogArgs, ThrottleArgs};
 use pilotage_runtime::lease::{Elector, Leaders, Leadership, LeaseConfig, unique_identity};
 use pilotage_runtime::otlp::{Service, TraceArgs, Tracer};
@@ -57,6 +57,8 @@ pub(crate) struct Process {
     signals: UnixSignals,
     /// Where the admin port is served.
     admin: Vec<SocketAddr>,
+    /// What is served there besides.
+    routes: Router,
     /// What outlives the parts.
     frame: Tasks,
 }
@@ -82,6 +84,7 @@ impl Process {
             throttle: args.throttle.to_throttle(),
             signals,
             admin: vec![args.admin.admin_addr],
+            routes: Router::new(),
         })
     }
 
@@ -104,6 +107,11 @@ impl Process {
         if !self.admin.contains(&address) {
             self.admin.push(address);
         }
+    }
+
+    /// Serves these routes at the admin port, too.
+    pub(crate) fn also_serves(&mut self, routes: Router) {
+        self.routes = std::mem::take(&mut self.routes).merge(routes);
     }
 
     /// Where a part registers its metrics. They carry its name, since two parts of one process are schedulers.
@@ -207,6 +215,7 @@ impl Process {
             throttle: _,
             signals,
             admin,
+            routes,
             mut frame,
         } = self;
         let asking = client::from_config(config, "version")?;
@@ -216,6 +225,7 @@ impl Process {
         let registry = Arc::new(registry);
         for address in admin {
             let server = AdminServer::bind(address, health.clone(), registry.clone()).await?;
+            let server = server.with(routes.clone());
             frame.essential(
                 format!("admin server {address}"),
                 server.serve(framing.clone()),

@@ -40,6 +40,25 @@ impl Cluster {
         file: Option<&Path>,
         context: Option<&str>,
     ) -> Result<Self, Error> {
+        let (cluster, _) = Self::with_config(side, file, context).await?;
+        Ok(cluster)
+    }
+
+    /// The same, with a client for connections that may be silent.
+    pub(crate) async fn open_with_streams(
+        side: Side,
+        file: Option<&Path>,
+        context: Option<&str>,
+    ) -> Result<(Self, Client), Error> {
+        let (cluster, config) = Self::with_config(side, file, context).await?;
+        Ok((cluster, client::for_streams(config, MANAGER)?))
+    }
+
+    async fn with_config(
+        side: Side,
+        file: Option<&Path>,
+        context: Option<&str>,
+    ) -> Result<(Self, Config), Error> {
         client::install_crypto_provider();
         let read = match file {
             Some(file) => Kubeconfig::read_from(file),
@@ -83,8 +102,8 @@ impl Cluster {
         let mut unrepeating = config.clone();
         unrepeating.default_retry = false;
         let unrepeated = client::from_config(unrepeating, MANAGER)?;
-        let client = client::from_config(config, MANAGER)?;
-        Ok(Self {
+        let client = client::from_config(config.clone(), MANAGER)?;
+        let cluster = Self {
             side,
             context,
             server,
@@ -92,7 +111,8 @@ impl Cluster {
             namespace,
             client,
             unrepeated,
-        })
+        };
+        Ok((cluster, config))
     }
 
     /// What a request's failure means for the command.

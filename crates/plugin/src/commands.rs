@@ -6,8 +6,8 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use crate::{
-    ConnectArgs, DisconnectArgs, DrainArgs, Error, ExplainCommand, ForgetArgs, InstallArgs,
-    StatusArgs, Told, VersionArgs, WhatIfArgs,
+    ConnectArgs, DashboardArgs, DisconnectArgs, DrainArgs, Error, ExplainCommand, ForgetArgs,
+    InstallArgs, StatusArgs, Told, VersionArgs, WhatIfArgs,
 };
 
 /// What is to be printed in the end.
@@ -16,6 +16,11 @@ pub type Answer = BoxFuture<'static, Result<String, Error>>;
 /// Connects two clusters.
 pub fn connect(args: ConnectArgs) -> Answer {
     crate::connect::connect(args).boxed()
+}
+
+/// Opens the live page.
+pub fn dashboard(args: DashboardArgs) -> Answer {
+    crate::dashboard::dashboard(args).boxed()
 }
 
 /// Ends a connection.

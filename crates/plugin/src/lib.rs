@@ -10,6 +10,7 @@ mod address;
 mod cluster;
 mod commands;
 mod connect;
+mod dashboard;
 mod disconnect;
 mod drain;
 mod error;
@@ -33,9 +34,11 @@ mod which;
 use std::fmt;
 
 pub use commands::{
-    Answer, connect, disconnect, drain, explain, forget, install, status, version, what_if,
+    Answer, connect, dashboard, disconnect, drain, explain, forget, install, status, version,
+    what_if,
 };
 pub use connect::ConnectArgs;
+pub use dashboard::DashboardArgs;
 pub use disconnect::DisconnectArgs;
 pub use drain::DrainArgs;
 pub use error::{Error, with_causes};

@@ -383,6 +383,11 @@ impl Book {
         self.proxies.get(uid).map(|entry| &entry.view)
     }
 
+    /// Whether a target can be reached.
+    pub fn reach(&self, node: &str) -> Reach {
+        self.targets.reach(node)
+    }
+
     /// Whether a question about a pod is on its way to a target.
     pub fn is_asking(&self, uid: &str, node: &str) -> bool {
         let proxy = self.proxies.get(uid);

@@ -1,10 +1,10 @@
-//! The admin port: `/livez`, `/readyz` and `/metrics` over plain HTTP.
+//! The admin port: `/livez`, `/readyz` and `/metrics` over plain HTTP, and what a process serves there besides.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::Router;
+pub use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
@@ -70,6 +70,13 @@ impl AdminServer {
         })
     }
 
+    /// Serves these routes, too. They are told who asks, by axum's `ConnectInfo`.
+    #[must_use]
+    pub fn with(mut self, routes: Router) -> Self {
+        self.router = self.router.merge(routes);
+        self
+    }
+
     /// The address really bound.
     pub fn local_addr(&self) -> SocketAddr {
         self.addr
@@ -79,7 +86,10 @@ impl AdminServer {
     /// probes see the process drain.
     pub fn serve(self, token: CancellationToken) -> BoxFuture<'static, Result<(), AdminError>> {
         async move {
-            axum::serve(self.listener, self.router)
+            let router = self
+                .router
+                .into_make_service_with_connect_info::<SocketAddr>();
+            axum::serve(self.listener, router)
                 .with_graceful_shutdown(token.cancelled_owned())
                 .await
                 .map_err(AdminError::Serve)

@@ -15,6 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("candidate", &["api", "model", "sched"]),
     ("runtime", &[]),
     ("clusters", &["api", "runtime"]),
+    ("dashboard", &[]),
     ("sched-driver", &["runtime", "sched"]),
     (
         "controllers",
@@ -22,6 +23,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "api",
             "candidate",
             "clusters",
+            "dashboard",
             "model",
             "proxy",
             "runtime",
@@ -50,6 +52,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "candidate",
             "clusters",
             "controllers",
+            "dashboard",
             "gardener",
             "gardener-scheduler",
             "model",

@@ -28,6 +28,7 @@ const TARGETS: &[&str] = &[
     "image",
     "kind-node",
     "lint",
+    "page-test",
     "reference",
     "release",
     "roles",

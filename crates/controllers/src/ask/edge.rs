@@ -1,6 +1,7 @@
 //! The loop of the ask edge: takes in events, choices and answers, decides for what they concern, sends requests.
 
 mod intake;
+mod painting;
 mod proxy;
 mod ranking;
 mod traced;
@@ -166,6 +167,7 @@ impl Edge {
         let mut ready = Some(ready);
         let leadership = self.parts.leadership.clone();
         let mut leads = leadership.is_leader();
+        self.paint_leads(leads);
         // What was waited for above isn't a time in which nobody ran.
         self.clock = Clock::start();
         loop {
@@ -187,6 +189,7 @@ impl Edge {
                 () = sleep_until(wake_at) => {}
                 () = leadership.acquired(), if !leads => {
                     leads = true;
+                    self.paint_leads(true);
                     self.mark_all();
                 }
             }
@@ -240,6 +243,7 @@ impl Edge {
             } else {
                 // All is looked at on becoming the leader.
                 leads = false;
+                self.paint_leads(false);
                 self.dirty.clear();
                 self.lanes.forget_waiting();
             }
@@ -353,14 +357,14 @@ impl Edge {
             self.dirty.insert(uid.to_owned());
         }
         let mut let_go = None;
-        if let Some(released) = released {
+        if let Some(released) = &released {
             let_go = Some(if released.given_up {
                 "given_up"
             } else {
                 "released"
             });
             let (scheduling, note) = (&self.parts.scheduling, released.to_string());
-            let event = event_of(&released);
+            let event = event_of(released);
             scheduling.record(&proxy.pod, event, released.reason(), "Scheduling", note);
         }
         let mut left = false;
@@ -402,10 +406,11 @@ impl Edge {
             classes: Arc::new(classes.collect()),
             answers: Arc::new(answers),
         };
+        let info = proxy.info.clone();
+        self.paint_pod(uid, &posting, released.as_ref());
         if self.parts.board.post(uid, posting) && !settled {
             self.parts.scheduling.activate(&PodUid::from(uid));
         }
-        let info = proxy.info.clone();
         if let Some(why) = let_go {
             self.trace_released(uid, why);
         }

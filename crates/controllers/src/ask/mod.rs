@@ -27,6 +27,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use pilotage_api::parent::ClusterUid;
 use pilotage_clusters::{Event, Registry, Watch};
+use pilotage_dashboard::Dashboard;
 use pilotage_proxy::{Configuration, board::Board};
 use pilotage_runtime::{lease::Leadership, otlp::Tracer, ready};
 use pilotage_sched_driver::{DriverHandle, PodNews};
@@ -71,6 +72,8 @@ pub struct Ask {
     pub counts: AskMetrics,
     /// Takes the spans of pods, if they are traced.
     pub tracer: Option<Tracer>,
+    /// Where it shows what it sees, if anybody may look.
+    pub dashboard: Option<Dashboard>,
 }
 
 /// The same changes for the driver: it schedules proxies alone, and nobody else's pods take room on a virtual node.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pilotage_clusters::{Registry, TargetArgs, cluster_uid, identity};
 use pilotage_controllers::{ask, fleet::FleetMetrics, target};
+use pilotage_dashboard::Dashboard;
 use pilotage_proxy::{Configuration, board::Board, profile::profiles};
 use pilotage_runtime::args::LeaseArgs;
 use pilotage_runtime::lease::{self, unique_identity};
@@ -49,6 +50,14 @@ pub(crate) struct ProxySchedulerArgs {
     /// targets are asked. What it says counts before the flags. docs/placement.md is its reference.
     #[arg(long, value_name = "FILE", help_heading = "Asking targets")]
     config: Option<PathBuf>,
+
+    /// Serve a live page at /dashboard of the admin port: targets with their room, pods by stage, who waits and why.
+    ///
+    /// It shows pods of all namespaces, by name, and changes nothing. It answers only who comes by a port-forward, whom the
+    /// API server has let in: "kubectl pilotage dashboard". Leave it off where another container of the pod passes requests on
+    /// to the admin port, as a service mesh does.
+    #[arg(long, help_heading = "Health and metrics")]
+    dashboard: bool,
 
     #[command(flatten)]
     ask: ask::AskArgs,
@@ -110,6 +119,10 @@ pub(crate) fn start(
     let ready = process.health.gate("proxy pods listed");
     let cluster_name = args.ask.cluster_name.clone();
     let namespace = process.namespace().to_owned();
+    let dashboard = args.dashboard.then(|| Dashboard::new(token.clone()));
+    if let Some(dashboard) = &dashboard {
+        process.also_serves(dashboard.routes());
+    }
     process.component("proxy scheduler", driver.run(token.clone()));
     process.tasks.essential("ask edge", async move {
         let cluster = cluster_uid(&client).await?;
@@ -127,6 +140,7 @@ pub(crate) fn start(
             metrics,
             counts,
             tracer,
+            dashboard,
         };
         ask::run(ask, inbox, token, ready).await;
         Ok::<_, identity::IdentityError>(())

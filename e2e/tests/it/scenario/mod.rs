@@ -12,6 +12,7 @@ mod changes;
 mod commands;
 mod connect;
 mod daemons;
+mod dashboard;
 mod demo;
 mod evictions;
 mod follow;

@@ -113,6 +113,7 @@ impl Edge {
     }
 
     pub(super) fn forget(&mut self, uid: &str) {
+        self.paint_gone(uid);
         self.book.proxy_gone(uid, self.clock.now());
         if let Some(proxy) = self.proxies.remove(uid) {
             let Proxy {
@@ -142,12 +143,17 @@ impl Edge {
         match event {
             NodeEvent::Applied(node) => {
                 self.ranker.apply_node(&node);
+                self.paint_node(
+                    node.metadata.name.as_deref().unwrap_or_default(),
+                    Some(&node),
+                );
                 if self.places.apply(&node) {
                     self.node_changed(node.metadata.name.as_deref().unwrap_or_default());
                 }
             }
             NodeEvent::Deleted(name) => {
                 self.ranker.remove_node(&name);
+                self.paint_node(&name, None);
                 if self.places.remove(&name) {
                     self.node_changed(&name);
                 }
@@ -207,6 +213,7 @@ impl Edge {
                 if matches!(reach, Reach::Lost | Reach::NoSuchTarget) {
                     self.trace_lost(&node);
                 }
+                self.paint_reach(&node, reach);
                 if reach == Reach::NoSuchTarget {
                     self.parts.counts.end(&node);
                 }
