@@ -13,6 +13,7 @@ const WRITTEN: &[&str] = &[
     "crates/controllers/src/chaperon/mod.rs",
     "crates/controllers/src/source/mod.rs",
     "crates/controllers/src/target/mod.rs",
+    "crates/dashboard/src/hub.rs",
     "crates/gardener-scheduler/src/act.rs",
     "crates/runtime/src/lease/edge.rs",
     "crates/sched-driver/src/evictions.rs",
@@ -26,6 +27,10 @@ const COMPARED: &[(&str, &str)] = &[
     (
         "crates/controllers/src/ask/edge.rs",
         "a metric: how old a pod was when it was seen first",
+    ),
+    (
+        "crates/runtime/src/otlp/mod.rs",
+        "traces: how long before it was seen a pod was created",
     ),
     ("crates/plugin/src/status.rs", "shown to people: ages"),
     ("crates/plugin/src/status/watch.rs", "shown to people: ages"),
