@@ -280,20 +280,16 @@ impl Picture {
         }
     }
 
-    fn rows<'a>(&self, uids: impl Iterator<Item = &'a Arc<str>>) -> Vec<Arc<Pod>> {
-        let rows = uids.filter_map(|uid| self.pods.get(uid)?.row.clone());
-        rows.collect()
-    }
-
     /// All of it.
     pub(crate) fn whole(&self, now: i64) -> Change {
         let listed = self.targets.iter().filter(|(_, place)| place.listed);
+        let pods = self.pods.values();
         Change {
             reset: true,
             now,
             head: Some(self.head()),
             targets: listed.map(|(node, place)| place.row(node)).collect(),
-            pods: self.rows(self.pods.keys()),
+            pods: pods.filter_map(|known| known.row.clone()).collect(),
             losses: Some(self.losses.iter().cloned().collect()),
             ..Change::default()
         }
@@ -310,11 +306,12 @@ impl Picture {
             pods_gone,
         } = std::mem::take(self.news.as_mut()?);
         let target = |node: &Arc<str>| Some(self.targets.get(node)?.row(node));
+        let pod = |uid: &Arc<str>| self.pods.get(uid)?.row.clone();
         let change = Change {
             now,
             targets: targets.iter().filter_map(target).collect(),
             targets_gone: targets_gone.into_iter().collect(),
-            pods: self.rows(pods.iter()),
+            pods: pods.iter().filter_map(pod).collect(),
             pods_gone: pods_gone.into_iter().collect(),
             losses: losses.then(|| self.losses.iter().cloned().collect()),
             head: None,

@@ -16,9 +16,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client};
 use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, find, within};
-use tokio::io::{
-    AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, copy_bidirectional,
-};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, copy};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
@@ -157,9 +155,15 @@ async fn pass(source: &Source, mut connection: TcpStream) {
         source.forward(&leader).await
     };
     match forwarded.await {
-        Ok((mut stream, _)) => {
-            // Either end may hang up at any time: the browser comes back if it wants to.
-            let _ = copy_bidirectional(&mut connection, &mut stream).await;
+        Ok((stream, _)) => {
+            let (mut from_page, mut to_page) = tokio::io::split(stream);
+            let (mut from_browser, mut to_browser) = connection.split();
+            // Who hangs up first ends both, or a page would wait for ever: the browser comes back if it wants to.
+            tokio::select! {
+                _ = copy(&mut from_page, &mut to_browser) => {}
+                _ = copy(&mut from_browser, &mut to_page) => {}
+            }
+            let _ = to_browser.shutdown().await;
         }
         Err(error) => {
             let why = one_line(&with_causes(&error));
@@ -216,7 +220,7 @@ impl Source {
         let stream = forwarder.take_stream(leader.port);
         let complaint = forwarder.take_error(leader.port);
         let both = stream.zip(complaint.map(FutureExt::boxed));
-        both.ok_or_else(|| self.unserved(leader, "the API server gave no stream".to_owned()))
+        both.ok_or_else(|| self.unserved(leader, "the API server gave no stream"))
     }
 
     fn refused(&self, leader: &Leader, source: CallError) -> Error {
@@ -231,7 +235,7 @@ impl Source {
             .failed(format!("open a port-forward to pod {}", leader.pod))(source)
     }
 
-    fn unserved(&self, leader: &Leader, what: String) -> Error {
+    fn unserved(&self, leader: &Leader, what: &str) -> Error {
         let (pod, port, home) = (&leader.pod, leader.port, &self.home);
         Error::NotNow {
             what: format!("port {port} of pod {pod} can't be reached by a port-forward: {what}"),
@@ -251,16 +255,16 @@ impl Source {
                     .to_owned(),
             }),
             Ok(Ok(code)) => {
-                Err(self.unserved(leader, format!("it answers {code} to GET {PATH}")))
+                Err(self.unserved(leader, &format!("it answers {code} to GET {PATH}")))
             }
             Ok(Err(error)) => {
                 let told = tokio::time::timeout(COMPLAINT_LIMIT, complaint).await;
                 let told = told.ok().flatten().unwrap_or_else(|| error.to_string());
-                Err(self.unserved(leader, one_line(&told)))
+                Err(self.unserved(leader, &one_line(&told)))
             }
             Err(_) => {
                 let limit = ANSWER_LIMIT.as_secs();
-                Err(self.unserved(leader, format!("no answer within {limit} s")))
+                Err(self.unserved(leader, &format!("no answer within {limit} s")))
             }
         }
     }

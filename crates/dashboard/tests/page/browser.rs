@@ -1,4 +1,4 @@
-//! A headless Chromium, by its DevTools protocol over a pipe. It knows nothing of the page.
+//! A headless Chromium, by its `DevTools` protocol over a pipe. It knows nothing of the page.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -60,18 +60,18 @@ impl Page {
             complaints: Vec::new(),
             _alive: alive,
         };
-        let made = page.ask("Target.createTarget", json!({ "url": "about:blank" }));
+        let made = page.ask("Target.createTarget", &json!({ "url": "about:blank" }));
         let attach = json!({ "targetId": made["targetId"], "flatten": true });
-        let attached = page.ask("Target.attachToTarget", attach);
-        page.session = attached["sessionId"].as_str().unwrap().to_owned();
+        let attached = page.ask("Target.attachToTarget", &attach);
+        page.session = attached["sessionId"].as_str().unwrap().into();
         for domain in ["Page", "Runtime", "Log", "Accessibility"] {
-            page.ask(&format!("{domain}.enable"), json!({}));
+            page.ask(&format!("{domain}.enable"), &json!({}));
         }
         page
     }
 
     /// What comes of a command of the protocol.
-    pub(crate) fn ask(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn ask(&mut self, method: &str, params: &Value) -> Value {
         let id = self.next;
         self.next += 1;
         let mut command = json!({ "id": id, "method": method, "params": params });
@@ -113,7 +113,7 @@ impl Page {
     pub(crate) fn value(&mut self, expression: &str) -> Value {
         let params =
             json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
-        let result = self.ask("Runtime.evaluate", params);
+        let result = self.ask("Runtime.evaluate", &params);
         assert!(
             result["exceptionDetails"].is_null(),
             "{expression}: {result}"
@@ -142,36 +142,36 @@ impl Page {
     }
 
     pub(crate) fn go(&mut self, url: &str) {
-        self.ask("Page.navigate", json!({ "url": url }));
+        self.ask("Page.navigate", &json!({ "url": url }));
     }
 
     /// Presses a key: its name, its code, and what it types.
     pub(crate) fn press(&mut self, (key, code): (&str, u32), text: &str) {
         let key = |kind: &str, text: &str| json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text });
         let (down, up) = (key("keyDown", text), key("keyUp", ""));
-        self.ask("Input.dispatchKeyEvent", down);
-        self.ask("Input.dispatchKeyEvent", up);
+        self.ask("Input.dispatchKeyEvent", &down);
+        self.ask("Input.dispatchKeyEvent", &up);
     }
 
     pub(crate) fn scheme(&mut self, scheme: &str) {
         let feature = json!({ "name": "prefers-color-scheme", "value": scheme });
         self.ask(
             "Emulation.setEmulatedMedia",
-            json!({ "features": [feature] }),
+            &json!({ "features": [feature] }),
         );
     }
 
     pub(crate) fn size(&mut self, width: u32, height: u32) {
         let size =
             json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
-        self.ask("Emulation.setDeviceMetricsOverride", size);
+        self.ask("Emulation.setDeviceMetricsOverride", &size);
     }
 
     /// A picture of it as PNG, in base64.
     pub(crate) fn picture(&mut self) -> String {
         let taken = self.ask(
             "Page.captureScreenshot",
-            json!({ "format": "png", "optimizeForSpeed": false }),
+            &json!({ "format": "png", "optimizeForSpeed": false }),
         );
         taken["data"].as_str().unwrap().to_owned()
     }

@@ -28,7 +28,11 @@ pub(crate) const CITIES: [&str; TARGETS] = [
 ];
 /// This is so of a pod, for five minutes.
 pub(crate) fn see(dashboard: &Dashboard, uid: &str, name: &str, stage: Stage, at: &str, why: &str) {
-    let (namespace, uid) = (if at.len() % 2 == 0 { "shop" } else { "batch" }, uid);
+    let namespace = if at.len().is_multiple_of(2) {
+        "shop"
+    } else {
+        "batch"
+    };
     dashboard.paint(|picture, now| {
         let seen = PodSeen {
             uid,

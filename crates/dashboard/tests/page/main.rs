@@ -95,7 +95,7 @@ fn write(path: &Path, base64: &str) {
 
 /// Roles and names of what a screen reader finds.
 fn accessible(page: &mut Page) -> Vec<(String, String)> {
-    let tree = page.ask("Accessibility.getFullAXTree", json!({}));
+    let tree = page.ask("Accessibility.getFullAXTree", &json!({}));
     let text = |value: &Value| value["value"].as_str().unwrap_or_default().to_owned();
     let nodes = tree["nodes"].as_array().unwrap().iter();
     let nodes = nodes.filter(|node| node["ignored"] != json!(true));
@@ -116,7 +116,7 @@ async fn the_page_works_in_a_browser() {
     let pictures = target();
     let home = pictures.join("home");
     let played = tokio::task::spawn_blocking(move || {
-        play(&program, &home, &pictures, address, &dashboard, &end)
+        play(&program, &home, &pictures, address, &dashboard, &end);
     });
     played.await.unwrap();
 }
