@@ -96,7 +96,7 @@ struct Inner {
 /// A pod that was sent somewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Sent {
-    about: Regarding,
+    about: Arc<Regarding>,
     node: Node,
     named: BTreeSet<Arc<Key>>,
     /// All that it needs: what it names, and what selects it.
@@ -137,7 +137,7 @@ impl Needs {
         let known = inner.pods.get_key_value(uid.as_str());
         let uid = known.map_or_else(|| uid.as_str().into(), |(uid, _)| uid.clone());
         let sent = node.map(|node| Sent {
-            about: Regarding::pod(pod),
+            about: Arc::new(Regarding::pod(pod)),
             node: inner.node(node),
             named: inner.keys(namespace, named.into_iter().flatten()),
             keys: BTreeSet::new(),
@@ -246,7 +246,9 @@ impl Needs {
         let pods = inner.by_object.get(key).and_then(|nodes| nodes.get(node));
         let pods = pods.into_iter().flatten();
         let pods = pods.filter_map(|uid| inner.pods.get(uid));
-        pods.take(most).map(|sent| sent.about.clone()).collect()
+        pods.take(most)
+            .map(|sent| Regarding::clone(&sent.about))
+            .collect()
     }
 
     /// Objects of a kind that don't follow pods because too many others do, each with some of these pods.
@@ -256,7 +258,7 @@ impl Needs {
         let told = of_kind.flat_map(|(key, pods)| {
             let pods = pods.iter().filter_map(|uid| inner.pods.get(uid));
             let pods = pods.take(TOLD);
-            pods.map(|sent| (key.clone(), sent.about.clone()))
+            pods.map(|sent| (key.clone(), Regarding::clone(&sent.about)))
         });
         told.collect()
     }
@@ -283,6 +285,29 @@ fn selects_of(service: &Service) -> Option<Selects> {
         Ok(selector) => selector.map(Selects::Labelled),
         Err(_) => Some(Selects::Any),
     }
+}
+
+/// An object at a node.
+type Place = (Node, Arc<Key>);
+
+/// Where a pod doesn't need an object any more, and where it does now. Mostly it stays where it is, and one object changes.
+fn moved(before: Option<&Sent>, now: Option<&Sent>) -> (Vec<Place>, Vec<Place>) {
+    let stays = before
+        .zip(now)
+        .filter(|(before, now)| before.node == now.node);
+    if let Some((before, now)) = stays {
+        let at_node = |key: &Arc<Key>| (now.node.clone(), key.clone());
+        let gone = before.keys.difference(&now.keys).map(at_node).collect();
+        let new = now.keys.difference(&before.keys).map(at_node).collect();
+        return (gone, new);
+    }
+    let all = |sent: Option<&Sent>| -> Vec<Place> {
+        let sent = sent.into_iter();
+        let keys = sent.flat_map(|sent| sent.keys.iter().map(|key| (&sent.node, key)));
+        keys.map(|(node, key)| (node.clone(), key.clone()))
+            .collect()
+    };
+    (all(before), all(now))
 }
 
 impl Inner {
@@ -321,26 +346,19 @@ impl Inner {
             return;
         }
         let left_out = self.set_left_out(uid, before.as_ref(), now.as_ref());
-        let places = |sent: Option<&Sent>| -> BTreeSet<(Node, Arc<Key>)> {
-            let keys = sent
-                .into_iter()
-                .flat_map(|sent| sent.keys.iter().map(|key| (&sent.node, key)));
-            keys.map(|(node, key)| (node.clone(), key.clone()))
-                .collect()
-        };
-        let (before, after) = (places(before.as_ref()), places(now.as_ref()));
-        for (node, key) in before.difference(&after) {
+        let (gone, new) = moved(before.as_ref(), now.as_ref());
+        for (node, key) in &gone {
             self.take_away(node, key, uid);
         }
-        for (node, key) in after.difference(&before) {
+        for (node, key) in &new {
             let nodes = self.by_object.entry(key.clone()).or_default();
             nodes.entry(node.clone()).or_default().insert(uid.clone());
             let at_node = self.by_node.entry(node.clone()).or_default();
             at_node.insert(key.clone());
         }
         self.pods.extend(now.map(|now| (uid.clone(), now)));
-        for (node, key) in before.symmetric_difference(&after) {
-            self.tell(Some(key.kind), &Change::One(node.clone(), key.clone()));
+        for (node, key) in gone.into_iter().chain(new) {
+            self.tell(Some(key.kind), &Change::One(node, key));
         }
         for (key, pod) in left_out {
             self.tell(Some(key.kind), &Change::LeftOut(key, pod));
@@ -393,7 +411,7 @@ impl Inner {
             let pods = self.left_out.entry(key.clone()).or_default();
             pods.insert(uid.clone());
             if pods.len() <= TOLD {
-                told.extend(now.map(|now| (key.clone(), now.about.clone())));
+                told.extend(now.map(|now| (key.clone(), Regarding::clone(&now.about))));
             }
         }
         told

@@ -15,7 +15,7 @@ fn looks<T>(of: impl FnOnce() -> T) -> (T, usize) {
     (done, LOOKS.get() - before)
 }
 
-fn uids(pods: BTreeSet<Uid>) -> Vec<String> {
+fn uids(pods: &BTreeSet<Uid>) -> Vec<String> {
     pods.iter().map(ToString::to_string).collect()
 }
 
@@ -43,25 +43,25 @@ fn services_and_their_ingresses_are_needed_where_pods_are_selected() {
     it.pod("shop", &"q".into(), Some(labels(&[("app", "db")])));
     it.pod("other", &"r".into(), Some(web));
     let app = |app: &str| Some(Selects::Labelled(labels(&[("app", app)])));
-    assert_eq!(uids(it.service("shop", "web", app("web"))), ["p"]);
+    assert_eq!(uids(&it.service("shop", "web", app("web"))), ["p"]);
     assert_eq!(
-        uids(it.service("shop", "web", app("web"))),
+        uids(&it.service("shop", "web", app("web"))),
         [""; 0],
         "nothing is new"
     );
     assert_eq!(
-        uids(it.ingress("shop", "front", names(&["web", "db"]))),
+        uids(&it.ingress("shop", "front", names(&["web", "db"]))),
         ["p"]
     );
     assert_eq!(of(&it, "p"), ["Service/web", "Ingress/front"]);
     assert_eq!(of(&it, "q"), [""; 0]);
     assert_eq!(it.of("other", "r"), Selecting::default());
 
-    let both = uids(it.service("shop", "web", app("db")));
+    let both = uids(&it.service("shop", "web", app("db")));
     assert_eq!(both, ["p", "q"], "of the old selector and of the new one");
     assert_eq!(of(&it, "p"), [""; 0]);
     assert_eq!(of(&it, "q"), ["Service/web", "Ingress/front"]);
-    assert_eq!(uids(it.ingress("shop", "front", names(&["db"]))), ["q"]);
+    assert_eq!(uids(&it.ingress("shop", "front", names(&["db"]))), ["q"]);
     assert_eq!(of(&it, "q"), ["Service/web"]);
     it.pod("shop", &"q".into(), Some(labels(&[("app", "cache")])));
     assert_eq!(of(&it, "q"), [""; 0]);
@@ -78,8 +78,8 @@ fn nothing_is_left_of_what_is_gone() {
     it.ingress("shop", "front", names(&["web"]));
     it.pod("shop", &"p".into(), Some(labels(&[("app", "web")])));
     assert_eq!(of(&it, "p"), ["Service/web", "Ingress/front"]);
-    assert_eq!(uids(it.ingress("shop", "front", names(&[]))), ["p"]);
-    assert_eq!(uids(it.service("shop", "web", None)), ["p"]);
+    assert_eq!(uids(&it.ingress("shop", "front", names(&[]))), ["p"]);
+    assert_eq!(uids(&it.service("shop", "web", None)), ["p"]);
     it.service("shop", "any", Some(Selects::Any));
     it.service("shop", "any", None);
     {
@@ -99,13 +99,16 @@ fn who_may_be_selected_is_not_known_of_a_service_that_was_never_read() {
     it.pod("shop", &"p".into(), Some(labels(&[("app", "web")])));
     it.pod("shop", &"q".into(), Some(labels(&[("app", "db")])));
     it.ingress("shop", "front", names(&["web"]));
-    let all = uids(it.service("shop", "web", Some(Selects::Any)));
+    let all = uids(&it.service("shop", "web", Some(Selects::Any)));
     assert_eq!(all, ["p", "q"]);
     assert_eq!(of(&it, "q"), ["Service/web", "Ingress/front"]);
     let web = Selects::Labelled(labels(&[("app", "web")]));
     it.service("shop", "web", Some(web));
     assert_eq!(of(&it, "q"), [""; 0]);
-    assert_eq!(uids(it.service("shop", "web", Some(Selects::Any))), [""; 0]);
+    assert_eq!(
+        uids(&it.service("shop", "web", Some(Selects::Any))),
+        [""; 0]
+    );
     assert_eq!(of(&it, "p"), ["Service/web", "Ingress/front"], "as it was");
     assert_eq!(of(&it, "q"), [""; 0]);
 }
@@ -166,7 +169,7 @@ fn a_change_looks_only_at_those_that_share_a_rare_label() {
     for n in 0..2000 {
         it.pod("shop", &n.to_string().into(), Some(own(n)));
         let selected = it.service("shop", &format!("s{n}"), selecting(n));
-        assert_eq!(uids(selected), [n.to_string()]);
+        assert_eq!(uids(&selected), [n.to_string()]);
         let behind = names(&[&format!("s{n}")]);
         assert_eq!(it.ingress("shop", &format!("i{n}"), behind).len(), 1);
         let needed = of(&it, &n.to_string());
@@ -175,7 +178,7 @@ fn a_change_looks_only_at_those_that_share_a_rare_label() {
     // One team has all of them, and nobody goes by that.
     assert!(LOOKS.get() - at_once <= 4 * 2000);
     let (pods, count) = looks(|| it.service("shop", "s7", selecting(8)));
-    assert_eq!(uids(pods), ["7", "8"]);
+    assert_eq!(uids(&pods), ["7", "8"]);
     assert_eq!(count, 2);
     let (pods, count) = looks(|| it.ingress("shop", "i7", names(&["s7", "gone"])));
     assert_eq!(
