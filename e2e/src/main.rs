@@ -147,11 +147,11 @@ async fn run(command: Command) -> Result<(), Box<dyn Error>> {
         Command::BenchGardener { shoots } => garden::bench::run(usize::from(shoots)).await?,
         Command::BenchHostile { minutes } => hostile::bench::run(minutes).await?,
         Command::BenchStreams { streams, mib } => {
-            streams::bench::run(streams::bench::Options {
+            let options = streams::bench::Options {
                 streams: usize::from(streams),
                 bytes: mib << 20,
-            })
-            .await?;
+            };
+            Box::pin(streams::bench::run(options)).await?;
         }
     }
     Ok(())
