@@ -161,11 +161,11 @@ async fn run(command: Command) -> Result<(), Box<dyn Error>> {
         }
         Command::BenchHostile { minutes } => hostile::bench::run(minutes).await?,
         Command::BenchStreams { streams, mib } => {
-            streams::bench::run(streams::bench::Options {
+            let options = streams::bench::Options {
                 streams: usize::from(streams),
                 bytes: mib << 20,
-            })
-            .await?;
+            };
+            Box::pin(streams::bench::run(options)).await?;
         }
     }
     Ok(())

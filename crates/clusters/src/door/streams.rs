@@ -365,12 +365,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_says_nothing_is_waited_for_so_long_and_no_longer() {
-        let server = Server::start(|_| vec![Piece::Silence]).await;
-        let request = Request::get("/log").body(()).unwrap();
-        let limit = Duration::from_millis(100);
-        let asked = way(&server, &Allowed::default());
-        let error = asked.open_within(limit, request, Want::Body).await;
-        assert!(matches!(error, Err(StreamError::Silent(_))), "{error:?}");
+    async fn who_says_nothing_or_hardly_anything_is_waited_for_so_long_and_no_longer() {
+        let begun = bytes("HTTP/1.1 200 OK\r\na: ");
+        for answer in [
+            vec![Piece::Silence],
+            vec![begun.clone(), Piece::Silence],
+            vec![begun, Piece::Trickle(b'a')],
+        ] {
+            let server = Server::start(move |_| answer.clone()).await;
+            let request = Request::get("/log").body(()).unwrap();
+            let limit = Duration::from_millis(100);
+            let asked = way(&server, &Allowed::default());
+            let error = asked.open_within(limit, request, Want::Body).await;
+            assert!(matches!(error, Err(StreamError::Silent(_))), "{error:?}");
+        }
     }
 }

@@ -254,7 +254,7 @@ async fn unread(stage: &Stage) {
         .await;
         // Nothing was lost, nor is anybody else waited for.
         read_until(&mut log, "something\nsomething\n").await;
-        shell.read_exact(&mut [0; 9999]).await.unwrap();
+        shell.read_exact(&mut vec![0; 9999]).await.unwrap();
     };
     let (memory, ()) = stage.process().await.unwrap().during(hold).await.unwrap();
     let sent = stage.server.sent() - before;
