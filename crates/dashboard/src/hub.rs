@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::body::Bytes;
 use futures::stream::{self, Stream, StreamExt};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
@@ -30,7 +30,6 @@ pub struct Dashboard(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    slots: Arc<Semaphore>,
     end: CancellationToken,
 }
 
@@ -60,7 +59,6 @@ impl Dashboard {
     pub fn new(end: CancellationToken) -> Self {
         Self(Arc::new(Shared {
             state: Mutex::default(),
-            slots: Arc::new(Semaphore::new(MOST_LISTENERS)),
             end,
         }))
     }
@@ -77,10 +75,14 @@ impl Dashboard {
 
     /// All of the picture and then its changes, as messages; nothing, if there are as many listeners as may be.
     pub(crate) fn listen(&self) -> Option<impl Stream<Item = Bytes> + Send + use<>> {
-        let slot = self.0.slots.clone().try_acquire_owned().ok()?;
         let (tell, told) = mpsc::channel(QUEUE);
         let whole = {
             let mut state = self.state();
+            // Who was let go has no place any more, whether its connection has ended or not.
+            state.listeners.retain(|listener| !listener.is_closed());
+            if state.listeners.len() >= MOST_LISTENERS {
+                return None;
+            }
             state.picture.watch(true);
             state.listeners.push(tell);
             if !std::mem::replace(&mut state.telling, true) {
@@ -90,14 +92,10 @@ impl Dashboard {
         };
         // What has a row for each pod is made message by message, when it can be sent.
         let first = stream::iter(whole.in_parts()).map(|part| message(&part));
-        let listener = (told, slot);
-        let then = stream::unfold(
-            listener,
-            |(mut told, slot): (_, OwnedSemaphorePermit)| async {
-                let message = mpsc::Receiver::recv(&mut told).await?;
-                Some((message, (told, slot)))
-            },
-        );
+        let then = stream::unfold(told, |mut told: mpsc::Receiver<Bytes>| async {
+            let message = told.recv().await?;
+            Some((message, told))
+        });
         Some(
             first
                 .chain(then)
@@ -256,6 +254,22 @@ mod tests {
         tokio::time::sleep(PERIOD * 2).await;
         let state = dashboard.state();
         assert!(!state.telling && state.listeners.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_let_go_has_no_place_even_if_its_connection_stays() {
+        let (dashboard, _end) = dashboard();
+        let stalled: Vec<_> = (0..MOST_LISTENERS)
+            .map(|_| dashboard.listen().unwrap())
+            .collect();
+        assert!(dashboard.listen().is_none());
+        for n in 0..=QUEUE {
+            see(&dashboard, &format!("pod-{n}"), Stage::Waiting);
+            tokio::time::sleep(PERIOD).await;
+        }
+        tokio::time::sleep(PERIOD).await;
+        assert!(dashboard.listen().is_some());
+        drop(stalled);
     }
 
     #[tokio::test(start_paused = true)]

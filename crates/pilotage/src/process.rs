@@ -258,7 +258,7 @@ impl Process {
         ready.abort();
         telling.abort();
         draining.abort();
-        // Giving back a Lease is one bounded request, closing the port needs open requests to finish.
+        // Giving back a Lease is one bounded request, and the port waits for open requests for some seconds at most.
         let framed = frame.await;
         worked??;
         match framed {

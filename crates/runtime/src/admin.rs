@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use axum::Router;
 use axum::extract::State;
@@ -10,16 +11,23 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::serve::ListenerExt as _;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use prometheus_client::registry::Registry;
 use thiserror::Error;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use crate::ready::Health;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// How long open requests may take to finish after the end was asked for. With the time that work may take to drain, this
+/// stays below Kubernetes' default terminationGracePeriodSeconds of 30.
+const DRAIN: Duration = Duration::from_secs(3);
+/// A connection ends after so long in which its client takes in nothing of what was sent.
+#[cfg(target_os = "linux")]
+const STALLED: Duration = Duration::from_secs(30);
 
 /// Why the admin port isn't served.
 #[derive(Debug, Error)]
@@ -82,21 +90,44 @@ impl AdminServer {
         self.addr
     }
 
-    /// Serves until `token` is cancelled, then finishes open requests. Cancel it last, so that the
-    /// probes see the process drain.
+    /// Serves until `token` is cancelled, then finishes open requests, and waits no longer than some seconds for those
+    /// whose clients don't read. Cancel it last, so that the probes see the process drain.
     pub fn serve(self, token: CancellationToken) -> BoxFuture<'static, Result<(), AdminError>> {
         async move {
             let router = self
                 .router
                 .into_make_service_with_connect_info::<SocketAddr>();
-            axum::serve(self.listener, router)
-                .with_graceful_shutdown(token.cancelled_owned())
-                .await
-                .map_err(AdminError::Serve)
+            let listener = self.listener.tap_io(|stream| end_if_stalled(stream));
+            let serving = axum::serve(listener, router)
+                .with_graceful_shutdown(token.clone().cancelled_owned());
+            let too_long = async {
+                token.cancelled().await;
+                tokio::time::sleep(DRAIN).await;
+            };
+            tokio::select! {
+                biased;
+                served = serving.into_future() => served.map_err(AdminError::Serve),
+                () = too_long => {
+                    tracing::warn!(addr = %self.addr, "open requests of the admin port didn't finish");
+                    Ok(())
+                }
+            }
         }
         .boxed()
     }
 }
+
+/// An answer without an end may not be looked at again while its client doesn't read, so that only the kernel can tell.
+#[cfg(target_os = "linux")]
+fn end_if_stalled(stream: &TcpStream) {
+    let socket = socket2::SockRef::from(stream);
+    if let Err(error) = socket.set_tcp_user_timeout(Some(STALLED)) {
+        tracing::debug!(%error, "a connection may stall");
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn end_if_stalled(_: &TcpStream) {}
 
 /// The admin routes, without a port.
 pub fn router(health: Health, registry: Arc<Registry>) -> Router {
@@ -150,6 +181,7 @@ async fn metrics(State(shared): State<Shared>) -> Response {
 mod tests {
     use axum::body::{Body, to_bytes};
     use axum::http::Request;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tower::ServiceExt;
 
     use super::*;
@@ -212,6 +244,44 @@ mod tests {
         let serving = tokio::spawn(server.serve(token.clone()));
         token.cancel();
         serving.await.unwrap().unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_does_not_read_does_not_keep_the_port_open() {
+        let endless = || async {
+            let parts =
+                futures::stream::repeat_with(|| Ok::<_, std::io::Error>(vec![0_u8; 1 << 16]));
+            Body::from_stream(parts)
+        };
+        let routes = Router::new().route("/endless", get(endless));
+        let addr = "127.0.0.1:0".parse().unwrap();
+        let registry = Arc::new(Registry::default());
+        let server = AdminServer::bind(addr, Health::new(), registry).await;
+        let server = server.unwrap().with(routes);
+        let addr = server.local_addr();
+        let token = CancellationToken::new();
+        let serving = tokio::spawn(server.serve(token.clone()));
+        let mut client = TcpStream::connect(addr).await.unwrap();
+        let ask = b"GET /endless HTTP/1.1\r\nHost: here\r\n\r\n";
+        client.write_all(ask).await.unwrap();
+        let mut head = [0; 12];
+        client.read_exact(&mut head).await.unwrap();
+        assert_eq!(&head, b"HTTP/1.1 200");
+        let asked = tokio::time::Instant::now();
+        token.cancel();
+        serving.await.unwrap().unwrap();
+        assert_eq!(asked.elapsed().as_secs(), DRAIN.as_secs());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_connection_that_stalls_is_the_kernels_to_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await;
+        let stream = stream.unwrap();
+        end_if_stalled(&stream);
+        let socket = socket2::SockRef::from(&stream);
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(STALLED));
     }
 
     #[tokio::test]
