@@ -180,9 +180,12 @@ impl Picture {
         });
     }
 
-    /// There is no such Target any more.
-    pub fn forget_reach(&mut self, node: &str) {
-        self.change_target(node, |place| place.reach = None);
+    /// There is no such Target any more. As long as its virtual node is there, that is shown.
+    pub fn forget_reach(&mut self, node: &str, now: i64) {
+        self.change_target(node, |place| {
+            let stays = place.node.is_some();
+            place.reach = stays.then_some((State::Gone, now));
+        });
     }
 
     /// A virtual node shows this of its target.
@@ -193,11 +196,17 @@ impl Picture {
 
     /// A virtual node is gone.
     pub fn forget_node(&mut self, node: &str) {
-        self.change_target(node, |place| place.node = None);
+        self.change_target(node, |place| {
+            place.node = None;
+            place.reach = place.reach.filter(|(state, _)| *state != State::Gone);
+        });
     }
 
-    /// A target doesn't have this pod any more, for this reason.
+    /// A target doesn't have this pod any more, for this reason. Who doesn't lead knows nothing of it.
     pub fn lose(&mut self, namespace: &str, name: &str, why: &str, now: i64) {
+        if !self.leads {
+            return;
+        }
         self.losses.truncate(MOST_LOSSES.saturating_sub(1));
         self.losses.push_front(Loss::new(namespace, name, why, now));
         self.note(|news| news.losses = true);

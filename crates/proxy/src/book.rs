@@ -394,6 +394,21 @@ impl Book {
         proxy.is_some_and(|proxy| proxy.memory.ask_under_way(node))
     }
 
+    /// Whether it is known that the target which was granted a pod doesn't run it any more.
+    pub fn is_left(&self, uid: &str) -> bool {
+        let Some(Entry { view, memory }) = self.proxies.get(uid) else {
+            return false;
+        };
+        let Some(record) = view.record.record() else {
+            return false;
+        };
+        let mut chaperons = self.world.of(uid).iter();
+        match chaperons.find(|c| record.names(&c.node, &c.uid)) {
+            Some(c) => matches!(c.class, Class::Missing | Class::VoidRefused(_)),
+            None => memory.is_over(record),
+        }
+    }
+
     #[cfg(test)]
     pub(crate) fn world(&self) -> &World {
         &self.world

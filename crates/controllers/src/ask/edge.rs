@@ -1,6 +1,7 @@
 //! The loop of the ask edge: takes in events, choices and answers, decides for what they concern, sends requests.
 
 mod intake;
+mod loss;
 mod painting;
 mod proxy;
 mod ranking;

@@ -135,7 +135,7 @@ fn play(picture: &mut Picture, step: &Step, now: i64) {
         }
         Step::PodGone(uid) => picture.forget_pod(&format!("uid-{uid}")),
         Step::Reach(n, state) => picture.see_reach(&node(*n), *state, now),
-        Step::ReachGone(n) => picture.forget_reach(&node(*n)),
+        Step::ReachGone(n) => picture.forget_reach(&node(*n), now),
         Step::Node(n, free, why) => {
             let seen = NodeSeen {
                 why: why.clone(),
@@ -220,9 +220,11 @@ fn who_does_not_lead_knows_of_no_pod() {
     picture.see_reach("paris", State::Connected, 5);
     picture.see_pod(&pod("a", Stage::Running, "paris"), 10);
     picture.lead(false);
+    picture.lose("shop", "a", "paris doesn't run it any more", 11);
     let page = Page::of(&picture);
     assert_eq!(page.head["leads"], false);
     assert!(page.pods.is_empty() && page.targets.len() == 1);
+    assert_eq!(page.losses, json!([]));
     page.counts_fit();
 }
 
@@ -247,7 +249,7 @@ fn a_target_tells_since_when_and_why_it_is_lost() {
     assert_eq!(row(&picture)["since"], 50);
     // Its pods keep it in the picture.
     picture.see_pod(&pod("a", Stage::Lost, "paris"), 100);
-    picture.forget_reach("paris");
+    picture.forget_reach("paris", 101);
     picture.forget_node("paris");
     assert_eq!(row(&picture)["state"], "gone");
     picture.forget_pod("a");
@@ -255,8 +257,29 @@ fn a_target_tells_since_when_and_why_it_is_lost() {
 }
 
 #[test]
+fn a_target_that_is_deleted_is_gone_until_its_virtual_node_is() {
+    let mut picture = Picture::default();
+    picture.see_node("paris", NodeSeen::default());
+    picture.see_reach("paris", State::Connected, 5);
+    picture.forget_reach("paris", 9);
+    let row = |picture: &Picture| Page::of(picture).targets["paris"].clone();
+    assert_eq!(
+        (&row(&picture)["state"], &row(&picture)["since"]),
+        (&json!("gone"), &json!(9))
+    );
+    // The virtual node is still written to.
+    picture.see_node("paris", NodeSeen::default());
+    assert_eq!(row(&picture)["state"], "gone");
+    picture.forget_node("paris");
+    assert!(Page::of(&picture).targets.is_empty());
+    picture.see_node("paris", NodeSeen::default());
+    assert_eq!(row(&picture)["state"], "connecting");
+}
+
+#[test]
 fn what_is_too_many_is_counted() {
     let mut picture = Picture::default();
+    picture.lead(true);
     let uid = |n: usize| format!("{n:06}");
     for n in 0..MOST_PODS + 5 {
         picture.see_pod(&pod(&uid(n), Stage::Running, "paris"), 0);

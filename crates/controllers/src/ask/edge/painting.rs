@@ -12,6 +12,9 @@ use pilotage_sched::quantity::Quantity;
 use super::Edge;
 use crate::ask::story::of_others;
 
+/// Why nothing more happens to a pod.
+const BEING_DELETED: &str = "it is being deleted";
+
 /// What a decision looked at, and said.
 #[derive(Clone, Copy)]
 struct Decided<'a> {
@@ -56,14 +59,21 @@ fn standing(view: &ProxyView, decided: Decided<'_>, reach: impl Fn(&str) -> Reac
                 Standing::new(Stage::Lost, node, why)
             }
             Reach::Reachable | Reach::Unknown | Reach::Unseen => {
-                let why = if view.ending {
-                    "it is being deleted"
-                } else {
-                    ""
-                };
+                let why = if view.ending { BEING_DELETED } else { "" };
                 Standing::new(Stage::Running, node, why)
             }
         };
+    }
+    if view.ending {
+        // Nobody chooses for it any more, and nothing but its record says where it may be.
+        let Some(record) = view.record.record() else {
+            return Standing::new(Stage::Waiting, "", BEING_DELETED);
+        };
+        let stage = match reach(&record.node) {
+            Reach::Lost | Reach::NoSuchTarget => Stage::Lost,
+            Reach::Reachable | Reach::Unknown | Reach::Unseen => Stage::Granted,
+        };
+        return Standing::new(stage, &record.node, BEING_DELETED);
     }
     let why = match gate {
         Gate::Open => String::new(),
@@ -152,16 +162,19 @@ impl Edge {
     }
 
     /// This was decided of a pod. One that is a question only isn't shown.
-    pub(super) fn paint_pod(&self, uid: &str, posting: &Posting, released: Option<&Released>) {
+    pub(super) fn paint_pod(&mut self, uid: &str, posting: &Posting, released: Option<&Released>) {
         let Some(dashboard) = &self.parts.dashboard else {
             return;
         };
-        let (Some(view), Some(proxy)) = (self.book.proxy(uid), self.proxies.get(uid)) else {
+        let (Some(view), Some(proxy)) = (self.book.proxy(uid), self.proxies.get_mut(uid)) else {
             return;
         };
         if view.what_if {
             return;
         }
+        let (book, fate) = (&self.book, &mut proxy.fate);
+        let lost = fate.see(view, |node| book.reach(node), book.is_left(uid), false);
+        let lost = released.map(ToString::to_string).or(lost);
         let decided = Decided {
             choice: proxy.choice.as_ref().map(|(node, _)| node.as_str()),
             gate: &posting.gate,
@@ -179,17 +192,30 @@ impl Edge {
         };
         dashboard.paint(|picture, now| {
             picture.see_pod(&seen, now);
-            if let Some(released) = released {
-                picture.lose(seen.namespace, seen.name, &released.to_string(), now);
+            if let Some(why) = lost {
+                picture.lose(seen.namespace, seen.name, &why, now);
             }
         });
     }
 
-    /// A pod is gone.
-    pub(super) fn paint_gone(&self, uid: &str) {
-        if let Some(dashboard) = &self.parts.dashboard {
-            dashboard.paint(|picture, _| picture.forget_pod(uid));
-        }
+    /// A pod is gone; to be told before the book is.
+    pub(super) fn paint_gone(&mut self, uid: &str) {
+        let Some(dashboard) = &self.parts.dashboard else {
+            return;
+        };
+        let book = &self.book;
+        let lost = book.proxy(uid).zip(self.proxies.get_mut(uid));
+        let lost = lost.and_then(|(view, proxy)| {
+            let left = book.is_left(uid);
+            let why = proxy.fate.see(view, |node| book.reach(node), left, true)?;
+            Some((view, why))
+        });
+        dashboard.paint(|picture, now| {
+            picture.forget_pod(uid);
+            if let Some((view, why)) = lost {
+                picture.lose(&view.namespace, &view.name, &why, now);
+            }
+        });
     }
 
     /// A target can, or can't, be reached.
@@ -203,7 +229,7 @@ impl Edge {
             Reach::Unseen => State::Unseen,
             Reach::Lost => State::Lost,
             Reach::NoSuchTarget => {
-                return dashboard.paint(|picture, _| picture.forget_reach(node));
+                return dashboard.paint(|picture, now| picture.forget_reach(node, now));
             }
         };
         dashboard.paint(|picture, now| picture.see_reach(node, state, now));
@@ -373,6 +399,34 @@ mod tests {
         };
         let told = standing(&view, decided, |_| Reach::Reachable);
         assert_eq!((told.stage, &*told.at), (Stage::Granted, "paris"));
+    }
+
+    #[test]
+    fn a_pod_that_is_deleted_before_it_is_bound_waits_for_nobody() {
+        let standing_of = |record: Option<&str>, reach| {
+            let annotations = record.map(|record| json!({ keys::GRANTED_TO: record }));
+            let mut pod = pod(None, "Pending", &annotations.unwrap_or_default());
+            let now = pod.metadata.creation_timestamp.clone();
+            pod.metadata.deletion_timestamp = now;
+            let view = ProxyView::of(&pod).unwrap();
+            let decided = Decided {
+                choice: None,
+                gate: &Gate::Closed(Note::Settled),
+                answers: &BTreeMap::from([("dub".to_owned(), Answer::Reserved)]),
+            };
+            let told = standing(&view, decided, |_| reach);
+            assert_eq!(told.why, BEING_DELETED);
+            (told.stage, told.at)
+        };
+        let granted = Some("paris/chaperon/1");
+        for (record, reach, want) in [
+            (None, Reach::Reachable, (Stage::Waiting, "")),
+            (granted, Reach::Reachable, (Stage::Granted, "paris")),
+            (granted, Reach::Lost, (Stage::Lost, "paris")),
+        ] {
+            let (stage, at) = standing_of(record, reach);
+            assert_eq!((stage, &*at), want);
+        }
     }
 
     #[test]

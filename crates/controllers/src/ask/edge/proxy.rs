@@ -14,7 +14,7 @@ use pilotage_proxy::{
 use pilotage_sched::PodInfo;
 use tokio::sync::oneshot;
 
-use super::traced::Traced;
+use super::{loss::Fate, traced::Traced};
 use crate::ask::{act::Source, progress::Progress};
 
 /// One proxy pod.
@@ -43,6 +43,8 @@ pub(super) struct Proxy {
     pub(super) queued: Vec<String>,
     pub(super) progress: Progress,
     pub(super) traced: Traced,
+    /// For the dashboard.
+    pub(super) fate: Fate,
 }
 
 impl Proxy {
@@ -65,6 +67,7 @@ impl Proxy {
             queued: Vec::new(),
             progress: Progress::default(),
             traced: Traced::default(),
+            fate: Fate::default(),
         };
         proxy.set_pod(pod, policy);
         proxy
