@@ -12,7 +12,7 @@
 //!      └─ start   until the pod runs
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Pod;
 use pilotage_api::trace::{SpanId, TraceId, TraceParent};
@@ -55,10 +55,18 @@ pub(super) struct Story {
     /// Nobody was asked yet.
     queued: bool,
     asked: BTreeMap<String, Asked>,
-    /// Since when somebody could be chosen.
+    /// Who could be chosen, and since when somebody could.
+    holding: BTreeSet<String>,
     choosable: Option<Time>,
     chosen: Option<Chosen>,
-    bound: Option<(String, Time)>,
+    bound: Option<Bound>,
+}
+
+/// Where a pod is bound, and since when, if that is known.
+#[derive(Clone, Debug)]
+struct Bound {
+    node: String,
+    at: Option<Time>,
 }
 
 /// How far a pod has come, by its own word.
@@ -84,6 +92,16 @@ pub(super) fn phase_of(pod: &Pod) -> Phase {
     }
 }
 
+/// When a pod was bound, by its own word.
+fn bound_at(pod: &Pod) -> Option<Time> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let scheduled = conditions
+        .iter()
+        .find(|it| it.type_ == "PodScheduled" && it.status == "True")?;
+    let time = scheduled.last_transition_time.as_ref()?;
+    u64::try_from(time.0.as_nanosecond()).ok()
+}
+
 /// The trace of the pod with this UID.
 pub(super) fn trace_of(uid: &str) -> TraceId {
     TraceId::of_pod(uid)
@@ -103,10 +121,14 @@ impl Story {
             begun,
             queued: !asked && node.is_none(),
             asked: BTreeMap::new(),
+            holding: BTreeSet::new(),
             choosable: None,
             chosen: None,
-            // When it was bound, another process knows.
-            bound: node.map(|node| (node, begun)),
+            // Who has bound it was another process.
+            bound: node.map(|node| Bound {
+                node,
+                at: bound_at(pod).map(|at| at.max(begun)),
+            }),
             uid,
         }
     }
@@ -159,7 +181,13 @@ impl Story {
         failed: bool,
         at: Time,
     ) -> Option<Span> {
-        if !failed && self.chosen.is_none() && self.bound.is_none() {
+        if failed {
+            self.holding.remove(node);
+            if self.holding.is_empty() {
+                self.choosable = None;
+            }
+        } else if self.chosen.is_none() && self.bound.is_none() {
+            self.holding.insert(node.to_owned());
             self.choosable.get_or_insert(at);
         }
         let asked = self.asked.remove(node)?;
@@ -175,6 +203,7 @@ impl Story {
     pub(super) fn chosen(&mut self, node: &str, at: Time) -> Vec<Span> {
         let mut spans: Vec<Span> = self.dequeued(at).into_iter().collect();
         let since = self.choosable.take();
+        self.holding.clear();
         spans.extend(since.map(|since| self.child("choose", since, at, Some(node))));
         let node = node.to_owned();
         self.chosen = Some(Chosen {
@@ -212,10 +241,22 @@ impl Story {
         if self.bound.is_some() {
             return Vec::new();
         }
-        self.bound = Some((node.to_owned(), at));
-        let granted = self.chosen.take().and_then(|chosen| chosen.granted);
-        let bind = granted.map(|granted| self.child("bind", granted, at, Some(node)));
-        let mut spans: Vec<Span> = bind.into_iter().chain(self.dequeued(at)).collect();
+        self.bound = Some(Bound {
+            node: node.to_owned(),
+            at: Some(at),
+        });
+        let mut spans: Vec<Span> = Vec::new();
+        if let Some(chosen) = self.chosen.take() {
+            // A grant may have arrived without an answer: then nobody knows where it ends and the binding begins.
+            let (name, since) = match chosen.granted {
+                Some(granted) => ("bind", granted),
+                None => ("grant", chosen.at),
+            };
+            let mut span = self.child(name, since, at, Some(&chosen.node));
+            span.failed = (chosen.node != node).then_some(NOT_CHOSEN);
+            spans.push(span);
+        }
+        spans.extend(self.dequeued(at));
         spans.extend(self.unanswered(NOT_CHOSEN, at));
         spans
     }
@@ -232,9 +273,7 @@ impl Story {
     /// The pod runs, or has run: the end of its trace.
     pub(super) fn started(mut self, how: &'static str, at: Time) -> Vec<Span> {
         let mut spans = self.unanswered(NOT_CHOSEN, at);
-        if let Some((node, since)) = &self.bound {
-            spans.push(self.child("start", *since, at, Some(node)));
-        }
+        spans.extend(self.start(at));
         let failed = (how == "failed").then_some(how);
         spans.push(self.whole(how, failed, at));
         spans
@@ -245,17 +284,24 @@ impl Story {
         let mut spans: Vec<Span> = self.released(DELETED, at).into_iter().collect();
         spans.extend(self.dequeued(at));
         spans.extend(self.unanswered(DELETED, at));
-        if let Some((node, since)) = &self.bound {
-            let mut start = self.child("start", *since, at, Some(node));
-            start.failed = Some(DELETED);
-            spans.push(start);
-        }
+        spans.extend(self.start(at).map(|start| Span {
+            failed: Some(DELETED),
+            ..start
+        }));
         spans.push(self.whole(DELETED, Some(DELETED), at));
         spans
     }
 
+    /// From the binding until now.
+    fn start(&self, at: Time) -> Option<Span> {
+        let Bound { node, at: since } = self.bound.as_ref()?;
+        // The API server's clock isn't this process's.
+        let since = (*since)?.min(at);
+        Some(self.child("start", since, at, Some(node)))
+    }
+
     fn whole(self, outcome: &'static str, failed: Option<&'static str>, at: Time) -> Span {
-        let node = self.bound.as_ref().map(|(node, _)| node.as_str());
+        let node = self.bound.as_ref().map(|bound| bound.node.as_str());
         let mut span = self.child(ROOT, self.begun, at, node);
         span.id = self.root.bytes();
         span.parent = None;
@@ -357,6 +403,37 @@ mod tests {
     }
 
     #[test]
+    fn a_grant_whose_answer_is_lost_ends_with_the_binding() {
+        let mut story = story();
+        let mut spans = story.chosen("paris", 160);
+        spans.extend(story.bound("paris", 190));
+        assert_eq!(
+            told(&spans),
+            [("queue", 100, 160, None), ("grant", 160, 190, None)]
+        );
+    }
+
+    #[test]
+    fn nobody_can_be_chosen_once_all_holds_have_expired() {
+        let mut story = story();
+        for (node, failed, at) in [
+            ("paris", false, 110),
+            ("rome", false, 115),
+            ("paris", true, 120),
+        ] {
+            story.answered(node, "it says so", failed, at);
+        }
+        let mut other = story.clone();
+        // Rome still holds a node.
+        let spans = other.chosen("rome", 130);
+        assert_eq!(told(&spans)[1], ("choose", 110, 130, None));
+        story.answered("rome", "expired", true, 140);
+        story.answered("paris", "reserved", false, 900);
+        let spans = story.chosen("paris", 910);
+        assert_eq!(told(&spans)[1], ("choose", 900, 910, None));
+    }
+
+    #[test]
     fn a_pod_that_one_target_refuses_goes_to_the_next() {
         let mut story = story();
         let (first, mut spans) = story.asked("paris", 110);
@@ -450,7 +527,20 @@ mod tests {
         assert_eq!(names, ["grant", "bind", "start", "pod"]);
         assert_eq!(context.trace.bytes(), spans[0].trace);
 
-        let bound = Story::begin(&pod(Some("paris"), "Pending"), 99, true);
+        // When it was bound, only the pod may say.
+        let silent = Story::begin(&pod(Some("paris"), "Pending"), 99, true);
+        assert_eq!(
+            told(&silent.started("running", 200)),
+            [("pod", 99, 200, None)]
+        );
+        let mut bound = pod(Some("paris"), "Pending");
+        let condition = json!({
+            "type": "PodScheduled", "status": "True", "lastTransitionTime": "1970-01-01T00:00:00Z",
+        });
+        let condition = serde_json::from_value(condition).unwrap();
+        bound.status.as_mut().unwrap().conditions = Some(vec![condition]);
+        assert_eq!(bound_at(&bound), Some(0));
+        let bound = Story::begin(&bound, 99, true);
         let spans = bound.clone().gone(200);
         let failed = Some(DELETED);
         assert_eq!(

@@ -57,19 +57,18 @@ impl Work {
     /// An attempt may begin.
     pub(super) fn begin(chaperon: &PodChaperon, context: TraceParent, at: Time) -> Self {
         let meta = &chaperon.metadata;
-        let attempt = meta
-            .annotations
-            .as_ref()
-            .and_then(|all| all.get(keys::ATTEMPT));
-        let attempt: u64 = attempt
+        let annotation = |key: &str| meta.annotations.as_ref()?.get(key);
+        let attempt: u64 = annotation(keys::ATTEMPT)
             .and_then(|text| text.parse().ok())
             .unwrap_or_default();
+        // What another process has reserved is still the same attempt.
+        let reserved = annotation(keys::IS_RESERVED).is_some_and(|text| text == keys::TRUE);
         Self {
             context,
             chaperon_uid: meta.uid.clone().unwrap_or_default(),
             namespace: meta.namespace.clone().unwrap_or_default(),
             name: meta.name.clone().unwrap_or_default(),
-            attempt: attempt.saturating_add(1),
+            attempt: attempt.saturating_add(u64::from(!reserved)),
             begun: at,
             found: None,
             held: None,
@@ -144,20 +143,24 @@ impl Work {
         self.refused(attempt, "withdrawn", at)
     }
 
-    /// A node that was held is bound, or given back.
+    /// A node that was held is bound, or given back. Another process may have told the source of it, or a write whose
+    /// answer is lost: then nobody knows since when it was held.
     pub(super) fn ended(self, end: &'static str, bound: bool, at: Time) -> Vec<Span> {
-        let Some(held) = self.held else {
+        if self.held.is_none() && !bound {
             let attempt = self.attempt;
             return self.refused(attempt, end, at);
-        };
+        }
         let failed = (!bound).then_some(end);
         let bind = self.binds.map(|since| {
             let mut span = self.span("bind", since, at);
             span.failed = failed;
             span
         });
-        let hold = self.span("hold", held, self.binds.unwrap_or(at));
-        let mut spans: Vec<Span> = std::iter::once(hold).chain(bind).collect();
+        let first = match self.held {
+            Some(held) => self.span("hold", held, self.binds.unwrap_or(at)),
+            None => self.scheduled(None, at),
+        };
+        let mut spans: Vec<Span> = std::iter::once(first).chain(bind).collect();
         spans.push(self.whole(end, failed, at));
         spans
     }
@@ -276,6 +279,32 @@ mod tests {
                 .attributes
                 .contains(&("k8s.node.name", "n1".to_owned().into()))
         );
+    }
+
+    #[test]
+    fn a_candidate_that_is_bound_without_a_hold_of_this_process() {
+        // Another process has reserved it; or the answer's write has landed, and nobody heard so.
+        for (reserved, attempt) in [(true, 2), (false, 3)] {
+            let mut chaperon = chaperon(Some(CONTEXT), UID);
+            if reserved {
+                let annotations = chaperon.metadata.annotations.as_mut().unwrap();
+                annotations.insert(keys::IS_RESERVED.to_owned(), keys::TRUE.to_owned());
+            }
+            let mut work = Work::begin(&chaperon, context_of(&chaperon).unwrap(), 100);
+            work.found(Some("n1"), 110);
+            work.binds(120);
+            let spans = work.ended("bound", true, 130);
+            assert_eq!(
+                told(&spans),
+                [
+                    ("schedule", 100, 110, None),
+                    ("bind", 120, 130, None),
+                    ("candidate", 100, 130, None),
+                ]
+            );
+            let number = ("pilotage.attempt", attempt.into());
+            assert!(spans[2].attributes.contains(&number), "{spans:?}");
+        }
     }
 
     #[test]

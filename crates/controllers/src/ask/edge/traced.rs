@@ -3,7 +3,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use pilotage_api::trace::TraceParent;
-use pilotage_proxy::{Action, Outcome, Reaction, RefusalKind};
+use pilotage_proxy::{Action, Outcome, ProxyView, Reaction, RefusalKind};
 use pilotage_runtime::otlp::{self, Span, Tracer};
 
 use super::Edge;
@@ -33,6 +33,11 @@ fn word(answer: Reaction) -> (&'static str, bool) {
         Reaction::Missing => ("missing", true),
         Reaction::Refused(kind) => (kind.word(), true),
     }
+}
+
+/// Whether a pod has a way to trace: a question only has none.
+fn is_on_its_way(view: &ProxyView, phase: Phase) -> bool {
+    phase == Phase::Waits && !view.what_if
 }
 
 /// When a pod was created, as far as that is known: who is seen within its second is new.
@@ -73,7 +78,7 @@ impl Edge {
         };
         let phase = phase_of(&proxy.pod);
         if matches!(proxy.traced, Traced::Unseen) {
-            let takes = phase == Phase::Waits && tracer.takes(trace_of(uid).bytes());
+            let takes = is_on_its_way(view, phase) && tracer.takes(trace_of(uid).bytes());
             proxy.traced = if takes {
                 let asked = !self.book.chaperons(uid).is_empty();
                 let story = Story::begin(&proxy.pod, begun(&proxy.pod, otlp::now()), asked);
@@ -157,9 +162,27 @@ impl Edge {
 
 #[cfg(test)]
 mod tests {
+    use pilotage_api::keys;
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_question_only_is_not_traced() {
+        let view = |annotations: serde_json::Value| {
+            let pod = json!({
+                "metadata": {
+                    "namespace": "shop", "name": "p", "uid": "u", "resourceVersion": "1", "annotations": annotations,
+                },
+                "spec": { "containers": [] },
+            });
+            ProxyView::of(&serde_json::from_value(pod).unwrap()).unwrap()
+        };
+        let (pod, question) = (view(json!({})), view(json!({ keys::WHAT_IF: "true" })));
+        assert!(is_on_its_way(&pod, Phase::Waits));
+        assert!(!is_on_its_way(&question, Phase::Waits));
+        assert!(!is_on_its_way(&pod, Phase::Started("running")));
+    }
 
     #[test]
     fn a_pod_that_is_seen_within_its_second_is_new() {
