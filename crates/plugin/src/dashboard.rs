@@ -53,7 +53,7 @@ pub struct DashboardArgs {
     #[arg(long, value_name = "NAMESPACE", default_value = "pilotage")]
     home: String,
 
-    /// Port of this machine where the page is. 0 takes a free one.
+    /// Port of this machine where the page is, for all its users as long as the command runs. 0 takes a free one.
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     port: u16,
 
@@ -114,7 +114,7 @@ pub(crate) async fn dashboard(args: DashboardArgs) -> Result<String, Error> {
         instead: "give another one by --port, or none".to_owned(),
     })?;
     let port = listener.local_addr().map_or(args.port, |it| it.port());
-    let url = format!("http://localhost:{port}{PATH}");
+    let url = format!("http://{}:{port}{PATH}", Ipv4Addr::LOCALHOST);
     progress(&format!(
         "{url} shows what {} knows, until you press Ctrl-C",
         leader.pod

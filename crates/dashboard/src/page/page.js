@@ -12,9 +12,11 @@
   const PAGE = 50;
   const PAINT_EVERY = 300;
   const TELL_EVERY = 5000;
+  const REPEAT_AFTER = 60000;
   const AGES_EVERY = 10000;
   const SILENCE = 30000;
   const TRY_AGAIN = 5000;
+  const REFUSAL_LIMIT = 5000;
 
   const byId = (id) => document.getElementById(id);
   const count = new Intl.NumberFormat("en");
@@ -26,6 +28,7 @@
   let heardAt = 0;
   let heard = false;
   let first = 0;
+  let paused = false;
 
   const make = (name, attributes = {}, ...children) => {
     const element = document.createElement(name);
@@ -101,18 +104,18 @@
     };
   };
   const makeTarget = (node) => {
-    const button = make("button", { type: "button" }, node);
+    const button = make("button", { type: "button", "aria-label": `Pods of ${node}` }, node);
     button.addEventListener("click", () => {
       byId("target").value = byId("target").value === node ? "" : node;
       refilter();
-      byId("pods").scrollIntoView();
+      byId("pods").focus();
     });
     const state = make("td", { class: "state" });
     const since = make("td");
     const rooms = [roomCell("CPU"), roomCell("memory"), roomCell("pods")];
     const numbers = ["reserved", "granted", "running", "lost"].map((stage) => [stage, make("td", { class: "number" })]);
     const none = [null, null];
-    const row = make("tr", {}, make("th", { scope: "row" }, button), state, since,
+    const row = make("tr", {}, make("th", { scope: "row", "aria-label": node }, button), state, since,
       ...rooms.map((room) => room(none, String)), ...numbers.map(([, cell]) => cell));
     const option = make("option", { value: node }, node);
     byId("target").append(option);
@@ -125,6 +128,8 @@
       rooms[1](target.memory, bytes);
       rooms[2](target.pods, (n) => count.format(n));
       for (const [stage, cell] of numbers) say(cell, count.format(target.counts[STAGES.indexOf(stage)]));
+      button.setAttribute("aria-pressed", String(byId("target").value === node));
+      say(option, node);
     } };
   };
   const paintTargets = () => {
@@ -132,6 +137,11 @@
     for (const [node, known] of targetRows) {
       if (targets.has(node)) continue;
       known.row.remove();
+      // Who looks at its pods goes on with that until he chooses another one.
+      if (byId("target").value === node) {
+        say(known.option, `${node} (gone)`);
+        continue;
+      }
       known.option.remove();
       targetRows.delete(node);
     }
@@ -198,9 +208,11 @@
     show(byId("pods-more"), head.hiddenPods === 0 ? ""
       : `${plural(head.hiddenPods, "more pod is", "more pods are")} counted above and not listed.`);
   };
+  const tellFound = () => say(byId("found"), byId("shown").textContent);
   const refilter = () => {
     first = 0;
     paint();
+    tellFound();
   };
   byId("filter").addEventListener("input", refilter);
   byId("filter").addEventListener("submit", (event) => event.preventDefault());
@@ -208,10 +220,12 @@
   byId("previous").addEventListener("click", () => {
     first = Math.max(0, first - PAGE);
     paintPods();
+    tellFound();
   });
   byId("next").addEventListener("click", () => {
     first += PAGE;
     paintPods();
+    tellFound();
   });
 
   // ---- everything -----------------------------------------------------------------------------------------------
@@ -229,17 +243,34 @@
     show(byId("notice"), head.leads ? ""
       : "This replica doesn't lead, so it knows of no pods. \"kubectl pilotage dashboard\" finds the one that does.");
   };
+  // While it is paused, only what somebody does here changes what is shown.
   const soon = () => {
-    if (timer === 0) timer = setTimeout(paint, PAINT_EVERY);
+    if (timer === 0 && !paused) timer = setTimeout(paint, PAINT_EVERY);
   };
   setInterval(soon, AGES_EVERY);
 
-  // What a screen reader says, now and then.
+  const paintLink = () => say(byId("link"), paused ? "Paused: what is shown may be old" : "Live");
+  byId("pause").addEventListener("click", () => {
+    paused = !paused;
+    byId("pause").setAttribute("aria-pressed", String(paused));
+    clearTimeout(timer);
+    timer = 0;
+    if (source.readyState === EventSource.OPEN) paintLink();
+    if (!paused) paint();
+  });
+
+  // What a screen reader says: at once what somebody has to know, the rest once a minute.
+  let told = "";
+  let toldAt = 0;
   setInterval(() => {
-    if (!heard) return;
+    if (!heard || paused) return;
     const of = (stage) => head.counts[STAGES.indexOf(stage)];
     const all = head.counts.reduce((sum, n) => sum + n, 0);
     const connected = [...targets.values()].filter((target) => target.state === "connected").length;
+    const urgent = [of("lost"), connected, targets.size].join();
+    if (urgent === told && performance.now() - toldAt < REPEAT_AFTER) return;
+    told = urgent;
+    toldAt = performance.now();
     say(byId("summary"), `${plural(all, "pod", "pods")}: ${count.format(of("running"))} running, `
       + `${count.format(of("waiting"))} waiting, ${count.format(of("lost"))} lost. `
       + `${connected} of ${plural(targets.size, "target", "targets")} connected.`);
@@ -259,7 +290,7 @@
     for (const target of change.targets || []) targets.set(target.node, target);
     for (const pod of change.pods || []) pods.set(pod.uid, pod);
     if (change.losses) losses = change.losses;
-    say(byId("link"), "Live");
+    paintLink();
     soon();
   };
 
@@ -267,12 +298,14 @@
   // An event source doesn't tell what a server says that refuses it.
   const refusal = async () => {
     const stop = new AbortController();
+    const late = setTimeout(() => stop.abort(), REFUSAL_LIMIT);
     try {
       const response = await fetch(EVENTS, { signal: stop.signal });
       return response.ok ? "" : (await response.text()).slice(0, 300).trim();
     } catch {
       return "";
     } finally {
+      clearTimeout(late);
       stop.abort();
     }
   };

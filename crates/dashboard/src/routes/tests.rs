@@ -201,5 +201,7 @@ fn the_page_is_its_own_and_each_part_has_a_name() {
     ] {
         assert_eq!(HTML.matches(part).count(), 1, "{part}");
     }
+    // Who doesn't want it to move can stop it.
+    assert!(HTML.contains("id=\"pause\" aria-pressed=\"false\""));
     assert!(HTML.contains("aria-live=\"polite\"") && HTML.contains("role=\"status\""));
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{DeleteParams, PostParams};
+use pilotage_api::Target;
 use pilotage_e2e::fleet::Spec;
 use pilotage_testkit::plane::kwok::Kubelet;
 use pilotage_testkit::ports::Port;
@@ -76,6 +77,7 @@ struct Listener {
     head: Value,
     pods: Vec<Value>,
     targets: Vec<Value>,
+    losses: Vec<Value>,
     /// Stages in which the pod `web` was seen.
     stages: Vec<String>,
 }
@@ -95,6 +97,7 @@ impl Listener {
             head: Value::Null,
             pods: Vec::new(),
             targets: Vec::new(),
+            losses: Vec::new(),
             stages: Vec::new(),
         })
     }
@@ -124,6 +127,11 @@ impl Listener {
         }
         self.pods
             .retain(|it| !rows("podsGone").contains(&it["uid"]));
+        self.targets
+            .retain(|it| !rows("targetsGone").contains(&it["node"]));
+        if change["losses"].is_array() {
+            self.losses = rows("losses");
+        }
         if let Some(web) = self.pods.iter().find(|it| it["name"] == "web") {
             let stage = web["stage"].as_str().unwrap().to_owned();
             if self.stages.last() != Some(&stage) {
@@ -182,7 +190,7 @@ async fn opened(user: &User) -> (Running, SocketAddr) {
         line.contains(" shows what proxy-scheduler-1 knows"),
         "{line}"
     );
-    let port = line.strip_prefix("http://localhost:").unwrap();
+    let port = line.strip_prefix("http://127.0.0.1:").unwrap();
     let port = port.split('/').next().unwrap().parse().unwrap();
     (child, SocketAddr::from(([127, 0, 0, 1], port)))
 }
@@ -253,6 +261,14 @@ async fn the_page_comes_from_who_leads_and_shows_a_pod_that_is_placed() {
     shop.create(&elected("web", "100m")).await;
     let runs = |it: &Listener| it.web()["stage"] == "running";
     listener.until(runs).await.unwrap();
+    // It may be too quick for some of them, and goes back to none.
+    let mut way = ["waiting", "asked", "reserved", "granted", "running"].iter();
+    let in_order = listener
+        .stages
+        .iter()
+        .all(|stage| way.any(|it| it == stage));
+    assert!(in_order, "{:?}", listener.stages);
+    assert_eq!(listener.stages.last().unwrap(), "running");
     assert_eq!(
         (&listener.web()["at"], &listener.web()["ns"]),
         (&json!(node), &json!(shop.name))
@@ -294,6 +310,29 @@ async fn the_page_comes_from_who_leads_and_shows_a_pod_that_is_placed() {
         .await
         .unwrap();
     assert_eq!(listener.web()["at"], json!(node));
+    assert!(listener.losses.is_empty(), "{:?}", listener.losses);
+
+    // The target loses the pod, which nobody has deleted in the source.
+    let (_, delegate) = shop.delegate(&shop.running("web").await).await;
+    let name = delegate.metadata.name.unwrap();
+    let there = shop.pods_in(TARGET);
+    there.delete(&name, &DeleteParams::default()).await.unwrap();
+    let lost = |it: &Listener| !it.losses.is_empty() && it.pods.is_empty();
+    listener.until(lost).await.unwrap();
+    assert_eq!(listener.losses.len(), 1);
+    assert_eq!(listener.losses[0]["pod"], format!("{}/web", shop.name));
+    let why = listener.losses[0]["why"].as_str().unwrap();
+    assert_eq!(
+        why,
+        format!("{node} doesn't run the pod any more, and it is deleted")
+    );
+    // A Target that is deleted goes with its virtual node.
+    let targets: Api<Target> = Api::namespaced(source.plane.admin(), &shop.name);
+    targets
+        .delete(TARGET, &DeleteParams::default())
+        .await
+        .unwrap();
+    listener.until(|it| it.targets.is_empty()).await.unwrap();
 }
 
 /// The API server says who may, before anything is forwarded.
