@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use pilotage_runtime::args::{MOST_QPS, parse_period, parse_qps, rate};
-use pilotage_runtime::throttle::Rate;
+use pilotage_runtime::throttle::{Rate, Unthrottled};
 
 use crate::access::Need;
 use crate::allow::{Allowed, Place};
@@ -32,8 +32,9 @@ pub struct TargetArgs {
     /// Requests a second that this process sends to each target on average. Without it, nothing is held back here, and the
     /// target's priority and fairness decides who waits.
     ///
-    /// Requests that are too many wait for their turn, and fail if that takes too long (10s, mostly), which is told in the
-    /// log. Probes of the target, and streams, don't count.
+    /// Requests that are too many wait for their turn. One that would wait for over 3s isn't sent and fails at once, to be
+    /// made again later. The log tells of both. Probes of the target, and streams, don't count; the question before a stream
+    /// which pod it leads to does.
     #[arg(long, value_name = "N", value_parser = parse_qps)]
     pub target_api_qps: Option<f64>,
 
@@ -109,6 +110,9 @@ pub struct Options {
     /// What streams of a target that is this very cluster come by; `None`: by the client for everything else, which takes
     /// long silence for a dead connection.
     pub local_streams: Option<LocalStreams>,
+    /// What Targets and their Secrets are watched with, and what a target that is this very cluster is probed by; `None`:
+    /// the client for everything else, which may wait for its turn.
+    pub unthrottled: Option<Unthrottled>,
 }
 
 impl Options {
@@ -125,6 +129,7 @@ impl Options {
             review_missing: Duration::from_secs(15),
             review_complete: Duration::from_mins(5),
             local_streams: None,
+            unthrottled: None,
         }
     }
 }

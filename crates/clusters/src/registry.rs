@@ -14,6 +14,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use kube::Client;
 use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::caught::{caught, caught_async};
+use pilotage_runtime::throttle::Unthrottled;
 use tokio::sync::{mpsc, watch as cell};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -97,8 +98,10 @@ impl Registry {
             shutdown: shutdown.clone(),
         });
         let registry = Self { inner };
-        let targets = Watch::of_client(client.clone(), WatchConfig::all(), &shutdown);
-        let cluster_targets = Watch::of_client(client.clone(), WatchConfig::all(), &shutdown);
+        let own = options.unthrottled.as_ref();
+        let own = own.map_or(client, |Unthrottled(client)| client);
+        let targets = Watch::of_client(own.clone(), WatchConfig::all(), &shutdown);
+        let cluster_targets = Watch::of_client(own.clone(), WatchConfig::all(), &shutdown);
         let (follows, watches) = (registry.clone(), (targets, cluster_targets));
         let follower = Follower::new(follows, client.clone(), options, watches, manner);
         tokio::spawn(async move {

@@ -16,7 +16,7 @@ use futures::future::BoxFuture;
 use kube::Client;
 use pilotage_runtime::call::Failure;
 use pilotage_runtime::moment::from_now;
-use pilotage_runtime::throttle::Throttle;
+use pilotage_runtime::throttle::{Throttle, Unthrottled};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -64,7 +64,10 @@ async fn supervise(target: Arc<Target>, local: Client, options: Options) {
 
 struct Supervisor {
     target: Arc<Target>,
+    /// What a target that is this very cluster is spoken to by.
     local: Client,
+    /// The same for probes, and for Secrets.
+    own: Client,
     options: Options,
     prober: Prober,
     realm: u64,
@@ -92,9 +95,12 @@ impl Supervisor {
         let realm = target.next_number();
         let throttle = options.rate;
         let throttle = throttle.map(|rate| Throttle::new(rate, "--target-api-qps"));
+        let own = options.unthrottled.as_ref();
+        let own = own.map_or(&local, |Unthrottled(client)| client).clone();
         Self {
             target,
             local,
+            own,
             options,
             prober: Prober::default(),
             realm,
@@ -153,7 +159,7 @@ impl Supervisor {
             }
         };
         let stop = CancellationToken::new();
-        let watch = secret.map(|secret| watch_secret(&self.local, secret, &stop));
+        let watch = secret.map(|secret| watch_secret(&self.own, secret, &stop));
         let mut feed = watch.as_ref().map(|watch| watch.subscribe());
         let mut health = watch.as_ref().map(Watch::health);
 
@@ -243,7 +249,7 @@ impl Supervisor {
     /// cost a connected target anything.
     fn open(&mut self, credentials: &Credentials) -> Result<Source, LostReason> {
         let (source, place) = match credentials {
-            Credentials::Local => (Source::Local(self.local.clone()), (String::new(), None)),
+            Credentials::Local => (Source::Local, (String::new(), None)),
             Credentials::Secret { secret, bytes } => {
                 let unreadable = |fault| LostReason::KubeconfigUnreadable {
                     secret: secret.clone(),
@@ -329,7 +335,7 @@ impl Supervisor {
 
     fn make(&self, source: &Source) -> Result<Client, KubeconfigFault> {
         match source {
-            Source::Local(client) => Ok(client.clone()),
+            Source::Local => Ok(self.own.clone()),
             Source::Remote(config) => {
                 let (config, options) = ((**config).clone(), &self.options);
                 let budget = self.target.budget();
@@ -343,9 +349,11 @@ impl Supervisor {
     fn streams(&self, source: &Source) -> Option<Streams> {
         let (options, budget) = (&self.options, self.target.budget());
         match source {
-            Source::Local(client) => {
-                let own = options.local_streams.clone();
-                let client = own.map_or_else(|| client.clone(), |LocalStreams(client)| client);
+            Source::Local => {
+                let own = options.local_streams.as_ref();
+                let client = own
+                    .map_or(&self.local, |LocalStreams(client)| client)
+                    .clone();
                 Some(Streams::local(client, budget))
             }
             Source::Remote(config) => {
@@ -359,8 +367,12 @@ impl Supervisor {
         }
     }
 
-    fn publish(&mut self, client: Client, streams: Option<Streams>) {
+    fn publish(&mut self, source: &Source, client: Client, streams: Option<Streams>) {
         self.unthrottled = Some(client.clone());
+        let client = match source {
+            Source::Local => self.local.clone(),
+            Source::Remote(_) => client,
+        };
         let client = match &self.throttle {
             Some(throttle) => throttle.client(client),
             None => client,
@@ -429,7 +441,7 @@ impl Supervisor {
         if outcome.is_ok() && fresh {
             self.unproved = false;
             let streams = self.streams(source);
-            self.publish(client, streams);
+            self.publish(source, client, streams);
         }
         let answered = outcome.is_ok();
         let verdict = self

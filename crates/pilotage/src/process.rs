@@ -20,7 +20,7 @@ use pilotage_runtime::otlp::{Service, TraceArgs, Tracer};
 use pilotage_runtime::ready::Health;
 use pilotage_runtime::shutdown::{DRAIN_LIMIT, UnixSignals, drain};
 use pilotage_runtime::tasks::Tasks;
-use pilotage_runtime::throttle::Throttle;
+use pilotage_runtime::throttle::{Throttle, Unthrottled};
 use pilotage_runtime::{client, logs, metrics};
 use pilotage_sched_driver::publish::Recorder;
 use prometheus_client::registry::Registry;
@@ -52,7 +52,7 @@ pub(crate) struct Process {
     registry: Registry,
     leaders: Leaders,
     config: Config,
-    /// What holds back requests of all clients, but for Leases and streams.
+    /// What holds back requests of all clients, but for those that are made [without](Self::unthrottled).
     throttle: Option<Throttle>,
     signals: UnixSignals,
     /// Where the admin port is served.
@@ -90,11 +90,17 @@ impl Process {
 
     /// A client of its own for a component, which its User-Agent names.
     pub(crate) fn client(&self, component: &str) -> Result<Client, Error> {
-        let client = client::from_config(self.config.clone(), component)?;
+        let Unthrottled(client) = self.unthrottled(component)?;
         Ok(match &self.throttle {
             Some(throttle) => throttle.client(client),
             None => client,
         })
+    }
+
+    /// One whose requests don't count.
+    pub(crate) fn unthrottled(&self, component: &str) -> Result<Unthrottled, Error> {
+        let client = client::from_config(self.config.clone(), component)?;
+        Ok(Unthrottled(client))
     }
 
     /// One for streams, which takes no silence for a dead connection.
@@ -195,7 +201,7 @@ impl Process {
         let config = config.annotated(keys::RUNNING_VERSION, env!("CARGO_PKG_VERSION"));
         let lease = config.name().to_owned();
         // Whoever waits too long for a turn would lose it.
-        let client = client::from_config(self.config.clone(), "leader-election")?;
+        let Unthrottled(client) = self.unthrottled("leader-election")?;
         let (elector, leadership) = Elector::new(client, config, unique_identity());
         self.leaders.add(&lease, leadership.clone());
         let token = self.frame.token().clone();

@@ -38,8 +38,9 @@ pub struct ThrottleArgs {
     /// Requests a second that this process sends to its own cluster's API server on average, all its parts together.
     /// Without it, nothing is held back here: the API server's priority and fairness decides who waits.
     ///
-    /// Requests that are too many wait for their turn, and fail if that takes too long (10s, mostly), which is told in the
-    /// log. Leases and streams (logs, exec) don't count. An open watch counts as one request.
+    /// Requests that are too many wait for their turn. One that would wait for over 3s isn't sent and fails at once, to be
+    /// made again later. The log tells of both. Leases, Targets with their Secrets, probes, and streams (logs, exec) with
+    /// what is asked about their callers and pods don't count. An open watch counts as one request.
     #[arg(long, value_name = "N", value_parser = parse_qps)]
     pub kube_api_qps: Option<f64>,
 

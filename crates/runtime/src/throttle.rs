@@ -1,16 +1,22 @@
 //! How many requests a second are sent: a token bucket as client-go has it, and clients that wait for their turn there.
 //!
-//! Who waits is served in order, and whoever gives up waiting has taken nothing from those behind him. It must not know what
-//! is asked.
+//! Who waits is served in order, and whoever gives up waiting has taken nothing from those behind him. A request that
+//! would wait too long is refused at once: else, as long as there are too many, each would be sent when its caller has hardly
+//! any time left for the answer. It must not know what is asked.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::Request;
 use kube::Client;
 use kube::client::Body;
-use tokio::sync::Mutex;
+use kube::core::Status;
+use tokio::sync::Mutex as Queue;
 use tokio::time::{Instant, sleep};
+
+/// No request of a [client](Throttle::client) waits longer; callers have more time than that for a call.
+pub const LONGEST_WAIT: Duration = Duration::from_secs(3);
 
 /// A wait that is worth telling of.
 const LONG: Duration = Duration::from_secs(1);
@@ -51,9 +57,11 @@ impl Bucket {
         }
     }
 
-    /// How long to wait for a token.
-    fn wait(&self, now: Duration) -> Duration {
-        self.full_at.saturating_sub(now.saturating_add(self.ahead))
+    /// How long to wait for a token when so many others come first.
+    fn wait(&self, now: Duration, first: u32) -> Duration {
+        let theirs = self.interval.saturating_mul(first);
+        let full_at = self.full_at.max(now).saturating_add(theirs);
+        full_at.saturating_sub(now.saturating_add(self.ahead))
     }
 
     /// Takes one.
@@ -71,42 +79,97 @@ struct Shared {
     /// The flag that sets it.
     flag: &'static str,
     began: Instant,
+    /// It is fair: whoever holds it is the first of those who wait.
+    queue: Queue<()>,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
     bucket: Bucket,
-    told: Option<Instant>,
+    /// Who waits, the first one included.
+    waiting: u32,
+    told_of_waits: Option<Instant>,
+    told_of_refusals: Option<Instant>,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Somebody who waits, as long as he does.
+struct Place<'a>(&'a Shared);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.waiting = state.waiting.saturating_sub(1);
+    }
+}
+
+/// Whether something is to be told now, and notes that it is.
+fn is_news(told: &mut Option<Instant>) -> bool {
+    let is_news = told.is_none_or(|told| told.elapsed() >= TOLD);
+    if is_news {
+        *told = Some(Instant::now());
+    }
+    is_news
 }
 
 impl Throttle {
     /// A full one; `flag` is what its author may change.
     pub fn new(rate: Rate, flag: &'static str) -> Self {
-        let bucket = Bucket::new(rate);
+        let state = State {
+            bucket: Bucket::new(rate),
+            waiting: 0,
+            told_of_waits: None,
+            told_of_refusals: None,
+        };
         Self(Arc::new(Shared {
             flag,
             began: Instant::now(),
-            state: Mutex::new(State { bucket, told: None }),
+            queue: Queue::new(()),
+            state: Mutex::new(state),
         }))
     }
 
-    /// Waits until a request may be sent.
+    /// Waits until a request may be sent, however long that takes. Begin the time of a call after it.
     pub async fn turn(&self) {
-        let Shared { flag, began, state } = &*self.0;
+        if let Ok(place) = self.place(Duration::MAX) {
+            self.wait(place).await;
+        }
+    }
+
+    /// A place among those who wait, or how long it would take if that is too long.
+    fn place(&self, longest: Duration) -> Result<Place<'_>, Duration> {
+        let shared = &*self.0;
+        let mut state = shared.state();
+        let wait = state.bucket.wait(shared.began.elapsed(), state.waiting);
+        if wait > longest {
+            return Err(wait);
+        }
+        state.waiting = state.waiting.saturating_add(1);
+        Ok(Place(shared))
+    }
+
+    async fn wait(&self, place: Place<'_>) {
+        let shared = &*self.0;
         let asked = Instant::now();
-        // It is fair: whoever holds it is the first of those who wait.
-        let mut state = state.lock().await;
-        let wait = state.bucket.wait(began.elapsed());
+        let _first = shared.queue.lock().await;
+        let wait = shared.state().bucket.wait(shared.began.elapsed(), 0);
         if !wait.is_zero() {
             sleep(wait).await;
         }
-        state.bucket.take(began.elapsed());
+        let mut state = shared.state();
+        state.bucket.take(shared.began.elapsed());
         let waited = asked.elapsed();
-        let is_news = state.told.is_none_or(|told| told.elapsed() >= TOLD);
-        if waited >= LONG && is_news {
-            state.told = Some(Instant::now());
-            let seconds = waited.as_secs_f64();
+        let is_news = waited >= LONG && is_news(&mut state.told_of_waits);
+        drop(state);
+        drop(place);
+        if is_news {
+            let (flag, seconds) = (shared.flag, waited.as_secs_f64());
             tracing::warn!(
                 seconds,
                 flag,
@@ -115,18 +178,51 @@ impl Throttle {
         }
     }
 
-    /// A client that sends each request in its turn, through this one.
+    /// What an API server answers that has too many requests, in its stead.
+    fn refuse(&self, wait: Duration) -> kube::Error {
+        let flag = self.0.flag;
+        let is_news = is_news(&mut self.0.state().told_of_refusals);
+        if is_news {
+            tracing::warn!(
+                flag,
+                "requests to an API server fail unsent, since {flag} allows no more of them"
+            );
+        }
+        let (seconds, longest) = (wait.as_secs_f64(), LONGEST_WAIT.as_secs());
+        let text = format!(
+            "the request wasn't sent: by {flag} it would wait for {seconds:.0} s, and none waits for over {longest} s"
+        );
+        let status = Status::failure(&text, "TooManyRequests").with_code(429);
+        kube::Error::Api(status.boxed())
+    }
+
+    /// A client that sends each request in its turn, through this one. What would wait for more than [`LONGEST_WAIT`] isn't
+    /// sent; its error is that of an API server with too many requests
+    /// ([`Failure::Throttled`](crate::call::Failure::Throttled)).
     pub fn client(&self, client: Client) -> Client {
         let namespace = client.default_namespace().to_owned();
         let throttle = self.clone();
         let send = move |request: Request<Body>| {
             let (client, throttle) = (client.clone(), throttle.clone());
             async move {
-                throttle.turn().await;
+                match throttle.place(LONGEST_WAIT) {
+                    Ok(place) => throttle.wait(place).await,
+                    Err(wait) => return Err(throttle.refuse(wait)),
+                }
                 client.send(request).await
             }
         };
         Client::new(tower::service_fn(send), namespace)
+    }
+}
+
+/// A client that waits for nobody's turn: for what a node, a leader or a target would be lost without.
+#[derive(Clone)]
+pub struct Unthrottled(pub Client);
+
+impl fmt::Debug for Unthrottled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Unthrottled")
     }
 }
 
@@ -136,10 +232,12 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use futures::FutureExt;
+    use futures::future::join_all;
     use http::Response;
     use tokio::time::timeout;
 
     use super::*;
+    use crate::call::{Failure, within};
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -153,7 +251,7 @@ mod tests {
             let mut bucket = Bucket::new(rate);
             let one = |at: &u32| {
                 let now = MS * *at;
-                let wait = bucket.wait(now);
+                let wait = bucket.wait(now, 0);
                 bucket.take(now);
                 wait
             };
@@ -188,7 +286,7 @@ mod tests {
         assert!(behind >= 100 * MS && behind < 110 * MS, "{behind:?}");
         // A hundred that all give up in time don't delay the one that comes then.
         let crowd = (0..100).map(|_| timeout(MS, throttle.turn()));
-        futures::future::join_all(crowd).await;
+        join_all(crowd).await;
         throttle.turn().await;
         assert!(began.elapsed() < 210 * MS, "{:?}", began.elapsed());
     }
@@ -227,5 +325,35 @@ mod tests {
             4,
             "it isn't sent before its turn"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn as_many_are_answered_as_allowed_however_many_ask() {
+        let answering = |_: Request<Body>| async {
+            sleep(50 * MS).await;
+            Ok::<_, Infallible>(Response::new(Body::empty()))
+        };
+        let slow = Client::new(tower::service_fn(answering), "shop");
+        let client = Throttle::new(rate(10.0, 1), "--test").client(slow);
+        let ask = async |at: u32| {
+            sleep(MS * at).await;
+            let began = Instant::now();
+            let request = Request::get("/version").body(Body::empty()).unwrap();
+            let limit = LONGEST_WAIT + 100 * MS;
+            match within(limit, client.send(request)).await {
+                Ok(_) => None,
+                Err(error) => Some((error.kind(), error.to_string(), began.elapsed())),
+            }
+        };
+        // Four times as many as allowed, for a minute.
+        let ends = join_all((0..2_400).map(|number| ask(number * 25))).await;
+        let answered = ends.iter().filter(|end| end.is_none()).count();
+        // Some of them while the last ones wait.
+        assert!((595..=640).contains(&answered), "{answered}");
+        for (kind, text, after) in ends.into_iter().flatten() {
+            assert_eq!(kind, Failure::Throttled, "{text}");
+            assert!(text.contains("wasn't sent: by --test"), "{text}");
+            assert_eq!(after, Duration::ZERO, "{text}");
+        }
     }
 }

@@ -43,6 +43,7 @@ use pilotage_clusters::{Registry, TargetKey, Watch, WatchConfig, has_target};
 use pilotage_runtime::caught::{caught, retried};
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::ready::Health;
+use pilotage_runtime::throttle::Unthrottled;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -61,6 +62,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(30);
 pub struct VirtualNodes {
     /// The source's own API server.
     pub client: Client,
+    /// The same, for Leases.
+    pub leases: Unthrottled,
     /// The source's identity.
     pub cluster: ClusterUid,
     /// Its targets.
@@ -80,6 +83,7 @@ pub fn run(with: VirtualNodes, health: &Health, shutdown: CancellationToken) -> 
     async move {
         let VirtualNodes {
             client,
+            leases: Unthrottled(leases),
             cluster,
             registry,
             args,
@@ -120,13 +124,10 @@ pub fn run(with: VirtualNodes, health: &Health, shutdown: CancellationToken) -> 
             let shared = shared.clone();
             registry.for_each("heartbeat", &shutdown, move |target, stop| {
                 let Shared {
-                    client,
-                    leadership,
-                    nodes,
-                    ..
+                    leadership, nodes, ..
                 } = shared.clone();
-                let beat =
-                    heartbeat::run(client, leadership, nodes, target.node().to_owned(), args);
+                let (leases, node) = (leases.clone(), target.node().to_owned());
+                let beat = heartbeat::run(leases, leadership, nodes, node, args);
                 async move {
                     stop.run_until_cancelled(beat).await;
                 }

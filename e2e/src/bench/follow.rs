@@ -1,15 +1,16 @@
-//! `make bench-follow`: what it costs that `ConfigMap`s and Secrets follow many pods into some targets: memory of the
-//! source's controllers with each target that is added, requests, and writes while nothing changes and after one change.
+//! `make bench-follow`: what it costs that `ConfigMap`s, Secrets and Services follow many pods into some targets: memory
+//! of the source's controllers with each target that is added, requests, and writes while nothing changes and after one
+//! change.
 //!
 //! Half of the pods run in the first target before others are added, so that each of these shows what objects cost there
-//! that nobody needs there.
+//! that nobody needs there. Each may take so much and no more, however many pods and objects there are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use kube::Api;
 use kube::api::PostParams;
 use kube::runtime::watcher;
@@ -29,6 +30,8 @@ use crate::fleet::{self, Cluster, Fleet, HOME, SOURCE_ACCOUNT, Spec};
 const NAMESPACE: &str = "bench";
 /// What all pods use.
 const SHARED: &str = "shared";
+/// What its Service selects them by.
+const LABEL: &str = "bench";
 /// What one pod uses, by its number.
 const OWN: &str = "own-";
 /// Requests at once.
@@ -41,6 +44,9 @@ const LIMIT: Duration = Duration::from_mins(30);
 const SETTLE: Duration = Duration::from_secs(10);
 /// While nothing changes.
 const QUIET: Duration = Duration::from_mins(1);
+/// MiB that the controllers may take for a target more in which nothing is needed: connections, watches, and what an allocator
+/// keeps.
+const TARGET: f64 = 8.0;
 const READS: [&str; 3] = ["get", "list", "watch"];
 
 /// What to measure.
@@ -96,8 +102,12 @@ pub async fn run(options: Options) -> Result<(), Error> {
 async fn start(options: Options) -> Result<Fleet, Error> {
     let mut spec = Spec::new()
         .source(|plane| plane.audit(Policy::All))
-        .rights(&[Right::FollowConfigMaps, Right::FollowSecrets])
-        .follow(&["configmaps", "secrets"]);
+        .rights(&[
+            Right::FollowConfigMaps,
+            Right::FollowSecrets,
+            Right::FollowServices,
+        ])
+        .follow(&["configmaps", "secrets", "services"]);
     for number in 1..=options.targets {
         let name = format!("target-{number}");
         let count = options.pods.div_ceil(OF_NODE).max(2);
@@ -134,7 +144,7 @@ impl Bench<'_> {
             let mib = resident(&controllers)? as f64 / 1_024.0;
             eprintln!("  {when}: {mib:.1} MiB");
             memory.push(vec![when, format!("{mib:.1}")]);
-            Ok::<_, Error>(())
+            Ok::<_, Error>(mib)
         };
         let mut others = self.fleet.targets.iter();
         let first = others.next().ok_or(Error::Empty("no target"))?;
@@ -142,10 +152,11 @@ impl Bench<'_> {
         sample("1 target, no pods".to_owned()).await?;
         let before = self.ids().await?;
         self.make_pods(0, half).await?;
-        sample(format!("1 target, {half} pods")).await?;
+        let one = sample(format!("1 target, {half} pods")).await?;
+        let mut more = one;
         for (target, number) in others.zip(2..) {
             self.fleet.add_target(target, NAMESPACE).await?;
-            sample(format!("{number} targets, {half} pods")).await?;
+            more = sample(format!("{number} targets, {half} pods")).await?;
         }
         self.make_pods(half, pods).await?;
         sample(format!("{targets} targets, {pods} pods")).await?;
@@ -162,6 +173,9 @@ impl Bench<'_> {
 
         println!("{}\n", table(&["SOURCE'S CONTROLLERS", "MIB"], &memory));
         println!("{requests}\n");
+        if let Some(each) = of_each_more(targets, more - one) {
+            println!("MiB for each target more: {each:.1}, at most {TARGET}");
+        }
         println!("writes of copies in a quiet minute: {quiet}");
         println!("writes of copies after one change of what all pods use: {changed}");
         println!("lists of all pods in the source after the first pod: {lists}");
@@ -175,6 +189,9 @@ impl Bench<'_> {
             (changed != of_each(1))
                 .then(|| format!("one change made other than one write a target: {changed}")),
             (lists > 0).then(|| format!("all pods were listed {lists} times")),
+            of_each_more(targets, more - one)
+                .filter(|each| *each > TARGET)
+                .map(|each| format!("each target more took {each:.1} MiB, not {TARGET} at most")),
         ];
         match missed.into_iter().flatten().next() {
             Some(missed) => Err(Error::Missed(missed)),
@@ -218,6 +235,16 @@ impl Bench<'_> {
             .plane
             .apply_yaml(&secret.to_string())
             .await?;
+        let service = json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": { "name": SHARED, "namespace": NAMESPACE },
+            "spec": { "selector": { LABEL: "" }, "ports": [{ "port": 80 }] },
+        });
+        self.fleet
+            .source
+            .plane
+            .apply_yaml(&service.to_string())
+            .await?;
         Ok(())
     }
 
@@ -254,6 +281,11 @@ impl Bench<'_> {
             };
             let copies = wait_count(&maps, watcher::Config::default(), here, is_own, LIMIT).await;
             copies.map_err(fleet::Error::wait("copies are missing"))?;
+            if here > 0 {
+                let services: Api<Service> = of(target);
+                let copy = wait_for(&services, SHARED, |_| true, LIMIT).await;
+                copy.map_err(fleet::Error::wait("a Service is missing"))?;
+            }
         }
         Ok(())
     }
@@ -299,7 +331,8 @@ impl Bench<'_> {
         for (cluster, entries) in self.entries().await?.into_iter().skip(1) {
             let is_write = |entry: &&Entry| {
                 let (_, is_ours) = actors::actor(entry, HOME, SOURCE_ACCOUNT);
-                let is_copy = ["configmaps", "secrets"].contains(&entry.resource.as_str());
+                let is_copy =
+                    ["configmaps", "secrets", "services"].contains(&entry.resource.as_str());
                 let is_new = !before.contains(&entry.id);
                 is_ours && is_copy && is_new && !READS.contains(&entry.verb.as_str())
             };
@@ -369,11 +402,18 @@ fn config_map(name: &str, value: &str) -> ConfigMap {
     map
 }
 
+/// MiB that each target but the first takes, if there are others, of what all of these take.
+fn of_each_more(targets: usize, all: f64) -> Option<f64> {
+    let more = targets.checked_sub(1).filter(|more| *more > 0)?;
+    Some(all / more as f64)
+}
+
 /// One that uses a `ConfigMap` of its own, and what all use.
 fn pod(number: usize) -> Pod {
     let mut pod = build::pod(&format!("pod-{number}"))
         .elect()
         .request("cpu", "10m")
+        .label(LABEL, "")
         .build();
     let from: Value = json!([
         { "configMapRef": { "name": format!("{OWN}{number}") } },

@@ -20,7 +20,7 @@ pub(super) enum Credentials {
 
 /// How to make clients from credentials that parsed.
 pub(super) enum Source {
-    Local(Client),
+    Local,
     Remote(Box<Config>),
 }
 

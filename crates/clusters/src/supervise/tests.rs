@@ -94,35 +94,43 @@ async fn who_cannot_be_asked_who_he_is_is_lost_as_well() {
 
 #[tokio::test]
 async fn what_tells_whether_a_target_is_there_waits_for_no_turn() {
-    let server = Server::start(empty).await;
-    let target = target();
-    let (mut supervisor, source) = supervisor(&target, &server);
-    let rate = Rate { qps: 0.1, burst: 1 };
-    supervisor.throttle = Some(Throttle::new(rate, "--test"));
-    // As with every Secret that is read.
-    supervisor.unproved = true;
-    assert!(probe(&mut supervisor, &source).await.is_connected());
-    let client = target.client().unwrap();
-    let ask = || {
-        let request = http::Request::get("/version").body(Vec::new()).unwrap();
-        client.request_text(request)
-    };
-    // Whatever it answers, that was the one request of these ten seconds.
-    let _ = timeout(LIMIT, ask()).await.expect("it is sent at once");
-    let before = server.asked().len();
-    let probes = async {
+    for is_local in [false, true] {
+        let server = Server::start(empty).await;
+        let target = target();
+        let rate = Rate { qps: 0.1, burst: 1 };
+        let throttle = Throttle::new(rate, "--test");
+        let (mut supervisor, source) = if is_local {
+            let mut options = Options::new("test");
+            options.unthrottled = Some(Unthrottled(server.client()));
+            let local = throttle.client(server.client());
+            let supervisor = Supervisor::new(target.clone(), local, options);
+            (supervisor, Source::Local)
+        } else {
+            let (mut supervisor, source) = supervisor(&target, &server);
+            supervisor.throttle = Some(throttle.clone());
+            (supervisor, source)
+        };
+        // As with every Secret that is read.
+        supervisor.unproved = true;
+        assert!(probe(&mut supervisor, &source).await.is_connected());
+        let client = target.client().unwrap();
+        let ask = || {
+            let request = http::Request::get("/version").body(Vec::new()).unwrap();
+            timeout(LIMIT, client.request_text(request))
+        };
+        // Whatever it answers, that was the one request of these ten seconds.
+        let _ = ask().await.expect("it is sent at once");
+        let before = server.asked().len();
         for _ in 0..5 {
             supervisor.identified = None;
             assert!(probe(&mut supervisor, &source).await.is_connected());
         }
-    };
-    tokio::select! {
-        _ = ask() => panic!("it has no turn for ten seconds"),
-        () = probes => {}
+        let refused = ask().await.expect("it isn't sent").unwrap_err();
+        assert_eq!(Failure::of(&refused), Failure::Throttled, "{refused}");
+        let asked = server.asked().split_off(before);
+        assert!(asked.len() >= 10, "{asked:?}");
+        assert!(!asked.iter().any(|it| it == "GET /version"), "{asked:?}");
     }
-    let asked = server.asked().split_off(before);
-    assert!(asked.len() >= 10, "{asked:?}");
-    assert!(!asked.iter().any(|it| it == "GET /version"), "{asked:?}");
 }
 
 /// A source whose only Secret `ns/far` has this at the key `config`; and what becomes of the Target.

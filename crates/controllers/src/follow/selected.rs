@@ -270,6 +270,11 @@ impl Selected {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.namespaces.is_empty()
+    }
+
     fn change<T>(&mut self, namespace: &str, change: impl FnOnce(&mut Namespace) -> T) -> T {
         let it = self.namespaces.entry(namespace.to_owned()).or_default();
         let changed = change(it);

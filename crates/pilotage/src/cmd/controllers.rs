@@ -115,6 +115,7 @@ pub(crate) fn start(
 ) -> Result<(), Error> {
     let part = Part::Controllers;
     let client = process.client(part.name())?;
+    let unthrottled = process.unthrottled(part.name())?;
     let leadership = process.leadership(lease, &part.object_name())?;
     let events = process.recorder(client.clone());
     let token = process.token();
@@ -122,6 +123,7 @@ pub(crate) fn start(
     // In a source.
     let mut options = targets.to_options(part.name(), &args.needs());
     options.local_streams = Some(LocalStreams(process.streams_client(part.name())?));
+    options.unthrottled = Some(unthrottled.clone());
     let registry = Registry::start(&client, options, &token);
     let gate = process.health.gate("targets listed");
     let status = target::run(
@@ -150,6 +152,7 @@ pub(crate) fn start(
             let with = VirtualNodes {
                 cluster: cluster.clone(),
                 client: client.clone(),
+                leases: unthrottled.clone(),
                 registry: registry.clone(),
                 args: nodes,
                 kubelet: kubelet.as_ref().map(|kubelet| kubelet.endpoint().clone()),
@@ -159,7 +162,7 @@ pub(crate) fn start(
             let answering = async {
                 if let Some(kubelet) = kubelet {
                     let with = KubeletWith {
-                        client,
+                        client: unthrottled,
                         cluster,
                         registry,
                         proxies,

@@ -112,7 +112,9 @@ pub(crate) fn start(
     };
     let (driver, scheduling) =
         Driver::new(options, process.metrics(part)).map_err(Error::start(part))?;
-    let registry = Registry::start(&client, targets.to_options(part.name(), &[]), &token);
+    let mut options = targets.to_options(part.name(), &[]);
+    options.unthrottled = Some(process.unthrottled(part.name())?);
+    let registry = Registry::start(&client, options, &token);
     let metrics = FleetMetrics::register(process.metrics(part), registry.clone());
     let counts = ask::AskMetrics::register(process.metrics(part));
     let tracer = process.tracer(part, trace);

@@ -39,12 +39,12 @@ use axum::Router;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
-use kube::Client;
 use pilotage_api::parent::ClusterUid;
 use pilotage_clusters::{Registry, Watch};
 use pilotage_model::virtual_node::KubeletEndpoint;
 use pilotage_runtime::caught::retried;
 use pilotage_runtime::serve::{ServeError, ServeLimits, TlsServer};
+use pilotage_runtime::throttle::Unthrottled;
 use pilotage_runtime::tls::{Certificates, ClientAuthorities};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -71,8 +71,8 @@ pub struct Kubelet {
 
 /// What it works with.
 pub struct KubeletWith {
-    /// The source's own API server.
-    pub client: Client,
+    /// The source's own API server. Who asks for a stream is kept waiting by no other work.
+    pub client: Unthrottled,
     /// The source's identity.
     pub cluster: ClusterUid,
     /// The source's targets.
@@ -126,7 +126,7 @@ impl Kubelet {
             streams,
         } = self;
         let KubeletWith {
-            client,
+            client: Unthrottled(client),
             cluster,
             registry,
             proxies,

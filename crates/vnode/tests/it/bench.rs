@@ -12,6 +12,7 @@ use pilotage_clusters::{Options, ProbeOptions, Registry, cluster_uid};
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::rbac::{self, Account, Rule};
 use pilotage_runtime::ready::Health;
+use pilotage_runtime::throttle::{LONGEST_WAIT, Rate, Throttle, Unthrottled};
 use pilotage_testkit::{ControlPlane, apply, list_until, wait_for};
 use pilotage_vnode::{NodeArgs, VirtualNodes};
 use serde_json::{Value, json};
@@ -35,6 +36,8 @@ const VIEWER: &[Rule] = &[
 
 pub(crate) struct Bench {
     pub(crate) source: ControlPlane,
+    /// What holds back all requests but those for Leases.
+    throttle: Throttle,
     stop: CancellationToken,
     running: Option<JoinHandle<()>>,
 }
@@ -47,8 +50,11 @@ impl Bench {
             .start()
             .await
             .unwrap();
+        // None is held back until somebody takes that many turns.
+        let (qps, burst) = (0.000_1, 10_000);
         let mut bench = Self {
             source,
+            throttle: Throttle::new(Rate { qps, burst }, "--test"),
             stop: CancellationToken::new(),
             running: None,
         };
@@ -62,7 +68,8 @@ impl Bench {
             .iter()
             .chain(pilotage_vnode::rbac::RULES)
             .chain(pilotage_clusters::identity::RULES);
-        let client = account(&self.source, "virtual-nodes", rules).await;
+        let unthrottled = account(&self.source, "virtual-nodes", rules).await;
+        let client = self.throttle.client(unthrottled.clone());
         self.stop = CancellationToken::new();
         let options = Options {
             probe: ProbeOptions {
@@ -82,6 +89,7 @@ impl Bench {
         self.running = Some(tokio::spawn(async move {
             let with = VirtualNodes {
                 client,
+                leases: Unthrottled(unthrottled),
                 cluster,
                 registry,
                 args,
@@ -101,6 +109,11 @@ impl Bench {
             .await
             .expect("ends in time")
             .unwrap();
+    }
+
+    /// Takes all turns, so that no request which waits for one is sent any more.
+    pub(crate) async fn exhaust(&self) {
+        while timeout(LONGEST_WAIT, self.throttle.turn()).await.is_ok() {}
     }
 
     pub(crate) fn nodes(&self) -> Api<Node> {

@@ -163,3 +163,20 @@ async fn a_node_shows_its_target_and_is_ready_as_long_as_that_answers() {
     bench.source.stop().await;
     target.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_is_renewed_when_no_other_request_is_sent_any_more() {
+    let bench = Bench::start("vnode-throttled").await;
+    bench.connect_nothing("c2").await;
+    let leases: Api<Lease> = Api::namespaced(bench.source.admin(), "kube-node-lease");
+    let renewed = |lease: &Lease| lease.spec.as_ref().and_then(|spec| spec.renew_time.clone());
+    let is_renewed = |lease: &Lease| renewed(lease).is_some();
+    let mut lease = wait_for(&leases, NODE, is_renewed, LIMIT).await.unwrap();
+    bench.exhaust().await;
+    // The first one may have been on its way.
+    for _ in 0..3 {
+        let before = renewed(&lease);
+        let later = |lease: &Lease| renewed(lease) > before;
+        lease = wait_for(&leases, NODE, later, LIMIT).await.unwrap();
+    }
+}

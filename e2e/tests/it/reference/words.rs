@@ -40,7 +40,7 @@ const OTHERS: &str = "
     ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding
 
     AlreadyExists BadRequest False IfNeeded InternalIP JSONPatch NoExecute NoSchedule NoneOnDryRun Normal NotIn PartialEq
-    Pending PodResizePending PreferNoSchedule Succeeded TlsAcceptor True Unknown Warning
+    Pending PodResizePending PreferNoSchedule Succeeded TlsAcceptor TooManyRequests True Unknown Warning
 
     Create PreBind Scheduling
 ";

@@ -32,6 +32,7 @@ fn pod(name: &str, own: &str) -> Pod {
         { "configMapRef": { "name": own } },
         { "configMapRef": { "name": "shared" } },
         { "secretRef": { "name": "key" } },
+        { "configMapRef": { "name": "marker", "optional": true } },
     ]);
     let spec = pod.spec.as_mut().unwrap();
     spec.containers[0].env_from = serde_json::from_value(from).unwrap();
@@ -156,8 +157,15 @@ async fn copies_of_many_pods_are_written_once_a_change_and_no_pods_are_listed() 
         shop.seen(wait_for(&maps, "shared", says("2"), LIMIT).await);
     }
     shop.seen(wait_for(&maps, "last", says("2"), LIMIT).await);
+    // What comes last everywhere: whatever else those changes caused has been written before.
+    shop.apply("source", config_map("marker", "1")).await;
+    for target in TARGETS {
+        let maps: Api<ConfigMap> = shop.of(target);
+        shop.seen(wait_for(&maps, "marker", says("1"), LIMIT).await);
+    }
     for target in TARGETS {
         let mut want = before[target].clone();
+        *want.entry("create configmaps/".to_owned()).or_default() += 1;
         want.insert("update configmaps/shared".to_owned(), 1);
         if target == last_at {
             want.insert("update configmaps/last".to_owned(), 1);

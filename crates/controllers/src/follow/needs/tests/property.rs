@@ -13,10 +13,19 @@ const VALUES: u8 = 3;
 #[derive(Clone, Debug)]
 enum Op {
     Pod(u8, Option<PodOf>),
-    /// Labels of its selector.
-    Service(u8, Option<Vec<(u8, u8)>>),
+    Service(u8, Option<Selector>),
     /// Services behind it.
     Ingress(u8, Option<Vec<u8>>),
+    /// All of a crowd of Services come, with this selector, or go: as many as follow one pod, and some more.
+    Crowd(Option<(u8, u8)>),
+}
+
+/// What a Service says of the pods that it selects.
+#[derive(Clone, Debug)]
+enum Selector {
+    Labels(Vec<(u8, u8)>),
+    /// What can't be read.
+    Unreadable,
 }
 
 #[derive(Clone, Debug)]
@@ -30,12 +39,30 @@ struct PodOf {
 #[derive(Debug, Default)]
 struct All {
     pods: BTreeMap<u8, PodOf>,
-    services: BTreeMap<u8, Vec<(u8, u8)>>,
+    services: BTreeMap<u8, Selector>,
     ingresses: BTreeMap<u8, Vec<u8>>,
+    crowd: Option<(u8, u8)>,
+}
+
+/// Nodes or pods, and what is needed there.
+type Pairs = BTreeSet<(String, String)>;
+
+/// Services of the crowd: their names come before those of the others.
+fn crowd() -> impl Iterator<Item = String> {
+    (0..MOST + 2).map(|n| format!("r{n:02}"))
 }
 
 fn labels() -> impl Strategy<Value = Vec<(u8, u8)>> {
     proptest::collection::vec((0..3u8, 0..VALUES), 0..3)
+}
+
+/// With crowds of Services, which take their time.
+fn op_with_crowds() -> impl Strategy<Value = Op> {
+    let of_crowd = proptest::option::weighted(0.7, (0..3u8, 0..VALUES));
+    prop_oneof![
+        6 => op(),
+        1 => of_crowd.prop_map(Op::Crowd),
+    ]
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -49,9 +76,14 @@ fn op() -> impl Strategy<Value = Op> {
     });
     let gone_or = proptest::option::weighted(0.8, pod);
     let behind = proptest::collection::vec(0..4u8, 0..3);
+    let selector = prop_oneof![
+        4 => labels().prop_map(Selector::Labels),
+        1 => Just(Selector::Unreadable),
+    ];
+    let selector = proptest::option::weighted(0.8, selector);
     prop_oneof![
         3 => (0..6u8, gone_or).prop_map(|(n, pod)| Op::Pod(n, pod)),
-        2 => (0..4u8, proptest::option::weighted(0.8, labels())).prop_map(|(n, it)| Op::Service(n, it)),
+        2 => (0..4u8, selector).prop_map(|(n, it)| Op::Service(n, it)),
         1 => (0..4u8, proptest::option::weighted(0.8, behind)).prop_map(|(n, it)| Op::Ingress(n, it)),
     ]
 }
@@ -74,38 +106,75 @@ impl All {
     fn take(&mut self, op: Op) {
         match op {
             Op::Pod(n, now) => set(&mut self.pods, n, now),
+            // What was known stays.
+            Op::Service(n, Some(Selector::Unreadable)) if self.is_known(n) => {}
             Op::Service(n, now) => set(&mut self.services, n, now),
             Op::Ingress(n, now) => set(&mut self.ingresses, n, now),
+            Op::Crowd(now) => self.crowd = now,
         }
     }
 
-    /// Nodes and what is needed there, by looking at everything.
-    fn wanted(&self) -> BTreeSet<(String, String)> {
-        let mut wanted = BTreeSet::new();
-        for pod in self.pods.values() {
+    /// A selector without labels selects nothing.
+    fn is_known(&self, service: u8) -> bool {
+        let known = self.services.get(&service);
+        matches!(known, Some(Selector::Labels(labels)) if !labels.is_empty())
+    }
+
+    /// Nodes and what is needed there, and pods and what doesn't follow them, by looking at everything.
+    fn wanted(&self) -> (Pairs, Pairs) {
+        let (mut wanted, mut left_out) = (Pairs::new(), Pairs::new());
+        for (p, pod) in &self.pods {
             let Some(node) = pod.node else { continue };
             let mut want = |what: String| wanted.insert((NODES[node].to_owned(), what));
             for name in &pod.named {
                 want(format!("ConfigMap/m{name}"));
             }
-            let has = map(&pod.labels);
-            for (n, selector) in &self.services {
-                let selector = map(selector);
-                let mut labels = selector.iter();
-                if selector.is_empty() || !labels.all(|(key, value)| has.get(key) == Some(value)) {
-                    continue;
-                }
-                want(format!("Service/s{n}"));
-                for (m, _) in self
-                    .ingresses
-                    .iter()
-                    .filter(|(_, behind)| behind.contains(n))
-                {
-                    want(format!("Ingress/i{m}"));
-                }
+            let all = self.selecting(&map(&pod.labels));
+            let (follow, others) = all.split_at(all.len().min(MOST));
+            let in_front = self.in_front(follow);
+            let services = follow.iter().map(|it| format!("Service/{it}"));
+            for what in services.chain(in_front.iter().cloned()) {
+                want(what);
             }
+            let services = others.iter().map(|it| format!("Service/{it}"));
+            let ingresses = self.in_front(others);
+            let ingresses = ingresses.difference(&in_front).cloned();
+            left_out.extend(
+                services
+                    .chain(ingresses)
+                    .map(|what| (format!("p{p}"), what)),
+            );
         }
-        wanted
+        (wanted, left_out)
+    }
+
+    /// Services that select a pod with these labels, by name.
+    fn selecting(&self, has: &BTreeMap<String, String>) -> Vec<String> {
+        let selects = |labels: &[(u8, u8)]| {
+            let wanted = map(labels);
+            !wanted.is_empty()
+                && wanted
+                    .iter()
+                    .all(|(key, value)| has.get(key) == Some(value))
+        };
+        let is_selected = self.crowd.is_some_and(|label| selects(&[label]));
+        let others = self.services.iter().filter(|(_, selector)| match selector {
+            Selector::Labels(labels) => selects(labels),
+            Selector::Unreadable => true,
+        });
+        let others = others.map(|(n, _)| format!("s{n}"));
+        let of_crowd = is_selected.then(crowd).into_iter().flatten();
+        of_crowd.chain(others).collect()
+    }
+
+    /// Ingresses in front of these Services.
+    fn in_front(&self, services: &[String]) -> BTreeSet<String> {
+        let ingresses = self.ingresses.iter();
+        let some = ingresses.filter(|(_, behind)| {
+            let mut names = behind.iter().map(|n| format!("s{n}"));
+            names.any(|name| services.contains(&name))
+        });
+        some.map(|(m, _)| format!("Ingress/i{m}")).collect()
     }
 }
 
@@ -129,8 +198,24 @@ fn apply(needs: &Needs, op: &Op) {
             }
         }
         Op::Service(n, now) => {
-            let spec = json!({ "selector": map(now.as_deref().unwrap_or_default()) });
-            needs.service(&object(&format!("s{n}"), &spec), now.is_some());
+            let labels = match now {
+                Some(Selector::Labels(labels)) => map(labels),
+                Some(Selector::Unreadable) => map(&[(0, 0)]),
+                None => BTreeMap::new(),
+            };
+            let spec = json!({ "selector": labels });
+            let mut service: Service = object(&format!("s{n}"), &spec);
+            if matches!(now, Some(Selector::Unreadable)) {
+                let noted = (keys::ORIGINAL_SELECTOR.to_owned(), "?".to_owned());
+                service.metadata.annotations = Some([noted].into());
+            }
+            needs.service(&service, now.is_some());
+        }
+        Op::Crowd(now) => {
+            let spec = json!({ "selector": map(now.as_slice()) });
+            for name in crowd() {
+                needs.service(&object(&name, &spec), now.is_some());
+            }
         }
         Op::Ingress(n, now) => {
             let path = |name: &u8| {
@@ -144,8 +229,8 @@ fn apply(needs: &Needs, op: &Op) {
     }
 }
 
-fn kept(needs: &Needs) -> BTreeSet<(String, String)> {
-    let mut kept = BTreeSet::new();
+fn kept(needs: &Needs) -> Pairs {
+    let mut kept = Pairs::new();
     for node in NODES {
         for key in KINDS.into_iter().flat_map(|kind| needs.at(node, kind)) {
             assert!(needs.has(node, &key) && needs.is_anywhere(&key));
@@ -156,12 +241,14 @@ fn kept(needs: &Needs) -> BTreeSet<(String, String)> {
     kept
 }
 
+fn left_out(needs: &Needs) -> Pairs {
+    let all = KINDS.into_iter().flat_map(|kind| needs.left_out(kind));
+    all.map(|(key, pod)| (pod.name, format!("{}/{}", key.kind, key.name)))
+        .collect()
+}
+
 /// Takes in what was told: who follows looks at what it names, and at nothing else.
-fn note(
-    changes: &mut [UnboundedReceiver<Change>; 4],
-    needs: &Needs,
-    seen: &mut BTreeSet<(String, String)>,
-) {
+fn note(changes: &mut [UnboundedReceiver<Change>; 4], needs: &Needs, seen: &mut Pairs) {
     for changes in changes {
         while let Ok(change) = changes.try_recv() {
             let Change::One(node, key) = change else {
@@ -177,24 +264,50 @@ fn note(
     }
 }
 
+fn check(ops: Vec<Op>) -> Result<(), TestCaseError> {
+    let needs = Needs::new(true);
+    let mut changes = subscribe(&needs);
+    let (mut all, mut seen) = (All::default(), Pairs::new());
+    for op in ops {
+        apply(&needs, &op);
+        all.take(op);
+        let (wanted, without) = all.wanted();
+        prop_assert_eq!(kept(&needs), wanted.clone());
+        prop_assert_eq!(left_out(&needs), without);
+        note(&mut changes, &needs, &mut seen);
+        prop_assert_eq!(&seen, &wanted, "each change is told");
+    }
+    for n in 0..6 {
+        apply(&needs, &Op::Pod(n, None));
+    }
+    {
+        let inner = needs.lock();
+        prop_assert!(
+            inner.pods.is_empty() && inner.by_object.is_empty() && inner.by_node.is_empty()
+        );
+        prop_assert!(inner.left_out.is_empty(), "{:?}", inner.left_out);
+    }
+    for n in 0..4 {
+        apply(&needs, &Op::Service(n, None));
+        apply(&needs, &Op::Ingress(n, None));
+    }
+    apply(&needs, &Op::Crowd(None));
+    let inner = needs.lock();
+    prop_assert!(inner.selected.is_empty(), "{:?}", inner.selected);
+    Ok(())
+}
+
 proptest! {
     #[test]
     fn changes_one_by_one_come_to_what_looking_at_all_finds(ops in proptest::collection::vec(op(), 0..60)) {
-        let needs = Needs::new(true);
-        let mut changes = subscribe(&needs);
-        let (mut all, mut seen) = (All::default(), BTreeSet::new());
-        for op in ops {
-            apply(&needs, &op);
-            all.take(op);
-            let wanted = all.wanted();
-            prop_assert_eq!(kept(&needs), wanted.clone());
-            note(&mut changes, &needs, &mut seen);
-            prop_assert_eq!(&seen, &wanted, "each change is told");
-        }
-        for n in 0..6 {
-            apply(&needs, &Op::Pod(n, None));
-        }
-        let inner = needs.lock();
-        prop_assert!(inner.pods.is_empty() && inner.by_object.is_empty() && inner.by_node.is_empty());
+        check(ops)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn so_they_do_when_more_select_a_pod_than_follow_it(ops in proptest::collection::vec(op_with_crowds(), 0..30)) {
+        check(ops)?;
     }
 }
