@@ -30,6 +30,7 @@ mod refusal;
 mod route;
 mod server;
 mod slots;
+mod told;
 mod tunnel;
 mod usage;
 
@@ -56,6 +57,7 @@ use self::access::Gatekeeper;
 use self::certificate::Issuer;
 use self::server::Served;
 use self::slots::Slots;
+use self::told::Teller;
 use self::usage::Usage;
 use crate::args::KubeletArgs;
 
@@ -137,7 +139,9 @@ impl Kubelet {
         let served = Arc::new(Served {
             gate: Gatekeeper::new(client.clone(), authorities.clone()),
             client: client.clone(),
-            usage: Usage::new(cluster, registry.clone(), proxies),
+            usage: Usage::new(cluster, registry.clone(), proxies.clone()),
+            proxies,
+            teller: Teller::new(client.clone()),
             registry,
             slots: Slots::new(streams),
             metrics,

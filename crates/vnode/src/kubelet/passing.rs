@@ -2,7 +2,8 @@
 //!
 //! A task of its own reads it, so that it ends in time for a caller who doesn't read, too. Two parts are on their way
 //! at most: one that waits for the caller, and one in its connection. What is ended before its time says why in a line
-//! of its own, since an API server shows its users nothing else of it, and then breaks off.
+//! of its own, since an API server shows its users nothing else of it, and then breaks off. Its connection is the
+//! caller's to read or to leave: until then it keeps its place among the streams.
 
 use std::fmt::Display;
 use std::io;
@@ -11,6 +12,7 @@ use std::pin::pin;
 use axum::body::Body;
 use futures::stream::{self, Stream, StreamExt};
 use hyper::body::Bytes;
+use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
@@ -21,13 +23,31 @@ use super::tunnel::STALL;
 /// Why a body ends before its time; nothing if it doesn't.
 type Why = Option<String>;
 
-/// Passes `parts` on until they end, `end` comes, or the caller goes or takes nothing for minutes. `held` is dropped
-/// then, whether or not the caller ever reads the rest.
-pub(crate) fn pass<S, E, T, H>(
+/// How the line looks that says why logs end before their time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LastLine {
+    Plain,
+    /// Each line begins with its time.
+    Timed,
+    /// There is none, since bytes are counted.
+    Absent,
+}
+
+/// What a body holds.
+pub(crate) struct Holds<H, P> {
+    /// Until nothing is passed on any more, whether or not the caller ever reads the rest.
+    pub(crate) passing: H,
+    /// Until the caller has read the rest, or is gone: so long the connection has something for him.
+    pub(crate) body: P,
+}
+
+/// Passes `parts` on until they end, `end` comes, or the caller goes or takes nothing for minutes.
+pub(crate) fn pass<S, E, T, H, P>(
     parts: S,
     end: impl Future<Output = T> + Send + 'static,
     heard: Heard,
-    held: H,
+    holds: Holds<H, P>,
+    last: LastLine,
     tasks: &TaskTracker,
 ) -> Body
 where
@@ -35,12 +55,14 @@ where
     E: Display + Send,
     T: Display + Send,
     H: Send + 'static,
+    P: Send + 'static,
 {
+    let Holds { passing, body } = holds;
     let (sender, receiver) = mpsc::channel(1);
     let (told, ended) = oneshot::channel();
     tasks.spawn(async move {
         let why = pump(parts, end, &heard, sender).await;
-        drop(held);
+        drop(passing);
         if let Some(why) = &why {
             tracing::info!(why, "logs were ended");
         }
@@ -51,8 +73,12 @@ where
         parts: receiver,
         ended,
         at_line_start: true,
+        last,
     };
-    Body::from_stream(stream::unfold(begin, Rest::next))
+    Body::from_stream(stream::unfold((begin, body), async |(rest, body)| {
+        let (part, rest) = rest.next().await?;
+        Some((part, (rest, body)))
+    }))
 }
 
 async fn pump<S, E, T>(
@@ -78,7 +104,7 @@ where
             };
             heard.something();
             match timeout(STALL, sender.send(part)).await {
-                Ok(Ok(())) => {}
+                Ok(Ok(())) => heard.taken(),
                 Ok(Err(_)) => return None,
                 Err(_) => return Some(format!("nothing was read for {} s", STALL.as_secs())),
             }
@@ -98,6 +124,7 @@ enum Rest {
         parts: mpsc::Receiver<Bytes>,
         ended: oneshot::Receiver<Why>,
         at_line_start: bool,
+        last: LastLine,
     },
     Cut(String),
     Over,
@@ -105,17 +132,14 @@ enum Rest {
 
 impl Rest {
     async fn next(self) -> Option<(io::Result<Bytes>, Self)> {
-        let (mut parts, ended, at_line_start) = match self {
+        let (mut parts, ended, at_line_start, last) = match self {
             Self::Passing {
                 parts,
                 ended,
                 at_line_start,
-            } => (parts, ended, at_line_start),
-            Self::Cut(why) => {
-                // A server sends what it has before it waits, and not before it fails.
-                tokio::task::yield_now().await;
-                return Some((Err(io::Error::other(why)), Self::Over));
-            }
+                last,
+            } => (parts, ended, at_line_start, last),
+            Self::Cut(why) => return Some(cut(why).await),
             Self::Over => return None,
         };
         if let Some(part) = parts.recv().await {
@@ -124,15 +148,27 @@ impl Rest {
                 parts,
                 ended,
                 at_line_start,
+                last,
             };
             return Some((Ok(part), rest));
         }
         let mistake = || Some("a mistake in Pilotage, please report it".to_owned());
         let why = ended.await.unwrap_or_else(|_| mistake())?;
+        let time = match last {
+            LastLine::Plain => String::new(),
+            LastLine::Timed => format!("{:.9} ", Timestamp::now()),
+            LastLine::Absent => return Some(cut(why).await),
+        };
         let begin = if at_line_start { "" } else { "\n" };
-        let line = format!("{begin}pilotage: these logs end here: {why}\n");
+        let line = format!("{begin}{time}pilotage: these logs end here: {why}\n");
         Some((Ok(line.into()), Self::Cut(why)))
     }
+}
+
+async fn cut(why: String) -> (io::Result<Bytes>, Rest) {
+    // A server sends what it has before it waits, and not before it fails.
+    tokio::task::yield_now().await;
+    (Err(io::Error::other(why)), Rest::Over)
 }
 
 #[cfg(test)]
@@ -141,6 +177,7 @@ mod tests {
     use std::future::pending;
 
     use http_body_util::BodyExt;
+    use tokio::sync::oneshot::error::TryRecvError;
 
     use super::*;
 
@@ -158,9 +195,18 @@ mod tests {
         (String::from_utf8(text).unwrap(), true)
     }
 
+    const NOTHING: Holds<(), ()> = Holds {
+        passing: (),
+        body: (),
+    };
+
     fn body(parts: Vec<Part>, tasks: &TaskTracker) -> Body {
-        let never = pending::<Infallible>();
-        pass(stream::iter(parts), never, Heard::default(), (), tasks)
+        body_with(parts, LastLine::Plain, tasks)
+    }
+
+    fn body_with(parts: Vec<Part>, last: LastLine, tasks: &TaskTracker) -> Body {
+        let (parts, never) = (stream::iter(parts), pending::<Infallible>());
+        pass(parts, never, Heard::default(), NOTHING, last, tasks)
     }
 
     #[tokio::test]
@@ -184,12 +230,40 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_last_line_is_what_readers_of_the_log_can_read() {
+        let tasks = TaskTracker::new();
+        let parts = || vec![Ok("2026-01-01T00:00:00.000000000Z on".into()), Err("reset")];
+        let (text, complete) = read(body_with(parts(), LastLine::Timed, &tasks)).await;
+        let (time, line) = text.lines().last().unwrap().split_once(' ').unwrap();
+        assert!(
+            time.parse::<Timestamp>().is_ok() && time.len() == 30,
+            "{text}"
+        );
+        assert!(
+            line.starts_with("pilotage: these logs end here: "),
+            "{text}"
+        );
+        assert!(!complete);
+        // Whoever counts bytes gets none of ours.
+        let (text, complete) = read(body_with(parts(), LastLine::Absent, &tasks)).await;
+        assert_eq!(text, "2026-01-01T00:00:00.000000000Z on");
+        assert!(!complete);
+    }
+
+    #[tokio::test]
     async fn an_end_from_outside_is_told() {
         let (end, ended) = oneshot::channel::<&str>();
         let ended = async { ended.await.unwrap() };
         let parts = stream::iter([Part::Ok("one\n".into())]).chain(stream::pending());
         let tasks = TaskTracker::new();
-        let mut body = pass(parts, ended, Heard::default(), (), &tasks);
+        let mut body = pass(
+            parts,
+            ended,
+            Heard::default(),
+            NOTHING,
+            LastLine::Plain,
+            &tasks,
+        );
         let first = body.frame().await.unwrap().unwrap();
         assert_eq!(first.into_data().unwrap(), "one\n");
         end.send("the pod is gone").unwrap();
@@ -201,19 +275,31 @@ mod tests {
     async fn it_ends_for_who_does_not_read_too() {
         let (end, ended) = oneshot::channel::<&str>();
         let ended = async { ended.await.unwrap() };
-        let (held, freed) = oneshot::channel::<Infallible>();
+        let (passing, freed) = oneshot::channel::<Infallible>();
+        let (place, mut left) = oneshot::channel::<Infallible>();
+        let holds = Holds {
+            passing,
+            body: place,
+        };
         let heard = Heard::default();
         let endless = stream::repeat_with(|| Part::Ok("x\n".into()));
         let tasks = TaskTracker::new();
-        let body = pass(endless, ended, heard.clone(), held, &tasks);
+        let last = LastLine::Plain;
+        let body = pass(endless, ended, heard.clone(), holds, last, &tasks);
         end.send("the pod is gone").unwrap();
         assert!(freed.await.is_err(), "what it held is free");
         tasks.close();
         tasks.wait().await;
         assert!(heard.count() <= 2, "no more was taken from the target");
+        assert_eq!(
+            left.try_recv(),
+            Err(TryRecvError::Empty),
+            "its connection has a place"
+        );
         let (text, complete) = read(body).await;
         assert!(text.ends_with("these logs end here: the pod is gone\n"));
         assert!(!complete);
+        assert!(left.await.is_err(), "and leaves it with the caller");
     }
 
     #[tokio::test(start_paused = true)]
@@ -221,7 +307,14 @@ mod tests {
         let tasks = TaskTracker::new();
         let endless = stream::repeat_with(|| Part::Ok("x\n".into()));
         let never = pending::<Infallible>();
-        let body = pass(endless, never, Heard::default(), (), &tasks);
+        let body = pass(
+            endless,
+            never,
+            Heard::default(),
+            NOTHING,
+            LastLine::Plain,
+            &tasks,
+        );
         tasks.close();
         tasks.wait().await;
         let (text, complete) = read(body).await;
@@ -234,7 +327,8 @@ mod tests {
         let tasks = TaskTracker::new();
         let silent = stream::pending::<Part>();
         let never = pending::<Infallible>();
-        drop(pass(silent, never, Heard::default(), (), &tasks));
+        let (heard, last) = (Heard::default(), LastLine::Plain);
+        drop(pass(silent, never, heard, NOTHING, last, &tasks));
         tasks.close();
         tasks.wait().await;
     }

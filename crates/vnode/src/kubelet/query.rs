@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use form_urlencoded::{Serializer, parse};
 use jiff::Timestamp;
 
+use super::passing::LastLine;
 use super::refusal::Refusal;
 use super::route::{Action, Route};
 
@@ -52,6 +53,19 @@ pub(crate) fn of_target(route: &Route, delegate: &str, query: &str) -> Result<St
         return Err(too_long());
     }
     Ok(path)
+}
+
+/// What a line of ours would have to look like in the logs that are asked for.
+pub(crate) fn last_line(query: &str) -> LastLine {
+    let asked: Vec<(Cow<'_, str>, Cow<'_, str>)> = parse(query.as_bytes()).collect();
+    let asked = Asked(&asked);
+    if asked.first("limitBytes").is_some() {
+        LastLine::Absent
+    } else if asked.is_set("timestamps") {
+        LastLine::Timed
+    } else {
+        LastLine::Plain
+    }
 }
 
 /// Names and values.
@@ -199,6 +213,17 @@ mod tests {
         ] {
             let refusal = asked(Action::Logs, query).unwrap_err();
             assert_eq!(refusal.status, 400, "{query}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_ours_fits_the_logs() {
+        for (query, want) in [
+            ("follow=true&timestamps=false&limitBytes=", LastLine::Plain),
+            ("timestamps=1", LastLine::Timed),
+            ("timestamps=true&limitBytes=9", LastLine::Absent),
+        ] {
+            assert_eq!(last_line(query), want, "{query}");
         }
     }
 

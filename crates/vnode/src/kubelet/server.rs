@@ -21,7 +21,7 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use pilotage_api::keys;
 use pilotage_clusters::{
-    Connection, Opened, Registry, StreamError, Streams, Target, Upgrade, Want,
+    Connection, Opened, Registry, StreamError, Streams, Target, Upgrade, Want, Watch,
 };
 use pilotage_runtime::call::{self, CALL_LIMIT, CallError, Failure};
 use pilotage_runtime::caught::caught_async;
@@ -32,12 +32,14 @@ use tokio_util::task::TaskTracker;
 use super::access::Gatekeeper;
 use super::answers::Question;
 use super::delegate::Proxy;
-use super::ending::{self, Ending, Heard};
+use super::ending::{self, Ending, Heard, Lookout};
 use super::headers::{self, Protocol};
-use super::metrics::{KubeletMetrics, Open};
+use super::metrics::KubeletMetrics;
+use super::passing::Holds;
 use super::refusal::Refusal;
 use super::route::{self, Action, Form, Place, Route};
-use super::slots::{Slot, Slots};
+use super::slots::Slots;
+use super::told::Teller;
 use super::usage::{self, Usage};
 use super::{forwarded, passing, query, tunnel};
 
@@ -52,6 +54,9 @@ pub(crate) struct Served {
     pub(crate) slots: Slots,
     pub(crate) metrics: KubeletMetrics,
     pub(crate) usage: Usage,
+    /// All proxies of the source.
+    pub(crate) proxies: Watch<Pod>,
+    pub(crate) teller: Teller,
     /// Those that are open.
     pub(crate) streams: TaskTracker,
     pub(crate) shutdown: CancellationToken,
@@ -62,12 +67,6 @@ struct Found {
     target: Arc<Target>,
     /// Unless its delegate may not be reached.
     proxy: Result<Proxy, Refusal>,
-}
-
-/// What a stream holds as long as it lives.
-struct Held {
-    _slot: Slot,
-    _open: Open,
 }
 
 /// Answers one request, whatever happens.
@@ -221,25 +220,37 @@ impl Served {
             }
             Refusal::of_stream(&target, &error)
         })?;
-        let held = Held {
-            _slot: slot,
-            _open: self.metrics.open(route.action),
+        let open = self.metrics.open(route.action);
+        let heard = Heard::default();
+        let lookout = Lookout {
+            proxy: proxy.clone(),
+            proxies: self.proxies.clone(),
+            pods: self.pods(route),
         };
-        let (pods, heard) = (self.pods(route), Heard::default());
-        let end = ending::of(pods, proxy, target, heard.clone(), self.shutdown.clone());
+        let end = ending::of(lookout, target, heard.clone(), self.shutdown.clone());
         Ok(match (opened, protocol) {
             (Opened::Upgrade(upgrade), Some(protocol)) => {
                 let answer = switching(&upgrade.headers, protocol);
                 let joined = join(caller, upgrade, heard, end);
+                let teller = self.teller.clone();
                 self.streams.spawn(async move {
-                    joined.await;
-                    drop(held);
+                    let ending = joined.await;
+                    drop(open);
+                    if let Some(ending) = ending {
+                        teller.ended(&proxy, ending).await;
+                    }
+                    drop(slot);
                 });
                 answer
             }
             (Opened::Body(body), _) => {
                 let parts = body.into_data_stream();
-                let body = passing::pass(parts, end, heard, held, &self.streams);
+                let holds = Holds {
+                    passing: open,
+                    body: slot,
+                };
+                let last = query::last_line(question);
+                let body = passing::pass(parts, end, heard, holds, last, &self.streams);
                 ([(CONTENT_TYPE, "text/plain; charset=utf-8")], body).into_response()
             }
             // It isn't let in where no upgrade was asked for.
@@ -325,23 +336,32 @@ fn switching(target: &HeaderMap, protocol: Protocol) -> Response {
     answer
 }
 
-async fn join(caller: OnUpgrade, target: Upgrade, heard: Heard, end: impl Future<Output = Ending>) {
+/// Joins both until their end; why, if it is this process that ends them.
+async fn join(
+    caller: OnUpgrade,
+    target: Upgrade,
+    heard: Heard,
+    end: impl Future<Output = Ending>,
+) -> Option<Ending> {
     let mut end = pin!(end);
     let both = tokio::select! {
         both = async { tokio::try_join!(caller, target.connection) } => both,
-        ending = &mut end => return told(ending),
+        ending = &mut end => return Some(ending),
     };
     let (caller, target) = match both {
         Ok(both) => both,
-        Err(error) => return tracing::debug!(%error, "an upgrade came to nothing"),
+        Err(error) => {
+            tracing::debug!(%error, "an upgrade came to nothing");
+            return None;
+        }
     };
     match tunnel::join(TokioIo::new(caller), TokioIo::new(target), &heard, end).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "a stream broke"),
-        Err(ending) => told(ending),
+        Ok(Ok(())) => None,
+        Ok(Err(error)) if tunnel::is_stalled(&error) => Some(Ending::Stalled),
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "a stream broke");
+            None
+        }
+        Err(ending) => Some(ending),
     }
-}
-
-fn told(ending: Ending) {
-    tracing::info!(%ending, "a stream was ended");
 }

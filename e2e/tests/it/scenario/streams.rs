@@ -6,7 +6,9 @@ use std::io::Write;
 use std::time::Duration;
 
 use futures::io::{AsyncRead, AsyncReadExt as _};
-use kube::api::DeleteParams;
+use k8s_openapi::api::events::v1::Event;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams};
 use pilotage_e2e::fleet::{LeaseTimes, Spec};
 use pilotage_e2e::streams::bench::{BASE, Options, judge, measure, report};
 use pilotage_e2e::streams::{POD, Stage, TARGET};
@@ -348,6 +350,7 @@ async fn cut(stage: &Stage) {
     assert_eq!(end, want);
     assert!(timeout(LIMIT, command.wait()).await.is_ok());
     println!("a black hole ended streams after {:?}", begin.elapsed());
+    told(stage, "the target is lost, and has said nothing for 30 s").await;
     nothing_is_left(stage).await;
     door.set(Mode::Pass).await.unwrap();
     lost(false).await;
@@ -364,6 +367,27 @@ async fn cut(stage: &Stage) {
         format!("{ENDED}the kubelet of virtual nodes ends; ask again\n")
     );
     assert_eq!(stage.works().await.unwrap(), format!("{LINES}four\n"));
+}
+
+/// An event on the pod says why its shell was ended.
+async fn told(stage: &Stage, why: &str) {
+    let meta = &stage.pod().metadata;
+    let events: Api<Event> = Api::namespaced(stage.client(), meta.namespace.as_ref().unwrap());
+    let ended = ListParams::default().fields("reason=StreamEnded");
+    until("an event of the end", async || {
+        let found = events
+            .list(&ended)
+            .await
+            .map_err(|error| error.to_string())?;
+        let is_told = |event: &Event| {
+            let regarding = event.regarding.as_ref().and_then(|it| it.uid.as_ref());
+            let note = event.note.as_deref().unwrap_or_default();
+            regarding == meta.uid.as_ref() && note.ends_with(why)
+        };
+        let is_there = found.items.iter().any(is_told);
+        is_there.then_some(()).ok_or(format!("{:?}", found.items))
+    })
+    .await;
 }
 
 /// A stream ends with its pod, also if nobody reads what it says.
