@@ -1,5 +1,16 @@
-# Logs are read and commands are run in the source, and come from the target.
+# Logs are read, commands run, files copied and ports forwarded in the source, and all of it comes from the target.
 . "$(dirname "$0")/lib.sh"
+
+scratch=$(mktemp --directory)
+finish() {
+  local jobs
+  jobs=$(jobs -p)
+  [[ -z $jobs ]] || kill $jobs 2> /dev/null || true
+  rm --recursive --force "$scratch"
+}
+trap finish EXIT
+IMAGE=registry.k8s.io/e2e-test-images/busybox:1.29-4
+SAY="echo one; echo two; echo three"
 
 k apply --filename - << YAML
 apiVersion: v1
@@ -8,23 +19,66 @@ metadata:
   name: talker
   annotations: {$PREFIX/elect: ""}
 spec:
+  initContainers:
+  - name: first
+    image: $IMAGE
+    command: [sh, -c, "$SAY"]
   containers:
   - name: talker
-    image: registry.k8s.io/e2e-test-images/busybox:1.29-4
-    command: [sh, -c, "echo one; echo two; echo three; sleep 3600"]
+    image: $IMAGE
+    command: [sh, -c, "$SAY; while true; do nc -l -p 8080 -e cat; done"]
 YAML
 k wait pod/talker --for=condition=Ready --timeout="$LIMIT"
 
 say "logs"
 three_lines() {
-  [[ $(k logs talker) == $'one\ntwo\nthree' ]]
+  [[ $(k logs talker "$@") == $'one\ntwo\nthree' ]]
 }
 eventually "three lines are read" three_lines
 [[ $(k logs talker --tail=1) == three ]] || fail "the last line isn't the last line"
+three_lines --since=90000h || fail "lines of the last ten years aren't all lines"
+[[ -z $(k logs talker --since-time=2100-01-01T00:00:00Z) ]] || fail "there are lines of a time to come"
+[[ $(k logs talker --timestamps --tail=1) =~ ^[0-9]{4}-[0-9]{2}-[0-9]{2}T[^\ ]+\ three$ ]] || fail "a line has no time"
+
+say "logs of other containers"
+three_lines --container=first || fail "the init container has other lines"
+k debug talker --image="$IMAGE" --container=later -- sh -c "$SAY"
+eventually "three lines of a debug container are read" three_lines --container=later
+
+say "logs as they come"
+k logs talker --follow > "$scratch/followed" &
+followed=$!
+eventually "three lines are followed" grep --quiet three "$scratch/followed"
 
 say "a command"
 [[ $(k exec talker -- echo hello) == hello ]] || fail "the command said something else"
 [[ $(echo word | k exec --stdin talker -- sh -c 'read word; echo "[$word]"') == '[word]' ]] ||
   fail "input didn't reach the command"
+[[ $(KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false k exec talker -- echo hello) == hello ]] ||
+  fail "the command said something else by SPDY"
+
+say "a file"
+k cp talker:/etc/passwd "$scratch/passwd"
+grep --quiet '^root:' "$scratch/passwd" || fail "the file has something else in it"
+
+say "a port"
+for websockets in true false; do
+  KUBECTL_PORT_FORWARD_WEBSOCKETS=$websockets k port-forward pod/talker :8080 > "$scratch/port-$websockets" &
+  port() {
+    grep --only-matching --perl-regexp --max-count=1 '127.0.0.1:\K[0-9]+' "$scratch/port-$websockets"
+  }
+  eventually "a port is forwarded" port
+  echoed() {
+    local answer
+    exec 3<> "/dev/tcp/127.0.0.1/$(port)"
+    echo ping >&3
+    read -r -t 5 answer <&3
+    exec 3>&-
+    [[ $answer == ping ]]
+  }
+  eventually "the port answers" echoed
+done
 
 k delete pod talker --grace-period=1 --timeout="$LIMIT"
+# The log ends with its pod.
+wait "$followed" || true

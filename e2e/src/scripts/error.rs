@@ -25,6 +25,9 @@ pub enum Error {
     /// The tools of the workspace.
     #[error("can't find kubectl")]
     Tools(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Nobody stands for what pods serve.
+    #[error("can't listen")]
+    Listen(#[source] std::io::Error),
     /// There is no such script.
     #[error("there is no scenario {name:?}; there are {}", .known.join(", "))]
     Unknown {

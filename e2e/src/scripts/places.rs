@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use pilotage_api::Right;
 use pilotage_testkit::plane::kwok::Kubelet;
 use pilotage_testkit::{ControlPlane, build};
+use tokio::net::TcpListener;
 
 use super::error::Error;
 use crate::fleet::{Fleet, Spec};
@@ -57,6 +58,22 @@ impl Place {
     }
 }
 
+/// A server that says what it hears, as the pods of scripts do. What it has to say ends with this process.
+async fn echo() -> std::io::Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let address = listener.local_addr()?;
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let (mut reads, mut writes) = stream.split();
+                // Whoever is gone doesn't mind.
+                let _ = tokio::io::copy(&mut reads, &mut writes).await;
+            });
+        }
+    });
+    Ok(address)
+}
+
 /// Clusters that were started here, with all that Pilotage can do turned on.
 pub(super) struct Local {
     fleet: Fleet,
@@ -66,8 +83,7 @@ pub(super) struct Local {
 
 impl Local {
     pub(super) async fn start() -> Result<Self, Error> {
-        // Nobody forwards ports here.
-        let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
+        let forward = echo().await.map_err(Error::Listen)?;
         let mut spec = Spec::new()
             .kubelet()
             .rights(&Right::ALL)
@@ -79,7 +95,7 @@ impl Local {
                 .kwok(nodes)
                 .kubelet(Kubelet {
                     lines: ["one", "two", "three"].map(str::to_owned).to_vec(),
-                    forward: nowhere,
+                    forward,
                 });
             spec = spec.target_plane(target);
         }

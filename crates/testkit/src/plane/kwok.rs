@@ -28,6 +28,8 @@ pub const ANNOTATION_VALUE: &str = "fake";
 pub const RUN_FOR: &str = "testkit.pilotage.invalid/run-for";
 /// Annotation of a pod: exit code of its containers. Default: `0`.
 pub const EXIT_CODE: &str = "testkit.pilotage.invalid/exit-code";
+/// What each container wrote before it was restarted, if there is a kubelet.
+pub const BEFORE: &str = "before";
 /// User name of kwok in audit logs.
 pub(super) const USER: &str = "kwok";
 
@@ -39,7 +41,7 @@ const STAGES: &str = include_str!("kwok-stages.yaml");
 /// What every pod does when its node's kubelet is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kubelet {
-    /// Lines that each container has written, and what who attaches reads.
+    /// Lines that each container has written, and what who attaches reads. Before it was restarted it wrote [`BEFORE`].
     pub lines: Vec<String>,
     /// Where each port leads.
     pub forward: SocketAddr,
@@ -80,8 +82,9 @@ pub(super) fn spec(
     let mut text = text;
     let mut flags = Vec::new();
     if let Some((kubelet, address, pair)) = kubelet {
-        let logs = write("kwok-container.log", &kubelet.log())?;
-        text.push_str(&kubelet.objects(&logs));
+        let logs = write("kwok-container.log", &log(&kubelet.lines))?;
+        let before = write("kwok-container-before.log", &log(&[BEFORE.to_owned()]))?;
+        text.push_str(&kubelet.objects(&logs, &before));
         flags = vec![
             format!("--server-address={address}"),
             format!("--node-port={}", address.port()),
@@ -99,23 +102,23 @@ pub(super) fn spec(
         .env("HOME", directory.join("data")))
 }
 
-impl Kubelet {
-    /// The log of a container, as container runtimes write it.
-    fn log(&self) -> String {
-        let mut log = String::new();
-        for (number, line) in self.lines.iter().enumerate() {
-            // A String takes whatever is written to it.
-            let _ = writeln!(
-                log,
-                "2026-01-01T00:00:{:02}.000000000Z stdout F {line}",
-                number % 60
-            );
-        }
-        log
+/// The log of a container, as container runtimes write it.
+fn log(lines: &[String]) -> String {
+    let mut log = String::new();
+    for (number, line) in lines.iter().enumerate() {
+        // A String takes whatever is written to it.
+        let _ = writeln!(
+            log,
+            "2026-01-01T00:00:{:02}.000000000Z stdout F {line}",
+            number % 60
+        );
     }
+    log
+}
 
+impl Kubelet {
     /// What it does, for all pods.
-    fn objects(&self, logs: &str) -> String {
+    fn objects(&self, logs: &str, before: &str) -> String {
         let (address, port) = (self.forward.ip(), self.forward.port());
         let object = |kind: &str, spec: String| {
             format!(
@@ -123,7 +126,10 @@ impl Kubelet {
             )
         };
         [
-            object("ClusterLogs", format!("{{logs: [{{logsFile: {logs:?}}}]}}")),
+            object(
+                "ClusterLogs",
+                format!("{{logs: [{{logsFile: {logs:?}, previousLogsFile: {before:?}}}]}}"),
+            ),
             object(
                 "ClusterAttach",
                 format!("{{attaches: [{{logsFile: {logs:?}}}]}}"),

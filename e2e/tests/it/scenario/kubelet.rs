@@ -12,7 +12,7 @@ use kube::{Api, Client};
 use pilotage_api::{Right, Source};
 use pilotage_e2e::fleet::{Fleet, SOURCE_ACCOUNT, Spec};
 use pilotage_testkit::access::Credential;
-use pilotage_testkit::plane::kwok::Kubelet;
+use pilotage_testkit::plane::kwok::{BEFORE, Kubelet};
 use pilotage_testkit::ports::Port;
 use pilotage_testkit::process::Process;
 use pilotage_testkit::ready::Probe;
@@ -132,8 +132,20 @@ async fn kubectl_reaches_delegates_through_the_source_and_nobody_else_does() {
     };
     let logs = until("kubectl logs", async || kubectl(&["logs", "web"]).await).await;
     assert_eq!(logs, "one\ntwo\nthree\n");
-    let tail = kubectl(&["logs", "web", "--tail=1"]).await.unwrap();
-    assert_eq!(tail, "three\n");
+    for (asked, want) in [
+        (&["--tail=1"][..], "three\n"),
+        (
+            &["--timestamps", "--tail=1"],
+            "2026-01-01T00:00:02.000000000Z three\n",
+        ),
+        (&["--since-time=2026-01-01T00:00:01Z"], "two\nthree\n"),
+        (&["--since=1s"], ""),
+        (&["--limit-bytes=4"], "one\n"),
+        (&["--previous"], &format!("{BEFORE}\n")),
+    ] {
+        let logs = kubectl(&[&["logs", "web"], asked].concat()).await;
+        assert_eq!(logs.unwrap(), want, "{asked:?}");
+    }
     assert_eq!(
         kubectl(&["exec", "web", "--", "echo", "hi"]).await.unwrap(),
         "hi\n"
@@ -155,7 +167,20 @@ async fn kubectl_reaches_delegates_through_the_source_and_nobody_else_does() {
     let read = timeout(LIMIT, source.kubectl_with_input(&input, "hello\n")).await;
     assert_eq!(read.unwrap().unwrap(), "[hello]\n");
     copy(&shop, &kubectl).await;
-    forward(&shop).await;
+    forward(&shop, "port-forward", &[]).await;
+    // Older clients ask for SPDY.
+    let spdy = going(
+        &shop,
+        "exec-spdy",
+        &["exec", "web", "--", "echo", "hi"],
+        &[("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "false")],
+    )
+    .await;
+    let exit = timeout(LIMIT, spdy.wait()).await.unwrap();
+    assert!(exit.is_some_and(Exit::success), "{exit:?}: {}", spdy.tail());
+    assert!(spdy.tail().contains("hi"), "{}", spdy.tail());
+    let spdy = [("KUBECTL_PORT_FORWARD_WEBSOCKETS", "false")];
+    forward(&shop, "port-forward-spdy", &spdy).await;
     refusals(&shop, &url).await;
     attach(&shop).await;
     rights(&shop, &kubectl).await;
@@ -223,7 +248,7 @@ async fn endings(
     kubectl: &impl AsyncFn(&[&str]) -> Result<String, pilotage_testkit::plane::Error>,
 ) {
     let follow = async |name: &str| {
-        let following = going(shop, name, &["logs", "web", "--follow"]).await;
+        let following = going(shop, name, &["logs", "web", "--follow"], &[]).await;
         until("kubectl logs --follow", async || {
             let tail = following.tail();
             let read = tail.contains("three");
@@ -250,14 +275,17 @@ async fn endings(
 }
 
 /// A process of kubectl that goes on until it is stopped.
-async fn going(shop: &Shop, name: &str, args: &[&str]) -> Process {
+async fn going(shop: &Shop, name: &str, args: &[&str], env: &[(&str, &str)]) -> Process {
     let source = &shop.fleet.source.plane;
     let log = source.directory().join(format!("{name}.log"));
-    let spec = supervisor::Spec::new(source.tools().path("kubectl").unwrap(), log)
+    let mut spec = supervisor::Spec::new(source.tools().path("kubectl").unwrap(), log)
         .arg(format!("--namespace={}", shop.name))
         .args(args)
         .env("KUBECONFIG", source.admin_kubeconfig())
         .env("HOME", source.directory().join("data"));
+    for (variable, value) in env {
+        spec = spec.env(variable, value);
+    }
     Process::start(name, spec, Probe::None).await.unwrap()
 }
 
@@ -268,7 +296,7 @@ async fn attach(shop: &Shop) {
         .plane
         .directory()
         .join("kwok-container.log");
-    let attached = going(shop, "attach", &["attach", "web"]).await;
+    let attached = going(shop, "attach", &["attach", "web"], &[]).await;
     until("kubectl attach", async || {
         let mut file = std::fs::OpenOptions::new().append(true).open(&log)?;
         file.write_all(b"2026-01-01T00:01:00.000000000Z stdout F four\n")?;
@@ -295,10 +323,10 @@ async fn copy(
     assert_eq!(std::fs::read_to_string(to).unwrap(), text);
 }
 
-async fn forward(shop: &Shop) {
+async fn forward(shop: &Shop, name: &str, env: &[(&str, &str)]) {
     let port = Port::reserve().unwrap();
     let ports = format!("{}:8080", port.number());
-    let forwarding = going(shop, "port-forward", &["port-forward", "pod/web", &ports]).await;
+    let forwarding = going(shop, name, &["port-forward", "pod/web", &ports], env).await;
     let answer = until("port-forward", async || {
         let mut stream = TcpStream::connect(port.address()).await?;
         stream.write_all(b"ping").await?;
