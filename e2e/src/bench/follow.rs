@@ -80,14 +80,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
             fleet: &fleet,
             options,
         };
-        let ended = fleet.ended();
-        let measured = tokio::select! {
-            measured = bench.measure() => measured,
-            error = ended => Err(error.into()),
-        };
-        if measured.is_err() {
-            eprintln!("logs: {:#?}", fleet.logs());
-        }
+        let measured = fleet.hold(bench.measure()).await;
         fleet.stop().await;
         measured
     };

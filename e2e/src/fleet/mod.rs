@@ -273,6 +273,22 @@ impl Fleet {
         select_all(ends).await.0
     }
 
+    /// Does something on the fleet, which fails if a process of Pilotage ends meanwhile. Whoever sees it fail is told where
+    /// the logs are.
+    pub async fn hold<T, E: From<Error>>(
+        &self,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let done = tokio::select! {
+            done = work => done,
+            error = self.ended() => Err(error.into()),
+        };
+        if done.is_err() {
+            eprintln!("logs: {:#?}", self.logs());
+        }
+        done
+    }
+
     /// Stops everything, Pilotage first.
     pub async fn stop(self) {
         let Self { source, targets } = self;

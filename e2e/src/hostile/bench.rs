@@ -61,14 +61,9 @@ struct Told {
 pub async fn run(minutes: u64) -> Result<(), Error> {
     let measuring = async {
         let fleet = start().await?;
-        let ended = fleet.ended();
-        let measured = tokio::select! {
-            measured = measure(&fleet, Duration::from_secs(60 * minutes)) => measured,
-            error = ended => Err(error.into()),
-        };
-        if measured.is_err() {
-            eprintln!("logs: {:#?}", fleet.logs());
-        }
+        let measured = fleet
+            .hold(measure(&fleet, Duration::from_secs(60 * minutes)))
+            .await;
         fleet.stop().await;
         measured
     };

@@ -38,14 +38,7 @@ pub struct Phase {
 pub async fn run(options: Options) -> Result<(), Error> {
     let measuring = async {
         let stage = Stage::start(Spec::new()).await?;
-        let ended = stage.fleet.ended();
-        let measured = tokio::select! {
-            measured = measure(&stage, options) => measured,
-            error = ended => Err(error.into()),
-        };
-        if measured.is_err() {
-            eprintln!("logs: {:#?}", stage.fleet.logs());
-        }
+        let measured = stage.fleet.hold(measure(&stage, options)).await;
         stage.stop().await;
         let phases = measured?;
         println!("{}", report(&phases));
