@@ -262,7 +262,8 @@ fn is_answered(pod: Option<&Pod>) -> Shows {
     }
 }
 
-/// Deletes the question, and waits until what was asked by it has gone from the targets.
+/// Deletes the question, and waits until it has gone. What was asked by it goes from the targets after it: a pod that was
+/// given to nobody has no finalizer that would wait for them.
 async fn take_back(
     source: &Cluster,
     namespace: &str,
@@ -289,9 +290,7 @@ async fn take_back(
         }
     }
     let is_gone = |pod: Option<&Pod>| match pod {
-        Some(pod) if pod.uid() == asked.uid() => {
-            Shows::Yet("its chaperons haven't gone from all targets".to_owned())
-        }
+        Some(pod) if pod.uid() == asked.uid() => Shows::Yet("it still has a finalizer".to_owned()),
         _ => Shows::Done,
     };
     let gone = wait::quietly(pods, &name, limit, is_gone).await;
@@ -299,7 +298,7 @@ async fn take_back(
         what: format!("pod {namespace}/{name}, which asked, is deleted and hasn't gone"),
         seconds: limit.as_secs(),
         last,
-        instead: "it goes when these targets answer".to_owned(),
+        instead: "see whose finalizer it has".to_owned(),
     })
 }
 
