@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Preconditions, PropagationPolicy};
 use kube::discovery::ApiResource;
 use kube::{Api, Client, ResourceExt};
-use pilotage_api::keys;
+use pilotage_api::{VERSION, keys};
 use pilotage_runtime::args::parse_duration;
 use pilotage_runtime::call::{CALL_LIMIT, Failure, find, within};
 use serde_json::Value;
@@ -248,9 +248,38 @@ impl Installed {
 
     /// The kinds go, if that was asked for, with all their objects.
     pub async fn delete_definitions(&self) -> Result<(), Error> {
+        self.warm().await;
         self.delete(Stage::Definitions).await?;
         self.gone(Stage::Definitions, "objects of the kind are still there")
             .await
+    }
+
+    /// Has the API server make the stores of the kinds, which it does at the first request. One that is still being made
+    /// when its kind is deleted can keep the deletion waiting until the API server is started again.
+    async fn warm(&self) {
+        for it in self
+            .found
+            .iter()
+            .filter(|it| it.stage == Stage::Definitions)
+        {
+            let Some((plural, group)) = it.name.split_once('.') else {
+                continue;
+            };
+            let kind = ApiResource {
+                group: group.to_owned(),
+                version: VERSION.to_owned(),
+                api_version: format!("{group}/{VERSION}"),
+                kind: String::new(),
+                plural: plural.to_owned(),
+            };
+            let all: Api<DynamicObject> = Api::all_with(self.cluster.client.clone(), &kind);
+            // Who may not list them deletes them all the same.
+            let _ = within(
+                CALL_LIMIT,
+                all.list_metadata(&ListParams::default().limit(1)),
+            )
+            .await;
+        }
     }
 
     async fn delete(&self, stage: Stage) -> Result<(), Error> {
