@@ -53,7 +53,7 @@ lint: ## Run clippy; a warning fails
 # Kubernetes' own programs collect garbage a quarter as often: two thirds of the tests' CPU are theirs.
 .PHONY: unit
 unit: tools
-	@GOGC=400 $(CARGO) test $(ALL)
+	@GOGC=400 $(CARGO) test $(ALL) --config "target.'cfg(unix)'.runner = '$(CURDIR)/e2e/tests/run.sh'"
 
 # Logs of earlier runs say nothing of today's code.
 .PHONY: forget-usage
