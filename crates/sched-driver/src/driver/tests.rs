@@ -165,7 +165,7 @@ impl Observer for Bad {
     }
 
     fn writes_status(&self, _: &Failure) -> bool {
-        false
+        self.at == "the driver writes"
     }
 
     fn bound(&self, pod: &Arc<PodInfo>, _: &NodeName) {
@@ -341,6 +341,18 @@ async fn what_panics_for_one_pod_stops_no_other() {
             assert_eq!(event.type_, EventType::Warning);
             assert_eq!(&*event.controller, "test");
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edge_that_writes_conditions_is_spared_the_drivers() {
+    for (who, conditions) in [("the driver writes", 1), ("the edge writes", 0)] {
+        let mut running = Running::start(who);
+        running.see("bad", "100");
+        running.bound(&["failed bad"]).await;
+        // Its server answers nobody, so that what was to be written stays.
+        assert_eq!(running.inner.status.waiting(), conditions, "{who}");
+        running.stop().await;
     }
 }
 

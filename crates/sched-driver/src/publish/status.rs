@@ -106,6 +106,12 @@ impl StatusWriter {
         });
     }
 
+    /// How many pods' statuses are still to be written.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.wanted().len()
+    }
+
     /// Writes once; what is left to be tried again.
     async fn fulfil(&self, uid: &str, pod: Arc<Pod>, desired: Desired) -> Option<Wish> {
         let settled = caught_async(self.settle(pod, &desired)).await;

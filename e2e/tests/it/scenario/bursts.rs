@@ -8,7 +8,7 @@ use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, runtime::watcher};
 use pilotage_api::keys;
 use pilotage_e2e::fleet::Spec;
-use pilotage_testkit::{build, wait_count, wait_for};
+use pilotage_testkit::{ControlPlane, build, wait_count, wait_for};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::{LIMIT, Shop, elected, is_running, node_of, shared_fleet, started};
@@ -64,11 +64,27 @@ async fn two_hundred_pods_at_once_are_bound_by_one_request_each() {
     shop.fleet.add_target(east, &shop.name).await.unwrap();
     run(&shop, "web", PODS, "10m", None).await;
 
-    let log = shop.fleet.source.plane.audit().unwrap();
+    let (proxies, refused) = bindings(&shop.fleet.source.plane, &shop.name).await;
+    let names = (0..PODS).map(|index| (format!("web-{index:03}"), 1));
+    assert_eq!(proxies, names.collect(), "one accepted binding each");
+    assert!(refused <= PODS / 10, "{refused} bindings were refused");
+
+    let (delegates, refused) = bindings(&east.plane, &shop.name).await;
+    let once = delegates.values().all(|count| *count == 1);
+    assert!(once && delegates.len() == PODS, "{delegates:?}");
+    assert!(
+        refused <= PODS / 10,
+        "{refused} bindings were refused there"
+    );
+}
+
+/// How often each pod of a namespace was bound, by name, and how many bindings were refused.
+async fn bindings(plane: &ControlPlane, namespace: &str) -> (BTreeMap<String, usize>, usize) {
     let mut accepted: BTreeMap<String, usize> = BTreeMap::new();
     let mut refused = 0;
+    let log = plane.audit().unwrap();
     for entry in log.entries().await.unwrap() {
-        if entry.namespace != shop.name || entry.subresource != "binding" {
+        if entry.namespace != namespace || entry.subresource != "binding" {
             continue;
         }
         if entry.accepted() {
@@ -77,9 +93,7 @@ async fn two_hundred_pods_at_once_are_bound_by_one_request_each() {
             refused += 1;
         }
     }
-    let names = (0..PODS).map(|index| (format!("web-{index:03}"), 1));
-    assert_eq!(accepted, names.collect(), "one accepted binding each");
-    assert!(refused <= PODS / 10, "{refused} bindings were refused");
+    (accepted, refused)
 }
 
 #[tokio::test(flavor = "multi_thread")]
