@@ -14,7 +14,7 @@ use pilotage_e2e::fleet::{Fleet, Spec};
 use pilotage_testkit::{ControlPlane, list_until, wait_for, wait_gone};
 use serde_json::{Value, json};
 
-use super::{LIMIT, Lasting, Shop, small_nodes};
+use super::{LIMIT, Lasting, Shop, small_nodes, started};
 
 /// What the label `app` is called on delegates.
 const APP: &str = "multicluster.admiralty.io/app";
@@ -286,4 +286,112 @@ async fn a_service_that_is_too_many_for_its_pods_stays_at_home_and_says_so() {
     let ingresses: Api<Ingress> = of(shop, target);
     seen(shop, wait_for(&ingresses, "front", |_| true, LIMIT).await);
     shop.delete("web").await;
+}
+
+/// Whether it has this type and, where `headless` asks for one, an address of its cluster or none.
+fn is_typed(service: &Service, type_: &str, headless: bool) -> bool {
+    let spec = service.spec.as_ref();
+    let is_type = spec.and_then(|it| it.type_.as_deref()) == Some(type_);
+    let address = cluster_ip(service);
+    is_type && !address.is_empty() && (address == "None") == headless
+}
+
+fn node_ports(service: &Service) -> Vec<i32> {
+    let ports = service.spec.iter().flat_map(|spec| spec.ports.iter());
+    ports.flatten().filter_map(|port| port.node_port).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_whose_type_changes_has_a_copy_of_the_new_type() {
+    let shop = &Shop::connected(fleet().await, "types").await;
+    apply(shop, "source", service("web", "web", 80)).await;
+    shop.create(&web("web")).await;
+    let proxy = shop.running("web").await;
+    let (target, _) = shop.delegate(&proxy).await;
+    let (at_home, there): (Api<Service>, Api<Service>) = (of(shop, "source"), of(shop, target));
+    let plain = |it: &Service| is_typed(it, "ClusterIP", false) && is_rerouted(it);
+    let first = seen(shop, wait_for(&there, "web", plain, LIMIT).await);
+    let turn = async |spec: Value| {
+        let patch = Patch::Merge(json!({ "spec": spec }));
+        let params = PatchParams::default();
+        at_home.patch("web", &params, &patch).await.unwrap();
+    };
+
+    // Ports of nodes come with one type and go with the other; the address is kept, and so is the object.
+    for (type_, wanted) in [("NodePort", 1), ("LoadBalancer", 1), ("ClusterIP", 0)] {
+        turn(json!({ "type": type_ })).await;
+        let like = |it: &Service| {
+            is_typed(it, type_, false) && node_ports(it).len() == wanted && is_rerouted(it)
+        };
+        let copy = seen(shop, wait_for(&there, "web", like, LIMIT).await);
+        assert_eq!(copy.uid(), first.uid(), "{type_}");
+        assert_eq!(cluster_ip(&copy), cluster_ip(&first), "{type_}");
+    }
+
+    // A name of somebody else's selects nobody: its copy goes, and comes back with the selector.
+    turn(json!({ "type": "ExternalName", "externalName": "web.example.com" })).await;
+    seen(shop, wait_gone(&there, "web", LIMIT).await);
+    turn(json!({ "type": "ClusterIP", "externalName": null })).await;
+    let second = seen(shop, wait_for(&there, "web", plain, LIMIT).await);
+    assert_ne!(second.uid(), first.uid());
+
+    // Whether there is an address never changes but through such a name: the copy is made anew.
+    turn(json!({ "type": "ExternalName", "externalName": "web.example.com", "clusterIP": null }))
+        .await;
+    turn(json!({ "type": "ClusterIP", "externalName": null, "clusterIP": "None" })).await;
+    let headless = |it: &Service| is_typed(it, "ClusterIP", true) && is_rerouted(it);
+    seen(shop, wait_for(&there, "web", headless, LIMIT).await);
+    shop.delete("web").await;
+    seen(shop, wait_gone(&there, "web", LIMIT).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ingress_without_a_class_has_the_default_one_of_its_target() {
+    let class = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "IngressClass",
+        "metadata": {
+            "name": "own", "annotations": { "ingressclass.kubernetes.io/is-default-class": "true" },
+        },
+        "spec": { "controller": "example.com/ingress" },
+    });
+    // A fleet of its own: other tests' Ingresses have no class.
+    let spec = Spec::new().target("east", small_nodes("east"));
+    let spec = spec.rights(&[Right::FollowServices, Right::FollowIngresses]);
+    let fleet = started(spec.follow(&["services", "ingresses"])).await;
+    let shop = &Shop::connected(fleet, "class").await;
+    let east = plane(shop, "east");
+    east.apply_yaml(&class.to_string()).await.unwrap();
+    apply(shop, "source", service("web", "web", 80)).await;
+    apply(shop, "source", front("web")).await;
+    shop.create(&web("web")).await;
+    shop.running("web").await;
+    let class = |ingress: &Ingress| {
+        let spec = ingress.spec.as_ref();
+        spec.and_then(|spec| spec.ingress_class_name.clone())
+    };
+    let there: Api<Ingress> = of(shop, "east");
+    let copy = seen(shop, wait_for(&there, "front", |_| true, LIMIT).await);
+    assert_eq!(class(&copy).as_deref(), Some("own"));
+    let parent: Ingress = of(shop, "source").get("front").await.unwrap();
+    assert_eq!(class(&parent), None, "the source has none");
+
+    // A change of the author's keeps it.
+    let mut moved = front("web");
+    moved["spec"]["rules"][0]["host"] = "new.example.com".into();
+    apply(shop, "source", moved.clone()).await;
+    let host = |ingress: &Ingress| {
+        let rules = ingress.spec.as_ref().and_then(|spec| spec.rules.as_ref());
+        rules.and_then(|rules| rules[0].host.clone())
+    };
+    let has_moved = |it: &Ingress| host(it).as_deref() == Some("new.example.com");
+    let copy = seen(shop, wait_for(&there, "front", has_moved, LIMIT).await);
+    assert_eq!(class(&copy).as_deref(), Some("own"));
+
+    // The author's own word counts before it.
+    moved["spec"]["ingressClassName"] = "other".into();
+    apply(shop, "source", moved).await;
+    let other = |it: &Ingress| class(it).as_deref() == Some("other");
+    seen(shop, wait_for(&there, "front", other, LIMIT).await);
+    shop.delete("web").await;
+    seen(shop, wait_gone(&there, "front", LIMIT).await);
 }
