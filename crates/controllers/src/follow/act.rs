@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::{Api, Client};
+use pilotage_api::Right;
 use pilotage_api::parent::{ClusterUid, ParentLink};
 use pilotage_model::followed::{NotCopied, carry_over};
 use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, find, within};
@@ -30,6 +31,11 @@ pub(super) enum Fault {
     /// Another object has its name there.
     #[error("another object of that name is there, which isn't a copy of it: it is left as it is")]
     Foreign,
+    /// The target doesn't let it be followed.
+    #[error(
+        "the target doesn't give the right {0}; add it to spec.rights of the Source or ClusterSource there"
+    )]
+    NoRight(Right),
     /// What is there now isn't what was decided on.
     #[error("it has moved on")]
     Outdated,
@@ -62,7 +68,7 @@ impl Fault {
             Self::Call { what, source } => {
                 *what == IN_STEP && matches!(source.kind(), Failure::Conflict | Failure::NotFound)
             }
-            Self::Foreign | Self::NotCopied(_) => false,
+            Self::Foreign | Self::NoRight(_) | Self::NotCopied(_) => false,
         }
     }
 

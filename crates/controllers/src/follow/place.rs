@@ -292,16 +292,19 @@ impl<K: Followed> Place<K> {
     /// Decides and acts once; the next turn comes with what follows of it.
     async fn turn(&self, key: &Key) -> Next {
         let parts = &self.parts;
-        let known =
-            parts.needs.are_known(K::KIND) && self.objects.is_synced() && self.copies.is_synced();
+        let known = parts.needs.are_known(K::KIND) && self.objects.is_synced();
         let served = self.target.key().namespace.as_ref();
         let serves = served.is_none_or(|namespace| *namespace == key.namespace);
         // Whatever is missing wakes all when it comes.
-        if !parts.leadership.is_leader() || !known || !serves || self.is_home() || !self.has_right()
-        {
+        if !parts.leadership.is_leader() || !known || !serves || self.is_home() {
             return Next::Rest;
         }
-        if !self.target.is_connected() {
+        if !self.has_right() {
+            self.tell_of_right(key);
+            return Next::Rest;
+        }
+        // Without the right there would be none to see.
+        if !self.copies.is_synced() || !self.target.is_connected() {
             return Next::Rest;
         }
         let Some(client) = self.target.client() else {
@@ -403,6 +406,14 @@ impl<K: Followed> Place<K> {
         let pods = self.parts.needs.pods(self.target.node(), key, TOLD);
         let whom = object.into_iter().chain(pods);
         self.parts.tell_not_followed(whom, &note);
+    }
+
+    /// Tells of an object that is there, and needed by pods, and may not follow them.
+    fn tell_of_right(&self, key: &Key) {
+        let source = self.source(key);
+        if source.is_some() && self.parts.needs.has(self.target.node(), key) {
+            self.tell(key, source.as_ref(), &Fault::NoRight(K::RIGHT));
+        }
     }
 
     fn panicked(key: &Key, panic: &str) {

@@ -318,6 +318,17 @@ async fn a_target_that_does_not_give_the_right_says_so_and_runs_pods_all_the_sam
     let (maps, secrets): (Api<ConfigMap>, Api<Secret>) = (shop.of(target), shop.of(target));
     shop.seen(wait_for(&maps, "settings", says("1"), LIMIT).await);
     assert!(secrets.get_opt("key").await.unwrap().is_none());
+    let node = shop.virtual_node(target);
+    let lacks = [
+        "Secret key isn't followed to",
+        &node,
+        "doesn't give the right FollowSecrets; add it to spec.rights",
+    ];
+    shop.warned(proxy.metadata.uid.as_deref().unwrap(), &lacks)
+        .await;
+    let secret: Secret = shop.of("source").get("key").await.unwrap();
+    shop.warned(secret.metadata.uid.as_deref().unwrap(), &lacks)
+        .await;
 
     rights(&[Right::FollowConfigMaps, Right::FollowSecrets]).await;
     told(true, "is given").await;
