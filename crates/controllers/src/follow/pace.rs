@@ -1,7 +1,8 @@
 //! How soon one object may be written again in one target: pure, but for the clock's type.
 //!
 //! What was written once and lasts costs nothing. Something in a target may undo each write, at once or later, and each
-//! write reads the whole object: so pauses between writes double, as they do after failures.
+//! write reads the whole object: so pauses between such writes double, as they do after failures. What its author changes,
+//! or pods need again, waits for the first of these pauses at most.
 
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ const LASTS: Duration = Duration::from_mins(5);
 pub(super) struct Pace {
     /// In a row.
     failures: u32,
-    /// Writes, each soon after the one before.
+    /// Writes of what had been written before, each soon after the one before.
     rewrites: u32,
     last: Option<Instant>,
     not_before: Option<Instant>,
@@ -31,12 +32,12 @@ impl Pace {
         self.not_before.filter(|at| *at > now)
     }
 
-    /// It was written.
-    pub(super) fn wrote(&mut self, now: Instant) {
-        self.rewrites = if self.is_calm(now) {
-            0
-        } else {
-            self.rewrites.saturating_add(1)
+    /// It was written, or deleted; `undone` says that the same had been written before.
+    pub(super) fn wrote(&mut self, now: Instant, undone: bool) {
+        self.rewrites = match (self.is_calm(now), undone) {
+            (true, _) => 0,
+            (false, false) => 1,
+            (false, true) => self.rewrites.saturating_add(1),
         };
         self.failures = 0;
         self.last = Some(now);
@@ -72,10 +73,10 @@ mod tests {
     fn writes_that_dont_last_come_less_and_less_often() {
         let mut now = Instant::now();
         let mut pace = Pace::default();
-        pace.wrote(now);
+        pace.wrote(now, true);
         assert_eq!(pace.waits(now), None, "the next one may come at once");
         for least in [1, 2, 4, 8, 16, 32, 64, 120, 120] {
-            pace.wrote(now);
+            pace.wrote(now, true);
             let at = pace.waits(now).unwrap();
             let pause = at - now;
             assert!(pause >= Duration::from_secs(least), "{pause:?} < {least} s");
@@ -87,8 +88,24 @@ mod tests {
         }
         now += LASTS + Duration::from_secs(1);
         assert!(pace.is_calm(now));
-        pace.wrote(now);
+        pace.wrote(now, true);
         assert_eq!(pace.waits(now), None, "what lasted is forgotten");
+    }
+
+    #[test]
+    fn what_its_author_changes_often_is_not_slowed_down() {
+        let mut now = Instant::now();
+        let mut pace = Pace::default();
+        pace.wrote(now, false);
+        for _ in 0..20 {
+            pace.wrote(now, false);
+            let at = pace.waits(now).unwrap();
+            assert!(at - now <= Duration::from_secs(1).mul_f64(1.31));
+            now = at;
+        }
+        // Nor does it hide what a target undoes.
+        pace.wrote(now, true);
+        assert!(pace.waits(now).unwrap() - now >= Duration::from_secs(2));
     }
 
     #[test]
@@ -100,7 +117,7 @@ mod tests {
         }
         assert!(pace.waits(now).unwrap() - now >= Duration::from_secs(32));
         assert_eq!(pace.failures(), 6);
-        pace.wrote(now);
+        pace.wrote(now, true);
         assert_eq!(pace.failures(), 0);
         assert!(pace.waits(now).unwrap() - now < Duration::from_secs(2));
     }

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::PAGE;
 use super::act::{Fault, Pair};
 use super::brief::Brief;
-use super::decide::{Observed, Step, decide};
+use super::decide::{Observed, Step, Why, decide};
 use super::kinds::{Followed, trim};
 use super::needs::{Change, Key, Needs, TOLD};
 use super::pace::Pace;
@@ -121,6 +121,8 @@ struct Place<K: Followed> {
 #[derive(Debug, Default)]
 struct Memory {
     pace: Pace,
+    /// The digest of the object that was copied last, until nobody needs the copy.
+    copied: Option<String>,
     /// The digest that was written, and the copy's version then: something there made another one of it.
     written: Option<(String, String)>,
 }
@@ -341,7 +343,7 @@ impl<K: Followed> Place<K> {
         let pair = Pair::<K>::new(parts.client.clone(), client, whose, names);
         match pair.act(&step).await {
             Ok(written) => {
-                self.done(key, written);
+                self.done(key, &step, written);
                 Next::Rest
             }
             Err(fault) => {
@@ -358,9 +360,21 @@ impl<K: Followed> Place<K> {
         }
     }
 
-    fn done(&self, key: &Key, written: Option<(K, String)>) {
+    fn done(&self, key: &Key, step: &Step, written: Option<(K, String)>) {
         self.remember(key, |memory| {
-            memory.pace.wrote(Instant::now());
+            let wanted = written.as_ref().map(|(_, wanted)| wanted);
+            let undone = wanted.is_some() && memory.copied.as_ref() == wanted;
+            memory.pace.wrote(Instant::now(), undone);
+            // One that is in the way of its successor was undone, if that is what was there before.
+            if !matches!(
+                step,
+                Step::Delete {
+                    why: Why::Unchangeable,
+                    ..
+                }
+            ) {
+                memory.copied = wanted.cloned();
+            }
             memory.written = written.as_ref().and_then(|(copy, wanted)| {
                 let got = Brief::of(copy).digest;
                 (got != *wanted).then(|| (wanted.clone(), got))

@@ -341,6 +341,11 @@ async fn a_service_whose_type_changes_has_a_copy_of_the_new_type() {
     turn(json!({ "type": "ClusterIP", "externalName": null, "clusterIP": "None" })).await;
     let headless = |it: &Service| is_typed(it, "ClusterIP", true) && is_rerouted(it);
     seen(shop, wait_for(&there, "web", headless, LIMIT).await);
+    turn(json!({ "type": "ExternalName", "externalName": "web.example.com", "clusterIP": null }))
+        .await;
+    turn(json!({ "type": "NodePort", "externalName": null })).await;
+    let addressed = |it: &Service| is_typed(it, "NodePort", false) && is_rerouted(it);
+    seen(shop, wait_for(&there, "web", addressed, LIMIT).await);
     shop.delete("web").await;
     seen(shop, wait_gone(&there, "web", LIMIT).await);
 }
