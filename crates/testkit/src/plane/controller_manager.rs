@@ -44,11 +44,15 @@ pub(super) fn spec(
         file(SERVICE_ACCOUNT_KEY)
     ))
     .arg(format!("--root-ca-file={}", file(CA_CERTIFICATE)))
+    // Of all signers the one that is used: each watches its files, and a user has 128 inotify instances.
     .arg(format!(
-        "--cluster-signing-cert-file={}",
+        "--cluster-signing-kubelet-serving-cert-file={}",
         file(CA_CERTIFICATE)
     ))
-    .arg(format!("--cluster-signing-key-file={}", file(CA_KEY)))
+    .arg(format!(
+        "--cluster-signing-kubelet-serving-key-file={}",
+        file(CA_KEY)
+    ))
     .arg("--leader-elect=false")
     // The default of 20 requests a second is what a test of 100 pods would wait for.
     .args(["--kube-api-qps=300", "--kube-api-burst=600"])
