@@ -52,6 +52,12 @@ impl Record {
     pub fn names(&self, node: &str, chaperon_uid: &str) -> bool {
         self.node == node && self.chaperon_uid == chaperon_uid
     }
+
+    /// Whether the chaperon that it names has this UID, behind whichever virtual node it is seen: several Targets may lead to
+    /// one cluster, and show the same chaperon. A reason to spare it, none to believe it.
+    pub fn spares(&self, chaperon_uid: &str) -> bool {
+        self.chaperon_uid == chaperon_uid
+    }
 }
 
 impl fmt::Display for Record {

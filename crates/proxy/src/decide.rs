@@ -302,9 +302,14 @@ fn evidence<'a>(observed: &Observed<'a>, record: &Record) -> Evidence<'a> {
 /// A granted chaperon that the record doesn't name is left over from another choice: judge it on a live record. One that
 /// was never granted only has to go where its Target goes, or if Admiralty asked for it.
 fn clear_leftovers(observed: &Observed<'_>, record: Option<&Record>, plan: &mut Plan) {
+    // Whoever is given up behind one virtual node may still be reached behind another one.
+    let given_up = record.is_some_and(|record| evidence(observed, record).given_up);
+    let is_recorded = |c: &ChaperonView| {
+        record.is_some_and(|it| it.names(&c.node, &c.uid) || !given_up && it.spares(&c.uid))
+    };
     for chaperon in observed.chaperons {
         let granted = unrecorded::is_granted(observed.proxy, chaperon);
-        if record.is_some_and(|record| record.names(&chaperon.node, &chaperon.uid))
+        if is_recorded(chaperon)
             || matches!(chaperon.class, Class::Ending | Class::Missing)
             || !observed.targets.is_reachable(&chaperon.node)
         {
@@ -317,7 +322,9 @@ fn clear_leftovers(observed: &Observed<'_>, record: Option<&Record>, plan: &mut 
             let judged_on = plain.then(|| chaperon.resource_version.clone());
             plan.actions.push(delete(chaperon, judged_on));
         }
-        if granted {
+        if granted && record.is_some_and(|record| record.spares(&chaperon.uid)) {
+            plan.actions.push(delete(chaperon, None));
+        } else if granted {
             plan.actions.push(Action::DeleteUnlessRecorded {
                 node: chaperon.node.clone(),
                 name: chaperon.name.clone(),

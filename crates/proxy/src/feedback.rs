@@ -209,7 +209,8 @@ fn placed(observed: &Observed<'_>, proxy: &ProxyView, pod: &Arc<Pod>, plan: &mut
         Some(record) => record.names(&c.node, &c.uid),
         None => c.node == *node,
     };
-    for leftover in reachable(observed).filter(|c| !is_delegate(c) && c.class != Class::Ending) {
+    let is_spared = |c: &ChaperonView| is_delegate(c) || record.is_some_and(|it| it.spares(&c.uid));
+    for leftover in reachable(observed).filter(|c| !is_spared(c) && c.class != Class::Ending) {
         let place = (leftover.node.clone(), leftover.uid.clone());
         let since = observed.memory.leftover_since.get(&place).copied();
         let since = since.unwrap_or(observed.now);

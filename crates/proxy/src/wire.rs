@@ -185,16 +185,11 @@ pub fn is_ending(chaperon: &PodChaperon) -> bool {
     chaperon.metadata.deletion_timestamp.is_some()
 }
 
-/// A live read of a proxy pod: may its record name this chaperon behind this virtual node?
-pub fn is_recorded(
-    live: Option<&ProxyView>,
-    proxy_uid: &str,
-    node: &str,
-    chaperon_uid: &str,
-) -> bool {
+/// A live read of a proxy pod: may its record name this chaperon, behind whichever virtual node?
+pub fn is_recorded(live: Option<&ProxyView>, proxy_uid: &str, chaperon_uid: &str) -> bool {
     live.filter(|live| live.uid == proxy_uid)
         .is_some_and(|live| match &live.record {
-            RecordState::Is(record) => record.names(node, chaperon_uid),
+            RecordState::Is(record) => record.spares(chaperon_uid),
             // Nobody can say what stood there.
             RecordState::Damaged(_) => true,
             RecordState::Absent => false,
@@ -380,12 +375,20 @@ mod tests {
     }
 
     #[test]
+    fn a_chaperon_is_recorded_whichever_virtual_node_it_is_seen_behind() {
+        let mut live = crate::testing::proxy();
+        live.record = RecordState::Is("a/u/1".parse().unwrap());
+        assert!(is_recorded(Some(&live), &live.uid, "u"));
+        assert!(!is_recorded(Some(&live), &live.uid, "v"));
+    }
+
+    #[test]
     fn a_damaged_record_may_name_any_chaperon() {
         let mut live = crate::testing::proxy();
-        assert!(!is_recorded(Some(&live), &live.uid, "a", "u"));
+        assert!(!is_recorded(Some(&live), &live.uid, "u"));
         live.record = RecordState::Damaged("x".parse::<Record>().unwrap_err());
-        assert!(is_recorded(Some(&live), &live.uid, "a", "u"));
-        assert!(!is_recorded(Some(&live), "another", "a", "u"));
-        assert!(!is_recorded(None, &live.uid, "a", "u"));
+        assert!(is_recorded(Some(&live), &live.uid, "u"));
+        assert!(!is_recorded(Some(&live), "another", "u"));
+        assert!(!is_recorded(None, &live.uid, "u"));
     }
 }

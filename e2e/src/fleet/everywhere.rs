@@ -28,12 +28,16 @@ impl Fleet {
         let name = target.name();
         let version = format!("{}/{}", pilotage_api::GROUP, pilotage_api::VERSION);
         let account = json!({ "name": SOURCE_ACCOUNT, "namespace": HOME });
-        let source = json!({
+        let mut source = json!({
             "apiVersion": version,
             "kind": "ClusterSource",
             "metadata": { "name": SOURCE_ACCOUNT },
             "spec": { "serviceAccount": account },
         });
+        let rights = target.rights();
+        if !rights.is_empty() {
+            source["spec"]["rights"] = json!(rights);
+        }
         target.plane.apply_yaml(&source.to_string()).await?;
         let accounts: Api<ServiceAccount> = Api::namespaced(target.plane.admin(), HOME);
         let failure = format!("{name} made no service account for its ClusterSource");

@@ -185,11 +185,8 @@ impl Acting {
                 name, uid, plain, ..
             } => remote.confirm_gone(name, uid, *plain).await,
             Action::DeleteUnlessRecorded {
-                node,
-                name,
-                uid,
-                plain,
-            } => match self.is_recorded(proxy, node, uid).await {
+                name, uid, plain, ..
+            } => match self.is_recorded(proxy, uid).await {
                 Ok(true) => Outcome::StillThere.into(),
                 Ok(false) => {
                     let how = Deletion {
@@ -299,17 +296,12 @@ impl Acting {
     }
 
     /// Live GET of the proxy pod: does its record name this chaperon?
-    async fn is_recorded(
-        &self,
-        proxy: &ProxyView,
-        node: &str,
-        chaperon: &str,
-    ) -> Result<bool, Outcome> {
+    async fn is_recorded(&self, proxy: &ProxyView, chaperon: &str) -> Result<bool, Outcome> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &proxy.namespace);
         match find(LOCAL_LIMIT, pods.get(&proxy.name), "pods", &proxy.name).await {
             Ok(pod) => {
                 let live = pod.as_ref().and_then(ProxyView::of);
-                Ok(wire::is_recorded(live.as_ref(), &proxy.uid, node, chaperon))
+                Ok(wire::is_recorded(live.as_ref(), &proxy.uid, chaperon))
             }
             Err(error) => Err(local_failure(&error)),
         }

@@ -45,7 +45,7 @@ pub(super) fn standing(
                 observed
                     .chaperons
                     .iter()
-                    .filter(|c| !record.names(&c.node, &c.uid) && c.class != Class::Ending)
+                    .filter(|c| !record.spares(&c.uid) && c.class != Class::Ending)
                     .filter(|c| c.marks.allowed == 0 && !c.marks.is_allowed)
                     .filter(|c| observed.targets.is_reachable(&c.node))
                     .map(|loser| delete(loser, None)),

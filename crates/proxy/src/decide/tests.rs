@@ -16,6 +16,7 @@ use super::*;
 use crate::{
     plan::{Answer, GrantForm},
     requests::Outcome,
+    targets::Terms,
     testing::{ChaperonBuilder, chaperon, proxy, reachable},
     view::Reach,
 };
@@ -363,6 +364,59 @@ fn a_granted_chaperon_that_the_record_does_not_name_is_judged_on_a_live_record()
         plan.actions.as_slice(),
         [Action::DeleteUnlessRecorded { uid, .. }] if uid == "ub"
     ));
+}
+
+#[test]
+fn a_delegate_that_is_seen_behind_another_virtual_node_too_is_no_leftover() {
+    let twin = |chaperon: ChaperonBuilder| {
+        let mut scene = Scene::new().with(chaperon).recorded("a/u/1");
+        let mut behind_b = scene.chaperons[0].clone();
+        behind_b.node = "b".into();
+        scene.chaperons.push(behind_b);
+        scene
+    };
+    assert!(
+        twin(chaperon("a", "u").granted(1))
+            .step()
+            .actions
+            .is_empty()
+    );
+    let mut bound = twin(chaperon("a", "u").granted(1).bound());
+    assert!(matches!(
+        bound.step().actions.as_slice(),
+        [Action::BindProxy { node, .. }] if node == "a"
+    ));
+    let mut reserved = twin(chaperon("a", "u").reserved(1));
+    assert!(matches!(
+        reserved.step().actions.as_slice(),
+        [Action::Grant { node, .. }] if node == "a"
+    ));
+    let mut leaving = twin(chaperon("a", "u").granted(1));
+    let terms = Terms {
+        leaving: true,
+        ..Terms::default()
+    };
+    leaving.targets.set_terms("b", terms);
+    assert!(leaving.step().actions.is_empty());
+
+    // Nobody waits any more for what can't be reached, and it can be ended by the other way.
+    let mut given_up = twin(chaperon("a", "u").granted(1)).lost("a");
+    let terms = Terms {
+        forgotten: true,
+        ..Terms::default()
+    };
+    given_up.targets.set_terms("a", terms);
+    let ended = |action: Action| match action {
+        Action::DeleteChaperon { node, uid, .. } => Some((node, uid)),
+        _ => None,
+    };
+    let ended: Vec<_> = given_up
+        .step()
+        .actions
+        .into_iter()
+        .filter_map(ended)
+        .collect();
+    assert_eq!(ended, [("b".to_owned(), "u".to_owned())]);
 }
 
 #[test]

@@ -139,6 +139,17 @@ fn a_leftover_of_a_placed_pod_is_released_unless_the_scheduler_does_it_first() {
 }
 
 #[test]
+fn a_delegate_that_is_seen_behind_another_virtual_node_too_is_no_leftover() {
+    let mut scene = Scene::placed("a/u/1").with(chaperon("a", "u").granted(1).bound());
+    let mut behind_b = scene.chaperons[0].clone();
+    behind_b.node = "b".into();
+    scene.chaperons.push(behind_b);
+    assert_eq!(scene.step().wake_at, None);
+    scene.now += LEFTOVER_AFTER;
+    assert!(deletes(&scene.step()).is_empty());
+}
+
+#[test]
 fn a_placed_pod_goes_when_its_delegate_is_proved_gone() {
     let mut scene = Scene::placed("a/ua/1").with(chaperon("a", "ua").granted(1).bound().missing());
     assert_eq!(deletes(&scene.step()), ["ua"]);

@@ -194,10 +194,10 @@ pub(super) fn ask(
             },
             _,
         ) => return confirm_gone(stage, server, cx, name, uid, *plain),
-        (Action::DeleteUnlessRecorded { node, uid, .. }, 0) => {
+        (Action::DeleteUnlessRecorded { uid, .. }, 0) => {
             let live = server.proxy(&proxy.name).ok();
             let live = live.as_deref().and_then(ProxyView::of);
-            if !wire::is_recorded(live.as_ref(), &proxy.uid, node, uid) {
+            if !wire::is_recorded(live.as_ref(), &proxy.uid, uid) {
                 return None;
             }
             Outcome::StillThere.into()

@@ -30,6 +30,7 @@ mod migration;
 mod namespaces;
 mod narrow;
 mod nowhere;
+mod one_cluster;
 mod outage;
 mod parts;
 mod placement;
