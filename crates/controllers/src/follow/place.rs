@@ -1,6 +1,6 @@
 //! One kind in one target: who wakes an object's turn, and the turn.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -125,6 +125,8 @@ struct Memory {
     copied: Option<String>,
     /// The digest that was written, and the copy's version then: something there made another one of it.
     written: Option<(String, String)>,
+    /// UIDs of those who know that the target doesn't give the right, as long as it doesn't.
+    told_of_right: BTreeSet<String>,
 }
 
 impl<K: Followed> Place<K> {
@@ -305,6 +307,9 @@ impl<K: Followed> Place<K> {
             self.tell_of_right(key);
             return Next::Rest;
         }
+        if let Some(memory) = self.memories().get_mut(key) {
+            memory.told_of_right.clear();
+        }
         // Without the right there would be none to see.
         if !self.copies.is_synced() || !self.target.is_connected() {
             return Next::Rest;
@@ -353,7 +358,7 @@ impl<K: Followed> Place<K> {
                 let (at, failures) = self.failed(key);
                 // The watch brings what is true, or has brought it already.
                 if !fault.is_outdated() || failures >= PATIENCE {
-                    self.tell(key, source.as_ref(), &fault);
+                    self.tell(key, self.concerned(key, source.as_ref()), &fault);
                 }
                 Next::At(at)
             }
@@ -401,15 +406,8 @@ impl<K: Followed> Place<K> {
         change(memories.entry(key.clone()).or_default())
     }
 
-    /// Tells the object's author and those of some pods that wait for it.
-    fn tell(&self, key: &Key, source: Option<&Brief>, fault: &Fault) {
-        let note = format!(
-            "{} {} isn't followed to {}: {fault}",
-            K::KIND,
-            key.name,
-            self.target.node()
-        );
-        tracing::warn!(namespace = key.namespace, note, "an object isn't followed");
+    /// The object, and some of the pods that wait for it.
+    fn concerned(&self, key: &Key, source: Option<&Brief>) -> Vec<Regarding> {
         let object = source.map(|source| Regarding {
             api_version: K::api_version(&()).into_owned(),
             kind: K::KIND.name().to_owned(),
@@ -418,15 +416,35 @@ impl<K: Followed> Place<K> {
             uid: source.uid.clone(),
         });
         let pods = self.parts.needs.pods(self.target.node(), key, TOLD);
-        let whom = object.into_iter().chain(pods);
-        self.parts.tell_not_followed(whom, &note);
+        object.into_iter().chain(pods).collect()
     }
 
-    /// Tells of an object that is there, and needed by pods, and may not follow them.
+    /// Tells the authors of these why the object isn't followed.
+    fn tell(&self, key: &Key, whom: Vec<Regarding>, fault: &Fault) {
+        let note = format!(
+            "{} {} isn't followed to {}: {fault}",
+            K::KIND,
+            key.name,
+            self.target.node()
+        );
+        tracing::warn!(namespace = key.namespace, note, "an object isn't followed");
+        self.parts.tell_not_followed(whom.into_iter(), &note);
+    }
+
+    /// Tells of an object that is there, and needed by pods, and may not follow them: each of them once.
     fn tell_of_right(&self, key: &Key) {
         let source = self.source(key);
-        if source.is_some() && self.parts.needs.has(self.target.node(), key) {
-            self.tell(key, source.as_ref(), &Fault::NoRight(K::RIGHT));
+        if source.is_none() || !self.parts.needs.has(self.target.node(), key) {
+            return;
+        }
+        let mut whom = self.concerned(key, source.as_ref());
+        let know = whom.iter().map(|it| it.uid.clone()).collect();
+        let knew = self.remember(key, |memory| {
+            std::mem::replace(&mut memory.told_of_right, know)
+        });
+        whom.retain(|it| !knew.contains(&it.uid));
+        if !whom.is_empty() {
+            self.tell(key, whom, &Fault::NoRight(K::RIGHT));
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
 use pilotage_api::{GROUP, Right, Target, VERSION, keys};
 use pilotage_e2e::fleet::{Fleet, SOURCE_ACCOUNT, Spec, secret, target_object};
@@ -330,8 +330,36 @@ async fn a_target_that_does_not_give_the_right_says_so_and_runs_pods_all_the_sam
     shop.warned(secret.metadata.uid.as_deref().unwrap(), &lacks)
         .await;
 
+    // Whoever comes later is told, too, and nobody twice, whatever happens to the object.
+    shop.apply("source", key("w")).await;
+    let mut late = pod.clone();
+    late.metadata.name = Some("late".into());
+    let constraints = format!("nodeSelector: {{{}: {target}}}", keys::TARGET_NAME);
+    let annotations = late.metadata.annotations.get_or_insert_default();
+    annotations.insert(keys::PROXY_CONSTRAINTS.to_owned(), constraints);
+    let late = shop.create(&late).await;
+    shop.warned(late.metadata.uid.as_deref().unwrap(), &lacks)
+        .await;
+    let events: Api<Event> = shop.of("source");
+    let events = events.list(&ListParams::default()).await.unwrap();
+    let of_rights = events.items.iter().filter(|event| {
+        let note = event.note.as_deref().unwrap_or_default();
+        lacks.iter().all(|part| note.contains(part))
+    });
+    let repeated: Vec<_> = of_rights.map(|event| event.series.is_some()).collect();
+    assert_eq!(repeated, [false; 3]);
+
     rights(&[Right::FollowConfigMaps, Right::FollowSecrets]).await;
     told(true, "is given").await;
     shop.seen(wait_for(&secrets, "key", |_| true, LIMIT).await);
+
+    // Taken away, it leaves the copy as it is, until it is given again.
+    rights(&[Right::FollowConfigMaps]).await;
+    told(false, "add FollowSecrets to spec.rights").await;
     shop.delete("web").await;
+    shop.delete("late").await;
+    shop.seen(wait_gone(&maps, "settings", LIMIT).await);
+    secrets.get("key").await.unwrap();
+    rights(&[Right::FollowConfigMaps, Right::FollowSecrets]).await;
+    shop.seen(wait_gone(&secrets, "key", 2 * LIMIT).await);
 }
