@@ -49,6 +49,7 @@ pub mod access;
 pub mod apply;
 pub mod build;
 pub mod cli;
+mod clock;
 pub mod collector;
 mod dirs;
 mod dry_run;

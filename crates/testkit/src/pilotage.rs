@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::cli;
+use crate::clock;
 use crate::dirs::{self, RunDir};
 use crate::plane::{self, ControlPlane};
 use crate::ports::Port;
@@ -88,6 +89,7 @@ pub struct Builder {
     env: Vec<(OsString, OsString)>,
     files: Vec<(String, String)>,
     ready_path: Option<&'static str>,
+    clock: Option<i64>,
 }
 
 impl Builder {
@@ -112,6 +114,12 @@ impl Builder {
     /// Adds a variable to the environment.
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Its wall clock is ahead by so many seconds, or behind; no other clock is.
+    pub fn clock(mut self, seconds: i64) -> Self {
+        self.clock = Some(seconds);
         self
     }
 
@@ -148,6 +156,10 @@ impl Builder {
             .env("KUBECONFIG", run.file("none.kubeconfig"))
             .env("HOME", run.path());
         spec.env.extend(self.env);
+        if let Some(seconds) = self.clock {
+            let environment = clock::environment(run.path(), seconds);
+            spec.env.extend(environment.map_err(Error::Prepare)?);
+        }
         let probe = match self.ready_path {
             Some(path) => Probe::Http {
                 address: admin.address(),
@@ -186,6 +198,7 @@ impl PilotageProcess {
             env: Vec::new(),
             files: Vec::new(),
             ready_path: Some("/readyz"),
+            clock: None,
         }
     }
 

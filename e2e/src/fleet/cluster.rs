@@ -144,7 +144,12 @@ impl Cluster {
         let host = host_name(command, replica);
         let kubeconfig = self.plane.directory().join(format!("{host}.kubeconfig"));
         access.write(&kubeconfig)?;
-        let process = PilotageProcess::builder(&format!("{}-{host}", self.name()))
+        let mut process = PilotageProcess::builder(&format!("{}-{host}", self.name()));
+        if let Some(seconds) = self.settings.clocks_off {
+            let ahead = (self.side == Side::Source) == (replica == 1);
+            process = process.clock(if ahead { seconds } else { -seconds });
+        }
+        let process = process
             .binary(pilotage)
             // As in a pod, whose name it is; holders of Leases are called by it.
             .env("HOSTNAME", host)

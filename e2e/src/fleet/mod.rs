@@ -137,6 +137,13 @@ impl Spec {
         self
     }
 
+    /// Wall clocks of Pilotage are ahead by so many seconds in the source (or behind), and behind in targets; those of
+    /// second replicas the other way round. Kubernetes' own clocks are right.
+    pub fn clocks_off(mut self, seconds: i64) -> Self {
+        self.settings.clocks_off = Some(seconds);
+        self
+    }
+
     /// Every process of Pilotage reaches its own API server, and the source each target, through a fault proxy of its
     /// own: [`Cluster::lines`] and [`Cluster::door`].
     pub fn faults(mut self) -> Self {

@@ -60,6 +60,8 @@ pub(super) struct Settings {
     pub(super) rights: Vec<Right>,
     /// Kinds that follow pods from the source, as its flag names them.
     pub(super) follow: Vec<&'static str>,
+    /// Seconds that clocks are ahead in the source.
+    pub(super) clocks_off: Option<i64>,
     /// Flags, each with the command that it is for, or for every one.
     flags: Vec<(Option<&'static str>, String)>,
 }
@@ -75,6 +77,7 @@ impl Settings {
             namespaces: Vec::new(),
             rights: Vec::new(),
             follow: Vec::new(),
+            clocks_off: None,
             flags: Vec::new(),
         }
     }

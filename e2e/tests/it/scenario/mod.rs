@@ -50,6 +50,7 @@ mod unreserved;
 mod usage;
 mod what_if;
 mod workloads;
+mod wrong_clocks;
 
 use std::{
     collections::BTreeMap,
