@@ -13,7 +13,6 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use pilotage_clusters::{Event, Watch};
 use pilotage_model::followed::{self, Kind};
-use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::call::{CALL_LIMIT, Failure, within};
 use pilotage_runtime::caught::caught_turn;
 use pilotage_runtime::moment::from_now;
@@ -26,23 +25,20 @@ use tokio_util::sync::CancellationToken;
 use super::act::FIELD_MANAGER;
 use super::kinds::{Followed, trim};
 use super::needs::{Change, Key};
+use super::pace::Pace;
 use super::place::{CONTROLLER, Parts};
 
 /// Services that are written at once.
 const AT_ONCE: usize = 4;
-/// Pause after a write: somebody may undo it each time.
-const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(2)).spread(0.3);
 /// Until a Service that was just seen is surely counted.
 const SOON: Duration = Duration::from_millis(200);
-/// A write that stood that long is forgotten.
-const STANDS: Duration = Duration::from_mins(10);
 
 /// Reroutes Services until `stop`.
 pub(super) async fn reroute(parts: Arc<Parts>, services: Watch<Service>, stop: CancellationToken) {
     let rerouting = Arc::new(Rerouting {
         parts,
         services,
-        writes: Mutex::default(),
+        memories: Mutex::default(),
     });
     let (turns, waker) = Turns::new(AT_ONCE);
     let turn = {
@@ -69,15 +65,25 @@ struct Rerouting {
     parts: Arc<Parts>,
     services: Watch<Service>,
     /// Of Services that were written lately.
-    writes: Mutex<HashMap<Key, Writes>>,
+    memories: Mutex<HashMap<Key, Memory>>,
 }
 
-/// Writes and failures in a row.
-#[derive(Clone, Copy, Debug)]
-struct Writes {
-    count: u32,
-    last: Instant,
-    not_before: Instant,
+/// What is remembered of a Service.
+#[derive(Debug, Default)]
+struct Memory {
+    pace: Pace,
+    /// What was written last: if the same has to be written again, somebody has undone it.
+    wrote: Option<Value>,
+}
+
+impl Memory {
+    fn wrote(&mut self, mut patch: Value, now: Instant) {
+        // That of another version may be the same.
+        patch["metadata"]["resourceVersion"].take();
+        let undone = self.wrote.as_ref() == Some(&patch);
+        self.pace.wrote(now, undone);
+        self.wrote = Some(patch);
+    }
 }
 
 impl Rerouting {
@@ -98,7 +104,7 @@ impl Rerouting {
                     Event::Applied(service) if self.concerns(&service) => Key::of(&*service),
                     Event::Deleted(service) | Event::Gone(service) => {
                         if let Some(key) = Key::of(&*service) {
-                            self.writes().remove(&key);
+                            self.memories().remove(&key);
                         }
                         continue;
                     }
@@ -157,20 +163,25 @@ impl Rerouting {
             // Who needs it may be true of an older version, and nothing tells when it is true of this one.
             return Next::At(from_now(SOON));
         }
-        let not_before = self.writes().get(key).map(|writes| writes.not_before);
-        if let Some(at) = not_before.filter(|at| *at > Instant::now()) {
+        let waits = self
+            .memories()
+            .get(key)
+            .and_then(|memory| memory.pace.waits(Instant::now()));
+        if let Some(at) = waits {
             return Next::At(at);
         }
-        let again = self.written(key);
         match self.write(key, &patch).await {
-            Ok(()) => Next::Rest,
+            Ok(()) => {
+                self.remember(key, |memory| memory.wrote(patch, Instant::now()));
+                Next::Rest
+            }
             Err(error) => match error.kind() {
                 Failure::NotFound => Next::Rest,
                 // The watch brings the newer one.
-                Failure::Conflict => Next::At(again),
+                Failure::Conflict => Next::At(self.failed(key)),
                 _ => {
                     self.tell(&service, &error.to_string());
-                    Next::At(again)
+                    Next::At(self.failed(key))
                 }
             },
         }
@@ -193,21 +204,16 @@ impl Rerouting {
         Ok(())
     }
 
-    /// Counts a write; the next one may come then.
-    fn written(&self, key: &Key) -> Instant {
+    /// When it is tried again.
+    fn failed(&self, key: &Key) -> Instant {
+        self.remember(key, |memory| memory.pace.failed(Instant::now()))
+    }
+
+    fn remember<T>(&self, key: &Key, change: impl FnOnce(&mut Memory) -> T) -> T {
+        let mut memories = self.memories();
         let now = Instant::now();
-        let mut all = self.writes();
-        all.retain(|_, writes| now.duration_since(writes.last) < STANDS);
-        let count = all.get(key).map_or(0, |writes| writes.count);
-        let count = count.saturating_add(1);
-        let not_before = from_now(BACKOFF.delay(count, dice()));
-        let writes = Writes {
-            count,
-            last: now,
-            not_before,
-        };
-        all.insert(key.clone(), writes);
-        not_before
+        memories.retain(|_, memory| !memory.pace.is_calm(now));
+        change(memories.entry(key.clone()).or_default())
     }
 
     /// Tells the Service's author.
@@ -231,7 +237,37 @@ impl Rerouting {
         });
     }
 
-    fn writes(&self) -> MutexGuard<'_, HashMap<Key, Writes>> {
-        self.writes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn memories(&self) -> MutexGuard<'_, HashMap<Key, Memory>> {
+        self.memories.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_what_somebody_undoes_is_written_less_and_less_often() {
+        let patch = |version: usize, app: usize| {
+            json!({
+                "metadata": { "resourceVersion": version.to_string() },
+                "spec": { "selector": { "app": app.to_string() } },
+            })
+        };
+        let pause = |patches: &[Value]| {
+            let (mut memory, now) = (Memory::default(), Instant::now());
+            for patch in patches {
+                memory.wrote(patch.clone(), now);
+            }
+            memory.pace.waits(now).map(|at| at - now)
+        };
+        let changed: Vec<_> = (0..9).map(|number| patch(number, number)).collect();
+        assert!(pause(&changed).unwrap() < Duration::from_secs(2));
+        let undone: Vec<_> = (0..9).map(|number| patch(number, 0)).collect();
+        assert!(pause(&undone).unwrap() > Duration::from_mins(1));
     }
 }
