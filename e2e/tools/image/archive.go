@@ -154,10 +154,62 @@ func readArchive(path string, use func(v1.ImageIndex) error) error {
 	if err != nil {
 		return err
 	}
-	if err := validate.Index(index); err != nil {
+	// Of layers it knows those alone that gzip has made.
+	if err := validate.Index(index, validate.Fast); err != nil {
+		return err
+	}
+	if err := validateLayers(index); err != nil {
 		return err
 	}
 	return use(index)
+}
+
+// validateLayers tells of a layer of any image that isn't what manifest and configuration say.
+func validateLayers(index v1.ImageIndex) error {
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		return err
+	}
+	for _, image := range manifest.Manifests {
+		image, err := index.Image(image.Digest)
+		if err != nil {
+			return err
+		}
+		layers, err := image.Layers()
+		if err != nil {
+			return err
+		}
+		for _, layer := range layers {
+			if err := validateLayer(layer); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func validateLayer(layer v1.Layer) error {
+	for _, form := range []struct {
+		said func() (v1.Hash, error)
+		read func() (io.ReadCloser, error)
+	}{{layer.Digest, layer.Compressed}, {layer.DiffID, layer.Uncompressed}} {
+		said, err := form.said()
+		if err != nil {
+			return err
+		}
+		content, err := form.read()
+		if err != nil {
+			return err
+		}
+		is, _, err := v1.SHA256(content)
+		if err := errors.Join(err, content.Close()); err != nil {
+			return fmt.Errorf("layer %s: %w", said, err)
+		}
+		if is != said {
+			return fmt.Errorf("layer %s has the digest %s", said, is)
+		}
+	}
+	return nil
 }
 
 // report says in a line each what the index and its images are called, and how large these are.
