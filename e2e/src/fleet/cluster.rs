@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures::future::{join_all, try_join_all};
@@ -14,6 +14,7 @@ use pilotage_testkit::pilotage::{ADMIN_PORT, apply_output, binary};
 use pilotage_testkit::{ControlPlane, FaultProxy, PilotageProcess, wait_for};
 
 use super::LIMIT;
+use super::chart::{self, Part};
 use super::error::Error;
 use super::settings::{Layout, Settings};
 
@@ -84,8 +85,11 @@ impl Cluster {
             .keep();
         let commands: &[&'static str] = match self.settings.layout {
             Layout::OneProcess => &["all"],
-            Layout::ProcessAPart => self.side.parts(),
+            Layout::ProcessAPart | Layout::Chart => self.side.parts(),
         };
+        if self.settings.layout == Layout::Chart {
+            chart::install(&self.plane, self.side, &self.settings).await?;
+        }
         if self.settings.faults {
             self.door = Some(FaultProxy::start(&self.plane).await?);
         }
@@ -118,23 +122,14 @@ impl Cluster {
 
     async fn start(&self, command: &'static str, replica: u32) -> Result<Started, Error> {
         let pilotage = binary()?;
-        let account = if command == "all" { HOME } else { command };
-        let mut rbac = vec![
-            "rbac".to_owned(),
-            format!("--service-account={HOME}/{account}"),
-        ];
-        if command != "all" {
-            rbac.push(format!("--component={command}"));
-        }
-        rbac.extend(self.namespaces_flag());
-        if matches!(command, "all" | "controllers") {
-            rbac.extend(self.follow_flag());
-            rbac.extend(self.kubelet().map(|_| "--kubelet".to_owned()));
-            let rights = self.settings.rights_flag();
-            rbac.extend(rights.filter(|_| self.side == Side::Target));
-        }
-        apply_output(&self.plane, &pilotage, rbac).await?;
-        let mut access = self.plane.service_account_access(HOME, account).await?;
+        let part = match self.settings.layout {
+            Layout::Chart => chart::part(&self.plane, command).await?,
+            Layout::OneProcess | Layout::ProcessAPart => self.by_roles(&pilotage, command).await?,
+        };
+        let mut access = self
+            .plane
+            .service_account_access(HOME, &part.account)
+            .await?;
         let mut line = None;
         if self.settings.faults {
             let proxy = FaultProxy::start(&self.plane).await?;
@@ -153,7 +148,8 @@ impl Cluster {
             .binary(pilotage)
             // As in a pod, whose name it is; holders of Leases are called by it.
             .env("HOSTNAME", host)
-            .args([command, "--log-format=text"])
+            .args(part.args)
+            .args(["--log-format=text"])
             .args(["--admin-addr", &format!("127.0.0.1:{ADMIN_PORT}")])
             .args(["--kubeconfig", &kubeconfig.display().to_string()])
             .args(self.flags(command))
@@ -164,6 +160,30 @@ impl Cluster {
             replica,
             process,
             line,
+        })
+    }
+
+    /// A part with the roles that `pilotage rbac` prints.
+    async fn by_roles(&self, pilotage: &Path, command: &str) -> Result<Part, Error> {
+        let account = if command == "all" { HOME } else { command };
+        let mut rbac = vec![
+            "rbac".to_owned(),
+            format!("--service-account={HOME}/{account}"),
+        ];
+        if command != "all" {
+            rbac.push(format!("--component={command}"));
+        }
+        rbac.extend(self.namespaces_flag());
+        if matches!(command, "all" | "controllers") {
+            rbac.extend(self.follow_flag());
+            rbac.extend(self.kubelet().map(|_| "--kubelet".to_owned()));
+            let rights = self.settings.rights_flag();
+            rbac.extend(rights.filter(|_| self.side == Side::Target));
+        }
+        apply_output(&self.plane, pilotage, rbac).await?;
+        Ok(Part {
+            account: account.to_owned(),
+            args: vec![command.to_owned()],
         })
     }
 
@@ -181,11 +201,13 @@ impl Cluster {
         if matches!(command, "all" | "proxy-scheduler") {
             flags.push(format!("--cluster-name={}", self.name()));
         }
-        if matches!(command, "all" | "controllers" | "proxy-scheduler") {
+        // The chart has said so.
+        let says_it = self.settings.layout != Layout::Chart;
+        if says_it && matches!(command, "all" | "controllers" | "proxy-scheduler") {
             flags.extend(self.namespaces_flag());
         }
         if matches!(command, "all" | "controllers") {
-            flags.extend(self.follow_flag());
+            flags.extend(self.follow_flag().filter(|_| says_it));
             if let Some(address) = self.kubelet() {
                 // The API server reaches it at the port that it takes.
                 flags.push(format!("--kubelet-address={address}"));

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pilotage_testkit::{WaitError, access, apply, fault, pilotage, plane};
+use pilotage_testkit::{WaitError, access, apply, cli, fault, pilotage, plane, tools};
 
 /// Why clusters can't be started or connected, or something did not happen in them.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +22,12 @@ pub enum Error {
     /// No fault proxy.
     #[error(transparent)]
     Fault(#[from] fault::Error),
+    /// Helm did not install the chart.
+    #[error(transparent)]
+    Helm(#[from] cli::Error),
+    /// Helm isn't there.
+    #[error(transparent)]
+    Tools(#[from] Box<tools::Error>),
     /// Something did not happen.
     #[error("{what}")]
     Wait {

@@ -1,6 +1,7 @@
 //! A source and its targets on real control planes, with Pilotage in each, connected as an administrator would do it.
 //! It knows nothing of what is run there.
 
+mod chart;
 mod cluster;
 mod error;
 mod everywhere;
@@ -64,6 +65,12 @@ impl Spec {
     /// All parts of a cluster in one process.
     pub fn one_process(mut self) -> Self {
         self.settings.layout = Layout::OneProcess;
+        self
+    }
+
+    /// Helm installs the chart in each cluster, with the definitions, and each part runs as that says.
+    pub fn by_chart(mut self) -> Self {
+        self.settings.layout = Layout::Chart;
         self
     }
 
@@ -158,10 +165,11 @@ impl Spec {
             targets,
             settings,
         } = self;
-        let targets = targets
-            .into_iter()
-            .map(|plane| Side::Target.skewed(plane).start());
-        let source = Side::Source.skewed(source).start();
+        let by_chart = settings.layout == Layout::Chart;
+        let with_crds = |plane: plane::Builder| if by_chart { plane.no_crds() } else { plane };
+        let targets = targets.into_iter().map(with_crds);
+        let targets = targets.map(|plane| Side::Target.skewed(plane).start());
+        let source = Side::Source.skewed(with_crds(source)).start();
         let (source, targets) = tokio::try_join!(source, try_join_all(targets))?;
         let cluster = |plane, side| Cluster::new(plane, side, settings.clone());
         Ok(Fleet {

@@ -12,6 +12,8 @@ pub enum Layout {
     OneProcess,
     /// One a part, each under its own roles.
     ProcessAPart,
+    /// The same, under the roles and with the arguments of the chart, which Helm has installed.
+    Chart,
 }
 
 /// Times of leader election; see `pilotage controllers --help`.

@@ -85,6 +85,7 @@ impl Local {
     pub(super) async fn start() -> Result<Self, Error> {
         let forward = echo().await.map_err(Error::Listen)?;
         let mut spec = Spec::new()
+            .by_chart()
             .kubelet()
             .rights(&Right::ALL)
             .follow(&["configmaps", "secrets"]);
