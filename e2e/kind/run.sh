@@ -117,44 +117,24 @@ install() {
 		--wait --timeout 180s "$@" >/dev/null
 	say "$name has Pilotage"
 }
+rights=follow-configmaps,follow-secrets,follow-services,follow-ingresses,logs,exec,attach,port-forward
 install source --set 'follow={configmaps,secrets,services,ingresses}' \
 	--set controllerManager.kubelet.enabled=true --set controllerManager.kubelet.selfSigned=true
 for name in east west; do
 	install "$name" --set webhook.enabled=false \
-		--set 'rights={follow-configmaps,follow-secrets,follow-services,follow-ingresses,logs,exec}'
+		--set "rights={$rights}"
 done
 
-# connect TARGET: lets the source in, and gives it the kubeconfig of the account that comes of it.
-connect() {
-	local name=$1 key=$configs/$1.secret
-	of "$name" apply --filename - >/dev/null <<-YAML
-		apiVersion: multicluster.admiralty.io/v1alpha1
-		kind: Source
-		metadata: {name: source, namespace: default}
-		spec:
-		  serviceAccountName: source
-		  rights: [Logs, Exec, FollowConfigMaps, FollowSecrets, FollowServices, FollowIngresses]
-	YAML
-	of "$name" wait serviceaccount/source --for create --timeout 60s >/dev/null
-	kind get kubeconfig --name "pilotage-$name" --internal | sed '/client-certificate-data\|client-key-data/d' >"$key"
-	kubectl --kubeconfig "$key" config set-credentials "kind-pilotage-$name" \
-		--token "$(of "$name" create token source --duration 3h)" >/dev/null
-	of source create secret generic "$name" --from-file "config=$key" --dry-run=client --output yaml |
-		of source apply --filename - >/dev/null
-	rm "$key"
-	of source apply --filename - >/dev/null <<-YAML
-		apiVersion: multicluster.admiralty.io/v1alpha1
-		kind: Target
-		metadata: {name: $name, namespace: default}
-		spec: {kubeconfigSecret: {name: $name}}
-	YAML
-	of source wait "node/admiralty-default-$name" --for create --timeout 60s >/dev/null
+# The program of the image is the plugin as well.
+plugin=$configs/kubectl-pilotage
+case $(uname -m) in aarch64 | arm64) arch=arm64 ;; *) arch=amd64 ;; esac
+ln -sf "$root/target/dist/$arch/pilotage" "$plugin"
+for name in east west; do
+	KUBECONFIG=$configs/source:$configs/$name "$plugin" connect --source kind-pilotage-source \
+		--target "kind-pilotage-$name" --name "$name" --namespace default --rights "$rights"
 	of source wait "node/admiralty-default-$name" --for condition=Ready --timeout 60s >/dev/null
 	say "$name is connected"
-}
-of source label namespace default multicluster-scheduler=enabled --overwrite >/dev/null
-connect east
-connect west
+done
 
 rm -rf "$configs/scenarios"
 mkdir "$configs/scenarios"

@@ -58,25 +58,33 @@ say "a command"
   fail "the command said something else by SPDY"
 
 say "a file"
-k cp talker:/etc/passwd "$scratch/passwd"
-grep --quiet '^root:' "$scratch/passwd" || fail "the file has something else in it"
+# The image may have no files of its own but its programs.
+file=/tmp/copied-$NAMESPACE
+k exec talker -- sh -c "mkdir -p /tmp && echo written there > $file"
+k cp "talker:$file" "$scratch/copied"
+k exec talker -- rm "$file"
+grep --quiet '^written there$' "$scratch/copied" || fail "the file has something else in it"
 
 say "a port"
+# By a kubectl of its own each time: it ends when the container has nobody at the port, as between two connections.
+answers() {
+  local kubectl port answer
+  kubectl --kubeconfig "$KUBECONFIGS/source" --namespace "$NAMESPACE" port-forward pod/talker :8080 > "$scratch/port" &
+  kubectl=$!
+  until port=$(grep --only-matching --perl-regexp --max-count=1 '127.0.0.1:\K[0-9]+' "$scratch/port"); do
+    kill -0 "$kubectl" || return 1
+    sleep 0.1
+  done
+  exec 3<> "/dev/tcp/127.0.0.1/$port"
+  echo ping >&3
+  read -r -t 5 answer <&3
+  exec 3>&-
+  kill "$kubectl" && wait "$kubectl" || true
+  [[ $answer == ping ]]
+}
 for websockets in true false; do
-  KUBECTL_PORT_FORWARD_WEBSOCKETS=$websockets k port-forward pod/talker :8080 > "$scratch/port-$websockets" &
-  port() {
-    grep --only-matching --perl-regexp --max-count=1 '127.0.0.1:\K[0-9]+' "$scratch/port-$websockets"
-  }
-  eventually "a port is forwarded" port
-  echoed() {
-    local answer
-    exec 3<> "/dev/tcp/127.0.0.1/$(port)"
-    echo ping >&3
-    read -r -t 5 answer <&3
-    exec 3>&-
-    [[ $answer == ping ]]
-  }
-  eventually "the port answers" echoed
+  export KUBECTL_PORT_FORWARD_WEBSOCKETS=$websockets
+  eventually "the port answers" answers
 done
 
 k delete pod talker --grace-period=1 --timeout="$LIMIT"
