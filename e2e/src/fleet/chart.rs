@@ -3,13 +3,12 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
-use pilotage_testkit::{cli, workspace_root};
+use pilotage_testkit::{ControlPlane, cli, workspace_root};
 use serde_json::{Value, json};
 
 use super::cluster::{HOME, Side};
 use super::error::Error;
 use super::settings::Settings;
-use pilotage_testkit::ControlPlane;
 
 /// Name of the release.
 const RELEASE: &str = "pilotage";
@@ -69,7 +68,8 @@ pub(super) async fn part(plane: &ControlPlane, command: &str) -> Result<Part, Er
     let deployments: Api<Deployment> = Api::namespaced(plane.admin(), HOME);
     let name = format!("{RELEASE}-{command}");
     let deployment = deployments.get(&name).await;
-    let deployment = deployment.map_err(Error::request(&format!("can't read Deployment {name}")))?;
+    let deployment =
+        deployment.map_err(Error::request(&format!("can't read Deployment {name}")))?;
     let pod = deployment.spec.and_then(|spec| spec.template.spec);
     let pod = pod.unwrap_or_default();
     let container = pod.containers.into_iter().next().unwrap_or_default();
