@@ -111,10 +111,10 @@ async fn pods_live(seconds: i64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_live_with_the_sources_clock_ahead() {
-    pods_live(FIVE_MINUTES).await;
+    Box::pin(pods_live(FIVE_MINUTES)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_live_with_the_sources_clock_behind() {
-    pods_live(-FIVE_MINUTES).await;
+    Box::pin(pods_live(-FIVE_MINUTES)).await;
 }
