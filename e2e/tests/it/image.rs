@@ -128,9 +128,15 @@ fn the_archive_is_an_image_that_runs_as_nobody() {
 
     let disk = directory.path().join("disk");
     fs::create_dir(&disk).unwrap();
-    for layer in manifest["layers"].as_array().unwrap() {
-        let path = blob(&unpacked, layer);
-        command(&disk, &["tar", "xzf", path.to_str().unwrap()]);
+    let layers = directory.path().join("layers");
+    let (to, from) = (layers.to_str().unwrap(), archive.to_str().unwrap());
+    succeeded(&run(&["verify", "--layers", to, from]));
+    for (number, layer) in manifest["layers"].as_array().unwrap().iter().enumerate() {
+        let zstd = "application/vnd.oci.image.layer.v1.tar+zstd";
+        assert_eq!(layer["mediaType"], zstd);
+        blob(&unpacked, layer);
+        let plain = layers.join(format!("{number}.tar"));
+        command(&disk, &["tar", "xf", plain.to_str().unwrap()]);
     }
     let found = command(&disk, &["sh", "-c", "find . -type f | sort"]);
     let expected = "./etc/group\n./etc/nsswitch.conf\n./etc/passwd\n./etc/ssl/certs/ca-certificates.crt\n\

@@ -95,12 +95,50 @@ func dockerManifest(index v1.ImageIndex, reference string) ([]byte, error) {
 
 func verifyCommand(args []string) error {
 	flags := flag.NewFlagSet("verify", flag.ExitOnError)
+	layers := flags.String("layers", "", "where the layers of the first image go, as plain archives 0.tar, 1.tar, …")
 	if err := parse(flags, args, 1); err != nil {
 		return err
 	}
-	err := readArchive(flags.Arg(0), func(index v1.ImageIndex) error { return report(os.Stdout, index) })
+	err := readArchive(flags.Arg(0), func(index v1.ImageIndex) error {
+		if *layers != "" {
+			if err := writeLayers(*layers, index); err != nil {
+				return err
+			}
+		}
+		return report(os.Stdout, index)
+	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", flags.Arg(0), err)
+	}
+	return nil
+}
+
+// writeLayers writes the layers of the first image as they are without compression.
+func writeLayers(directory string, index v1.ImageIndex) error {
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		return err
+	}
+	image, err := index.Image(manifest.Manifests[0].Digest)
+	if err != nil {
+		return err
+	}
+	layers, err := image.Layers()
+	if err != nil {
+		return err
+	}
+	for number, layer := range layers {
+		content, err := layer.Uncompressed()
+		if err != nil {
+			return err
+		}
+		plain, err := io.ReadAll(content)
+		if err := errors.Join(err, content.Close()); err != nil {
+			return err
+		}
+		if err := write(filepath.Join(directory, fmt.Sprintf("%d.tar", number)), plain); err != nil {
+			return err
+		}
 	}
 	return nil
 }

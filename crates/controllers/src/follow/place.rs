@@ -125,7 +125,7 @@ struct Memory {
     copied: Option<String>,
     /// The digest that was written, and the copy's version then: something there made another one of it.
     written: Option<(String, String)>,
-    /// UIDs of those who know that the target doesn't give the right, as long as it doesn't.
+    /// UIDs of those who know that the target doesn't give the right, until something was written by it.
     told_of_right: BTreeSet<String>,
 }
 
@@ -307,9 +307,6 @@ impl<K: Followed> Place<K> {
             self.tell_of_right(key);
             return Next::Rest;
         }
-        if let Some(memory) = self.memories().get_mut(key) {
-            memory.told_of_right.clear();
-        }
         // Without the right there would be none to see.
         if !self.copies.is_synced() || !self.target.is_connected() {
             return Next::Rest;
@@ -367,6 +364,7 @@ impl<K: Followed> Place<K> {
 
     fn done(&self, key: &Key, step: &Step, written: Option<(K, String)>) {
         self.remember(key, |memory| {
+            memory.told_of_right.clear();
             let wanted = written.as_ref().map(|(_, wanted)| wanted);
             let undone = wanted.is_some() && memory.copied.as_ref() == wanted;
             memory.pace.wrote(Instant::now(), undone);

@@ -352,14 +352,6 @@ async fn a_target_that_does_not_give_the_right_says_so_and_runs_pods_all_the_sam
     rights(&[Right::FollowConfigMaps, Right::FollowSecrets]).await;
     told(true, "is given").await;
     shop.seen(wait_for(&secrets, "key", |_| true, LIMIT).await);
-
-    // Taken away, it leaves the copy as it is, until it is given again.
-    rights(&[Right::FollowConfigMaps]).await;
-    told(false, "add FollowSecrets to spec.rights").await;
     shop.delete("web").await;
     shop.delete("late").await;
-    shop.seen(wait_gone(&maps, "settings", LIMIT).await);
-    secrets.get("key").await.unwrap();
-    rights(&[Right::FollowConfigMaps, Right::FollowSecrets]).await;
-    shop.seen(wait_gone(&secrets, "key", 2 * LIMIT).await);
 }
