@@ -2,7 +2,7 @@
 # Provides the real parts that tests and demo run: builds each tool once into a
 # cache of the user and links it into target/tools/. See README.md beside it.
 #
-#   build.sh [TOOL…]     TOOL: kubernetes oracle etcd kwok helm kubeconform kind image; default: these
+#   build.sh [TOOL…]     TOOL: kubernetes oracle etcd kwok helm kubeconform kind metrics-server image; default: these
 #                        or an older Kubernetes, for clusters of other versions: kubernetes-1.34
 #
 # Nothing is printed when nothing had to be done.
@@ -11,7 +11,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 target=$(cd "$here/../.." && pwd -P)/target/tools
 
-all_tools='kubernetes oracle etcd kwok helm kubeconform kind image'
+all_tools='kubernetes oracle etcd kwok helm kubeconform kind metrics-server image'
 
 # An older Kubernetes has a directory of its own beside this script, and is linked below target/tools/1.34.
 older() {
@@ -49,6 +49,7 @@ main_module() {
 	helm) echo helm.sh/helm/v4 ;;
 	kubeconform) echo github.com/yannh/kubeconform ;;
 	kind) echo sigs.k8s.io/kind ;;
+	metrics-server) echo sigs.k8s.io/metrics-server ;;
 	image) echo github.com/google/go-containerregistry ;;
 	esac
 }
@@ -107,6 +108,7 @@ linker_flags() {
 	kwok) printf ' -X %s' "sigs.k8s.io/kwok/pkg/consts.Version=${version#v}" ;;
 	helm) printf ' -X %s' "helm.sh/helm/v4/internal/version.version=$version" ;;
 	kubeconform) printf ' -X %s' "main.version=$version" ;;
+	metrics-server) printf ' -X %s' "k8s.io/client-go/pkg/version.gitVersion=$version" ;;
 	esac
 }
 

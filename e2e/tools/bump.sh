@@ -30,6 +30,7 @@ kwok) module=sigs.k8s.io/kwok commands=kwok ;;
 helm) module=helm.sh/helm/v4 commands=helm ;;
 kubeconform) module=github.com/yannh/kubeconform commands=kubeconform ;;
 kind) module=sigs.k8s.io/kind commands='' ;;
+metrics-server) module=sigs.k8s.io/metrics-server commands=metrics-server ;;
 *) usage ;;
 esac
 
