@@ -9,6 +9,7 @@ mod controller_manager;
 mod etcd;
 mod identity;
 pub mod kwok;
+pub mod metrics_server;
 mod nodes;
 mod tenant;
 

@@ -4,6 +4,7 @@
 
 mod admission;
 mod apart;
+mod autoscaling;
 mod bad_line;
 mod budgets;
 mod bursts;

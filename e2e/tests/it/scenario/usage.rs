@@ -23,7 +23,7 @@ const TARGETS: [&str; 2] = ["east", "west"];
 const POOL: &str = "pool";
 
 /// Stands for metrics-server: its API, in which the test writes what pods use.
-fn metrics_api() -> Value {
+pub(super) fn metrics_api() -> Value {
     let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -66,7 +66,13 @@ async fn fleet() -> Arc<Fleet> {
 }
 
 /// Says in a target what a pod there uses.
-async fn tell(shop: &Shop, target: &str, pod: &Pod, at: &str, (cpu, memory): (&str, &str)) {
+pub(super) async fn tell(
+    shop: &Shop,
+    target: &str,
+    pod: &Pod,
+    at: &str,
+    (cpu, memory): (&str, &str),
+) {
     let container = &pod.spec.as_ref().unwrap().containers[0].name;
     let told = json!({
         "apiVersion": "metrics.k8s.io/v1beta1",
@@ -107,7 +113,7 @@ fn memory<'a>(text: &'a str, pod: &str) -> Option<&'a str> {
 }
 
 /// To be tried again.
-fn not_yet(text: String) -> kube::Error {
+pub(super) fn not_yet(text: String) -> kube::Error {
     kube::Error::Service(text.into())
 }
 
