@@ -78,7 +78,7 @@ impl Controller {
             }
             Event::Chaperon(News::Deleted(chaperon)) => {
                 let memory = self.memory(chaperon.name());
-                memory.chaperon_deleted(chaperon.uid());
+                memory.chaperon_deleted(chaperon.uid(), cx.now);
                 chaperon.name().to_owned()
             }
             Event::Pod(News::Applied(pod)) => {

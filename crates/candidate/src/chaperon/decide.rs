@@ -18,6 +18,8 @@ const MISSING_FOR: Duration = Duration::from_mins(1);
 const GATHER: Duration = Duration::from_millis(150);
 /// A pod that was bound is told together with its kubelet's first word, if that comes within this time.
 const FIRST_WORD: Duration = Duration::from_millis(20);
+/// The garbage collector has this long for an unbound pod whose chaperon went: where it is quick, nobody asks twice.
+const COLLECTION: Duration = Duration::from_secs(1);
 
 /// One request.
 #[derive(Clone, Debug, PartialEq)]
@@ -146,16 +148,29 @@ pub fn decide(seen: &Observed<'_>) -> Plan {
     }
 }
 
-/// The chaperon was seen going: an unbound pod of its own can go before the garbage collector comes to it.
+/// The chaperon was seen going: an unbound pod of its own goes without the garbage collector, if that has much to do.
 fn orphan(seen: &Observed<'_>) -> Plan {
-    match seen.pod.map(|pod| (pod, owner(pod))) {
-        Some((pod, Owner::Chaperon(owner)))
-            if seen.memory.is_chaperon_gone(owner) && pod.node().is_none() =>
-        {
-            delete(seen, pod)
-        }
-        _ => Plan::default(),
+    let Some(pod) = seen.pod.filter(|pod| is_left_over(seen, pod)) else {
+        return Plan::default();
+    };
+    let due = seen.memory.orphaned_at().unwrap_or_default();
+    let due = due.saturating_add(COLLECTION);
+    if seen.now < due {
+        return Plan {
+            wake_at: Some(due),
+            ..Plan::default()
+        };
     }
+    delete(seen, pod)
+}
+
+/// Whether nobody has bound the pod, and its chaperon was seen going.
+fn is_left_over(seen: &Observed<'_>, pod: &RawPod) -> bool {
+    let is_owner_gone = match owner(pod) {
+        Owner::Chaperon(owner) => seen.memory.is_chaperon_gone(owner),
+        Owner::Other => false,
+    };
+    is_owner_gone && pod.node().is_none()
 }
 
 fn ending(seen: &Observed<'_>, chaperon: Chaperon<'_>) -> Plan {
@@ -208,6 +223,10 @@ fn living(seen: &Observed<'_>, chaperon: Chaperon<'_>) -> Plan {
         return podless(seen, chaperon);
     };
     match owner(pod) {
+        // The name is wanted.
+        Owner::Chaperon(owner) if owner != chaperon.uid() && is_left_over(seen, pod) => {
+            delete(seen, pod)
+        }
         // One of the two is old news: the garbage collector removes a pod whose owner is gone.
         Owner::Chaperon(owner) if owner != chaperon.uid() => Plan::default(),
         Owner::Chaperon(_) if chaperon.is_given_up() && pod.node().is_none() => end(seen, pod),

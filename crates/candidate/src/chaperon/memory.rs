@@ -46,6 +46,8 @@ pub struct Memory {
     refused: Option<String>,
     gone_pods: BTreeSet<String>,
     gone_chaperons: BTreeSet<String>,
+    /// When the newest of them was seen going.
+    orphaned_at: Option<Monotonic>,
     /// No pod of that name was there after the newest one was seen.
     absent: bool,
     /// The pod that we asked to be deleted: what comes of it, the watch will show.
@@ -81,8 +83,9 @@ impl Memory {
     }
 
     /// The chaperon with this UID was seen going.
-    pub fn chaperon_deleted(&mut self, uid: &str) {
+    pub fn chaperon_deleted(&mut self, uid: &str, now: Monotonic) {
         remember(&mut self.gone_chaperons, uid);
+        self.orphaned_at = Some(now);
         // What comes under this name is another one.
         self.failures.clear();
         self.remakes = false;
@@ -193,6 +196,10 @@ impl Memory {
 
     pub(super) fn is_chaperon_gone(&self, uid: &str) -> bool {
         self.gone_chaperons.contains(uid)
+    }
+
+    pub(super) fn orphaned_at(&self) -> Option<Monotonic> {
+        self.orphaned_at
     }
 
     pub(super) fn remakes(&self) -> bool {

@@ -132,10 +132,11 @@ impl Parts {
                 Event::Deleted(chaperon) => {
                     let key = Key::of(&*chaperon);
                     if let Some(uid) = &chaperon.metadata.uid {
+                        let now = self.started.elapsed();
                         self.memories()
                             .entry(key.clone())
                             .or_default()
-                            .chaperon_deleted(uid);
+                            .chaperon_deleted(uid, now);
                     }
                     waker.wake(key);
                 }

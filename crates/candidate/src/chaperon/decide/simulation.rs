@@ -271,7 +271,7 @@ impl World {
             && let Some(Value::String(gone)) = uid(&self.seen_chaperon)
             && evidence
         {
-            self.memory.chaperon_deleted(&gone);
+            self.memory.chaperon_deleted(&gone, self.now);
         }
         let gone = self
             .seen_pod

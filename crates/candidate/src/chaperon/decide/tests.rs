@@ -493,7 +493,26 @@ fn the_unbound_pod_of_a_chaperon_that_was_seen_going_goes_too() {
         Plan::default(),
         "not in the store is no evidence"
     );
-    case.memory.chaperon_deleted("c1");
+    case.memory.chaperon_deleted("c1", case.now);
+    let plan = case.plan();
+    assert_eq!(
+        (plan.action, plan.wake_at),
+        (None, Some(case.now + COLLECTION)),
+        "the garbage collector comes first"
+    );
+    case.now += COLLECTION;
+    assert_eq!(case.action(), Some(Action::DeletePod { uid: "p1".into() }));
+    case.pod.as_mut().unwrap()["spec"] = json!({ "nodeName": "n" });
+    assert_eq!(case.plan(), Plan::default());
+}
+
+#[test]
+fn a_pod_that_a_gone_chaperon_left_makes_way_for_the_next_one_at_once() {
+    let mut next = numbered();
+    next["metadata"]["uid"] = "c2".into();
+    let mut case = Case::new(Some(next), Some(pod()));
+    assert_eq!(case.plan(), Plan::default(), "c1 may be the newer one");
+    case.memory.chaperon_deleted("c1", case.now);
     assert_eq!(case.action(), Some(Action::DeletePod { uid: "p1".into() }));
     case.pod.as_mut().unwrap()["spec"] = json!({ "nodeName": "n" });
     assert_eq!(case.plan(), Plan::default());
