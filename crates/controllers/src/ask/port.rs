@@ -154,3 +154,57 @@ impl Grants for Port {
         .boxed()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use k8s_openapi::api::core::v1::Pod;
+    use pilotage_sched::{
+        Attempt, FirstOfEquals, Moment, NodeName, Scheduler, SchedulerConfig,
+        plugins::{Binder, stock_profile},
+    };
+    use serde_json::json;
+
+    use super::*;
+
+    /// Nothing is bound here.
+    struct NoBinder;
+
+    impl Binder for NoBinder {
+        fn bind<'a>(
+            &'a self,
+            _: &'a PodInfo,
+            _: &'a NodeName,
+        ) -> BoxFuture<'a, Result<(), Box<dyn Error + Send + Sync>>> {
+            async { unreachable!("there are no nodes") }.boxed()
+        }
+    }
+
+    /// How a pod fails in a cluster without nodes.
+    fn failure() -> Box<Failure> {
+        let profile = stock_profile("s", Arc::new(NoBinder)).build().unwrap();
+        let mut scheduler = Scheduler::new([profile], SchedulerConfig::default()).unwrap();
+        let metadata = json!({ "name": "p", "namespace": "default", "uid": "u" });
+        let spec = json!({ "schedulerName": "s", "containers": [] });
+        let pod: Pod =
+            serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap();
+        let _ = scheduler.pod_applied(Arc::new(pod), Moment::ZERO).unwrap();
+        match scheduler.schedule_next(Moment::ZERO, &mut FirstOfEquals) {
+            Some(Attempt::Failed(failure)) => failure,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_condition_of_a_failed_attempt_is_the_edges_to_write() {
+        let (_port, feed, mut inbox) = connect();
+        let failure = failure();
+        assert!(!feed.writes_status(&failure), "one writer of a proxy pod");
+        feed.failed(&failure);
+        let Failed { uid, words } = inbox.failed.try_recv().unwrap();
+        let words = words.expect("the edge gets what is to be said");
+        assert_eq!((uid.as_str(), words.reason), ("u", "Unschedulable"));
+        assert_eq!(words.message, "no nodes available to schedule pods");
+    }
+}
