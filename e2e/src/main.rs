@@ -101,6 +101,10 @@ struct Multi {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
+    /// Fails if an aim is missed: only on a quiet machine that means something.
+    #[arg(long)]
+    strict: bool,
+
     /// Shows the runs and ends.
     #[arg(long)]
     list: bool,
@@ -183,6 +187,7 @@ async fn multi(args: Multi) -> Result<(), bench::Error> {
         pods: usize::from(args.pods),
         rate: args.rate,
         json: args.json,
+        strict: args.strict,
     })
     .await
 }

@@ -76,6 +76,9 @@ pub enum Error {
     /// Some runs failed; each has said why.
     #[error("{0} of the runs failed")]
     Runs(usize),
+    /// Aims are missed, and none was to be.
+    #[error("{0} of the aims are missed")]
+    Aims(usize),
 }
 
 impl From<plane::Error> for Error {

@@ -49,6 +49,8 @@ pub struct Options {
     pub rate: u32,
     /// Where the figures go as JSON.
     pub json: Option<PathBuf>,
+    /// Whether a missed aim is a failure.
+    pub strict: bool,
 }
 
 /// Measures, and prints the figures. A run that fails doesn't stop the others.
@@ -82,8 +84,12 @@ pub async fn run(options: &Options) -> Result<(), Error> {
         })?;
     }
     match report.runs.iter().filter(|run| run.error.is_some()).count() {
-        0 => Ok(()),
-        failed => Err(Error::Runs(failed)),
+        0 => {}
+        failed => return Err(Error::Runs(failed)),
+    }
+    match report::missed(&report) {
+        missed if missed > 0 && options.strict => Err(Error::Aims(missed)),
+        _ => Ok(()),
     }
 }
 

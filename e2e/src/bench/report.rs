@@ -48,8 +48,9 @@ pub fn text(report: &Report) -> String {
             }
         }
     }
-    let aims = aims(report);
+    let aims: Vec<_> = aims(report).iter().map(Aim::row).collect();
     if !aims.is_empty() {
+        let aims = table(&["AIM", "LIMIT", "IS", ""], &aims);
         parts.push(format!("aims\n{aims}"));
     }
     for run in &report.runs {
@@ -334,25 +335,51 @@ fn own_requests(report: &Report, run: &str) -> Option<[f64; 2]> {
     ])
 }
 
-/// What is aimed at, what it is, and whether that is enough.
-fn aims(report: &Report) -> String {
-    let mut rows = Vec::new();
+/// What is aimed at, and what it is.
+struct Aim {
+    what: String,
+    limit: f64,
+    at_most: bool,
+    value: f64,
+}
+
+impl Aim {
+    fn is_met(&self) -> bool {
+        if self.at_most {
+            self.value <= self.limit
+        } else {
+            self.value >= self.limit
+        }
+    }
+
+    fn row(&self) -> Vec<String> {
+        let sign = if self.at_most { "≤" } else { "≥" };
+        vec![
+            self.what.clone(),
+            format!("{sign} {}", self.limit),
+            format!("{:.2}", self.value),
+            if self.is_met() { "met" } else { "MISSED" }.to_owned(),
+        ]
+    }
+}
+
+/// How many aims are missed.
+pub fn missed(report: &Report) -> usize {
+    aims(report).iter().filter(|aim| !aim.is_met()).count()
+}
+
+fn aims(report: &Report) -> Vec<Aim> {
+    let mut aims = Vec::new();
     let mut aim = |what: &str, limit: f64, at_most: bool, value: Option<f64>| {
         let Some(value) = value else {
             return;
         };
-        let is_met = if at_most {
-            value <= limit
-        } else {
-            value >= limit
-        };
-        let sign = if at_most { "≤" } else { "≥" };
-        rows.push(vec![
-            what.to_owned(),
-            format!("{sign} {limit}"),
-            format!("{value:.2}"),
-            if is_met { "met" } else { "MISSED" }.to_owned(),
-        ]);
+        aims.push(Aim {
+            what: what.to_owned(),
+            limit,
+            at_most,
+            value,
+        });
     };
     // Under load fewer are asked than would be. Without the garbage collector's for those that lose.
     if let Some([all, questions]) = own_requests(report, "audited-three") {
@@ -433,8 +460,5 @@ fn aims(report: &Report) -> String {
         let what = format!("pods that ran twice, {}", one.load);
         aim(&what, 0.0, true, Some(one.bound_twice as f64));
     }
-    if rows.is_empty() {
-        return String::new();
-    }
-    table(&["AIM", "LIMIT", "IS", ""], &rows)
+    aims
 }
