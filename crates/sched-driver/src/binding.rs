@@ -134,7 +134,10 @@ fn code(verdict: &Verdict) -> &'static str {
 fn succeed(inner: &Inner, assumed: Box<Assumed>, began: Moment) {
     let (pod, node) = (assumed.pod().clone(), assumed.node().clone());
     let profile = assumed.profile().name().clone();
-    let event = assumed.scheduled_event();
+    let event = inner
+        .observer
+        .tells_bound(&pod)
+        .then(|| assumed.scheduled_event());
     let attempts = assumed.queued().attempts;
     let first = assumed.queued().first_tried_at.unwrap_or(began);
     inner
@@ -146,11 +149,13 @@ fn succeed(inner: &Inner, assumed: Box<Assumed>, began: Moment) {
         .metrics
         .attempted(&profile, AttemptResult::Scheduled, core.since(began));
     inner.metrics.scheduled(attempts, core.since(first));
-    let event = match inner.observer.story(&pod) {
-        Some(story) => event.and(&story),
-        None => event,
-    };
-    inner.record(&pod, event);
+    if let Some(event) = event {
+        let event = match inner.observer.story(&pod) {
+            Some(story) => event.and(&story),
+            None => event,
+        };
+        inner.record(&pod, event);
+    }
     inner.observer.bound(&pod, &node);
 }
 

@@ -41,6 +41,11 @@ pub trait Observer: Send + Sync + 'static {
         true
     }
 
+    /// Whether a pod that was bound gets an event: it costs a request a pod.
+    fn tells_bound(&self, _pod: &Arc<PodInfo>) -> bool {
+        true
+    }
+
     /// What the event of a pod that was bound says besides: an edge that knows how it came to its node spares it an event of
     /// its own.
     fn story(&self, _pod: &Arc<PodInfo>) -> Option<String> {

@@ -21,6 +21,13 @@ pub struct ReserveArgs {
     /// A source gives a silent candidate up after 15s by default: keep this shorter.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_period)]
     pub bind_timeout: Duration,
+
+    /// Write an event "Scheduled" on each pod that was bound, as kube-scheduler does.
+    ///
+    /// It costs this cluster's API server one request a pod. Without it, the pod's own fields say the same, and in the
+    /// source the event of the pod that it runs for.
+    #[arg(long)]
+    pub scheduled_events: bool,
 }
 
 impl ReserveArgs {

@@ -59,6 +59,8 @@ pub(super) struct Cell {
 pub(super) struct Edge {
     pub(super) board: Arc<Board>,
     pub(super) settings: Settings,
+    /// Whether a delegate that was bound gets an event.
+    scheduled_events: bool,
     pub(super) metrics: Metrics,
     pub(super) tracer: Option<Tracer>,
     waker: Waker<Key>,
@@ -73,6 +75,7 @@ pub(super) struct Edge {
 impl Edge {
     pub(super) fn new(
         settings: Settings,
+        scheduled_events: bool,
         board: Arc<Board>,
         waker: Waker<Key>,
         metrics: Metrics,
@@ -81,6 +84,7 @@ impl Edge {
         Self {
             board,
             settings,
+            scheduled_events,
             metrics,
             tracer,
             waker,
@@ -228,6 +232,10 @@ impl Observer for Edge {
             || !self.with(&key(&failure.pod), |cell| std::mem::take(&mut cell.quiet))
     }
 
+    fn tells_bound(&self, pod: &Arc<PodInfo>) -> bool {
+        self.scheduled_events || !is_candidate(pod)
+    }
+
     fn bound(&self, pod: &Arc<PodInfo>, _node: &NodeName) {
         if is_candidate(pod) {
             let key = key(pod);
@@ -260,5 +268,34 @@ impl Binder for Edge {
             };
             bound.map_err(Into::into)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+    use prometheus_client::registry::Registry;
+    use serde_json::json;
+
+    use super::*;
+    use crate::turns::Turns;
+
+    #[test]
+    fn a_delegate_gets_an_event_only_where_that_is_wanted() {
+        let pod = |scheduler: &str| {
+            let metadata = json!({ "name": "p", "namespace": "default", "uid": "u" });
+            let spec = json!({ "schedulerName": scheduler, "containers": [] });
+            let pod: Pod =
+                serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap();
+            Arc::new(PodInfo::parse(Arc::new(pod)).unwrap())
+        };
+        for wanted in [false, true] {
+            let (_turns, waker) = Turns::new(1);
+            let metrics = Metrics::register(&mut Registry::default());
+            let board = Arc::new(Board::new());
+            let edge = Edge::new(Settings::default(), wanted, board, waker, metrics, None);
+            assert_eq!(edge.tells_bound(&pod(keys::CANDIDATE_SCHEDULER)), wanted);
+            assert!(edge.tells_bound(&pod("another")));
+        }
     }
 }

@@ -59,6 +59,8 @@ pub struct Reserve {
     pub client: Client,
     /// Times.
     pub settings: Settings,
+    /// Whether a delegate that was bound gets an event, as kube-scheduler's pods do.
+    pub scheduled_events: bool,
     /// This process, as events name it.
     pub instance: String,
     /// Whether this process may write.
@@ -98,6 +100,7 @@ pub fn start(
     let Reserve {
         client,
         settings,
+        scheduled_events,
         instance,
         leadership,
         health,
@@ -107,6 +110,7 @@ pub fn start(
     let board = Arc::new(Board::new());
     let edge = Arc::new(Edge::new(
         settings,
+        scheduled_events,
         board.clone(),
         waker.clone(),
         Metrics::register(registry),
@@ -129,6 +133,7 @@ pub fn start(
         WatchConfig::all().trim(trim::chaperon),
         &shutdown,
     );
+    // The driver's watch tells no more of pods that are over: of a delegate that ran, this one mustn't hear that it has gone.
     let candidates = format!("spec.schedulerName={}", keys::CANDIDATE_SCHEDULER);
     let candidates = WatchConfig::all().fields(candidates).trim(trim::pod);
     let pods = Watch::of_client(client.clone(), candidates, &shutdown);

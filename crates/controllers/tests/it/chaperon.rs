@@ -118,8 +118,6 @@ async fn a_winner_and_a_loser_cost_what_the_design_says() {
         .unwrap_or_default();
     assert!(deleted <= 2 && late <= 1, "{deleted}, {late}");
     let want = [
-        // "Scheduled"; a loser isn't worth an event.
-        ("candidate-scheduler create events 201", 1),
         ("candidate-scheduler create pods/binding 201", 1),
         ("candidate-scheduler patch podchaperons 200", 2),
         ("chaperon-controller create pods 201", 2),

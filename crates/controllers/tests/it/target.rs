@@ -116,6 +116,7 @@ pub(crate) async fn start_candidate(plane: &ControlPlane, settings: Settings) ->
         tracer: None,
         client,
         settings,
+        scheduled_events: false,
         instance: "test".to_owned(),
         leadership: Leadership::always(),
         health: health.clone(),

@@ -50,6 +50,7 @@ pub(crate) fn start(
     let with = Reserve {
         client: process.client(part.name())?,
         settings: args.to_settings(lease.lease_duration),
+        scheduled_events: args.scheduled_events,
         instance: unique_identity(),
         leadership: process.leadership(lease, &part.object_name())?,
         health: process.health.clone(),
