@@ -3,11 +3,12 @@
 //! Does what kube's `DeserializeGuard` does, without a copy of each object in between, and leaves out who manages which
 //! field: that is up to half of an object, and nobody here reads it. Only for text that `serde_json` reads.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
-use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use thiserror::Error;
 
@@ -77,25 +78,11 @@ fn cut(name: &mut Option<String>) {
 
 /// The same text with `null` in the place of the managed fields.
 fn without_managed_fields(text: &str) -> Cow<'_, str> {
-    #[derive(Deserialize)]
-    struct Object<'a> {
-        #[serde(borrow)]
-        metadata: Option<&'a RawValue>,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Metadata<'a> {
-        #[serde(borrow)]
-        managed_fields: Option<&'a RawValue>,
-    }
     // Not even as a word: our own kinds have none.
     if !text.contains("\"managedFields\"") {
         return Cow::Borrowed(text);
     }
-    let metadata = serde_json::from_str::<Object<'_>>(text).ok();
-    let metadata = metadata
-        .and_then(|object| serde_json::from_str::<Metadata<'_>>(object.metadata?.get()).ok());
-    let Some(fields) = metadata.and_then(|metadata| metadata.managed_fields) else {
+    let Some(fields) = Sought::within(text, &["metadata", "managedFields"]) else {
         return Cow::Borrowed(text);
     };
     // It is a part of the text itself.
@@ -103,6 +90,84 @@ fn without_managed_fields(text: &str) -> Cow<'_, str> {
     let start = at(fields.get()).saturating_sub(at(text));
     let end = start.saturating_add(fields.get().len());
     Cow::Owned([&text[..start], "null", &text[end..]].concat())
+}
+
+/// Looks for the value under some keys, and reads no further than to its end: an API server writes metadata first.
+struct Sought<'p, 'de> {
+    path: &'p [&'p str],
+    found: &'p mut Option<&'de RawValue>,
+}
+
+impl<'de> Sought<'_, 'de> {
+    fn within(text: &'de str, path: &[&str]) -> Option<&'de RawValue> {
+        let mut found = None;
+        let mut text = serde_json::Deserializer::from_str(text);
+        let sought = Sought {
+            path,
+            found: &mut found,
+        };
+        // It ends with an error when it has found the value, too: whether the rest is JSON, its reader will see.
+        let _ = sought.deserialize(&mut text);
+        found
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Sought<'_, 'de> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        if self.path.is_empty() {
+            *self.found = Some(Deserialize::deserialize(deserializer)?);
+            return Err(D::Error::custom("found"));
+        }
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Sought<'_, 'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let Some((key, path)) = self.path.split_first() else {
+            return Ok(());
+        };
+        while let Some(is_key) = map.next_key_seed(Is(key))? {
+            if is_key {
+                let found = &mut *self.found;
+                map.next_value_seed(Sought { path, found })?;
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a key is this one.
+struct Is<'p>(&'p str);
+
+impl<'de> DeserializeSeed<'de> for Is<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Is<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<bool, E> {
+        Ok(key == self.0)
+    }
 }
 
 impl<K: Resource> Resource for Guarded<K> {
@@ -165,6 +230,33 @@ mod tests {
         let mut whole: Pod = serde_json::from_str(POD).unwrap();
         assert!(whole.metadata.managed_fields.take().is_some());
         assert_eq!(pod, whole);
+    }
+
+    #[test]
+    fn managed_fields_are_found_wherever_they_stand() {
+        let kept = [
+            r#"{"metadata":null,"x":"managedFields"}"#,
+            r#"{"metadata":7,"managedFields":[1]}"#,
+            r#"{"spec":{"metadata":{"managedFields":[1]}},"metadata":{}}"#,
+            r#"["managedFields"]"#,
+            "",
+        ];
+        for text in kept {
+            assert_eq!(without_managed_fields(text), text);
+        }
+        let left_out = [
+            (
+                r#"{"metadata":{"managedFields":[{"a":"]}"}],"name":"n"},"spec":{}}"#,
+                r#"{"metadata":{"managedFields":null,"name":"n"},"spec":{}}"#,
+            ),
+            (
+                r#"{"spec":{"metadata":1},"\u006detadata":{"name":"\"managedFields\":1","managedFields":{}}}"#,
+                r#"{"spec":{"metadata":1},"\u006detadata":{"name":"\"managedFields\":1","managedFields":null}}"#,
+            ),
+        ];
+        for (text, rest) in left_out {
+            assert_eq!(without_managed_fields(text), rest);
+        }
     }
 
     #[test]

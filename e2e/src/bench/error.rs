@@ -76,6 +76,9 @@ pub enum Error {
     /// Some runs failed; each has said why.
     #[error("{0} of the runs failed")]
     Runs(usize),
+    /// Aims were to be met, and these runs have none.
+    #[error("these runs have no aims")]
+    NoAims,
     /// Aims are missed, and none was to be.
     #[error("{0} of the aims are missed")]
     Aims(usize),

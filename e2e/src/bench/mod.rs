@@ -5,6 +5,7 @@
 //! not quoted. Ratios are made only within one invocation.
 
 pub mod actors;
+mod aims;
 pub mod alone;
 pub mod comparison;
 mod error;
@@ -87,9 +88,11 @@ pub async fn run(options: &Options) -> Result<(), Error> {
         0 => {}
         failed => return Err(Error::Runs(failed)),
     }
-    match report::missed(&report) {
-        missed if missed > 0 && options.strict => Err(Error::Aims(missed)),
-        _ => Ok(()),
+    match aims::missed(&report) {
+        _ if !options.strict => Ok(()),
+        None => Err(Error::NoAims),
+        Some(0) => Ok(()),
+        Some(missed) => Err(Error::Aims(missed)),
     }
 }
 

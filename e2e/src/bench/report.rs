@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::aims::{Aim, aims};
 use super::comparison::Comparison;
 use super::figures::{Figures, Report, RunReport};
 use super::quantiles::Quantiles;
@@ -13,8 +14,6 @@ use super::table::table;
 const NOTHING: &str = "–";
 /// Name of the run that others are compared with.
 const YARDSTICK: &str = "vanilla";
-/// Name of the cluster where pods are created, beside targets.
-const SOURCE: &str = "source";
 
 /// All tables.
 pub fn text(report: &Report) -> String {
@@ -72,12 +71,12 @@ fn label(figures: &Figures) -> String {
     }
 }
 
-fn is_half(figures: &Figures) -> bool {
+pub(super) fn is_half(figures: &Figures) -> bool {
     figures.load == Pace::HalfOfBound.to_string()
 }
 
 /// Loads of all runs whose times mean something.
-fn timed(report: &Report) -> impl Iterator<Item = (&RunReport, &Figures)> {
+pub(super) fn timed(report: &Report) -> impl Iterator<Item = (&RunReport, &Figures)> {
     report
         .runs
         .iter()
@@ -85,7 +84,7 @@ fn timed(report: &Report) -> impl Iterator<Item = (&RunReport, &Figures)> {
         .flat_map(|run| run.loads.iter().map(move |figures| (run, figures)))
 }
 
-fn healthy<'a>(report: &'a Report, run: &str, load: &str) -> Option<&'a Figures> {
+pub(super) fn healthy<'a>(report: &'a Report, run: &str, load: &str) -> Option<&'a Figures> {
     timed(report)
         .find(|(its, figures)| its.name == run && figures.load == load && figures.frozen.is_none())
         .map(|(_, figures)| figures)
@@ -216,7 +215,7 @@ fn costs(report: &Report) -> String {
 }
 
 /// Of all runs whose times mean something.
-fn comparisons(report: &Report) -> impl Iterator<Item = Comparison> {
+pub(super) fn comparisons(report: &Report) -> impl Iterator<Item = Comparison> {
     let runs = report.runs.iter().filter(|run| !run.audited);
     runs.flat_map(Comparison::all)
 }
@@ -312,153 +311,4 @@ fn actors(figures: &Figures) -> String {
         rows.push(std::iter::once(title.to_owned()).chain(sums).collect());
     }
     table(&["WHO: WHAT", "SOURCE", "TARGETS", "FAILED"], &rows)
-}
-
-/// Requests of a sort for each pod in the cluster where pods are created.
-fn in_source(figures: &Figures, sort: &str) -> f64 {
-    let source = figures.requests.get(SOURCE);
-    source
-        .and_then(|sorts| sorts.get(sort))
-        .copied()
-        .unwrap_or_default()
-}
-
-/// Requests of Pilotage itself for each pod where that was recorded, and how many of them ask a target.
-fn own_requests(report: &Report, run: &str) -> Option<[f64; 2]> {
-    let run = report.runs.iter().find(|its| its.name == run)?;
-    let figures = run.loads.last()?;
-    let ours = || figures.actors.iter().filter(|row| row.ours);
-    let asks = ours().filter(|row| row.sort == "create podchaperons");
-    Some([
-        ours().map(|row| row.source + row.targets).sum(),
-        asks.map(|row| row.targets).sum(),
-    ])
-}
-
-/// What is aimed at, and what it is.
-struct Aim {
-    what: String,
-    limit: f64,
-    at_most: bool,
-    value: f64,
-}
-
-impl Aim {
-    fn is_met(&self) -> bool {
-        if self.at_most {
-            self.value <= self.limit
-        } else {
-            self.value >= self.limit
-        }
-    }
-
-    fn row(&self) -> Vec<String> {
-        let sign = if self.at_most { "≤" } else { "≥" };
-        vec![
-            self.what.clone(),
-            format!("{sign} {}", self.limit),
-            format!("{:.2}", self.value),
-            if self.is_met() { "met" } else { "MISSED" }.to_owned(),
-        ]
-    }
-}
-
-/// How many aims are missed.
-pub fn missed(report: &Report) -> usize {
-    aims(report).iter().filter(|aim| !aim.is_met()).count()
-}
-
-fn aims(report: &Report) -> Vec<Aim> {
-    let mut aims = Vec::new();
-    let mut aim = |what: &str, limit: f64, at_most: bool, value: Option<f64>| {
-        let Some(value) = value else {
-            return;
-        };
-        aims.push(Aim {
-            what: what.to_owned(),
-            limit,
-            at_most,
-            value,
-        });
-    };
-    // Under load fewer are asked than would be. Without the garbage collector's for those that lose.
-    if let Some([all, questions]) = own_requests(report, "audited-three") {
-        let what =
-            format!("own requests a pod at half, three to be asked ({questions:.2} questions)");
-        aim(&what, 18.0, true, Some(all));
-    }
-    for run in ["one", "two", "four"] {
-        let burst = healthy(report, run, "burst");
-        let steady = timed(report).map(|(its, figures)| (its.name, figures));
-        let fixed = |figures: &Figures| figures.rate.is_some() && figures.frozen.is_none();
-        let steady = steady.filter(|(name, figures)| *name == run && fixed(figures));
-        let steady = steady.map(|(_, figures)| figures).find(|one| !is_half(one));
-        let half = healthy(report, run, "half");
-        let title = |what: &str| format!("{run}: {what}");
-        aim(
-            &title("burst, share of the CPU's bound"),
-            0.9,
-            false,
-            burst.map(|figures| figures.bound_by_cpu.achieved),
-        );
-        let faster = burst.zip(steady);
-        aim(
-            &title("pods/s, burst ÷ fixed rate"),
-            0.9,
-            false,
-            faster.map(|(burst, steady)| burst.pods_per_second / steady.pods_per_second),
-        );
-        for (load, figures) in [("burst", burst), ("fixed rate", steady), ("half", half)] {
-            aim(
-                &title(&format!("{load}, own CPU a pod, ms")),
-                10.0,
-                true,
-                figures.map(|figures| figures.cpu.pilotage_ms),
-            );
-            aim(
-                &title(&format!("{load}, failed requests a pod")),
-                0.05,
-                true,
-                figures.map(|figures| figures.failed_per_pod),
-            );
-            aim(
-                &title(&format!(
-                    "{load}, bindings of a proxy more or less than one"
-                )),
-                0.0,
-                true,
-                // A hundredth is rounding.
-                figures.map(|figures| {
-                    let bindings = in_source(figures, "POST pods/binding");
-                    ((bindings - 1.0).abs() * 100.0).round() / 100.0
-                }),
-            );
-        }
-        aim(
-            &title("half, all requests a pod, one to be asked"),
-            12.0,
-            true,
-            half.map(|figures| figures.requests_per_pod),
-        );
-        aim(
-            &title("half, p50 to bound, ms"),
-            100.0,
-            true,
-            half.map(|figures| figures.bound.p50_ms),
-        );
-        aim(
-            &title("half, p99 to bound, ms"),
-            400.0,
-            true,
-            half.map(|figures| figures.bound.p99_ms),
-        );
-    }
-    for one in comparisons(report) {
-        let what = format!("p99 elsewhere, frozen ÷ healthy, {}", one.load);
-        let times = one.elsewhere.p99_ms / one.healthy.p99_ms;
-        aim(&what, 1.2, true, Some(times));
-        let what = format!("pods that ran twice, {}", one.load);
-        aim(&what, 0.0, true, Some(one.bound_twice as f64));
-    }
-    aims
 }

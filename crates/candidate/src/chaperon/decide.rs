@@ -17,8 +17,9 @@ const MISSING_FOR: Duration = Duration::from_mins(1);
 /// Changes of a status are gathered for this long, unless the source waits for them.
 const GATHER: Duration = Duration::from_millis(150);
 /// A pod that was bound is told together with its kubelet's first word, if that comes within this time.
-const FIRST_WORD: Duration = Duration::from_millis(20);
+const FIRST_WORD: Duration = Duration::from_millis(50);
 /// The garbage collector has this long for an unbound pod whose chaperon went: where it is quick, nobody asks twice.
+/// Shorter than the time after which the candidate scheduler tells of a pod without chaperon (`Settings::tell_after`).
 const COLLECTION: Duration = Duration::from_secs(1);
 
 /// One request.

@@ -1,0 +1,199 @@
+//! What `make bench-multi` aims at, and whether its figures are there. Pure.
+
+use super::figures::{Figures, Report};
+use super::report::{comparisons, healthy, is_half, timed};
+
+/// Name of the cluster where pods are created, beside targets.
+const SOURCE: &str = "source";
+
+/// Requests of a sort for each pod in the cluster where pods are created.
+fn in_source(figures: &Figures, sort: &str) -> f64 {
+    let source = figures.requests.get(SOURCE);
+    source
+        .and_then(|sorts| sorts.get(sort))
+        .copied()
+        .unwrap_or_default()
+}
+
+/// Requests of Pilotage itself for each pod where that was recorded, and how many of them ask a target.
+fn own_requests(report: &Report, run: &str) -> Option<[f64; 2]> {
+    let run = report.runs.iter().find(|its| its.name == run)?;
+    let figures = run.loads.last()?;
+    let ours = || figures.actors.iter().filter(|row| row.ours);
+    let asks = ours().filter(|row| row.sort == "create podchaperons");
+    Some([
+        ours().map(|row| row.source + row.targets).sum(),
+        asks.map(|row| row.targets).sum(),
+    ])
+}
+
+/// A watch that is opened anew, or a write that comes twice, in some hundred pods: no more requests a pod.
+fn tenths(requests: f64) -> f64 {
+    (requests * 10.0).round() / 10.0
+}
+
+/// What is aimed at, and what it is.
+pub(super) struct Aim {
+    what: String,
+    limit: f64,
+    at_most: bool,
+    value: f64,
+}
+
+impl Aim {
+    fn is_met(&self) -> bool {
+        if self.at_most {
+            self.value <= self.limit
+        } else {
+            self.value >= self.limit
+        }
+    }
+
+    pub(super) fn row(&self) -> Vec<String> {
+        let sign = if self.at_most { "≤" } else { "≥" };
+        vec![
+            self.what.clone(),
+            format!("{sign} {}", self.limit),
+            format!("{:.2}", self.value),
+            if self.is_met() { "met" } else { "MISSED" }.to_owned(),
+        ]
+    }
+}
+
+/// How many aims are missed; nothing, if the runs have none.
+pub(super) fn missed(report: &Report) -> Option<usize> {
+    let aims = aims(report);
+    let missed = aims.iter().filter(|aim| !aim.is_met()).count();
+    (!aims.is_empty()).then_some(missed)
+}
+
+/// All that these runs have figures for.
+pub(super) fn aims(report: &Report) -> Vec<Aim> {
+    let mut aims = Vec::new();
+    let mut aim = |what: &str, limit: f64, at_most: bool, value: Option<f64>| {
+        let Some(value) = value else {
+            return;
+        };
+        aims.push(Aim {
+            what: what.to_owned(),
+            limit,
+            at_most,
+            value,
+        });
+    };
+    // Under load fewer are asked than would be. Without the garbage collector's for those that lose.
+    if let Some([all, questions]) = own_requests(report, "audited-three") {
+        let what =
+            format!("own requests a pod at half, three to be asked ({questions:.2} questions)");
+        aim(&what, 18.0, true, Some(tenths(all)));
+    }
+    for run in ["one", "two", "four"] {
+        let burst = healthy(report, run, "burst");
+        let steady = timed(report).map(|(its, figures)| (its.name, figures));
+        let fixed = |figures: &Figures| figures.rate.is_some() && figures.frozen.is_none();
+        let steady = steady.filter(|(name, figures)| *name == run && fixed(figures));
+        let steady = steady.map(|(_, figures)| figures).find(|one| !is_half(one));
+        let half = healthy(report, run, "half");
+        let title = |what: &str| format!("{run}: {what}");
+        aim(
+            &title("burst, share of the CPU's bound"),
+            0.9,
+            false,
+            burst.map(|figures| figures.bound_by_cpu.achieved),
+        );
+        let faster = burst.zip(steady);
+        aim(
+            &title("pods/s, burst ÷ fixed rate"),
+            0.9,
+            false,
+            faster.map(|(burst, steady)| burst.pods_per_second / steady.pods_per_second),
+        );
+        for (load, figures) in [("burst", burst), ("fixed rate", steady), ("half", half)] {
+            aim(
+                &title(&format!("{load}, own CPU a pod, ms")),
+                10.0,
+                true,
+                figures.map(|figures| figures.cpu.pilotage_ms),
+            );
+            aim(
+                &title(&format!("{load}, failed requests a pod")),
+                0.05,
+                true,
+                figures.map(|figures| figures.failed_per_pod),
+            );
+            aim(
+                &title(&format!(
+                    "{load}, bindings of a proxy more or less than one"
+                )),
+                0.0,
+                true,
+                // A hundredth is rounding.
+                figures.map(|figures| {
+                    let bindings = in_source(figures, "POST pods/binding");
+                    ((bindings - 1.0).abs() * 100.0).round() / 100.0
+                }),
+            );
+        }
+        aim(
+            &title("half, all requests a pod, one to be asked"),
+            12.0,
+            true,
+            half.map(|figures| tenths(figures.requests_per_pod)),
+        );
+        aim(
+            &title("half, p50 to bound, ms"),
+            100.0,
+            true,
+            half.map(|figures| figures.bound.p50_ms),
+        );
+        aim(
+            &title("half, p99 to bound, ms"),
+            400.0,
+            true,
+            half.map(|figures| figures.bound.p99_ms),
+        );
+    }
+    for one in comparisons(report) {
+        let what = format!("p99 elsewhere, frozen ÷ healthy, {}", one.load);
+        let times = one.elsewhere.p99_ms / one.healthy.p99_ms;
+        aim(&what, 1.2, true, Some(times));
+        let what = format!("pods that ran twice, {}", one.load);
+        aim(&what, 0.0, true, Some(one.bound_twice as f64));
+    }
+    aims
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn aim(limit: f64, at_most: bool, value: f64) -> Aim {
+        Aim {
+            what: "requests".to_owned(),
+            limit,
+            at_most,
+            value,
+        }
+    }
+
+    #[test]
+    fn a_limit_itself_is_met_and_what_is_beyond_is_missed() {
+        let met = [
+            aim(12.0, true, 12.0),
+            aim(0.9, false, 0.9),
+            aim(0.9, false, 2.0),
+        ];
+        assert!(met.iter().all(Aim::is_met));
+        let missed = [aim(12.0, true, 12.1), aim(0.9, false, 0.89)];
+        assert!(!missed.iter().any(Aim::is_met));
+        assert_eq!(missed[0].row(), ["requests", "≤ 12", "12.10", "MISSED"]);
+        // A figure that is none is no good one.
+        assert!(!aim(1.0, true, f64::NAN).is_met());
+    }
+
+    #[test]
+    fn requests_are_counted_in_tenths() {
+        assert!(aim(12.0, true, tenths(12.04)).is_met());
+        assert!(!aim(12.0, true, tenths(12.06)).is_met());
+    }
+}
