@@ -109,6 +109,13 @@ bench-hostile: tools-clusters ## Show that all attacks of a hostile target cost 
 	@$(CARGO) build $(ALL) --release --bin pilotage --bin e2e
 	@$(RELEASE)/e2e bench-hostile --minutes $(or $(MINUTES),10)
 
+.PHONY: hostile
+hostile: tools-clusters ## Play all attacks of hostile targets and tenants so many times in a row (TIMES=20)
+	@$(CARGO) build $(ALL) --bins
+	@for round in $$(seq $(or $(TIMES),20)); do \
+	  echo "round $$round"; $(CARGO) test $(ALL) --test hostile --quiet || exit 1; \
+	done
+
 .PHONY: bench-streams
 bench-streams: tools-clusters ## Show that memory stays flat under many streams at once, and under much through one (ARGS='--mib 64')
 	@$(CARGO) build $(ALL) --release --bin pilotage --bin e2e

@@ -7,10 +7,9 @@ use std::{fmt, str::FromStr};
 
 use thiserror::Error;
 
+use crate::annotations::is_subdomain;
 use crate::bounds::{LONGEST_UID, MOST_ATTEMPTS, cut};
 
-/// Longest name of a node.
-const LONGEST_NAME: usize = 253;
 /// So much of a damaged record is shown.
 const SHOWN: usize = 100;
 
@@ -28,7 +27,7 @@ pub struct Record {
 /// Why an annotation is no record.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum RecordError {
-    /// Not three parts divided by slashes, or one of the first two is empty or too long.
+    /// Not three parts divided by slashes, or one of the first two is none that a node, or an object, has.
     #[error("granted-to {0:?} is not of the form <virtual node>/<chaperon UID>/<attempt>")]
     Form(String),
     /// The third part is neither `-` nor a positive decimal.
@@ -81,7 +80,7 @@ impl FromStr for Record {
             return Err(RecordError::form(text));
         };
         let fits = |part: &str, most| !part.is_empty() && part.len() <= most;
-        if !fits(node, LONGEST_NAME) || !fits(uid, LONGEST_UID) {
+        if !is_subdomain(node) || !fits(uid, LONGEST_UID) {
             return Err(RecordError::form(text));
         }
         let bad_attempt = || RecordError::Attempt {
@@ -116,7 +115,7 @@ mod tests {
 
     #[test]
     fn damaged_records_are_named() {
-        for text in ["", "a", "a/b", "a/b/1/2", "/b/1", "a//1"] {
+        for text in ["", "a", "a/b", "a/b/1/2", "/b/1", "a//1", "A b/c/1"] {
             assert_eq!(
                 text.parse::<Record>(),
                 Err(RecordError::Form(text.to_owned())),

@@ -389,3 +389,24 @@ impl fmt::Debug for Target {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::target;
+
+    #[test]
+    fn of_what_was_turned_away_the_first_word_is_told_once() {
+        let target = target();
+        let mut told = target.turned_away();
+        assert!(target.turn_away("it speaks for others".to_owned()));
+        assert!(told.has_changed().unwrap());
+        assert_eq!(
+            told.borrow_and_update().as_deref(),
+            Some("it speaks for others")
+        );
+        for why in ["it speaks for others", "it forges names"] {
+            assert!(!target.turn_away(why.to_owned()));
+        }
+        assert!(!told.has_changed().unwrap(), "no other word is written");
+    }
+}

@@ -1,9 +1,9 @@
 //! Hostile numbers: what a tenant writes on pods and Targets ends no process and delays nobody else.
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::{core::v1::Pod, events::v1::Event};
 use kube::{
     Api,
-    api::{DeleteParams, PostParams},
+    api::{DeleteParams, ListParams, PostParams},
 };
 use pilotage_api::{conditions::types, keys};
 use pilotage_testkit::{HostileServer, fault::Verb, hostile::Questions};
@@ -53,4 +53,9 @@ async fn absurd_times_and_amounts_end_no_process() {
         pods.delete(name, &DeleteParams::default()).await.unwrap();
     }
     stage.is_well("after").await;
+    // A step that panics is caught, and told on the pod.
+    let events: Api<Event> = Api::namespaced(stage.fleet.source.plane.admin(), &stage.own);
+    let events = events.list(&ListParams::default()).await.unwrap();
+    let panicked = |event: &&Event| event.reason.as_deref() == Some("InternalError");
+    assert_eq!(events.items.iter().find(panicked), None);
 }

@@ -25,6 +25,7 @@ const TARGETS: &[&str] = &[
     "fmt",
     "fuzz",
     "help",
+    "hostile",
     "image",
     "kind-node",
     "lint",
