@@ -206,6 +206,11 @@ impl Target {
         self.doubt.notify_one();
     }
 
+    /// A call was answered that it isn't allowed: look soon which right is missing, instead of at the next period.
+    pub fn denied(&self) {
+        self.refused.notify_one();
+    }
+
     /// Watches a namespaced kind there: in its own namespace for a `Target`, in all for a `ClusterTarget`. Watches with
     /// equal selectors are one, as long as somebody holds it.
     pub fn watch<K>(&self, config: WatchConfig<K>) -> Watch<K>

@@ -135,8 +135,10 @@ impl<'a> Remote<'a> {
         request: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, CallError> {
         let answer = within(REMOTE_LIMIT, request).await;
-        if matches!(&answer, Err(error) if error.kind() == Failure::Unknown) {
-            self.member.target.doubt();
+        match answer.as_ref().map_err(CallError::kind) {
+            Err(Failure::Unknown) => self.member.target.doubt(),
+            Err(Failure::Forbidden) => self.member.target.denied(),
+            _ => {}
         }
         answer
     }

@@ -37,7 +37,7 @@ pub(super) async fn review(target: Arc<Target>, options: Options) {
             }
         };
         target.set_authorization(found);
-        // A role may have been taken away; but a watch fails again and again then.
+        // A role may have been taken away; but who calls, or watches, is refused again and again then.
         let refused = async {
             sleep(pause.min(options.review_missing)).await;
             target.refused.notified().await;

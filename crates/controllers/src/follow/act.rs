@@ -74,7 +74,19 @@ impl Fault {
 
     /// Whether a target didn't answer.
     pub(super) fn is_silence(&self) -> bool {
-        matches!(self, Self::Call { what, source } if *what != AT_HOME && source.kind() == Failure::Unknown)
+        self.of_target() == Some(Failure::Unknown)
+    }
+
+    /// Whether a target says that we may not.
+    pub(super) fn is_denial(&self) -> bool {
+        self.of_target() == Some(Failure::Forbidden)
+    }
+
+    fn of_target(&self) -> Option<Failure> {
+        match self {
+            Self::Call { what, source } if *what != AT_HOME => Some(source.kind()),
+            _ => None,
+        }
     }
 }
 

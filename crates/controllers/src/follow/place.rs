@@ -352,6 +352,9 @@ impl<K: Followed> Place<K> {
                 if fault.is_silence() {
                     self.target.doubt();
                 }
+                if fault.is_denial() {
+                    self.target.denied();
+                }
                 let (at, failures) = self.failed(key);
                 // The watch brings what is true, or has brought it already.
                 if !fault.is_outdated() || failures >= PATIENCE {

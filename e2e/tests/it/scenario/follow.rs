@@ -256,6 +256,13 @@ async fn what_is_not_a_copy_of_ours_is_left_alone_and_both_authors_are_told() {
     }
 }
 
+/// Whether a Target says whether the rights are given, in these words.
+fn says_of_rights(target: &Target, status: &str, part: &str) -> bool {
+    let mut conditions = target.status.iter().flat_map(|status| &status.conditions);
+    conditions
+        .any(|it| it.type_ == "RightsGiven" && it.status == status && it.message.contains(part))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_target_that_does_not_give_the_right_says_so_and_runs_pods_all_the_same() {
     let shop = Shop::unconnected(fleet().await, "rightless").await;
@@ -273,14 +280,8 @@ async fn a_target_that_does_not_give_the_right_says_so_and_runs_pods_all_the_sam
     let told = async |given: bool, part: &str| {
         for target in ["east", "west"] {
             let targets: Api<Target> = shop.of("source");
-            let says = |target: &Target| {
-                let conditions = target.status.iter().flat_map(|status| &status.conditions);
-                conditions.into_iter().any(|it| {
-                    it.type_ == "RightsGiven"
-                        && it.status == if given { "True" } else { "False" }
-                        && it.message.contains(part)
-                })
-            };
+            let status = if given { "True" } else { "False" };
+            let says = |it: &Target| says_of_rights(it, status, part);
             shop.seen(wait_for(&targets, target, says, 2 * LIMIT).await);
         }
     };
@@ -349,9 +350,31 @@ async fn a_target_that_does_not_give_the_right_says_so_and_runs_pods_all_the_sam
     let repeated: Vec<_> = of_rights.map(|event| event.series.is_some()).collect();
     assert_eq!(repeated, [false; 3]);
 
-    rights(&[Right::FollowConfigMaps, Right::FollowSecrets]).await;
+    let all = [Right::FollowConfigMaps, Right::FollowSecrets];
+    rights(&all).await;
     told(true, "is given").await;
     shop.seen(wait_for(&secrets, "key", |_| true, LIMIT).await);
+
+    // Who writes without the right is refused, which is looked into: there is no need to wait for the next review.
+    rights(&[Right::FollowSecrets]).await;
+    let targets: Api<Target> = shop.of("source");
+    let taken_away = |it: &Target| says_of_rights(it, "False", "add FollowConfigMaps");
+    let mut changes = 2_u32..9;
+    let newest = loop {
+        // The role may be in force for another moment.
+        let value = changes.next().expect("told in the end").to_string();
+        shop.apply("source", config_map("settings", &value)).await;
+        if wait_for(&targets, target, taken_away, LIMIT / 4)
+            .await
+            .is_ok()
+        {
+            break value;
+        }
+    };
+    let copy = maps.get("settings").await.unwrap();
+    assert!(!says(&newest)(&copy), "it stays as it is: {copy:?}");
+    rights(&all).await;
+    shop.seen(wait_for(&maps, "settings", says(&newest), 2 * LIMIT).await);
     shop.delete("web").await;
     shop.delete("late").await;
 }
