@@ -60,6 +60,20 @@ mod tests {
     }
 
     #[test]
+    fn every_kind_says_what_it_is() {
+        for crd in all().unwrap() {
+            let schema = crd.spec.versions[0].schema.as_ref().unwrap();
+            let schema = schema.open_api_v3_schema.as_ref().unwrap();
+            let says = schema.description.as_deref().unwrap_or_default();
+            let kind = &crd.spec.names.kind;
+            assert!(
+                says.ends_with('.') && !says.contains("derived"),
+                "{kind}: {says:?}"
+            );
+        }
+    }
+
+    #[test]
     fn columns_show_keys_that_exist() {
         let known = [
             keys::IS_RESERVED,
