@@ -5,6 +5,7 @@
 mod condition;
 mod events;
 mod series;
+mod shares;
 mod status;
 mod warnings;
 

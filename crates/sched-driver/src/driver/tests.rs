@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::feed::Sink;
+use crate::test_server::server;
 
 mod extensions;
 
@@ -390,4 +391,35 @@ async fn a_standby_tells_nothing() {
     };
     assert_eq!(told(standby), 0);
     assert_eq!(told(Leadership::always()), 3);
+}
+
+#[tokio::test]
+async fn the_events_of_one_namespace_keep_out_nobody_elses() {
+    let (client, _) = server(&[]);
+    let (recorder, mut writer) = Recorder::new(client, "test".to_owned());
+    let tell = |namespace: &str, name: usize| {
+        recorder.record(Occurrence {
+            regarding: Regarding {
+                api_version: "v1".to_owned(),
+                kind: "Pod".to_owned(),
+                namespace: namespace.to_owned(),
+                name: name.to_string(),
+                uid: name.to_string(),
+            },
+            type_: EventType::Warning,
+            reason: "FailedScheduling",
+            action: "Scheduling",
+            note: "on purpose".to_owned(),
+            controller: "test".into(),
+        });
+    };
+    (0..5_000).for_each(|name| tell("busy", name));
+    let dropped = recorder.dropped();
+    assert!(dropped > 0, "nobody takes them");
+    (0..1_000).for_each(|name| tell("quiet", name));
+    assert_eq!(recorder.dropped(), dropped);
+    assert_eq!(writer.taken().len() as u64, 6_000 - dropped);
+    // There is room again.
+    tell("busy", 5_000);
+    assert_eq!(recorder.dropped(), dropped);
 }

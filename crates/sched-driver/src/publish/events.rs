@@ -23,11 +23,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::series::{Series, Write};
+use super::shares::{Place, Shares};
 
 /// Writes under way at once. Events of one kind about one object keep their order.
 const LANES: usize = 16;
 /// Events that wait in one lane.
 const LANE_LENGTH: usize = 1024;
+/// Of these, one namespace may have so many.
+const NAMESPACE_SHARE: usize = LANES * LANE_LENGTH / 4;
 /// How often series are looked through.
 const SWEEP: Duration = Duration::from_mins(2);
 /// The API server takes no longer note; kube-scheduler cuts there too.
@@ -133,6 +136,7 @@ pub struct Recorder {
 struct Inner {
     series: Mutex<Series<Occurrence>>,
     lanes: Vec<mpsc::Sender<Job>>,
+    shares: Arc<Shares>,
     dropped: AtomicU64,
 }
 
@@ -142,6 +146,8 @@ struct Job {
     name: String,
     at: Timestamp,
     write: Write,
+    /// Until it is written.
+    place: Option<Place>,
 }
 
 /// Writes what the [`Recorder`] takes.
@@ -159,6 +165,7 @@ impl Recorder {
         let inner = Arc::new(Inner {
             series: Mutex::default(),
             lanes: senders,
+            shares: Shares::new(NAMESPACE_SHARE),
             dropped: AtomicU64::new(0),
         });
         let writer = EventWriter {
@@ -197,6 +204,7 @@ impl Recorder {
             name,
             at,
             write,
+            place: None,
         });
     }
 
@@ -207,8 +215,13 @@ impl Recorder {
 }
 
 impl Inner {
-    fn send(&self, job: Job) {
+    fn send(&self, mut job: Job) {
         if job.write == Write::Nothing {
+            return;
+        }
+        job.place = self.shares.enter(&job.occurrence.regarding.namespace);
+        if job.place.is_none() {
+            self.lose(&job);
             return;
         }
         let mut hasher = DefaultHasher::new();
@@ -218,10 +231,14 @@ impl Inner {
         if let Err(error) = lane.try_send(job) {
             let (mpsc::error::TrySendError::Full(job) | mpsc::error::TrySendError::Closed(job)) =
                 error;
-            self.forget(&job.occurrence);
-            if self.dropped.fetch_add(1, Ordering::Relaxed) == 0 {
-                tracing::warn!("events come faster than they can be written; some are dropped");
-            }
+            self.lose(&job);
+        }
+    }
+
+    fn lose(&self, job: &Job) {
+        self.forget(&job.occurrence);
+        if self.dropped.fetch_add(1, Ordering::Relaxed) == 0 {
+            tracing::warn!("events come faster than they can be written; some are dropped");
         }
     }
 
@@ -246,6 +263,7 @@ impl Inner {
                 name: String::new(),
                 at: now,
                 write,
+                place: None,
             });
         }
     }
