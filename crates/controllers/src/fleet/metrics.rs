@@ -25,18 +25,24 @@ pub struct FleetMetrics {
 impl FleetMetrics {
     /// Registers it, and the states of these targets.
     pub fn register(registry: &mut MetricsRegistry, targets: Registry) -> Self {
+        let registry = registry.sub_registry_with_prefix("pilotage");
+        let metrics = Self::counting(registry);
+        registry.register_collector(Box::new(States(targets)));
+        metrics
+    }
+
+    /// Registers the counter alone.
+    fn counting(registry: &mut MetricsRegistry) -> Self {
         let metrics = Self::default();
         // All are there from the beginning, so that the first one is a rise.
         for why in TurnedAway::ALL {
             metrics.of(why);
         }
-        let registry = registry.sub_registry_with_prefix("pilotage");
         registry.register(
             "chaperons_turned_away",
             "Words of targets about PodChaperons that aren't theirs to say, by what is wrong",
             metrics.turned_away.clone(),
         );
-        registry.register_collector(Box::new(States(targets)));
         metrics
     }
 
@@ -131,5 +137,26 @@ mod tests {
             ]
         );
         assert_eq!(text.matches("target_state{").count(), 9, "{text}");
+    }
+
+    #[test]
+    fn what_is_turned_away_is_counted_by_what_is_wrong() {
+        let mut registry = MetricsRegistry::with_prefix("pilotage");
+        let metrics = FleetMetrics::counting(&mut registry);
+        for why in [TurnedAway::Namespace, TurnedAway::Name, TurnedAway::Name] {
+            metrics.turn_away(why);
+        }
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        for why in TurnedAway::ALL {
+            let count = match why {
+                TurnedAway::Namespace => 1,
+                TurnedAway::Name => 2,
+                _ => 0,
+            };
+            let word = why.word();
+            let line = format!("pilotage_chaperons_turned_away_total{{why=\"{word}\"}} {count}\n");
+            assert!(text.contains(&line), "{line}{text}");
+        }
     }
 }

@@ -51,6 +51,29 @@ fn only<'a>(spans: &'a [Taken], trace: &str, service: &str, name: &str) -> &'a T
     found[0]
 }
 
+/// What spans say of pods: names and words of ours, neither labels nor images nor messages.
+const ATTRIBUTES: [&str; 8] = [
+    "k8s.namespace.name",
+    "k8s.node.name",
+    "k8s.pod.name",
+    "k8s.pod.uid",
+    "pilotage.answer",
+    "pilotage.attempt",
+    "pilotage.outcome",
+    "pilotage.target",
+];
+
+fn say_no_more(spans: &[Taken]) {
+    for Taken { span, .. } in spans {
+        let attributes = span["attributes"].as_array().unwrap();
+        let mut keys = attributes.iter().map(|it| it["key"].as_str().unwrap());
+        assert!(keys.all(|key| ATTRIBUTES.contains(&key)), "{span:#}");
+        let failed = span["status"]["message"].as_str().unwrap_or_default();
+        assert!(!failed.contains(' '), "a word: {span:#}");
+        assert_eq!(span["events"].as_array(), None, "{span:#}");
+    }
+}
+
 fn time(span: &Taken, field: &str) -> u64 {
     span.text(field).parse().unwrap()
 }
@@ -70,6 +93,7 @@ async fn a_pod_has_one_trace_across_both_clusters() {
     let spans = collector.wait(whole, LIMIT).await;
     let spans = spans.unwrap_or_else(|spans| panic!("{spans:#?}\nlogs: {:#?}", shop.fleet.logs()));
 
+    say_no_more(&spans);
     let root = only(&spans, &trace, SOURCE, "pod");
     assert_eq!(root.text("parentSpanId"), "");
     for (key, value) in [
@@ -151,6 +175,7 @@ async fn a_refusal_is_traced_and_a_dead_collector_keeps_no_pod_waiting() {
         refused > 0 && !named(spans, &trace, SOURCE, "pod").is_empty()
     };
     let spans = collector.wait(told, LIMIT).await.unwrap();
+    say_no_more(&spans);
     let root = only(&spans, &trace, SOURCE, "pod");
     assert_eq!(root.attribute("pilotage.outcome"), Some("deleted"));
 
