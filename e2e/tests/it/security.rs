@@ -7,14 +7,48 @@ use crate::workspace::{root, rust_files};
 /// What begins the names of tests in a line of the document.
 const SHOWN: &str = "Shown by ";
 
-/// The lists of what somebody can and can't, each line as one text.
-fn lines(document: &str) -> Vec<String> {
+/// What the document says that somebody can and can't, each paragraph as one text: all of its lists, and what follows a
+/// list. What comes before the first list under a heading introduces it.
+fn claims(document: &str) -> Vec<String> {
     let held = document.split("\n## Not held yet").next().unwrap();
-    let (_, held) = held.split_once("\n## The author of a pod").unwrap();
-    held.split("\n- ")
-        .skip(1)
-        .map(|line| line.split("\n\n").next().unwrap().replace("\n  ", " "))
-        .collect()
+    let (_, held) = held.split_once("\n## The author of a pod\n").unwrap();
+    let mut claims: Vec<String> = Vec::new();
+    let (mut in_list, mut begins) = (false, true);
+    for line in held.lines() {
+        let item = line.strip_prefix("- ");
+        if line.starts_with('#') {
+            in_list = false;
+        }
+        in_list |= item.is_some();
+        begins |= item.is_some();
+        if !in_list || line.trim().is_empty() {
+            begins = true;
+            continue;
+        }
+        let text = item.unwrap_or(line).trim();
+        match claims.last_mut().filter(|_| !begins) {
+            Some(claim) => {
+                claim.push(' ');
+                claim.push_str(text);
+            }
+            None => claims.push(text.to_owned()),
+        }
+        begins = false;
+    }
+    claims
+}
+
+/// The tests that a claim ends with; nothing else may follow it.
+fn shown(claim: &str) -> Option<Vec<&str>> {
+    let (_, names) = claim.split_once(SHOWN)?;
+    let between: String = names.split('`').step_by(2).collect();
+    let ends = between.ends_with('.') && between.trim_end_matches('.').chars().all(is_between);
+    let names: Vec<&str> = code(names).collect();
+    (ends && !names.is_empty()).then_some(names)
+}
+
+const fn is_between(char: char) -> bool {
+    matches!(char, ',' | ' ')
 }
 
 /// All `code` in a text.
@@ -27,17 +61,23 @@ fn has_test(text: &str, name: &str) -> bool {
     let function = format!("fn {name}(");
     let is_test = |(at, _): (usize, &str)| {
         let before: &str = &text[..at];
-        let mut near = before.lines().rev().take(4).map(str::trim_start);
-        near.any(|line| line.starts_with("#[") && line.contains("test"))
+        let above = before.rsplit('\n').skip(1).map(str::trim_start);
+        let mut attributes = above.take_while(|line| line.starts_with("#["));
+        attributes.any(|it| it == "#[test]" || it.starts_with("#[tokio::test"))
     };
-    let attack = format!("{name},");
-    let is_attack = text.contains("attacks! {") && text.lines().any(|line| line.trim() == attack);
+    let mut attacks = text.split("attacks! {").skip(1);
+    let is_attack = attacks.any(|rest| {
+        let list = rest.split('}').next().unwrap();
+        list.split(',').any(|attack| attack.trim() == name)
+    });
     is_attack || text.match_indices(&function).any(is_test)
 }
 
-/// Whether `crate::module::test` is a test, or `crate::module` has any.
+/// Whether `crate::module::test` is a test: a module alone says of none that it is there.
 fn is_there(name: &str, files: &[(String, String)]) -> bool {
-    let (place, rest) = name.split_once("::").unwrap();
+    let Some((place, rest)) = name.split_once("::") else {
+        return false;
+    };
     let directory = match place {
         "hostile" => "e2e/tests/hostile/".to_owned(),
         "e2e" => "e2e/tests/it/".to_owned(),
@@ -49,20 +89,14 @@ fn is_there(name: &str, files: &[(String, String)]) -> bool {
         }
         place => format!("crates/{place}/"),
     };
-    let (modules, last) = rest.rsplit_once("::").unwrap_or(("", rest));
+    let (modules, test) = rest.rsplit_once("::").unwrap_or(("", rest));
     files.iter().any(|(file, text)| {
         let Some(path) = file.strip_prefix(&directory) else {
             return false;
         };
-        let path: Vec<&str> = path.trim_end_matches(".rs").split('/').collect();
+        let mut path = path.trim_end_matches(".rs").split('/');
         let mut modules = modules.split("::").filter(|module| !module.is_empty());
-        let has_any = || {
-            ["test]", "test(", "attacks! {"]
-                .iter()
-                .any(|it| text.contains(it))
-        };
-        modules.all(|module| path.contains(&module))
-            && (has_test(text, last) || (path.contains(&last) && has_any()))
+        modules.all(|module| path.any(|part| part == module)) && has_test(text, test)
     })
 }
 
@@ -71,19 +105,18 @@ fn every_line_names_tests_that_are_there() {
     let document = fs::read_to_string(root().join("docs/security.md")).unwrap();
     let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
     let files = rust_files();
-    let lines = lines(&document);
-    assert!(lines.len() > 20, "{lines:#?}");
+    let claims = claims(&document);
+    assert!(claims.len() > 80, "{claims:#?}");
     let mut wrong = Vec::new();
-    for line in lines {
-        let Some((_, shown)) = line.split_once(SHOWN) else {
-            wrong.push(format!("without a test: {line}"));
+    for claim in &claims {
+        let Some(names) = shown(claim) else {
+            wrong.push(format!("doesn't end with its tests: {claim}"));
             continue;
         };
-        assert!(code(shown).next().is_some(), "{line}");
-        for name in code(shown) {
+        for name in names {
             let is_known = match name.strip_prefix("make ") {
                 Some(target) => makefile.contains(&format!("\n{target}:")),
-                None => name.contains("::") && is_there(name, &files),
+                None => is_there(name, &files),
             };
             if !is_known {
                 wrong.push(format!("no such test: {name}"));
@@ -91,4 +124,63 @@ fn every_line_names_tests_that_are_there() {
         }
     }
     assert!(wrong.is_empty(), "docs/security.md: {wrong:#?}");
+}
+
+#[test]
+fn every_paragraph_of_a_list_and_after_it_is_a_claim() {
+    let document = "# Who\n\n- before\n\n## The author of a pod\n\nThey are\nmany.\n\n- **Can** do\n  this. Shown by \
+                    `a::b`,\n  `make\n  c`.\n\n  And that.\n- One.\n\n- Two.\n\nAll of\nit.\n\n## Others\n\nFew.\n\n- Three.\n\n\
+                    ## Not held yet\n\n- Four.\n";
+    let want = [
+        "**Can** do this. Shown by `a::b`, `make c`.",
+        "And that.",
+        "One.",
+        "Two.",
+        "All of it.",
+        "Three.",
+    ];
+    assert_eq!(claims(document), want);
+    assert_eq!(shown(want[0]), Some(vec!["a::b", "make c"]));
+    for bad in [
+        "One.",
+        "One. Shown by none.",
+        "One. Shown by `a::b`. And more.",
+        "One. Shown by `a::b`",
+    ] {
+        assert_eq!(shown(bad), None, "{bad}");
+    }
+}
+
+#[test]
+fn a_test_is_named_and_no_module() {
+    let file = |path: &str, text: &str| (path.to_owned(), text.to_owned());
+    let files = [
+        file(
+            "crates/proxy/src/world/tests.rs",
+            "#[cfg(test)]\n\nfn world() {}\n\n#[test]\n#[ignore]\nfn a_test() {}\n\nfn helper() {}\n",
+        ),
+        file(
+            "e2e/tests/hostile/lines.rs",
+            "attacks! {\n    one,\n    two,\n}\n\n#[tokio::test(x)]\nasync fn three() {}\n",
+        ),
+        file("e2e/tests/hostile/slow.rs", "attacks! { four }\n"),
+    ];
+    for (name, is) in [
+        ("proxy::world::a_test", true),
+        ("proxy::a_test", true),
+        ("proxy::tests::world::a_test", false),
+        ("proxy::book::a_test", false),
+        ("model::world::a_test", false),
+        ("proxy::world", false),
+        ("proxy::world::helper", false),
+        ("proxy", false),
+        ("hostile::lines", false),
+        ("hostile::lines::two", true),
+        ("hostile::lines::three", true),
+        ("hostile::lines::four", false),
+        ("hostile::slow::four", true),
+        ("mutants::none", false),
+    ] {
+        assert_eq!(is_there(name, &files), is, "{name}");
+    }
 }
