@@ -86,9 +86,10 @@ bench-steps: ## Show that no single step takes over 50 ms with 10,000 proxies an
 	@$(CARGO) bench --locked --quiet -p pilotage-proxy --bench steps
 	@$(CARGO) bench --locked --quiet -p pilotage-webhook --bench steps
 
-# Oracle and ours in one process each, then both as schedulers of a cluster. CYCLE chooses lines, such as 'plain 5000'.
+# Oracle and ours in one process each, then both as schedulers of a cluster. CYCLE chooses lines, such as 'plain 5000'; the
+# cluster's pods are plain, or --shape=spread, anti or nsaff.
 .PHONY: bench-sched
-bench-sched: tools-oracle ## Measure scheduling cycles, and a scheduler end to end, beside the real one (CYCLE='plain 1000' ARGS=--nodes=1000)
+bench-sched: tools-oracle ## Measure scheduling cycles, and a scheduler end to end, beside the real one (CYCLE='spread 1000' ARGS=--shape=spread)
 	@$(CARGO) bench --locked --quiet -p pilotage-sched --bench memory
 	@$(CARGO) bench --locked --quiet -p pilotage-sched --bench cycle -- --oracle "$$PWD/target/tools/kube-scheduler-oracle" $(CYCLE)
 	@$(CARGO) build $(ALL) --release --bin pilotage --bin e2e

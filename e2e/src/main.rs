@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, value_parser};
-use pilotage_e2e::bench::{alone, follow, runs::RUNS};
+use pilotage_e2e::bench::{alone, follow, runs::RUNS, shape::Shape};
 use pilotage_e2e::{bench, demo, explain, garden, hostile, roles, scripts, streams};
 
 /// Shows and measures Pilotage on local control planes.
@@ -112,7 +112,11 @@ struct Multi {
 
 #[derive(Debug, Args)]
 struct Sched {
-    /// Pods of each load.
+    /// What the pods are like.
+    #[arg(long, value_enum, default_value_t = Shape::Plain)]
+    shape: Shape,
+
+    /// Pods of each load, as far as the nodes take them.
     #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = value_parser!(u16).range(5..=9_999))]
     pods: u16,
 
@@ -152,6 +156,7 @@ async fn run(command: Command) -> Result<(), Box<dyn Error>> {
         Command::BenchMulti(args) => multi(args).await?,
         Command::BenchSched(args) => {
             alone::run(alone::Options {
+                shape: args.shape,
                 pods: usize::from(args.pods),
                 nodes: usize::from(args.nodes),
                 rounds: usize::from(args.rounds),

@@ -4,7 +4,6 @@
 //!
 //! Both clients have no limits. The second load comes at half the rate that the real one reached in its burst, to both.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt, stream};
@@ -12,7 +11,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use pilotage_testkit::pilotage::PilotageProcess;
-use pilotage_testkit::{ControlPlane, Part, build};
+use pilotage_testkit::{ControlPlane, Part};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -20,16 +19,16 @@ use super::error::Error;
 use super::load;
 use super::quantiles::Quantiles;
 use super::runs::Tempo;
+use super::shape::{self, Shape};
 use super::table::table;
 use super::timeline::Timeline;
 use super::usage::{self, Program, Sample};
 use super::watch::Watches;
 use crate::scheduler;
 
-const NAMESPACE: &str = "bench";
 /// What pods ask for that say nothing.
 const SCHEDULER_NAME: &str = "default-scheduler";
-/// Requests at once, of nodes and of a burst of pods.
+/// Requests at once: of nodes, of namespaces, and of a burst of pods.
 const AT_ONCE: usize = 32;
 /// Pods that warm everything up.
 const WARM: usize = 200;
@@ -44,7 +43,9 @@ const API_SERVER: usize = 1;
 /// What to measure.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// Pods of each load.
+    /// What the pods are like.
+    pub shape: Shape,
+    /// Pods of each load, as far as the nodes take them.
     pub pods: usize,
     /// Nodes of the cluster.
     pub nodes: usize,
@@ -84,6 +85,7 @@ struct Figures {
 
 /// A cluster with a scheduler.
 struct Yard {
+    shape: Shape,
     plane: ControlPlane,
     ours: Option<PilotageProcess>,
     programs: Vec<Program>,
@@ -92,11 +94,17 @@ struct Yard {
 
 /// Measures both, and prints a table with the ratios.
 pub async fn run(options: Options) -> Result<(), Error> {
+    let options = Options {
+        pods: options.shape.pods(options.pods, options.nodes),
+        ..options
+    };
     let real = one(Who::Real, options, None).await?;
     let ours = one(Who::Ours, options, Some(real.0.rate)).await?;
     println!(
-        "{} pods on {} nodes; CPU in seconds per 1,000 pods",
-        options.pods, options.nodes
+        "{} pods, {}, on {} nodes; CPU in seconds per 1,000 pods",
+        options.pods,
+        options.shape.name(),
+        options.nodes
     );
     let titles = [
         "",
@@ -145,14 +153,14 @@ async fn one(
     yardstick: Option<f64>,
 ) -> Result<(Figures, Figures), Error> {
     eprintln!("{}: {} nodes", who.name(), options.nodes);
-    let mut yard = Yard::start(who, options.nodes).await?;
+    let mut yard = Yard::start(who, options).await?;
     let measured = yard.measure_all(options, yardstick).await;
     yard.stop().await;
     measured
 }
 
 impl Yard {
-    async fn start(who: Who, nodes: usize) -> Result<Self, Error> {
+    async fn start(who: Who, options: Options) -> Result<Self, Error> {
         let mut builder = ControlPlane::builder(match who {
             Who::Real => "real",
             Who::Ours => "ours",
@@ -162,11 +170,16 @@ impl Yard {
             builder = builder.scheduler();
         }
         let plane = builder.start().await?;
-        plane
-            .named_namespace(NAMESPACE, BTreeMap::new())
-            .await?
-            .keep();
-        add_nodes(&plane, nodes).await?;
+        stream::iter(options.shape.namespaces())
+            .map(|(name, labels)| {
+                let plane = &plane;
+                async move { plane.named_namespace(&name, labels).await }
+            })
+            .buffer_unordered(AT_ONCE)
+            .map_ok(|namespace| drop(namespace.keep()))
+            .try_collect::<()>()
+            .await?;
+        add_nodes(&plane, options.nodes).await?;
         let ours = match who {
             Who::Real => None,
             Who::Ours => {
@@ -191,8 +204,9 @@ impl Yard {
             })
         });
         Ok(Self {
+            shape: options.shape,
             programs: programs.collect::<Result<_, Error>>()?,
-            watches: Watches::start(std::iter::once(&plane), NAMESPACE).await?,
+            watches: Watches::start(std::iter::once(&plane), None).await?,
             plane,
             ours,
         })
@@ -209,7 +223,8 @@ impl Yard {
         yardstick: Option<f64>,
     ) -> Result<(Figures, Figures), Error> {
         let burst = Tempo::Burst(AT_ONCE);
-        self.measure("warm", WARM, burst).await?;
+        let warm = options.shape.pods(WARM, options.nodes);
+        self.measure("warm", warm, burst).await?;
         let mut best: Option<Figures> = None;
         for round in 0..options.rounds {
             let figures = self
@@ -232,12 +247,13 @@ impl Yard {
     async fn measure(&mut self, prefix: &str, pods: usize, tempo: Tempo) -> Result<Figures, Error> {
         let names = load::names(prefix, pods);
         let mut timeline = Timeline::new(names.iter().cloned());
-        let api: Api<Pod> = Api::namespaced(self.plane.admin(), NAMESPACE);
+        let client = self.plane.admin();
+        let all = self.shape.build(&names);
         usage::reset_peaks(&self.programs)?;
         let start = Sample::take(&self.programs)?;
         let began = Instant::now();
         let (progress, _) = watch::channel(0);
-        let creating = load::create(&api, &names, false, tempo, &progress);
+        let creating = load::create(&client, all, tempo, &progress);
         let what = "not every pod is bound";
         let bound = |timeline: &Timeline| timeline.pods().all(|pod| pod.bound.is_some());
         let seeing = self.watches.until(&mut timeline, what, LIMIT, bound);
@@ -271,9 +287,12 @@ impl Yard {
         );
         // Nobody else would end them.
         let now = DeleteParams::default().grace_period(0);
-        api.delete_collection(&now, &ListParams::default())
-            .await
-            .map_err(Error::request("can't delete the pods"))?;
+        for (namespace, _) in self.shape.namespaces() {
+            let api: Api<Pod> = Api::namespaced(client.clone(), &namespace);
+            api.delete_collection(&now, &ListParams::default())
+                .await
+                .map_err(Error::request("can't delete the pods"))?;
+        }
         self.watches
             .until(&mut timeline, "pods are left", LIMIT, Timeline::is_empty)
             .await?;
@@ -284,13 +303,11 @@ impl Yard {
 /// Nodes that are ready. Nobody takes admission's taint off them but we.
 async fn add_nodes(plane: &ControlPlane, count: usize) -> Result<(), Error> {
     let api: Api<Node> = Api::all(plane.admin());
-    let nodes = build::nodes("node", count, |node| {
-        node.cpu("32").memory("128Gi").ready(true)
-    });
-    stream::iter(nodes)
-        .map(|node| {
+    stream::iter(0..count)
+        .map(|number| {
             let api = api.clone();
             async move {
+                let node = shape::node(number).build();
                 api.create(&PostParams::default(), &node).await?;
                 let patch = Patch::Merge(json!({ "spec": { "taints": null } }));
                 api.patch(&node.name_any(), &PatchParams::default(), &patch)

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
-use kube::Api;
 use kube::api::PostParams;
-use pilotage_testkit::build;
+use kube::{Api, Client, ResourceExt};
+use pilotage_testkit::build::{self, PodBuilder};
 use tokio::sync::watch;
 
 use super::error::Error;
@@ -30,22 +30,22 @@ pub(super) fn names(prefix: &str, count: usize) -> Vec<String> {
         .collect()
 }
 
-/// Creates pods of these names, elected or not, and tells how many were sent.
+/// Creates these pods, each in its namespace, and tells how many were sent.
 pub(super) async fn create(
-    api: &Api<Pod>,
-    names: &[String],
-    elect: bool,
+    client: &Client,
+    pods: Vec<Pod>,
     tempo: Tempo,
     progress: &watch::Sender<usize>,
 ) -> Result<Vec<Sent>, Error> {
     let began = tokio::time::Instant::now();
     let (at_once, period) = match tempo {
         Tempo::Burst(at_once) => (at_once, Duration::ZERO),
-        Tempo::Every(period) => (names.len().max(1), period),
+        Tempo::Every(period) => (pods.len().max(1), period),
     };
-    stream::iter(names.iter().zip(0_u32..))
-        .map(|(name, index)| async move {
-            let pod = pod(name, elect);
+    stream::iter(pods.into_iter().zip(0_u32..))
+        .map(|(pod, index)| async move {
+            let namespace = pod.namespace().unwrap_or_default();
+            let api: Api<Pod> = Api::namespaced(client.clone(), &namespace);
             tokio::time::sleep_until(began + period * index).await;
             let at = Instant::now();
             progress.send_modify(|sent| *sent += 1);
@@ -53,7 +53,7 @@ pub(super) async fn create(
                 .await
                 .map_err(Error::request("can't create a pod"))?;
             Ok(Sent {
-                name: name.clone(),
+                name: pod.name_any(),
                 at,
                 answered: Instant::now(),
             })
@@ -63,10 +63,10 @@ pub(super) async fn create(
         .await
 }
 
-fn pod(name: &str, elect: bool) -> Pod {
-    let mut pod = build::pod(name);
-    for (resource, quantity) in REQUESTS {
-        pod = pod.request(resource, quantity);
-    }
-    if elect { pod.elect() } else { pod }.build()
+/// A pod that asks for what all do.
+pub(super) fn pod(name: &str) -> PodBuilder {
+    let requests = REQUESTS.into_iter();
+    requests.fold(build::pod(name), |pod, (resource, quantity)| {
+        pod.request(resource, quantity)
+    })
 }

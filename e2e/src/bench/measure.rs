@@ -53,7 +53,7 @@ impl<'a> Bench<'a> {
     pub(super) async fn new(subject: &'a Subject, audited: bool) -> Result<Self, Error> {
         let programs = subject.programs().await;
         let mut bench = Self {
-            watches: Watches::start(subject.planes(), NAMESPACE).await?,
+            watches: Watches::start(subject.planes(), Some(NAMESPACE)).await?,
             idle: Idle {
                 cores: vec![0.0; programs.len()],
             },
@@ -117,11 +117,17 @@ impl<'a> Bench<'a> {
         pods: usize,
     ) -> Result<Figures, Error> {
         let names = load::names(prefix, pods);
+        let has_targets = self.has_targets();
+        let all = names.iter().map(|name| {
+            let pod = load::pod(name).ns(NAMESPACE);
+            if has_targets { pod.elect() } else { pod }.build()
+        });
+        let all = all.collect();
         let mut timeline = Timeline::new(names.iter().cloned());
         let victim = self.subject.targets().last().filter(|_| load.frozen);
         let victim_node = victim.map(|target| virtual_node(target.name()));
-        let has_targets = self.has_targets();
         let (api, subject) = (self.pods_api(), self.subject);
+        let client = subject.source().admin();
 
         usage::reset_peaks(&self.programs)?;
         let requests_before = self.requests().await?;
@@ -129,7 +135,7 @@ impl<'a> Bench<'a> {
         let start = Sample::take(&self.programs)?;
 
         let (progress, sent) = watch::channel(0);
-        let creating = load::create(&api, &names, has_targets, tempo, &progress);
+        let creating = load::create(&client, all, tempo, &progress);
         let freezing = async {
             match victim {
                 Some(target) => freeze::after(target, pods / 5, sent).await.map(Some),

@@ -20,6 +20,7 @@ pub mod report;
 pub mod requests;
 pub mod runs;
 pub mod settings;
+pub mod shape;
 mod subject;
 pub mod table;
 pub mod timeline;

@@ -27,23 +27,26 @@ pub(super) struct Watches {
 }
 
 impl Watches {
-    /// Watches a namespace in these clusters, from now on.
+    /// Watches a namespace in these clusters, or all, from now on.
     pub(super) async fn start(
         planes: impl Iterator<Item = &ControlPlane>,
-        namespace: &str,
+        namespace: Option<&str>,
     ) -> Result<Self, Error> {
         let (sender, seen) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
         for (cluster, plane) in planes.enumerate() {
             let client = plane.admin();
-            let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
+            let api: Api<Pod> = match namespace {
+                Some(namespace) => Api::namespaced(client.clone(), namespace),
+                None => Api::all(client.clone()),
+            };
             let list = api
                 .list_metadata(&ListParams::default().limit(1))
                 .await
                 .map_err(Error::request("can't list pods to begin watching"))?;
             let watch = Watch {
                 client,
-                path: Pod::url_path(&(), Some(namespace)),
+                path: Pod::url_path(&(), namespace),
                 cluster,
                 name: plane.name().to_owned(),
                 version: list.metadata.resource_version.unwrap_or_default(),
