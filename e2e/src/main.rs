@@ -127,6 +127,10 @@ struct Sched {
     /// Bursts of each scheduler; the best one counts.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u8).range(1..=20))]
     rounds: u8,
+
+    /// Fails if an aim is missed: only on a quiet machine that means something.
+    #[arg(long)]
+    strict: bool,
 }
 
 #[tokio::main]
@@ -160,6 +164,7 @@ async fn run(command: Command) -> Result<(), Box<dyn Error>> {
                 pods: usize::from(args.pods),
                 nodes: usize::from(args.nodes),
                 rounds: usize::from(args.rounds),
+                strict: args.strict,
             })
             .await?;
         }

@@ -1,12 +1,13 @@
 //! What a scheduler keeps of a cluster: bytes a node and bytes an assigned pod, as resident memory grows. Objects look like
 //! those of real clusters: labels, conditions, images, environments, statuses.
 //!
-//! `make bench-sched` runs it.
+//! `make bench-sched` runs it. It fails if either is more than it may be.
 
 // What can't be set up ends the bench.
 #![allow(clippy::expect_used)]
 
 use std::fs;
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
@@ -17,6 +18,8 @@ use serde_json::{Value, json};
 
 const NODES: usize = 5_000;
 const PODS: usize = 150_000;
+/// Bytes that a node may take, and an assigned pod.
+const MOST: (usize, usize) = (6_000, 3_000);
 /// Pods of one workload: they share their template.
 const REPLICAS: usize = 30;
 /// Images of the whole cluster, and of each node.
@@ -37,7 +40,7 @@ impl Binder for Never {
     }
 }
 
-fn main() {
+fn main() -> ExitCode {
     let profile = stock_profile("bench", Arc::new(Never)).build();
     let config = SchedulerConfig::default();
     let mut scheduler = Scheduler::new([profile.expect("a profile")], config).expect("a scheduler");
@@ -54,12 +57,17 @@ fn main() {
         applied.expect("a pod with an identity");
     }
     let with_pods = resident();
-    println!("bytes a node: {}", with_nodes.saturating_sub(empty) / NODES);
-    println!(
-        "bytes a pod: {}",
-        with_pods.saturating_sub(with_nodes) / PODS
-    );
+    let node = with_nodes.saturating_sub(empty) / NODES;
+    let pod = with_pods.saturating_sub(with_nodes) / PODS;
+    println!("bytes a node: {node}, of {} at most", MOST.0);
+    println!("bytes a pod: {pod}, of {} at most", MOST.1);
     println!("all, in MiB: {}", with_pods >> 20);
+    if node <= MOST.0 && pod <= MOST.1 {
+        ExitCode::SUCCESS
+    } else {
+        eprintln!("failed: that is too much");
+        ExitCode::FAILURE
+    }
 }
 
 /// Bytes of memory that this process has.

@@ -1,5 +1,6 @@
-//! What `make bench-multi` aims at, and whether its figures are there. Pure.
+//! What `make bench-multi` aims at, as far as there are figures. Pure.
 
+use super::aim::Aim;
 use super::figures::{Figures, Report};
 use super::report::{comparisons, healthy, is_half, timed};
 
@@ -30,41 +31,6 @@ fn own_requests(report: &Report, run: &str) -> Option<[f64; 2]> {
 /// A watch that is opened anew, or a write that comes twice, in some hundred pods: no more requests a pod.
 fn tenths(requests: f64) -> f64 {
     (requests * 10.0).round() / 10.0
-}
-
-/// What is aimed at, and what it is.
-pub(super) struct Aim {
-    what: String,
-    limit: f64,
-    at_most: bool,
-    value: f64,
-}
-
-impl Aim {
-    fn is_met(&self) -> bool {
-        if self.at_most {
-            self.value <= self.limit
-        } else {
-            self.value >= self.limit
-        }
-    }
-
-    pub(super) fn row(&self) -> Vec<String> {
-        let sign = if self.at_most { "≤" } else { "≥" };
-        vec![
-            self.what.clone(),
-            format!("{sign} {}", self.limit),
-            format!("{:.2}", self.value),
-            if self.is_met() { "met" } else { "MISSED" }.to_owned(),
-        ]
-    }
-}
-
-/// How many aims are missed; nothing, if the runs have none.
-pub(super) fn missed(report: &Report) -> Option<usize> {
-    let aims = aims(report);
-    let missed = aims.iter().filter(|aim| !aim.is_met()).count();
-    (!aims.is_empty()).then_some(missed)
 }
 
 /// All that these runs have figures for.
@@ -167,33 +133,9 @@ pub(super) fn aims(report: &Report) -> Vec<Aim> {
 mod tests {
     use super::*;
 
-    fn aim(limit: f64, at_most: bool, value: f64) -> Aim {
-        Aim {
-            what: "requests".to_owned(),
-            limit,
-            at_most,
-            value,
-        }
-    }
-
-    #[test]
-    fn a_limit_itself_is_met_and_what_is_beyond_is_missed() {
-        let met = [
-            aim(12.0, true, 12.0),
-            aim(0.9, false, 0.9),
-            aim(0.9, false, 2.0),
-        ];
-        assert!(met.iter().all(Aim::is_met));
-        let missed = [aim(12.0, true, 12.1), aim(0.9, false, 0.89)];
-        assert!(!missed.iter().any(Aim::is_met));
-        assert_eq!(missed[0].row(), ["requests", "≤ 12", "12.10", "MISSED"]);
-        // A figure that is none is no good one.
-        assert!(!aim(1.0, true, f64::NAN).is_met());
-    }
-
     #[test]
     fn requests_are_counted_in_tenths() {
-        assert!(aim(12.0, true, tenths(12.04)).is_met());
-        assert!(!aim(12.0, true, tenths(12.06)).is_met());
+        assert!(tenths(12.04) <= 12.0);
+        assert!(tenths(12.06) > 12.0);
     }
 }

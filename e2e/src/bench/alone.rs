@@ -4,6 +4,8 @@
 //!
 //! Both clients have no limits. The second load comes at half the rate that the real one reached in its burst, to both.
 
+mod aims;
+
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt, stream};
@@ -15,6 +17,7 @@ use pilotage_testkit::{ControlPlane, Part};
 use serde_json::json;
 use tokio::sync::watch;
 
+use super::aim;
 use super::error::Error;
 use super::load;
 use super::quantiles::Quantiles;
@@ -51,6 +54,8 @@ pub struct Options {
     pub nodes: usize,
     /// Bursts of each scheduler; the best one counts.
     pub rounds: usize,
+    /// Whether a missed aim is a failure.
+    pub strict: bool,
 }
 
 /// Who places the pods.
@@ -92,14 +97,14 @@ struct Yard {
     watches: Watches,
 }
 
-/// Measures both, and prints a table with the ratios.
+/// Measures both, and prints a table with the ratios, and the aims.
 pub async fn run(options: Options) -> Result<(), Error> {
     let options = Options {
         pods: options.shape.pods(options.pods, options.nodes),
         ..options
     };
     let real = one(Who::Real, options, None).await?;
-    let ours = one(Who::Ours, options, Some(real.0.rate)).await?;
+    let ours = one(Who::Ours, options, Some(real[0].rate)).await?;
     println!(
         "{} pods, {}, on {} nodes; CPU in seconds per 1,000 pods",
         options.pods,
@@ -116,7 +121,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
         "PEAK MIB",
     ];
     let mut rows = Vec::new();
-    for (load, real, ours) in [("burst", real.0, ours.0), ("half", real.1, ours.1)] {
+    for (load, real, ours) in [("burst", real[0], ours[0]), ("half", real[1], ours[1])] {
         rows.push(row(format!("{load}, {}", Who::Real.name()), &real));
         rows.push(row(format!("{load}, {}", Who::Ours.name()), &ours));
         let times = |real: f64, ours: f64| format!("{:.2}x", real / ours);
@@ -130,7 +135,11 @@ pub async fn run(options: Options) -> Result<(), Error> {
             times(real.memory, ours.memory),
         ]);
     }
-    println!("{}", table(&titles, &rows));
+    let aims = aims::aims(options.shape, &real, &ours);
+    println!("{}\n\naims\n{}", table(&titles, &rows), aim::text(&aims));
+    if options.strict {
+        aim::insist(&aims)?;
+    }
     Ok(())
 }
 
@@ -147,11 +156,7 @@ fn row(name: String, figures: &Figures) -> Vec<String> {
 }
 
 /// One scheduler: its best burst, then a load of half the `yardstick`, or of half its own rate.
-async fn one(
-    who: Who,
-    options: Options,
-    yardstick: Option<f64>,
-) -> Result<(Figures, Figures), Error> {
+async fn one(who: Who, options: Options, yardstick: Option<f64>) -> Result<[Figures; 2], Error> {
     eprintln!("{}: {} nodes", who.name(), options.nodes);
     let mut yard = Yard::start(who, options).await?;
     let measured = yard.measure_all(options, yardstick).await;
@@ -221,7 +226,7 @@ impl Yard {
         &mut self,
         options: Options,
         yardstick: Option<f64>,
-    ) -> Result<(Figures, Figures), Error> {
+    ) -> Result<[Figures; 2], Error> {
         let burst = Tempo::Burst(AT_ONCE);
         let warm = options.shape.pods(WARM, options.nodes);
         self.measure("warm", warm, burst).await?;
@@ -240,7 +245,7 @@ impl Yard {
         let half = self
             .measure("half", options.pods, Tempo::Every(period))
             .await?;
-        Ok((best, half))
+        Ok([best, half])
     }
 
     /// Creates pods in this tempo, waits until all are bound, and deletes them.

@@ -5,6 +5,7 @@
 //! not quoted. Ratios are made only within one invocation.
 
 pub mod actors;
+mod aim;
 mod aims;
 pub mod alone;
 pub mod comparison;
@@ -89,12 +90,10 @@ pub async fn run(options: &Options) -> Result<(), Error> {
         0 => {}
         failed => return Err(Error::Runs(failed)),
     }
-    match aims::missed(&report) {
-        _ if !options.strict => Ok(()),
-        None => Err(Error::NoAims),
-        Some(0) => Ok(()),
-        Some(missed) => Err(Error::Aims(missed)),
+    if options.strict {
+        aim::insist(&aims::aims(&report))?;
     }
+    Ok(())
 }
 
 async fn interruption() -> Error {

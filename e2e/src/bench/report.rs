@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::aims::{Aim, aims};
+use super::aim;
+use super::aims::aims;
 use super::comparison::Comparison;
 use super::figures::{Figures, Report, RunReport};
 use super::quantiles::Quantiles;
@@ -47,10 +48,9 @@ pub fn text(report: &Report) -> String {
             }
         }
     }
-    let aims: Vec<_> = aims(report).iter().map(Aim::row).collect();
+    let aims = aims(report);
     if !aims.is_empty() {
-        let aims = table(&["AIM", "LIMIT", "IS", ""], &aims);
-        parts.push(format!("aims\n{aims}"));
+        parts.push(format!("aims\n{}", aim::text(&aims)));
     }
     for run in &report.runs {
         if let Some(error) = &run.error {
