@@ -47,20 +47,25 @@ struct Evicted {
 }
 
 /// From when until when somebody was struck, or the moment in which a scheduler ended.
-pub(crate) type Fault = RangeInclusive<SystemTime>;
+#[derive(Debug, Clone)]
+pub(crate) struct Fault {
+    /// In this target; `None`: everywhere, since writes were held back in all of them.
+    pub(crate) target: Option<usize>,
+    pub(crate) time: RangeInclusive<SystemTime>,
+}
 
 impl Grant {
-    /// A process that died before the pod was bound may have evicted, and the next one doesn't know.
     fn was_interrupted(&self, faults: &[Fault]) -> bool {
-        let ended = |fault: &Fault| self.until.is_some_and(|until| until < *fault.start());
-        faults
-            .iter()
-            .any(|fault| self.from <= *fault.end() && !ended(fault))
+        faults.iter().any(|Fault { target, time }| {
+            let ended = self.until.is_some_and(|until| until < *time.start());
+            target.is_none_or(|target| target == self.target) && self.from <= *time.end() && !ended
+        })
     }
 
-    /// How many evictions it explains.
-    fn explains(&self, faults: &[Fault]) -> u32 {
-        if self.was_interrupted(faults) {
+    /// How many evictions it explains. A scheduler that died before the pod was bound may have evicted, and the next one
+    /// doesn't know.
+    fn explains(&self, deaths: &[Fault]) -> u32 {
+        if self.was_interrupted(deaths) {
             2 * self.pods
         } else {
             self.pods
@@ -164,8 +169,8 @@ impl Evictions {
     }
 
     /// Everybody whose eviction no grant explains: evicted before it landed, or one more than it was leave to. One that
-    /// stood during a fault explains as many again.
-    pub(crate) fn unexplained(&self, faults: &[Fault]) -> Vec<String> {
+    /// stood when its target's candidate scheduler died explains as many again.
+    pub(crate) fn unexplained(&self, deaths: &[Fault]) -> Vec<String> {
         let mut wrong = Vec::new();
         for evicted in &self.evicted {
             let Evicted {
@@ -178,7 +183,7 @@ impl Evictions {
             let until = |it: &&Evicted| it.target == *target && it.revision <= *revision;
             let before = |it: &&Grant| it.target == *target && it.revision < *revision;
             let all = self.evicted.iter().filter(until).count();
-            let leave = explained(self.grants.iter().filter(before), faults);
+            let leave = explained(self.grants.iter().filter(before), deaths);
             if all > leave {
                 wrong.push(format!(
                     "{pod} in target {target} is the {all}. evicted, with leave to {leave}"
@@ -190,7 +195,7 @@ impl Evictions {
             let of_it = |it: &&Evicted| it.preemptor.as_ref() == Some(preemptor);
             let all = self.evicted.iter().filter(until).filter(of_it).count();
             let own = |it: &&Grant| it.chaperon == *preemptor;
-            let leave = explained(self.grants.iter().filter(before).filter(own), faults);
+            let leave = explained(self.grants.iter().filter(before).filter(own), deaths);
             if all > leave {
                 wrong.push(format!(
                     "{pod} in target {target} is the {all}. evicted for {preemptor}, with leave to {leave}"
@@ -202,8 +207,8 @@ impl Evictions {
 }
 
 /// How many evictions all of these explain.
-fn explained<'a>(grants: impl Iterator<Item = &'a Grant>, faults: &[Fault]) -> usize {
-    grants.map(|grant| grant.explains(faults) as usize).sum()
+fn explained<'a>(grants: impl Iterator<Item = &'a Grant>, deaths: &[Fault]) -> usize {
+    grants.map(|grant| grant.explains(deaths) as usize).sum()
 }
 
 /// Whether a pod of a target is one of the crowd, and no delegate.
@@ -218,6 +223,11 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    fn fault(target: Option<usize>, from: u64, until: u64) -> [Fault; 1] {
+        let time = at(from)..=at(until);
+        [Fault { target, time }]
+    }
 
     const PREEMPTS: &str = "budgets=0,highest=1,sum=1,pods=1,oldest=-,grace=0";
 
@@ -274,9 +284,13 @@ mod tests {
             all.unexplained(&[]),
             ["w in target 0 is the 2. evicted, with leave to 1"]
         );
-        assert_eq!(all.unexplained(&[at(4)..=at(4)]), [""; 0]);
+        assert_eq!(all.unexplained(&fault(Some(0), 4, 4)), [""; 0]);
+        let elsewhere = fault(Some(1), 4, 4);
+        assert_eq!(all.unexplained(&elsewhere).len(), 1);
+        assert_eq!(all.interrupted(&elsewhere), 0);
         all.bound(0, "a", at(6));
-        assert_eq!(all.unexplained(&[at(7)..=at(9)]).len(), 1, "bound before");
+        let after = fault(Some(0), 7, 9);
+        assert_eq!(all.unexplained(&after).len(), 1, "bound before");
     }
 
     #[test]
@@ -300,8 +314,9 @@ mod tests {
         let mut all = Evictions::default();
         all.write(1, "a", 1, 1);
         assert!(!all.write(3, "a", 2, 1), "the grant of the one before");
-        assert_eq!(all.interrupted(&[at(2)..=at(2)]), 1);
-        assert_eq!(all.interrupted(&[at(4)..=at(4)]), 0);
+        assert_eq!(all.interrupted(&fault(Some(0), 2, 2)), 1);
+        assert_eq!(all.interrupted(&fault(None, 2, 2)), 1);
+        assert_eq!(all.interrupted(&fault(None, 4, 4)), 0);
         all.evict(5, "v", Some("a"));
         all.evict(6, "w", Some("a"));
         assert_eq!(all.unexplained(&[]).len(), 2);

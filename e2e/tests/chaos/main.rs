@@ -4,7 +4,8 @@
 //! by leave of a grant.
 //!
 //! A cell is `<state>/<who>/<fault>`; there are 144. Each run plays sixteen, others each day, so that each day has
-//! every state, everybody and every fault, and nine days have all. `CHAOS_CELLS` names others (with commas between, or
+//! every state, everybody and every fault, and nine days have all; and always those two in which a candidate scheduler is
+//! killed before and after it evicts. `CHAOS_CELLS` names others (with commas between, or
 //! `all`), `CHAOS_ROUNDS` repeats them; `make chaos` plays all.
 //!
 //! It is a test binary of its own because it needs the machine to itself: its leases last three seconds, and beside a

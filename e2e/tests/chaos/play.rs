@@ -12,7 +12,7 @@ use pilotage_api::{PodChaperon, keys};
 use pilotage_e2e::fleet::Error;
 use pilotage_testkit::{Change, TestNamespace, build};
 
-use crate::cell::{Cell, State};
+use crate::cell::{Actor, Cell, State};
 use crate::crowd;
 use crate::evictions::{Fault, is_crowd};
 use crate::keep::Kept;
@@ -58,6 +58,7 @@ pub(crate) async fn play(stage: &Stage, cell: Cell) -> Verdict {
         step: Instant::now(),
         states: BTreeSet::new(),
         fault: None,
+        death: None,
         evicted: 0,
         tapes: None,
         wrong: Vec::new(),
@@ -89,8 +90,10 @@ struct Play<'a> {
     steps: Vec<(&'static str, Duration)>,
     step: Instant,
     states: BTreeSet<State>,
-    /// From the strike until what was held back had landed.
+    /// From the strike until what was held back had landed; everywhere, since writes were held back in all targets.
     fault: Option<Fault>,
+    /// The same, of a candidate scheduler in its target.
+    death: Option<Fault>,
     evicted: usize,
     tapes: Option<Tapes>,
     wrong: Vec<String>,
@@ -161,7 +164,14 @@ impl Play<'_> {
         let struck = SystemTime::now();
         strike(self.stage, self.cell, &victim, target).await?;
         kept.release().await;
-        self.fault = Some(struck..=SystemTime::now());
+        let fault = |target| Fault {
+            target,
+            time: struck..=SystemTime::now(),
+        };
+        self.fault = Some(fault(None));
+        if let (Actor::CandidateScheduler, Place::Target(target)) = (self.cell.actor, target) {
+            self.death = Some(fault(Some(target)));
+        }
         self.done("fault");
         let created = creating.await;
         created.unwrap_or_else(|error| panic!("creating pods: {error}"));
@@ -227,7 +237,7 @@ impl Play<'_> {
 
     /// I1 and I7 from the recorded histories and the audit logs, I3 from listings and from what schedulers hold.
     async fn verdict(&mut self, namespace: &str, wanted: &Wanted, when: &str) -> Result<(), Error> {
-        let faults = self.faults();
+        let (faults, deaths) = (self.faults(), self.deaths());
         let world = self.tapes()?.settle().await?;
         let mut wrong = world.bound_twice();
         if world.proxies_bound() < wanted.running.len() {
@@ -236,7 +246,7 @@ impl Play<'_> {
                 world.proxies_bound()
             ));
         }
-        wrong.extend(in_vain(world, &faults));
+        wrong.extend(in_vain(world, &faults, &deaths));
         let evicted = world.evictions().count();
         self.evicted = evicted;
         let listed = self.list(namespace).await?;
@@ -248,11 +258,23 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// When grants may have been left half done: while somebody was struck, and whenever a scheduler ended.
+    /// When grants may have been left half done: while somebody was struck, and whenever a candidate scheduler ended.
     fn faults(&self) -> Vec<Fault> {
+        self.fault.iter().cloned().chain(self.deaths()).collect()
+    }
+
+    /// When a candidate scheduler may have evicted without its successor's knowing: while it was struck, whoever led then,
+    /// and whenever one ended.
+    fn deaths(&self) -> Vec<Fault> {
         let ends = (self.stage.journal()).ends_of("candidate-scheduler", self.begin);
-        let ends = ends.into_iter().map(|end| end..=end);
-        self.fault.iter().cloned().chain(ends).collect()
+        let ends = ends.into_iter().filter_map(|(place, end)| match place {
+            Place::Source => None,
+            Place::Target(target) => Some(Fault {
+                target: Some(target),
+                time: end..=end,
+            }),
+        });
+        self.death.iter().cloned().chain(ends).collect()
     }
 
     /// By name over all targets: the name of a delegate follows from its parent's UID.
@@ -318,10 +340,11 @@ impl Play<'_> {
     }
 }
 
-/// I7: who was evicted without leave, and more of them than took their places, but for grants that were left half done.
-fn in_vain(world: &World, faults: &[Fault]) -> Vec<String> {
+/// I7: who was evicted without leave, which only the death of a candidate scheduler explains; and more of them than took
+/// their places, but for grants that were left half done, whoever was struck.
+fn in_vain(world: &World, faults: &[Fault], deaths: &[Fault]) -> Vec<String> {
     let evictions = world.evictions();
-    let mut wrong = evictions.unexplained(faults);
+    let mut wrong = evictions.unexplained(deaths);
     let (evicted, bound) = (evictions.count(), world.proxies_bound());
     let interrupted = evictions.interrupted(faults);
     if evicted > bound + interrupted {

@@ -65,8 +65,8 @@ pub(crate) struct Stage {
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
     lines: Mutex<Vec<(SystemTime, String)>>,
-    /// With the process's name.
-    ends: Mutex<Vec<(SystemTime, String)>>,
+    /// With the process's cluster and name.
+    ends: Mutex<Vec<(SystemTime, Place, String)>>,
 }
 
 impl Journal {
@@ -75,18 +75,18 @@ impl Journal {
         lines.push((SystemTime::now(), line.into()));
     }
 
-    fn ended(&self, process: &str, by: &str) {
+    fn ended(&self, place: Place, process: &str, by: &str) {
         self.note(format!("{process} ended by {by}"));
         let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
-        ends.push((SystemTime::now(), process.to_owned()));
+        ends.push((SystemTime::now(), place, process.to_owned()));
     }
 
-    /// When processes of this part ended.
-    pub(crate) fn ends_of(&self, part: &str, begin: SystemTime) -> Vec<SystemTime> {
+    /// Where and when processes of this part ended.
+    pub(crate) fn ends_of(&self, part: &str, begin: SystemTime) -> Vec<(Place, SystemTime)> {
         let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
         ends.iter()
-            .filter(|(at, process)| *at >= begin && process.contains(part))
-            .map(|(at, _)| *at)
+            .filter(|(at, _, process)| *at >= begin && process.contains(part))
+            .map(|(at, place, _)| (*place, *at))
             .collect()
     }
 
@@ -163,7 +163,7 @@ impl Stage {
                 self.supervisors.spawn(async move {
                     let cluster = cluster_of(&fleet, place);
                     if let Some((_, process)) = cluster.all_processes().nth(index) {
-                        keep(process, &journal).await;
+                        keep(place, process, &journal).await;
                     }
                 });
             }
@@ -336,14 +336,14 @@ fn name_of(process: &PilotageProcess) -> String {
 }
 
 /// Starts a process again whenever it ends, for ever.
-async fn keep(process: &PilotageProcess, journal: &Journal) {
+async fn keep(place: Place, process: &PilotageProcess, journal: &Journal) {
     let name = name_of(process);
     let mut back_off = BACK_OFF;
     loop {
         let started = Instant::now();
         let exit = process.process().wait().await;
         let exit = exit.map_or_else(|| "a signal of ours".to_owned(), |exit| exit.to_string());
-        journal.ended(&name, &exit);
+        journal.ended(place, &name, &exit);
         if started.elapsed() >= LASTED {
             back_off = BACK_OFF;
         }
