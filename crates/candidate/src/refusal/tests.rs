@@ -1,3 +1,5 @@
+mod holds;
+
 use std::{error::Error, sync::Arc};
 
 use futures::future::BoxFuture;
