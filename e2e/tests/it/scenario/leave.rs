@@ -16,24 +16,28 @@ pub(super) fn audited_target<const N: usize>(name: &str, nodes: [&str; N]) -> Bu
 /// What was done in a target, in order: `grant` (a source's write to a chaperon), `evict <pod>`, `bind`. Who tries again
 /// is shown once.
 pub(super) async fn steps(shop: &Shop, target: &str) -> Vec<String> {
+    let mut steps = every_step(shop, target).await;
+    steps.dedup();
+    steps
+}
+
+/// The same, with every try that was accepted.
+pub(super) async fn every_step(shop: &Shop, target: &str) -> Vec<String> {
     let source = format!("system:serviceaccount:{}:{SOURCE_ACCOUNT}", shop.name);
     let scheduler = "system:serviceaccount:pilotage:candidate-scheduler";
     let log = shop.target(target).plane.audit().unwrap();
-    let mut steps = Vec::new();
-    for entry in log.entries().await.unwrap() {
-        if entry.namespace != shop.name || !entry.accepted() {
-            continue;
-        }
+    let entries = log.entries().await.unwrap();
+    let ours = entries
+        .into_iter()
+        .filter(|entry| entry.namespace == shop.name && entry.accepted());
+    let steps = ours.filter_map(|entry| {
         let done = (entry.verb.as_str(), entry.full_resource());
-        let step = match (done.0, done.1.as_str()) {
-            ("patch", "podchaperons") if entry.user == source => "grant".to_owned(),
-            ("delete", "pods") if entry.user == scheduler => format!("evict {}", entry.name),
-            ("create", "pods/binding") if entry.user == scheduler => "bind".to_owned(),
-            _ => continue,
-        };
-        if steps.last() != Some(&step) {
-            steps.push(step);
+        match (done.0, done.1.as_str()) {
+            ("patch", "podchaperons") if entry.user == source => Some("grant".to_owned()),
+            ("delete", "pods") if entry.user == scheduler => Some(format!("evict {}", entry.name)),
+            ("create", "pods/binding") if entry.user == scheduler => Some("bind".to_owned()),
+            _ => None,
         }
-    }
-    steps
+    });
+    steps.collect()
 }
