@@ -45,8 +45,8 @@ enum What {
         /// On how many threads, each with an oracle of its own.
         #[arg(long, default_value_t = 2)]
         workers: usize,
-        /// From so many seeds on, a field that never had an effect fails the run, and so does an explanation that too
-        /// many pods needed.
+        /// From so many seeds on, a field that never had an effect fails the run, and so does what too few pods met and an
+        /// explanation that too many needed.
         #[arg(long, default_value_t = 2000)]
         long: u64,
         /// How many kinds of differences are shown with a small case.
@@ -192,6 +192,10 @@ fn many(plan: &Plan, long: u64) -> Result<(Summary, bool), String> {
     for name in idle.iter().filter(|_| is_long) {
         println!("without effect: {name}");
     }
+    let scarce = summary.table.scarce();
+    for what in scarce.iter().filter(|_| is_long) {
+        println!("too seldom: {what}");
+    }
     let overused = summary.overused(EXPLAINED);
     for explanation in overused.iter().filter(|_| is_long) {
         println!("needed by too many pods: {}", explanation.name);
@@ -205,7 +209,7 @@ fn many(plan: &Plan, long: u64) -> Result<(Summary, bool), String> {
         summary.found.len(),
         idle.len()
     );
-    let tested = idle.is_empty() && overused.is_empty();
+    let tested = idle.is_empty() && scarce.is_empty() && overused.is_empty();
     let agreed = summary.found.is_empty() && summary.unplayed.is_empty() && (tested || !is_long);
     Ok((summary, agreed))
 }

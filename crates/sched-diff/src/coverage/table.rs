@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::field::Field;
+use super::shares::Shares;
 use crate::plugins::here;
 use crate::verdict::{Refusal, Verdict};
 
@@ -47,6 +48,7 @@ pub struct Table {
     // Pods that fit nowhere, those for which somebody is evicted, and those for which several are.
     preemptions: Tally,
     reasons: BTreeMap<String, u64>,
+    shares: Shares,
 }
 
 impl Table {
@@ -77,6 +79,7 @@ impl Table {
             nominations: Tally::default(),
             preemptions: Tally::default(),
             reasons: BTreeMap::new(),
+            shares: Shares::default(),
         }
     }
 
@@ -102,6 +105,7 @@ impl Table {
 
     /// Counts what each plugin said of a pod.
     pub fn verdict(&mut self, verdict: &Verdict) {
+        self.shares.count(verdict);
         for (plugin, tally) in &mut self.refusing {
             let refused = verdict.filter.values().chain(&verdict.pre_filter);
             let refused = refused.filter(|refusal| refusal.plugin == **plugin).count();
@@ -165,6 +169,11 @@ impl Table {
         idle
     }
 
+    /// What had an effect, and on too few pods.
+    pub fn scarce(&self) -> Vec<String> {
+        self.shares.scarce()
+    }
+
     /// The counts of a field, at the first point that has it.
     pub fn tally(&self, plugin: &str, on: &str, field: &str) -> Option<Tally> {
         let is_it = |(name, _): &&(Name, Tally)| {
@@ -188,6 +197,7 @@ impl Table {
         }
         self.nominations.add(other.nominations);
         self.preemptions.add(other.preemptions);
+        self.shares.merge(&other.shares);
         for (reason, more) in &other.reasons {
             *self.reasons.entry(reason.clone()).or_default() += more;
         }
@@ -237,7 +247,7 @@ impl fmt::Display for Table {
         for (reason, count) in &self.reasons {
             writeln!(f, "{count:>10} {reason}")?;
         }
-        Ok(())
+        write!(f, "\n{}", self.shares)
     }
 }
 
