@@ -40,6 +40,8 @@ pub struct Target {
     tried: cell::Sender<Option<String>>,
     /// Whether it may be connected beside the others of its namespace; `None` until they are known.
     seat: cell::Sender<Option<bool>>,
+    /// Whether it may be connected, or might be once.
+    turn: cell::Sender<bool>,
     /// Somebody has reason to doubt the connection.
     pub(crate) doubt: Arc<Notify>,
     /// A watch failed: maybe for want of a permission.
@@ -84,6 +86,7 @@ impl Target {
             turned_away: cell::Sender::new(None),
             tried: cell::Sender::new(None),
             seat: cell::Sender::new(seat),
+            turn: cell::Sender::new(seat == Some(true)),
             doubt: Arc::new(Notify::new()),
             refused: Arc::new(Notify::new()),
             offences: Offences::default(),
@@ -256,7 +259,7 @@ impl Target {
             };
             Watch::start(sessions, api, config, &self.removed, Some(limits), told)
         };
-        if config.trim.is_some() || config.slim.is_some() {
+        if config.keep.is_some() || config.trim.is_some() || config.slim.is_some() {
             // Functions can't be compared, so such a watch is its owner's alone.
             return start(config);
         }
@@ -289,7 +292,20 @@ impl Target {
         self.seat.subscribe()
     }
 
+    /// Whether it is, or was, among the oldest of its namespace since this process began: before that nothing is made for
+    /// it, and afterwards what was made for it stays. It never turns back.
+    pub fn turn(&self) -> cell::Receiver<bool> {
+        self.turn.subscribe()
+    }
+
+    /// The same, at this moment.
+    pub fn had_turn(&self) -> bool {
+        *self.turn.borrow()
+    }
+
     pub(crate) fn set_seat(&self, seated: bool) {
+        self.turn
+            .send_if_modified(|turn| seated && !std::mem::replace(turn, true));
         self.seat.send_if_modified(|seat| {
             let changed = *seat != Some(seated);
             *seat = Some(seated);

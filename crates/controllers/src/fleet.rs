@@ -42,6 +42,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(30);
 pub(crate) enum FleetEvent {
     /// There is a Target for these pods; told before anything else of it.
     Serves(String, Serves),
+    /// It may be connected from now on, or was once: before that nothing can happen there.
+    Turn(String),
     /// It can, or can't, be reached from now on; or it is proved that its Target is gone.
     Reach(String, Reach),
     /// Its operator says this from now on.
@@ -250,6 +252,7 @@ impl Fleet {
         let mut events = member.chaperons.subscribe();
         let mut connection = member.target.state();
         let mut objects = member.target.objects();
+        let (mut turn, mut told_turn) = (member.target.turn(), false);
         let mut health = member.chaperons.health();
         let mut plain_events = member.plain.subscribe();
         let mut plain_health = member.plain.health();
@@ -261,6 +264,10 @@ impl Fleet {
             }
             while let Ok(told) = plain_events.try_take() {
                 self.tell_of(&node, told);
+            }
+            let has_turn = *turn.borrow_and_update();
+            if has_turn && !std::mem::replace(&mut told_turn, true) {
+                self.say(FleetEvent::Turn(node.clone()));
             }
             let object = objects.borrow_and_update().clone();
             let terms = terms(&object);
@@ -295,6 +302,7 @@ impl Fleet {
                 () = end.cancelled() => break,
                 Some(told) = events.take() => self.tell_of(&node, told),
                 Some(told) = plain_events.take() => self.tell_of(&node, told),
+                Ok(()) = turn.changed() => {}
                 Ok(()) = connection.changed() => {}
                 Ok(()) = health.changed() => {}
                 Ok(()) = plain_health.changed() => {}

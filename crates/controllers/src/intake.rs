@@ -89,6 +89,7 @@ impl News for FleetEvent {
     fn about(&self) -> About {
         match self {
             Self::Serves(node, _)
+            | Self::Turn(node)
             | Self::Reach(node, _)
             | Self::Terms(node, _)
             | Self::Words(node, _) => About::Other("target", node.clone()),

@@ -2,7 +2,8 @@
 //!
 //! The node is made after our finalizer stands on its Target, and goes after the last of its proxies: the pod
 //! garbage collector fails all pods of a node that is gone. What isn't known (a summary that can't be read, the
-//! connection right after a start) leaves what stands as it is.
+//! connection right after a start) leaves what stands as it is. For a Target that never could be connected, since others
+//! of its namespace are older, none is made.
 
 use std::collections::BTreeMap;
 
@@ -23,6 +24,8 @@ pub(crate) struct Observed<'a> {
     pub(crate) name: TargetName<'a>,
     /// The target's object; `None` if it is gone and only the node is left.
     pub(crate) target: Option<&'a TargetObject>,
+    /// Whether a node may be made for it that isn't there.
+    pub(crate) has_turn: bool,
     /// Its connection; of no meaning without a target.
     pub(crate) connection: &'a Connection,
     /// What the target says of itself; `None`: not known now.
@@ -124,6 +127,10 @@ pub(crate) fn decide(observed: &Observed<'_>, memory: &Memory) -> Vec<Step> {
 }
 
 fn keep(observed: &Observed<'_>, target: &TargetObject, memory: &Memory) -> Vec<Step> {
+    // A node that is there stays, whoever made it: pods may be on it.
+    if !observed.has_turn && !matches!(observed.node, NodeState::There(_)) {
+        return Vec::new();
+    }
     if !has_finalizer(target) {
         return vec![Step::AddFinalizer];
     }

@@ -62,7 +62,7 @@ pilotage_absurd::properties! {
         stands["status"] = node["status"].clone();
         let Ok(stands) = serde_json::from_value::<Node>(stands) else { return Ok(()) };
         let observed = Observed {
-            name: NAME, target: target.as_ref(), connection: &connection, summary: Some(&summary), several_huge_page_sizes: several,
+            name: NAME, target: target.as_ref(), has_turn: true, connection: &connection, summary: Some(&summary), several_huge_page_sizes: several,
             node: NodeState::There(&stands), bound: None, kubelet: None, version: "0.1.0", now: Timestamp::UNIX_EPOCH,
         };
         for step in decide(&observed, &Memory::default()) {

@@ -16,11 +16,12 @@ use pilotage_model::virtual_node::{KubeletEndpoint, TargetName, has_several_huge
 use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::moment::from_now;
-use tokio::sync::{Notify, watch as cell};
+use tokio::sync::watch as cell;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::act::{ActError, Actor};
+use crate::bells::Bell;
 use crate::decide::{self, Memory, NodeState, Observed, Step};
 use crate::followed::Followed;
 use crate::huge_pages::HugePages;
@@ -64,7 +65,7 @@ pub(crate) enum Subject {
 pub(crate) async fn run(
     shared: Shared,
     subject: Subject,
-    bell: Arc<Notify>,
+    bell: Arc<Bell>,
     stop: CancellationToken,
 ) {
     let keeper = Keeper::new(shared, subject, &stop);
@@ -130,10 +131,14 @@ impl Keeper {
         }
     }
 
-    async fn run(mut self, bell: Arc<Notify>) {
-        let (mut objects, mut states) = match &self.subject {
-            Subject::Target(target) => (Some(target.objects()), Some(target.state())),
-            Subject::Orphan(_) => (None, None),
+    async fn run(mut self, bell: Arc<Bell>) {
+        let (mut objects, mut states, mut turns) = match &self.subject {
+            Subject::Target(target) => (
+                Some(target.objects()),
+                Some(target.state()),
+                Some(target.turn()),
+            ),
+            Subject::Orphan(_) => (None, None, None),
         };
         let mut failures = 0_u32;
         let mut refresh = from_now(REFRESH);
@@ -148,6 +153,9 @@ impl Keeper {
             }
             if let Some(states) = &mut states {
                 states.mark_unchanged();
+            }
+            if let Some(turns) = &mut turns {
+                turns.mark_unchanged();
             }
             let (steps, object) = self.look().await;
             if self.is_done(&steps) {
@@ -185,7 +193,8 @@ impl Keeper {
             tokio::select! {
                 () = changed(&mut objects) => {}
                 () = changed(&mut states) => {}
-                () = bell.notified() => {}
+                () = changed(&mut turns) => {}
+                () = bell.rung() => {}
                 () = event(self.summary.as_mut().map(|summary| &mut summary.changes)) => {}
                 () = event(self.bound.as_mut().map(|bound| &mut bound.changes)) => {}
                 () = sleep_until(refresh) => {}
@@ -194,18 +203,23 @@ impl Keeper {
     }
 
     async fn look(&mut self) -> (Vec<Step>, Option<Arc<TargetObject>>) {
-        let (object, connection) = match &self.subject {
-            Subject::Target(target) => (Some(target.object()), target.connection()),
-            Subject::Orphan(_) => (None, Connection::Connecting),
+        let (object, connection, has_turn) = match &self.subject {
+            Subject::Target(target) => {
+                // Who was connected once may have been sent pods, by another process.
+                let has_turn = target.had_turn() || target.known_identity().is_some();
+                (Some(target.object()), target.connection(), has_turn)
+            }
+            Subject::Orphan(_) => (None, Connection::Connecting, true),
         };
+        let node = self.shared.nodes.get(None, &self.actor.node);
         let removing = object.as_ref().is_none_or(|object| object.is_deleting());
-        self.watch_pods(removing);
+        // Whoever has no node costs no watch either.
+        self.watch_pods(removing && node.is_some());
         let summary = self
             .summary
             .as_ref()
             .and_then(|summary| summary.watch.get(None, keys::CLUSTER_SUMMARY_NAME));
         let several_huge_page_sizes = self.several_huge_page_sizes(summary.as_deref()).await;
-        let node = self.shared.nodes.get(None, &self.actor.node);
         let bound = self.bound.as_ref().filter(|bound| bound.watch.is_synced());
         let bound = bound.map(|bound| bound.watch.list());
         let observed = Observed {
@@ -214,6 +228,7 @@ impl Keeper {
                 name: &self.key.name,
             },
             target: object.as_deref(),
+            has_turn,
             connection: &connection,
             summary: summary.as_deref(),
             several_huge_page_sizes,

@@ -16,6 +16,7 @@
 
 mod act;
 pub mod args;
+mod bells;
 mod decide;
 mod followed;
 #[cfg(test)]
@@ -26,6 +27,7 @@ mod keeper;
 pub mod kubelet;
 pub mod rbac;
 mod secrets;
+mod sight;
 mod strays;
 
 use std::collections::HashMap;
@@ -44,7 +46,6 @@ use pilotage_runtime::caught::{caught, retried};
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::ready::Health;
 use pilotage_runtime::throttle::Unthrottled;
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -52,8 +53,10 @@ pub use args::{KubeletArgs, NodeArgs};
 pub use pilotage_model::virtual_node::KubeletEndpoint;
 
 use crate::act::ActError;
+use crate::bells::{Bell, Bells};
 use crate::followed::Followed;
 use crate::keeper::{Conflicts, Shared, Subject};
+use crate::sight::Sight;
 
 /// Pause between two live reads for a target that isn't known.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
@@ -98,7 +101,7 @@ pub fn run(with: VirtualNodes, health: &Health, shutdown: CancellationToken) -> 
             WatchConfig::all().labels(selector),
             &shutdown,
         );
-        let bells = Bells::default();
+        let bells = Bells::new(nodes.clone());
         let shared = Shared {
             client: client.clone(),
             leadership: leadership.clone(),
@@ -112,7 +115,7 @@ pub fn run(with: VirtualNodes, health: &Health, shutdown: CancellationToken) -> 
                 registry: registry.clone(),
             },
         };
-        let ringing = ring(nodes.clone(), bells.clone());
+        let ringing = bells.clone().ring();
         let keepers = {
             let (shared, bells) = (shared.clone(), bells.clone());
             registry.for_each("virtual node", &shutdown, move |target, stop| {
@@ -121,25 +124,37 @@ pub fn run(with: VirtualNodes, health: &Health, shutdown: CancellationToken) -> 
             })
         };
         let heartbeats = {
-            let shared = shared.clone();
+            let (shared, bells) = (shared.clone(), bells.clone());
             registry.for_each("heartbeat", &shutdown, move |target, stop| {
                 let Shared {
                     leadership, nodes, ..
                 } = shared.clone();
                 let (leases, node) = (leases.clone(), target.node().to_owned());
+                let bell = bells.of(&node);
                 let beat = heartbeat::run(leases, leadership, nodes, node, args);
                 async move {
-                    stop.run_until_cancelled(beat).await;
+                    let beating = async {
+                        bell.is_there().await;
+                        beat.await;
+                    };
+                    stop.run_until_cancelled(beating).await;
                 }
             })
         };
         let strays = {
-            let shared = shared.clone();
+            let (client, leadership) = (client.clone(), leadership.clone());
+            let (bells, sight) = (bells.clone(), Sight::new(client.clone(), &shutdown));
             registry.for_each("strays", &shutdown, move |target, stop| {
-                let Shared {
-                    client, leadership, ..
-                } = shared.clone();
-                strays::run(client, leadership, target.node().to_owned(), stop)
+                let (client, leadership) = (client.clone(), leadership.clone());
+                let (sight, bell) = (sight.clone(), bells.of(target.node()));
+                async move {
+                    let ending = async {
+                        bell.is_there().await;
+                        let look = sight.look(target.node());
+                        strays::run(client, leadership, look).await;
+                    };
+                    stop.run_until_cancelled(ending).await;
+                }
             })
         };
         let secrets = secrets::run(client, leadership, registry.clone(), shutdown.clone());
@@ -161,47 +176,6 @@ pub fn run(with: VirtualNodes, health: &Health, shutdown: CancellationToken) -> 
         );
     }
     .boxed()
-}
-
-/// One bell a node, rung when its object changes.
-#[derive(Clone, Default)]
-struct Bells {
-    bells: Arc<Mutex<HashMap<String, Arc<Notify>>>>,
-}
-
-impl Bells {
-    fn of(&self, node: &str) -> Arc<Notify> {
-        let mut bells = self.bells.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those of nodes that nobody keeps any more.
-        bells.retain(|_, bell| Arc::strong_count(bell) > 1);
-        bells.entry(node.to_owned()).or_default().clone()
-    }
-
-    fn ring(&self, node: &str) {
-        let bells = self.bells.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(bell) = bells.get(node) {
-            bell.notify_one();
-        }
-    }
-
-    fn ring_all(&self) {
-        let bells = self.bells.lock().unwrap_or_else(PoisonError::into_inner);
-        bells.values().for_each(|bell| bell.notify_one());
-    }
-}
-
-async fn ring(nodes: Watch<Node>, bells: Bells) {
-    use pilotage_clusters::Event;
-    let mut events = nodes.subscribe();
-    while let Some(event) = events.recv().await {
-        match event {
-            Event::Applied(node) | Event::Deleted(node) | Event::Gone(node) => {
-                bells.ring(node.metadata.name.as_deref().unwrap_or_default());
-            }
-            // Now "absent" can be told from "not known".
-            Event::Synced => bells.ring_all(),
-        }
-    }
 }
 
 /// Empties and removes nodes of ours whose Target is gone although our finalizer should have kept it.
@@ -262,7 +236,7 @@ async fn orphans(shared: Shared, registry: Registry, bells: Bells, shutdown: Can
 }
 
 /// Removes the node of a Target that doesn't exist.
-async fn remove(shared: Shared, key: TargetKey, bell: Arc<Notify>, stop: CancellationToken) {
+async fn remove(shared: Shared, key: TargetKey, bell: Arc<Bell>, stop: CancellationToken) {
     // A store without the target may be older than the target.
     has_no_target(&shared.client, &key.node()).await;
     keeper::run(shared, Subject::Orphan(key), bell, stop).await;

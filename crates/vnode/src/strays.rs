@@ -10,17 +10,16 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use pilotage_api::keys;
-use pilotage_clusters::{Watch, WatchConfig};
 use pilotage_runtime::backoff::dice;
 use pilotage_runtime::call::{self, CALL_LIMIT, CallError, Failure};
 use pilotage_runtime::lease::Leadership;
 use serde_json::{Value, json};
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 
 use crate::act::{FIELD_MANAGER, with_uid};
 use crate::decide::is_proxy;
 use crate::keeper::BACKOFF;
+use crate::sight::{Look, View};
 
 /// Reason in a failed pod's status.
 const REASON: &str = "VirtualNode";
@@ -76,54 +75,53 @@ fn has_ended(pod: &Pod) -> bool {
     matches!(phase, Some("Failed" | "Succeeded"))
 }
 
-/// Ends the strays on `node`, as long as this process leads, until `stop`.
-pub(crate) async fn run(
-    client: Client,
-    leadership: Leadership,
-    node: String,
-    stop: CancellationToken,
-) {
-    // Every proxy has this label.
-    let config = WatchConfig::all()
-        .fields(format!("spec.nodeName={node}"))
-        .labels(format!("!{}", keys::HAS_FINALIZER))
-        .trim(|pod: &mut Pod| pod.spec = None);
-    let strays = Watch::of_client(client.clone(), config, &stop);
-    let ending = async {
-        let mut changes = strays.changes();
-        let mut failures = 0_u32;
-        loop {
-            leadership.acquired().await;
-            changes.mark_unchanged();
-            let mut failed = false;
-            for due in decide(&strays.list()) {
-                if !leadership.is_leader() {
-                    break;
-                }
-                if let Err(error) = act(&client, &node, &due).await {
-                    let Due {
-                        namespace, name, ..
-                    } = &due;
-                    tracing::warn!(node, namespace, name, %error, "failed to end a pod on a virtual node");
-                    failed = true;
-                }
-            }
+/// Ends the strays on a node, as long as this process leads, for ever.
+pub(crate) async fn run(client: Client, leadership: Leadership, look: Look) {
+    let mut views = look.views();
+    loop {
+        let view = look.view(views.borrow_and_update().as_ref());
+        tokio::select! {
+            () = end(&client, &leadership, look.node(), &view) => return,
+            // What the other way shows is looked at anew: a request that is cut off here was one that may be lost.
+            Ok(()) = views.changed() => {}
+        }
+    }
+}
+
+/// Ends those that a view shows, as long as that is kept.
+async fn end(client: &Client, leadership: &Leadership, node: &str, view: &View) {
+    let mut changes = view.changes();
+    let mut failures = 0_u32;
+    loop {
+        leadership.acquired().await;
+        changes.mark_unchanged();
+        let mut failed = false;
+        for due in decide(&view.pods()) {
             if !leadership.is_leader() {
-                // Whoever leads again looks at all of them.
-                continue;
+                break;
             }
-            if failed {
-                failures = failures.saturating_add(1);
-                sleep(BACKOFF.delay(failures, dice())).await;
-                continue;
-            }
-            failures = 0;
-            if changes.changed().await.is_err() {
-                return;
+            if let Err(error) = act(client, node, &due).await {
+                let Due {
+                    namespace, name, ..
+                } = &due;
+                tracing::warn!(node, namespace, name, %error, "failed to end a pod on a virtual node");
+                failed = true;
             }
         }
-    };
-    stop.run_until_cancelled(ending).await;
+        if !leadership.is_leader() {
+            // Whoever leads again looks at all of them.
+            continue;
+        }
+        if failed {
+            failures = failures.saturating_add(1);
+            sleep(BACKOFF.delay(failures, dice())).await;
+            continue;
+        }
+        failures = 0;
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
 }
 
 /// The status of a stray that fails, over this version only.

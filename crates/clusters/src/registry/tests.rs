@@ -82,12 +82,17 @@ async fn the_oldest_hundred_of_a_namespace_are_connected_and_the_next_when_one_g
              among the oldest: it waits until others are deleted"
         );
         assert!(target.client().is_none() && !reason.was_tried());
+        assert!(!target.had_turn());
     }
     reaches(&get("honest", 200), Connection::is_connected).await;
 
+    let next = get("evil", 100);
+    let mut turn = next.turn();
+    assert!(!*turn.borrow_and_update());
     let oldest = get("evil", 0).object();
     registry.drop_target(&oldest.key, Some(&oldest.uid));
-    reaches(&get("evil", 100), Connection::is_connected).await;
+    assert!(turn.has_changed().unwrap() && next.had_turn());
+    reaches(&next, Connection::is_connected).await;
     assert!(get("evil", 101).connection().lost().is_some());
     // Its name alone is no seat: whoever comes is the youngest.
     let young = get("evil", 102).object();

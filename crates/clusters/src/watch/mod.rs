@@ -50,6 +50,9 @@ pub struct WatchConfig<K> {
     pub labels: Option<String>,
     /// Field selector.
     pub fields: Option<String>,
+    /// Which objects are of use at all, beyond what selectors can say; others are passed over as if they weren't there. It
+    /// must say the same of an object as long as that lives.
+    pub keep: Option<fn(&K) -> bool>,
     /// Drops what the consumer doesn't need before it is stored. It must leave the metadata's identity alone.
     pub trim: Option<fn(&mut K)>,
     /// What becomes of an object of a target that weighs more than one pod's share of what may be kept of it, after it was
@@ -68,6 +71,7 @@ impl<K> Default for WatchConfig<K> {
         Self {
             labels: None,
             fields: None,
+            keep: None,
             trim: None,
             slim: None,
             page: PAGE_SIZE,
@@ -80,6 +84,7 @@ impl<K> Clone for WatchConfig<K> {
         Self {
             labels: self.labels.clone(),
             fields: self.fields.clone(),
+            keep: self.keep,
             trim: self.trim,
             slim: self.slim,
             page: self.page,
@@ -92,6 +97,7 @@ impl<K> fmt::Debug for WatchConfig<K> {
         f.debug_struct("WatchConfig")
             .field("labels", &self.labels)
             .field("fields", &self.fields)
+            .field("keep", &self.keep.is_some())
             .field("trim", &self.trim.is_some())
             .field("slim", &self.slim.is_some())
             .field("page", &self.page)
@@ -119,6 +125,15 @@ impl<K> WatchConfig<K> {
     pub fn fields(self, selector: impl Into<String>) -> Self {
         Self {
             fields: Some(selector.into()),
+            ..self
+        }
+    }
+
+    /// The same, without the objects that `keep` doesn't keep.
+    #[must_use]
+    pub fn keep(self, keep: fn(&K) -> bool) -> Self {
+        Self {
+            keep: Some(keep),
             ..self
         }
     }

@@ -354,10 +354,13 @@ impl<K: Watchable> Follower<K> {
         }
     }
 
-    /// The object without what nobody needs; `None`, and a line in the log, if it can't be parsed.
+    /// The object without what nobody needs; `None` if it is of no use, and, with a line in the log, if it can't be parsed.
     pub(super) fn unwrap(&self, guarded: Guarded<K>) -> Option<K> {
         match guarded.0 {
             Ok(mut object) => {
+                if self.config.keep.is_some_and(|keep| !keep(&object)) {
+                    return None;
+                }
                 // What is left of it can be used.
                 if let Some(trim) = self.config.trim
                     && let Err(panic) = caught(|| trim(&mut object))

@@ -396,6 +396,39 @@ async fn who_goes_beyond_the_bound_of_a_namespace_is_lost_until_there_is_room() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn nothing_is_kept_or_told_of_objects_that_are_of_no_use() {
+    let server = Server::start(|line| match line {
+        line if line.contains("watch=true") => {
+            let events = [map("no-2", 2, ""), map("yes-2", 3, "")];
+            watching(&events.iter().map(event).collect::<String>())
+        }
+        _ => list(vec![map("no-1", 1, ""), map("yes-1", 1, "")], None),
+    })
+    .await;
+    let useful = |map: &ConfigMap| map.metadata.name.as_deref().unwrap().starts_with("yes");
+    let stop = CancellationToken::new();
+    // Whether it is kept is asked first.
+    let config = WatchConfig::all()
+        .keep(useful)
+        .trim(|map: &mut ConfigMap| map.data = None);
+    let watch = Watch::of_client(server.client(), config, &stop);
+    let mut feed = watch.subscribe();
+    let told = async {
+        let mut told = Vec::new();
+        while told.len() < 2 {
+            if let Event::Applied(map) = feed.recv().await.expect("the watch lives") {
+                assert_eq!(map.data, None);
+                told.extend(map.metadata.name.clone());
+            }
+        }
+        told
+    };
+    let told = timeout(Duration::from_mins(20), told).await;
+    assert_eq!(told.expect("they come"), ["yes-1", "yes-2"]);
+    assert_eq!(watch.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watch_that_panics_says_so_and_goes_on_after_a_pause() {
     let server = Server::start(|line| match line {
         line if line.contains("watch=true") => watching(""),

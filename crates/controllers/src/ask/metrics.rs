@@ -1,7 +1,7 @@
 //! What the ask edge counts: questions, answers and grants by target, refusals by kind, and how long pods take to each
 //! stage.
 //!
-//! A target's series begin with its Target and end with it, and nothing that a target says becomes a label. To count
+//! A target's series begin when its Target may be connected and end with it, and nothing that a target says becomes a label. To count
 //! allocates nothing.
 
 use std::collections::BTreeMap;
@@ -117,7 +117,7 @@ impl AskMetrics {
         }
     }
 
-    /// There is a Target with this virtual node.
+    /// There is a Target with this virtual node, and it may be connected.
     pub(super) fn begin(&self, target: &str) {
         let mut all = self.tallies();
         if !all.contains_key(target) {

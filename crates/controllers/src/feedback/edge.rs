@@ -229,8 +229,8 @@ impl Edge {
                 self.book.set_terms(&node, terms);
                 self.dirty.extend(self.book.concerned(&node));
             }
-            // Whoever ranks cares; the Target's condition says so.
-            FleetEvent::Words(..) | FleetEvent::TurnedAway(..) => {}
+            // Whoever ranks, or counts, cares; the Target's condition says so.
+            FleetEvent::Turn(_) | FleetEvent::Words(..) | FleetEvent::TurnedAway(..) => {}
             FleetEvent::Chaperon(node, news, _unread) => {
                 let heard = self.book.chaperon(&node, news);
                 self.dirty.extend(heard.parents);

@@ -56,7 +56,8 @@ impl FleetMetrics {
     }
 }
 
-/// Reads how the targets fare at each scrape: whose Target is gone, has no series.
+/// Reads how the targets fare at each scrape: whose Target is gone, or never was among the oldest of its namespace, has no
+/// series.
 #[derive(Debug)]
 struct States(Registry);
 
@@ -71,11 +72,18 @@ fn state(connection: &Connection) -> &'static str {
     }
 }
 
+/// What is shown of a target, if anything is.
+fn shown(had_turn: bool, connection: &Connection) -> Option<&'static str> {
+    had_turn.then(|| state(connection))
+}
+
 impl Collector for States {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let targets = self.0.targets();
-        let states = targets.iter();
-        let states = states.map(|target| (target.node(), state(&target.state().borrow())));
+        let states = targets.iter().filter_map(|target| {
+            let state = shown(target.had_turn(), &target.state().borrow())?;
+            Some((target.node(), state))
+        });
         show(encoder, states)
     }
 }
@@ -112,6 +120,19 @@ mod tests {
         fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
             show(encoder, self.0.iter().copied())
         }
+    }
+
+    #[test]
+    fn who_never_had_a_turn_is_not_shown() {
+        let since = Since::now();
+        let reason = LostReason::TooManyTargets {
+            namespace: "shop".into(),
+            most: 100,
+        };
+        let lost = Connection::Lost { since, reason };
+        assert_eq!(shown(false, &lost), None);
+        // It was among the oldest once: its pods are waited for.
+        assert_eq!(shown(true, &lost), Some("lost"));
     }
 
     #[test]

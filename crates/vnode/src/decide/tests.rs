@@ -90,10 +90,15 @@ struct Case<'a> {
 
 impl Case<'_> {
     fn decide(&self, memory: &Memory) -> Vec<Step> {
-        self.decide_with(memory, None)
+        self.decide_with(memory, None, true)
     }
 
-    fn decide_with(&self, memory: &Memory, kubelet: Option<&KubeletEndpoint>) -> Vec<Step> {
+    fn decide_with(
+        &self,
+        memory: &Memory,
+        kubelet: Option<&KubeletEndpoint>,
+        has_turn: bool,
+    ) -> Vec<Step> {
         let Self {
             target,
             connection,
@@ -105,6 +110,7 @@ impl Case<'_> {
             &Observed {
                 name: NAME,
                 target: *target,
+                has_turn,
                 connection,
                 summary: *summary,
                 several_huge_page_sizes: false,
@@ -197,6 +203,39 @@ fn finalizer_then_node_then_status_then_nothing() {
 }
 
 #[test]
+fn who_is_too_young_has_no_node_made_and_keeps_one_that_is_there() {
+    let (bare, ours, ending) = (
+        target(&[], false),
+        ours(),
+        target(&[keys::VIRTUAL_NODE_GONE], true),
+    );
+    let decide = |target, node, has_turn| {
+        let case = Case {
+            target: Some(target),
+            connection: lost(),
+            summary: None,
+            node,
+            bound: None,
+        };
+        case.decide_with(&Memory::default(), None, has_turn)
+    };
+    for target in [&bare, &ours] {
+        assert_eq!(decide(target, NodeState::Unknown, false), []);
+        assert_eq!(decide(target, NodeState::Absent, false), []);
+        assert_ne!(decide(target, NodeState::Absent, true), []);
+    }
+    // It goes as any other.
+    let absent = NodeState::Absent;
+    assert_eq!(decide(&ending, absent, false), [Step::RemoveFinalizer]);
+    // Pods may be on it.
+    let stands = node(json!({}));
+    let there = NodeState::There(&stands);
+    assert_eq!(decide(&bare, there, false), [Step::AddFinalizer]);
+    let steps = decide(&ours, there, false);
+    assert!(!steps.is_empty() && steps == decide(&ours, there, true));
+}
+
+#[test]
 fn a_lost_target_is_not_ready_and_keeps_room_and_labels() {
     let ours = ours();
     let stands = node(json!({
@@ -260,22 +299,22 @@ fn a_node_shows_where_its_kubelet_is_and_follows_it() {
     };
     let (first, second) = (at("10.0.0.1"), at("10.0.0.2"));
     let new = node(json!({}));
-    let steps = case(NodeState::There(&new)).decide_with(&Memory::default(), Some(&first));
+    let steps = case(NodeState::There(&new)).decide_with(&Memory::default(), Some(&first), true);
     let shown = after(&new, &steps);
     assert!(shows(&shown, &first));
     let memory = remember(&steps);
     assert_eq!(
-        case(NodeState::There(&shown)).decide_with(&memory, Some(&first)),
+        case(NodeState::There(&shown)).decide_with(&memory, Some(&first), true),
         []
     );
 
     // Another process leads, which remembers nothing.
-    let steps = case(NodeState::There(&shown)).decide_with(&Memory::default(), Some(&second));
+    let steps = case(NodeState::There(&shown)).decide_with(&Memory::default(), Some(&second), true);
     let moved = after(&shown, &steps);
     assert!(shows(&moved, &second) && !shows(&moved, &first));
 
     // The first one again, whose word somebody has changed; and one that has none takes it off.
-    let steps = case(NodeState::There(&moved)).decide_with(&memory, Some(&first));
+    let steps = case(NodeState::There(&moved)).decide_with(&memory, Some(&first), true);
     assert!(shows(&after(&moved, &steps), &first));
     let path = |applied: &Value| {
         applied["metadata"]["annotations"]

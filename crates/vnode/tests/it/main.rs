@@ -9,5 +9,6 @@
 mod bench;
 mod huge_pages;
 mod life;
+mod many;
 mod removal;
 mod secrets;

@@ -218,8 +218,8 @@ impl Edge {
                     self.parts.counts.end(&node);
                 }
             }
+            FleetEvent::Turn(node) => self.parts.counts.begin(&node),
             FleetEvent::Serves(node, serves) => {
-                self.parts.counts.begin(&node);
                 self.book.set_serves(&node, serves);
                 // Its virtual node may have been there before.
                 self.node_changed(&node);
