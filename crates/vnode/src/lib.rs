@@ -2,14 +2,15 @@
 //!
 //! ```text
 //! run ── a keeper a target  ── observe → decide (pure) → act
-//!     ├─ a heartbeat a target ── lease
-//!     ├─ strays: pods on a virtual node that are nobody's proxies
+//!     ├─ a heartbeat a node ── lease
+//!     ├─ strays: pods on a virtual node that are nobody's proxies, as sight shows them
 //!     ├─ orphans: nodes whose Target went without us
 //!     └─ secrets: our finalizer on those that Targets use
 //! kubelet ── logs and shells of the pods there, from their targets; if it is asked for
 //! ```
 //!
-//! Only the leader writes. Labels, taints and annotations of others are never touched.
+//! Only the leader writes. Labels, taints and annotations of others are never touched. A Target that was never among the
+//! oldest of its namespace has no node, and what follows from a node begins with it.
 
 // No sum may overflow, whoever gave the numbers.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]

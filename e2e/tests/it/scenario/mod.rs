@@ -43,6 +43,7 @@ mod skew;
 mod specs;
 mod streams;
 mod together;
+mod too_many;
 mod traces;
 mod turns;
 mod two_sources;
