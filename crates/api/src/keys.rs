@@ -45,7 +45,7 @@ key!(/// Annotation of a pod or a Target, `never` or a duration such as `5m`: af
     /// its target is lost. The old pod may still be running then. What the pod says counts before what its Target says.
     REPLACE_AFTER = "replace-after");
 key!(/// Annotation of a Target, `"true"`: if the target can't be reached, give up its pods at once, whatever still runs
-    /// there.
+    /// there; if it answers, those that are deleted or given back, after half a minute and their grace period.
     FORGET = "forget");
 
 // Where a pod belongs, and where a target is. On a Target or a virtual node each may be a label or an annotation; the word of

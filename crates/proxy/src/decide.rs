@@ -7,11 +7,13 @@ mod choosing;
 mod standing;
 mod unrecorded;
 
+use std::time::Duration;
+
 use pilotage_api::record::Record;
 
 use crate::{
     class::Class,
-    lost::{Worth, worth},
+    lost::{Waits, Worth, due, worth},
     memory::Memory,
     plan::{Action, ChoiceFate, Gate, Note, Plan},
     record::{Evidence, Rule, is_dead, is_offer},
@@ -23,7 +25,7 @@ use crate::{
     wave::{Asking, Ranked},
     window::Windows,
 };
-use standing::standing;
+use standing::{give_up, standing};
 
 /// Everything a decision may look at.
 pub struct Observed<'a> {
@@ -237,13 +239,16 @@ fn recorded(observed: &Observed<'_>, record: &Record) -> Plan {
             }
             let mut plan = open(observed, Some(record));
             plan.released = released(observed, record, rule);
+            if rule == Rule::GivenUp {
+                plan.actions.extend(still_asked(observed, record, chaperon));
+            }
             return plan;
         }
     }
     let mut plan = standing(observed, record, chaperon);
-    let stuck = observed.memory.stuck(record);
+    let waits = waits(record, chaperon, observed.memory);
     let (proxy, targets) = (observed.proxy, observed.targets);
-    if let Worth::Until(at) = worth(proxy, &record.node, targets, stuck, observed.now) {
+    if let Worth::Until(at) = worth(proxy, &record.node, targets, waits, observed.now) {
         plan.wake(at);
     }
     clear_leftovers(observed, Some(record), &mut plan);
@@ -251,6 +256,19 @@ fn recorded(observed: &Observed<'_>, record: &Record) -> Plan {
         plan.choice = ChoiceFate::Failed(format!("the pod was granted to {}", record.node));
     }
     plan
+}
+
+/// A target that is given up and answers is still asked to end what it was granted: it may be well again, and be the only one
+/// that takes the pod.
+fn still_asked(
+    observed: &Observed<'_>,
+    record: &Record,
+    seen: Option<&ChaperonView>,
+) -> Option<Action> {
+    let open = |c: &&ChaperonView| !matches!(c.class, Class::Ending | Class::Missing);
+    let seen = seen.filter(open)?;
+    let reachable = observed.targets.is_reachable(&record.node);
+    reachable.then(|| give_up(record, seen)).flatten()
 }
 
 /// What the author hears once of a record that binds nobody any more. A grant that never landed gave its target nothing.
@@ -278,12 +296,25 @@ fn judge<'a>(
     memory: &Memory,
     now: Monotonic,
 ) -> Evidence<'a> {
-    let stuck = memory.stuck(record);
-    let worth = worth(proxy, &record.node, targets, stuck, now);
+    let seen = named_by(record, chaperons);
+    let waits = waits(record, seen, memory);
+    let worth = worth(proxy, &record.node, targets, waits, now);
     Evidence {
-        seen: named_by(record, chaperons),
+        seen,
         confirmed_gone: memory.is_over(record),
         given_up: worth == Worth::GivenUp,
+    }
+}
+
+/// What is waited for in the recorded target. One that says that the delegate is bound gets the pod, and what is placed there
+/// ends with the pod.
+fn waits(record: &Record, seen: Option<&ChaperonView>, memory: &Memory) -> Waits {
+    let asked = memory.end_asked_at(record);
+    let asked = asked.filter(|_| seen.is_none_or(|c| c.class != Class::Bound));
+    Waits {
+        stuck: memory.stuck(record),
+        // What isn't bound needs no grace to end.
+        due: asked.map(|at| due(at, Duration::ZERO)),
     }
 }
 

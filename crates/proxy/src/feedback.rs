@@ -26,7 +26,7 @@ use serde_json::Value;
 use crate::{
     annotations,
     class::Class,
-    lost::{Worth, worth},
+    lost::{Waits, Worth, due, own_grace, worth},
     released::Released,
     requests::Readiness,
     slim::is_slim,
@@ -368,8 +368,11 @@ fn reachable<'a>(observed: &'a Observed<'_>) -> impl Iterator<Item = &'a Chapero
 /// Whether nobody is to wait any more for what may run behind `node`.
 fn is_given_up(observed: &Observed<'_>, proxy: &ProxyView, node: &str, plan: &mut Plan) -> bool {
     let record = proxy.record.record().filter(|record| record.node == node);
-    let stuck = record.and_then(|it| observed.memory.stuck.of(it));
-    match worth(proxy, node, observed.targets, stuck, observed.now) {
+    let waits = Waits {
+        stuck: record.and_then(|it| observed.memory.stuck.of(it)),
+        due: due_at(observed, node),
+    };
+    match worth(proxy, node, observed.targets, waits, observed.now) {
         Worth::Stands => false,
         Worth::Until(at) => {
             wake(plan, at);
@@ -377,6 +380,17 @@ fn is_given_up(observed: &Observed<'_>, proxy: &ProxyView, node: &str, plan: &mu
         }
         Worth::GivenUp => true,
     }
+}
+
+/// By when an ending pod's delegate behind `node` should have ended, if nobody is to wait longer.
+fn due_at(observed: &Observed<'_>, node: &str) -> Option<Monotonic> {
+    // A manifest takes its time to be read.
+    if !observed.targets.is_forgotten(node) {
+        return None;
+    }
+    let (_, pod) = observed.proxy?;
+    let grace = *observed.memory.grace.get_or_init(|| own_grace(pod));
+    Some(due(observed.memory.ending_since?, grace))
 }
 
 fn delete(chaperon: &ChaperonView) -> Action {

@@ -53,6 +53,8 @@ pub struct Memory {
     /// The record, and since when its target has had the time to act on it.
     recorded: Option<(Record, Monotonic)>,
     stuck: Stuck,
+    /// When this process first asked the target to end what this record names.
+    end_asked: Option<(Record, Monotonic)>,
     waiting_for: Option<(Note, Monotonic)>,
     /// What its condition should say, as long as that isn't written.
     words: Option<Words>,
@@ -161,13 +163,35 @@ impl Memory {
     /// An action is sent.
     pub fn begin(&mut self, action: &Action, now: Monotonic) {
         self.requests.begin(action.key(), action.judged_on());
-        if let Action::Ask { node } = action {
-            self.asked_at.insert(node.clone(), now);
+        match action {
+            Action::Ask { node } => {
+                self.asked_at.insert(node.clone(), now);
+            }
+            Action::GiveUp { node, uid, .. } | Action::DeleteChaperon { node, uid, .. } => {
+                self.ask_end(node, uid, now);
+            }
+            _ => {}
         }
         if action.writes_proxy() {
             // It isn't so any more.
             self.words = None;
         }
+    }
+
+    /// Counts from the first time that the end of what the record names is asked for, whatever becomes of that.
+    fn ask_end(&mut self, node: &str, uid: &str, now: Monotonic) {
+        let Some((record, _)) = self.recorded.as_ref().filter(|(it, _)| it.names(node, uid)) else {
+            return;
+        };
+        if self.end_asked_at(record).is_none() {
+            self.end_asked = Some((record.clone(), now));
+        }
+    }
+
+    /// When this process first asked the target to end what this very record names.
+    pub(crate) fn end_asked_at(&self, record: &Record) -> Option<Monotonic> {
+        let (known, at) = self.end_asked.as_ref()?;
+        (known == record).then_some(*at)
     }
 
     /// Takes in how a request ended.

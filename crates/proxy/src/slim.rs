@@ -43,7 +43,7 @@ const LONGEST: usize = 1024;
 /// How many finalizers are known of one.
 const FINALIZERS: usize = 8;
 /// Of its spec, which the source wrote.
-const GRACE: &str = "terminationGracePeriodSeconds";
+pub(crate) const GRACE: &str = "terminationGracePeriodSeconds";
 /// Stands in its spec for what may change of it ([`Digest`]).
 const CHANGEABLE: &str = "pilotageDigestOfTheRest";
 /// Says in its spec what happened. A target can't: nothing of the spec that it tells is kept but the grace period.

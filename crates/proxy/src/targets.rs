@@ -17,7 +17,8 @@ const SILENT_FOR: Duration = Duration::from_mins(1);
 pub struct Terms {
     /// Its Target is being deleted: no new pods, and those that aren't bound there leave.
     pub leaving: bool,
-    /// As long as it can't be reached, whatever runs there is given up.
+    /// Whatever runs there is given up as long as it can't be reached, and while it can, some time after its end was asked
+    /// for.
     pub forgotten: bool,
     /// What becomes of its pods while it can't be reached, unless they say so themselves.
     pub lost_policy: Option<LostPolicy>,
@@ -182,6 +183,11 @@ impl Targets {
     /// It can be reached.
     pub(crate) fn is_reachable(&self, node: &str) -> bool {
         self.reach(node) == Reach::Reachable
+    }
+
+    /// Nobody is to wait for it for ever.
+    pub(crate) fn is_forgotten(&self, node: &str) -> bool {
+        self.get(node).is_some_and(|target| target.terms.forgotten)
     }
 
     /// Its Target is being deleted.

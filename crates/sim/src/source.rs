@@ -77,6 +77,8 @@ pub(crate) struct Source {
     settings: Settings,
     /// Nodes that are looked for, and when to ask again.
     looking: Vec<(String, Option<Monotonic>)>,
+    /// When it first asked for the end of a chaperon, or met a pod that is ending, by their UIDs.
+    asked: BTreeMap<String, Monotonic>,
     /// A target was chosen that evicts although another one had room, or evicts who is worth less.
     pub(crate) outdone: bool,
 }
@@ -108,6 +110,7 @@ impl Source {
             part,
             settings: Settings::default(),
             looking: Vec::new(),
+            asked: BTreeMap::new(),
             outdone: false,
         };
         for (node, known) in nodes.iter().zip(known) {
@@ -211,6 +214,9 @@ impl Source {
     }
 
     fn apply(&mut self, pod: Arc<Pod>, cx: &mut Cx<'_>) {
+        if self.is_feedback() && pod.is_ending() {
+            self.asked.entry(pod.uid().to_owned()).or_insert(cx.now);
+        }
         let news = match &mut self.part {
             Part::Ask { book, entries } => book.proxy_applied(&pod).inspect(|uid| {
                 let entry = entries.entry(uid.clone()).or_insert_with(|| Entry {

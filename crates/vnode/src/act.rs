@@ -2,7 +2,7 @@
 //!
 //! Asks for leadership before each write. Replies go into the store, so that the next decision sees them.
 
-mod leave;
+pub(crate) mod leave;
 
 use std::sync::Arc;
 
@@ -19,6 +19,7 @@ use pilotage_runtime::lease::Leadership;
 use serde_json::{Value, json};
 use thiserror::Error;
 
+use self::leave::Leaving;
 use crate::decide::{Memory, Step};
 use crate::followed::Followed;
 use crate::rbac::LEASE_NAMESPACE;
@@ -90,12 +91,14 @@ pub(crate) struct Actor {
     pub(crate) cluster: ClusterUid,
     /// What follows pods into targets, and the targets.
     pub(crate) followed: Followed,
+    /// Since when a Target that is deleted waits for its target alone.
+    pub(crate) leaving: Leaving,
 }
 
 impl Actor {
     /// Does one step and notes it in `memory`.
     pub(crate) async fn act(
-        &self,
+        &mut self,
         step: Step,
         target: Option<&TargetObject>,
         memory: &mut Memory,
@@ -229,7 +232,7 @@ impl Actor {
             .map(drop)
     }
 
-    async fn remove(&self, uid: String) -> Result<(), ActError> {
+    async fn remove(&mut self, uid: String) -> Result<(), ActError> {
         self.check()?;
         if !self.is_empty().await? {
             return Ok(());

@@ -20,6 +20,7 @@ use tokio::sync::watch as cell;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use crate::act::leave::{Leaving, is_forgotten};
 use crate::act::{ActError, Actor};
 use crate::bells::Bell;
 use crate::decide::{self, Memory, NodeState, Observed, Step};
@@ -118,6 +119,7 @@ impl Keeper {
             },
             cluster: shared.cluster.clone(),
             followed: shared.followed.clone(),
+            leaving: Leaving::default(),
         };
         Self {
             shared,
@@ -174,7 +176,8 @@ impl Keeper {
                     } else {
                         self.report(&error, object.as_deref());
                     }
-                    BACKOFF.delay(failures, dice())
+                    let pause = BACKOFF.delay(failures, dice());
+                    self.forgotten_in().map_or(pause, |left| pause.min(left))
                 }
             };
             // What calm can't delay: whether pods may be sent there.
@@ -287,6 +290,15 @@ impl Keeper {
     fn is_done(&self, steps: &[Step]) -> bool {
         let orphan = matches!(self.subject, Subject::Orphan(_));
         orphan && steps.is_empty() && self.shared.nodes.get(None, &self.actor.node).is_none()
+    }
+
+    /// When what is left in the target is waited for no longer, if its operator said so.
+    fn forgotten_in(&self) -> Option<Duration> {
+        let target = self.actor.target.as_ref()?;
+        self.actor
+            .leaving
+            .ends_in()
+            .filter(|_| is_forgotten(target))
     }
 
     fn report(&self, error: &ActError, object: Option<&TargetObject>) {

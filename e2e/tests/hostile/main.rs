@@ -9,6 +9,7 @@
 
 mod bodies;
 mod elsewhere;
+mod forgotten;
 mod heavy;
 mod limits;
 mod lines;

@@ -146,7 +146,7 @@ fn unfit_there(
 
 /// The next step out of a grant that led nowhere. Its pod may have been bound a moment ago, and only its own API server knows:
 /// the target is asked to end it unless it is bound. When the target says that it is missing, the chaperon goes.
-fn give_up(record: &Record, chaperon: &ChaperonView) -> Option<Action> {
+pub(super) fn give_up(record: &Record, chaperon: &ChaperonView) -> Option<Action> {
     // What numbers no attempts has no controller of ours.
     if chaperon.class == Class::Missing || record.attempt.is_none() {
         let judged_on = chaperon.resource_version.clone();

@@ -6,7 +6,7 @@ use pilotage_api::record::Record;
 use super::{Observed, clear_leftovers, failed_choice};
 use crate::{
     class::Class,
-    lost::{Worth, unlisted, worth},
+    lost::{Waits, Worth, unlisted, worth},
     memory::Memory,
     plan::{Action, Note, Plan},
     view::{ChaperonView, ProxyView, RecordState},
@@ -93,7 +93,7 @@ fn unproved(observed: &Observed<'_>, only: Option<&ChaperonView>) -> Option<Plan
         if is_only(node, uid) {
             continue;
         }
-        match worth(proxy, node, targets, None, now) {
+        match worth(proxy, node, targets, Waits::default(), now) {
             Worth::GivenUp => continue,
             Worth::Until(at) => plan.wake(at),
             Worth::Stands => {}
@@ -125,7 +125,8 @@ fn waits_for_lists(observed: &Observed<'_>) -> Option<Plan> {
     if proxy.is_recorded_first() {
         return None;
     }
-    let (node, until) = unlisted(proxy, observed.targets, observed.now)?;
+    let waits = |_: &str| Waits::default();
+    let (node, until) = unlisted(proxy, observed.targets, waits, observed.now)?;
     let mut plan = Plan::closed(Note::Unlisted(node.to_owned()));
     if let Some(at) = until {
         plan.wake(at);

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Observed, Plan, is_given_up, wake};
+use super::{Observed, Plan, due_at, is_given_up, wake};
 use crate::{
-    lost::unlisted,
+    lost::{Waits, unlisted},
     view::{Monotonic, ProxyView},
 };
 
@@ -32,7 +32,11 @@ pub(super) fn is_left(observed: &Observed<'_>, proxy: &ProxyView, plan: &mut Pla
 
 /// Whether all targets that serve the pod have told of their chaperons, and none is its.
 fn is_nowhere(observed: &Observed<'_>, proxy: &ProxyView, plan: &mut Plan) -> bool {
-    if let Some((node, until)) = unlisted(proxy, observed.targets, observed.now) {
+    let waits = |node: &str| Waits {
+        stuck: None,
+        due: due_at(observed, node),
+    };
+    if let Some((node, until)) = unlisted(proxy, observed.targets, waits, observed.now) {
         plan.tell = Some(format!(
             "{node} can't be reached, and Admiralty may have granted the pod there: the pod goes when it is known to have \
              no delegate there"
@@ -43,9 +47,14 @@ fn is_nowhere(observed: &Observed<'_>, proxy: &ProxyView, plan: &mut Plan) -> bo
         return false;
     }
     let serving = observed.targets.serving(&proxy.namespace);
-    let since = serving.filter_map(|(_, target)| target.reachable_since);
-    let since = since.max().unwrap_or_default();
-    is_taken_in(observed, since, plan) && observed.chaperons.is_empty()
+    // What a forgotten target shows, and when it comes back, is no reason to wait for ever.
+    let mut counts = |node: &str| {
+        !(observed.targets.is_forgotten(node) && is_given_up(observed, proxy, node, plan))
+    };
+    let since = serving.filter(|(node, _)| counts(node));
+    let since = since.filter_map(|(_, target)| target.reachable_since).max();
+    let there = observed.chaperons.iter().any(|c| counts(&c.node));
+    is_taken_in(observed, since.unwrap_or_default(), plan) && !there
 }
 
 /// What a target's list told may not all be taken in yet.

@@ -4,6 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::OnceLock,
+    time::Duration,
 };
 
 use pilotage_api::record::Record;
@@ -32,6 +33,10 @@ pub struct Memory {
     pub(super) annotated_at: Option<Monotonic>,
     pub(super) differs_since: Option<Monotonic>,
     pub(super) stuck: Stuck,
+    /// Since when the pod has been ending: from then on its chaperons are asked to.
+    pub(super) ending_since: Option<Monotonic>,
+    /// How long its delegate may take to end, as its author said; read when it is asked for.
+    pub(super) grace: OnceLock<Duration>,
     pub(super) carried: Option<change::Carried>,
     /// Keys of annotations that the pod's author set when it was created; read when they are asked for.
     pub(super) authored: OnceLock<BTreeSet<String>>,
@@ -52,6 +57,8 @@ impl Memory {
         // While it can't be reached, its Pilotage couldn't have answered either.
         let recorded = recorded.filter(|c| targets.is_reachable(&c.node));
         self.stuck.see(recorded, now);
+        let ending = proxy.is_some_and(|proxy| proxy.ending);
+        self.ending_since = ending.then(|| self.ending_since.unwrap_or(now));
     }
 
     /// Takes in what was decided; each of its actions [begins](Self::begin) when it is sent.

@@ -40,10 +40,19 @@ impl Source {
     }
 
     /// Somebody's word, if there is one, for leaving what `record` names.
-    fn note_word(links: &[Link], record: Option<&Record>, cx: &mut Cx<'_>) {
+    /// `asked`: when this process began to want its end.
+    fn note_word(
+        links: &[Link],
+        record: Option<&Record>,
+        asked: Option<Monotonic>,
+        cx: &mut Cx<'_>,
+    ) {
         let Some(record) = record else { return };
         let target = cx.nodes.iter().position(|node| *node == record.node);
-        if target.is_none_or(|target| links[target].has_word(cx.own_policy, cx.now)) {
+        let has_word = |link: &Link| {
+            link.has_word(cx.own_policy, cx.now) || link.has_had_its_time(asked, cx.now)
+        };
+        if target.is_none_or(|target| has_word(&links[target])) {
             cx.words.insert(record.chaperon_uid.clone());
         }
     }
@@ -73,7 +82,8 @@ impl Source {
         match &mut self.part {
             Part::Ask { book, entries } => {
                 // A choice that failed is decided on again without it.
-                while decide_ask(book, entries, uid, &self.settings, &self.links, cx) {}
+                let known = (&self.settings, self.links.as_slice());
+                while decide_ask(book, entries, uid, known, &mut self.asked, cx) {}
                 self.call(cx);
             }
             Part::Feedback { book, wakes } => {
@@ -90,7 +100,8 @@ impl Source {
                 };
                 if plan.actions.iter().any(leaves) {
                     let record = book.pod(uid).and_then(|(view, _)| view.record.record());
-                    Self::note_word(&self.links, record, cx);
+                    let asked = self.asked.get(uid).copied();
+                    Self::note_word(&self.links, record, asked, cx);
                 }
                 for action in plan.actions {
                     let name = match (book.pod(uid), &action) {
@@ -117,8 +128,8 @@ fn decide_ask(
     book: &mut Book,
     entries: &mut BTreeMap<String, Entry>,
     uid: &str,
-    settings: &Settings,
-    links: &[Link],
+    (settings, links): (&Settings, &[Link]),
+    asked: &mut BTreeMap<String, Monotonic>,
     cx: &mut Cx<'_>,
 ) -> bool {
     let Some(entry) = entries.get_mut(uid) else {
@@ -168,6 +179,9 @@ fn decide_ask(
     }
     for action in &plan.actions {
         book.begin(uid, action, cx.now);
+        if let Action::GiveUp { uid, .. } | Action::DeleteChaperon { uid, .. } = action {
+            asked.entry(uid.clone()).or_insert(cx.now);
+        }
     }
     let Some(proxy) = book.proxy(uid) else {
         return false;
@@ -175,7 +189,9 @@ fn decide_ask(
     let proxy: &ProxyView = proxy;
     let leaves = |action: &Action| matches!(action, Action::Record { .. });
     if plan.actions.iter().any(leaves) {
-        Source::note_word(links, proxy.record.record(), cx);
+        let record = proxy.record.record();
+        let asked = record.and_then(|it| asked.get(&it.chaperon_uid).copied());
+        Source::note_word(links, record, asked, cx);
     }
     for action in plan.actions {
         cx.sent.push(Request::Ask {

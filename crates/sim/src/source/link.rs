@@ -15,7 +15,16 @@ pub(crate) struct Link {
     pub(crate) chaperons: Watch<PodChaperon>,
 }
 
+/// So long at least a process waits for what it asked of a forgotten target that answers.
+const BUSY: Monotonic = Monotonic::from_secs(30);
+
 impl Link {
+    /// Whether it is forgotten, and answers, and what was asked of it at `asked` has been waited for.
+    pub(super) fn has_had_its_time(&self, asked: Option<Monotonic>, now: Monotonic) -> bool {
+        let answers = matches!(self.reach, Reach::Reachable | Reach::Unknown);
+        self.terms.forgotten && answers && asked.is_some_and(|asked| now >= asked + BUSY)
+    }
+
     /// Whether what the process knows lets it give up the pods there: the Target is gone, or lost and forgotten, or lost for
     /// as long as was said.
     pub(super) fn has_word(&self, own: Option<Monotonic>, now: Monotonic) -> bool {

@@ -1,9 +1,11 @@
 //! Targets that go dark, come back, or whose Pilotage is down.
 
+use pilotage_proxy::feedback;
+
 use super::{about_to_record, is_grant, is_proxy_binding};
 use crate::{
     config::Config,
-    play::{ASK, Ended, Play, candidate},
+    play::{ASK, Ended, FEEDBACK, Play, candidate},
     request::Request,
     server::Object,
     step::Word,
@@ -112,5 +114,34 @@ pub(super) fn deaf_target() -> Ended {
         play.placed_at() == Some(0),
         "after the time that was said it is replaced by the first",
     )?;
+    play.end()
+}
+
+pub(super) fn unmoved_target() -> Ended {
+    let mut play = Play::new(Config::small());
+    play.step(Word::Create, 0, 0, 0);
+    play.settle_choosing(1);
+    play.check(play.placed_at() == Some(1), "it runs in the second target")?;
+    play.hold(|_, request| {
+        matches!(
+            request,
+            Request::Feedback {
+                action: feedback::Action::DeleteChaperon { .. },
+                ..
+            }
+        )
+    });
+    play.step(Word::Delete, 0, 0, 0);
+    play.wait(120);
+    play.check(play.proxy().is_some(), "without a word it waits for ever")?;
+    play.step(Word::Crash, FEEDBACK, 0, 0);
+    play.step(Word::Forget, 1, 0, 0);
+    play.wait(40);
+    play.check(
+        play.proxy().is_some(),
+        "a process that has just asked waits for half a minute, and the pod's grace",
+    )?;
+    play.wait(40);
+    play.check(play.proxy().is_none(), "and no longer")?;
     play.end()
 }

@@ -85,6 +85,10 @@ pub const TRACES: &[Trace] = &[
     ),
     ("a target whose Pilotage is down", lost::deaf_target),
     (
+        "a forgotten target that shows the same for ever",
+        lost::unmoved_target,
+    ),
+    (
         "every lie about a delegate, by targets that don't run it",
         ends::every_lie,
     ),

@@ -1,6 +1,10 @@
 //! Whether a virtual node and its Target may go: live reads, in the source and in the target. It writes nothing.
+//!
+//! A target that answers may show our chaperons for ever, however its operator waits. One that is forgotten is looked at for
+//! some time, by our own clock, and then no more.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -9,9 +13,11 @@ use kube::core::ObjectMeta;
 use pilotage_api::parent::selector_of_source;
 use pilotage_api::record::Record;
 use pilotage_api::{PodChaperon, keys};
-use pilotage_clusters::{Connection, Target};
+use pilotage_clusters::{Connection, Target, TargetObject};
 use pilotage_model::virtual_node::was_reached;
 use pilotage_runtime::call::{self, CALL_LIMIT, Failure};
+use pilotage_runtime::moment::from_now;
+use tokio::time::{Instant, timeout_at};
 
 use super::{ActError, Actor};
 use crate::decide::is_proxy;
@@ -20,10 +26,51 @@ use crate::decide::is_proxy;
 const PAGE: u32 = 500;
 const PAGES: usize = 200;
 
+/// So long what is left in a forgotten target is waited for, from when the last of its pods here has gone. These were waited
+/// for with their grace; what is left was asked to end before.
+const FORGOTTEN: Duration = Duration::from_secs(30);
+
+/// Since when the end of a deleted Target waits for its target alone.
+#[derive(Debug, Default)]
+pub(crate) struct Leaving(Option<(String, Instant)>);
+
+impl Leaving {
+    /// Begins with the first look for this Target, by its UID; when nobody waits any more if it is forgotten.
+    fn begin(&mut self, uid: &str) -> Instant {
+        match &self.0 {
+            Some((known, until)) if known == uid => *until,
+            _ => {
+                let until = from_now(FORGOTTEN);
+                self.0 = Some((uid.to_owned(), until));
+                until
+            }
+        }
+    }
+
+    /// When that is, if it has begun and isn't over.
+    pub(crate) fn ends_in(&self) -> Option<Duration> {
+        let (_, until) = self.0.as_ref()?;
+        let left = until.saturating_duration_since(Instant::now());
+        (!left.is_zero()).then_some(left)
+    }
+}
+
+/// What a look at a target says, or that the time for it is over.
+async fn in_time(
+    until: Instant,
+    look: impl Future<Output = Result<(), ActError>>,
+) -> Result<(), ActError> {
+    // A timer that is due lets others begin all the same.
+    if until <= Instant::now() {
+        return Ok(());
+    }
+    timeout_at(until, look).await.unwrap_or(Ok(()))
+}
+
 impl Actor {
     /// Live reads, since the watches may be older than the last pod: no proxy is bound here, and no chaperon of ours is
     /// left in the target. `false`: a proxy is, which the watch will show; or the target hasn't been tried yet.
-    pub(super) async fn is_empty(&self) -> Result<bool, ActError> {
+    pub(super) async fn is_empty(&mut self) -> Result<bool, ActError> {
         let pods: Api<Pod> = Api::all(self.client.clone());
         let params = ListParams::default().fields(&format!("spec.nodeName={}", self.node));
         let bound = call::within(CALL_LIMIT, pods.list(&params)).await;
@@ -34,19 +81,30 @@ impl Actor {
         if bound.items.iter().any(is_proxy) {
             return Ok(false);
         }
-        match &self.target {
-            Some(target) if target.connection() == Connection::Connecting => Ok(false),
-            Some(target) => {
-                self.check_target(target).await?;
-                if is_forgotten(target) {
-                    return Ok(true);
-                }
-                match self.followed.left(target, &self.cluster).await {
-                    Some(kind) => Err(ActError::Followed(kind)),
-                    None => Ok(true),
-                }
+        let Some(target) = self.target.clone() else {
+            return Ok(true);
+        };
+        if target.connection() == Connection::Connecting {
+            return Ok(false);
+        }
+        let until = self.leaving.begin(&target.object().uid);
+        if !is_forgotten(&target) {
+            // However long the target takes to answer, the word of its operator counts when it comes.
+            tokio::select! {
+                looked = self.look(&target) => return looked.map(|()| true),
+                () = forgotten(&target) => {}
             }
-            None => Ok(true),
+        }
+        in_time(until, self.check_target(&target)).await?;
+        Ok(true)
+    }
+
+    /// Nothing of ours is left in the target.
+    async fn look(&self, target: &Target) -> Result<(), ActError> {
+        self.check_target(target).await?;
+        match self.followed.left(target, &self.cluster).await {
+            Some(kind) => Err(ActError::Followed(kind)),
+            None => Ok(()),
         }
     }
 
@@ -97,6 +155,9 @@ impl Actor {
             if ours.continue_token.is_none() {
                 return Ok(());
             }
+        }
+        if forgotten {
+            return Ok(());
         }
         let why = "lists PodChaperons without end".to_owned();
         Err(ActError::Away { why })
@@ -154,9 +215,21 @@ fn may_name(record: &str, node: &str) -> bool {
 }
 
 /// Whether its operator doesn't want it to be waited for.
-fn is_forgotten(target: &Target) -> bool {
-    let object = target.object();
+pub(crate) fn is_forgotten(target: &Target) -> bool {
+    has_word(&target.object())
+}
+
+fn has_word(object: &TargetObject) -> bool {
     object.annotations.get(keys::FORGET).map(String::as_str) == Some(keys::TRUE)
+}
+
+/// Waits for its operator to say so.
+async fn forgotten(target: &Target) {
+    let mut objects = target.objects();
+    if objects.wait_for(|object| has_word(object)).await.is_err() {
+        // It is gone, and so will its keeper be.
+        std::future::pending::<()>().await;
+    }
 }
 
 /// How many of these chaperons are in the way of the Target's end.
@@ -177,6 +250,62 @@ fn waited_for(left: &[ObjectMeta], elsewhere: &HashSet<&String>, forgotten: bool
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn occupied() -> Result<(), ActError> {
+        Err(ActError::Occupied(1))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_forgotten_target_is_looked_at_until_its_time_is_over() {
+        let mut leaving = Leaving::default();
+        assert_eq!(leaving.ends_in(), None);
+        let until = leaving.begin("a");
+        assert_eq!(until - Instant::now(), FORGOTTEN);
+        let looked = in_time(until, async { occupied() }).await;
+        assert!(matches!(looked, Err(ActError::Occupied(1))));
+        tokio::time::advance(FORGOTTEN.saturating_sub(SECOND)).await;
+        assert_eq!(leaving.begin("a"), until, "nothing begins it anew");
+        assert_eq!(leaving.ends_in(), Some(SECOND));
+        assert!(in_time(until, async { occupied() }).await.is_err());
+        tokio::time::advance(SECOND).await;
+        assert!(in_time(until, async { occupied() }).await.is_ok());
+        assert_eq!(leaving.ends_in(), None);
+        let another = leaving.begin("b");
+        assert_eq!(another - Instant::now(), FORGOTTEN, "another Target");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_that_never_ends_ends_with_its_time() {
+        let (begun, until) = (Instant::now(), from_now(FORGOTTEN));
+        let looked = in_time(until, std::future::pending()).await;
+        assert!(looked.is_ok());
+        assert_eq!(begun.elapsed(), FORGOTTEN);
+        assert!(in_time(until, std::future::pending()).await.is_ok());
+    }
+
+    #[test]
+    fn of_a_forgotten_target_only_what_was_not_told_to_end_is_waited_for() {
+        let chaperon = |uid: &str, ending: bool, gives_up: &str| ObjectMeta {
+            uid: Some(uid.to_owned()),
+            deletion_timestamp: ending.then(|| {
+                serde_json::from_value(serde_json::json!("2026-01-01T00:00:00Z")).unwrap()
+            }),
+            annotations: Some([(keys::GIVE_UP.to_owned(), gives_up.to_owned())].into()),
+            ..ObjectMeta::default()
+        };
+        let all = [
+            chaperon("a", false, ""),
+            chaperon("b", true, ""),
+            chaperon("c", false, keys::TRUE),
+            chaperon("d", false, ""),
+        ];
+        let elsewhere = "d".to_owned();
+        let elsewhere = HashSet::from([&elsewhere]);
+        assert_eq!(waited_for(&all, &elsewhere, false), 3);
+        assert_eq!(waited_for(&all, &elsewhere, true), 1);
+    }
 
     #[test]
     fn a_damaged_record_holds_every_target_that_it_may_have_named() {

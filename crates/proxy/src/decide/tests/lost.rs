@@ -190,3 +190,67 @@ fn time_in_which_a_target_could_not_be_seen_is_not_its_pilotages() {
     assert!(asked(&scene.step()).is_empty(), "it has just come back");
     assert_eq!(asked(&scene.later(AFTER).step()), ["b", "c", "d"]);
 }
+
+#[test]
+fn a_forgotten_target_that_was_asked_to_end_a_grant_is_waited_for_by_our_own_clock() {
+    let word = |forgotten, leaving| Terms {
+        leaving,
+        forgotten,
+        ..Terms::default()
+    };
+    let second = Duration::from_secs(1);
+    // It shows the same for ever, as if nobody had asked for anything.
+    let scene = || {
+        Scene::new()
+            .recorded("a/ua/1")
+            .with(chaperon("a", "ua").granted(1))
+    };
+    let mut leaving = scene();
+    terms(&mut leaving, "a", word(true, true));
+    let refused = Outcome::Unknown("it shows what it was".to_owned());
+    let plan = leaving.step();
+    assert!(is_give_up(&plan, "ua"));
+    leaving.finish(&plan, &refused);
+    let plan = leaving.later(LONGEST_BUSY.saturating_sub(second)).step();
+    leaving.finish(&plan, &refused);
+    assert!(asked(&leaving.step()).is_empty(), "it may merely be busy");
+    let after = leaving.later(second).step();
+    assert_eq!(asked(&after), ["b", "c", "d"]);
+    let again = |action: &Action| matches!(action, Action::GiveUp { uid, .. } if uid == "ua");
+    assert!(
+        after.actions.iter().any(again),
+        "it may be well again: {after:?}"
+    );
+
+    let mut held = scene();
+    terms(&mut held, "a", word(false, true));
+    assert!(is_give_up(&held.step(), "ua"));
+    assert!(asked(&held.later(AFTER).step()).is_empty(), "nobody's word");
+    // What was asked for since, counts.
+    terms(&mut held, "a", word(true, true));
+    assert_eq!(asked(&held.step()), ["b", "c", "d"]);
+
+    let mut bound = scene();
+    terms(&mut bound, "a", word(true, true));
+    bound.step();
+    bound = bound.with(chaperon("a", "ua").granted(1).bound());
+    assert!(
+        matches!(
+            bound.later(AFTER).step().actions.as_slice(),
+            [Action::BindProxy { .. }]
+        ),
+        "one that says that it is bound gets the pod"
+    );
+
+    let mut unasked = scene();
+    terms(&mut unasked, "a", word(true, false));
+    unasked.step();
+    let give_up = unasked.settings.give_up;
+    assert!(is_give_up(&unasked.later(give_up).step(), "ua"));
+    // Another attempt is another grant.
+    let mut anew = unasked
+        .recorded("a/ua/2")
+        .with(chaperon("a", "ua").granted(2));
+    anew.later(LONGEST_BUSY).step();
+    assert!(asked(&anew.step()).is_empty());
+}

@@ -108,3 +108,85 @@ fn an_ending_pod_does_not_wait_for_a_pilotage_that_is_down() {
         [Action::RemoveFinalizer { .. }]
     ));
 }
+
+fn forgotten() -> Terms {
+    Terms {
+        forgotten: true,
+        ..Terms::default()
+    }
+}
+
+/// What a target that answers may show for ever of a chaperon that we have told to end.
+fn shown() -> Vec<(&'static str, Option<ChaperonBuilder>)> {
+    let granted = || chaperon("a", "ua").granted(1);
+    vec![
+        ("unchanged", Some(granted().bound())),
+        ("not even bound", Some(granted())),
+        ("missing", Some(granted().missing())),
+        ("void", Some(chaperon("a", "ua").marks(2, 1, false))),
+        ("nothing", None),
+    ]
+}
+
+#[test]
+fn whatever_a_forgotten_target_shows_its_ending_pods_go() {
+    // Busy for half a minute, and the usual grace.
+    let wait = LONGEST_BUSY * 2;
+    let is_let_go = |plan: &Plan| {
+        let lets_go = |action: &Action| matches!(action, Action::RemoveFinalizer { .. });
+        plan.actions.iter().any(lets_go)
+    };
+    for (name, chaperon) in shown() {
+        let mut scene = Scene::ending(Some("a/ua/1"));
+        scene.chaperons = chaperon.map(ChaperonBuilder::build).into_iter().collect();
+        scene.now += AFTER;
+        let plan = scene.step();
+        assert_eq!(plan.wake_at, None, "{name}: nobody's word");
+        scene.targets.set_terms("a", forgotten());
+        let plan = scene.step();
+        assert!(!is_let_go(&plan), "{name}: it may merely be busy");
+        assert_eq!(plan.wake_at, Some(NOW + AFTER + wait), "{name}");
+        scene.now = NOW + AFTER + wait;
+        assert!(is_let_go(&scene.step()), "{name}");
+        scene.targets.set_terms("a", Terms::default());
+        assert!(!is_let_go(&scene.step()), "{name}: nobody's word");
+    }
+}
+
+#[test]
+fn a_forgotten_target_that_shows_something_else_each_time_gains_no_time() {
+    let mut scene = Scene::ending(Some("a/ua/1"));
+    scene.targets.set_terms("a", forgotten());
+    let mut steps = 0;
+    let gone = loop {
+        for (name, chaperon) in shown() {
+            scene.chaperons = chaperon.map(ChaperonBuilder::build).into_iter().collect();
+            let reach = [Reach::Reachable, Reach::Unknown][steps % 2];
+            scene.targets.set_reach("a", reach, scene.now);
+            scene.step();
+            steps += 1;
+            scene.now += Duration::from_secs(1);
+            assert!(scene.now < NOW + AFTER * 2, "{name}: it never ends");
+        }
+        let plan = scene.step();
+        let lets_go = |action: &Action| matches!(action, Action::RemoveFinalizer { .. });
+        if plan.actions.iter().any(lets_go) {
+            break scene.now;
+        }
+    };
+    assert!(gone >= NOW + LONGEST_BUSY * 2, "{gone:?}");
+}
+
+#[test]
+fn a_pod_that_nobody_deletes_stays_in_a_forgotten_target_that_answers() {
+    for (name, chaperon) in shown() {
+        let mut scene = Scene::placed("a/ua/1");
+        scene.targets.set_terms("a", forgotten());
+        scene.chaperons = chaperon.map(ChaperonBuilder::build).into_iter().collect();
+        for _ in 0..10 {
+            let plan = scene.step();
+            assert!(!plan.actions.contains(&Action::DeleteProxy), "{name}");
+            scene.now += AFTER;
+        }
+    }
+}

@@ -181,3 +181,35 @@ fn a_chaperon_that_names_no_source_is_an_orphan_of_a_pod_that_was_known() {
         [Action::DeleteIfOrphan { uid, .. }] if uid == "ua"
     ));
 }
+
+#[test]
+fn a_forgotten_target_keeps_no_pod_that_admiralty_made_whatever_it_shows() {
+    let terms = crate::targets::Terms {
+        forgotten: true,
+        ..Default::default()
+    };
+    let lets_go = |plan: &Plan| {
+        let lets_go = |action: &Action| matches!(action, Action::RemoveFinalizer { .. });
+        plan.actions.iter().any(lets_go)
+    };
+    for node in [Some("a"), None] {
+        let shown = chaperon("a", "ua").plainly_granted().bound();
+        let mut scene = Scene::ending(None).with(shown);
+        if let Some(proxy) = &mut scene.proxy {
+            proxy.node_name = node.map(str::to_owned);
+            proxy.finalizers = vec!["multicluster.admiralty.io/shop-a".to_owned()];
+            proxy.recorded = false;
+        }
+        let mut held = 0;
+        for _ in 0..10 {
+            held += u32::from(!lets_go(&scene.step()));
+            scene.now += Duration::from_mins(1);
+        }
+        assert_eq!(held, 10, "{node:?}: nobody's word");
+        scene.targets.set_terms("a", terms);
+        // It was gone for a moment.
+        scene.targets.set_reach("a", Reach::Unknown, scene.now);
+        scene.targets.set_reach("a", Reach::Reachable, scene.now);
+        assert!(lets_go(&scene.step()), "{node:?}");
+    }
+}
