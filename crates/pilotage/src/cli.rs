@@ -373,7 +373,7 @@ pub enum Command {
     #[command(verbatim_doc_comment)]
     Drain(pilotage_plugin::DrainArgs),
 
-    /// Gives up a target that never answers again.
+    /// Gives up a target that never answers again, or never lets go of its pods.
     ///
     /// It annotates and deletes the Target, so that its pods are deleted in the source without waiting
     /// for word of them. They may run on there, and run a second time elsewhere: so it says first what

@@ -1,4 +1,4 @@
-//! `forget`: gives up a target that never answers again, and what may still run there.
+//! `forget`: gives up a target that never answers again, or never lets go of its pods, and what may still run there.
 
 use std::time::Duration;
 
@@ -29,8 +29,12 @@ pub struct ForgetArgs {
     #[arg(long)]
     yes: bool,
 
-    /// How long the pods in the source may take to go.
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
+    /// Also if the target is connected: it answers, and doesn't let go of its pods.
+    #[arg(long)]
+    even_connected: bool,
+
+    /// How long the pods in the source may take to go. What a connected target runs has half a minute and its grace period.
+    #[arg(long, value_name = "DURATION", default_value = "180s", value_parser = parse_duration)]
     timeout: Duration,
 }
 
@@ -51,24 +55,14 @@ pub(crate) async fn forget(args: ForgetArgs) -> Result<String, Error> {
     });
     preflight::rights(&source, &needs).await?;
     let (connected, ..) = target.connected();
-    if connected == "True" {
-        return Err(Error::NotNow {
-            what: format!("{title} is connected, and its pods needn't be given up"),
-            instead: "end it by \"pilotage disconnect\", or empty it by \"pilotage drain --move\""
-                .to_owned(),
-        });
+    let connected = connected == "True";
+    if connected && !args.even_connected {
+        return Err(still_connected(&title));
     }
     let pods = pods(&source, &target).await?;
     let pods = pods.map_or("pods".to_owned(), |pods| format!("{pods} pod(s)"));
     if !args.yes {
-        return Err(Error::NotNow {
-            what: format!(
-                "{pods} of {title} would be deleted here without knowing what becomes of them there: they may run on, and run a \
-                 second time elsewhere"
-            ),
-            instead: "if that cluster is gone for good, or its pods don't matter, say --yes"
-                .to_owned(),
-        });
+        return Err(unconfirmed(&title, &pods, connected));
     }
     if let Some(namespace) = target.namespace.as_deref() {
         give_up(
@@ -87,6 +81,37 @@ pub(crate) async fn forget(args: ForgetArgs) -> Result<String, Error> {
          its PodChaperons and its Source\n{}",
         left_here(&source.context, target.secret.as_ref())
     ))
+}
+
+/// Who answers usually ends its pods, too.
+fn still_connected(title: &str) -> Error {
+    Error::NotNow {
+        what: format!("{title} is connected, and its pods needn't be given up"),
+        instead:
+            "end it by \"pilotage disconnect\", or empty it by \"pilotage drain --move\"; if it answers and never lets go of its \
+             pods, say --even-connected"
+                .to_owned(),
+    }
+}
+
+fn unconfirmed(title: &str, pods: &str, connected: bool) -> Error {
+    let (how, instead) = if connected {
+        (
+            ", and waited for no longer than half a minute and their grace period, whatever the target says of them",
+            "if that cluster is not to be believed, or its pods don't matter, say --yes",
+        )
+    } else {
+        (
+            " without knowing what becomes of them there",
+            "if that cluster is gone for good, or its pods don't matter, say --yes",
+        )
+    };
+    Error::NotNow {
+        what: format!(
+            "{pods} of {title} would be deleted here{how}: they may run on, and run a second time elsewhere"
+        ),
+        instead: instead.to_owned(),
+    }
 }
 
 /// Credentials outlive what they are for, and may be another target's, too.
@@ -168,6 +193,19 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_is_connected_is_forgotten_by_a_word_of_its_own() {
+        let refused = still_connected("Target shop/paris").to_string();
+        assert!(refused.contains("is connected"), "{refused}");
+        assert!(refused.contains("--even-connected"), "{refused}");
+        for (connected, why) in [(true, "half a minute"), (false, "without knowing")] {
+            let refused = unconfirmed("Target shop/paris", "2 pod(s)", connected).to_string();
+            assert!(refused.contains(why), "{refused}");
+            assert!(refused.contains("run a second time elsewhere"), "{refused}");
+            assert!(refused.contains("--yes"), "{refused}");
+        }
+    }
 
     #[test]
     fn the_secret_that_stays_is_named() {

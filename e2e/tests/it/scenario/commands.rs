@@ -186,7 +186,7 @@ async fn pods_that_a_budget_keeps_hold_up_no_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_target_that_is_lost_may_be_forgotten_and_no_other() {
+async fn a_target_that_is_lost_may_be_forgotten_and_another_one_by_a_word_of_its_own() {
     let shop = Shop::open("forget").await;
     let user = user(&shop, "east");
     let (at, source) = (shop.name.as_str(), shop.fleet.source.plane.admin());
@@ -198,8 +198,17 @@ async fn a_target_that_is_lost_may_be_forgotten_and_no_other() {
         "is connected",
         "pilotage disconnect",
         "pilotage drain --move",
+        "say --even-connected",
     ];
     user.fails(&["forget", &name, "--yes"], 4, &said).await;
+    let idle = TARGETS.iter().find(|target| **target != there).unwrap();
+    let idle = format!("{at}/{idle}");
+    let asked = ["forget", &idle, "--even-connected"];
+    let said = ["half a minute", "run a second time elsewhere", "say --yes"];
+    user.fails(&asked, 4, &said).await;
+    let (code, out, err) = user.run(&[&asked[..], &["--yes"]].concat()).await;
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("is gone, and 0 pod(s)"), "{out}");
 
     // Nobody has its credentials any more.
     let secrets: Api<Secret> = Api::namespaced(source.clone(), at);
