@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use pilotage_runtime::seek::seek;
 use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
@@ -155,53 +156,7 @@ impl<'de> Visitor<'de> for Path<'_> {
 
 /// The text under this path; nothing after it is read.
 pub(crate) fn text_at(json: &[u8], path: &[&str]) -> Option<String> {
-    let mut found = None;
-    let mut deserializer = serde_json::Deserializer::from_slice(json);
-    let at = TextAt {
-        path,
-        found: &mut found,
-    };
-    // That it was found ends it, too.
-    let _ = at.deserialize(&mut deserializer);
-    found
-}
-
-struct TextAt<'a> {
-    path: &'a [&'a str],
-    found: &'a mut Option<String>,
-}
-
-impl<'de> DeserializeSeed<'de> for TextAt<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        if self.path.is_empty() {
-            *self.found = Some(String::deserialize(deserializer)?);
-            return Err(D::Error::custom("found"));
-        }
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for TextAt<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
-        while let Some(key) = fields.next_key::<String>()? {
-            match self.path {
-                [first, rest @ ..] if key == *first => fields.next_value_seed(TextAt {
-                    path: rest,
-                    found: &mut *self.found,
-                })?,
-                _ => _ = fields.next_value::<IgnoredAny>()?,
-            }
-        }
-        Ok(())
-    }
+    seek(&mut serde_json::Deserializer::from_slice(json), path)
 }
 
 #[cfg(test)]

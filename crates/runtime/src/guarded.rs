@@ -3,16 +3,16 @@
 //! Does what kube's `DeserializeGuard` does, without a copy of each object in between, and leaves out who manages which
 //! field: that is up to half of an object, and nobody here reads it. Only for text that `serde_json` reads.
 
-use std::{borrow::Cow, fmt};
+use std::borrow::Cow;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
-use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use thiserror::Error;
 
 use crate::caught::{caught, note};
+use crate::seek::seek;
 
 /// Longest name of any object in bytes, and longer than that of any namespace.
 const NAME: usize = 253;
@@ -82,7 +82,8 @@ fn without_managed_fields(text: &str) -> Cow<'_, str> {
     if !text.contains("\"managedFields\"") {
         return Cow::Borrowed(text);
     }
-    let Some(fields) = Sought::within(text, &["metadata", "managedFields"]) else {
+    let object = &mut serde_json::Deserializer::from_str(text);
+    let Some(fields) = seek::<&RawValue, _>(object, &["metadata", "managedFields"]) else {
         return Cow::Borrowed(text);
     };
     // It is a part of the text itself.
@@ -90,84 +91,6 @@ fn without_managed_fields(text: &str) -> Cow<'_, str> {
     let start = at(fields.get()).saturating_sub(at(text));
     let end = start.saturating_add(fields.get().len());
     Cow::Owned([&text[..start], "null", &text[end..]].concat())
-}
-
-/// Looks for the value under some keys, and reads no further than to its end: an API server writes metadata first.
-struct Sought<'p, 'de> {
-    path: &'p [&'p str],
-    found: &'p mut Option<&'de RawValue>,
-}
-
-impl<'de> Sought<'_, 'de> {
-    fn within(text: &'de str, path: &[&str]) -> Option<&'de RawValue> {
-        let mut found = None;
-        let mut text = serde_json::Deserializer::from_str(text);
-        let sought = Sought {
-            path,
-            found: &mut found,
-        };
-        // It ends with an error when it has found the value, too: whether the rest is JSON, its reader will see.
-        let _ = sought.deserialize(&mut text);
-        found
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Sought<'_, 'de> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        if self.path.is_empty() {
-            *self.found = Some(Deserialize::deserialize(deserializer)?);
-            return Err(D::Error::custom("found"));
-        }
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Sought<'_, 'de> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let Some((key, path)) = self.path.split_first() else {
-            return Ok(());
-        };
-        while let Some(is_key) = map.next_key_seed(Is(key))? {
-            if is_key {
-                let found = &mut *self.found;
-                map.next_value_seed(Sought { path, found })?;
-            } else {
-                map.next_value::<IgnoredAny>()?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Whether a key is this one.
-struct Is<'p>(&'p str);
-
-impl<'de> DeserializeSeed<'de> for Is<'_> {
-    type Value = bool;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for Is<'_> {
-    type Value = bool;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_str<E>(self, key: &str) -> Result<bool, E> {
-        Ok(key == self.0)
-    }
 }
 
 impl<K: Resource> Resource for Guarded<K> {

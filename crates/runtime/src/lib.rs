@@ -43,6 +43,7 @@ pub mod otlp;
 pub mod rbac;
 pub mod ready;
 pub mod retries;
+pub mod seek;
 pub mod serve;
 pub mod shutdown;
 pub mod tasks;
