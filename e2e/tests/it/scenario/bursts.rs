@@ -104,7 +104,8 @@ async fn bindings(plane: &ControlPlane, namespace: &str) -> (BTreeMap<String, us
 
 #[tokio::test(flavor = "multi_thread")]
 async fn equal_targets_share_pods_that_come_together_and_those_that_trickle() {
-    let mut spec = Spec::new();
+    // Nobody is asked in another's stead because a busy machine was slow for a moment: shares are by rank alone.
+    let mut spec = Spec::new().part_flag("proxy-scheduler", "--silence=30s");
     for name in ["port", "starboard"] {
         let nodes = build::nodes(name, 4, |node| node.cpu("16").memory("64Gi").pods(110));
         spec = spec.target(name, nodes);
@@ -122,11 +123,12 @@ async fn equal_targets_share_pods_that_come_together_and_those_that_trickle() {
             .await
             .unwrap();
     }
-    // Who isn't answered in time goes to the other one: of ten that may be some, of a hundred it makes no difference.
+    // So few are open questions all at once. Of more, a target is asked for as many as it answers, so that one that gets
+    // less of a busy machine has fewer of them; without load each has 47 to 53.
     let paces = [
-        ("few", 10, 2..=8, None),
-        ("burst", 100, 40..=60, None),
-        ("trickle", 100, 40..=60, Some(Duration::from_millis(50))),
+        ("few", 30, 13..=17, None),
+        ("burst", 100, 30..=70, None),
+        ("trickle", 100, 30..=70, Some(Duration::from_millis(50))),
     ];
     for (prefix, count, fair, period) in paces {
         let pods = run(&shop, prefix, count, "100m", period).await;
