@@ -1,11 +1,8 @@
 //! What `make bench-multi` aims at, as far as there are figures. Pure.
 
 use super::aim::Aim;
-use super::figures::{Figures, Report};
+use super::figures::{Figures, Report, SOURCE};
 use super::report::{comparisons, healthy, is_half, timed};
-
-/// Name of the cluster where pods are created, beside targets.
-const SOURCE: &str = "source";
 
 /// Requests of a sort for each pod in the cluster where pods are created.
 fn in_source(figures: &Figures, sort: &str) -> f64 {
@@ -16,8 +13,8 @@ fn in_source(figures: &Figures, sort: &str) -> f64 {
         .unwrap_or_default()
 }
 
-/// Requests of Pilotage itself for each pod where that was recorded, and how many of them ask a target.
-fn own_requests(report: &Report, run: &str) -> Option<[f64; 2]> {
+/// Requests of Pilotage itself for each pod where that was recorded: all, those that ask a target, and those that failed.
+fn own_requests(report: &Report, run: &str) -> Option<[f64; 3]> {
     let run = report.runs.iter().find(|its| its.name == run)?;
     let figures = run.loads.last()?;
     let ours = || figures.actors.iter().filter(|row| row.ours);
@@ -25,6 +22,7 @@ fn own_requests(report: &Report, run: &str) -> Option<[f64; 2]> {
     Some([
         ours().map(|row| row.source + row.targets).sum(),
         asks.map(|row| row.targets).sum(),
+        ours().map(|row| row.failed).sum(),
     ])
 }
 
@@ -48,10 +46,12 @@ pub(super) fn aims(report: &Report) -> Vec<Aim> {
         });
     };
     // Under load fewer are asked than would be. Without the garbage collector's for those that lose.
-    if let Some([all, questions]) = own_requests(report, "audited-three") {
+    if let Some([all, questions, failed]) = own_requests(report, "audited-three") {
         let what =
             format!("own requests a pod at half, three to be asked ({questions:.2} questions)");
         aim(&what, 18.0, true, Some(tenths(all)));
+        let what = "own requests that failed a pod at half, three to be asked";
+        aim(what, 0.05, true, Some(failed));
     }
     for run in ["one", "two", "four"] {
         let burst = healthy(report, run, "burst");

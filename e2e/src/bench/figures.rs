@@ -11,6 +11,9 @@ use super::requests::{Counts, is_about_pods};
 use super::settings::Settings;
 use super::usage::{Program, Used};
 
+/// Name of the cluster where pods are created, beside targets.
+pub const SOURCE: &str = "source";
+
 /// Everything that was measured in one invocation.
 #[derive(Debug, Serialize)]
 pub struct Report {
@@ -77,8 +80,11 @@ pub struct Figures {
     pub requests: BTreeMap<String, BTreeMap<String, f64>>,
     /// Of these, all that are about pods, of all clusters and all users.
     pub requests_per_pod: f64,
-    /// Of those, answered 4xx or 5xx.
+    /// Of those, answered 4xx or 5xx, without [`Self::failed_of_kubelets_per_pod`].
     pub failed_per_pod: f64,
+    /// Failed `PATCH pods/status` of targets. A real kubelet names no version; kwok does, and meets conflicts with itself.
+    /// A candidate scheduler writes there only about pods that find no node: who failed is told by the run with audit logs.
+    pub failed_of_kubelets_per_pod: f64,
     /// The same requests for the pods' deletion.
     pub requests_at_end_per_pod: f64,
     /// Those of them that failed: kwok deletes each delegate once more when it is gone.
@@ -239,17 +245,39 @@ pub fn per_pod(counts: &Counts, pods: usize) -> BTreeMap<String, f64> {
     counts.iter().map(each).collect()
 }
 
-/// All requests about pods, and those that failed, for each pod over all clusters.
-pub fn about_pods<'a>(counts: impl Iterator<Item = &'a Counts>, pods: usize) -> (f64, f64) {
-    let (mut all, mut failed) = (0, 0);
-    for (sort, count) in counts.flatten() {
-        if is_about_pods(sort) {
+/// Requests about pods, for each pod over all clusters.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AboutPods {
+    /// All.
+    pub all: f64,
+    /// Those that failed, without the kubelets'.
+    pub failed: f64,
+    /// Those that failed and are what a kubelet sends in a target.
+    pub failed_of_kubelets: f64,
+}
+
+/// Sums over the clusters, by their names.
+pub fn about_pods<'a>(
+    clusters: impl Iterator<Item = (&'a String, &'a Counts)>,
+    pods: usize,
+) -> AboutPods {
+    let (mut all, mut failed, mut failed_of_kubelets) = (0, 0, 0);
+    for (cluster, counts) in clusters {
+        for (sort, count) in counts.iter().filter(|(sort, _)| is_about_pods(sort)) {
             all += count.all;
-            failed += count.failed;
+            if cluster != SOURCE && sort == "PATCH pods/status" {
+                failed_of_kubelets += count.failed;
+            } else {
+                failed += count.failed;
+            }
         }
     }
-    let pods = pods.max(1) as f64;
-    (all as f64 / pods, failed as f64 / pods)
+    let per_pod = |count: u64| count as f64 / pods.max(1) as f64;
+    AboutPods {
+        all: per_pod(all),
+        failed: per_pod(failed),
+        failed_of_kubelets: per_pod(failed_of_kubelets),
+    }
 }
 
 #[cfg(test)]
@@ -307,13 +335,19 @@ mod tests {
     fn requests_about_pods_are_summed_over_clusters() {
         let one =
             |sort: &str, all, failed| Counts::from([(sort.to_owned(), Count { all, failed })]);
-        let clusters = [
-            one("POST pods", 20, 1),
-            one("PUT leases", 9, 0),
-            one("POST events", 10, 0),
-        ];
-        let (all, failed) = about_pods(clusters.iter(), 10);
-        assert!((all - 3.0).abs() < 1e-9 && (failed - 0.1).abs() < 1e-9);
-        assert!((per_pod(&clusters[1], 10)["PUT leases"] - 0.9).abs() < 1e-9);
+        let mut source = one("PATCH pods/status", 20, 1);
+        source.extend(one("PUT leases", 9, 4));
+        let clusters = BTreeMap::from([
+            (SOURCE.to_owned(), source),
+            ("east".to_owned(), one("POST events", 10, 2)),
+            ("west".to_owned(), one("PATCH pods/status", 10, 5)),
+        ]);
+        let wanted = AboutPods {
+            all: 4.0,
+            failed: 0.3,
+            failed_of_kubelets: 0.5,
+        };
+        assert_eq!(about_pods(clusters.iter(), 10), wanted);
+        assert!((per_pod(&clusters[SOURCE], 10)["PUT leases"] - 0.9).abs() < 1e-9);
     }
 }

@@ -215,7 +215,7 @@ impl<'a> Bench<'a> {
             PILOTAGE,
         );
         let until_settled = between(&requests_before, &requests_after);
-        let (requests_per_pod, failed_per_pod) = figures::about_pods(until_settled.values(), pods);
+        let about_pods = figures::about_pods(until_settled.iter(), pods);
         let at_end = between(&requests_after, &requests_at_end);
         let achieved = counted.len() as f64 / working.time.as_secs_f64();
         let peaks = self.programs.iter().zip(peaks);
@@ -229,8 +229,7 @@ impl<'a> Bench<'a> {
         let elsewhere: Vec<_> = elsewhere
             .filter_map(|pod| pod.since_sent(pod.bound))
             .collect();
-        let (requests_at_end_per_pod, failed_at_end_per_pod) =
-            figures::about_pods(at_end.values(), pods);
+        let about_ends = figures::about_pods(at_end.iter(), pods);
         Ok(Figures {
             load: load.pace.to_string(),
             rate: tempo.rate(),
@@ -266,10 +265,11 @@ impl<'a> Bench<'a> {
                 .iter()
                 .map(|(cluster, counts)| (cluster.clone(), figures::per_pod(counts, pods)))
                 .collect(),
-            requests_per_pod,
-            failed_per_pod,
-            requests_at_end_per_pod,
-            failed_at_end_per_pod,
+            requests_per_pod: about_pods.all,
+            failed_per_pod: about_pods.failed,
+            failed_of_kubelets_per_pod: about_pods.failed_of_kubelets,
+            requests_at_end_per_pod: about_ends.all,
+            failed_at_end_per_pod: about_ends.failed,
             actors,
         })
     }

@@ -183,6 +183,7 @@ fn costs(report: &Report) -> String {
             milliseconds(figures.pilotage_peak_mib),
             number(figures.requests_per_pod),
             format!("{:.2}", figures.failed_per_pod),
+            format!("{:.2}", figures.failed_of_kubelets_per_pod),
             number(figures.requests_at_end_per_pod),
         ]
     };
@@ -208,6 +209,7 @@ fn costs(report: &Report) -> String {
             "PEAK MiB",
             "REQUESTS",
             "FAILED",
+            "KUBELETS'",
             "AT END",
         ],
         &rows,
