@@ -133,12 +133,25 @@ mod tests {
 
     use k8s_openapi::api::core::v1::PodResourceClaim;
 
-    use super::UNKNOWN_CONSTRAINTS;
+    use super::{UNKNOWN, UNKNOWN_CONSTRAINTS};
     use crate::moment::Moment;
     use crate::plugins::stock_profile;
     use crate::scheduler::{Attempt, Scheduler, SchedulerConfig};
     use crate::test_objects::{NeverBinds, node, pod};
     use crate::tie::FirstOfEquals;
+
+    /// What users read.
+    const PROMISES: &str = include_str!("../../../../docs/promises.md");
+
+    #[test]
+    fn the_table_of_the_docs_is_this_one() {
+        let told = PROMISES.lines().filter_map(|line| {
+            let (_, refusal) = line.split_once("| refused: `")?;
+            refusal.split_once('`').map(|(name, _)| name)
+        });
+        let told: Vec<&str> = told.collect();
+        assert_eq!(told, UNKNOWN.map(|(name, _)| name));
+    }
 
     // The whole table is gone through by the tests of `pilotage-candidate` (`refusal`), as the source is told of it.
     #[test]
