@@ -4,7 +4,7 @@
 use pilotage_testkit::fault::Calls;
 use pilotage_testkit::hostile::{Lie, Script};
 
-use super::{bodies, lines, watches};
+use super::{bodies, copies, lines, watches};
 
 /// What answers hold that nobody is to be told who may read a Target's status.
 pub const PRIVATE: &str = "the wiki of another department";
@@ -47,7 +47,7 @@ pub(super) fn losing(
 
 /// All of them.
 pub fn all() -> Vec<Attack> {
-    [bodies::all(), watches::all(), lines::all()].concat()
+    [bodies::all(), copies::all(), watches::all(), lines::all()].concat()
 }
 
 /// The one of this name.

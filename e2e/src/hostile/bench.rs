@@ -8,7 +8,7 @@ use futures::TryFutureExt;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::Api;
 use kube::api::DeleteParams;
-use pilotage_api::{Target, conditions::types, keys};
+use pilotage_api::{Right, Target, conditions::types, keys};
 use pilotage_testkit::{HostileServer, build, wait_for, wait_gone};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -74,7 +74,10 @@ pub async fn run(minutes: u64) -> Result<(), Error> {
 }
 
 async fn start() -> Result<Fleet, Error> {
-    let mut spec = Spec::new().one_process();
+    let mut spec = Spec::new()
+        .one_process()
+        .rights(&[Right::FollowConfigMaps])
+        .follow(&["configmaps"]);
     for name in TARGETS {
         let nodes = build::nodes(name, 2, |node| node.cpu("16").memory("64Gi").pods(110));
         spec = spec.target(name, nodes);

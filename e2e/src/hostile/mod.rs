@@ -3,6 +3,7 @@
 pub mod attacks;
 pub mod bench;
 mod bodies;
+pub mod copies;
 mod error;
 mod lines;
 mod trickle;

@@ -8,6 +8,7 @@
 )]
 
 mod bodies;
+mod copies;
 mod elsewhere;
 mod forgotten;
 mod heavy;

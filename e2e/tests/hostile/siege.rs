@@ -48,6 +48,7 @@ pub(crate) use attacks;
 #[test]
 fn every_attack_has_a_test_of_its_name() {
     let alone = [
+        "a_copy_that_changes_all_the_time",
         "a_redirection",
         "one_byte_chunks",
         "the_same_event_again_and_again",
@@ -56,6 +57,7 @@ fn every_attack_has_a_test_of_its_name() {
     let tested = [
         &alone[..],
         crate::bodies::TESTED,
+        crate::copies::TESTED,
         crate::lines::TESTED,
         crate::slow::TESTED,
         crate::watches::TESTED,

@@ -7,7 +7,7 @@ use kube::{
     Api, Client,
     api::{DeleteParams, ListParams, PostParams},
 };
-use pilotage_api::{Target, conditions::types, keys};
+use pilotage_api::{Right, Target, conditions::types, keys};
 use pilotage_e2e::fleet::{Fleet, Spec, secret, target_object};
 use pilotage_testkit::{HostileServer, TestNamespace, build, shared, wait_for, wait_gone};
 use tokio::sync::OnceCell;
@@ -27,6 +27,8 @@ async fn fleet() -> &'static Fleet {
         // A busy machine is no reason to ask the next target, too: honest namespaces have but one.
         let spec = Spec::new()
             .target("east", nodes)
+            .rights(&[Right::FollowConfigMaps])
+            .follow(&["configmaps"])
             .part_flag("controllers", &place)
             .part_flag("proxy-scheduler", &place)
             .part_flag("proxy-scheduler", "--silence=4s");

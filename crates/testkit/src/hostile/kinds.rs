@@ -17,8 +17,8 @@ pub(super) struct Kind {
     pub(super) plural: &'static str,
 }
 
-/// All that a source asks a target for.
-pub(super) static KINDS: [Kind; 3] = [
+/// What a source asks a target for.
+pub(super) static KINDS: [Kind; 4] = [
     Kind {
         group: GROUP,
         version: VERSION,
@@ -36,6 +36,12 @@ pub(super) static KINDS: [Kind; 3] = [
         version: "v1",
         name: "Pod",
         plural: "pods",
+    },
+    Kind {
+        group: "",
+        version: "v1",
+        name: "ConfigMap",
+        plural: "configmaps",
     },
 ];
 

@@ -1,0 +1,122 @@
+//! Copies of what follows pods: what a tenant's target shows of them changes nothing at home, nor in other targets.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::Api;
+use kube::api::PostParams;
+use pilotage_api::conditions::types;
+use pilotage_api::parent::{ClusterUid, ParentLink};
+use pilotage_e2e::hostile::attacks;
+use pilotage_e2e::hostile::copies::copy_of;
+use pilotage_testkit::fault::Verb;
+use pilotage_testkit::{HostileServer, wait_for};
+use serde_json::json;
+
+use crate::siege::stage;
+use crate::stage::{LIMIT, Stage, elected};
+
+/// More than are looked at in one go.
+const INVENTED: usize = 100;
+
+crate::siege::attacks! {
+    copies_without_end,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_changes_all_the_time() {
+    let attack = attacks::named("a_copy_that_changes_all_the_time").unwrap();
+    let stage = stage(attack.name).await;
+    let server = HostileServer::start("liar").await.unwrap();
+    server.play(attack.script());
+    stage.lead_to(&server, "evil").await;
+    stage.condition("evil", types::CONNECTED, "True").await;
+    let watched = server.counted(Verb::Watch, "configmaps", 1, LIMIT).await;
+    watched.unwrap();
+    for name in ["one", "two"] {
+        stage.is_well(name).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_that_a_target_invents_change_nothing_elsewhere() {
+    let stage = Stage::new("invented").await;
+    let east = &stage.fleet.targets[0].plane;
+    let at_home: Api<ConfigMap> = Api::namespaced(stage.admin(), &stage.honest);
+    let there: Api<ConfigMap> = Api::namespaced(east.admin(), &stage.honest);
+    let settings: ConfigMap = serde_json::from_value(json!({
+        "metadata": { "name": "settings" }, "data": { "data": "honest" },
+    }))
+    .unwrap();
+    let settings = at_home.create(&PostParams::default(), &settings).await;
+    let settings = settings.unwrap();
+    let pods = stage.pods(&stage.honest);
+    pods.create(&PostParams::default(), &reader("web"))
+        .await
+        .unwrap();
+    let copied = wait_for(&there, "settings", |_| true, LIMIT).await.unwrap();
+    stage.runs(&stage.honest, "web").await;
+
+    let server = HostileServer::start("inventor").await.unwrap();
+    let link = |namespace: &str, name: &str, uid: &str| ParentLink {
+        cluster_uid: None,
+        cluster_name: None,
+        uid: uid.to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    };
+    let source = ClusterUid(stage.source_uid().await);
+    let put = |link: ParentLink| {
+        let name = link.name.clone();
+        let link = ParentLink {
+            cluster_uid: Some(source.clone()),
+            ..link
+        };
+        server
+            .put_everywhere(copy_of(&link, &name, "evil"))
+            .unwrap();
+    };
+    put(link(
+        &stage.honest,
+        "settings",
+        settings.metadata.uid.as_deref().unwrap(),
+    ));
+    for number in 0..INVENTED {
+        put(link(&stage.own, &format!("settings-{number}"), "none"));
+    }
+    stage.lead_to(&server, "evil").await;
+    // No pod is there that needs one.
+    let deleted = server
+        .counted(Verb::Delete, "configmaps", INVENTED as u64, LIMIT)
+        .await;
+    deleted.unwrap();
+
+    stage.is_well("beside").await;
+    for (api, before) in [(&at_home, &settings), (&there, &copied)] {
+        let now = api.get("settings").await.unwrap();
+        assert_eq!(
+            now.metadata.resource_version,
+            before.metadata.resource_version
+        );
+        assert_eq!(
+            now.data,
+            Some(BTreeMap::from([("data".to_owned(), "honest".to_owned())]))
+        );
+    }
+    for verb in [Verb::Create, Verb::Update, Verb::Patch] {
+        assert_eq!(server.count(verb, "configmaps"), 0, "{verb:?}");
+    }
+    // In a namespace that isn't the Target's nobody even tidies up.
+    let left = server.objects("configmaps").unwrap();
+    let left: Vec<_> = left.iter().map(|it| &it["metadata"]["name"]).collect();
+    assert_eq!(left, ["settings"]);
+}
+
+/// An elected pod whose environment comes from the `ConfigMap` `settings`.
+fn reader(name: &str) -> Pod {
+    let mut pod = elected(name, "100m");
+    let containers = &mut pod.spec.as_mut().unwrap().containers;
+    let from = json!([{ "configMapRef": { "name": "settings" } }]);
+    containers[0].env_from = Some(serde_json::from_value(from).unwrap());
+    pod
+}
