@@ -91,10 +91,7 @@ impl PodBinder {
                 Failure::Conflict | Failure::AlreadyExists => match self.look(request).await {
                     Ok(Look::Bound) => return Ok(()),
                     Ok(Look::Not(reason)) => return Err(reason),
-                    Ok(Look::Unbound(now)) => {
-                        let why = error.message();
-                        return Err(BindError::Changed { why, now });
-                    }
+                    Ok(Look::Unbound(now)) => return Err(conflict(request, now, error)),
                     Err(error) => return Err(BindError::Unknown(error)),
                 },
                 Failure::Forbidden | Failure::Invalid | Failure::Expired => {
@@ -179,6 +176,17 @@ fn judge(pod: Option<Pod>, request: &BindingRequest) -> Look {
     }
 }
 
+/// What a conflict means about a pod that is bound nowhere. Where it still has the version that was asked for, something
+/// else than its version is in the way, such as a webhook that refuses in these words.
+fn conflict(request: &BindingRequest, now: Box<Pod>, error: CallError) -> BindError {
+    let asked_for = request.resource_version.as_ref();
+    if asked_for.is_some() && asked_for == now.metadata.resource_version.as_ref() {
+        return BindError::Refused(error);
+    }
+    let why = error.message();
+    BindError::Changed { why, now }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -226,5 +234,30 @@ mod tests {
         ));
         let unbound = look("u", None, false);
         assert!(matches!(unbound, Look::Unbound(now) if *now == pod("u", None, false)));
+    }
+
+    #[test]
+    fn a_conflict_about_the_newest_version_is_a_refusal() {
+        let now = |version: &str| {
+            let mut now = pod("u", None, false);
+            now.metadata.resource_version = Some(version.to_owned());
+            Box::new(now)
+        };
+        let error = || {
+            let status = kube::core::Status::failure("not on my watch", "Conflict").with_code(409);
+            CallError::Api(kube::Error::Api(status.boxed()))
+        };
+        let asked_for = |version: Option<&str>| BindingRequest {
+            resource_version: version.map(str::to_owned),
+            ..request()
+        };
+        let refused = conflict(&asked_for(Some("7")), now("7"), error());
+        assert!(
+            matches!(&refused, BindError::Refused(error) if error.message() == "not on my watch")
+        );
+        for version in [Some("6"), None] {
+            let changed = conflict(&asked_for(version), now("7"), error());
+            assert!(matches!(changed, BindError::Changed { .. }), "{version:?}");
+        }
     }
 }
