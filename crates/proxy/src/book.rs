@@ -79,14 +79,13 @@ impl Book {
 
     /// A pod is there in this version; its UID, if that is news.
     pub fn proxy_applied(&mut self, pod: &Pod) -> Option<String> {
+        // What comes back of our own write comes again by the watch, and isn't read twice.
+        if !self.is_news(pod) {
+            return None;
+        }
         let view = Arc::new(ProxyView::of(pod)?);
         let uid = view.uid.clone();
         match self.proxies.get_mut(&uid) {
-            Some(known)
-                if version(&known.view.resource_version) >= version(&view.resource_version) =>
-            {
-                return None;
-            }
             Some(known) => {
                 self.targets.see(Some(&known.view), Some(&view));
                 known.view = view;
