@@ -16,7 +16,7 @@ fn in_source(figures: &Figures, sort: &str) -> f64 {
 /// Requests of Pilotage itself for each pod where that was recorded: all, those that ask a target, and those that failed.
 fn own_requests(report: &Report, run: &str) -> Option<[f64; 3]> {
     let run = report.runs.iter().find(|its| its.name == run)?;
-    let figures = run.loads.last()?;
+    let figures = run.loads.iter().find(|load| is_half(load))?;
     let ours = || figures.actors.iter().filter(|row| row.ours);
     let asks = ours().filter(|row| row.sort == "create podchaperons");
     Some([
