@@ -15,6 +15,9 @@ use super::{LIMIT, Shop, elected, is_running, node_of, shared_fleet, started};
 
 /// A pod's creation is tried so often at most.
 const MOST_TRIES: usize = 5;
+/// Many pods come out evenly in one of so many rounds at the latest. A target is asked for as many at a time as it
+/// answers, so that one that gets less of a busy machine has fewer of them.
+const ROUNDS: usize = 3;
 
 /// Creates pods, one after each tick or as fast as the API server takes them, and waits until all run.
 async fn run(
@@ -123,28 +126,39 @@ async fn equal_targets_share_pods_that_come_together_and_those_that_trickle() {
             .await
             .unwrap();
     }
-    // So few are open questions all at once. Of more, a target is asked for as many as it answers, so that one that gets
-    // less of a busy machine has fewer of them; without load each has 47 to 53.
     let paces = [
-        ("few", 30, 13..=17, None),
-        ("burst", 100, 30..=70, None),
-        ("trickle", 100, 30..=70, Some(Duration::from_millis(50))),
+        ("few", 10, 4..=6, None),
+        ("burst", 100, 40..=60, None),
+        ("trickle", 100, 40..=60, Some(Duration::from_millis(50))),
     ];
     for (prefix, count, fair, period) in paces {
-        let pods = run(&shop, prefix, count, "100m", period).await;
-        let mut shares: BTreeMap<&str, usize> = BTreeMap::new();
-        for pod in &pods {
-            *shares.entry(node_of(pod).unwrap()).or_default() += 1;
+        let mut rounds = Vec::new();
+        let is_fair = |shares: &BTreeMap<String, usize>| {
+            shares.len() == 2 && shares.values().all(|share| fair.contains(share))
+        };
+        while !rounds.iter().any(is_fair) {
+            assert!(rounds.len() < ROUNDS, "{prefix}: {rounds:?}");
+            let prefix = format!("{prefix}-{}", rounds.len());
+            rounds.push(shares(&shop, &prefix, count, period).await);
         }
-        assert!(
-            shares.values().all(|share| fair.contains(share)) && shares.len() == 2,
-            "{prefix}: {shares:?}"
-        );
-        // The next ones come to empty clusters.
-        let (all, now) = (ListParams::default(), DeleteParams::default());
-        shop.pods().delete_collection(&now, &all).await.unwrap();
-        wait_count(&shop.pods(), watcher::Config::default(), 0, |_| true, LIMIT)
-            .await
-            .unwrap();
     }
+}
+
+/// How many of the pods each virtual node gets. The next ones come to empty clusters.
+async fn shares(
+    shop: &Shop,
+    prefix: &str,
+    count: usize,
+    period: Option<Duration>,
+) -> BTreeMap<String, usize> {
+    let mut shares = BTreeMap::new();
+    for pod in &run(shop, prefix, count, "100m", period).await {
+        *shares.entry(node_of(pod).unwrap().to_owned()).or_default() += 1;
+    }
+    let (all, now) = (ListParams::default(), DeleteParams::default());
+    shop.pods().delete_collection(&now, &all).await.unwrap();
+    wait_count(&shop.pods(), watcher::Config::default(), 0, |_| true, LIMIT)
+        .await
+        .unwrap();
+    shares
 }
