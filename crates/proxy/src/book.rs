@@ -85,18 +85,15 @@ impl Book {
         }
         let view = Arc::new(ProxyView::of(pod)?);
         let uid = view.uid.clone();
-        match self.proxies.get_mut(&uid) {
-            Some(known) => {
-                self.targets.see(Some(&known.view), Some(&view));
-                known.view = view;
-            }
-            None => {
-                self.targets.see(None, Some(&view));
-                // What was said of its UID before anybody here knew whose it is.
-                self.world.retain(&uid, |chaperon| chaperon.is_of(&view));
-                let memory = Memory::default();
-                self.proxies.insert(uid.clone(), Entry { view, memory });
-            }
+        if let Some(known) = self.proxies.get_mut(&uid) {
+            self.targets.see(Some(&known.view), Some(&view));
+            known.view = view;
+        } else {
+            self.targets.see(None, Some(&view));
+            // What was said of its UID before anybody here knew whose it is.
+            self.world.retain(&uid, |chaperon| chaperon.is_of(&view));
+            let memory = Memory::default();
+            self.proxies.insert(uid.clone(), Entry { view, memory });
         }
         Some(uid)
     }
