@@ -19,20 +19,45 @@ use tokio::time::Instant;
 pub(crate) use common::{Common, Commons};
 
 use crate::names::Names;
-use common::SHARES;
+use common::{COMMON_BASE, common_weight_for};
 use meter::Meter;
 
 /// Objects of one target: five times the chaperons of 10,000 proxies.
 const OBJECTS: usize = 50_000;
 /// Weight that any target has: room for the leftovers of a thousand pods.
 const BASE: usize = 16 << 20;
-/// Weight for each pod that may run there, and the most that is kept of its chaperon, whatever its author or the target
-/// make of it: so nobody's chaperons take room from others. A usual one has 16 KiB.
-pub(crate) const A_POD: usize = limits::CHAPERON_KEPT;
+/// The most that is kept of a pod's chaperon, whatever its author or the target make of it: so nobody's chaperons take
+/// room from others.
+const A_POD: usize = limits::CHAPERON_KEPT;
 
-/// What one target may weigh.
+/// What a usual chaperon weighs.
+const USUAL: usize = 16 << 10;
+/// What all that is heavier than usual weighs together before each of them is kept as [`CROWDED`]: somebody who may make
+/// hundreds of pods could else have hundreds of MiB kept.
+const HEAVY: usize = 64 << 20;
+/// The most that is kept of a pod's chaperon among many heavy ones.
+const CROWDED: usize = 64 << 10;
+
+/// What one target may weigh. Chaperons that are kept by [`Budget::share`] weigh less, whatever their pods' authors do.
 fn weight_for(pods: usize) -> usize {
-    BASE.saturating_add(A_POD.saturating_mul(pods))
+    BASE.saturating_add(weight_of(pods, 1))
+}
+
+/// The most that chaperons of so many pods weigh, each in so many targets: their whole shares, or usual ones of all, the
+/// heavy ones before it was crowded, and one of those after that for each pod.
+fn weight_of(pods: usize, targets: usize) -> usize {
+    let shares = A_POD.saturating_mul(pods).saturating_mul(targets);
+    let each = USUAL.saturating_mul(targets).saturating_add(CROWDED);
+    let crowded = HEAVY.saturating_add(A_POD);
+    shares.min(crowded.saturating_add(each.saturating_mul(pods)))
+}
+
+/// Whether chaperons of so many pods weigh more than is usual, by so much that each has to have less.
+fn is_crowded(kept: &Account, pods: impl FnOnce() -> usize, targets: usize) -> bool {
+    let weight = kept.with(Amount::default()).weight;
+    // Most have no reason to count pods.
+    let usual = |pods: usize| USUAL.saturating_mul(targets).saturating_mul(pods);
+    weight > HEAVY && weight > HEAVY.saturating_add(usual(pods()))
 }
 
 /// The budget is spent.
@@ -74,10 +99,9 @@ pub(crate) enum Excess {
     },
     /// Too heavy ones.
     #[error(
-        "what all Targets of namespace {namespace} show together would take more than {} MiB of memory, which is what \
-         {shares} of them may take, for {pods} pods that may run there",
-        .limit >> 20,
-        shares = SHARES
+        "what all Targets of namespace {namespace} show together would take more than {} MiB of memory, for {pods} pods \
+         that may run there",
+        .limit >> 20
     )]
     CommonWeight {
         /// Which one.
@@ -229,6 +253,14 @@ impl Budget {
         }
     }
 
+    /// The most that is kept of one chaperon at present.
+    pub(crate) fn share(&self) -> usize {
+        let common = self.common.as_ref();
+        let crowded = is_crowded(&self.kept, || self.pods(), 1)
+            || common.is_some_and(|common| common.is_crowded(|| self.pods()));
+        if crowded { CROWDED } else { A_POD }
+    }
+
     /// What was kept `before` is what is kept `now`.
     pub(crate) fn change(&self, before: Amount, now: Amount) {
         self.kept.change(before, now);
@@ -240,20 +272,22 @@ impl Budget {
     /// Whether an event of this weight may be told.
     pub(crate) fn check_queue(&self, weight: usize) -> Result<(), Excess> {
         let more = Amount::new(0, weight);
-        let check = |queued: &Account, shares: usize| {
+        let check = |queued: &Account, base: usize, limit: fn(usize) -> usize| {
             let sum = queued.with(more).weight;
-            if sum <= BASE.saturating_mul(shares) {
+            if sum <= base {
                 return Ok(());
             }
-            let limit = weight_for(self.pods()).saturating_mul(shares);
+            let limit = limit(self.pods());
             if sum > limit {
                 return Err(Excess::Unread { limit });
             }
             Ok(())
         };
-        check(&self.queued, 1)?;
+        check(&self.queued, BASE, weight_for)?;
         let common = self.common.as_ref();
-        common.map_or(Ok(()), |common| check(&common.queued, SHARES))
+        common.map_or(Ok(()), |common| {
+            check(&common.queued, COMMON_BASE, common_weight_for)
+        })
     }
 
     /// An event waits to be read.

@@ -27,7 +27,8 @@ pub struct Guarded<K>(pub Result<K, Unreadable>);
 pub struct Unreadable {
     /// What was expected, and where.
     pub error: String,
-    /// Its metadata; empty, if they can't be read either. Longer names than any object has are cut.
+    /// Who it is: name, namespace, UID and version, and nothing else; empty, if they can't be read either. What is longer
+    /// than any name is cut.
     pub metadata: Box<ObjectMeta>,
 }
 
@@ -55,25 +56,39 @@ impl Unreadable {
     }
 }
 
+/// Who an object is. Whoever wrote it says how much else its metadata have: that isn't even read.
 fn metadata(text: &str) -> ObjectMeta {
     #[derive(Deserialize)]
     struct Object {
-        metadata: ObjectMeta,
+        metadata: Identity,
     }
-    let mut metadata = serde_json::from_str(text)
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Identity {
+        name: Option<String>,
+        namespace: Option<String>,
+        uid: Option<String>,
+        resource_version: Option<String>,
+    }
+    let identity = serde_json::from_str(text)
         .map(|Object { metadata }| metadata)
         .unwrap_or_default();
-    cut(&mut metadata.namespace);
-    cut(&mut metadata.name);
-    metadata
+    ObjectMeta {
+        name: cut(identity.name),
+        namespace: cut(identity.namespace),
+        uid: cut(identity.uid),
+        resource_version: cut(identity.resource_version),
+        ..ObjectMeta::default()
+    }
 }
 
 /// Nobody has checked what can't be read, and its names are kept and logged.
-fn cut(name: &mut Option<String>) {
-    if let Some(name) = name.as_mut().filter(|name| name.len() > NAME) {
-        // A copy, since one that is cut in place keeps its memory.
-        *name = name[..name.floor_char_boundary(NAME)].to_owned();
-    }
+fn cut(text: Option<String>) -> Option<String> {
+    // A copy, since one that is cut in place keeps its memory.
+    text.map(|text| match text.len() {
+        0..=NAME => text,
+        _ => text[..text.floor_char_boundary(NAME)].to_owned(),
+    })
 }
 
 /// The same text with `null` in the place of the managed fields.
@@ -205,6 +220,24 @@ mod tests {
             assert_eq!((name.len(), name.trim_matches('é')), (252, ""));
         }
         assert_eq!(meta.uid.as_deref(), Some("u"));
+    }
+
+    #[test]
+    fn of_what_cannot_be_read_nothing_is_kept_but_who_it_is() {
+        let many = format!("[{}{{}}]", "{},".repeat(100_000));
+        let object = format!(
+            r#"{{"metadata":{{"name":"a","namespace":"n","uid":"u","resourceVersion":"7","ownerReferences":{many},
+                "labels":{{"a":"b"}},"managedFields":{many}}}}}"#
+        );
+        let unread = Unreadable::unread("too heavy", &object);
+        let identity = ObjectMeta {
+            name: Some("a".to_owned()),
+            namespace: Some("n".to_owned()),
+            uid: Some("u".to_owned()),
+            resource_version: Some("7".to_owned()),
+            ..ObjectMeta::default()
+        };
+        assert_eq!(*unread.metadata, identity);
     }
 
     #[test]

@@ -53,6 +53,25 @@ fn heavy() -> Answer {
     Answer::bytes(JSON, format!(r#"{start},"items":[{items}0]}}"#))
 }
 
+/// This object, with as many entries that say nothing in a field of its metadata as a body has room for: each is two
+/// bytes, and would take a hundred times as much memory.
+pub(super) fn crowded(mut object: Value, field: &str) -> String {
+    const ENTRIES: usize = 900_000;
+    object["metadata"][field] = json!([]);
+    let (empty, full) = (
+        format!(r#""{field}":[]"#),
+        format!(r#""{field}":[{}{{}}]"#, "{},".repeat(ENTRIES)),
+    );
+    object.to_string().replace(&empty, &full)
+}
+
+/// A list of one object that is crowded with who manages which field.
+fn managed_by_many() -> Answer {
+    let item = crowded(build::chaperon("crowd").value(), "managedFields");
+    let list = list_of(&json!([0])).to_string();
+    Answer::bytes(JSON, list.replace("[0]", &format!("[{item}]")))
+}
+
 fn deep() -> Lie {
     Lie::Deep {
         field: "items".to_owned(),
@@ -189,5 +208,12 @@ pub(super) fn all() -> Vec<Attack> {
             "Misbehaving",
             "the list has no resource version",
         ),
+        // Of such an object nothing is kept but its name.
+        Attack {
+            name: "a_million_managers_of_fields",
+            calls: lists(),
+            lie: Lie::Answer(managed_by_many()),
+            lost: None,
+        },
     ]
 }

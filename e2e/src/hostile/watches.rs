@@ -6,7 +6,7 @@ use pilotage_testkit::hostile::{Answer, Lie, NUMBER, PADDING};
 use serde_json::{Value, json};
 
 use super::attacks::{Attack, losing};
-use super::bodies::{DEPTH, JSON, another};
+use super::bodies::{DEPTH, JSON, another, crowded};
 
 fn watches() -> Calls {
     Calls::of(Verb::Watch, "podchaperons")
@@ -44,9 +44,22 @@ fn flood() -> Answer {
     Answer::events(&event("MODIFIED", &chaperon), None)
 }
 
+/// One chaperon that has as many owners as an event has room for.
+fn owned_by_many() -> Answer {
+    let object = crowded(build::chaperon("crowd").value(), "ownerReferences");
+    let line = format!("{{\"type\":\"ADDED\",\"object\":{object}}}\n");
+    Answer::bytes(JSON, line)
+}
+
 /// All of them.
 pub(super) fn all() -> Vec<Attack> {
     vec![
+        Attack {
+            name: "a_million_owners",
+            calls: watches(),
+            lie: Lie::Answer(owned_by_many()),
+            lost: None,
+        },
         losing(
             "events_without_end",
             watches(),

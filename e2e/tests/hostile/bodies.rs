@@ -1,5 +1,7 @@
 //! Hostile answers: too long, too many, too deep, or no answers of an API server.
 
+use pilotage_testkit::fault::Verb;
+
 crate::siege::attacks! {
     a_list_without_end,
     pages_without_end,
@@ -16,4 +18,9 @@ crate::siege::attacks! {
     objects_of_another_kind,
     a_list_that_is_none,
     a_list_without_a_version,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_million_managers_of_fields() {
+    crate::siege::borne("a_million_managers_of_fields", Verb::List).await;
 }

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use pilotage_e2e::hostile::attacks::{Attack, PRIVATE, all};
+use pilotage_api::conditions::types;
+use pilotage_e2e::hostile::attacks::{Attack, PRIVATE, all, named};
 use pilotage_testkit::HostileServer;
+use pilotage_testkit::fault::Verb;
 
-use crate::stage::Stage;
+use crate::stage::{LIMIT, Stage};
+use crate::watches::WATCHES;
 
 /// What a namespace's name has room for, besides what makes it unique.
 const PREFIX: usize = 40;
@@ -21,6 +24,21 @@ pub(crate) async fn lost_by(attack: Attack) {
     assert!(!told.contains(PRIVATE), "{told}");
     // It goes on.
     stage.is_well("beside").await;
+}
+
+/// An attack on chaperons by which the Target isn't lost, or not soon: and nobody else notices.
+pub(crate) async fn borne(attack: &str, verb: Verb) {
+    let attack = named(attack).unwrap();
+    let stage = stage(attack.name).await;
+    let server = HostileServer::start("liar").await.unwrap();
+    server.play(attack.script());
+    stage.lead_to(&server, "evil").await;
+    stage.condition("evil", types::CONNECTED, "True").await;
+    let counted = server.counted(verb, "podchaperons", WATCHES, LIMIT).await;
+    counted.unwrap();
+    for name in ["one", "two"] {
+        stage.is_well(name).await;
+    }
 }
 
 /// A stage called as the test is.
@@ -49,6 +67,8 @@ pub(crate) use attacks;
 fn every_attack_has_a_test_of_its_name() {
     let alone = [
         "a_copy_that_changes_all_the_time",
+        "a_million_managers_of_fields",
+        "a_million_owners",
         "a_redirection",
         "one_byte_chunks",
         "the_same_event_again_and_again",

@@ -22,20 +22,13 @@ crate::siege::attacks! {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_million_owners() {
+    crate::siege::borne("a_million_owners", Verb::Watch).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_same_event_again_and_again() {
-    let attack = attacks::named("the_same_event_again_and_again").unwrap();
-    let stage = stage(attack.name).await;
-    let server = HostileServer::start("liar").await.unwrap();
-    server.play(attack.script());
-    stage.lead_to(&server, "evil").await;
-    stage.condition("evil", types::CONNECTED, "True").await;
-    server
-        .counted(Verb::Watch, "podchaperons", WATCHES, LIMIT)
-        .await
-        .unwrap();
-    for name in ["one", "two"] {
-        stage.is_well(name).await;
-    }
+    crate::siege::borne("the_same_event_again_and_again", Verb::Watch).await;
 }
 
 /// A chunk of one byte is six bytes, and costs as much as 256 and its bytes: of each of two processes the first 650 MiB

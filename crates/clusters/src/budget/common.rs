@@ -8,15 +8,24 @@ use std::sync::{Arc, Weak};
 use tokio::time::Instant;
 
 use super::meter::Meter;
-use super::{Account, Amount, BASE, Excess, OBJECTS, weight_for};
+use super::{Account, Amount, BASE, Excess, OBJECTS, is_crowded, weight_of};
 use crate::names::Names;
 
-/// So many whole budgets the Targets of one namespace have together, and as much again may be on its way from them.
-///
-/// It is more than honest ones need, however many they are: eight times what the heaviest chaperon of each pod may
-/// weigh is a chaperon of usual weight in 500 targets, and no pod has one in all of them for long. And a few
-/// hostile ones can't take it from the others of their namespace: each is stopped by its own budget first.
+/// So many targets' worth of objects, and of weight that nobody has pods for, the Targets of one namespace have together;
+/// as much again may be on its way from them. A few hostile ones can't take it from the others of their namespace: each
+/// is stopped by its own budget first.
 pub(super) const SHARES: usize = 8;
+/// In so many targets each pod of the namespace may have a usual chaperon at a time. A few are asked for a pod at once,
+/// unless all are.
+const ASKED: usize = 16;
+
+/// What any namespace may weigh.
+pub(super) const COMMON_BASE: usize = BASE * SHARES;
+
+/// What all Targets of a namespace may weigh together.
+pub(super) fn common_weight_for(pods: usize) -> usize {
+    COMMON_BASE.saturating_add(weight_of(pods, ASKED))
+}
 
 /// What is kept of all Targets of one namespace, and what is on its way from them.
 #[derive(Debug)]
@@ -58,11 +67,11 @@ impl Common {
             let namespace = self.namespace.clone();
             return Err(Excess::CommonObjects { namespace, limit });
         }
-        if more.weight == 0 || sum.weight <= BASE.saturating_mul(SHARES) {
+        if more.weight == 0 || sum.weight <= COMMON_BASE {
             return Ok(());
         }
         let pods = self.pods(expected);
-        let limit = weight_for(pods).saturating_mul(SHARES);
+        let limit = common_weight_for(pods);
         if sum.weight > limit {
             return Err(Excess::CommonWeight {
                 namespace: self.namespace.clone(),
@@ -81,16 +90,21 @@ impl Common {
     ) -> Result<(), Excess> {
         let before = self.under_way.fetch_add(bytes, Ordering::Relaxed);
         let sum = before.saturating_add(bytes);
-        if sum <= BASE.saturating_mul(SHARES) {
+        if sum <= COMMON_BASE {
             return Ok(());
         }
-        let limit = weight_for(self.pods(expected)).saturating_mul(SHARES);
+        let limit = common_weight_for(self.pods(expected));
         if sum > limit {
             self.pass_on(bytes);
             let namespace = self.namespace.clone();
             return Err(Excess::UnderWay { namespace, limit });
         }
         Ok(())
+    }
+
+    /// Whether what they keep of each chaperon has to be less.
+    pub(super) fn is_crowded(&self, expected: impl FnOnce() -> usize) -> bool {
+        is_crowded(&self.kept, || self.pods(expected), ASKED)
     }
 
     /// So many bytes aren't on their way any more.

@@ -1,3 +1,4 @@
+use super::common::SHARES;
 use super::*;
 
 const MIB: usize = 1 << 20;
@@ -31,11 +32,56 @@ fn ten_thousand_pods_fit_and_an_invented_crowd_does_not() {
     let pods = Arc::new(AtomicUsize::new(10_000));
     let counted = pods.clone();
     budget.expect(move || counted.load(Ordering::Relaxed));
-    let chaperons = Amount::new(10_000, 10_000 * (300 << 10));
+    let chaperons = Amount::new(10_000, 10_000 * (USUAL + CROWDED));
     assert_eq!(budget.check(chaperons), Ok(()));
     // When the pods have gone their chaperons are still to go.
     pods.store(0, Ordering::Relaxed);
     assert_eq!(budget.check(chaperons), Ok(()));
+}
+
+/// Chaperons that are as heavy as they may be, until there is no room: how many, and what they weigh.
+fn fill(budget: &Budget) -> Amount {
+    let mut filled = nothing();
+    loop {
+        let one = Amount::new(1, budget.share());
+        if budget.check(one).is_err() {
+            return filled;
+        }
+        budget.change(nothing(), one);
+        filled = filled.and(one);
+    }
+}
+
+#[test]
+fn whatever_authors_make_of_their_pods_all_chaperons_fit_and_many_pods_bring_no_gigabytes() {
+    for pods in [0, 1, 10, 64, 65, 100, 1000, 10_000] {
+        let budget = Budget::default();
+        budget.expect(move || pods);
+        let filled = fill(&budget);
+        assert!(filled.objects >= pods, "{pods}: {filled:?}");
+        let most = BASE + HEAVY + A_POD + pods * (USUAL + CROWDED);
+        assert!(filled.weight <= most, "{pods}: {filled:?}");
+        // Who is heavier than usual is so at nobody's cost.
+        let usual = Amount::new(pods, pods * USUAL);
+        let roomy = Budget::default();
+        roomy.expect(move || pods);
+        roomy.change(nothing(), usual);
+        assert_eq!(roomy.share(), A_POD, "{pods}");
+    }
+}
+
+#[test]
+fn many_targets_of_a_namespace_bring_hardly_more_than_one() {
+    const PODS: usize = 600;
+    let mut commons = Commons::default();
+    let budgets = shared(&mut commons, "evil", 20);
+    let all = budgets.iter().map(|budget| {
+        budget.expect(|| PODS);
+        fill(budget).weight
+    });
+    let sum: usize = all.sum();
+    assert!(sum <= COMMON_BASE + HEAVY + A_POD + PODS * (16 * USUAL + CROWDED));
+    assert!(sum < 400 * MIB, "{sum}");
 }
 
 #[test]
@@ -67,8 +113,8 @@ fn a_namespace_takes_as_much_as_eight_targets_however_many_it_has() {
         let excess = budget.check(heavy(1)).unwrap_err();
         assert_eq!(
             excess.to_string(),
-            "what all Targets of namespace evil show together would take more than 128 MiB of memory, which is what 8 \
-             of them may take, for 0 pods that may run there"
+            "what all Targets of namespace evil show together would take more than 128 MiB of memory, for 0 pods that \
+             may run there"
         );
         // Who adds nothing stays.
         assert_eq!(budget.check(nothing()), Ok(()));
@@ -82,11 +128,11 @@ fn a_namespace_takes_as_much_as_eight_targets_however_many_it_has() {
 }
 
 #[test]
-fn a_hundred_honest_targets_have_room_for_a_usual_chaperon_of_each_pod() {
+fn each_pod_may_have_a_usual_chaperon_in_sixteen_targets_at_a_time() {
     const PODS: usize = 3_000;
     let mut commons = Commons::default();
-    let usual = Amount::new(PODS, PODS * (16 << 10));
-    for budget in &shared(&mut commons, "honest", 100) {
+    let usual = Amount::new(PODS, PODS * USUAL);
+    for budget in &shared(&mut commons, "honest", 16) {
         budget.expect(|| PODS);
         assert_eq!(budget.check(usual), Ok(()));
         budget.change(nothing(), usual);

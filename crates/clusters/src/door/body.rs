@@ -6,6 +6,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use hyper::body::{Body, Bytes, Frame};
+use pilotage_runtime::weight::measure;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::time::{Instant, Sleep, sleep};
@@ -233,7 +234,18 @@ where
         if !(event.type_ == "ERROR" && types.is_status()) {
             self.asked.check(types)?;
         }
-        Ok(if heavy { Some(thin(line, what)?) } else { None })
+        if !heavy {
+            return Ok(None);
+        }
+        let thin = thin::<Known<'_>>(line, what)?;
+        // Metadata can be as heavy as anything else.
+        let weight = measure(&thin).weight;
+        let fits = self.asked.weight().is_none_or(|limit| weight <= limit);
+        Ok(Some(if fits {
+            thin
+        } else {
+            self::thin::<Identity<'_>>(line, what)?
+        }))
     }
 }
 
@@ -244,24 +256,73 @@ struct Event {
     object: Types,
 }
 
-/// An event of an object that has nothing but its metadata.
-fn thin(line: &[u8], what: &'static str) -> Result<Vec<u8>, Fault> {
+/// A part of metadata as it stands.
+type Part<'a> = Option<&'a RawValue>;
+
+/// Who an object is.
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Identity<'a> {
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    name: Part<'a>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    namespace: Part<'a>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    uid: Part<'a>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    resource_version: Part<'a>,
+}
+
+/// The metadata that somebody reads. Who manages which field isn't among them.
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Known<'a> {
+    // A flattened struct can't borrow.
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    name: Part<'a>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    namespace: Part<'a>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    uid: Part<'a>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    resource_version: Part<'a>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    generation: Part<'a>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    creation_timestamp: Part<'a>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    deletion_timestamp: Part<'a>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    deletion_grace_period_seconds: Part<'a>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    labels: Part<'a>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    annotations: Part<'a>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    owner_references: Part<'a>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    finalizers: Part<'a>,
+}
+
+/// An event of an object that has nothing but its metadata, or some of them.
+fn thin<'a, M>(line: &'a [u8], what: &'static str) -> Result<Vec<u8>, Fault>
+where
+    M: Deserialize<'a> + Serialize,
+{
     #[derive(Deserialize, Serialize)]
-    struct Thin<'a> {
+    struct Thin<M> {
         #[serde(rename = "type")]
         type_: String,
-        #[serde(borrow)]
-        object: Object<'a>,
+        object: Object<M>,
     }
     #[derive(Deserialize, Serialize)]
     #[serde(rename_all = "camelCase")]
-    struct Object<'a> {
+    struct Object<M> {
         api_version: String,
         kind: String,
-        #[serde(borrow)]
-        metadata: &'a RawValue,
+        metadata: M,
     }
-    let thin: Thin<'_> = serde_json::from_slice(line).map_err(|_| Fault::NoJson(what))?;
+    let thin: Thin<M> = serde_json::from_slice(line).map_err(|_| Fault::NoJson(what))?;
     let mut line = serde_json::to_vec(&thin).map_err(|_| Fault::NoJson(what))?;
     line.push(b'\n');
     Ok(line)
@@ -380,5 +441,32 @@ mod tests {
         let text = [event(""), heavy, event("")].concat();
         let lines = events().take(&text.into()).unwrap().unwrap();
         assert_eq!(lines, [event(""), event(""), event("")].concat());
+    }
+
+    #[tokio::test]
+    async fn of_heavy_metadata_what_is_read_is_left_or_who_it_is() {
+        let many = |part: &str| format!("[{}{part}]", format!("{part},").repeat(200_000));
+        let managed = r"manag\u0065dFields";
+        let object = |more: &str| {
+            event("").replace(
+                r#"{"name":"a"}"#,
+                &format!(r#"{{"name":"a","uid":"u",{more}}}"#),
+            )
+        };
+        let labels = r#""labels":{"a":"b"}"#;
+        let read = object(labels);
+        let known = object(r#""labels":null"#).replace(r#","labels":null"#, "");
+        for (heavy, left) in [
+            (format!(r#""{managed}":{},{labels}"#, many("{}")), &read),
+            (format!(r#""managedFields":{},{labels}"#, many("{}")), &read),
+            (format!(r#"{labels},"nobodys":{}"#, many("{}")), &read),
+            (
+                format!(r#"{labels},"ownerReferences":{}"#, many("{}")),
+                &known,
+            ),
+        ] {
+            let lines = events().take(&object(&heavy).into()).unwrap().unwrap();
+            assert_eq!(lines, left.as_bytes(), "{}", &heavy[..40]);
+        }
     }
 }

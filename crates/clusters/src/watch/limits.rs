@@ -7,7 +7,7 @@ use pilotage_api::bounds::cut;
 use pilotage_api::limits::SUBDOMAIN;
 use pilotage_runtime::caught::caught;
 
-use crate::budget::{A_POD, Budget};
+use crate::budget::Budget;
 use crate::door::OBJECT_WEIGHT;
 
 /// What the contents of a store count for, and against what.
@@ -33,7 +33,7 @@ impl<K: Resource<DynamicType = ()>> Limits<K> {
     pub(super) fn share(&self, object: &K) -> usize {
         let weight = self.weigh(object);
         match self.slim {
-            Some(_) => weight.min(A_POD),
+            Some(_) => weight.min(self.budget.share()),
             None => weight,
         }
     }
@@ -41,7 +41,7 @@ impl<K: Resource<DynamicType = ()>> Limits<K> {
     /// Takes off what an object has beyond its share; what it weighs then.
     pub(super) fn fit(&self, object: &mut K) -> usize {
         let weight = self.weigh(object);
-        let Some(slim) = self.slim.filter(|_| weight > A_POD) else {
+        let Some(slim) = self.slim.filter(|_| weight > self.budget.share()) else {
             return weight;
         };
         let slimmed = caught(|| slim(object));
