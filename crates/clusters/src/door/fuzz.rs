@@ -8,11 +8,12 @@ use hyper::body::Bytes;
 use kube::client::Body as Nothing;
 use kube::core::Status;
 use pilotage_absurd::{json, objects, text};
+use pilotage_runtime::weight::measure;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-use super::asked::{Asked, OBJECT_BYTES, Types};
+use super::asked::{Asked, OBJECT_BYTES, OBJECT_WEIGHT, Types};
 use super::body::Events;
 use super::{DEEPEST, failure, measured};
 use crate::budget::UnderWay;
@@ -21,12 +22,28 @@ fn event(object: &Value) -> String {
     json!({ "type": "ADDED", "object": object }).to_string() + "\n"
 }
 
+/// An event of a pod in whose metadata a field has many entries.
+fn crowded(field: &str, entries: usize) -> String {
+    let entries = "{},".repeat(entries);
+    let field = format!(r#""metadata":{{"{field}":[{entries}{{}}],"#);
+    event(&objects::pod()).replacen(r#""metadata":{"#, &field, 1)
+}
+
 fn lines() -> BoxedStrategy<Vec<u8>> {
     let pod = || Just(objects::pod());
+    let fields = select(
+        &[
+            "ownerReferences",
+            "managedFields",
+            r"manag\u0065dFields",
+            "more",
+        ][..],
+    );
     let events = prop_oneof![
-        2 => json::extreme(pod()).prop_map(|object| event(&object)),
-        1 => json::junk_in(pod()).prop_map(|object| event(&object)),
-        1 => json::claimed().prop_map(|text| text + "\n"),
+        4 => json::extreme(pod()).prop_map(|object| event(&object)),
+        2 => json::junk_in(pod()).prop_map(|object| event(&object)),
+        2 => json::claimed().prop_map(|text| text + "\n"),
+        1 => (fields, 0..200_000_usize).prop_map(|(field, entries)| crowded(field, entries)),
     ];
     let whole = prop::collection::vec(events, 0..4).prop_map(|events| events.concat());
     prop_oneof![
@@ -57,6 +74,7 @@ pilotage_absurd::properties! {
         }
         prop_assert!(passed.len() <= bytes.len());
         for line in passed.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
+            prop_assert!(measure(line).weight <= OBJECT_WEIGHT);
             let event: Value = serde_json::from_slice(line).unwrap();
             let is_pod = event["object"]["kind"] == "Pod" && event["object"]["apiVersion"] == "v1";
             let is_end = event["type"] == "ERROR" && event["object"]["kind"] == "Status";
