@@ -1,5 +1,6 @@
 //! Bodies that have passed the door, or pass it line by line.
 
+use std::fmt;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
@@ -7,7 +8,8 @@ use std::time::Duration;
 
 use hyper::body::{Body, Bytes, Frame};
 use pilotage_runtime::weight::measure;
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use tokio::time::{Instant, Sleep, sleep};
 use tower::BoxError;
@@ -237,15 +239,7 @@ where
         if !heavy {
             return Ok(None);
         }
-        let thin = thin::<Known<'_>>(line, what)?;
-        // Metadata can be as heavy as anything else.
-        let weight = measure(&thin).weight;
-        let fits = self.asked.weight().is_none_or(|limit| weight <= limit);
-        Ok(Some(if fits {
-            thin
-        } else {
-            self::thin::<Identity<'_>>(line, what)?
-        }))
+        Ok(Some(thin(line, what, self.asked.weight())?))
     }
 }
 
@@ -256,74 +250,85 @@ struct Event {
     object: Types,
 }
 
-/// A part of metadata as it stands.
-type Part<'a> = Option<&'a RawValue>;
-
 /// Who an object is.
-#[derive(Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Identity<'a> {
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    name: Part<'a>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    namespace: Part<'a>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    uid: Part<'a>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    resource_version: Part<'a>,
+const IDENTITY: [&str; 4] = ["name", "namespace", "uid", "resourceVersion"];
+/// What else of its metadata somebody reads. Who manages which field isn't among it.
+const READ: [&str; 8] = [
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+];
+
+/// Those of an object's metadata that somebody reads, as they stand.
+struct Metadata<'a>(Vec<(&'static str, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Metadata<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Fields)
+    }
 }
 
-/// The metadata that somebody reads. Who manages which field isn't among them.
-#[derive(Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Known<'a> {
-    // A flattened struct can't borrow.
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    name: Part<'a>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    namespace: Part<'a>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    uid: Part<'a>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    resource_version: Part<'a>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    generation: Part<'a>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    creation_timestamp: Part<'a>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    deletion_timestamp: Part<'a>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    deletion_grace_period_seconds: Part<'a>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    labels: Part<'a>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    annotations: Part<'a>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    owner_references: Part<'a>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
-    finalizers: Part<'a>,
+impl Serialize for Metadata<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().copied())
+    }
 }
 
-/// An event of an object that has nothing but its metadata, or some of them.
-fn thin<'a, M>(line: &'a [u8], what: &'static str) -> Result<Vec<u8>, Fault>
-where
-    M: Deserialize<'a> + Serialize,
-{
+struct Fields;
+
+impl<'de> Visitor<'de> for Fields {
+    type Value = Metadata<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("metadata")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut kept: Vec<(&'static str, &'de RawValue)> = Vec::new();
+        while let Some(key) = map.next_key::<String>()? {
+            let Some(known) = IDENTITY.iter().chain(&READ).find(|known| **known == key) else {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            if kept.iter().any(|(kept, _)| kept == known) {
+                return Err(A::Error::duplicate_field(known));
+            }
+            kept.push((known, map.next_value()?));
+        }
+        Ok(Metadata(kept))
+    }
+}
+
+/// An event of an object that has nothing but its metadata; nothing but who it is, if they weigh too much even so.
+fn thin(line: &[u8], what: &'static str, heaviest: Option<usize>) -> Result<Vec<u8>, Fault> {
     #[derive(Deserialize, Serialize)]
-    struct Thin<M> {
+    struct Thin<'a> {
         #[serde(rename = "type")]
         type_: String,
-        object: Object<M>,
+        #[serde(borrow)]
+        object: Object<'a>,
     }
     #[derive(Deserialize, Serialize)]
     #[serde(rename_all = "camelCase")]
-    struct Object<M> {
+    struct Object<'a> {
         api_version: String,
         kind: String,
-        metadata: M,
+        #[serde(borrow)]
+        metadata: Metadata<'a>,
     }
-    let thin: Thin<M> = serde_json::from_slice(line).map_err(|_| Fault::NoJson(what))?;
-    let mut line = serde_json::to_vec(&thin).map_err(|_| Fault::NoJson(what))?;
+    let written = |thin: &Thin<'_>| serde_json::to_vec(thin).map_err(|_| Fault::NoJson(what));
+    let mut thin: Thin<'_> = serde_json::from_slice(line).map_err(|_| Fault::NoJson(what))?;
+    let mut line = written(&thin)?;
+    if heaviest.is_some_and(|limit| measure(&line).weight > limit) {
+        let metadata = &mut thin.object.metadata.0;
+        metadata.retain(|(field, _)| IDENTITY.contains(field));
+        line = written(&thin)?;
+    }
     line.push(b'\n');
     Ok(line)
 }
