@@ -2,6 +2,8 @@
 
 use pilotage_testkit::fault::Verb;
 
+use crate::watches::WATCHES;
+
 crate::siege::attacks! {
     a_list_without_end,
     pages_without_end,
@@ -22,5 +24,11 @@ crate::siege::attacks! {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_million_managers_of_fields() {
-    crate::siege::borne("a_million_managers_of_fields", Verb::List).await;
+    crate::siege::borne(
+        "a_million_managers_of_fields",
+        Verb::List,
+        "podchaperons",
+        WATCHES,
+    )
+    .await;
 }

@@ -5,15 +5,12 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Api;
 use kube::api::PostParams;
-use pilotage_api::conditions::types;
 use pilotage_api::parent::{ClusterUid, ParentLink};
-use pilotage_e2e::hostile::attacks;
 use pilotage_e2e::hostile::copies::copy_of;
 use pilotage_testkit::fault::Verb;
 use pilotage_testkit::{HostileServer, wait_for};
 use serde_json::json;
 
-use crate::siege::stage;
 use crate::stage::{LIMIT, Stage, elected};
 
 /// More than are looked at in one go.
@@ -25,17 +22,13 @@ crate::siege::attacks! {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_that_changes_all_the_time() {
-    let attack = attacks::named("a_copy_that_changes_all_the_time").unwrap();
-    let stage = stage(attack.name).await;
-    let server = HostileServer::start("liar").await.unwrap();
-    server.play(attack.script());
-    stage.lead_to(&server, "evil").await;
-    stage.condition("evil", types::CONNECTED, "True").await;
-    let watched = server.counted(Verb::Watch, "configmaps", 1, LIMIT).await;
-    watched.unwrap();
-    for name in ["one", "two"] {
-        stage.is_well(name).await;
-    }
+    crate::siege::borne(
+        "a_copy_that_changes_all_the_time",
+        Verb::Watch,
+        "configmaps",
+        1,
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -58,31 +51,22 @@ async fn copies_that_a_target_invents_change_nothing_elsewhere() {
     stage.runs(&stage.honest, "web").await;
 
     let server = HostileServer::start("inventor").await.unwrap();
-    let link = |namespace: &str, name: &str, uid: &str| ParentLink {
-        cluster_uid: None,
-        cluster_name: None,
-        uid: uid.to_owned(),
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-    };
     let source = ClusterUid(stage.source_uid().await);
-    let put = |link: ParentLink| {
-        let name = link.name.clone();
+    let put = |namespace: &str, name: &str, uid: &str| {
         let link = ParentLink {
             cluster_uid: Some(source.clone()),
-            ..link
+            cluster_name: None,
+            uid: uid.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
         };
-        server
-            .put_everywhere(copy_of(&link, &name, "evil"))
-            .unwrap();
+        let copy = copy_of(&link, name, "evil");
+        server.put_everywhere(copy).unwrap();
     };
-    put(link(
-        &stage.honest,
-        "settings",
-        settings.metadata.uid.as_deref().unwrap(),
-    ));
+    let uid = settings.metadata.uid.as_deref().unwrap();
+    put(&stage.honest, "settings", uid);
     for number in 0..INVENTED {
-        put(link(&stage.own, &format!("settings-{number}"), "none"));
+        put(&stage.own, &format!("settings-{number}"), "none");
     }
     stage.lead_to(&server, "evil").await;
     // No pod is there that needs one.

@@ -8,7 +8,6 @@ use pilotage_testkit::HostileServer;
 use pilotage_testkit::fault::Verb;
 
 use crate::stage::{LIMIT, Stage};
-use crate::watches::WATCHES;
 
 /// What a namespace's name has room for, besides what makes it unique.
 const PREFIX: usize = 40;
@@ -26,15 +25,16 @@ pub(crate) async fn lost_by(attack: Attack) {
     stage.is_well("beside").await;
 }
 
-/// An attack on chaperons by which the Target isn't lost, or not soon: and nobody else notices.
-pub(crate) async fn borne(attack: &str, verb: Verb) {
+/// An attack by which the Target isn't lost, or not soon. Once it was asked so often for what is lied about, nobody else
+/// has noticed.
+pub(crate) async fn borne(attack: &str, verb: Verb, resource: &str, least: u64) {
     let attack = named(attack).unwrap();
     let stage = stage(attack.name).await;
     let server = HostileServer::start("liar").await.unwrap();
     server.play(attack.script());
     stage.lead_to(&server, "evil").await;
     stage.condition("evil", types::CONNECTED, "True").await;
-    let counted = server.counted(verb, "podchaperons", WATCHES, LIMIT).await;
+    let counted = server.counted(verb, resource, least, LIMIT).await;
     counted.unwrap();
     for name in ["one", "two"] {
         stage.is_well(name).await;

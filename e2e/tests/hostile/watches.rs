@@ -23,12 +23,18 @@ crate::siege::attacks! {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_million_owners() {
-    crate::siege::borne("a_million_owners", Verb::Watch).await;
+    crate::siege::borne("a_million_owners", Verb::Watch, "podchaperons", WATCHES).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_event_again_and_again() {
-    crate::siege::borne("the_same_event_again_and_again", Verb::Watch).await;
+    crate::siege::borne(
+        "the_same_event_again_and_again",
+        Verb::Watch,
+        "podchaperons",
+        WATCHES,
+    )
+    .await;
 }
 
 /// A chunk of one byte is six bytes, and costs as much as 256 and its bytes: of each of two processes the first 650 MiB
