@@ -1,9 +1,6 @@
 //! The invariants, after each step, and what must hold when all is quiet.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-};
+use std::{collections::BTreeMap, fmt};
 
 use k8s_openapi::api::core::v1::Pod;
 use pilotage_api::{PodChaperon, keys, parent::ParentLink};
@@ -18,6 +15,10 @@ use crate::{
 
 /// When faults have ended, a pod that a reachable target can take is placed within this.
 const PLACED_WITHIN: Time = Time::from_mins(2);
+
+/// The same for a pod that is made only where it is granted: its targets are tried one after the other, and one that
+/// had no node for it again and again isn't tried for ten minutes.
+const PLACED_IN_TURNS_WITHIN: Time = Time::from_mins(12);
 
 /// A broken rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,8 +88,8 @@ impl World {
         }
     }
 
-    /// I1, as a record was overwritten, or the finalizer of a proxy lifted: a landed grant is left only when its chaperon
-    /// is gone.
+    /// I1, as a record was overwritten, or the finalizer of a proxy lifted: a landed grant is left only when its
+    /// chaperon is gone.
     pub(super) fn check_left(&mut self, before: &Pod) {
         let Some(before) = ProxyView::of(before) else {
             return;
@@ -136,8 +137,8 @@ impl World {
         }
     }
 
-    /// Whether somebody's word lets a record leave a chaperon that lives: who did so had it, or the target's Pilotage doesn't
-    /// do what it was asked for.
+    /// Whether somebody's word lets a record leave a chaperon that lives: who did so had it, or the target's Pilotage
+    /// doesn't do what it was asked for.
     pub(crate) fn may_leave(&self, chaperon: &str, target: usize) -> bool {
         let mut there = self.servers[target + 1].chaperons.all().iter();
         let asked = there.any(|c| c.uid() == chaperon && (c.is_ending() || Marks::of(c).gives_up));
@@ -159,7 +160,7 @@ impl World {
         }
     }
 
-    // ---- while all is healed ------------------------------------------------------------------------------------------
+    // ---- while all is healed ----------------------------------------------------------------------------------------
 
     /// I4, bounded: since when each pod has been without a place that a reachable target could give it.
     pub(crate) fn check_delay(&mut self, since: &mut BTreeMap<String, Time>) {
@@ -168,16 +169,24 @@ impl World {
         let views = proxies.filter_map(|pod| ProxyView::of(pod));
         let waits = |view: &ProxyView| {
             let unrest = self.unrest_of_proxy(view, &reachable);
-            // What is made only after the choice tries its targets one after the other, with pauses.
-            let in_turns = view.no_reservation;
-            view.node_name.is_none() && !view.ending && !in_turns && unrest.is_some()
+            view.node_name.is_none() && !view.ending && unrest.is_some()
         };
-        let waiting: BTreeSet<String> = views.filter(waits).map(|view| view.uid).collect();
-        since.retain(|uid, _| waiting.contains(uid));
-        for uid in waiting {
+        let waiting: BTreeMap<String, Time> = views
+            .filter(waits)
+            .map(|view| {
+                let within = if view.no_reservation {
+                    PLACED_IN_TURNS_WITHIN
+                } else {
+                    PLACED_WITHIN
+                };
+                (view.uid, within)
+            })
+            .collect();
+        since.retain(|uid, _| waiting.contains_key(uid));
+        for (uid, within) in waiting {
             let since = *since.entry(uid.clone()).or_insert(self.now);
-            if self.now >= since + PLACED_WITHIN {
-                let what = format!("{uid} isn't placed within two minutes");
+            if self.now >= since + within {
+                let what = format!("{uid} isn't placed within {} s", within.as_secs());
                 self.broke(Violation::new("I4", what));
             }
         }
