@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
-use kube::api::{DeleteParams, ObjectMeta, PostParams};
-use kube::{Api, Client, Resource};
+use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Api, Client, Resource, ResourceExt};
+use pilotage_api::{Target, keys};
+use serde_json::json;
 
 use crate::access::Access;
 use crate::plane::{ControlPlane, Error, Part};
@@ -110,11 +112,26 @@ impl Drop for TestNamespace {
         let _ = shared::runtime().map(|runtime| {
             runtime.spawn(async move {
                 if let Ok(client) = access.client() {
+                    forget_targets(&client, &name).await;
                     let api: Api<Namespace> = Api::all(client);
                     let _ = api.delete(&name, &DeleteParams::default()).await;
                 }
             })
         });
+    }
+}
+
+/// The namespace of that name goes in other clusters, too, and with it the account by which a Target could be told that
+/// nothing of it is left there: it would stay for ever, and its namespace with it.
+async fn forget_targets(client: &Client, namespace: &str) {
+    let targets: Api<Target> = Api::namespaced(client.clone(), namespace);
+    let annotations = json!({ keys::FORGET: keys::TRUE });
+    let forget = Patch::Merge(json!({ "metadata": { "annotations": annotations } }));
+    // A plane may not know the kind.
+    let found = targets.list(&ListParams::default()).await;
+    for target in found.into_iter().flatten() {
+        let params = PatchParams::default();
+        let _ = targets.patch(&target.name_any(), &params, &forget).await;
     }
 }
 

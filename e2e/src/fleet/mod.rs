@@ -214,13 +214,9 @@ impl Fleet {
     /// Lets the source run pods of `namespace` in all targets, tells it of them, and waits until they are connected
     /// and their virtual nodes ready. The namespace must be there in all clusters.
     pub async fn connect(&self, namespace: &str) -> Result<(), Error> {
-        self.elect(namespace).await?;
-        try_join_all(
-            self.targets
-                .iter()
-                .map(|target| self.add_target(target, namespace)),
-        )
-        .await?;
+        let targets = self.targets.iter();
+        let targets = targets.map(|target| self.add_target(target, namespace));
+        tokio::try_join!(self.elect(namespace), try_join_all(targets))?;
         Ok(())
     }
 
@@ -288,8 +284,8 @@ impl Fleet {
         select_all(ends).await.0
     }
 
-    /// Does something on the fleet, which fails if a process of Pilotage ends meanwhile. Whoever sees it fail is told where
-    /// the logs are.
+    /// Does something on the fleet, which fails if a process of Pilotage ends meanwhile. Whoever sees it fail is told
+    /// where the logs are.
     pub async fn hold<T, E: From<Error>>(
         &self,
         work: impl Future<Output = Result<T, E>>,

@@ -249,13 +249,13 @@ async fn what_may_not_be_read_keeps_nothing_else_and_what_comes_back_is_told() {
     let stranger = plane.user_access("stranger", None).unwrap();
     let file = plane.directory().join("stranger.kubeconfig");
     stranger.write(&file).unwrap();
-    let role = "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: some}, rules: [\
-                {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [list]}, \
-                {apiGroups: ['', networking.k8s.io], resources: [pods, services, ingresses], verbs: [get, list, patch]}, \
-                {apiGroups: [multicluster.admiralty.io], resources: ['*'], verbs: [get, list, patch]}]}\n---\n\
-                {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: some}, \
-                roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: some}, \
-                subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: stranger}]}";
+    let role = "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: some}, rules: \
+        [{apiGroups: [coordination.k8s.io], resources: [leases], verbs: [list]}, {apiGroups: ['', \
+        networking.k8s.io], resources: [pods, services, ingresses], verbs: [get, list, patch]}, {apiGroups: \
+        [multicluster.admiralty.io], resources: ['*'], verbs: [get, list, patch]}]}\n---\n{apiVersion: \
+        rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: some}, roleRef: {apiGroup: \
+        rbac.authorization.k8s.io, kind: ClusterRole, name: some}, subjects: [{apiGroup: rbac.authorization.k8s.io, \
+        kind: User, name: stranger}]}";
     plane.apply_yaml(role).await.unwrap();
     let theirs: Api<Pod> = Api::namespaced(stranger.client().unwrap(), at);
     let may = async { while theirs.get("web").await.is_err() {} };
@@ -280,7 +280,8 @@ async fn what_may_not_be_read_keeps_nothing_else_and_what_comes_back_is_told() {
     // A webhook still runs.
     let name = "zz-pilotage";
     let configuration = format!(
-        "{{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {{name: {name}}}}}"
+        "{{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {{name: \
+         {name}}}}}"
     );
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(plane.admin());
     plane.apply_yaml(&configuration).await.unwrap();
@@ -314,7 +315,7 @@ async fn a_lease_that_is_taken_while_it_looks_is_seen() {
     let hold = async |part: &str| {
         let lease = json!({
             "metadata": { "name": format!("pilotage-{part}") },
-            "spec": { "holderIdentity": "somebody", "leaseDurationSeconds": 10 },
+            "spec": { "holderIdentity": "somebody", "leaseDurationSeconds": 4 },
         });
         let lease = serde_json::from_value(lease).unwrap();
         leases.create(&PostParams::default(), &lease).await.unwrap();

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -115,8 +115,8 @@ impl Policy {
             Some(Self::Rules(serde_json::Value::Array(own))) => rules.extend(own.iter().cloned()),
             Some(Self::Rules(other)) => rules.push(other.clone()),
         }
-        // A watch is seen when it starts, any other request when it is answered; who reads the log of all requests waits for
-        // those that have come and whose answer isn't logged yet.
+        // A watch is seen when it starts, any other request when it is answered; who reads the log of all requests
+        // waits for those that have come and whose answer isn't logged yet.
         let omitted: &[&str] = match own {
             Some(Self::All | Self::Writes) => &[],
             _ => &[RECEIVED],
@@ -251,12 +251,25 @@ impl Log {
     /// Every request that was answered before this call, in the order of their arrival. The server writes an event
     /// after its answer, so a marker request is sent and waited for, and then the answers of all that came before it.
     pub async fn entries(&self) -> Result<Vec<Entry>, Error> {
+        self.entries_with("").await
+    }
+
+    /// Those of [`Self::entries`] that are about this namespace or something in it. The log of a plane that many tests
+    /// share has tens of thousands of others, which aren't even parsed.
+    pub async fn entries_in(&self, namespace: &str) -> Result<Vec<Entry>, Error> {
+        let mut entries = self.entries_with(namespace).await?;
+        entries.retain(|entry| entry.namespace == namespace);
+        Ok(entries)
+    }
+
+    /// Those whose lines have a text.
+    async fn entries_with(&self, text: &str) -> Result<Vec<Entry>, Error> {
         self.settle().await?;
         let deadline = Instant::now() + STRAGGLES;
-        let (mut entries, mut missing) = self.parse(&self.read()?)?;
+        let (mut entries, mut missing) = self.parse(&self.read(0)?, text)?;
         while !missing.is_empty() && Instant::now() < deadline {
             sleep(Duration::from_millis(50)).await;
-            let (now, unanswered) = self.parse(&self.read()?)?;
+            let (now, unanswered) = self.parse(&self.read(0)?, text)?;
             entries = now;
             // Not those that have come since.
             missing.retain(|id| unanswered.contains(id));
@@ -265,10 +278,10 @@ impl Log {
         Ok(entries)
     }
 
-    /// What was answered, and which requests weren't yet.
-    fn parse(&self, text: &str) -> Result<(Vec<Entry>, BTreeSet<String>), Error> {
+    /// What was answered, and which requests weren't yet, of the lines that have a text.
+    fn parse(&self, log: &str, text: &str) -> Result<(Vec<Entry>, BTreeSet<String>), Error> {
         let mut by_id: BTreeMap<String, Option<Entry>> = BTreeMap::new();
-        for line in text.lines() {
+        for line in log.lines().filter(|line| line.contains(text)) {
             let event: Event = serde_json::from_str(line).map_err(|source| Error::Line {
                 line: line.to_owned(),
                 source,
@@ -320,6 +333,7 @@ impl Log {
     }
 
     async fn settle(&self) -> Result<(), Error> {
+        let before = self.length()?;
         let id = format!("marker-{}-{}", std::process::id(), crate::unique());
         let client = self
             .admin
@@ -336,7 +350,7 @@ impl Log {
         }
         // A file that another process appends to can't be watched through the API; the wait is bounded.
         let deadline = Instant::now() + SETTLE;
-        while !self.read()?.contains(&id) {
+        while !self.read(before)?.contains(&id) {
             if Instant::now() >= deadline {
                 return Err(Error::Late(SETTLE));
             }
@@ -345,17 +359,33 @@ impl Log {
         Ok(())
     }
 
-    /// Whole lines only: the last one may be half written.
-    fn read(&self) -> Result<String, Error> {
-        let text = std::fs::read(&self.path).map_err(|source| Error::Read {
-            path: self.path.clone(),
-            source,
-        })?;
+    /// How many bytes it has.
+    fn length(&self) -> Result<u64, Error> {
+        let found = std::fs::metadata(&self.path);
+        Ok(found.map_err(|source| self.unreadable(source))?.len())
+    }
+
+    /// What stands behind so many bytes. Whole lines only: the last one may be half written.
+    fn read(&self, from: u64) -> Result<String, Error> {
+        let mut text = Vec::new();
+        File::open(&self.path)
+            .and_then(|mut file| {
+                file.seek(SeekFrom::Start(from))?;
+                file.read_to_end(&mut text)
+            })
+            .map_err(|source| self.unreadable(source))?;
         let end = text
             .iter()
             .rposition(|byte| *byte == b'\n')
             .map_or(0, |end| end + 1);
         Ok(String::from_utf8_lossy(&text[..end]).into_owned())
+    }
+
+    fn unreadable(&self, source: std::io::Error) -> Error {
+        Error::Read {
+            path: self.path.clone(),
+            source,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
 use kube::{Api, api::PostParams};
-use pilotage_testkit::{build, wait_for};
+use pilotage_testkit::{build, wait_admission, wait_for};
 use serde_json::json;
 
 use super::{LIMIT, Shop, TARGETS, elected, scheduled};
@@ -22,6 +22,11 @@ async fn forbid_pods(shop: &Shop, target: &str) {
             .is_some_and(|status| status.used.is_some())
     };
     wait_for(&quotas, "no-pods", counted, LIMIT).await.unwrap();
+    // Admission knows quotas by a watch of its own.
+    let probe = build::pod("probe").build();
+    wait_admission(&shop.pods_in(target), &probe, Result::is_err, LIMIT)
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

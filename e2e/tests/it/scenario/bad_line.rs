@@ -23,6 +23,7 @@ async fn delegate(shop: &Shop, name: &str) -> Pod {
 async fn a_bad_line_makes_no_second_delegate_and_what_ended_behind_it_is_noticed() {
     let spec = Spec::new()
         .one_process()
+        .flag("--target-probe-period=1s")
         .target("near", small_nodes("near"))
         .faults();
     let shop = Shop::unconnected(started(spec).await, "line").await;

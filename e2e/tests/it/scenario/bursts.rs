@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams};
 use kube::{Api, runtime::watcher};
 use pilotage_api::keys;
 use pilotage_e2e::fleet::Spec;
@@ -13,8 +13,6 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::{LIMIT, Shop, elected, is_running, node_of, shared_fleet, started};
 
-/// A pod's creation is tried so often at most.
-const MOST_TRIES: usize = 5;
 /// Many pods come out evenly in one of so many rounds at the latest. A target is asked for as many at a time as it
 /// answers, so that one that gets less of a busy machine has fewer of them.
 const ROUNDS: usize = 3;
@@ -28,18 +26,9 @@ async fn run(
     period: Option<Duration>,
 ) -> Vec<Pod> {
     let api: Api<Pod> = shop.pods();
-    let create = |index: usize| {
-        let (api, pod) = (api.clone(), elected(&format!("{prefix}-{index:03}"), cpu));
-        async move {
-            // On a busy machine not all are answered by the webhook in its time. Who creates pods tries again.
-            let mut tries = 1;
-            while let Err(error) = api.create(&PostParams::default(), &pod).await {
-                let words = error.to_string();
-                let again = tries < MOST_TRIES && words.contains("failed calling webhook");
-                assert!(again, "try {tries}: {words}");
-                tries += 1;
-            }
-        }
+    let create = async |index: usize| {
+        shop.create(&elected(&format!("{prefix}-{index:03}"), cpu))
+            .await;
     };
     match period {
         None => {
@@ -92,10 +81,8 @@ async fn bindings(plane: &ControlPlane, namespace: &str) -> (BTreeMap<String, us
     let mut accepted: BTreeMap<String, usize> = BTreeMap::new();
     let mut refused = 0;
     let log = plane.audit().unwrap();
-    for entry in log.entries().await.unwrap() {
-        if entry.namespace != namespace || entry.subresource != "binding" {
-            continue;
-        }
+    let entries = log.entries_in(namespace).await.unwrap().into_iter();
+    for entry in entries.filter(|entry| entry.subresource == "binding") {
         if entry.accepted() {
             *accepted.entry(entry.name).or_default() += 1;
         } else {

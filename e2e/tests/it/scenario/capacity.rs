@@ -1,7 +1,7 @@
-//! What a virtual node shows of its target's room, whom the target takes by it, what that costs in writes, and pods that
-//! nobody was granted while no Pilotage runs in the source.
+//! What a virtual node shows of its target's room, whom the target takes by it, what that costs in writes, and pods
+//! that nobody was granted while no Pilotage runs in the source.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures::future::{join_all, try_join_all};
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -11,6 +11,7 @@ use kube::{Api, ResourceExt};
 use pilotage_api::{Target, keys};
 use pilotage_e2e::fleet::Spec;
 use pilotage_testkit::plane::audit::Policy;
+use pilotage_testkit::supervisor::Exit;
 use pilotage_testkit::{ControlPlane, build, wait_count, wait_for, wait_gone};
 use serde_json::{Value, json};
 
@@ -163,13 +164,13 @@ async fn a_virtual_node_has_what_its_target_could_give_and_pods_without_a_place_
 
     // The pod that nobody was granted goes at once although nobody is there to let it go; and nothing of it stays.
     let source = &shop.fleet.source;
-    let grace = Duration::from_secs(5);
-    join_all(
-        source
-            .all_processes()
-            .map(|(_, process)| process.stop(grace)),
-    )
-    .await;
+    let stops = source
+        .all_processes()
+        .map(|(_, process)| process.stop(LIMIT));
+    let ends = join_all(stops).await;
+    // Whoever is killed keeps its Lease for longer than anybody waits here.
+    let in_order = ends.iter().all(|end| end.is_some_and(Exit::success));
+    assert!(in_order, "{ends:?}");
     let chaperons = shop.chaperons_in("near");
     let all = watcher::Config::default;
     wait_count(&chaperons, all(), 2, |_| true, LIMIT)
@@ -177,9 +178,7 @@ async fn a_virtual_node_has_what_its_target_could_give_and_pods_without_a_place_
         .unwrap();
     let params = DeleteParams::default();
     shop.pods().delete("second", &params).await.unwrap();
-    wait_gone(&shop.pods(), "second", Duration::from_secs(5))
-        .await
-        .unwrap();
+    wait_gone(&shop.pods(), "second", LIMIT).await.unwrap();
     // One that runs somewhere waits.
     shop.pods().delete("first", &params).await.unwrap();
     let first = shop.pods().get("first").await.unwrap();

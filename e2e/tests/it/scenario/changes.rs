@@ -7,7 +7,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use pilotage_api::{PodChaperon, keys};
-use pilotage_testkit::{build, list_until, wait_for};
+use pilotage_testkit::{build, list_until, wait_admission, wait_for};
 use serde_json::{Value, json};
 
 use super::{LIMIT, Shop};
@@ -186,6 +186,11 @@ async fn debug_containers_and_amounts_reach_the_delegate_and_refusals_are_told()
         status.is_some_and(|used| used.contains_key("requests.cpu"))
     };
     wait_for(&quotas, "cpu", counted, LIMIT).await.unwrap();
+    // Admission knows quotas by a watch of its own.
+    let probe = build::pod("probe").request("cpu", "100m").build();
+    wait_admission(&there, &probe, Result::is_err, LIMIT)
+        .await
+        .unwrap();
     patch(&shop.pods(), "resize", "web", &amounts("300m")).await;
     refused(&shop, "exceeded quota").await;
     assert_eq!(cpu(&there.get(&name).await.unwrap()), Some("200m"));
@@ -195,6 +200,9 @@ async fn debug_containers_and_amounts_reach_the_delegate_and_refusals_are_told()
     // With room the next one is taken.
     quotas
         .delete("cpu", &DeleteParams::default())
+        .await
+        .unwrap();
+    wait_admission(&there, &probe, Result::is_ok, LIMIT)
         .await
         .unwrap();
     patch(&shop.pods(), "resize", "web", &amounts("400m")).await;

@@ -1,5 +1,5 @@
-//! The commands for people, as `kubectl-pilotage`, on real control planes: they connect, tell, disconnect, and say in one line what to
-//! do when something is wrong.
+//! The commands for people, as `kubectl-pilotage`, on real control planes: they connect, tell, disconnect, and say in
+//! one line what to do when something is wrong.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
@@ -117,8 +117,8 @@ async fn two_clusters_are_connected_told_of_and_disconnected_and_each_may_be_rep
     assert!(sources.get_opt("source").await.unwrap().is_none());
 
     let done = format!(
-        "connected: Target paris of the source leads to Source source of the target at {server}; pods of namespace {at} with the \
-         annotation multicluster.admiralty.io/elect may run there\n"
+        "connected: Target paris of the source leads to Source source of the target at {server}; pods of namespace \
+         {at} with the annotation multicluster.admiralty.io/elect may run there\n"
     );
     let (code, out, err) = user.run(&with("connect", &[])).await;
     assert_eq!((code, &*out), (0, &*done), "{err}");
@@ -167,10 +167,10 @@ async fn two_clusters_are_connected_told_of_and_disconnected_and_each_may_be_rep
     ];
     let dead = [
         &words[..],
-        &["--target-server", &nowhere, "--timeout", "15s"],
+        &["--target-server", &nowhere, "--timeout", "10s"],
     ]
     .concat();
-    let said = ["isn't connected after 15 s", "another --target-server"];
+    let said = ["isn't connected after 10 s", "another --target-server"];
     user.fails(&dead, 3, &said).await;
     let (code, out, err) = user.run(&with("connect", &[])).await;
     assert_eq!((code, &*out), (0, &*done), "{err}");
@@ -261,7 +261,8 @@ async fn two_clusters_are_connected_told_of_and_disconnected_and_each_may_be_rep
         .write(&lost.target)
         .unwrap();
     for done in [
-        "gone from the source: Target paris, Secret paris-kubeconfig; Source source and Secret source-token of the target",
+        "gone from the source: Target paris, Secret paris-kubeconfig; Source source and Secret source-token of the \
+         target",
         "nothing was left in the source; Source source and Secret source-token of the target",
     ] {
         let said = [
@@ -445,8 +446,8 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
         user.fails(&server, 3, &said).await;
     }
     // Somebody else sees to the rights.
-    let object = "{apiVersion: multicluster.admiralty.io/v1alpha1, kind: Source, metadata: {name: source, namespace: default}, \
-                  spec: {rights: [Exec]}}";
+    let object = "{apiVersion: multicluster.admiralty.io/v1alpha1, kind: Source, metadata: {name: source, namespace: \
+        default}, spec: {rights: [Exec]}}";
     let words = [
         "apply",
         "--server-side",
@@ -486,16 +487,17 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
         "default",
     ];
     stranger.write(&file).unwrap();
-    let rights = "you may not get/delete sources of namespace default, get/delete secrets of namespace default in the target";
+    let rights = "you may not get/delete sources of namespace default, get/delete secrets of namespace default in \
+        the target";
     limited.fails(&undo, 4, &[rights]).await;
     let (code, out, err) = user.run(&undo).await;
     assert!(code == 0 && out.starts_with("disconnected:"), "{out}{err}");
 
     // A Target that goes isn't connected anew.
     let targets: Api<Target> = Api::namespaced(source.plane.admin(), "default");
-    let going = "{apiVersion: multicluster.admiralty.io/v1alpha1, kind: Target, metadata: {name: bare, namespace: default, \
-                 labels: {app.kubernetes.io/managed-by: kubectl-pilotage}, finalizers: [example.com/mine]}, \
-                 spec: {kubeconfigSecret: {name: bare-kubeconfig}}}";
+    let going = "{apiVersion: multicluster.admiralty.io/v1alpha1, kind: Target, metadata: {name: bare, namespace: \
+        default, labels: {app.kubernetes.io/managed-by: kubectl-pilotage}, finalizers: [example.com/mine]}, spec: \
+        {kubeconfigSecret: {name: bare-kubeconfig}}}";
     source.plane.apply_yaml(going).await.unwrap();
     let params = DeleteParams::default();
     targets.delete("bare", &params).await.unwrap();
@@ -514,8 +516,8 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
         .unwrap();
 
     // Somebody else's Target has the name.
-    let other = "{apiVersion: multicluster.admiralty.io/v1alpha1, kind: Target, metadata: {name: bare, namespace: default}, \
-                 spec: {self: true}}";
+    let other = "{apiVersion: multicluster.admiralty.io/v1alpha1, kind: Target, metadata: {name: bare, namespace: \
+        default}, spec: {self: true}}";
     source.plane.apply_yaml(other).await.unwrap();
     user.fails(
         &server,

@@ -1,5 +1,5 @@
-//! Pods of `DaemonSet`s: elected ones stay where their controller wants them, and those on virtual nodes fail, since nothing
-//! runs there.
+//! Pods of `DaemonSet`s: elected ones stay where their controller wants them, and those on virtual nodes fail, since
+//! nothing runs there.
 
 use std::collections::BTreeMap;
 
@@ -150,6 +150,12 @@ async fn an_elected_daemon_set_makes_one_pod_a_node_and_is_told() {
     shop.pods().delete(name, &at_once).await.unwrap();
     let again = |event: &Event| told(event) && event.series.is_some();
     event(&events, again).await;
+    // It is told before the API server has taken the pod.
+    let is_new = |it: &Pod| it.metadata.uid != pod.metadata.uid;
+    let all = watcher::Config::default();
+    wait_count(&shop.pods(), all, 1, is_new, LIMIT)
+        .await
+        .unwrap();
     wait_for(&daemons, "logs", is_settled, LIMIT).await.unwrap();
     assert_ne!(only_pod(&shop.pods()).await.metadata.uid, pod.metadata.uid);
 }

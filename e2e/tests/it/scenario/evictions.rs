@@ -9,7 +9,7 @@ use kube::{Api, ResourceExt};
 use pilotage_api::preempts::Preempts;
 use pilotage_api::{PodChaperon, keys};
 use pilotage_e2e::fleet::{Cluster, Spec};
-use pilotage_testkit::{build::pod, list_until, wait_for, wait_gone};
+use pilotage_testkit::{build::pod, list_until, wait_admission, wait_for, wait_gone};
 use serde_json::json;
 
 use super::leave::{audited_target, every_step, steps};
@@ -28,6 +28,12 @@ pub(super) async fn with_classes(cluster: &Cluster) {
             "value": value,
         });
         cluster.plane.apply_yaml(&class.to_string()).await.unwrap();
+        // Admission knows classes by a watch of its own.
+        let pods: Api<Pod> = Api::namespaced(cluster.plane.admin(), "default");
+        let probe = pod("probe").priority_class(name).build();
+        wait_admission(&pods, &probe, Result::is_ok, LIMIT)
+            .await
+            .unwrap();
     }
 }
 

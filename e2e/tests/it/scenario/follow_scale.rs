@@ -1,5 +1,5 @@
-//! Many pods that use the same objects: copies are written when something changes and at no other time, and nobody lists
-//! all pods for that.
+//! Many pods that use the same objects: copies are written when something changes and at no other time, and nobody
+//! lists all pods for that.
 
 use std::collections::BTreeMap;
 
@@ -48,11 +48,11 @@ impl Shop {
     async fn writes(&self, target: &str) -> BTreeMap<String, usize> {
         let log = self.target(target).plane.audit().unwrap();
         let mut writes = BTreeMap::new();
-        for entry in log.entries().await.unwrap() {
+        for entry in log.entries_in(&self.name).await.unwrap() {
             let by_source = entry.user.ends_with(&format!(":{SOURCE_ACCOUNT}"));
             let is_copy = ["configmaps", "secrets"].contains(&entry.resource.as_str());
             let reads = ["get", "list", "watch"].contains(&entry.verb.as_str());
-            if by_source && is_copy && !reads && entry.namespace == self.name {
+            if by_source && is_copy && !reads && entry.accepted() {
                 // What is created has its name in the body alone.
                 let name = if entry.verb == "create" {
                     ""
@@ -66,12 +66,13 @@ impl Shop {
         writes
     }
 
-    /// How often Pilotage has listed pods in the source.
+    /// How often Pilotage has listed all pods in the source. Those of a node are listed when it comes.
     async fn lists_of_pods(&self) -> usize {
         let log = self.fleet.source.plane.audit().unwrap();
         let lists = log.count(|entry| {
             let ours = entry.user_agent.starts_with("pilotage/");
-            ours && entry.verb == "list" && entry.resource == "pods"
+            let lists = entry.verb == "list" && entry.resource == "pods";
+            ours && lists && !entry.uri.contains("spec.nodeName")
         });
         lists.await.unwrap()
     }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::LIMIT;
 use super::connect::User;
+use super::kubelet::until;
 
 async fn cluster(name: &str, side: Side) -> Cluster {
     lone(ControlPlane::builder(name), side).await.unwrap()
@@ -121,9 +122,10 @@ async fn connected(user: &User, source: &ControlPlane) {
         .await;
     let label = "labels: {app.kubernetes.io/managed-by: kubectl-pilotage}";
     let made = format!(
-        "{{apiVersion: v1, kind: Secret, metadata: {{name: paris-kubeconfig, namespace: default, {label}}}}}\n---\n\
-         {{apiVersion: multicluster.admiralty.io/v1alpha1, kind: Target, metadata: {{name: paris, namespace: default, {label}, \
-         finalizers: [example.com/mine]}}, spec: {{kubeconfigSecret: {{name: paris-kubeconfig}}}}}}"
+        "{{apiVersion: v1, kind: Secret, metadata: {{name: paris-kubeconfig, namespace: default, \
+         {label}}}}}\n---\n{{apiVersion: multicluster.admiralty.io/v1alpha1, kind: Target, metadata: {{name: paris, \
+         namespace: default, {label}, finalizers: [example.com/mine]}}, spec: {{kubeconfigSecret: {{name: \
+         paris-kubeconfig}}}}}}"
     );
     source.apply_yaml(&made).await.unwrap();
 }
@@ -164,7 +166,8 @@ async fn how_disconnect_ends_says_how_far_it_came() {
     wait_gone(&targets, "paris", LIMIT).await.unwrap();
     let lost = cut_off(&user, &target.plane);
     let said = [
-        "gone from the source: Secret paris-kubeconfig; Source source and Secret source-token of the target couldn't be looked at",
+        "gone from the source: Secret paris-kubeconfig; Source source and Secret source-token of the target couldn't \
+         be looked at",
         "doesn't answer at",
     ];
     lost.fails(&DISCONNECT, 1, &said).await;
@@ -179,11 +182,18 @@ async fn how_disconnect_ends_says_how_far_it_came() {
                    subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: stranger}]}";
     target.plane.apply_yaml(binding).await.unwrap();
     let theirs: Api<Namespace> = Api::all(stranger.client().unwrap());
-    let until = async |may: bool| {
-        let look = async { while theirs.get("default").await.is_ok() != may {} };
-        tokio::time::timeout(LIMIT, look).await.unwrap();
+    let may = async |may: bool| {
+        until("the binding's rights", async || {
+            let found = theirs.get("default").await;
+            if found.is_ok() == may {
+                Ok(())
+            } else {
+                Err(format!("{found:?}"))
+            }
+        })
+        .await;
     };
-    until(true).await;
+    may(true).await;
     let limited = User {
         target: file,
         plugin: user.plugin.clone(),
@@ -195,7 +205,7 @@ async fn how_disconnect_ends_says_how_far_it_came() {
         let bindings: Api<ClusterRoleBinding> = Api::all(target.plane.admin());
         let params = DeleteParams::default();
         bindings.delete("stranger", &params).await.unwrap();
-        until(false).await;
+        may(false).await;
         let_go(&targets).await;
     };
     let said = [

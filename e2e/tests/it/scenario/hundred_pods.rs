@@ -4,11 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::{
-    Api,
-    api::{ListParams, PostParams},
-    runtime::watcher,
-};
+use kube::{Api, api::ListParams, runtime::watcher};
 use pilotage_testkit::wait_count;
 
 use super::{LIMIT, Shop, TARGETS, elected, is_running, node_of};
@@ -19,12 +15,9 @@ const PODS: usize = 100;
 async fn a_hundred_pods_run_once_each_where_their_virtual_node_says() {
     let shop = Shop::open("hundred").await;
     let api = shop.pods();
-    let create = |index| {
-        let api = api.clone();
-        async move {
-            let pod = elected(&format!("web-{index:03}"), "250m");
-            api.create(&PostParams::default(), &pod).await.unwrap();
-        }
+    let create = async |index| {
+        shop.create(&elected(&format!("web-{index:03}"), "250m"))
+            .await;
     };
     // As many at once as a controller sends: an API server has 5 s for the webhook's answer to each.
     let created = stream::iter(0..PODS).map(create).buffer_unordered(16);
@@ -75,8 +68,8 @@ async fn a_hundred_pods_run_once_each_where_their_virtual_node_says() {
     let mut bindings: BTreeMap<String, usize> = BTreeMap::new();
     for target in TARGETS {
         let audit = shop.target(target).plane.audit().unwrap();
-        for entry in audit.entries().await.unwrap() {
-            if entry.is_binding() && entry.namespace == shop.name {
+        for entry in audit.entries_in(&shop.name).await.unwrap() {
+            if entry.is_binding() {
                 *bindings.entry(entry.name).or_default() += 1;
             }
         }

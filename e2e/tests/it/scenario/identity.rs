@@ -1,4 +1,5 @@
-//! What a source may and may not do with the identity that a target gave it, and what the candidate scheduler there may.
+//! What a source may and may not do with the identity that a target gave it, and what the candidate scheduler there
+//! may.
 
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,

@@ -77,7 +77,8 @@ async fn fleet(forward: SocketAddr) -> Arc<Fleet> {
         .kwok(small_nodes(TARGET))
         .kubelet(kubelet);
     let rights = [Right::Logs, Right::Exec, Right::Attach, Right::PortForward];
-    started(Spec::new().kubelet().rights(&rights).target_plane(target)).await
+    let spec = Spec::new().kubelet().rights(&rights).target_plane(target);
+    started(spec.part_flag("controllers", "--target-probe-period=1s")).await
 }
 
 /// Where the virtual nodes say that their kubelet is.

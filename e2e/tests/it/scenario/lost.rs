@@ -71,6 +71,7 @@ async fn is_empty(shop: &Shop, target: &str) {
 async fn pods_of_a_lost_target_wait_or_move_as_somebody_said_and_a_removed_one_keeps_nothing() {
     let spec = Spec::new()
         .one_process()
+        .flag("--target-probe-period=1s")
         .target("near", small_nodes("near"))
         .target("far", small_nodes("far"));
     let shop = Shop::unconnected(started(spec).await, "lost").await;

@@ -1,5 +1,5 @@
-//! A source and a target that Admiralty 0.17 ran until now: its objects are made here as it leaves them. Pilotage starts, and
-//! goes on with them.
+//! A source and a target that Admiralty 0.17 ran until now: its objects are made here as it leaves them. Pilotage
+//! starts, and goes on with them.
 
 use std::collections::BTreeMap;
 use std::process::Command;

@@ -60,6 +60,7 @@ use std::{
     time::Duration,
 };
 
+use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
     Api, ResourceExt,
@@ -73,6 +74,9 @@ use tokio::sync::Mutex;
 
 /// How long a step may take on a busy machine.
 const LIMIT: Duration = Duration::from_mins(1);
+
+/// A pod's creation is tried so often at most.
+const MOST_TRIES: usize = 5;
 
 /// The names of the shared targets.
 const TARGETS: [&str; 3] = ["east", "north", "west"];
@@ -111,8 +115,8 @@ async fn started(spec: Spec) -> Arc<Fleet> {
     Arc::new(fleet)
 }
 
-/// A fleet for some tests, which take turns or run beside each other: it ends when none of them uses it. A fleet that nobody
-/// needs would cost all other tests time.
+/// A fleet for some tests, which take turns or run beside each other: it ends when none of them uses it. A fleet that
+/// nobody needs would cost all other tests time.
 struct Lasting(Mutex<Weak<Fleet>>);
 
 impl Lasting {
@@ -164,15 +168,9 @@ impl Shop {
     /// In all clusters of a fleet; no Target yet.
     async fn unconnected(fleet: Arc<Fleet>, prefix: &str) -> Self {
         let name = format!("{prefix}-{}", pilotage_testkit::unique());
-        let mut namespaces = Vec::new();
-        for cluster in fleet.all() {
-            let namespace = cluster
-                .plane
-                .named_namespace(&name, BTreeMap::new())
-                .await
-                .unwrap();
-            namespaces.push(namespace);
-        }
+        let clusters = fleet.all();
+        let namespaces = clusters.map(|it| it.plane.named_namespace(&name, BTreeMap::new()));
+        let namespaces = try_join_all(namespaces).await.unwrap();
         Self {
             name,
             fleet,
@@ -227,11 +225,19 @@ impl Shop {
         names::virtual_node(Some(&self.name), target)
     }
 
+    /// Creates a pod of the source. On a busy machine not all are answered by the webhook in its time: who creates pods
+    /// tries again.
     async fn create(&self, pod: &Pod) -> Pod {
-        self.pods()
-            .create(&PostParams::default(), pod)
-            .await
-            .unwrap()
+        let mut tries = 1;
+        loop {
+            let error = match self.pods().create(&PostParams::default(), pod).await {
+                Ok(pod) => return pod,
+                Err(error) => error.to_string(),
+            };
+            let again = tries < MOST_TRIES && error.contains("failed calling webhook");
+            assert!(again, "try {tries}: {error}");
+            tries += 1;
+        }
     }
 
     /// Waits until the proxy says Running.

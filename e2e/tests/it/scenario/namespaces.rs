@@ -6,7 +6,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams},
 };
 use pilotage_api::{Target, keys};
-use pilotage_testkit::{wait_for, wait_gone};
+use pilotage_testkit::{build, wait_for, wait_gone};
 use serde_json::json;
 
 use super::{LIMIT, Shop, elected, is_running, node_of};
@@ -30,7 +30,9 @@ async fn a_namespace_that_goes_on_either_side_takes_its_pods_and_leaves_nothing(
     // In the target: the proxy goes when its delegate has gone, and the next pod runs elsewhere.
     delete(&shop.target(target).plane, &shop.name).await;
     wait_gone(&shop.pods(), "web", LIMIT).await.unwrap();
-    shop.create(&elected("again", "100m")).await;
+    // A namespace is looked at again after half of its pods' grace.
+    let again = build::pod("again").elect().request("cpu", "100m").grace(1);
+    shop.create(&again.build()).await;
     let (gone, without_access) = (shop.virtual_node(target), target);
     let elsewhere = |pod: &Pod| is_running(pod) && node_of(pod) != Some(&gone);
     wait_for(&shop.pods(), "again", elsewhere, LIMIT)
@@ -50,8 +52,8 @@ async fn a_namespace_that_goes_on_either_side_takes_its_pods_and_leaves_nothing(
         (target.unwrap(), name)
     };
 
-    // The other one's namespace took our account there along: nobody can ask any more what is left, so somebody has to say
-    // that nothing is waited for.
+    // The other one's namespace took our account there along: nobody can ask any more what is left, so somebody has to
+    // say that nothing is waited for.
     let targets: Api<Target> = Api::namespaced(shop.fleet.source.plane.admin(), &shop.name);
     let forget = json!({ "metadata": { "annotations": { keys::FORGET: keys::TRUE } } });
     targets

@@ -9,11 +9,11 @@ use kube::{
 };
 use pilotage_api::{ClusterTarget, GROUP, Target, TargetStatus, VERSION, keys};
 use pilotage_e2e::fleet::{Fleet, SOURCE_ACCOUNT, Spec, secret, target_object};
-use pilotage_testkit::{unique, wait_for, wait_gone};
+use pilotage_testkit::{build, unique, wait_for, wait_gone};
 use serde_json::json;
 
 use super::identity::may;
-use super::{LIMIT, Shop, elected, small_nodes};
+use super::{LIMIT, Shop, small_nodes};
 
 /// Where Pilotage runs.
 const HOME: &str = "pilotage";
@@ -72,7 +72,9 @@ async fn secrets_are_read_in_named_namespaces_only() {
 
     // A Target in the one works.
     fleet.connect(&open).await.unwrap();
-    shop.create(&elected("web", "100m")).await;
+    // A namespace is looked at again after half of its pods' grace.
+    let web = build::pod("web").elect().request("cpu", "100m").grace(1);
+    shop.create(&web.build()).await;
     shop.running("web").await;
 
     // One in the other is lost, and so is a ClusterTarget with its Secret there.

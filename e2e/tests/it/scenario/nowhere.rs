@@ -1,8 +1,11 @@
 //! Pods that fit nowhere are told why, one short reason a target, and go on when room comes.
 
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::events::v1::Event;
+use kube::Api;
+use kube::runtime::watcher;
 use pilotage_api::keys;
-use pilotage_testkit::{build, wait_for};
+use pilotage_testkit::{build, list_until, wait_count, wait_for};
 
 use super::{LIMIT, Shop, TARGETS, elected, scheduled};
 
@@ -27,6 +30,14 @@ async fn a_pod_that_fits_nowhere_says_why_and_runs_when_a_node_comes() {
     if let Err(error) = wait_for(&shop.pods(), "giant", told, LIMIT).await {
         panic!("{error}\nlogs: {:#?}", shop.fleet.logs());
     }
+    // Condition and event are two writes.
+    let tells = |event: &Event| {
+        let about = event.regarding.as_ref().and_then(|it| it.name.as_deref());
+        about == Some("giant") && event.reason.as_deref() == Some("FailedScheduling")
+    };
+    let events: Api<Event> = shop.of("source");
+    let all = watcher::Config::default();
+    shop.seen(list_until(&events, all, |all| all.values().any(tells), LIMIT).await);
     let described = shop
         .fleet
         .source
@@ -56,9 +67,8 @@ async fn a_pod_that_names_our_scheduler_without_manifest_is_told_why_it_waits() 
     let shop = Shop::open("unmanaged").await;
     let pod = build::pod("stray").scheduler(keys::PROXY_SCHEDULER).build();
     shop.create(&pod).await;
-    let events: kube::Api<k8s_openapi::api::events::v1::Event> =
-        kube::Api::namespaced(shop.fleet.source.plane.admin(), &shop.name);
-    let tells = |event: &k8s_openapi::api::events::v1::Event| {
+    let events: Api<Event> = shop.of("source");
+    let tells = |event: &Event| {
         let about = event
             .regarding
             .as_ref()
@@ -66,8 +76,7 @@ async fn a_pod_that_names_our_scheduler_without_manifest_is_told_why_it_waits() 
         let note = event.note.as_deref().unwrap_or_default();
         about == Some("stray") && note.contains("was not admitted by the Pilotage webhook")
     };
-    let selection = kube::runtime::watcher::Config::default();
-    pilotage_testkit::wait_count(&events, selection, 1, tells, LIMIT)
+    wait_count(&events, watcher::Config::default(), 1, tells, LIMIT)
         .await
         .unwrap();
 }

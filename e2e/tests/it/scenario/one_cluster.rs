@@ -1,4 +1,5 @@
-//! Several Targets lead to one cluster: whichever a pod goes by, it has one delegate, which nobody takes for a leftover.
+//! Several Targets lead to one cluster: whichever a pod goes by, it has one delegate, which nobody takes for a
+//! leftover.
 
 use std::collections::BTreeMap;
 

@@ -196,8 +196,8 @@ async fn broken_off(shop: &Shop) {
     shop.seen(wait_gone(&maps, "first", LIMIT).await);
 }
 
-/// A cut-off target gets what it missed, a pod that is deleted meanwhile goes when its delegate has, and a deleted Target
-/// keeps nothing.
+/// A cut-off target gets what it missed, a pod that is deleted meanwhile goes when its delegate has, and a deleted
+/// Target keeps nothing.
 async fn cut_off(shop: &Shop) {
     let (maps, at_home): (Api<ConfigMap>, Api<ConfigMap>) = (shop.of(TARGET), shop.of("source"));
     door(shop).set(Mode::BlackHole).await.unwrap();

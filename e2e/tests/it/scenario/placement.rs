@@ -1,5 +1,5 @@
-//! Pods go to the targets that the pipeline puts first: by distance, by a table that changes live, by weights, past a full one.
-//! The proxy scheduler runs on the example of docs/placement.md.
+//! Pods go to the targets that the pipeline puts first: by distance, by a table that changes live, by weights, past a
+//! full one. The proxy scheduler runs on the example of docs/placement.md.
 
 use std::sync::Arc;
 
@@ -113,7 +113,8 @@ async fn event(shop: &Shop, namespace: &str, about: &str, reason: &str, words: &
     }
 }
 
-/// Writes the table of regions, with a row that can't be read; returns when the scheduler has told so, and thus read it.
+/// Writes the table of regions, with a row that can't be read; returns when the scheduler has told so, and thus read
+/// it.
 async fn write_table(shop: &Shop, bad: &str, rows: Value) {
     let tables: Api<ConfigMap> = Api::namespaced(shop.fleet.source.plane.admin(), HOME);
     let mut data = rows;
@@ -163,7 +164,8 @@ async fn pods_go_to_the_nearest_target_by_weights_and_by_a_table_that_changes_li
             "{name}"
         );
     }
-    // What its own selector wants of real nodes says where it belongs, too. Dublin could only refuse it, but isn't even asked first.
+    // What its own selector wants of real nodes says where it belongs, too. Dublin could only refuse it, but isn't even
+    // asked first.
     let selects = build::pod("by-selector")
         .elect()
         .request("cpu", "100m")

@@ -8,7 +8,8 @@ use k8s_openapi::api::admissionregistration::v1::{
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
-use pilotage_testkit::{build, wait_admission};
+use kube::runtime::watcher;
+use pilotage_testkit::{build, list_until, wait_admission};
 use serde_json::json;
 
 use super::{LIMIT, Shop, elected, shared_fleet};
@@ -63,10 +64,9 @@ async fn refuse_bindings(shop: &Shop) -> Api<ValidatingAdmissionPolicyBinding> {
 /// Refused bindings of the pods of the shop.
 async fn refusals(shop: &Shop) -> usize {
     let log = shop.fleet.source.plane.audit().unwrap();
-    let entries = log.entries().await.unwrap().into_iter();
-    let ours =
-        entries.filter(|entry| entry.namespace == shop.name && entry.subresource == "binding");
-    ours.filter(|entry| !entry.accepted()).count()
+    let entries = log.entries_in(&shop.name).await.unwrap().into_iter();
+    let bindings = entries.filter(|entry| entry.subresource == "binding");
+    bindings.filter(|entry| !entry.accepted()).count()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -85,12 +85,12 @@ async fn a_binding_that_is_refused_again_and_again_is_told_once_and_made_in_the_
         }
     };
     tokio::time::timeout(LIMIT * 4, tried).await.unwrap();
-    let events: Api<Event> = Api::namespaced(shop.fleet.source.plane.admin(), &shop.name);
+    let events: Api<Event> = shop.of("source");
+    let tells = |event: &Event| event.note.as_deref().unwrap_or_default().contains(MESSAGE);
+    let all = watcher::Config::default();
+    shop.seen(list_until(&events, all, |all| all.values().any(tells), LIMIT).await);
     let events = events.list(&ListParams::default()).await.unwrap();
-    let told = events.items.iter().filter(|event| {
-        let note = event.note.as_deref().unwrap_or_default();
-        note.contains(MESSAGE)
-    });
+    let told = events.items.iter().filter(|event| tells(event));
     let times = told.map(|event| event.series.as_ref().map_or(1, |series| series.count));
     assert_eq!(times.collect::<Vec<_>>(), [1], "{events:#?}");
 

@@ -1,5 +1,7 @@
 //! A cluster that is a target of its own, with all parts in one process: for every namespace, and for a tenant's.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::runtime::watcher;
@@ -12,7 +14,7 @@ use serde_json::json;
 use super::identity::may;
 use super::{LIMIT, Shop, elected, node_of, scheduled, small_nodes, started};
 
-async fn fleet() -> std::sync::Arc<Fleet> {
+async fn fleet() -> Arc<Fleet> {
     let spec = Spec::new()
         .one_process()
         .source(|plane| plane.kwok(small_nodes("own")));
@@ -20,8 +22,14 @@ async fn fleet() -> std::sync::Arc<Fleet> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_elected_pod_runs_on_a_node_of_its_own_cluster() {
-    let shop = Shop::unconnected(fleet().await, "self").await;
+async fn a_target_of_its_own_cluster_serves_a_tenant_within_its_quota_or_everybody() {
+    let fleet = fleet().await;
+    a_tenant_alone(fleet.clone()).await;
+    everybody(fleet).await;
+}
+
+async fn everybody(fleet: Arc<Fleet>) {
+    let shop = Shop::unconnected(fleet, "self").await;
     shop.fleet.elect(&shop.name).await.unwrap();
     let target = json!({
         "apiVersion": format!("{GROUP}/{VERSION}"),
@@ -105,9 +113,8 @@ async fn waits_since(shop: &Shop, name: &str, words: &str) -> Pod {
     pod
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_tenants_target_of_its_own_cluster_serves_its_namespace_alone_and_within_its_quota() {
-    let shop = Shop::unconnected(fleet().await, "tenant").await;
+async fn a_tenant_alone(fleet: Arc<Fleet>) {
+    let shop = Shop::unconnected(fleet, "tenant").await;
     let other = Shop::unconnected(shop.fleet.clone(), "other").await;
     for namespace in [&shop.name, &other.name] {
         shop.fleet.elect(namespace).await.unwrap();

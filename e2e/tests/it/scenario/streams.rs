@@ -1,11 +1,12 @@
-//! Streams of pods that are many, long, cut off, or hostile: memory stays flat, each ends by itself and says why, nothing
-//! of one is left over, and the next one works.
+//! Streams of pods that are many, long, cut off, or hostile: memory stays flat, each ends by itself and says why,
+//! nothing of one is left over, and the next one works.
 
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::time::Duration;
 
 use futures::io::{AsyncRead, AsyncReadExt as _};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
@@ -359,7 +360,11 @@ async fn cut(stage: &Stage) {
     // Who leads no more says so, and the next one answers.
     let mut logs = followed(stage).await;
     read_until(&mut logs, "four\n").await;
-    let line: &FaultProxy = &stage.fleet.source.lines["controllers-1"];
+    let leases: Api<Lease> = Api::namespaced(stage.client(), "pilotage");
+    let held = leases.get("pilotage-controllers").await.unwrap();
+    let holder = held.spec.and_then(|spec| spec.holder_identity).unwrap();
+    let (leader, _) = holder.rsplit_once('_').unwrap();
+    let line: &FaultProxy = &stage.fleet.source.lines[leader];
     line.set(Mode::BlackHole).await.unwrap();
     let end = rest(&mut logs).await;
     assert_eq!(

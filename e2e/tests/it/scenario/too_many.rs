@@ -1,5 +1,5 @@
-//! More Targets in a namespace than are connected: the youngest have no virtual node and no metric series, until others go
-//! and it is their turn.
+//! More Targets in a namespace than are connected: the youngest have no virtual node and no metric series, until others
+//! go and it is their turn.
 
 use std::collections::BTreeSet;
 

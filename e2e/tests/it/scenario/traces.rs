@@ -79,9 +79,15 @@ fn time(span: &Taken, field: &str) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_has_one_trace_across_both_clusters() {
+async fn a_pod_has_one_trace_across_both_clusters_and_a_dead_collector_keeps_no_pod_waiting() {
     let collector = Collector::start().await.unwrap();
     let shop = Shop::connected(fleet(&collector).await, "traced").await;
+    one_trace(&collector, &shop).await;
+    a_refusal(&collector, &shop).await;
+    nobody_waits(collector, &shop).await;
+}
+
+async fn one_trace(collector: &Collector, shop: &Shop) {
     shop.create(&elected("web", "100m")).await;
     let proxy = shop.running("web").await;
     let trace = trace_of(&proxy);
@@ -141,10 +147,7 @@ async fn a_pod_has_one_trace_across_both_clusters() {
     assert_eq!(delegate.annotations().get(keys::TRACEPARENT), None);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_is_traced_and_a_dead_collector_keeps_no_pod_waiting() {
-    let collector = Collector::start().await.unwrap();
-    let shop = Shop::connected(fleet(&collector).await, "untraced").await;
+async fn a_refusal(collector: &Collector, shop: &Shop) {
     let giant = shop.create(&elected("giant", GIANT)).await;
     let trace = trace_of(&giant);
     let refused = |spans: &[Taken], _| {
@@ -156,18 +159,12 @@ async fn a_refusal_is_traced_and_a_dead_collector_keeps_no_pod_waiting() {
     let spans = spans.unwrap_or_else(|spans| panic!("{spans:#?}\nlogs: {:#?}", shop.fleet.logs()));
     let asks = named(&spans, &trace, SOURCE, "ask");
     assert_eq!(asks[0].span["status"]["message"], "unschedulable");
-    let chaperons = shop.chaperons_in("near");
+    let uid = giant.uid().unwrap();
+    let its = watcher::Config::default().labels(&format!("{}={uid}", keys::PARENT_UID));
     let has_context =
         |chaperon: &PodChaperon| chaperon.annotations().contains_key(keys::TRACEPARENT);
-    wait_count(
-        &chaperons,
-        watcher::Config::default(),
-        1,
-        has_context,
-        LIMIT,
-    )
-    .await
-    .unwrap();
+    let chaperons = shop.chaperons_in("near");
+    shop.seen(wait_count(&chaperons, its, 1, has_context, LIMIT).await);
 
     shop.delete("giant").await;
     let told = |spans: &[Taken], _| {
@@ -178,7 +175,9 @@ async fn a_refusal_is_traced_and_a_dead_collector_keeps_no_pod_waiting() {
     say_no_more(&spans);
     let root = only(&spans, &trace, SOURCE, "pod");
     assert_eq!(root.attribute("pilotage.outcome"), Some("deleted"));
+}
 
+async fn nobody_waits(collector: Collector, shop: &Shop) {
     collector.answer(Answer::Silence);
     let before = collector.requests();
     shop.create(&elected("patient", "100m")).await;

@@ -1,4 +1,5 @@
-//! A target that answers nobody is asked for some pods only; the others wait for their turn, and nobody else waits for them.
+//! A target that answers nobody is asked for some pods only; the others wait for their turn, and nobody else waits for
+//! them.
 
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -12,8 +13,8 @@ use super::{LIMIT, Shop, is_running, started};
 const TARGETS: [&str; 2] = ["stuck", "free"];
 /// A target that hasn't shown yet how fast it is may be asked for so many pods at a time…
 const FEW: usize = 16;
-/// …and those that it leaves without an answer are counted for ten seconds from when they were sent; some of them are the
-/// time that the first one takes to land on a busy machine.
+/// …and those that it leaves without an answer are counted for ten seconds from when they were sent; some of them are
+/// the time that the first one takes to land on a busy machine.
 const NO_MORE: i64 = 5;
 const PODS: usize = FEW + 8;
 

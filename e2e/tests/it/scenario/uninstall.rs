@@ -154,8 +154,8 @@ async fn what_was_installed_goes_unless_pods_need_it() {
     assert!(code == 0 && out.starts_with(nothing), "{out}{err}");
     let now = DeleteParams::default().grace_period(0);
     pods.delete("web", &now).await.unwrap();
-    let target = "{apiVersion: multicluster.admiralty.io/v1alpha1, kind: Target, metadata: {name: paris, namespace: default, \
-                  finalizers: [multicluster.admiralty.io/virtual_node_gone]}, spec: {self: true}}";
+    let target = "{apiVersion: multicluster.admiralty.io/v1alpha1, kind: Target, metadata: {name: paris, namespace: \
+        default, finalizers: [multicluster.admiralty.io/virtual_node_gone]}, spec: {self: true}}";
     plane.apply_yaml(target).await.unwrap();
     for want in [
         "uninstalled: Pilotage is gone; namespace ships stays\n",

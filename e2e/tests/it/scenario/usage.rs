@@ -1,4 +1,5 @@
-//! What pods use is asked for in the source, as metrics-server and people ask kubelets for it, and comes from the targets.
+//! What pods use is asked for in the source, as metrics-server and people ask kubelets for it, and comes from the
+//! targets.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -128,8 +129,8 @@ fn own_address() -> Option<Ipv4Addr> {
     }
 }
 
-/// What the kubelet of a virtual node says to who asks for it by the proxy of that node. On a machine with no address but
-/// those of the loopback this asks with the words of an API server.
+/// What the kubelet of a virtual node says to who asks for it by the proxy of that node. On a machine with no address
+/// but those of the loopback this asks with the words of an API server.
 async fn by_proxy(shop: &Shop, who: &Access, node: &str, path: &str) -> kube::Result<String> {
     let asked = format!("/api/v1/nodes/{node}/proxy/{path}");
     if own_address().is_some() {

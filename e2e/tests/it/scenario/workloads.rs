@@ -1,5 +1,5 @@
-//! Workloads of the source whose pods run in targets: Jobs and `CronJobs`, `StatefulSets`, and a virtual node that is drained
-//! within a budget. Their controllers see proxies alone, and have to find there what they go by.
+//! Workloads of the source whose pods run in targets: Jobs and `CronJobs`, `StatefulSets`, and a virtual node that is
+//! drained within a budget. Their controllers see proxies alone, and have to find there what they go by.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
@@ -39,20 +39,25 @@ impl Shop {
         self.seen(wait_count(&self.pods(), selected, count, like, LIMIT).await)
     }
 
-    /// How many pods with this label are in all targets, now.
+    /// How many pods with this label have a node in any target, now. Candidates that nobody bound go a moment later.
     async fn delegates(&self, label: &str) -> usize {
         let selected = ListParams::default().labels(label);
         let mut all = 0;
         for target in TARGETS {
-            all += self
-                .pods_in(target)
-                .list(&selected)
-                .await
-                .unwrap()
-                .items
-                .len();
+            let found = self.pods_in(target).list(&selected).await.unwrap();
+            let bound = found.items.iter().filter(|pod| node_of(pod).is_some());
+            all += bound.count();
         }
         all
+    }
+
+    /// Waits until no pod with this label is in any target.
+    async fn none_is_left(&self, label: &str) {
+        for target in TARGETS {
+            let selected = watcher::Config::default().labels(label);
+            let pods = self.pods_in(target);
+            self.seen(wait_count(&pods, selected, 0, |_| true, LIMIT).await);
+        }
     }
 
     /// Says of a proxy's delegate, as its kubelet would, that it has succeeded.
@@ -160,6 +165,7 @@ async fn jobs_end_as_their_pods_do_in_targets() {
     shop.proxies(&format!("{JOB}=brief"), 0, |_| true).await;
     let of_brief = format!("{}job-name=brief", keys::PREFIX);
     assert_eq!(shop.delegates(&of_brief).await, 0);
+    shop.none_is_left(&of_brief).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -193,6 +199,7 @@ async fn a_suspended_job_has_no_pod_anywhere_and_goes_on_later() {
         0,
         "a proxy goes after its delegate"
     );
+    shop.none_is_left(&there).await;
     suspend(&shop, "held", false).await;
     let proxies = shop.proxies(&of_held, 1, is_running).await;
     shop.succeed(&proxies[0]).await;
@@ -371,7 +378,7 @@ async fn a_virtual_node_is_drained_within_a_budget_and_has_no_delegate_left() {
         })
     };
     counted(&shop, budget(0)).await;
-    let drain = ["drain", &node, "--timeout=2s"];
+    let drain = ["drain", &node, "--timeout=4s"];
     let refused = source.kubectl(&drain).await.unwrap_err().to_string();
     assert!(refused.contains("disruption budget"), "{refused}");
     shop.proxies("app=web", 2, is_running).await;

@@ -47,8 +47,8 @@ impl Shop {
     }
 }
 
-/// The whole life of pods, with everything that looks at a time on its way: Leases with a second replica each, certificates
-/// and tokens, what is gone since when.
+/// The whole life of pods, with everything that looks at a time on its way: Leases with a second replica each,
+/// certificates and tokens, what is gone since when.
 async fn pods_live(seconds: i64) {
     let kubelet = Kubelet {
         lines: vec!["one".to_owned()],
