@@ -1,5 +1,5 @@
-//! What `make` runs beside the tests: the demo, the benchmarks on real control planes, and the check of roles. One binary,
-//! since each would hold all of this crate.
+//! What `make` runs beside the tests: the demo, the benchmarks on real control planes, and the check of roles. One
+//! binary, since each would hold all of this crate.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -49,14 +49,15 @@ enum Command {
         #[arg(long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u8).range(1..=20))]
         targets: u8,
     },
-    /// Measures what all attacks of a hostile target cost the source and the pods of others, and fails if that is too much.
+    /// Measures what all attacks of a hostile target cost the source and the pods of others, and fails if that is too
+    /// much.
     BenchHostile {
         /// For how long it attacks.
         #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u64).range(1..=1440))]
         minutes: u64,
     },
-    /// Measures by how much the kubelet server's process grows under many streams at once, and under much through one, and
-    /// fails if that isn't flat.
+    /// Measures by how much the kubelet server's process grows under many streams at once, and under much through one,
+    /// and fails if that isn't flat.
     BenchStreams {
         /// Streams at once.
         #[arg(long, value_name = "N", default_value_t = 200, value_parser = value_parser!(u16).range(1..=256))]

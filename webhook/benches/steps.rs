@@ -1,5 +1,5 @@
-//! The longest answer to one review, with the largest pods that the API server takes and what a hostile author may put into
-//! them: reviews are answered one after the other.
+//! The longest answer to one review, with the largest pods that the API server takes and what a hostile author may put
+//! into them: reviews are answered one after the other.
 //!
 //! It owns the reviews; it knows the code only by its public face. `make bench-steps` runs it.
 

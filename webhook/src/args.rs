@@ -30,7 +30,8 @@ pub struct WebhookArgs {
     ///
     /// For a webhook that runs outside of the cluster: `https://192.0.2.7:9443`. Port 0 stands for the port really
     /// bound. The certificate is made for its host.
-    #[arg(long, value_name = "URL", conflicts_with_all = ["webhook_service", "webhook_service_namespace", "webhook_service_port"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["webhook_service", "webhook_service_namespace",
+        "webhook_service_port"])]
     pub webhook_url: Option<String>,
 
     /// Service by which the API server reaches this webhook.

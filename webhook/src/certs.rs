@@ -8,8 +8,8 @@
 //! | [`keeper`] | the Secret: compare-and-swap, watch, and handing over what it holds |
 //!
 //! A CA is rotated in three steps, each [`plan::Timings::overlap`] after the one before, so that at any moment every
-//! API server trusts what every replica shows: the new CA is *published* (trusted, signs nothing), then *used* (it signs
-//! a new serving certificate), then the old one is *retired* (no longer trusted).
+//! API server trusts what every replica shows: the new CA is *published* (trusted, signs nothing), then *used* (it
+//! signs a new serving certificate), then the old one is *retired* (no longer trusted).
 
 pub mod check;
 pub mod issue;

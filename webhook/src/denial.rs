@@ -10,8 +10,8 @@ use pilotage_model::kept_labels::RegexpError;
 use pilotage_model::manifest::ManifestError;
 use thiserror::Error;
 
-/// Longest pod that is read, in bytes. One whose manifest fits into its annotations has a fraction of that, with all of its
-/// managed fields.
+/// Longest pod that is read, in bytes. One whose manifest fits into its annotations has a fraction of that, with all of
+/// its managed fields.
 pub(crate) const OBJECT_LIMIT: usize = 2 * 1024 * 1024;
 /// How many fields and list entries a pod may have, those of its managed fields among them.
 pub(crate) const FIELDS_LIMIT: usize = 64 * 1024;
@@ -74,7 +74,8 @@ pub enum Denial {
     /// With its manifest saved, its annotations would be too long for the API server.
     #[error(
         "the pod is too large to be elected: its annotations, with its own manifest among them, would take more than \
-         the {limit} bytes that the API server takes. `kubectl apply --server-side` saves the copy that plain apply keeps",
+         the {limit} bytes that the API server takes. `kubectl apply --server-side` saves the copy that plain apply \
+         keeps",
         limit = LIMIT
     )]
     TooLarge,
@@ -86,7 +87,8 @@ pub enum Denial {
     TooHeavy(#[from] TooHeavy),
     /// It is too large to be looked at.
     #[error(
-        "the pod is too large to be elected: it may have {OBJECT_LIMIT} bytes, and {FIELDS_LIMIT} fields and list entries"
+        "the pod is too large to be elected: it may have {OBJECT_LIMIT} bytes, and {FIELDS_LIMIT} fields and list \
+         entries"
     )]
     TooManyFields,
     /// One of its annotations is longer than it may be.

@@ -1,4 +1,5 @@
-//! Whatever is asked for whatever pod, there is a short answer; a refusal is in few words, and what is let through can be read.
+//! Whatever is asked for whatever pod, there is a short answer; a refusal is in few words, and what is let through can
+//! be read.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

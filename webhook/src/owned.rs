@@ -20,8 +20,8 @@ pub const SPEC_FIELDS: [&str; 6] = [
 /// Metadata that the API server adds for itself, and status: never a part of what an author meant.
 const NOT_SAVED: [&str; 1] = ["managedFields"];
 
-/// The source pod behind `pod`, which has no system fields, and whose manifest says `saved`: the owned fields as saved, all
-/// others as they are now, so that what other webhooks injected meanwhile reaches the delegate.
+/// The source pod behind `pod`, which has no system fields, and whose manifest says `saved`: the owned fields as saved,
+/// all others as they are now, so that what other webhooks injected meanwhile reaches the delegate.
 pub fn restore(pod: &Value, saved: &Value) -> Value {
     let mut source = pod.clone();
     for field in SPEC_FIELDS {

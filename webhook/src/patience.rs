@@ -1,7 +1,7 @@
 //! How long a pod's author waits for a lost target, as its tolerations say it. Pure.
 //!
-//! A proxy gets endless tolerations of its own, so that no node lifecycle evicts it; what the author wrote would be lost
-//! with them, and is kept as the annotation that says the same.
+//! A proxy gets endless tolerations of its own, so that no node lifecycle evicts it; what the author wrote would be
+//! lost with them, and is kept as the annotation that says the same.
 
 use pilotage_api::bounds;
 use pilotage_api::keys;

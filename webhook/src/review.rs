@@ -1,7 +1,7 @@
 //! `admission.k8s.io/v1` reviews: reading what the API server asks, and answering it.
 //!
-//! The pod is kept as a JSON value: a typed round trip would drop fields that the types don't know. One that is too large for
-//! that is refused unread. Must not know HTTP.
+//! The pod is kept as a JSON value: a typed round trip would drop fields that the types don't know. One that is too
+//! large for that is refused unread. Must not know HTTP.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -18,8 +18,8 @@ use crate::shares::Shares;
 
 /// Where the API server asks; as in Admiralty.
 pub const PATH: &str = "/mutate--v1-pod";
-/// Longest review, in bytes. An object is at most 3 MiB as it is sent, and with its defaults filled in it is longer. What is
-/// too large to be elected is told in an answer as far as this.
+/// Longest review, in bytes. An object is at most 3 MiB as it is sent, and with its defaults filled in it is longer.
+/// What is too large to be elected is told in an answer as far as this.
 const BODY_LIMIT: usize = 8 * 1024 * 1024;
 
 /// Judges a review.

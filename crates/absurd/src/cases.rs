@@ -10,15 +10,15 @@ use rustix::time::{ClockId, clock_gettime};
 const CASES: u32 = 32;
 const SEED: u64 = 1;
 
-/// How much processor time a case may take. It is far more than any needs in a debug build, and far less than what a text of
-/// 200 kB costs an algorithm that is worse than linear.
+/// How much processor time a case may take. It is far more than any needs in a debug build, and far less than what a
+/// text of 200 kB costs an algorithm that is worse than linear.
 const LONGEST: Duration = Duration::from_secs(2);
 
 /// How long a smaller case that fails is looked for.
 const SHRINKING: Duration = Duration::from_mins(1);
 
-/// How many cases a property has: as many as `PROPTEST_CASES` says (`make fuzz` does), or few. What failed once is kept in
-/// `proptest-regressions` and tried first.
+/// How many cases a property has: as many as `PROPTEST_CASES` says (`make fuzz` does), or few. What failed once is kept
+/// in `proptest-regressions` and tried first.
 pub fn config() -> ProptestConfig {
     let default = ProptestConfig::default();
     let asked = std::env::var_os("PROPTEST_CASES").is_some();

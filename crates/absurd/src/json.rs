@@ -128,8 +128,8 @@ pub fn junk_in(document: impl Strategy<Value = Value> + 'static) -> BoxedStrateg
         .boxed()
 }
 
-/// A document of the same form with other values: a text for a text, a number for a number, a list of many entries for one
-/// of few, an object with more fields.
+/// A document of the same form with other values: a text for a text, a number for a number, a list of many entries for
+/// one of few, an object with more fields.
 pub fn extreme(document: impl Strategy<Value = Value> + 'static) -> BoxedStrategy<Value> {
     let value = (any::<Index>(), text::text(), whole(), select(&MANY[..]));
     let values = prop::collection::vec(value, 1..8);

@@ -19,13 +19,16 @@ fn metadata(namespace: Option<&str>) -> Value {
         "labels": { "app": "web", "example.com/team": "a" },
         "annotations": { "example.com/note": "x" },
         "finalizers": ["example.com/x"],
-        "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs", "controller": true }],
-        "managedFields": [{ "manager": "m", "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": { "f:spec": {} } }],
+        "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs",
+        "controller": true }],
+        "managedFields": [{ "manager": "m", "operation": "Update", "fieldsType": "FieldsV1",
+        "fieldsV1": { "f:spec": {} } }],
     })
 }
 
 fn amounts() -> Value {
-    json!({ "cpu": "1500m", "memory": "1Gi", "ephemeral-storage": "2Gi", "example.com/gpu": "1", "hugepages-2Mi": "4Mi" })
+    json!({ "cpu": "1500m", "memory": "1Gi", "ephemeral-storage": "2Gi", "example.com/gpu": "1",
+        "hugepages-2Mi": "4Mi" })
 }
 
 fn selector() -> Value {
@@ -68,7 +71,8 @@ fn container_status(name: &str) -> Value {
 /// A pod's spec.
 pub fn pod_spec() -> Value {
     let expressions = json!([{ "key": "zone", "operator": "Gt", "values": ["1"] }]);
-    let node_term = json!({ "matchExpressions": expressions, "matchFields": [{ "key": "metadata.name", "operator": "In", "values": ["n"] }] });
+    let node_term = json!({ "matchExpressions": expressions, "matchFields": [{ "key": "metadata.name",
+        "operator": "In", "values": ["n"] }] });
     let pod_term = json!({ "labelSelector": selector(), "namespaceSelector": selector(), "namespaces": ["shop"],
         "topologyKey": "zone", "matchLabelKeys": ["app"], "mismatchLabelKeys": ["x"] });
     let pods = json!({
@@ -89,7 +93,8 @@ pub fn pod_spec() -> Value {
         "overhead": amounts(),
         "resources": { "requests": amounts() },
         "nodeSelector": { "disk": "ssd" },
-        "tolerations": [{ "key": "gpu", "operator": "Equal", "value": "x", "effect": "NoExecute", "tolerationSeconds": 300 }],
+        "tolerations": [{ "key": "gpu", "operator": "Equal", "value": "x", "effect": "NoExecute",
+        "tolerationSeconds": 300 }],
         "affinity": {
             "nodeAffinity": {
                 "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [node_term] },
@@ -104,8 +109,10 @@ pub fn pod_spec() -> Value {
         "readinessGates": [{ "conditionType": "example.com/gate" }],
         "volumes": [
             { "name": "kube-api-access-a", "projected": { "sources": [
-                { "downwardAPI": { "items": [{ "path": "l", "fieldRef": { "fieldPath": "metadata.labels['app']" } }] } }] } },
-            { "name": "data", "downwardAPI": { "items": [{ "path": "l", "fieldRef": { "fieldPath": "metadata.labels['app']" } }] } },
+                { "downwardAPI": { "items": [{ "path": "l",
+                "fieldRef": { "fieldPath": "metadata.labels['app']" } }] } }] } },
+            { "name": "data", "downwardAPI": { "items": [{ "path": "l",
+            "fieldRef": { "fieldPath": "metadata.labels['app']" } }] } },
         ],
     })
 }
@@ -124,7 +131,8 @@ pub fn pod_status() -> Value {
         "hostIP": "10.0.0.2",
         "hostIPs": [{ "ip": "10.0.0.2" }],
         "conditions": [
-            { "type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1 },
+            { "type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z",
+            "observedGeneration": 1 },
             { "type": "PodResizePending", "status": "True", "reason": "Infeasible", "message": "x" },
         ],
         "containerStatuses": [container_status("main")],
@@ -137,7 +145,8 @@ pub fn pod_status() -> Value {
 
 /// A pod.
 pub fn pod() -> Value {
-    json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata(Some("shop")), "spec": pod_spec(), "status": pod_status() })
+    json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata(Some("shop")), "spec": pod_spec(),
+        "status": pod_status() })
 }
 
 /// A node.

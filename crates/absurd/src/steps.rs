@@ -1,5 +1,5 @@
-//! How long single steps take, beside what one may take: a bench prints it, and fails. Whoever waits for another thing of the
-//! same thread waits as long.
+//! How long single steps take, beside what one may take: a bench prints it, and fails. Whoever waits for another thing
+//! of the same thread waits as long.
 
 use std::hint::black_box;
 use std::process::ExitCode;

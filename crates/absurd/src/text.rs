@@ -97,7 +97,8 @@ const WORDS: [&str; 24] = [
     "{\"cpu\":\"1\"}",
     "[{\"nodes\":9223372036854775807,\"free\":{\"cpu\":\"9223372036854775807\"}}]",
 ];
-/// No character, the first and last of their kinds, marks that change their neighbours, and some that grow in lower case.
+/// No character, the first and last of their kinds, marks that change their neighbours, and some that grow in lower
+/// case.
 const ODD: [char; 20] = [
     '\0',
     '\t',

@@ -1,5 +1,5 @@
-//! Bounds for what comes over the wire: whoever wrote a number, sums of what is read here can't overflow. And waits that
-//! double, up to a bound.
+//! Bounds for what comes over the wire: whoever wrote a number, sums of what is read here can't overflow. And waits
+//! that double, up to a bound.
 
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ pub fn doubled(first: Duration, before: u32, most: Duration) -> Duration {
 /// Longest UID: a label value must be able to hold it.
 pub const LONGEST_UID: usize = 63;
 
-/// Whether a text can be an object's UID. Every API server makes UUIDs; its interface says only that it is a text, so each
-/// of letters, digits and dashes is taken. It may stand in records, labels, names and messages.
+/// Whether a text can be an object's UID. Every API server makes UUIDs; its interface says only that it is a text, so
+/// each of letters, digits and dashes is taken. It may stand in records, labels, names and messages.
 pub fn is_uid(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     !text.is_empty() && text.len() <= LONGEST_UID && text.bytes().all(is_part)

@@ -18,7 +18,8 @@ use serde_json::{Map, Value};
     group = "multicluster.admiralty.io",
     version = "v1alpha1",
     kind = "PodChaperon",
-    doc = "A question of a source, and its answer: whether this pod may run here. Pilotage makes it; nobody else should.",
+    doc = "A question of a source, and its answer: whether this pod may run here. Pilotage makes it; nobody else \
+        should.",
     namespaced,
     shortname = "chap",
     category = "admiralty",

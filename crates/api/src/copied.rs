@@ -1,8 +1,8 @@
 //! Which annotations a proxy pod has from its delegate, with a fingerprint of each value.
 //!
-//! It lives in the annotation [`crate::keys::COPIED`] of the proxy pod as a JSON object, and is written together with those
-//! that it names: what isn't in there, or has another value by now, is somebody else's word. What may be copied is the
-//! proxy state machine's affair.
+//! It lives in the annotation [`crate::keys::COPIED`] of the proxy pod as a JSON object, and is written together with
+//! those that it names: what isn't in there, or has another value by now, is somebody else's word. What may be copied
+//! is the proxy state machine's affair.
 
 use std::{collections::BTreeMap, fmt, str::FromStr};
 

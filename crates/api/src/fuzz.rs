@@ -127,7 +127,8 @@ pilotage_absurd::properties! {
 
     #[test]
     fn what_fits_fits(
-        all in prop::collection::btree_map(text::text(), text::text(), 0..12), room in 0..400_000_usize, extra in 0..99_usize,
+        all in prop::collection::btree_map(text::text(), text::text(), 0..12), room in 0..400_000_usize,
+            extra in 0..99_usize,
     ) {
         let kept = annotations::fitting(&all, room, |_| extra);
         let taken: usize = kept.iter().map(|(key, value)| key.len() + value.len() + extra).sum();

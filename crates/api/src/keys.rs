@@ -24,9 +24,9 @@ key!(/// Annotation of a pod, with any value: run this pod in another cluster. I
 key!(/// Annotation of a pod, with any value: its own scheduler (`spec.schedulerName`) gives it a node in the target,
     /// and nothing is reserved there before. One target is chosen first, by its published free room.
     NO_RESERVATION = "no-reservation");
-key!(/// Annotation of a pod, with any value: ask all targets whether they could take the pod, and give it to none. Their
-    /// answers stand in its condition `PodScheduled`, and it waits until it is deleted. `kubectl pilotage what-if` makes
-    /// such pods.
+key!(/// Annotation of a pod, with any value: ask all targets whether they could take the pod, and give it to none.
+    /// Their answers stand in its condition `PodScheduled`, and it waits until it is deleted. `kubectl pilotage
+    /// what-if` makes such pods.
     WHAT_IF = "what-if");
 key!(/// Annotation of a pod, YAML: which targets may run it. It may have `nodeSelector`, `tolerations`, `affinity` and
     /// `topologySpreadConstraints`, and they speak of virtual nodes.
@@ -38,8 +38,8 @@ key!(/// Annotation of a pod or a Service, a regular expression: labels whose `k
     /// the target. All others get the prefix `multicluster.admiralty.io/` there.
     NO_PREFIX_LABEL_REGEXP = "no-prefix-label-regexp");
 
-key!(/// Annotation of a Target, `"true"`: pods there have their labels as they are, too, beside those with the prefix. It
-    /// counts where the target is another cluster than the source.
+key!(/// Annotation of a Target, `"true"`: pods there have their labels as they are, too, beside those with the prefix.
+    /// It counts where the target is another cluster than the source.
     KEEP_LABELS = "keep-labels");
 key!(/// Annotation of a pod or a Target, `never` or a duration such as `5m`: after how long a pod is run elsewhere if
     /// its target is lost. The old pod may still be running then. What the pod says counts before what its Target says.
@@ -48,8 +48,8 @@ key!(/// Annotation of a Target, `"true"`: if the target can't be reached, give 
     /// there; if it answers, those that are deleted or given back, after half a minute and their grace period.
     FORGET = "forget");
 
-// Where a pod belongs, and where a target is. On a Target or a virtual node each may be a label or an annotation; the word of
-// the Target counts before that of the node.
+// Where a pod belongs, and where a target is. On a Target or a virtual node each may be a label or an annotation; the
+// word of the Target counts before that of the node.
 
 key!(/// Annotation of a pod: the region where it belongs. Annotation or label of a Target: the region where the target
     /// is.
@@ -78,8 +78,8 @@ key!(/// Annotation of a proxy pod, YAML: the whole pod as its author wrote it. 
     SOURCE_POD_MANIFEST = "sourcepod-manifest");
 key!(/// Label, `"true"`, of proxy pods, and of other objects that carry a finalizer of Pilotage.
     HAS_FINALIZER = "has-finalizer");
-key!(/// Annotation of a proxy pod, `"true"`: it is given to nobody before that is recorded on it. The webhook writes it;
-    /// pods that Admiralty's webhook made have none.
+key!(/// Annotation of a proxy pod, `"true"`: it is given to nobody before that is recorded on it. The webhook writes
+    /// it; pods that Admiralty's webhook made have none.
     RECORDED = "recorded");
 key!(/// Annotation of a proxy pod, `VIRTUAL-NODE/UID/ATTEMPT`: the record, which says to which target and which
     /// `PodChaperon` the pod was given ([`crate::record`]).
@@ -127,8 +127,8 @@ key!(/// Annotation, a number: the generation of the chaperon's spec whose chang
     APPLIED_GENERATION = "applied-generation");
 key!(/// Annotation: which of these changes the pod doesn't have, and why. It is written together with the generation.
     CHANGE_REFUSED = "change-refused");
-key!(/// Annotation, a W3C `traceparent`, from the source: the span under which the target's spans of this pod belong. It
-    /// is there only if the source exports a trace of the pod (`--otlp-endpoint`), and nothing is decided by it.
+key!(/// Annotation, a W3C `traceparent`, from the source: the span under which the target's spans of this pod belong.
+    /// It is there only if the source exports a trace of the pod (`--otlp-endpoint`), and nothing is decided by it.
     TRACEPARENT = "traceparent");
 
 // ---- what Pilotage writes on objects of the target to name their source --------------------------------------------
@@ -164,8 +164,8 @@ key!(/// Annotation of a role binding: namespace of its Source.
     SOURCE_NAMESPACE = "source-namespace");
 key!(/// Annotation of a role binding: name of its Source or `ClusterSource`.
     SOURCE_NAME = "source-name");
-key!(/// Annotation of a Source or `ClusterSource` that a user's `connect` made: UID of the source's kube-system namespace. It keeps
-    /// two sources with one name apart.
+key!(/// Annotation of a Source or `ClusterSource` that a user's `connect` made: UID of the source's kube-system
+    /// namespace. It keeps two sources with one name apart.
     SOURCE_CLUSTER_UID = "source-cluster-uid");
 /// Label, and its value, of what the controllers make for a Source.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "pilotage");

@@ -1,5 +1,5 @@
-//! How long names and lists may be that users write, and how a longer one is told. It is checked where the text is read;
-//! what stands behind may rely on it, and cuts all the same.
+//! How long names and lists may be that users write, and how a longer one is told. It is checked where the text is
+//! read; what stands behind may rely on it, and cuts all the same.
 //!
 //! Must not know what a name means.
 
@@ -29,8 +29,8 @@ pub const PATTERN: usize = 1024;
 pub const MESSAGE: usize = 2000;
 /// Longest duration, in bytes.
 pub const DURATION: usize = 64;
-/// What is kept of a pod's chaperon where it is watched, labels, annotations and status, may take so much memory, by the
-/// estimate of whoever keeps it.
+/// What is kept of a pod's chaperon where it is watched, labels, annotations and status, may take so much memory, by
+/// the estimate of whoever keeps it.
 pub const CHAPERON_KEPT: usize = 1 << 20;
 /// A whole one, as its source writes it, with what its API server notes of who owns which field.
 pub const CHAPERON_WHOLE: usize = 6 << 20;
@@ -111,8 +111,8 @@ const WRITTEN: [(&str, Form); 7] = [
     (keys::REPLACE_AFTER, Form::Text(DURATION)),
 ];
 
-/// The first of a pod's or a Target's annotations that is longer than it may be: its key, and by how much. Annotations that
-/// mean nothing to Pilotage are nobody's business here.
+/// The first of a pod's or a Target's annotations that is longer than it may be: its key, and by how much. Annotations
+/// that mean nothing to Pilotage are nobody's business here.
 pub fn annotations<'a>(
     value: impl Fn(&'static str) -> Option<&'a str>,
 ) -> Result<(), (&'static str, TooLong)> {
@@ -128,8 +128,8 @@ pub fn annotations<'a>(
     Ok(())
 }
 
-/// Longest value that each of these annotations may have on any account, in bytes: what a policy can check that knows no
-/// lists. They are those whose values are compared with labels.
+/// Longest value that each of these annotations may have on any account, in bytes: what a policy can check that knows
+/// no lists. They are those whose values are compared with labels.
 pub fn longest_places() -> [(&'static str, usize); 4] {
     [
         (keys::REGION, LABEL),

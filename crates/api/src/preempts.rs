@@ -1,8 +1,8 @@
 //! What a target would have to do to run a pod that fits nowhere there: whom it would evict, once it is granted.
 //!
 //! It lives in the annotation [`crate::keys::PREEMPTS`] of a chaperon, beside the reservation that it belongs to, as
-//! `budgets=0,highest=100,sum=2147483748,pods=1,oldest=1767225600,grace=30`. Which targets are asked, and which is taken, is
-//! the proxy state machine's affair.
+//! `budgets=0,highest=100,sum=2147483748,pods=1,oldest=1767225600,grace=30`. Which targets are asked, and which is
+//! taken, is the proxy state machine's affair.
 
 use std::{cmp::Reverse, fmt, str::FromStr, time::Duration};
 

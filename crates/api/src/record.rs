@@ -52,8 +52,8 @@ impl Record {
         self.node == node && self.chaperon_uid == chaperon_uid
     }
 
-    /// Whether the chaperon that it names has this UID, behind whichever virtual node it is seen: several Targets may lead to
-    /// one cluster, and show the same chaperon. A reason to spare it, none to believe it.
+    /// Whether the chaperon that it names has this UID, behind whichever virtual node it is seen: several Targets may
+    /// lead to one cluster, and show the same chaperon. A reason to spare it, none to believe it.
     pub fn spares(&self, chaperon_uid: &str) -> bool {
         self.chaperon_uid == chaperon_uid
     }

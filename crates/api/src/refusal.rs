@@ -1,5 +1,5 @@
-//! How the text of a refusal begins: targets write it, and the source counts it and cuts it short. What follows the word
-//! is for people, and anybody's.
+//! How the text of a refusal begins: targets write it, and the source counts it and cuts it short. What follows the
+//! word is for people, and anybody's.
 
 use crate::keys;
 

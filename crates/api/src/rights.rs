@@ -1,5 +1,5 @@
-//! What a source may do in a target besides running pods there: each right is asked for in a Source and given by a role of
-//! its own, so that an operator of a target gives no more than is used.
+//! What a source may do in a target besides running pods there: each right is asked for in a Source and given by a role
+//! of its own, so that an operator of a target gives no more than is used.
 
 use std::fmt;
 use std::str::FromStr;

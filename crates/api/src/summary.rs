@@ -131,7 +131,8 @@ pub(crate) fn definition() -> Result<CustomResourceDefinition, serde_json::Error
                     "type": "object",
                     "properties": {
                         "clusterUid": {
-                            "description": "UID of the kube-system namespace, by which a source tells one cluster from another.",
+                            "description": "UID of the kube-system namespace, by which a source tells one cluster \
+                                from another.",
                             "type": "string",
                             "maxLength": limits::SUBDOMAIN,
                         },

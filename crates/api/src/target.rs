@@ -177,8 +177,8 @@ pub struct TargetStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::SUBDOMAIN))]
     pub cluster_uid: Option<String>,
-    /// `metadata.resourceVersion` of the Secret whose kubeconfig was tried last: `Connected` speaks of that one. What was written
-    /// to the Secret later hasn't been tried yet.
+    /// `metadata.resourceVersion` of the Secret whose kubeconfig was tried last: `Connected` speaks of that one. What
+    /// was written to the Secret later hasn't been tried yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::SUBDOMAIN))]
     pub kubeconfig_version: Option<String>,

@@ -26,8 +26,8 @@ impl Board {
         Self::default()
     }
 
-    /// Sets a pod's gate and leave; `true` if the gate was shut, or unknown, and is open now: then the scheduler has to be
-    /// told.
+    /// Sets a pod's gate and leave; `true` if the gate was shut, or unknown, and is open now: then the scheduler has to
+    /// be told.
     pub fn set(&self, pod_uid: &str, gate: Gate, leave: Leave) -> bool {
         let mut postings = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let open = gate == Gate::Open;

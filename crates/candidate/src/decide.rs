@@ -422,8 +422,8 @@ fn pausing(seen: &Observed<'_>) -> Option<Monotonic> {
     seen.memory.pause().filter(|until| seen.now < *until)
 }
 
-/// Until when the answer that stands there may be backed by another, living leader. Not if it names another pod than the
-/// one that is there: whoever held a node for that one drops it.
+/// Until when the answer that stands there may be backed by another, living leader. Not if it names another pod than
+/// the one that is there: whoever held a node for that one drops it.
 fn foreign_until(
     seen: &Observed<'_>,
     chaperon: &ChaperonView,

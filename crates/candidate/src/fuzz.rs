@@ -1,4 +1,5 @@
-//! Whatever a source writes on chaperons, and whatever pods say: what is read of it is bounded, and so is what is written.
+//! Whatever a source writes on chaperons, and whatever pods say: what is read of it is bounded, and so is what is
+//! written.
 
 use std::time::Duration;
 
@@ -112,7 +113,8 @@ pilotage_absurd::properties! {
                 memory.taken(&pod.uid, "n1", now);
             }
             for _ in 0..4 {
-                let seen = Observed { pod: pod.as_ref(), chaperon: view.as_ref(), memory: &memory, settings: &settings, now };
+                let seen = Observed { pod: pod.as_ref(), chaperon: view.as_ref(), memory: &memory,
+                    settings: &settings, now };
                 let plan = decide(&seen);
                 if let Some(note) = &plan.tell {
                     prop_assert!(note.to_string().len() <= 1024, "{}", note);
@@ -175,7 +177,8 @@ pilotage_absurd::properties! {
         let pod: RawPod = serde_json::from_value(pod).unwrap();
         let memory = chaperon::Memory::default();
         let seen = chaperon::Observed {
-            chaperon: Some(&chaperon), pod: Some(&pod), memory: &memory, now: Duration::from_secs(9), wall: jiff::Timestamp::UNIX_EPOCH,
+            chaperon: Some(&chaperon), pod: Some(&pod), memory: &memory, now: Duration::from_secs(9),
+                wall: jiff::Timestamp::UNIX_EPOCH,
         };
         if let Some(chaperon::Action::CopyAnnotations(patch)) = chaperon::decide(&seen).action {
             let mut all = chaperon.metadata.annotations.unwrap_or_default();

@@ -6,9 +6,9 @@
 //! Settings, now ─────────────┘
 //! ```
 //!
-//! An edge carries the step out, tells [`Memory`] how it ended, and decides again. Between a process's scheduler and its
-//! edge stand the [`Board`] (which pods may be tried) and one plugin ([`plugins`]). The rules are those of the protocol
-//! between proxy and candidate; [`mod@decide`] follows its table row by row.
+//! An edge carries the step out, tells [`Memory`] how it ended, and decides again. Between a process's scheduler and
+//! its edge stand the [`Board`] (which pods may be tried) and one plugin ([`plugins`]). The rules are those of the
+//! protocol between proxy and candidate; [`mod@decide`] follows its table row by row.
 
 // No sum may overflow, whoever gave the numbers.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]

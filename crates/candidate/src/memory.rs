@@ -1,6 +1,7 @@
 //! What the process remembers of one chaperon and its pod between two decisions: the hold, and what went wrong.
 //!
-//! All of it may be lost in a restart. The rules are in [`mod@crate::decide`]; here is only what changes by what happened.
+//! All of it may be lost in a restart. The rules are in [`mod@crate::decide`]; here is only what changes by what
+//! happened.
 
 mod room;
 

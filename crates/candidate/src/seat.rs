@@ -71,7 +71,8 @@ pub enum Room {
 pub enum Fit {
     /// It takes the pod.
     Fits,
-    /// It does while others are there for whom nodes are held without a grant; without them it doesn't, for this reason.
+    /// It does while others are there for whom nodes are held without a grant; without them it doesn't, for this
+    /// reason.
     Leans(String),
     /// It doesn't any more, for this reason.
     Misfit(String),

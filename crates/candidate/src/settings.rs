@@ -15,7 +15,8 @@ pub struct Settings {
     pub bind_timeout: Duration,
     /// How long a granted pod that needs others to stay waits before its node is looked at again.
     pub look_again: Duration,
-    /// From the grant, beside the grace of those who have to go: when there is no room by then, the answer is taken back.
+    /// From the grant, beside the grace of those who have to go: when there is no room by then, the answer is taken
+    /// back.
     pub make_room: Duration,
     /// Longest pause between an expired hold and the next one.
     pub longest_pause: Duration,

@@ -31,7 +31,8 @@ pub struct Need {
     pub subresource: &'static str,
     /// Verb.
     pub verb: &'static str,
-    /// Whether the resource is cluster-scoped; otherwise a `Target` needs it in its namespace, a `ClusterTarget` in all.
+    /// Whether the resource is cluster-scoped; otherwise a `Target` needs it in its namespace, a `ClusterTarget` in
+    /// all.
     pub cluster_scoped: bool,
     /// The right of a Source that it comes with; `None`: every Source gives it.
     pub right: Option<Right>,
@@ -64,7 +65,8 @@ pub enum Authorization {
     Missing(Vec<Need>),
 }
 
-/// Asks the cluster behind `client` which of `needs` are missing; `namespace` is where namespaced ones are needed (all if `None`).
+/// Asks the cluster behind `client` which of `needs` are missing; `namespace` is where namespaced ones are needed (all
+/// if `None`).
 pub(crate) async fn review(
     client: &Client,
     namespace: Option<&str>,

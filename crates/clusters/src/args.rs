@@ -29,24 +29,25 @@ pub struct TargetArgs {
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     pub target_probe_failures: u32,
 
-    /// Requests a second that this process sends to each target on average. Without it, nothing is held back here, and the
-    /// target's priority and fairness decides who waits.
+    /// Requests a second that this process sends to each target on average. Without it, nothing is held back here, and
+    /// the target's priority and fairness decides who waits.
     ///
-    /// Requests that are too many wait for their turn. One that would wait for over 3s isn't sent and fails at once, to be
-    /// made again later. The log tells of both. Probes of the target, and streams, don't count; the question before a stream
-    /// which pod it leads to does.
+    /// Requests that are too many wait for their turn. One that would wait for over 3s isn't sent and fails at once, to
+    /// be made again later. The log tells of both. Probes of the target, and streams, don't count; the question before
+    /// a stream which pod it leads to does.
     #[arg(long, value_name = "N", value_parser = parse_qps)]
     pub target_api_qps: Option<f64>,
 
     /// Requests that may be sent to a target at once, before the average counts. Default: --target-api-qps, rounded up.
-    #[arg(long, value_name = "N", requires = "target_api_qps", value_parser = clap::value_parser!(u32).range(1..=MOST_QPS))]
+    #[arg(long, value_name = "N", requires = "target_api_qps",
+        value_parser = clap::value_parser!(u32).range(1..=MOST_QPS))]
     pub target_api_burst: Option<u32>,
 
     /// Where kubeconfigs of Targets may lead: hosts (api.example.com, *.example.com), addresses and CIDRs. May be given
     /// several times, or once with commas. Without it they may lead everywhere that this process reaches.
     ///
-    /// A host that is named here is allowed whatever its addresses; any other one if the address that a connection is made to
-    /// lies in one of the CIDRs.
+    /// A host that is named here is allowed whatever its addresses; any other one if the address that a connection is
+    /// made to lies in one of the CIDRs.
     #[arg(long, value_name = "HOST|CIDR", value_delimiter = ',')]
     pub allow_targets_at: Vec<Place>,
 
@@ -55,8 +56,8 @@ pub struct TargetArgs {
     #[arg(long)]
     pub allow_insecure_targets: bool,
 
-    /// Read Secrets of these namespaces only, 256 at most, separated by commas. A Target or ClusterTarget whose Secret is
-    /// elsewhere is lost. Without names, Secrets of all namespaces are read.
+    /// Read Secrets of these namespaces only, 256 at most, separated by commas. A Target or ClusterTarget whose Secret
+    /// is elsewhere is lost. Without names, Secrets of all namespaces are read.
     ///
     /// All parts that run in a source, and "pilotage rbac", need the same names. The roles for these namespaces go with
     /// them, so Secrets carry no finalizer of ours then.
@@ -95,7 +96,8 @@ pub struct Options {
     pub probe: ProbeOptions,
     /// How many requests each target gets; none: as many as there are.
     pub rate: Option<Rate>,
-    /// How often a target that answers is asked who it is: so long another cluster at the same address may go unnoticed.
+    /// How often a target that answers is asked who it is: so long another cluster at the same address may go
+    /// unnoticed.
     pub identify: Duration,
     /// Where targets may be.
     pub allowed: Allowed,
@@ -107,11 +109,11 @@ pub struct Options {
     pub review_missing: Duration,
     /// How often they are asked for again while none is.
     pub review_complete: Duration,
-    /// What streams of a target that is this very cluster come by; `None`: by the client for everything else, which takes
-    /// long silence for a dead connection.
+    /// What streams of a target that is this very cluster come by; `None`: by the client for everything else, which
+    /// takes long silence for a dead connection.
     pub local_streams: Option<LocalStreams>,
-    /// What Targets and their Secrets are watched with, and what a target that is this very cluster is probed by; `None`:
-    /// the client for everything else, which may wait for its turn.
+    /// What Targets and their Secrets are watched with, and what a target that is this very cluster is probed by;
+    /// `None`: the client for everything else, which may wait for its turn.
     pub unthrottled: Option<Unthrottled>,
 }
 

@@ -32,8 +32,8 @@ const A_POD: usize = limits::CHAPERON_KEPT;
 
 /// What a usual chaperon weighs.
 const USUAL: usize = 16 << 10;
-/// What all that is heavier than usual weighs together before each of them is kept as [`CROWDED`]: somebody who may make
-/// hundreds of pods could else have hundreds of MiB kept.
+/// What all that is heavier than usual weighs together before each of them is kept as [`CROWDED`]: somebody who may
+/// make hundreds of pods could else have hundreds of MiB kept.
 const HEAVY: usize = 64 << 20;
 /// The most that is kept of a pod's chaperon among many heavy ones.
 const CROWDED: usize = 64 << 10;
@@ -43,8 +43,8 @@ fn weight_for(pods: usize) -> usize {
     BASE.saturating_add(weight_of(pods, 1))
 }
 
-/// The most that chaperons of so many pods weigh, each in so many targets: their whole shares, or usual ones of all, the
-/// heavy ones before it was crowded, and one of those after that for each pod.
+/// The most that chaperons of so many pods weigh, each in so many targets: their whole shares, or usual ones of all,
+/// the heavy ones before it was crowded, and one of those after that for each pod.
 fn weight_of(pods: usize, targets: usize) -> usize {
     let shares = A_POD.saturating_mul(pods).saturating_mul(targets);
     let each = USUAL.saturating_mul(targets).saturating_add(CROWDED);
@@ -99,8 +99,8 @@ pub(crate) enum Excess {
     },
     /// Too heavy ones.
     #[error(
-        "what all Targets of namespace {namespace} show together would take more than {} MiB of memory, for {pods} pods \
-         that may run there",
+        "what all Targets of namespace {namespace} show together would take more than {} MiB of memory, for {pods} \
+         pods that may run there",
         .limit >> 20
     )]
     CommonWeight {

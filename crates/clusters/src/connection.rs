@@ -117,7 +117,8 @@ pub enum LostReason {
     /// The secret has no such key.
     #[error(
         "secret {}/{} has no key {:?}; it has {}",
-        .secret.namespace, .secret.name, .secret.key, if .known.is_empty() { "none".to_owned() } else { .known.join(", ") }
+        .secret.namespace, .secret.name, .secret.key,
+            if .known.is_empty() { "none".to_owned() } else { .known.join(", ") }
     )]
     KeyMissing {
         /// The secret with the key that was asked for.
@@ -157,8 +158,9 @@ pub enum LostReason {
     Unreachable(String),
     /// Another cluster answers there.
     #[error(
-        "another cluster answers there (its kube-system has the UID {found}, the target's had {known}): pods may still run in \
-         the old one. Mend the kubeconfig; or delete this object and make another one for the new cluster"
+        "another cluster answers there (its kube-system has the UID {found}, the target's had {known}): pods may \
+         still run in the old one. Mend the kubeconfig; or delete this object and make another one for the new \
+         cluster"
     )]
     OtherCluster {
         /// The target's identity.
@@ -168,10 +170,11 @@ pub enum LostReason {
     },
     /// A cluster answers there that doesn't say who it is.
     #[error(
-        "the cluster that answers there doesn't say who it is, and the target's kube-system had the UID {known}: it may be \
-         another one, and pods may still run in the old one. If it is the target, its ClusterSummary \"singleton\" must \
-         give that clusterUid (its Pilotage writes it) and we must be permitted to list it (a Source or ClusterSource there \
-         permits it). If it isn't, mend the kubeconfig; or delete this object and make another one for the new cluster"
+        "the cluster that answers there doesn't say who it is, and the target's kube-system had the UID {known}: it \
+         may be another one, and pods may still run in the old one. If it is the target, its ClusterSummary \
+         \"singleton\" must give that clusterUid (its Pilotage writes it) and we must be permitted to list it (a \
+         Source or ClusterSource there permits it). If it isn't, mend the kubeconfig; or delete this object and make \
+         another one for the new cluster"
     )]
     Unidentified {
         /// The target's identity.
@@ -276,7 +279,8 @@ mod tests {
                     secret: None,
                     refusal: Refusal::Elsewhere { host: "a".into() },
                 },
-                r#"the kubeconfig leads to "a", which is none of the places that Pilotage lets Targets lead to (--allow-targets-at)"#,
+                "the kubeconfig leads to \"a\", which is none of the places that Pilotage lets Targets lead to \
+                 (--allow-targets-at)",
             ),
         ] {
             assert_eq!(reason.to_string(), want);

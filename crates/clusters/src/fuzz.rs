@@ -1,5 +1,5 @@
-//! Whatever stands in a kubeconfig, in a flag, in a summary, or on the wire: it is bounded here, and what is told of it is
-//! short.
+//! Whatever stands in a kubeconfig, in a flag, in a summary, or on the wire: it is bounded here, and what is told of it
+//! is short.
 
 use kube::Config;
 use pilotage_absurd::{json, text};
@@ -32,7 +32,8 @@ fn kubeconfig_file() -> Value {
             "tls-server-name": "one",
             "disable-compression": true,
             // BEGIN CERTIFICATE and three letters.
-            "certificate-authority-data": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCllXSmoKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=",
+            "certificate-authority-data":
+                "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCllXSmoKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=",
             "proxy-url": "",
         } }],
         "users": [{ "name": "u", "user": {
@@ -64,7 +65,8 @@ fn files() -> BoxedStrategy<Vec<u8>> {
 fn url() -> BoxedStrategy<String> {
     let host = prop_oneof![
         2 => "[a-zA-Z0-9.-]{1,20}",
-        1 => select(&["10.0.0.1", "[::1]", "[::ffff:10.0.0.1]", "[", "0x7f.1", "a@b", "xn--a"][..]).prop_map(str::to_owned),
+        1 => select(&["10.0.0.1", "[::1]", "[::ffff:10.0.0.1]", "[", "0x7f.1", "a@b",
+            "xn--a"][..]).prop_map(str::to_owned),
         1 => text::text(),
     ];
     (
@@ -83,7 +85,8 @@ pilotage_absurd::properties! {
             Ok(config) => {
                 let url = &config.cluster_url;
                 prop_assert!(matches!(url.scheme_str(), Some("http" | "https")) && url.host().is_some());
-                prop_assert!(config.proxy_url.is_none() && config.auth_info.exec.is_none() && config.auth_info.auth_provider.is_none());
+                prop_assert!(config.proxy_url.is_none());
+                prop_assert!(config.auth_info.exec.is_none() && config.auth_info.auth_provider.is_none());
                 prop_assert!(config.auth_info.token_file.is_none());
                 prop_assert!(config.auth_info.client_certificate.is_none() && config.auth_info.client_key.is_none());
                 prop_assert!(config.default_namespace.len() <= file.len().max(7));
@@ -125,7 +128,8 @@ pilotage_absurd::properties! {
 
     #[test]
     fn any_target_is_reached_one_way_or_none(object in json::junk_in(Just(json!({
-        "apiVersion": "multicluster.admiralty.io/v1alpha1", "kind": "Target", "metadata": { "name": "a", "namespace": "b" },
+        "apiVersion": "multicluster.admiralty.io/v1alpha1", "kind": "Target", "metadata": { "name": "a",
+        "namespace": "b" },
         "spec": { "self": null, "kubeconfigSecret": { "namespace": "a", "name": "b", "key": "c", "context": "d" } },
     })))) {
         let accesses = [
@@ -134,7 +138,9 @@ pilotage_absurd::properties! {
         ];
         for access in accesses.into_iter().flatten() {
             match access {
-                Ok(Access::Secret(secret)) => prop_assert!(!secret.key.is_empty() && secret.context != Some(String::new())),
+                Ok(Access::Secret(secret)) => {
+                    prop_assert!(!secret.key.is_empty() && secret.context != Some(String::new()));
+                }
                 Ok(Access::Local) => {}
                 Err(fault) => prop_assert!(fault.to_string().len() <= 1024),
             }

@@ -34,8 +34,8 @@ pub enum IdentityError {
     NoUid,
 }
 
-/// What the cluster behind `client` says of its identity, to a source that may not read kube-system: `None` if it doesn't
-/// run Pilotage, hasn't said so yet, or doesn't let us read it.
+/// What the cluster behind `client` says of its identity, to a source that may not read kube-system: `None` if it
+/// doesn't run Pilotage, hasn't said so yet, or doesn't let us read it.
 pub(crate) async fn told(
     client: &Client,
     limit: Duration,
@@ -50,8 +50,8 @@ pub(crate) async fn told(
     }
 }
 
-/// Who a summary says that its cluster is. What can't be a UID says nothing: it is kept in the Target's status, of which our
-/// own API server would refuse the whole, and people read it there.
+/// Who a summary says that its cluster is. What can't be a UID says nothing: it is kept in the Target's status, of
+/// which our own API server would refuse the whole, and people read it there.
 pub(crate) fn said(summary: ClusterSummary) -> Option<ClusterUid> {
     summary.cluster_uid.filter(|uid| bounds::is_uid(&uid.0))
 }

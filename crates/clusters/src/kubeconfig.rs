@@ -62,7 +62,8 @@ pub enum KubeconfigFault {
     },
     /// A way to log in that would run a program or read a file here.
     #[error(
-        "{place} uses {field:?}, which would {would} on the machine of the controller and is refused; put {instead} into the kubeconfig instead"
+        "{place} uses {field:?}, which would {would} on the machine of the controller and is refused; put {instead} \
+         into the kubeconfig instead"
     )]
     Refused {
         /// Where it stands.

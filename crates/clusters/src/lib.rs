@@ -10,8 +10,9 @@
 //! hanging one delays no other and nothing local; a changed secret swaps the client while watches go on; a missing or
 //! broken secret makes a *lost* target, never a removed one.
 //!
-//! A target may be anybody's server. What it says comes through one door (`door`), which bounds size, time and kind; what
-//! is kept of it has one `budget`, and with all others of its namespace a common one; where it may be, `allow` says.
+//! A target may be anybody's server. What it says comes through one door (`door`), which bounds size, time and kind;
+//! what is kept of it has one `budget`, and with all others of its namespace a common one; where it may be, `allow`
+//! says.
 
 // No sum may overflow, whoever gave the numbers.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]

@@ -1,8 +1,8 @@
 //! When a target counts as connected or lost: pure, with one function that asks the API server.
 //!
 //! One failure is no loss (a restarting load balancer drops connections), two in a row are; refused credentials are at
-//! once. A lost target is probed as often as any other, one small request in a period: what waits for its return, holds and
-//! orphans, shouldn't wait for a back-off as well. Must not know where the client comes from.
+//! once. A lost target is probed as often as any other, one small request in a period: what waits for its return, holds
+//! and orphans, shouldn't wait for a back-off as well. Must not know where the client comes from.
 
 use std::time::Duration;
 

@@ -138,8 +138,8 @@ impl Registry {
         receiver
     }
 
-    /// Changes whenever a Target comes, goes or changes, for those who look at all of them then: nothing is kept for who
-    /// doesn't.
+    /// Changes whenever a Target comes, goes or changes, for those who look at all of them then: nothing is kept for
+    /// who doesn't.
     pub fn changes(&self) -> cell::Receiver<u64> {
         self.write(|set| set.told.subscribe())
     }
@@ -177,8 +177,8 @@ impl Registry {
         let _ = synced.wait_for(|synced| *synced).await;
     }
 
-    /// Runs `work` once for each target, as a task of its own that is told to end when the target is removed; if it ends
-    /// or panics before that, it is started again after a pause. Completes at shutdown, when all tasks have ended.
+    /// Runs `work` once for each target, as a task of its own that is told to end when the target is removed; if it
+    /// ends or panics before that, it is started again after a pause. Completes at shutdown, when all tasks have ended.
     ///
     /// `work` gets a token that is cancelled at removal and at shutdown, and is given time to finish what it does.
     pub async fn for_each<F, W>(&self, name: &'static str, shutdown: &CancellationToken, work: W)

@@ -245,8 +245,8 @@ impl Supervisor {
         std::future::pending::<()>().await;
     }
 
-    /// Makes the first client from new credentials and gives it to everybody, before it is tried: a changed token must not
-    /// cost a connected target anything.
+    /// Makes the first client from new credentials and gives it to everybody, before it is tried: a changed token must
+    /// not cost a connected target anything.
     fn open(&mut self, credentials: &Credentials) -> Result<Source, LostReason> {
         let (source, place) = match credentials {
             Credentials::Local => (Source::Local, (String::new(), None)),
@@ -392,7 +392,8 @@ impl Supervisor {
         self.target.lose(reason);
     }
 
-    /// Probes at `at`, or soon if somebody doubts the connection, and acts on it; time to the next one. Without a source there is nothing to probe.
+    /// Probes at `at`, or soon if somebody doubts the connection, and acts on it; time to the next one. Without a
+    /// source there is nothing to probe.
     async fn probe(&mut self, source: Option<&Source>, at: Instant) -> Duration {
         let Some(source) = source else {
             return std::future::pending().await;
@@ -408,8 +409,8 @@ impl Supervisor {
         }
         let state = self.target.connection();
         let lost = state.lost().is_some();
-        // Credentials that haven't been proved have no client yet; and after a loss each probe has connections of its own:
-        // pooled ones may be dead without knowing it.
+        // Credentials that haven't been proved have no client yet; and after a loss each probe has connections of its
+        // own: pooled ones may be dead without knowing it.
         let fresh = lost || self.unproved;
         let known = self.target.client().and(self.unthrottled.clone());
         let client = match (fresh, known) {

@@ -133,7 +133,8 @@ impl Target {
         self.connection.borrow().is_connected()
     }
 
-    /// A client, if its secret gives one; the target may be lost all the same. Ask again for each call: it changes with the secret.
+    /// A client, if its secret gives one; the target may be lost all the same. Ask again for each call: it changes with
+    /// the secret.
     pub fn client(&self) -> Option<Client> {
         self.session
             .borrow()
@@ -167,8 +168,8 @@ impl Target {
         self.turned_away.subscribe()
     }
 
-    /// Version of the Secret whose kubeconfig was tried last, once it was; `None` as well if there is no Secret. Who reads the
-    /// state of the connection after this, reads one of that kubeconfig or of a newer one.
+    /// Version of the Secret whose kubeconfig was tried last, once it was; `None` as well if there is no Secret. Who
+    /// reads the state of the connection after this, reads one of that kubeconfig or of a newer one.
     pub fn tried(&self) -> cell::Receiver<Option<String>> {
         self.tried.subscribe()
     }
@@ -186,7 +187,8 @@ impl Target {
         })
     }
 
-    /// Whether its Secret holds a kubeconfig, wherever that leads; `None` if nobody could look yet, and for this very cluster.
+    /// Whether its Secret holds a kubeconfig, wherever that leads; `None` if nobody could look yet, and for this very
+    /// cluster.
     pub fn has_kubeconfig(&self) -> Option<bool> {
         *self
             .kubeconfig
@@ -194,7 +196,8 @@ impl Target {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says how many pods may run there at present, now and whenever it is asked: so much may be kept of what the target shows.
+    /// Says how many pods may run there at present, now and whenever it is asked: so much may be kept of what the
+    /// target shows.
     pub fn expect(&self, pods: impl Fn() -> usize + Send + Sync + 'static) {
         self.budget.expect(pods);
     }
@@ -292,8 +295,8 @@ impl Target {
         self.seat.subscribe()
     }
 
-    /// Whether it is, or was, among the oldest of its namespace since this process began: before that nothing is made for
-    /// it, and afterwards what was made for it stays. It never turns back.
+    /// Whether it is, or was, among the oldest of its namespace since this process began: before that nothing is made
+    /// for it, and afterwards what was made for it stays. It never turns back.
     pub fn turn(&self) -> cell::Receiver<bool> {
         self.turn.subscribe()
     }

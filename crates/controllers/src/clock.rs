@@ -49,8 +49,8 @@ impl Clock {
             .saturating_sub(self.stood_still)
     }
 
-    /// The moment to wake up at, to do something at this time on it: a little earlier if that is far away, since the clock may
-    /// stand still meanwhile.
+    /// The moment to wake up at, to do something at this time on it: a little earlier if that is far away, since the
+    /// clock may stand still meanwhile.
     pub(crate) fn wake_at(&self, at: Option<Duration>) -> Instant {
         let beat = self.looked.checked_add(BEAT).unwrap_or(self.looked);
         let due = at.and_then(|at| self.origin.checked_add(self.stood_still.checked_add(at)?));

@@ -1,7 +1,7 @@
 //! All targets as the source's edges see them: who can be reached, and what happens to our chaperons there.
 //!
-//! Each target has its own task, so that a dead one delays nobody; what they tell meets in one queue. Nothing is decided
-//! here.
+//! Each target has its own task, so that a dead one delays nobody; what they tell meets in one queue. Nothing is
+//! decided here.
 
 mod metrics;
 
@@ -67,8 +67,8 @@ fn news(event: Event<PodChaperon>) -> Option<ChaperonNews> {
 
 /// How a target can be reached, by its connection and by how our watches there fare.
 ///
-/// Only silence is a loss, or the proof that another cluster answers: what the target doesn't let us see, or who it is, may
-/// be a matter of its roles, and a mistake of ours isn't its silence.
+/// Only silence is a loss, or the proof that another cluster answers: what the target doesn't let us see, or who it is,
+/// may be a matter of its roles, and a mistake of ours isn't its silence.
 fn reach(connection: &Connection, watches: [&WatchHealth; 2], listed: bool) -> Reach {
     let fails = |health: &&WatchHealth| matches!(health, WatchHealth::Failing { .. });
     match connection {
@@ -193,8 +193,8 @@ impl Fleet {
         });
     }
 
-    /// Follows the registry's targets and tells what happens there, until `shutdown`. How much of what they show is kept
-    /// follows from `proxies`.
+    /// Follows the registry's targets and tells what happens there, until `shutdown`. How much of what they show is
+    /// kept follows from `proxies`.
     pub(crate) async fn follow(
         self,
         registry: Registry,

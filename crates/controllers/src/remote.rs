@@ -143,8 +143,8 @@ impl<'a> Remote<'a> {
         answer
     }
 
-    /// DELETE with a UID precondition, in the background; of a plain target in the foreground, so that the chaperon stays
-    /// as long as the garbage collector knows of its pod.
+    /// DELETE with a UID precondition, in the background; of a plain target in the foreground, so that the chaperon
+    /// stays as long as the garbage collector knows of its pod.
     pub(crate) async fn delete(&self, name: &str, uid: &str, how: Deletion<'_>) -> Reply {
         let params = DeleteParams {
             propagation_policy: Some(if how.plain {
@@ -238,8 +238,8 @@ impl<'a> Remote<'a> {
         }
     }
 
-    /// Does this UID still exist? A live GET; of a plain target live LISTs, by the pod that they are for: the chaperon's name
-    /// is Admiralty's, and its end says nothing of its pod.
+    /// Does this UID still exist? A live GET; of a plain target live LISTs, by the pod that they are for: the
+    /// chaperon's name is Admiralty's, and its end says nothing of its pod.
     pub(crate) async fn confirm_gone(&self, name: &str, uid: &str, plain: bool) -> Reply {
         if plain {
             return self.confirm_nothing_left(uid).await.into();

@@ -1,5 +1,5 @@
-//! A slice of a thread's time: whoever has many small steps to do lets the others of its thread go on between them. Health,
-//! Leases and heartbeats are among those.
+//! A slice of a thread's time: whoever has many small steps to do lets the others of its thread go on between them.
+//! Health, Leases and heartbeats are among those.
 
 use std::time::Duration;
 
@@ -33,7 +33,8 @@ impl Slice {
     }
 }
 
-/// Takes in what has come until now, with pauses, and no more than that: whoever sends without end keeps nobody from deciding.
+/// Takes in what has come until now, with pauses, and no more than that: whoever sends without end keeps nobody from
+/// deciding.
 macro_rules! take_in {
     ($slice:expr, $edge:expr, $($receiver:expr => $take:ident,)*) => { $(
         for _ in 0..$receiver.len() {

@@ -1,8 +1,9 @@
 //! Who may look: only who comes by a port-forward, which the API server has let in. Pure.
 //!
-//! The admin port is plain HTTP in the network of the pods. A port-forward reaches it from the pod's own loopback address;
-//! nobody else does, unless something in the pod passes requests on, which says so in a header. A web site that somebody
-//! visits meanwhile can't look either: its name isn't that of this machine, and its requests say where they come from.
+//! The admin port is plain HTTP in the network of the pods. A port-forward reaches it from the pod's own loopback
+//! address; nobody else does, unless something in the pod passes requests on, which says so in a header. A web site
+//! that somebody visits meanwhile can't look either: its name isn't that of this machine, and its requests say where
+//! they come from.
 
 use std::net::IpAddr;
 

@@ -1,8 +1,8 @@
-//! A live picture of targets and pods, and the read-only page that shows it: which cluster has what room, where pods are
-//! on their way, who waits and why, what was lost.
+//! A live picture of targets and pods, and the read-only page that shows it: which cluster has what room, where pods
+//! are on their way, who waits and why, what was lost.
 //!
-//! [`picture`] is pure: whoever knows targets and pods tells it, and it says what has changed. [`Dashboard`] hands that to
-//! whoever looks, a few times a second; `guard` says who may look. It knows no part of Pilotage and asks nobody.
+//! [`picture`] is pure: whoever knows targets and pods tells it, and it says what has changed. [`Dashboard`] hands that
+//! to whoever looks, a few times a second; `guard` says who may look. It knows no part of Pilotage and asks nobody.
 
 // No sum may overflow, whoever gave the numbers.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]

@@ -1,7 +1,8 @@
-//! The picture: all pods by stage, all targets with their room, and what was lost of late. It is told what is so, and says
-//! what has changed since it was asked last. Pure: time is given, and nobody is asked.
+//! The picture: all pods by stage, all targets with their room, and what was lost of late. It is told what is so, and
+//! says what has changed since it was asked last. Pure: time is given, and nobody is asked.
 //!
-//! All is bounded but the numbers themselves: so many pods and targets are listed, with so long texts; the others are counted.
+//! All is bounded but the numbers themselves: so many pods and targets are listed, with so long texts; the others are
+//! counted.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;

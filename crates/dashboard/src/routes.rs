@@ -25,8 +25,8 @@ const CSS: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
 
 /// Nothing comes from elsewhere, nothing runs that isn't a file of ours, and nobody frames it.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
-                      base-uri 'none'; frame-ancestors 'none'; form-action 'none'";
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' \
+    data:; base-uri 'none'; frame-ancestors 'none'; form-action 'none'";
 
 impl Dashboard {
     /// The routes. The server has to tell them who asks, by axum's `ConnectInfo`; without that nobody may look.

@@ -46,8 +46,8 @@ pub(crate) fn why(error: &CallError) -> String {
     }
 }
 
-/// Tells a Shoot's author why it has no Seed: in its last operation, unless that says so already, and by an event. `false`:
-/// the Shoot has changed or gone meanwhile, and nobody was told.
+/// Tells a Shoot's author why it has no Seed: in its last operation, unless that says so already, and by an event.
+/// `false`: the Shoot has changed or gone meanwhile, and nobody was told.
 pub(crate) async fn report(parts: &Parts, key: &ShootKey, report: &Report) -> bool {
     if !report.told && !last_operation(parts, key, report).await {
         return false;

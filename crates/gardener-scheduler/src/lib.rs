@@ -7,8 +7,8 @@
 //!                    scheduler (one turn a Shoot at a time) ─► act: binding, lastOperation, event
 //! ```
 //!
-//! Objects are parsed when they change, never for a selection. Decisions are made behind one lock and count at once, so that
-//! no number of workers can overfill a Seed; requests are sent outside of it.
+//! Objects are parsed when they change, never for a selection. Decisions are made behind one lock and count at once, so
+//! that no number of workers can overfill a Seed; requests are sent outside of it.
 
 // No sum may overflow, whoever gave the numbers.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]

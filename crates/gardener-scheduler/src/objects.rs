@@ -42,7 +42,8 @@ fn identity(value: &Value) -> Result<ObjectMeta, serde_json::Error> {
 }
 
 macro_rules! watched {
-    ($(#[$doc:meta])* $name:ident, $what:ty, $read:expr, $scope:ty, $group:expr, $version:expr, $kind:literal, $plural:literal) => {
+    ($(#[$doc:meta])* $name:ident, $what:ty, $read:expr, $scope:ty, $group:expr, $version:expr, $kind:literal,
+        $plural:literal) => {
         $(#[$doc])*
         #[derive(Clone, Debug)]
         pub struct $name {
@@ -122,7 +123,8 @@ watched!(
 );
 watched!(
     /// A `NamespacedCloudProfile`.
-    NamespacedCloudProfileObject, Profile, |value| Ok(CloudProfile::read(&value)), NamespaceResourceScope, GROUP, VERSION,
+    NamespacedCloudProfileObject, Profile, |value| Ok(CloudProfile::read(&value)), NamespaceResourceScope,
+        GROUP, VERSION,
     "NamespacedCloudProfile", "namespacedcloudprofiles"
 );
 watched!(
@@ -131,7 +133,8 @@ watched!(
 );
 watched!(
     /// A region `ConfigMap`.
-    RegionConfigObject, Result<RegionConfig, FieldError>, |value| Ok(RegionConfig::read(&value)), NamespaceResourceScope,
+    RegionConfigObject, Result<RegionConfig, FieldError>, |value| Ok(RegionConfig::read(&value)),
+        NamespaceResourceScope,
     "", "v1", "ConfigMap", "configmaps"
 );
 
@@ -148,7 +151,8 @@ mod tests {
         let list = json!({
             "apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "9"},
             "items": [
-                {"metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "8", "annotations": {"x": "y"}}, "spec": {"z": 1.5}},
+                {"metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "8",
+                "annotations": {"x": "y"}}, "spec": {"z": 1.5}},
                 {"metadata": {"name": "b", "namespace": "n"}, "spec": {"seedName": "s"}},
                 {"metadata": {"name": "c"}, "spec": 7},
             ],
@@ -179,7 +183,8 @@ mod tests {
         );
         assert!(items.next().unwrap().0.is_err());
 
-        let profile = json!({"metadata": {"name": "p", "namespace": "n"}, "status": {"cloudProfileSpec": {"seedSelector": {"providerTypes": ["*"]}}}});
+        let profile = json!({"metadata": {"name": "p", "namespace": "n"},
+            "status": {"cloudProfileSpec": {"seedSelector": {"providerTypes": ["*"]}}}});
         let profile: NamespacedCloudProfileObject = serde_json::from_value(profile).unwrap();
         let content = profile.content.unwrap();
         assert_eq!(content.providers, pilotage_placement::Providers::Any);

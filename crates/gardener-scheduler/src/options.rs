@@ -123,7 +123,8 @@ mod tests {
 
     #[test]
     fn what_the_file_says_is_done_or_refused() {
-        let text = "schedulers: {shoot: {concurrentSyncs: 8, candidateDeterminationStrategy: MinimalDistance}}\nclientConnection: {qps: 100, burst: 130}\nleaderElection: {leaderElect: false}";
+        let text = "schedulers: {shoot: {concurrentSyncs: 8, candidateDeterminationStrategy: \
+            MinimalDistance}}\nclientConnection: {qps: 100, burst: 130}\nleaderElection: {leaderElect: false}";
         let given = config(text);
         let options = Options::new(&given, "mine", None);
         assert_eq!(

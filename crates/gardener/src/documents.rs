@@ -22,7 +22,8 @@ pub struct YamlError {
 /// All objects in a text. A `List`, as `kubectl get -o yaml` prints it, counts as its items.
 pub fn documents(text: &str) -> Result<Vec<Value>, YamlError> {
     let options = serde_saphyr::options! {
-        // A file with a thousand objects is no attack; who may pass one may also pass more work. But the stack has an end.
+        // A file with a thousand objects is no attack; who may pass one may also pass more work. But the stack has an
+        // end.
         budget: serde_saphyr::budget! {
             max_depth: DEEPEST,
             flow_nesting_limit: DEEPEST,

@@ -206,7 +206,8 @@ impl<'a> Field<'a> {
         self.list()?.into_iter().map(text).collect()
     }
 
-    /// The names in a list, each no longer than a label's value, and not more of them than anything has: zones, providers.
+    /// The names in a list, each no longer than a label's value, and not more of them than anything has: zones,
+    /// providers.
     pub fn labels(&self) -> Result<Vec<String>, FieldError> {
         let list = self.list()?;
         if list.len() > limits::LISTED {
@@ -329,7 +330,8 @@ mod tests {
 
     #[test]
     fn names_and_lists_of_them_are_short() {
-        let value = json!({"a": "n".repeat(63), "b": "n".repeat(90_000), "c": ["z", "z".repeat(64)], "d": vec!["z"; 257]});
+        let value = json!({"a": "n".repeat(63), "b": "n".repeat(90_000), "c": ["z", "z".repeat(64)],
+            "d": vec!["z"; 257]});
         let root = Field::root(&value);
         let field = |name: &str| root.get(name).unwrap();
         assert!(field("a").label().is_ok() && field("none").labels().unwrap().is_empty());

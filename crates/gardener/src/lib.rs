@@ -1,9 +1,9 @@
 //! The Gardener side: its objects as far as seed selection reads them, the way from them to a selection of
 //! `pilotage-placement`, the configuration file of its scheduler, and the texts that its users know.
 //!
-//! Objects are read field by field from JSON into small types of our own, and what is malformed is told with its path. Of a
-//! Shoot that waits all of its text is kept, since it is written back with a Seed. There is no client and no clock here; who
-//! watches and binds is elsewhere.
+//! Objects are read field by field from JSON into small types of our own, and what is malformed is told with its path.
+//! Of a Shoot that waits all of its text is kept, since it is written back with a Seed. There is no client and no clock
+//! here; who watches and binds is elsewhere.
 
 // No sum may overflow, whoever gave the numbers.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]

@@ -32,7 +32,8 @@ impl Texts<'_> {
                 region,
                 error,
             }) => format!(
-                "failed to determine seed candidates. Wrong format in region ConfigMap {table}, Region {region:?}: {error}"
+                "failed to determine seed candidates. Wrong format in region ConfigMap {table}, Region {region:?}: \
+                 {error}"
             ),
             other => other.to_string(),
         })
@@ -51,7 +52,8 @@ impl Texts<'_> {
                 request.provider.as_deref().unwrap_or_default()
             ),
             Step::Zonal => format!(
-                "none of the {n} seeds has at least 3 zones for hosting a shoot control plane with failure tolerance type 'zone'"
+                "none of the {n} seeds has at least 3 zones for hosting a shoot control plane with failure tolerance \
+                 type 'zone'"
             ),
             Step::Zones => self.zones(selection, n),
             Step::AccessRestrictions => format!(
@@ -71,7 +73,8 @@ impl Texts<'_> {
                     Ranking::Weighted(_) => "Weighted",
                 };
                 format!(
-                    "no matching seed candidate found for Configuration (Cloud Profile '{}', Region '{}', SeedDeterminationStrategy '{strategy}')",
+                    "no matching seed candidate found for Configuration (Cloud Profile '{}', Region '{}', \
+                     SeedDeterminationStrategy '{strategy}')",
                     self.profile,
                     request.region.as_ref().map_or("", |region| region.name()),
                 )
@@ -120,7 +123,8 @@ fn labels(n: usize, kind: &str, selector: Option<&Result<Selector, SelectorError
         _ => String::new(),
     };
     format!(
-        "none out of the {n} seeds has the matching labels required by seed selector of '{kind}' (selector: '{selector}')"
+        "none out of the {n} seeds has the matching labels required by seed selector of '{kind}' (selector: \
+         '{selector}')"
     )
 }
 

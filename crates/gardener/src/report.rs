@@ -397,8 +397,10 @@ settings: rules MinimalDistance x1, SeedResourcesLeastAllocated x3; gardenerComp
 
 SEED   PROVIDER   REGION   USED    SCORE   MinimalDistance x1   SeedResourcesLeastAllocated x3   RESULT      WHY
 b      aws        us       4/10    180     0 (4 by name)        60 (60% free)                    wins
-c      aws        eu       9/10    130     100 (0 by name)      10 (10% free)                    loses       scored 130 against 180
-a      aws        eu       10/10   -       -                    -                                falls out   Capacity: is full: 10 of 10 shoots are used
+c      aws        eu       9/10    130     100 (0 by name)      10 (10% free)                    loses       \
+scored 130 against 180
+a      aws        eu       10/10   -       -                    -                                falls out   \
+Capacity: is full: 10 of 10 shoots are used
 ";
         assert_eq!(report.table(), expected);
     }

@@ -27,9 +27,9 @@ const UID: usize = 36;
 pub enum TooHeavy {
     /// What is kept of it is too much.
     #[error(
-        "the labels and annotations of its PodChaperon, and the status of {containers} containers, would take {} KiB of \
-         the memory of whoever watches it, and may take {}: each label or annotation takes a tenth of a KiB beside its \
-         text, and each container {}",
+        "the labels and annotations of its PodChaperon, and the status of {containers} containers, would take {} KiB \
+         of the memory of whoever watches it, and may take {}: each label or annotation takes a tenth of a KiB \
+         beside its text, and each container {}",
         .weight >> 10, CHAPERON_KEPT >> 10, OF_A_CONTAINER >> 10
     )]
     Kept {
@@ -40,8 +40,8 @@ pub enum TooHeavy {
     },
     /// All of it is.
     #[error(
-        "its PodChaperon would take {} KiB of the memory of whoever reads it, and may take {}: each object in its spec, \
-         even an empty one, and each label or annotation takes over half a KiB",
+        "its PodChaperon would take {} KiB of the memory of whoever reads it, and may take {}: each object in its \
+         spec, even an empty one, and each label or annotation takes over half a KiB",
         .weight >> 10, CHAPERON_WHOLE >> 10
     )]
     Whole {
@@ -50,8 +50,8 @@ pub enum TooHeavy {
     },
 }
 
-/// Whether the chaperon of a source pod would be light enough, whatever name and UIDs that gets. One of which no chaperon
-/// can be made weighs nothing.
+/// Whether the chaperon of a source pod would be light enough, whatever name and UIDs that gets. One of which no
+/// chaperon can be made weighs nothing.
 pub fn check_source(source: &Value, weigh: impl Fn(&Value) -> usize) -> Result<(), TooHeavy> {
     let longest = ParentLink {
         cluster_uid: Some(ClusterUid("u".repeat(UID))),
@@ -155,7 +155,10 @@ mod tests {
 
     #[test]
     fn what_would_take_more_than_its_share_is_refused_and_real_pods_are_not() {
-        let container = |mounts: usize| json!({ "name": "a", "volumeMounts": vec![json!({ "name": "v", "mountPath": "/v" }); mounts] });
+        let container = |mounts: usize| {
+            json!({ "name": "a", "volumeMounts": vec![json!({ "name": "v",
+            "mountPath": "/v" }); mounts] })
+        };
         let variable =
             json!({ "name": "A_VARIABLE", "value": "of some length, as people have them" });
         let none = json!({});

@@ -30,8 +30,8 @@ const EPHEMERAL: &str = "ephemeralContainers";
 /// Amounts of a container, and of the pod as a whole.
 const RESOURCES: &str = "resources";
 
-/// Merge patch of a chaperon's spec, so that it has what its proxy pod has by now; `None` if it does. Both specs have to
-/// be whole.
+/// Merge patch of a chaperon's spec, so that it has what its proxy pod has by now; `None` if it does. Both specs have
+/// to be whole.
 ///
 /// What the proxy lacks is left alone: Kubernetes takes neither ephemeral containers nor amounts away. A container that
 /// only the proxy has was put there by admission in the source, and stays there.
@@ -203,7 +203,10 @@ mod tests {
 
     #[test]
     fn a_debug_container_comes_behind_those_that_are_there() {
-        let label = |key: &str| json!({ "name": "A", "valueFrom": { "fieldRef": { "fieldPath": format!("metadata.labels['{key}']") } } });
+        let label = |key: &str| {
+            json!({ "name": "A",
+            "valueFrom": { "fieldRef": { "fieldPath": format!("metadata.labels['{key}']") } } })
+        };
         let mount = |name: &str| json!({ "name": name, "mountPath": format!("/{name}") });
         let spec = json!({
             "containers": [{ "name": "app" }],

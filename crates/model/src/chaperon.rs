@@ -40,8 +40,8 @@ pub enum ChaperonError {
 /// `source` is the saved manifest of the source pod, `link` names the proxy pod. Labels and annotations come from the
 /// manifest, as do the switches `no-reservation` (the pod keeps its own scheduler) and
 /// `use-constraints-from-spec-for-proxy-pod-scheduling` (the delegate carries none of its constraints, unless
-/// `proxy-pod-scheduling-constraints` is there too and goes first). Finalizers, owner references and status stay behind:
-/// they mean something only in the source.
+/// `proxy-pod-scheduling-constraints` is there too and goes first). Finalizers, owner references and status stay
+/// behind: they mean something only in the source.
 pub fn chaperon(source: &Value, link: &ParentLink) -> Result<Value, ChaperonError> {
     let metadata = optional_object(source.get("metadata"), "metadata")?;
     let own_labels = texts(metadata.and_then(|m| m.get("labels")), "labels")?;
@@ -123,10 +123,10 @@ pub struct PodError(pub &'static str);
 
 /// The body of the pod that the chaperon controller POSTs next to a chaperon read from the API server.
 ///
-/// The pod has the chaperon's name, spec, labels and foreign annotations, the link to the parent, and the chaperon as its
-/// controller, by UID, so that a pod made late for a chaperon that is gone is collected. One that no candidate scheduler
-/// binds is gated ([`keys::UNNAMED`]), so that a pod made late isn't bound meanwhile; not in a source without numbers,
-/// whose own controller lifts no gate.
+/// The pod has the chaperon's name, spec, labels and foreign annotations, the link to the parent, and the chaperon as
+/// its controller, by UID, so that a pod made late for a chaperon that is gone is collected. One that no candidate
+/// scheduler binds is gated ([`keys::UNNAMED`]), so that a pod made late isn't bound meanwhile; not in a source without
+/// numbers, whose own controller lifts no gate.
 pub fn candidate_pod(chaperon: &Value) -> Result<Value, PodError> {
     let metadata = &chaperon["metadata"];
     let text = |key: &'static str| metadata[key].as_str().ok_or(PodError(key));

@@ -62,8 +62,8 @@ pub enum ConstraintError {
     TooLong(TooLong),
     /// There are more of them than each node can be compared with.
     #[error(
-        "{origin} has too many constraints: {REQUIREMENTS} selector entries, tolerations, expressions, terms and spread \
-         constraints are possible, with {VALUES} values together"
+        "{origin} has too many constraints: {REQUIREMENTS} selector entries, tolerations, expressions, terms and \
+         spread constraints are possible, with {VALUES} values together"
     )]
     TooMany {
         /// Where they stand.
@@ -178,7 +178,8 @@ impl Count {
         self.requirements = self.requirements.saturating_add(more);
     }
 
-    /// Adds a part; whether it has no more than so many levels. Each object in a list is a requirement: a term, an expression.
+    /// Adds a part; whether it has no more than so many levels. Each object in a list is a requirement: a term, an
+    /// expression.
     fn add(&mut self, value: &Value, levels: usize) -> bool {
         let Some(below) = levels.checked_sub(1) else {
             return false;

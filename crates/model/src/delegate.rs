@@ -1,4 +1,5 @@
-//! The spec of a delegate: the source pod's, less what the target's admission must set again, with label keys respelled.
+//! The spec of a delegate: the source pod's, less what the target's admission must set again, with label keys
+//! respelled.
 //!
 //! Must not know metadata; [`crate::chaperon`] puts both together.
 
@@ -16,8 +17,8 @@ const TOKEN_VOLUME_PREFIX: &str = "kube-api-access-";
 
 /// What the source cluster filled in, or what means something only there.
 ///
-/// Priority and preemption policy follow from the class name, the overhead from the runtime class: admission refuses a pod
-/// that says otherwise. Gates hold in the source. The API server takes no ephemeral containers at creation.
+/// Priority and preemption policy follow from the class name, the overhead from the runtime class: admission refuses a
+/// pod that says otherwise. Gates hold in the source. The API server takes no ephemeral containers at creation.
 const SET_ANEW: [&str; 7] = [
     "priority",
     "preemptionPolicy",
@@ -125,8 +126,8 @@ fn retain(object: &mut Map<String, Value>, key: &str, keep: impl Fn(&Value) -> b
 
 // ---- label selectors --------------------------------------------------------------------------------------------
 
-/// Selectors for pods mean the pod's siblings, which are delegates too, with respelled labels. Selectors for namespaces,
-/// nodes and volumes are left alone.
+/// Selectors for pods mean the pod's siblings, which are delegates too, with respelled labels. Selectors for
+/// namespaces, nodes and volumes are left alone.
 fn respell_selectors(spec: &mut Map<String, Value>, labels: &LabelKeys<'_>) {
     for constraint in items_mut(spec.get_mut("topologySpreadConstraints")) {
         respell_term(constraint, labels);

@@ -1,5 +1,5 @@
-//! Whatever a pod's author and a target's summary say, what is made of it is bounded: constraints, chaperons, candidates and
-//! virtual nodes; and so is what is told of what can't be used.
+//! Whatever a pod's author and a target's summary say, what is made of it is bounded: constraints, chaperons,
+//! candidates and virtual nodes; and so is what is told of what can't be used.
 
 use std::collections::BTreeMap;
 
@@ -187,7 +187,8 @@ pilotage_absurd::properties! {
             prop_assert!(is_qualified_name(key) && is_label_value(value), "{}: {}", key, value);
         }
         // Nothing else is lost.
-        let good = |(key, value): &(&String, &String)| is_qualified_name(key) && is_label_value(value) && !keys::is_ours(key);
+        let good = |(key, value): &(&String,
+            &String)| is_qualified_name(key) && is_label_value(value) && !keys::is_ours(key);
         for (key, value) in labels.iter().filter(good).filter(|(key, _)| *key != "kubernetes.io/hostname") {
             prop_assert_eq!(shown.get(key), Some(value));
         }

@@ -1,8 +1,8 @@
 //! Regular expressions of users over labels, matched against `key=value`.
 //!
-//! A label has no letters but those of ASCII, so an expression speaks of no others either: tables of Unicode are what makes
-//! short expressions slow to read and large to keep. Size and depth are bounded as well, and with them the time of a match.
-//! Must not know where an expression stands.
+//! A label has no letters but those of ASCII, so an expression speaks of no others either: tables of Unicode are what
+//! makes short expressions slow to read and large to keep. Size and depth are bounded as well, and with them the time
+//! of a match. Must not know where an expression stands.
 
 use std::cell::Cell;
 use std::fmt;
@@ -18,8 +18,8 @@ use crate::manifest::Position;
 const COMPILED: usize = 16 * 1024;
 /// How deep groups may be nested.
 const DEPTH: u32 = 32;
-/// How many bytes of labels one expression is matched against in its life: with its size, that bounds the time. It is read
-/// anew for each pod, and each time that a target's labels are shown.
+/// How many bytes of labels one expression is matched against in its life: with its size, that bounds the time. It is
+/// read anew for each pod, and each time that a target's labels are shown.
 const MATCHED: usize = 8 * 1024;
 
 /// A regular expression over labels.
@@ -217,7 +217,8 @@ mod tests {
         pilotage_absurd::properties! {
             #[test]
             fn never_panics(
-                any in "\\PC{0,40}", near in "(\\(\\?[iuxs-]{0,2}:?|\\[\\^?|[a-z\\\\.*+?|)\\]]|\\{[0-9],?[0-9]{0,9}\\}){0,40}",
+                any in "\\PC{0,40}",
+                near in "(\\(\\?[iuxs-]{0,2}:?|\\[\\^?|[a-z\\\\.*+?|)\\]]|\\{[0-9],?[0-9]{0,9}\\}){0,40}",
                 key in "\\PC{0,20}",
             ) {
                 for pattern in [&any, &near] {

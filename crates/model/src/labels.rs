@@ -68,7 +68,8 @@ impl<'a> LabelKeys<'a> {
 
     /// The key that a selector for `key` with one of `values` must ask for.
     ///
-    /// A selector mostly means the pod's own siblings, which carry the same keys, so the pod's own spelling comes first.
+    /// A selector mostly means the pod's own siblings, which carry the same keys, so the pod's own spelling comes
+    /// first.
     pub fn selected(&self, key: &str, values: &[&str]) -> String {
         if let Some(own) = self.own(key) {
             return own.to_owned();

@@ -11,8 +11,8 @@ use thiserror::Error;
 
 /// Longest manifest in bytes: no longer annotation passes the API server.
 pub const LONGEST: usize = annotations::LIMIT;
-/// How many values a manifest may have: keys, texts, numbers, lists, mappings. So many take 25 ms to read at most; a pod with
-/// three thousand variables has as many.
+/// How many values a manifest may have: keys, texts, numbers, lists, mappings. So many take 25 ms to read at most; a
+/// pod with three thousand variables has as many.
 const VALUES: usize = 16 * 1024;
 /// How deep they may be nested.
 const DEPTH: usize = 48;

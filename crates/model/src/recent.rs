@@ -28,8 +28,8 @@ impl fmt::Display for Dropped {
     }
 }
 
-/// One such field: where it is below what holds it, with `*` for any item of a list, and the value that says no more than
-/// its absence does.
+/// One such field: where it is below what holds it, with `*` for any item of a list, and the value that says no more
+/// than its absence does.
 struct Field(&'static [&'static str], &'static str);
 
 /// Those of the pod itself. Gates of Kubernetes 1.36 that aren't open in all versions from 1.32.
@@ -212,7 +212,8 @@ mod tests {
                 { "name": "data", "image": { "reference": "x" } },
                 {
                     "name": "keys",
-                    "projected": { "sources": [{ "secret": { "name": "s" } }, { "podCertificate": { "keyType": "x" } }] },
+                    "projected": { "sources": [{ "secret": { "name": "s" } },
+                    { "podCertificate": { "keyType": "x" } }] },
                 },
             ],
         }))

@@ -96,8 +96,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// What the process ends with: 3 if the answer to a question is no, or what was asked for hasn't come about in time; 4 if a
-    /// file that was given is bad, or something else is wrong that keeps a command from beginning; else 1.
+    /// What the process ends with: 3 if the answer to a question is no, or what was asked for hasn't come about in
+    /// time; 4 if a file that was given is bad, or something else is wrong that keeps a command from beginning; else 1.
     /// (2 is a command line that can't be understood.)
     pub const fn exit_code(&self) -> u8 {
         match self {

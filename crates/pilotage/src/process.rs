@@ -1,7 +1,7 @@
 //! One process: logs, clients, leases, admin port, supervised tasks, and the order in which all of it ends.
 //!
-//! It knows no part but by name. A part's tasks end when the process is asked to; Leases and the admin port outlive them, so that
-//! nobody takes over before the work has drained and probes see it drain.
+//! It knows no part but by name. A part's tasks end when the process is asked to; Leases and the admin port outlive
+//! them, so that nobody takes over before the work has drained and probes see it drain.
 
 use std::convert::Infallible;
 use std::error::Error as StdError;

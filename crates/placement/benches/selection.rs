@@ -46,8 +46,8 @@ fn main() {
     }
 }
 
-/// Measures one thing at all sizes, in ns. Beside each stands how many times of `looks` it takes: what is many looks at any
-/// size grows as memory does.
+/// Measures one thing at all sizes, in ns. Beside each stands how many times of `looks` it takes: what is many looks at
+/// any size grows as memory does.
 fn grow<T>(
     name: &str,
     population: fn(usize) -> Vec<Candidate>,

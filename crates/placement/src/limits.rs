@@ -1,9 +1,10 @@
 //! How long names may be, and how many entries things may have, that whoever runs or uses a place writes.
 //!
-//! Readers of objects refuse what is longer; here it is merely compared for equality, or cut, so that nobody's word makes a
-//! selection slow.
+//! Readers of objects refuse what is longer; here it is merely compared for equality, or cut, so that nobody's word
+//! makes a selection slow.
 
-/// Longest name of a region, a zone or a provider, in bytes: that of a label's value, as which most of them are written.
+/// Longest name of a region, a zone or a provider, in bytes: that of a label's value, as which most of them are
+/// written.
 pub const NAME: usize = 63;
 /// Longest key of a label or an annotation in bytes: a subdomain, a slash and a name.
 pub const KEY: usize = 253 + 1 + NAME;

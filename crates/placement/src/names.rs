@@ -1,5 +1,5 @@
-//! Owns names that many candidates share: regions, providers, resources, labels. Each is in memory once, so that a selection
-//! finds it at hand for all candidates but the first.
+//! Owns names that many candidates share: regions, providers, resources, labels. Each is in memory once, so that a
+//! selection finds it at hand for all candidates but the first.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

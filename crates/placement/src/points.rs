@@ -52,8 +52,8 @@ impl Points {
     }
 }
 
-/// `100 · (max − v) / (max − min)` for a measurement v among several, rounded down, so that only the least ones get 100;
-/// 100 for all if they are equal; 0 for what couldn't be measured.
+/// `100 · (max − v) / (max − min)` for a measurement v among several, rounded down, so that only the least ones get
+/// 100; 100 for all if they are equal; 0 for what couldn't be measured.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LessIsBetter {
     min: i64,

@@ -111,8 +111,9 @@ impl fmt::Display for Region {
     }
 }
 
-/// Insertions, deletions and substitutions that make one of the other, a whole column of the table at a time (Myers' bits,
-/// in Hyyrö's form): `rises` and `falls` say where the number below is one more or one less. `a` has 64 letters at most.
+/// Insertions, deletions and substitutions that make one of the other, a whole column of the table at a time (Myers'
+/// bits, in Hyyrö's form): `rises` and `falls` say where the number below is one more or one less. `a` has 64 letters
+/// at most.
 fn levenshtein(a: &[char], b: &[char]) -> u64 {
     let Some(last) = a.len().checked_sub(1) else {
         return b.len() as u64;

@@ -30,8 +30,8 @@ pub struct Row(BTreeMap<String, i64>);
 pub struct RowError(String);
 
 impl RegionTable {
-    /// Reads a table: `data` has the rows as YAML, by region. A row that is the empty string counts as absent, and so does each
-    /// one whose region has a longer name than regions have.
+    /// Reads a table: `data` has the rows as YAML, by region. A row that is the empty string counts as absent, and so
+    /// does each one whose region has a longer name than regions have.
     pub fn new<'a>(name: &str, data: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let mut left = limits::TABLE;
         let mut rows = BTreeMap::new();

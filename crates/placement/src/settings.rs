@@ -227,7 +227,8 @@ rules:
 
         pilotage_absurd::properties! {
             #[test]
-            fn never_panics(text in "(rules:|strategy:|gardenerCompatible:)?[ \\[{]{0,3}(Cost|Spread|LeastUsed)?[:{ ]{0,3}(weight: )?\\PC{0,12}[}\\]]{0,3}") {
+            fn never_panics(text in "(rules:|strategy:|gardenerCompatible:)?[ \\[{]{0,3}(Cost|Spread|LeastUsed)?[:{ \
+                ]{0,3}(weight: )?\\PC{0,12}[}\\]]{0,3}") {
                 let _ = parse(&text);
             }
         }

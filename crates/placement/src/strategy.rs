@@ -63,8 +63,8 @@ pub(crate) struct Ruler<'a> {
     request: &'a Request,
     /// The request's region, and the row of the table for it.
     own: Option<(&'a Region, Option<&'a Row>)>,
-    /// Without what a foreign provider adds. Many candidates share few regions. Whoever owns a place chooses its name, so the
-    /// hash must be one that nobody can make collide.
+    /// Without what a foreign provider adds. Many candidates share few regions. Whoever owns a place chooses its name,
+    /// so the hash must be one that nobody can make collide.
     known: RefCell<HashMap<Arc<str>, Distance>>,
 }
 

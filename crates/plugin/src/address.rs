@@ -30,8 +30,8 @@ pub(crate) fn choose(known: &Known<'_>) -> Result<Address, Error> {
         let server = url(given)?;
         let note = is_local(&server).then(|| {
             format!(
-                "{server} is an address of one machine only: it works if Pilotage of the source runs there, and not in pods; \
-                 otherwise give another one by --target-server"
+                "{server} is an address of one machine only: it works if Pilotage of the source runs there, and not \
+                 in pods; otherwise give another one by --target-server"
             )
         });
         return Ok(Address { server, note });
@@ -46,8 +46,8 @@ pub(crate) fn choose(known: &Known<'_>) -> Result<Address, Error> {
         server: server.clone(),
     })?;
     let note = format!(
-        "the kubeconfig's address {server} is one of this machine only: {own} is taken, which the target says of itself; \
-         if the source can't reach that, give another one by --target-server"
+        "the kubeconfig's address {server} is one of this machine only: {own} is taken, which the target says of \
+         itself; if the source can't reach that, give another one by --target-server"
     );
     Ok(Address {
         server: own,

@@ -28,8 +28,8 @@ pub(crate) struct Cluster {
     /// The context's namespace.
     pub(crate) namespace: String,
     pub(crate) client: Client,
-    /// The same for answers that are waited upon elsewhere: the other one repeats what is throttled, for longer than a call
-    /// may take.
+    /// The same for answers that are waited upon elsewhere: the other one repeats what is throttled, for longer than a
+    /// call may take.
     pub(crate) unrepeated: Client,
 }
 
@@ -182,8 +182,8 @@ impl Cluster {
         })
     }
 
-    /// Asks whether an object would be taken, and writes nothing. An API server that can't say so (a webhook may not let it)
-    /// says it when it is asked to write.
+    /// Asks whether an object would be taken, and writes nothing. An API server that can't say so (a webhook may not
+    /// let it) says it when it is asked to write.
     pub(crate) async fn would_apply_as(
         &self,
         resource: &ApiResource,

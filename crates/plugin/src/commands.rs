@@ -1,6 +1,7 @@
 //! The commands as whoever runs them sees them: each takes its flags, and answers with what is to be printed.
 //!
-//! Their futures are boxed, so that commands are compiled with this crate, beside others, and not where they are awaited.
+//! Their futures are boxed, so that commands are compiled with this crate, beside others, and not where they are
+//! awaited.
 
 use futures::FutureExt;
 use futures::future::BoxFuture;

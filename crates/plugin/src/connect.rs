@@ -1,7 +1,7 @@
 //! `connect`: lets a source into a target and tells the source of it, step by step.
 //!
-//! Each step is written so that it may be done again, so who was interrupted goes on by the same command. Before the first one
-//! everything is looked at that can be seen to be wrong.
+//! Each step is written so that it may be done again, so who was interrupted goes on by the same command. Before the
+//! first one everything is looked at that can be seen to be wrong.
 
 use std::time::Duration;
 
@@ -46,13 +46,13 @@ pub struct ConnectArgs {
     pair: PairArgs,
 
     /// What the source may do besides running pods, separated by commas: logs, exec, attach, port-forward, metrics,
-    /// follow-configmaps, follow-secrets, follow-services, follow-ingresses; or none. The target has to be installed with
-    /// these rights. Without it, the source keeps what it was given.
+    /// follow-configmaps, follow-secrets, follow-services, follow-ingresses; or none. The target has to be installed
+    /// with these rights. Without it, the source keeps what it was given.
     #[arg(long, value_name = "RIGHTS", value_parser = Rights::parse)]
     rights: Option<Rights>,
 
-    /// Address of the target's API server, as the source's pods reach it. Without it, the kubeconfig's, unless that is one of
-    /// this machine only; then what the target says of itself.
+    /// Address of the target's API server, as the source's pods reach it. Without it, the kubeconfig's, unless that is
+    /// one of this machine only; then what the target says of itself.
     #[arg(long, value_name = "URL")]
     target_server: Option<String>,
 
@@ -416,7 +416,8 @@ impl Work {
             .map(drop)
     }
 
-    /// Waits until the Target is connected by this version of its Secret: until then its conditions are of an earlier kubeconfig.
+    /// Waits until the Target is connected by this version of its Secret: until then its conditions are of an earlier
+    /// kubeconfig.
     async fn connected(&self, version: Option<&str>) -> Result<(), Error> {
         let Connection {
             target_name: name,
@@ -453,7 +454,8 @@ impl Work {
         };
         waited.map_err(|last| {
             let instead = if last == silent || last == untried {
-                "see whether \"pilotage controllers\" of this version runs in the source, and give the same command again"
+                "see whether \"pilotage controllers\" of this version runs in the source, and give the same command \
+                 again"
             } else {
                 "mend that, for instance by another --target-server, and give the same command again"
             };

@@ -1,4 +1,5 @@
-//! `dashboard`: opens the live page of the proxy scheduler that leads, by a port-forward, so that the API server says who may.
+//! `dashboard`: opens the live page of the proxy scheduler that leads, by a port-forward, so that the API server says
+//! who may.
 //!
 //! Each connection of the browser looks anew for who leads: a page that loses its leader comes back by itself.
 

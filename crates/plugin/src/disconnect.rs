@@ -121,7 +121,8 @@ impl Work {
             ));
         }
         Ok(format!(
-            "disconnected: {kind} {target_name} and {of} {source_name} are gone, with their Secrets; labels of namespaces stay\n"
+            "disconnected: {kind} {target_name} and {of} {source_name} are gone, with their Secrets; labels of \
+             namespaces stay\n"
         ))
     }
 

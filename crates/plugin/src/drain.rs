@@ -1,7 +1,8 @@
 //! `drain`: no new pod goes to a target, and those that are there may be made anew elsewhere.
 //!
-//! It is `kubectl cordon` of the target's virtual node, and eviction of its proxies: their controller in the source makes others,
-//! which go elsewhere. A proxy keeps its name until its delegate is gone: of a StatefulSet's pods there are never two.
+//! It is `kubectl cordon` of the target's virtual node, and eviction of its proxies: their controller in the source
+//! makes others, which go elsewhere. A proxy keeps its name until its delegate is gone: of a StatefulSet's pods there
+//! are never two.
 
 use std::time::Duration;
 
@@ -39,7 +40,8 @@ pub struct DrainArgs {
     #[command(flatten)]
     which: WhichArgs,
 
-    /// Evict the pods that are there and have a controller that makes others: these go elsewhere. Disruption budgets count.
+    /// Evict the pods that are there and have a controller that makes others: these go elsewhere. Disruption budgets
+    /// count.
     #[arg(long)]
     r#move: bool,
 
@@ -61,7 +63,8 @@ pub(crate) async fn drain(args: DrainArgs) -> Result<String, Error> {
     if args.r#move && connected != "True" {
         return Err(Error::NotNow {
             what: format!("{title} isn't connected, and its pods may run on there"),
-            instead: "wait until it answers, or give it up by \"pilotage forget\"; without --move only new pods are kept away"
+            instead: "wait until it answers, or give it up by \"pilotage forget\"; without --move only new pods are \
+                kept away"
                 .to_owned(),
         });
     }

@@ -36,7 +36,10 @@ pub enum Error {
     #[error("the kubeconfig has no current context; name one by {}", .0.flag())]
     NoCurrentContext(Side),
     /// No client can be made of a context.
-    #[error("can't use context {context:?} of the {side}; mend it in the kubeconfig, or name another one by {}", .side.flag())]
+    #[error(
+        "can't use context {context:?} of the {side}; mend it in the kubeconfig, or name another one by {}",
+        .side.flag()
+    )]
     Context {
         /// Whose.
         side: Side,
@@ -51,7 +54,8 @@ pub enum Error {
     Client(#[from] ClientError),
     /// A cluster doesn't answer.
     #[error(
-        "the {side} (context {context:?}) doesn't answer at {server}; see whether \"kubectl --context {context} version\" does"
+        "the {side} (context {context:?}) doesn't answer at {server}; see whether \"kubectl --context {context} \
+         version\" does"
     )]
     Unreachable {
         /// Which one.
@@ -77,8 +81,8 @@ pub enum Error {
     },
     /// There is only one cluster.
     #[error(
-        "--source and --target lead to the same cluster; name two, or make a Target with \"spec: {{self: true}}\" for a \
-         cluster that runs its own pods"
+        "--source and --target lead to the same cluster; name two, or make a Target with \"spec: {{self: true}}\" \
+         for a cluster that runs its own pods"
     )]
     SameCluster,
     /// The definitions aren't there.
@@ -107,7 +111,10 @@ pub enum Error {
         namespace: String,
     },
     /// The user of a context may not do what has to be done.
-    #[error("you may not {} in the {side}; take a context whose user may, or have these rights given to you", .missing.join(", "))]
+    #[error(
+        "you may not {} in the {side}; take a context whose user may, or have these rights given to you",
+        .missing.join(", ")
+    )]
     Rights {
         /// Where.
         side: Side,
@@ -138,8 +145,8 @@ pub enum Error {
     },
     /// Somebody else owns a field that has to be written.
     #[error(
-        "{what} of the {side} has fields that somebody else set to other values ({says}); have them changed there, or take them over \
-         by --force-conflicts"
+        "{what} of the {side} has fields that somebody else set to other values ({says}); have them changed there, \
+         or take them over by --force-conflicts"
     )]
     Conflict {
         /// Which object.
@@ -242,8 +249,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// 3 if what was asked for is done and hasn't come about in time, 4 if nothing was changed because something is wrong
-    /// that is named, else 1.
+    /// 3 if what was asked for is done and hasn't come about in time, 4 if nothing was changed because something is
+    /// wrong that is named, else 1.
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::Waited { .. } => 3,

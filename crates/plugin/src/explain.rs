@@ -1,7 +1,7 @@
 //! The story of one pod, from what the source has recorded of it: pure.
 //!
-//! What each target answered stands in the condition `PodScheduled`, in the words of a scheduler: a count and a reason for each
-//! group of nodes, where the reason of a virtual node begins with its name.
+//! What each target answered stands in the condition `PodScheduled`, in the words of a scheduler: a count and a reason
+//! for each group of nodes, where the reason of a virtual node begins with its name.
 
 use clap::Args;
 use jiff::Timestamp;
@@ -100,8 +100,8 @@ impl Story {
             )
         } else if !is_proxy {
             format!(
-                "it stays in this cluster: the webhook didn't see it when it was created; label its namespace {}={}, see whether \
-                 \"pilotage webhook\" runs, and create the pod again",
+                "it stays in this cluster: the webhook didn't see it when it was created; label its namespace {}={}, \
+                 see whether \"pilotage webhook\" runs, and create the pod again",
                 keys::NAMESPACE_LABEL,
                 keys::NAMESPACE_LABEL_VALUE
             )
@@ -121,7 +121,8 @@ impl Story {
                     format!("it is bound to {node}, which no Target here stands behind any more")
                 }
                 None => format!(
-                    "it is bound to virtual node {node}, and is {phase} there; no Target that you may see stands behind it"
+                    "it is bound to virtual node {node}, and is {phase} there; no Target that you may see stands \
+                     behind it"
                 ),
             }
         } else if let Some(Err(error)) = &record {
@@ -130,12 +131,17 @@ impl Story {
             let target = name_of(node).unwrap_or_else(|| node.clone());
             format!("target {target} was granted the pod, and hasn't bound it yet")
         } else if places.is_empty() && complete {
-            "it waits: no Target of its namespace and no ClusterTarget is there; \"pilotage connect\" makes one".to_owned()
+            "it waits: no Target of its namespace and no ClusterTarget is there; \"pilotage connect\" makes one"
+                .to_owned()
         } else {
             match why {
                 Some(why) => format!("it waits: {}", one_line(why)),
-                None if places.is_empty() => "it waits: there is no Target that you may see, and no scheduler has said anything of it".to_owned(),
-                None => "it waits: no scheduler has said anything of it; see whether \"pilotage proxy-scheduler\" runs".to_owned(),
+                None if places.is_empty() => "it waits: there is no Target that you may see, and no scheduler has \
+                    said anything of it"
+                    .to_owned(),
+                None => "it waits: no scheduler has said anything of it; see whether \"pilotage proxy-scheduler\" \
+                    runs"
+                    .to_owned(),
             }
         };
 
@@ -324,8 +330,8 @@ mod tests {
             "spec": { "containers": [] },
             "status": { "phase": "Pending", "conditions": [{
                 "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
-                "message": "0/3 nodes are available: 1 n-a refused [1 Insufficient cpu, 2 full (x, y)], 1 n-b can't be reached, \
-                            1 node(s) had untolerated taint(s).",
+                "message": "0/3 nodes are available: 1 n-a refused [1 Insufficient cpu, 2 full (x, y)], 1 n-b can't \
+                    be reached, 1 node(s) had untolerated taint(s).",
             }] },
         });
         change(&mut pod);

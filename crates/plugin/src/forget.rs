@@ -33,7 +33,8 @@ pub struct ForgetArgs {
     #[arg(long)]
     even_connected: bool,
 
-    /// How long the pods in the source may take to go. What a connected target runs has half a minute and its grace period.
+    /// How long the pods in the source may take to go. What a connected target runs has half a minute and its grace
+    /// period.
     #[arg(long, value_name = "DURATION", default_value = "180s", value_parser = parse_duration)]
     timeout: Duration,
 }
@@ -77,8 +78,8 @@ pub(crate) async fn forget(args: ForgetArgs) -> Result<String, Error> {
         give_up(&source, &target, api, args.timeout).await?;
     }
     Ok(format!(
-        "forgotten: {title} is gone, and {pods} of it; should its cluster ever answer again, delete what the source left there: \
-         its PodChaperons and its Source\n{}",
+        "forgotten: {title} is gone, and {pods} of it; should its cluster ever answer again, delete what the source \
+         left there: its PodChaperons and its Source\n{}",
         left_here(&source.context, target.secret.as_ref())
     ))
 }
@@ -88,8 +89,8 @@ fn still_connected(title: &str) -> Error {
     Error::NotNow {
         what: format!("{title} is connected, and its pods needn't be given up"),
         instead:
-            "end it by \"pilotage disconnect\", or empty it by \"pilotage drain --move\"; if it answers and never lets go of its \
-             pods, say --even-connected"
+            "end it by \"pilotage disconnect\", or empty it by \"pilotage drain --move\"; if it answers and never \
+             lets go of its pods, say --even-connected"
                 .to_owned(),
     }
 }
@@ -182,12 +183,16 @@ where
         }
         _ => Shows::Done,
     };
-    wait::until(api, name, limit, look).await.map_err(|last| Error::Waited {
-        what: format!("{title} is deleted and isn't gone"),
-        seconds: limit.as_secs(),
-        last,
-        instead: "see whether \"pilotage controllers\" runs in the source, and by \"kubectl describe\" what it waits for".to_owned(),
-    })
+    wait::until(api, name, limit, look)
+        .await
+        .map_err(|last| Error::Waited {
+            what: format!("{title} is deleted and isn't gone"),
+            seconds: limit.as_secs(),
+            last,
+            instead: "see whether \"pilotage controllers\" runs in the source, and by \"kubectl describe\" what it \
+                waits for"
+                .to_owned(),
+        })
 }
 
 #[cfg(test)]

@@ -93,7 +93,8 @@ pub(crate) async fn install(args: InstallArgs) -> Result<String, Error> {
         available(&cluster, &objects, args.timeout).await?;
     }
     Ok(format!(
-        "installed: Pilotage {} in namespace {}; next, once it is in both clusters: pilotage connect --source CONTEXT --target CONTEXT\n",
+        "installed: Pilotage {} in namespace {}; next, once it is in both clusters: pilotage connect --source \
+         CONTEXT --target CONTEXT\n",
         env!("CARGO_PKG_VERSION"),
         args.namespace
     ))

@@ -1,7 +1,7 @@
 //! Commands for people, also as `kubectl pilotage`: they connect two clusters, and say where pods are and why.
 //!
-//! What is to be made, and what is said of it, is decided by pure functions (`plan`, `address`, `explain`, `table`). They act with the
-//! rights of whoever runs them, once, and end: no part of Pilotage rests on them.
+//! What is to be made, and what is said of it, is decided by pure functions (`plan`, `address`, `explain`, `table`).
+//! They act with the rights of whoever runs them, once, and end: no part of Pilotage rests on them.
 
 // No sum may overflow, whoever gave the numbers.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]

@@ -29,7 +29,8 @@ pub(crate) struct PairArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) target_kubeconfig: Option<PathBuf>,
 
-    /// Namespace whose pods may run in the target, in its namespace of the same name. Without it, that of the source's context.
+    /// Namespace whose pods may run in the target, in its namespace of the same name. Without it, that of the source's
+    /// context.
     #[arg(short, long, value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
 

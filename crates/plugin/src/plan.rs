@@ -102,7 +102,8 @@ impl Connection {
         object
     }
 
-    /// In the target: Kubernetes fills it with a token of the account. It has no end; it goes with this Secret or the account.
+    /// In the target: Kubernetes fills it with a token of the account. It has no end; it goes with this Secret or the
+    /// account.
     pub(crate) fn token(&self) -> Value {
         json!({
             "apiVersion": "v1",
@@ -159,8 +160,9 @@ impl Connection {
     pub(crate) fn manifests(&self, label: bool) -> Result<String, Error> {
         let place = self.place();
         let mut text = format!(
-            "# In the target. {token} gets a token from Kubernetes.\n{source}---\n{account}---\n{secret_of_token}---\n\
-             # In the source. Not here: Secret {place}/{secret}, whose key {CONFIG} is a kubeconfig with that token.\n{target}",
+            "# In the target. {token} gets a token from \
+             Kubernetes.\n{source}---\n{account}---\n{secret_of_token}---\n# In the source. Not here: Secret \
+             {place}/{secret}, whose key {CONFIG} is a kubeconfig with that token.\n{target}",
             token = self.token_name(),
             source = yaml(&self.source())?,
             account = yaml(&self.account())?,
@@ -230,8 +232,8 @@ const WRITE: [&str; 5] = ["get", "list", "watch", "create", "patch"];
 /// The same of one that is made anew.
 const RENEW: [&str; 6] = ["get", "list", "watch", "create", "patch", "delete"];
 
-/// Whether one version of an object is at least as new as another one. Versions are decimal numbers of any length; of others
-/// only the same is known to be as new.
+/// Whether one version of an object is at least as new as another one. Versions are decimal numbers of any length; of
+/// others only the same is known to be as new.
 pub(crate) fn is_as_new(version: &str, as_this: &str) -> bool {
     let number = |text: &str| text.bytes().all(|it| it.is_ascii_digit()) && !text.starts_with('0');
     if number(version) && number(as_this) {

@@ -1,5 +1,5 @@
-//! What has to be so before anything is written: each cluster answers, is another one, has Pilotage's kinds and the namespaces,
-//! and lets its user do what is needed.
+//! What has to be so before anything is written: each cluster answers, is another one, has Pilotage's kinds and the
+//! namespaces, and lets its user do what is needed.
 
 use futures::future::try_join_all;
 use k8s_openapi::api::authorization::v1::{

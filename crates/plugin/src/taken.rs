@@ -20,8 +20,8 @@ pub(crate) struct Standing {
     pub(crate) rights: Option<Vec<Right>>,
 }
 
-/// Nothing of somebody else's has a name that is needed; `uid` is the target's identity, if it is known. The Source is looked
-/// at by [`source`].
+/// Nothing of somebody else's has a name that is needed; `uid` is the target's identity, if it is known. The Source is
+/// looked at by [`source`].
 pub(crate) async fn nothing(
     (source, target): (&Cluster, &Cluster),
     connection: &Connection,
@@ -138,7 +138,8 @@ pub(crate) async fn standing(
     Ok(standing)
 }
 
-/// The Source that lets this connection's source in, if there is one; an error if it is somebody else's, or another cluster's.
+/// The Source that lets this connection's source in, if there is one; an error if it is somebody else's, or another
+/// cluster's.
 pub(crate) async fn source(
     target: &Cluster,
     connection: &Connection,
@@ -176,7 +177,8 @@ fn whose(meta: &ObjectMeta, own: Option<&str>) -> Option<String> {
             "lets another cluster in (its kube-system namespace has the UID {written}, this source's has {own})"
         )),
         None => Some(format!(
-            "lets the cluster in whose kube-system namespace has the UID {written}, and you may not read the source's to compare"
+            "lets the cluster in whose kube-system namespace has the UID {written}, and you may not read the \
+             source's to compare"
         )),
     }
 }
@@ -189,8 +191,8 @@ async fn get<K: Resource<DynamicType = ()>>(
     let api = cluster.untyped::<K>(namespace);
     match within(CALL_LIMIT, api.get(name)).await {
         Ok(found) => Ok(Some(found)),
-        // Without the definitions there is no such object either. In the source they have to be: a Target that isn't seen
-        // would be left without what it needs to end its pods.
+        // Without the definitions there is no such object either. In the source they have to be: a Target that isn't
+        // seen would be left without what it needs to end its pods.
         Err(error) if error.says_absent(&K::plural(&()), name) => Ok(None),
         Err(error) if error.kind() == Failure::NotFound && cluster.side == Side::Target => Ok(None),
         Err(error) => Err(cluster.failed(format!("read {} {name}", K::kind(&())))(

@@ -105,8 +105,8 @@ pub(crate) fn allowed<T>(answer: Result<T, CallError>) -> Result<Option<T>, Call
     }
 }
 
-/// Those of a namespace, or all; of these, who may not list them gets those of his context's namespace. `ClusterTarget`s
-/// belong to every namespace, and count as far as one may list them.
+/// Those of a namespace, or all; of these, who may not list them gets those of his context's namespace.
+/// `ClusterTarget`s belong to every namespace, and count as far as one may list them.
 pub(crate) async fn targets(source: &Cluster, namespace: Option<&str>) -> Result<Targets, Error> {
     let everywhere: Api<ClusterTarget> = Api::all(source.client.clone());
     let params = ListParams::default();

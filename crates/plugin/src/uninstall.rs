@@ -254,8 +254,8 @@ impl Installed {
             .await
     }
 
-    /// Has the API server make the stores of the kinds, which it does at the first request. One that is still being made
-    /// when its kind is deleted can keep the deletion waiting until the API server is started again.
+    /// Has the API server make the stores of the kinds, which it does at the first request. One that is still being
+    /// made when its kind is deleted can keep the deletion waiting until the API server is started again.
     async fn warm(&self) {
         for it in self
             .found

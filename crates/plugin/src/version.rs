@@ -213,7 +213,8 @@ impl Versions {
             }
             if parts.is_empty() {
                 notes.push(format!(
-                    "{context}: no part of Pilotage has a Lease in this namespace; give another one by --home, or see whether it runs"
+                    "{context}: no part of Pilotage has a Lease in this namespace; give another one by --home, or \
+                     see whether it runs"
                 ));
             }
         }

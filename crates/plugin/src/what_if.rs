@@ -1,8 +1,8 @@
 //! `what-if`: the targets' own answers about a pod that isn't there, from a question that leaves nothing behind.
 //!
-//! The question is a pod of its own ([`keys::WHAT_IF`]): all targets try to reserve a node for it, nobody is given it, and it is
-//! deleted when the answers are in. It has the pod's labels, which affinity and spreading look at. Its namespace owns it, so that
-//! no controller whose selector matches these labels takes it for one of its own.
+//! The question is a pod of its own ([`keys::WHAT_IF`]): all targets try to reserve a node for it, nobody is given it,
+//! and it is deleted when the answers are in. It has the pod's labels, which affinity and spreading look at. Its
+//! namespace owns it, so that no controller whose selector matches these labels takes it for one of its own.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -262,8 +262,8 @@ fn is_answered(pod: Option<&Pod>) -> Shows {
     }
 }
 
-/// Deletes the question, and waits until it has gone. What was asked by it goes from the targets after it: a pod that was
-/// given to nobody has no finalizer that would wait for them.
+/// Deletes the question, and waits until it has gone. What was asked by it goes from the targets after it: a pod that
+/// was given to nobody has no finalizer that would wait for them.
 async fn take_back(
     source: &Cluster,
     namespace: &str,

@@ -1,5 +1,5 @@
-//! The longest single step of what decides in the source, among 10,000 proxies and with what hostile authors of pods, Targets
-//! and tables write.
+//! The longest single step of what decides in the source, among 10,000 proxies and with what hostile authors of pods,
+//! Targets and tables write.
 //!
 //! It owns the scenes; it knows the code only by its public face. `make bench-steps` runs it.
 

@@ -1,9 +1,9 @@
 //! What of a delegate's annotations goes to the proxy pod, as a patch; nothing if nothing changes.
 //!
-//! A target speaks for keys that nobody here has: not for those of Kubernetes or ours, not for those that the pod's author
-//! set when it was created (the manifest has them), nor for what is on the pod and doesn't stem from a delegate. What does
-//! is written on the pod itself ([`Copied`]), in the same write, so that a restart forgets nothing; a copy that somebody has
-//! changed since is theirs.
+//! A target speaks for keys that nobody here has: not for those of Kubernetes or ours, not for those that the pod's
+//! author set when it was created (the manifest has them), nor for what is on the pod and doesn't stem from a delegate.
+//! What does is written on the pod itself ([`Copied`]), in the same write, so that a restart forgets nothing; a copy
+//! that somebody has changed since is theirs.
 
 use std::collections::{BTreeMap, BTreeSet};
 

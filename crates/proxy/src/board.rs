@@ -12,7 +12,8 @@ use crate::plan::{Answer, Gate, Note};
 /// Answers of all targets for one pod, by virtual node.
 pub type Answers = Arc<BTreeMap<String, Answer>>;
 
-/// How far back targets stand in the pipeline's eyes, by virtual node: those that may be chosen. Empty without an order.
+/// How far back targets stand in the pipeline's eyes, by virtual node: those that may be chosen. Empty without an
+/// order.
 pub type Classes = Arc<BTreeMap<String, u32>>;
 
 /// What one pod's decision said.

@@ -1,5 +1,5 @@
-//! What a proxy scheduler knows: its pods, their chaperons, the targets; kept current by events and by the replies to its
-//! own requests.
+//! What a proxy scheduler knows: its pods, their chaperons, the targets; kept current by events and by the replies to
+//! its own requests.
 //!
 //! An edge feeds it and sends what [`Book::plan`] asks for; a simulator does the same. Who ranks targets and runs
 //! scheduling cycles is not its affair.
@@ -30,7 +30,8 @@ use crate::{
 
 use unsaid::Unsaid;
 
-/// So many conditions are written at once: words are a courtesy, and a burst has no room for hundreds beside what is done.
+/// So many conditions are written at once: words are a courtesy, and a burst has no room for hundreds beside what is
+/// done.
 const SAYS_AT_ONCE: usize = 4;
 
 /// One proxy pod.
@@ -336,8 +337,8 @@ impl Book {
         }
     }
 
-    /// Pods that waited for room at a target, or for their words, and that are to decide now. Those that waited for a target
-    /// count as called until they do.
+    /// Pods that waited for room at a target, or for their words, and that are to decide now. Those that waited for a
+    /// target count as called until they do.
     pub fn call(&mut self, now: Monotonic) -> Vec<String> {
         let mut called = self.windows.call(now);
         for _ in self.says..SAYS_AT_ONCE {
@@ -351,7 +352,8 @@ impl Book {
         self.windows.wake_at()
     }
 
-    /// The virtual node that a pod's record names and nobody knows, if so: a live read has to say whether its target exists.
+    /// The virtual node that a pod's record names and nobody knows, if so: a live read has to say whether its target
+    /// exists.
     pub fn unknown_target(&self, uid: &str) -> Option<&str> {
         let record = self.proxies.get(uid)?.view.record.record()?;
         let unknown = self.targets.get(&record.node).is_none();

@@ -1,5 +1,6 @@
-//! The proxy scheduler's configuration file: what decides where pods go, how their targets are asked, and for which pods that
-//! differs. Read strictly: a mistake is told with its place in the file. `docs/placement.md` is its reference.
+//! The proxy scheduler's configuration file: what decides where pods go, how their targets are asked, and for which
+//! pods that differs. Read strictly: a mistake is told with its place in the file. `docs/placement.md` is its
+//! reference.
 //!
 //! It knows no file system and no flags but as the numbers that hold where the file says nothing.
 

@@ -258,8 +258,8 @@ fn recorded(observed: &Observed<'_>, record: &Record) -> Plan {
     plan
 }
 
-/// A target that is given up and answers is still asked to end what it was granted: it may be well again, and be the only one
-/// that takes the pod.
+/// A target that is given up and answers is still asked to end what it was granted: it may be well again, and be the
+/// only one that takes the pod.
 fn still_asked(
     observed: &Observed<'_>,
     record: &Record,
@@ -271,7 +271,8 @@ fn still_asked(
     reachable.then(|| give_up(record, seen)).flatten()
 }
 
-/// What the author hears once of a record that binds nobody any more. A grant that never landed gave its target nothing.
+/// What the author hears once of a record that binds nobody any more. A grant that never landed gave its target
+/// nothing.
 fn released(observed: &Observed<'_>, record: &Record, rule: Rule) -> Option<Released> {
     let given_up = match rule {
         Rule::Gone => false,
@@ -306,8 +307,8 @@ fn judge<'a>(
     }
 }
 
-/// What is waited for in the recorded target. One that says that the delegate is bound gets the pod, and what is placed there
-/// ends with the pod.
+/// What is waited for in the recorded target. One that says that the delegate is bound gets the pod, and what is placed
+/// there ends with the pod.
 fn waits(record: &Record, seen: Option<&ChaperonView>, memory: &Memory) -> Waits {
     let asked = memory.end_asked_at(record);
     let asked = asked.filter(|_| seen.is_none_or(|c| c.class != Class::Bound));
@@ -330,8 +331,8 @@ fn evidence<'a>(observed: &Observed<'a>, record: &Record) -> Evidence<'a> {
     judge(record, proxy, chaperons, targets, memory, now)
 }
 
-/// A granted chaperon that the record doesn't name is left over from another choice: judge it on a live record. One that
-/// was never granted only has to go where its Target goes, or if Admiralty asked for it.
+/// A granted chaperon that the record doesn't name is left over from another choice: judge it on a live record. One
+/// that was never granted only has to go where its Target goes, or if Admiralty asked for it.
 fn clear_leftovers(observed: &Observed<'_>, record: Option<&Record>, plan: &mut Plan) {
     // Whoever is given up behind one virtual node may still be reached behind another one.
     let given_up = record.is_some_and(|record| evidence(observed, record).given_up);

@@ -1,7 +1,7 @@
 //! The door: which of a target's words are taken in at all.
 //!
-//! A target speaks for its own chaperons of pods that it serves, and for nothing else. What is behind the door may believe
-//! namespace, name and parent of a chaperon; what the chaperon *says* remains its target's word.
+//! A target speaks for its own chaperons of pods that it serves, and for nothing else. What is behind the door may
+//! believe namespace, name and parent of a chaperon; what the chaperon *says* remains its target's word.
 
 use std::fmt;
 

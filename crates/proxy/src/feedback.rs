@@ -204,7 +204,8 @@ fn placed(observed: &Observed<'_>, proxy: &ProxyView, pod: &Arc<Pod>, plan: &mut
         plan.actions.push(Action::Endure { patch });
     }
     let record = proxy.record.record().filter(|record| record.node == *node);
-    // A pod that a plain scheduler placed has no record until its chaperon is seen: that is the one in its node's target.
+    // A pod that a plain scheduler placed has no record until its chaperon is seen: that is the one in its node's
+    // target.
     let is_delegate = |c: &ChaperonView| match record {
         Some(record) => record.names(&c.node, &c.uid),
         None => c.node == *node,
@@ -273,7 +274,8 @@ fn copy(
 ) {
     if is_slim(&chaperon.object) {
         plan.tell = Some(format!(
-            "what {} says of the pod's delegate takes more than {} KiB of memory: its status and annotations aren't copied",
+            "what {} says of the pod's delegate takes more than {} KiB of memory: its status and annotations aren't \
+             copied",
             chaperon.node,
             limits::CHAPERON_KEPT >> 10
         ));

@@ -1,5 +1,5 @@
-//! Whatever stands on pods, chaperons, virtual nodes, Targets and tables, and in the configuration file: what is kept of it
-//! is bounded, and so is what goes on to others.
+//! Whatever stands on pods, chaperons, virtual nodes, Targets and tables, and in the configuration file: what is kept
+//! of it is bounded, and so is what goes on to others.
 
 mod books;
 
@@ -95,8 +95,10 @@ fn any_of(object: &BoxedStrategy<Value>) -> BoxedStrategy<Value> {
 fn file() -> BoxedStrategy<Value> {
     let rule = json!({ "MinimalDistance": { "weight": 1 } });
     let cost = json!({ "Cost": { "weight": 3, "label": "example.com/cost" } });
-    let selector = json!({ "matchLabels": { "a": "b" }, "matchExpressions": [{ "key": "a", "operator": "In", "values": ["b"] }] });
-    let asking = json!({ "askAll": true, "wave": 2, "silence": "1s", "settle": "1s", "patience": "9s", "giveUp": "1m" });
+    let selector = json!({ "matchLabels": { "a": "b" }, "matchExpressions": [{ "key": "a", "operator": "In",
+        "values": ["b"] }] });
+    let asking = json!({ "askAll": true, "wave": 2, "silence": "1s", "settle": "1s", "patience": "9s",
+        "giveUp": "1m" });
     let placement = json!({ "strategy": "SameRegion", "rules": [rule, cost] });
     Just(json!({
         "apiVersion": keys::CONFIG_API_VERSION,
@@ -211,7 +213,8 @@ pilotage_absurd::properties! {
 
     #[test]
     fn what_goes_from_a_chaperon_to_its_pod_is_bounded(object in any_of(&chaperon()), pod in any_of(&proxy())) {
-        let (Ok(chaperon), Ok(pod)) = (serde_json::from_value::<PodChaperon>(object), serde_json::from_value::<Pod>(pod))
+        let (Ok(chaperon), Ok(pod)) = (serde_json::from_value::<PodChaperon>(object),
+            serde_json::from_value::<Pod>(pod))
         else { return Ok(()) };
         let own = length(&pod);
         if let Some(change) = status::change(&pod, &chaperon) {
@@ -265,10 +268,12 @@ pilotage_absurd::properties! {
         let mut tables = Tables::new(None);
         let table: ConfigMap = serde_json::from_value(json!({
             "metadata": {
-                "name": "t", "namespace": "home", "labels": { keys::REGION_TABLE_LABEL: keys::REGION_TABLE_LABEL_VALUE },
+                "name": "t", "namespace": "home",
+                "labels": { keys::REGION_TABLE_LABEL: keys::REGION_TABLE_LABEL_VALUE },
                 "annotations": { keys::REGION_TABLE_FOR: said[7] },
             },
-            "data": { "a": said[6], "eu-west-1": "b: 9223372036854775807", "b": "a: -9223372036854775808\neu-west-1: 1e18" },
+            "data": { "a": said[6], "eu-west-1": "b: 9223372036854775807", "b": "a: -9223372036854775808\neu-west-1: \
+                1e18" },
         })).unwrap();
         prop_assert!(tables.apply(&table).malformed.iter().all(|(_, error)| error.len() <= 256));
         let place = Home::new(Some(&said[0]), Some(&said[1]));
@@ -284,8 +289,10 @@ pilotage_absurd::properties! {
     fn any_room_ranks_each_target_once(
         shapes in prop::collection::vec((json::number(), prop::collection::btree_map(
             select(&["cpu", "memory", "pods", "a.b/gpu"][..]), text::quantity(), 0..4)), 0..20),
-        request in prop::collection::btree_map(select(&["cpu", "memory", "pods", "a.b/gpu"][..]), text::quantity(), 0..4),
-        scores in prop::collection::vec(any::<i64>(), 0..6), outstanding in any::<i64>(), used in any::<u64>(), silent in any::<bool>(),
+        request in prop::collection::btree_map(select(&["cpu", "memory", "pods", "a.b/gpu"][..]),
+            text::quantity(), 0..4),
+        scores in prop::collection::vec(any::<i64>(), 0..6), outstanding in any::<i64>(), used in any::<u64>(),
+            silent in any::<bool>(),
     ) {
         let shapes: Vec<_> = shapes.into_iter().map(|(nodes, free)| json!({ "nodes": nodes, "free": free })).collect();
         let published: Vec<FreeShape> = serde_json::from_value(json!(shapes)).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Chaperons whose end is proved: by a DELETED event, by the API server's answer that it doesn't exist, or by a successor of
-//! its name. Not being in a store proves nothing.
+//! Chaperons whose end is proved: by a DELETED event, by the API server's answer that it doesn't exist, or by a
+//! successor of its name. Not being in a store proves nothing.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! The proxy side of the protocol, pure: no client, no clock, no runtime.
 //!
-//! A proxy pod's life in the source is decided by two functions over what is there: [`decide()`] until the pod has a place
-//! (ask, choose, record, grant, bind; run by the proxy scheduler), and [`feedback::decide`] from then on (status,
+//! A proxy pod's life in the source is decided by two functions over what is there: [`decide()`] until the pod has a
+//! place (ask, choose, record, grant, bind; run by the proxy scheduler), and [`feedback::decide`] from then on (status,
 //! clean-up; run by the feedback controller). Both return requests with their preconditions; edges send them. The
 //! scheduler's cycle takes part through [`plugins`], which read the [`board`].
 //!

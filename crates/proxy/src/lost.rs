@@ -3,8 +3,8 @@
 //! The only place where *at most one* may be given up, and only because somebody said so: the pod's author, or the
 //! Target's operator. The silence of our own heartbeat plays no part.
 //!
-//! A target that answers may say anything, for ever. So where its operator has said *forget*, what it shows is no reason to
-//! wait: what we have asked for is waited for by our own clock.
+//! A target that answers may say anything, for ever. So where its operator has said *forget*, what it shows is no
+//! reason to wait: what we have asked for is waited for by our own clock.
 
 use std::time::Duration;
 
@@ -51,8 +51,8 @@ pub(crate) fn due(asked: Monotonic, grace: Duration) -> Monotonic {
     asked.saturating_add(LONGEST_BUSY).saturating_add(grace)
 }
 
-/// Since when a recorded chaperon has been waiting for its target's Pilotage: it was told to end, or asked to give the grant
-/// up, and nothing happens. The target's API server answers; that is as good as lost.
+/// Since when a recorded chaperon has been waiting for its target's Pilotage: it was told to end, or asked to give the
+/// grant up, and nothing happens. The target's API server answers; that is as good as lost.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stuck(Option<((String, String), Wait)>);
 
@@ -182,8 +182,8 @@ impl Worth {
     }
 }
 
-/// A target that serves the pod and whose chaperons of it aren't all known, unless it is given up; and when it will be, if
-/// that is known. Where Admiralty granted a pod it wrote down there alone.
+/// A target that serves the pod and whose chaperons of it aren't all known, unless it is given up; and when it will be,
+/// if that is known. Where Admiralty granted a pod it wrote down there alone.
 pub(crate) fn unlisted<'a>(
     proxy: &ProxyView,
     targets: &'a Targets,

@@ -20,8 +20,8 @@ use crate::{
 /// So many writes without an answer in a row are no accident any more: each of them was tried for seconds.
 const LASTING: u32 = 2;
 
-/// So many grants of one pod by plain schedulers are remembered of each target until their ends are proved. One that tells
-/// of more keeps no other target's from being remembered.
+/// So many grants of one pod by plain schedulers are remembered of each target until their ends are proved. One that
+/// tells of more keeps no other target's from being remembered.
 const MOST_PLAIN: usize = 8;
 
 /// What is remembered of one proxy pod.
@@ -29,8 +29,8 @@ const MOST_PLAIN: usize = 8;
 pub struct Memory {
     requests: Requests<ActionKey>,
     gone: Gone,
-    /// Chaperons that Admiralty's scheduler granted, or may have, by virtual node and UID, with their names: nobody else is
-    /// asked before the end of each is proved.
+    /// Chaperons that Admiralty's scheduler granted, or may have, by virtual node and UID, with their names: nobody
+    /// else is asked before the end of each is proved.
     plain: BTreeMap<(String, String), String>,
     /// Why asking a target failed.
     ask_refusals: BTreeMap<String, String>,
@@ -110,8 +110,8 @@ impl Memory {
         all.map(|((node, uid), name)| (node.as_str(), uid.as_str(), name.as_str()))
     }
 
-    /// Takes in from which targets other pods keep the pod away until those come that are on their way. Each change is a sign
-    /// that they come.
+    /// Takes in from which targets other pods keep the pod away until those come that are on their way. Each change is
+    /// a sign that they come.
     pub(crate) fn see_kept_away(&mut self, nodes: Vec<String>, now: Monotonic) {
         self.kept_away = match self.kept_away.take() {
             _ if nodes.is_empty() => None,

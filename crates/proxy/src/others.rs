@@ -1,5 +1,6 @@
-//! What other pods mean for where a pod may go, as its spreading and affinity ask: those that are there, and those that are on
-//! their way. Knows no constraints, only two answers of the scheduler: as it is now, and as it will be if they come.
+//! What other pods mean for where a pod may go, as its spreading and affinity ask: those that are there, and those that
+//! are on their way. Knows no constraints, only two answers of the scheduler: as it is now, and as it will be if they
+//! come.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +19,8 @@ pub enum Others {
 /// Nodes that suit a pod, with their scores.
 pub type Scored = Vec<(String, i64)>;
 
-/// All nodes that suit the pod `now` or will, if those come that are `expected`; with what others make of each that they don't
-/// leave to it. Scores count who is expected.
+/// All nodes that suit the pod `now` or will, if those come that are `expected`; with what others make of each that
+/// they don't leave to it. Scores count who is expected.
 pub fn regard(now: Scored, expected: Option<Scored>) -> (Scored, BTreeMap<String, Others>) {
     let Some(expected) = expected else {
         return (now, BTreeMap::new());

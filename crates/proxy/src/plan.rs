@@ -99,8 +99,8 @@ pub enum Action {
         /// Version at which it was given up: if it moved on, by being bound for instance, it isn't deleted.
         resource_version: Option<String>,
     },
-    /// Live GET of a chaperon: is this UID gone? For a plain target live LISTs of the pod's chaperons, whose names Admiralty
-    /// lets the API server make up, and of its delegates.
+    /// Live GET of a chaperon: is this UID gone? For a plain target live LISTs of the pod's chaperons, whose names
+    /// Admiralty lets the API server make up, and of its delegates.
     ConfirmGone {
         /// The virtual node.
         node: String,
@@ -315,7 +315,8 @@ pub enum Note {
     Asked(Vec<String>),
     /// This target was granted the pod; its delegate isn't bound yet.
     Granted(String),
-    /// This target was granted the pod, whose own scheduler has no node for it there, for this reason; nobody else has one.
+    /// This target was granted the pod, whose own scheduler has no node for it there, for this reason; nobody else has
+    /// one.
     Unfit(String, String),
     /// The pod is recorded at a target that can't be reached.
     Held(String),
@@ -330,8 +331,8 @@ pub enum Note {
 }
 
 impl Note {
-    /// The reasons by which condition and event tell of it, if its author is told. Where a scheduler has found no node, they
-    /// are those of Kubernetes, which its tools look for.
+    /// The reasons by which condition and event tell of it, if its author is told. Where a scheduler has found no node,
+    /// they are those of Kubernetes, which its tools look for.
     pub const fn reasons(&self) -> (&'static str, &'static str) {
         match self {
             Self::Unfit(..) => ("Unschedulable", "FailedScheduling"),
@@ -375,8 +376,8 @@ impl fmt::Display for Note {
             ),
             Note::Unlisted(node) => write!(
                 f,
-                "the pod was made by Admiralty, which may have granted it to {node}; what is there isn't known yet, so no \
-                 target is asked until it can be looked at, or its Target has the annotation {}=true",
+                "the pod was made by Admiralty, which may have granted it to {node}; what is there isn't known yet, \
+                 so no target is asked until it can be looked at, or its Target has the annotation {}=true",
                 keys::FORGET
             ),
             Note::DamagedRecord(error) => write!(

@@ -63,9 +63,9 @@ pub enum ProfilesError {
 /// only scores: a virtual node shows a sum that may be old, and a target that could grow must be asked to do so.
 /// Whether a pod fits, with its host ports and the features that it needs, is the target's answer.
 ///
-/// Spreading and inter-pod affinity speak of proxies and virtual nodes: other pods aren't known here, and of nodes those that
-/// stand for no target of the pod's are out of [scope](VirtualNode). Nobody is spread by default: Services and controllers
-/// mean the nodes of one cluster.
+/// Spreading and inter-pod affinity speak of proxies and virtual nodes: other pods aren't known here, and of nodes
+/// those that stand for no target of the pod's are out of [scope](VirtualNode). Nobody is spread by default: Services
+/// and controllers mean the nodes of one cluster.
 pub fn profiles(
     board: &Arc<Board>,
     grants: Arc<dyn Grants>,

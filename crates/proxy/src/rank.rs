@@ -1,5 +1,5 @@
-//! Which targets suit a pod, best first: by the class that the pipeline gave them (`crate::placing`), and within a class by the
-//! scheduler's own scores and what surely fits. What targets publish may be any numbers.
+//! Which targets suit a pod, best first: by the class that the pipeline gave them (`crate::placing`), and within a
+//! class by the scheduler's own scores and what surely fits. What targets publish may be any numbers.
 
 use std::{
     cmp::Reverse,
@@ -76,9 +76,9 @@ pub struct Seen<'a> {
     pub others: Others,
 }
 
-/// Orders feasible targets: by the pipeline's class if there is an order; of one class silent ones last, those that surely
-/// fit first, then by score, then the least used, then spread by pod so that equal targets share. A target that the pipeline has
-/// passed over isn't among them; those that other pods will take are behind all others.
+/// Orders feasible targets: by the pipeline's class if there is an order; of one class silent ones last, those that
+/// surely fit first, then by score, then the least used, then spread by pod so that equal targets share. A target that
+/// the pipeline has passed over isn't among them; those that other pods will take are behind all others.
 pub fn rank<'a>(
     uid: &str,
     request: &Resources,
@@ -127,7 +127,8 @@ pub fn rank<'a>(
 }
 
 /// How far back a target stands for a pod that is made only after the choice. Nobody holds a node there, so that of one
-/// class those go first where it surely fits: a target whose nodes are all full or cordoned is chosen last. `None`: it doesn't suit.
+/// class those go first where it surely fits: a target whose nodes are all full or cordoned is chosen last. `None`: it
+/// doesn't suit.
 pub fn class_unheld(ranking: &[Ranked], node: &str) -> Option<u32> {
     let ranked = ranking.iter().find(|ranked| ranked.node == node)?;
     let behind = u32::from(!ranked.surely_fits);

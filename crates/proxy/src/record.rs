@@ -43,8 +43,8 @@ pub fn may_change(current: Option<&Record>, new: &Record, evidence: Evidence<'_>
     is_dead(current, evidence)
 }
 
-/// Whether a chaperon's node is one that the record doesn't name already, and that may be chosen: what Admiralty asked for
-/// has a name by which no end can be proved.
+/// Whether a chaperon's node is one that the record doesn't name already, and that may be chosen: what Admiralty asked
+/// for has a name by which no end can be proved.
 pub fn is_offer(chaperon: &ChaperonView, current: Option<&Record>) -> bool {
     if chaperon.is_of_plain_source() {
         return false;

@@ -1,5 +1,5 @@
-//! That a pod which was granted to a target isn't that target's any more, in words for its author. What lets go of it is
-//! decided elsewhere: [`crate::record`], `lost`.
+//! That a pod which was granted to a target isn't that target's any more, in words for its author. What lets go of it
+//! is decided elsewhere: [`crate::record`], `lost`.
 
 use std::fmt;
 

@@ -21,16 +21,17 @@ pub struct Settings {
     pub silence: Duration,
     /// After the first reservation, how long the rest of its wave may still answer.
     pub settle: Duration,
-    /// After this long without an answer a target counts as silent in what we tell the user, and nobody else's evictions wait
-    /// for it any more.
+    /// After this long without an answer a target counts as silent in what we tell the user, and nobody else's
+    /// evictions wait for it any more.
     pub patience: Duration,
-    /// A grant that hasn't led to a bound delegate by then is given up; later, while its target answers others. Must exceed
-    /// the candidate's bind time-out.
+    /// A grant that hasn't led to a bound delegate by then is given up; later, while its target answers others. Must
+    /// exceed the candidate's bind time-out.
     pub give_up: Duration,
-    /// A grant that evicts others may take so much longer, beside their grace. Must exceed what the candidate waits for room.
+    /// A grant that evicts others may take so much longer, beside their grace. Must exceed what the candidate waits for
+    /// room.
     pub make_room: Duration,
-    /// A pod that has waited this long for the same thing is told so by event and condition; later, while the target that it
-    /// waits for answers others.
+    /// A pod that has waited this long for the same thing is told so by event and condition; later, while the target
+    /// that it waits for answers others.
     pub tell_after: Duration,
     /// First and longest wait before a failed request is sent again.
     pub retry: (Duration, Duration),

@@ -1,8 +1,8 @@
 //! What of a delegate's status goes to the proxy pod, as a patch; nothing if nothing changes.
 //!
-//! A target speaks for the containers that the proxy has, and in the words that a status has: it is read into our types, field
-//! by field, within bounds that the API server keeps as well. What isn't so is left out, since the API server refuses a status
-//! as a whole, and would refuse it for ever.
+//! A target speaks for the containers that the proxy has, and in the words that a status has: it is read into our
+//! types, field by field, within bounds that the API server keeps as well. What isn't so is left out, since the API
+//! server refuses a status as a whole, and would refuse it for ever.
 
 mod addresses;
 mod conditions;

@@ -17,8 +17,8 @@ const SILENT_FOR: Duration = Duration::from_mins(1);
 pub struct Terms {
     /// Its Target is being deleted: no new pods, and those that aren't bound there leave.
     pub leaving: bool,
-    /// Whatever runs there is given up as long as it can't be reached, and while it can, some time after its end was asked
-    /// for.
+    /// Whatever runs there is given up as long as it can't be reached, and while it can, some time after its end was
+    /// asked for.
     pub forgotten: bool,
     /// What becomes of its pods while it can't be reached, unless they say so themselves.
     pub lost_policy: Option<LostPolicy>,
@@ -155,8 +155,8 @@ impl Targets {
         }
     }
 
-    /// Since when it owes an answer to what it was asked at `asked`: who answers others meanwhile is busy, not silent. But
-    /// nobody is believed to be busy for longer than `limit`.
+    /// Since when it owes an answer to what it was asked at `asked`: who answers others meanwhile is busy, not silent.
+    /// But nobody is believed to be busy for longer than `limit`.
     pub fn silent_since(&self, node: &str, asked: Monotonic, limit: Duration) -> Monotonic {
         let heard = self.get(node).and_then(|target| target.answered_at);
         heard.map_or(asked, |heard| {

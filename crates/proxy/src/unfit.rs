@@ -1,7 +1,8 @@
 //! Which targets had no node for a pod without reservation, and until when these aren't chosen again.
 //!
-//! Such a pod is made only once a target is granted, and its own scheduler takes as long as it takes. That this one found no
-//! node is read from the chaperon's status. It counts as the target's refusal only while another target may take the pod.
+//! Such a pod is made only once a target is granted, and its own scheduler takes as long as it takes. That this one
+//! found no node is read from the chaperon's status. It counts as the target's refusal only while another target may
+//! take the pod.
 
 use std::{collections::BTreeMap, time::Duration};
 

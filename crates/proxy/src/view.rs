@@ -145,8 +145,8 @@ impl ProxyView {
             .any(|finalizer| finalizer == keys::DELEGATE_GONE)
     }
 
-    /// Whether every grant of it is recorded before it lands; pods of Admiralty's webhook may have been granted without.
-    /// Those of earlier webhooks of ours came with our finalizer, which Admiralty's gives nobody.
+    /// Whether every grant of it is recorded before it lands; pods of Admiralty's webhook may have been granted
+    /// without. Those of earlier webhooks of ours came with our finalizer, which Admiralty's gives nobody.
     pub fn is_recorded_first(&self) -> bool {
         self.recorded || self.has_finalizer()
     }
@@ -244,8 +244,8 @@ impl ChaperonView {
         })
     }
 
-    /// All that the target's Pilotage has answered by it. What the source writes itself, and how a bound delegate fares, is no
-    /// answer.
+    /// All that the target's Pilotage has answered by it. What the source writes itself, and how a bound delegate
+    /// fares, is no answer.
     pub(crate) fn answer(&self) -> Said<'_> {
         Said {
             attempt: self.marks.attempt,

@@ -1,10 +1,10 @@
 //! Whom to ask next, and when enough answers are in.
 //!
-//! A wave is a few targets asked at once: one while the best one's free room surely fits and it isn't known to be silent, else
-//! three. It is widened when all of it refused, or after a short silence that doubles; a target that answers others isn't silent.
-//! Who would have to evict others is chosen only if all that can be asked have answered, or were waited for with patience, and
-//! nobody has room: the one to whom it costs least. Nobody is asked who has too many pods on their way ([`crate::window`]), nor for a pod that others keep away
-//! ([`crate::others`]).
+//! A wave is a few targets asked at once: one while the best one's free room surely fits and it isn't known to be
+//! silent, else three. It is widened when all of it refused, or after a short silence that doubles; a target that
+//! answers others isn't silent. Who would have to evict others is chosen only if all that can be asked have answered,
+//! or were waited for with patience, and nobody has room: the one to whom it costs least. Nobody is asked who has too
+//! many pods on their way ([`crate::window`]), nor for a pod that others keep away ([`crate::others`]).
 
 use std::collections::BTreeMap;
 
@@ -222,8 +222,8 @@ impl Asking<'_> {
         self.now < self.turn_over() && self.windows.is_busy(node, self.now)
     }
 
-    /// How long others are waited for that are on their way, and will leave the pod a target when they have come: as long as
-    /// for an answer, while nothing moves.
+    /// How long others are waited for that are on their way, and will leave the pod a target when they have come: as
+    /// long as for an answer, while nothing moves.
     fn others_until(&self) -> Option<Monotonic> {
         let since = self.memory.kept_away_since()?;
         let until = since.saturating_add(self.settings.silence);
@@ -307,8 +307,8 @@ impl Asking<'_> {
         // With nobody left to wait for, the cycle runs to tell the user why nobody takes the pod.
         let first_time = |node: &str| self.memory.ask_refusal(node).is_none();
         let fresh_asks = asks.iter().filter_map(Action::node).any(first_time);
-        // Nobody else can be asked: that the one it waits for pauses for a moment is no news for its author, but what others
-        // have refused is.
+        // Nobody else can be asked: that the one it waits for pauses for a moment is no news for its author, but what
+        // others have refused is.
         let refuses = |answer: &Answer| matches!(answer, Answer::Refused(_));
         let refused = answers.values().any(refuses);
         let is_turn = |node: &str| {

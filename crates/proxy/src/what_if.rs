@@ -1,7 +1,7 @@
 //! Pods that are questions only: every target is asked whether it could take the pod, and none gets it.
 //!
-//! No choice is ever made of such a pod, whatever a scheduling cycle wants; its cycle tells the answers when all are in. What
-//! targets hold for it ends with its chaperons, or after their own time.
+//! No choice is ever made of such a pod, whatever a scheduling cycle wants; its cycle tells the answers when all are
+//! in. What targets hold for it ends with its chaperons, or after their own time.
 
 use crate::{
     plan::{Action, Answer, Gate, Note},

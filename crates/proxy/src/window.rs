@@ -1,9 +1,10 @@
 //! How many pods are asked for at a target at a time, and who waits for a turn.
 //!
-//! A node that is reserved is held for ten seconds. Whoever asks for five hundred pods at once, of clusters that place twenty
-//! a second, gets most of the answers too late, and has to ask again. So a target is asked for no more pods at a time than it
-//! answers, and is granted, within four seconds, as it has shown of late (Little's law): that grows as fast as the target
-//! keeps up, and one that falls silent swallows those that were on their way, then [`FEW`] in ten seconds.
+//! A node that is reserved is held for ten seconds. Whoever asks for five hundred pods at once, of clusters that place
+//! twenty a second, gets most of the answers too late, and has to ask again. So a target is asked for no more pods at a
+//! time than it answers, and is granted, within four seconds, as it has shown of late (Little's law): that grows as
+//! fast as the target keeps up, and one that falls silent swallows those that were on their way, then [`FEW`] in ten
+//! seconds.
 //!
 //! Only *when* somebody is asked is decided here, never *whether*.
 
@@ -380,7 +381,8 @@ impl Windows {
         }
     }
 
-    /// Calls those for whom there is room now, and those who wait for somebody who turns out to be idle: they are to decide.
+    /// Calls those for whom there is room now, and those who wait for somebody who turns out to be idle: they are to
+    /// decide.
     pub(crate) fn call(&mut self, now: Monotonic) -> Vec<String> {
         self.tick(now);
         let windows = self.by_node.values_mut();

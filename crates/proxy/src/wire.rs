@@ -16,8 +16,8 @@ use crate::{
     view::{ProxyView, RecordState},
 };
 
-/// Merge patch of a proxy pod: the record, over this version only. It brings our finalizer: an API server gives none to a
-/// pod that is ending by then, and who has no record leaves at once.
+/// Merge patch of a proxy pod: the record, over this version only. It brings our finalizer: an API server gives none to
+/// a pod that is ending by then, and who has no record leaves at once.
 pub fn record(proxy: &ProxyView, resource_version: &str, record: &Record) -> Value {
     let mut patch = json!({ "metadata": {
         "uid": proxy.uid,
@@ -87,7 +87,8 @@ pub fn grant_by_test(uid: &str, form: GrantForm) -> Value {
     Value::Array(operations)
 }
 
-/// Merge patch of a chaperon: the grant over one version, to targets that number nothing, and beside others' finalizers.
+/// Merge patch of a chaperon: the grant over one version, to targets that number nothing, and beside others'
+/// finalizers.
 ///
 /// `finalizers`: those that a live read has just shown; a target that numbers nothing gets none of ours.
 pub fn grant_by_version(
@@ -212,7 +213,8 @@ pub fn is_among(chaperons: &[ObjectMeta], chaperon_uid: &str) -> bool {
     uids.any(|uid| uid == Some(chaperon_uid))
 }
 
-/// A live LIST of a proxy pod's delegates, after one of its chaperons was found to be gone: may one be of that chaperon?
+/// A live LIST of a proxy pod's delegates, after one of its chaperons was found to be gone: may one be of that
+/// chaperon?
 pub fn is_delegate_left(pods: &[ObjectMeta], chaperon_uid: &str) -> bool {
     pods.iter().any(|pod| {
         let owners = pod.owner_references.iter().flatten();

@@ -22,8 +22,8 @@ use tokio_util::sync::CancellationToken;
 use crate::ready::Health;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// How long open requests may take to finish after the end was asked for. With the time that work may take to drain, this
-/// stays below Kubernetes' default terminationGracePeriodSeconds of 30.
+/// How long open requests may take to finish after the end was asked for. With the time that work may take to drain,
+/// this stays below Kubernetes' default terminationGracePeriodSeconds of 30.
 const DRAIN: Duration = Duration::from_secs(3);
 /// A connection ends after so long in which its client takes in nothing of what was sent.
 #[cfg(target_os = "linux")]

@@ -38,14 +38,15 @@ pub struct ThrottleArgs {
     /// Requests a second that this process sends to its own cluster's API server on average, all its parts together.
     /// Without it, nothing is held back here: the API server's priority and fairness decides who waits.
     ///
-    /// Requests that are too many wait for their turn. One that would wait for over 3s isn't sent and fails at once, to be
-    /// made again later. The log tells of both. Leases, Targets with their Secrets, probes, and streams (logs, exec) with
-    /// what is asked about their callers and pods don't count. An open watch counts as one request.
+    /// Requests that are too many wait for their turn. One that would wait for over 3s isn't sent and fails at once, to
+    /// be made again later. The log tells of both. Leases, Targets with their Secrets, probes, and streams (logs, exec)
+    /// with what is asked about their callers and pods don't count. An open watch counts as one request.
     #[arg(long, value_name = "N", value_parser = parse_qps)]
     pub kube_api_qps: Option<f64>,
 
     /// Requests that may be sent at once, before the average counts. Default: --kube-api-qps, rounded up.
-    #[arg(long, value_name = "N", requires = "kube_api_qps", value_parser = clap::value_parser!(u32).range(1..=MOST_QPS))]
+    #[arg(long, value_name = "N", requires = "kube_api_qps",
+        value_parser = clap::value_parser!(u32).range(1..=MOST_QPS))]
     pub kube_api_burst: Option<u32>,
 }
 
@@ -193,8 +194,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         .map_err(|_| format!("{text:?} is negative; {example}"))
 }
 
-/// Parses a [duration](parse_duration) of which something happens each time, or which something is given: a millisecond at
-/// least.
+/// Parses a [duration](parse_duration) of which something happens each time, or which something is given: a millisecond
+/// at least.
 pub fn parse_period(text: &str) -> Result<Duration, String> {
     let period = parse_duration(text)?;
     if period < Duration::from_millis(1) {

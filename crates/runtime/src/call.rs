@@ -39,7 +39,8 @@ pub enum Failure {
     Forbidden,
     /// 400 or 422: this request can't succeed as it is, a failed JSON-patch `test` included.
     Invalid,
-    /// 429: the API server, or a limit of this process ([`crate::throttle`]), asks to come back later; nothing was written.
+    /// 429: the API server, or a limit of this process ([`crate::throttle`]), asks to come back later; nothing was
+    /// written.
     Throttled,
     /// Another answer of the API server, such as 500 or 504: the outcome of a write is open.
     Server,

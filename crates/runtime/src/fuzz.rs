@@ -1,4 +1,5 @@
-//! Any JSON is measured without being read, an object that can't be read tells who it is, and any flag is a time or none.
+//! Any JSON is measured without being read, an object that can't be read tells who it is, and any flag is a time or
+//! none.
 
 use std::time::Duration;
 

@@ -27,8 +27,8 @@ pub struct Guarded<K>(pub Result<K, Unreadable>);
 pub struct Unreadable {
     /// What was expected, and where.
     pub error: String,
-    /// Who it is: name, namespace, UID and version, and nothing else; empty, if they can't be read either. What is longer
-    /// than any name is cut.
+    /// Who it is: name, namespace, UID and version, and nothing else; empty, if they can't be read either. What is
+    /// longer than any name is cut.
     pub metadata: Box<ObjectMeta>,
 }
 

@@ -1,5 +1,5 @@
-//! Finds one value in an object, and reads no further: an API server writes what identifies an object first. Must not know
-//! what is looked for.
+//! Finds one value in an object, and reads no further: an API server writes what identifies an object first. Must not
+//! know what is looked for.
 
 use std::fmt;
 

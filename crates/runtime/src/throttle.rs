@@ -1,8 +1,8 @@
 //! How many requests a second are sent: a token bucket as client-go has it, and clients that wait for their turn there.
 //!
 //! Who waits is served in order, and whoever gives up waiting has taken nothing from those behind him. A request that
-//! would wait too long is refused at once: else, as long as there are too many, each would be sent when its caller has hardly
-//! any time left for the answer. It must not know what is asked.
+//! would wait too long is refused at once: else, as long as there are too many, each would be sent when its caller has
+//! hardly any time left for the answer. It must not know what is asked.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -196,8 +196,8 @@ impl Throttle {
         kube::Error::Api(status.boxed())
     }
 
-    /// A client that sends each request in its turn, through this one. What would wait for more than [`LONGEST_WAIT`] isn't
-    /// sent; its error is that of an API server with too many requests
+    /// A client that sends each request in its turn, through this one. What would wait for more than [`LONGEST_WAIT`]
+    /// isn't sent; its error is that of an API server with too many requests
     /// ([`Failure::Throttled`](crate::call::Failure::Throttled)).
     pub fn client(&self, client: Client) -> Client {
         let namespace = client.default_namespace().to_owned();

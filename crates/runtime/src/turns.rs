@@ -1,7 +1,7 @@
 //! One turn a key at a time: keys that were woken meanwhile get another turn, keys that asked for it later get it then.
 //!
-//! Nothing here polls, and nothing knows what a turn does. A turn that panics is reported and tried again later; it stops
-//! no other key.
+//! Nothing here polls, and nothing knows what a turn does. A turn that panics is reported and tried again later; it
+//! stops no other key.
 
 use std::{
     collections::{HashMap, VecDeque},

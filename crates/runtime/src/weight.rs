@@ -1,7 +1,8 @@
 //! How much memory a JSON document takes once it is read: an estimate from above, so that what a stranger sends can be
 //! weighed before it is parsed, and what is kept of it can be counted.
 //!
-//! The length of the text says little: `[{"":0},{"":0}]` takes a hundred times its own. Must not know what a document is.
+//! The length of the text says little: `[{"":0},{"":0}]` takes a hundred times its own. Must not know what a document
+//! is.
 
 use std::cell::Cell;
 use std::io;

@@ -1,5 +1,5 @@
-//! A case: a cluster, a configuration, and what happens then. Plain data, so that it can be written down, played again and
-//! made smaller.
+//! A case: a cluster, a configuration, and what happens then. Plain data, so that it can be written down, played again
+//! and made smaller.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

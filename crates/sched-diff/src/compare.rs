@@ -111,7 +111,8 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Where the verdicts differ, in the order of [`Aspect`]. `exists` says which nodes there are: `PreFilter` may name others.
+/// Where the verdicts differ, in the order of [`Aspect`]. `exists` says which nodes there are: `PreFilter` may name
+/// others.
 pub fn compare(ours: &Verdict, theirs: &Verdict, exists: impl Fn(&str) -> bool) -> Vec<Difference> {
     if ours.error.is_some() || theirs.error.is_some() {
         // That both fail is enough: the words are each side's own.

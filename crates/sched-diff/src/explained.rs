@@ -1,5 +1,6 @@
-//! Differences that are meant, or that aren't worth what it would cost to copy them. Each has a reason here and its paragraph
-//! in `docs/scheduler-differences.md`; all others fail the run, and so does a reason that is needed too often.
+//! Differences that are meant, or that aren't worth what it would cost to copy them. Each has a reason here and its
+//! paragraph in `docs/scheduler-differences.md`; all others fail the run, and so does a reason that is needed too
+//! often.
 
 mod amounts;
 mod namespaces;
@@ -77,8 +78,8 @@ const SCORED_ALONE: [&str; 3] = [
     "ImageLocality",
 ];
 
-/// Splits differences: those that nothing explains, and the names of what explains the others. What only follows from an
-/// explained difference is explained with it.
+/// Splits differences: those that nothing explains, and the names of what explains the others. What only follows from
+/// an explained difference is explained with it.
 pub fn explain<'a>(
     scene: &Scene<'_>,
     differences: Vec<Difference>,

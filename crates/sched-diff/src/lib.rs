@@ -1,12 +1,13 @@
-//! A differential test of the scheduler: clusters, pods and configurations are drawn from seeds and played through ours and
-//! through the real kube-scheduler, side by side. Development only.
+//! A differential test of the scheduler: clusters, pods and configurations are drawn from seeds and played through ours
+//! and through the real kube-scheduler, side by side. Development only.
 //!
 //! ```text
 //! seed ─► generate ─► Case ─► play ─┬─► subject (pilotage_sched)   ─► Verdict ─┐
 //!                                   └─► oracle (kube-scheduler)    ─► Verdict ─┴─► compare ─► explained? ─► report
 //! ```
 //!
-//! - The oracle is a process, `kube-scheduler-oracle`: the framework and plugins of the real scheduler without an API server.
+//! - The oracle is a process, `kube-scheduler-oracle`: the framework and plugins of the real scheduler without an API
+//!   server.
 //! - Each pod goes where ours puts it, in both, so that they stay in step.
 //! - A case that differs is made smaller ([`shrink()`]) and printed as JSON, which `sched-diff replay` plays again.
 //! - [`coverage`] counts what was used *with effect*, where both agreed.

@@ -45,8 +45,8 @@ enum What {
         /// On how many threads, each with an oracle of its own.
         #[arg(long, default_value_t = 2)]
         workers: usize,
-        /// From so many seeds on, a field that never had an effect fails the run, and so does what too few pods met and an
-        /// explanation that too many needed.
+        /// From so many seeds on, a field that never had an effect fails the run, and so does what too few pods met and
+        /// an explanation that too many needed.
         #[arg(long, default_value_t = 2000)]
         long: u64,
         /// How many kinds of differences are shown with a small case.

@@ -1,5 +1,5 @@
-//! Plays a case through both schedulers, side by side: each step goes to both, each pod is judged by both, and goes where ours
-//! puts it. Where room was made for it the victims go in both, and it comes again.
+//! Plays a case through both schedulers, side by side: each step goes to both, each pod is judged by both, and goes
+//! where ours puts it. Where room was made for it the victims go in both, and it comes again.
 
 mod aftermath;
 

@@ -1,5 +1,5 @@
-//! The plugins of a stock kube-scheduler, and which of them Pilotage has. This is the one list of both: what isn't here yet
-//! is left out of both configurations.
+//! The plugins of a stock kube-scheduler, and which of them Pilotage has. This is the one list of both: what isn't here
+//! yet is left out of both configurations.
 
 /// A plugin of kube-scheduler's default profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! Plays many seeds on several threads, each with an oracle of its own, gathers what differs, and makes an example of each kind
-//! small.
+//! Plays many seeds on several threads, each with an oracle of its own, gathers what differs, and makes an example of
+//! each kind small.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

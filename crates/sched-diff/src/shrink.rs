@@ -1,5 +1,5 @@
-//! Makes a case smaller as long as it still shows what it showed: fewer steps, then fewer objects, then fewer fields, by halves
-//! first and then by ever smaller parts. Knows nothing of schedulers.
+//! Makes a case smaller as long as it still shows what it showed: fewer steps, then fewer objects, then fewer fields,
+//! by halves first and then by ever smaller parts. Knows nothing of schedulers.
 
 use serde_json::Value;
 

@@ -69,8 +69,8 @@ impl Subject {
 
     /// Tries to place the pod, as a driver would: ties are decided by the seed.
     ///
-    /// A pod that stays without a node has left the queue then, or it would come back with the next event, in place of the next
-    /// pod; victims are still there, and have to be taken away like all pods.
+    /// A pod that stays without a node has left the queue then, or it would come back with the next event, in place of
+    /// the next pod; victims are still there, and have to be taken away like all pods.
     pub fn schedule(&mut self, pod: &Value, seed: u64) -> Result<Outcome, SideError> {
         self.attempt(pod, &mut SeededTies::new(seed))
     }

@@ -176,8 +176,8 @@ fn judge(pod: Option<Pod>, request: &BindingRequest) -> Look {
     }
 }
 
-/// What a conflict means about a pod that is bound nowhere. Where it still has the version that was asked for, something
-/// else than its version is in the way, such as a webhook that refuses in these words.
+/// What a conflict means about a pod that is bound nowhere. Where it still has the version that was asked for,
+/// something else than its version is in the way, such as a webhook that refuses in these words.
 fn conflict(request: &BindingRequest, now: Box<Pod>, error: CallError) -> BindError {
     let asked_for = request.resource_version.as_ref();
     if asked_for.is_some() && asked_for == now.metadata.resource_version.as_ref() {

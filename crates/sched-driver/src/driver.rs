@@ -56,7 +56,8 @@ pub struct DriverOptions {
     pub instance: String,
     /// Asked before each attempt and each binding.
     pub leadership: Leadership,
-    /// Gets the gates "pods listed", "nodes listed" and one for each wanted kind, and the liveness check "scheduling loop".
+    /// Gets the gates "pods listed", "nodes listed" and one for each wanted kind, and the liveness check "scheduling
+    /// loop".
     pub health: Health,
     /// Services that have a say about nodes, in the order in which they are asked.
     pub extensions: Vec<Extension>,

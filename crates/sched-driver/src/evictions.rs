@@ -1,6 +1,6 @@
 //! Carries out what the scheduler orders about other pods: evicts them, takes nominations away, tells of it. What an
-//! eviction is made of, and what it means if a part of it fails, is as in kube-scheduler 1.36.3 (`framework/preemption`).
-//! Whom to evict, and when, is the scheduler's business.
+//! eviction is made of, and what it means if a part of it fails, is as in kube-scheduler 1.36.3
+//! (`framework/preemption`). Whom to evict, and when, is the scheduler's business.
 
 use std::sync::Arc;
 use std::time::Duration;

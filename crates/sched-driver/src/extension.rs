@@ -1,5 +1,5 @@
-//! Asks extenders, each within its time. Owns the order of questions and what a missing answer is; what they mean is the
-//! scheduler's business. How an extender is reached is up to whoever configures it.
+//! Asks extenders, each within its time. Owns the order of questions and what a missing answer is; what they mean is
+//! the scheduler's business. How an extender is reached is up to whoever configures it.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -79,7 +79,8 @@ impl DriverHandle {
             .ask(|scheduler| scheduler.evaluate(profile, pod, coming))
     }
 
-    /// The same as it would be if pods that are expected on nodes were there; `None` if that changes nothing for the pod.
+    /// The same as it would be if pods that are expected on nodes were there; `None` if that changes nothing for the
+    /// pod.
     pub fn evaluate_expecting<'a>(
         &self,
         profile: &str,

@@ -246,7 +246,8 @@ mod tests {
             "scheduler_scheduling_algorithm_duration_seconds_count 1",
             "scheduler_pod_scheduling_attempts_count 1",
             "scheduler_pod_scheduling_sli_duration_seconds_count{attempts=\"15+\"} 1",
-            "scheduler_framework_extension_point_duration_seconds_count{extension_point=\"Bind\",status=\"Success\",profile=\"p\"} 1",
+            "scheduler_framework_extension_point_duration_seconds_count\
+             {extension_point=\"Bind\",status=\"Success\",profile=\"p\"} 1",
             "scheduler_permit_wait_duration_seconds_count{result=\"Success\"} 1",
             "scheduler_preemption_attempts_total 1",
             "scheduler_preemption_victims_bucket{le=\"4.0\"} 1",

@@ -1,5 +1,5 @@
-//! Watches of the objects beside pods and nodes: one for each kind that a plugin of a profile wants, and none for others.
-//! Knows nothing of what plugins read in them.
+//! Watches of the objects beside pods and nodes: one for each kind that a plugin of a profile wants, and none for
+//! others. Knows nothing of what plugins read in them.
 
 use std::fmt::Debug;
 use std::sync::Arc;

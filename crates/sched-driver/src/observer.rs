@@ -46,8 +46,8 @@ pub trait Observer: Send + Sync + 'static {
         true
     }
 
-    /// What the event of a pod that was bound says besides: an edge that knows how it came to its node spares it an event of
-    /// its own.
+    /// What the event of a pod that was bound says besides: an edge that knows how it came to its node spares it an
+    /// event of its own.
     fn story(&self, _pod: &Arc<PodInfo>) -> Option<String> {
         None
     }

@@ -1,5 +1,5 @@
-//! What a scheduler keeps of a cluster: bytes a node and bytes an assigned pod, as resident memory grows. Objects look like
-//! those of real clusters: labels, conditions, images, environments, statuses.
+//! What a scheduler keeps of a cluster: bytes a node and bytes an assigned pod, as resident memory grows. Objects look
+//! like those of real clusters: labels, conditions, images, environments, statuses.
 //!
 //! `make bench-sched` runs it. It fails if either is more than it may be.
 
@@ -166,16 +166,20 @@ fn pod(number: usize) -> Value {
                 "volumeMounts": [{ "name": "token", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount" }],
             }],
             "tolerations": [
-                { "key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300 },
-                { "key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300 },
+                { "key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute",
+                "tolerationSeconds": 300 },
+                { "key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute",
+                "tolerationSeconds": 300 },
             ],
-            "volumes": [{ "name": "token", "projected": { "sources": [{ "serviceAccountToken": { "path": "token" } }] } }],
+            "volumes": [{ "name": "token",
+            "projected": { "sources": [{ "serviceAccountToken": { "path": "token" } }] } }],
         },
         "status": {
             "phase": "Running", "podIP": "10.0.0.1", "hostIP": "10.0.0.2", "startTime": "2026-01-01T00:00:00Z",
             "conditions": [{ "type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" }],
             "containerStatuses": [{
-                "name": "main", "ready": true, "restartCount": 0, "image": "registry.example.com/team/application:v1.2.3",
+                "name": "main", "ready": true, "restartCount": 0,
+                "image": "registry.example.com/team/application:v1.2.3",
                 "imageID": format!("registry.example.com/team/application@sha256:{number:064x}"),
                 "state": { "running": { "startedAt": "2026-01-01T00:00:00Z" } },
             }],

@@ -1,4 +1,5 @@
-//! Owns whether somebody has said of a pod that it has to go (condition `DisruptionTarget`). Knows nothing of who evicts.
+//! Owns whether somebody has said of a pod that it has to go (condition `DisruptionTarget`). Knows nothing of who
+//! evicts.
 
 use k8s_openapi::api::core::v1::PodStatus;
 

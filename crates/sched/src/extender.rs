@@ -21,8 +21,9 @@ pub const MAX_EXTENDER_PRIORITY: i64 = 10;
 /// The longest reason that is kept of an extender's answer, in bytes.
 const MAX_REASON: usize = 256;
 
-/// A service that has a say about nodes, as the configuration file describes it: `filterVerb` and `prioritizeVerb`. Who is
-/// evicted it isn't asked (`preemptVerb`), and it doesn't bind (`bindVerb`): whoever reads a file has to refuse these by name.
+/// A service that has a say about nodes, as the configuration file describes it: `filterVerb` and `prioritizeVerb`. Who
+/// is evicted it isn't asked (`preemptVerb`), and it doesn't bind (`bindVerb`): whoever reads a file has to refuse
+/// these by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extender {
     /// What it is called in logs and messages: its address, in kube-scheduler.

@@ -1,5 +1,5 @@
-//! Pods and nodes with any amounts, names and selectors: they are read, summed and compared, and what is kept of them is no
-//! more than they said.
+//! Pods and nodes with any amounts, names and selectors: they are read, summed and compared, and what is kept of them
+//! is no more than they said.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,8 @@ type List = BTreeMap<String, ApiQuantity>;
 
 fn amounts() -> BoxedStrategy<List> {
     let name = prop_oneof![
-        6 => select(&["cpu", "memory", "pods", "ephemeral-storage", "hugepages-2Mi", "a.b/gpu"][..]).prop_map(str::to_owned),
+        6 => select(&["cpu", "memory", "pods", "ephemeral-storage", "hugepages-2Mi",
+            "a.b/gpu"][..]).prop_map(str::to_owned),
         1 => text::text(),
     ];
     let amount = prop_oneof![4 => text::quantity(), 1 => text::text()].prop_map(ApiQuantity);

@@ -1,5 +1,5 @@
-//! Owns values that many objects share: equal ones are kept once, and go when nobody else has them. Knows nothing of what
-//! they mean.
+//! Owns values that many objects share: equal ones are kept once, and go when nobody else has them. Knows nothing of
+//! what they mean.
 
 use std::collections::HashSet;
 use std::hash::Hash;

@@ -73,7 +73,8 @@
 //! }
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let profile = stock_profile("harbour", Arc::new(Post)).evicting_nobody().mandatory_filter(Arc::new(Berths)).build()?;
+//! let stock = stock_profile("harbour", Arc::new(Post)).evicting_nobody();
+//! let profile = stock.mandatory_filter(Arc::new(Berths)).build()?;
 //! let mut scheduler = Scheduler::new([profile], SchedulerConfig::default())?;
 //! let now = Moment::ZERO;
 //!

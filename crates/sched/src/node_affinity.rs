@@ -64,8 +64,8 @@ impl NodeSelectorTerm {
         self.names.is_empty() && keys.all(|key| key != HOSTNAME)
     }
 
-    /// Whether the node passes. An empty term matches no node, nor does one that names several nodes in one requirement:
-    /// Kubernetes takes that for a mistake.
+    /// Whether the node passes. An empty term matches no node, nor does one that names several nodes in one
+    /// requirement: Kubernetes takes that for a mistake.
     pub fn matches(&self, name: &str, labels: &Labels) -> bool {
         !self.is_empty()
             && self.misnamed().is_none()

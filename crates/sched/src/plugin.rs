@@ -40,8 +40,8 @@ pub trait Plugin: Send + Sync + 'static {
     /// Its name in configuration, reports and metrics. Unique in a profile.
     fn name(&self) -> PluginName;
 
-    /// The kinds of objects beside pods and nodes that it reads from [`Context::objects`]. Only these are there. What such a
-    /// plugin says of a node depends on [`Reads::ANYTHING`].
+    /// The kinds of objects beside pods and nodes that it reads from [`Context::objects`]. Only these are there. What
+    /// such a plugin says of a node depends on [`Reads::ANYTHING`].
     fn wants(&self) -> &'static [Kind] {
         &[]
     }
@@ -71,22 +71,23 @@ pub trait EnqueueExtensions: Plugin {
         Hint::Queue
     }
 
-    /// What of the pod the hint reads, events about the pod itself apart: one answer holds for all pods that are equal in
-    /// that. In doubt leave it at [`HintReads::Pod`]: then it is asked for each pod.
+    /// What of the pod the hint reads, events about the pod itself apart: one answer holds for all pods that are equal
+    /// in that. In doubt leave it at [`HintReads::Pod`]: then it is asked for each pod.
     fn hint_reads(&self) -> HintReads {
         HintReads::Pod
     }
 
-    /// To whom other pods matter, so that not every pod that waits is asked about when one of them comes, changes or goes;
-    /// `None` if the plugin can't tell.
+    /// To whom other pods matter, so that not every pod that waits is asked about when one of them comes, changes or
+    /// goes; `None` if the plugin can't tell.
     fn other_pods(&self) -> Option<&dyn OtherPods> {
         None
     }
 }
 
-/// To whom other pods matter, for hints of [`EnqueueExtensions`]. What is said here may be too much, but not too little: a
-/// hint about an event of another pod mustn't be [`Hint::Queue`] unless that pod, before or after, is in a set that the
-/// rejected pod [seeks](OtherPods::sought), or the rejected pod is in one that the other [kept away](OtherPods::kept_away).
+/// To whom other pods matter, for hints of [`EnqueueExtensions`]. What is said here may be too much, but not too
+/// little: a hint about an event of another pod mustn't be [`Hint::Queue`] unless that pod, before or after, is in a
+/// set that the rejected pod [seeks](OtherPods::sought), or the rejected pod is in one that the other [kept
+/// away](OtherPods::kept_away).
 pub trait OtherPods {
     /// The pods that matter to a rejected pod with these needs; `None` if any may.
     fn sought(&self, needs: &PodNeeds) -> Option<Vec<PodSet>>;
@@ -194,8 +195,8 @@ pub trait Filter: EnqueueExtensions {
     }
 }
 
-/// Says whether a node would do if pods left it, without a *what if*: for a Filter to which the pods on a node are nothing
-/// but their number and the sum of their requests.
+/// Says whether a node would do if pods left it, without a *what if*: for a Filter to which the pods on a node are
+/// nothing but their number and the sum of their requests.
 pub trait FilterBySums {
     /// Must be what [`Filter::filter`] says once the pods have left.
     fn filter_without(&self, pod: &PodInfo, node: NodeView<'_>, gone: &PodSums) -> Verdict;
@@ -278,8 +279,8 @@ pub trait PostFilter: Plugin {
         statuses: &NodeStatuses,
     ) -> PostFiltered;
 
-    /// Pods that it wants [evicted](crate::Effects::evict) for this one are being evicted now, or not any more. It is told
-    /// before the pod comes back into the queue.
+    /// Pods that it wants [evicted](crate::Effects::evict) for this one are being evicted now, or not any more. It is
+    /// told before the pod comes back into the queue.
     fn evicting(&self, _preemptor: &PodUid, _under_way: bool) {}
 }
 

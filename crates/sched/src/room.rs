@@ -1,5 +1,5 @@
-//! Owns what is told of room that evictions would make, or are making, for a pod that fits nowhere now. Plain data: who may
-//! evict is said by whoever gives [leave](crate::plugins::EvictionLeave).
+//! Owns what is told of room that evictions would make, or are making, for a pod that fits nowhere now. Plain data: who
+//! may evict is said by whoever gives [leave](crate::plugins::EvictionLeave).
 
 use std::time::Duration;
 
@@ -23,8 +23,8 @@ pub enum Room {
     /// Nothing: somebody's going or coming has to help.
     #[default]
     Nowhere,
-    /// It has no leave to evict others. This is what it would take; until it is [said otherwise](crate::Scheduler::give_up_room)
-    /// the node counts as the one that the pod is expected on.
+    /// It has no leave to evict others. This is what it would take; until it is [said
+    /// otherwise](crate::Scheduler::give_up_room) the node counts as the one that the pod is expected on.
     Offered(RoomOffer),
     /// Room is being made on this node.
     Awaited(NodeName),

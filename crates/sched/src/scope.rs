@@ -1,5 +1,5 @@
-//! Owns which nodes are there for a pod at all, where its profile says so. To what counts other pods by place, the others don't
-//! exist: neither their places nor the pods on them. Knows nothing of why.
+//! Owns which nodes are there for a pod at all, where its profile says so. To what counts other pods by place, the
+//! others don't exist: neither their places nor the pods on them. Knows nothing of why.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -15,11 +15,11 @@ use crate::table::NodeId;
 
 /// Says which nodes are there for a pod. A profile without one has all nodes there for everybody.
 ///
-/// It takes no node away from Filter: it is itself the filter that refuses the other nodes. Reports leave these out, unless
-/// there are no others.
+/// It takes no node away from Filter: it is itself the filter that refuses the other nodes. Reports leave these out,
+/// unless there are no others.
 pub trait NodeScope: Filter + fmt::Debug {
-    /// Whether a node with these labels is. It mustn't ask for its hostname: nodes that differ in nothing else are asked about
-    /// once.
+    /// Whether a node with these labels is. It mustn't ask for its hostname: nodes that differ in nothing else are
+    /// asked about once.
     fn includes(&self, pod: &PodInfo, labels: &Labels) -> bool;
 }
 

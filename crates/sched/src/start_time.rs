@@ -4,8 +4,8 @@ use std::fmt;
 
 use k8s_openapi::api::core::v1::PodStatus;
 
-/// `status.startTime` of a pod, in seconds since 1970, which is as exact as the API is. A pod that hasn't started counts as
-/// younger than any other.
+/// `status.startTime` of a pod, in seconds since 1970, which is as exact as the API is. A pod that hasn't started
+/// counts as younger than any other.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StartTime(i64);
 

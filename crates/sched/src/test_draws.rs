@@ -77,7 +77,8 @@ fn of_teams() -> PodAffinityTerm {
     }
 }
 
-/// A pod of one of [`NEEDS`]: of so many classes, with a priority or none, and with filters that it concerns or doesn't.
+/// A pod of one of [`NEEDS`]: of so many classes, with a priority or none, and with filters that it concerns or
+/// doesn't.
 pub(crate) fn drawn_pod(name: &str, needs: u8) -> PodBuilder {
     let pod = pod(name).scheduler("test");
     // It never moves to another one.

@@ -1,5 +1,5 @@
-//! Owns a pod's topology spread constraints in parsed form. Knows nothing of nodes, nor of constraints that a configuration
-//! adds to pods without any.
+//! Owns a pod's topology spread constraints in parsed form. Knows nothing of nodes, nor of constraints that a
+//! configuration adds to pods without any.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -114,8 +114,8 @@ pub struct SpreadConstraints {
 }
 
 impl SpreadConstraints {
-    /// Reads the constraints of a pod of this namespace with these labels; `None` if it has none. Those that say neither
-    /// `DoNotSchedule` nor `ScheduleAnyway` are read and do nothing.
+    /// Reads the constraints of a pod of this namespace with these labels; `None` if it has none. Those that say
+    /// neither `DoNotSchedule` nor `ScheduleAnyway` are read and do nothing.
     pub fn parse(
         constraints: &[core::TopologySpreadConstraint],
         namespace: &Arc<str>,

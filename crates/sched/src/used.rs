@@ -1,4 +1,5 @@
-//! Owns which of many keys were used lately, and which one gives way to a new one. Knows nothing of what they stand for.
+//! Owns which of many keys were used lately, and which one gives way to a new one. Knows nothing of what they stand
+//! for.
 //!
 //! Forgetting the one that was used longest ago would forget each just before its next turn, if there are a few more in
 //! rotation than there is room for. So who was used twice stays before those who came once, and of these the last one

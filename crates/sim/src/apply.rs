@@ -149,7 +149,7 @@ impl World {
         .unwrap_or(false)
     }
 
-    // ---- the source ---------------------------------------------------------------------------------------------------
+    // ---- the source -------------------------------------------------------------------------------------------------
 
     fn cycle(&mut self, slot: usize, pick: usize) -> bool {
         if !self.runs(slot) || !self.can_cycle(slot) {
@@ -254,7 +254,7 @@ impl World {
         true
     }
 
-    // ---- targets ------------------------------------------------------------------------------------------------------
+    // ---- targets ----------------------------------------------------------------------------------------------------
 
     /// The name with this number of a candidate scheduler, if its driver can do something.
     pub(crate) fn drivable(&self, slot: usize, n: usize) -> Option<String> {
@@ -294,7 +294,7 @@ impl World {
         .unwrap_or(false)
     }
 
-    // ---- what isn't a process of ours -----------------------------------------------------------------------------------
+    // ---- what isn't a process of ours -------------------------------------------------------------------------------
 
     fn check_holds(&mut self) {
         for slot in 0..self.slots.len() {

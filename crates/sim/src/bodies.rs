@@ -79,8 +79,8 @@ pub(crate) fn proxy(name: &str, no_reservation: bool, replace_after: Option<u32>
         "    note: here\n".to_owned()
     };
     let manifest = format!(
-        "metadata:\n  name: {name}\n  namespace: {NAMESPACE}\n  annotations:\n{own}spec:\n  schedulerName: {scheduler}\n  \
-         containers:\n  - name: main\n    image: i\n"
+        "metadata:\n  name: {name}\n  namespace: {NAMESPACE}\n  annotations:\n{own}spec:\n  schedulerName: \
+         {scheduler}\n  containers:\n  - name: main\n    image: i\n"
     );
     annotations.insert(keys::SOURCE_POD_MANIFEST.to_owned(), manifest.into());
     annotations.insert(keys::RECORDED.to_owned(), keys::TRUE.into());

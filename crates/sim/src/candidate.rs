@@ -1,5 +1,5 @@
-//! A candidate scheduler: the real machine of each name, the stores that it reads, and a small driver that takes nodes, holds
-//! pods at Permit, and calls Bind.
+//! A candidate scheduler: the real machine of each name, the stores that it reads, and a small driver that takes nodes,
+//! holds pods at Permit, and calls Bind.
 
 mod lean;
 mod preempt;
@@ -295,7 +295,8 @@ impl Candidate {
                 (Step::Drop { why, debt, pause }, Some(uid)) => {
                     cell.expected = false;
                     cell.memory.dropped(&why, debt, pause, &settings, now);
-                    if matches!(&cell.place, Place::Permit { uid: held, .. } | Place::Bind { uid: held } if *held == uid)
+                    if matches!(&cell.place, Place::Permit { uid: held,
+                        .. } | Place::Bind { uid: held } if *held == uid)
                     {
                         cell.place = Place::Back { uid };
                     }
@@ -397,7 +398,7 @@ impl Candidate {
         }
     }
 
-    // ---- requests and timers ------------------------------------------------------------------------------------------
+    // ---- requests and timers ----------------------------------------------------------------------------------------
 
     /// A request ended.
     pub(crate) fn answered(&mut self, request: &Request, reply: Reply, cx: &mut Cx<'_>) {

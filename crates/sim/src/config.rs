@@ -11,7 +11,10 @@ macro_rules! config {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
         /// What a schedule starts with.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        pub struct Config { $($(#[$doc])* pub $name: u16),*, /** Whether the best target surely fits. */ pub surely: bool, /** Whether partitions end. */ pub heals: bool, /** Seed of clocks and of the healing. */ pub seed: u64 }
+        pub struct Config { $($(#[$doc])* pub $name: u16),*,
+            /** Whether the best target surely fits. */ pub surely: bool,
+                /** Whether partitions end. */ pub heals: bool,
+                    /** Seed of clocks and of the healing. */ pub seed: u64 }
 
         impl fmt::Display for Config {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,4 +1,5 @@
-//! What the invariants rest on, checked at each call: broken, these say more, and sooner, than two bound delegates would.
+//! What the invariants rest on, checked at each call: broken, these say more, and sooner, than two bound delegates
+//! would.
 
 use std::sync::Arc;
 
@@ -238,8 +239,8 @@ impl World {
         }
     }
 
-    /// I7, as a candidate scheduler evicts: for a chaperon that was granted, once for an attempt, and at no higher cost than that
-    /// attempt has told. Who follows a pod that had been bound needs no grant of its own.
+    /// I7, as a candidate scheduler evicts: for a chaperon that was granted, once for an attempt, and at no higher cost
+    /// than that attempt has told. Who follows a pod that had been bound needs no grant of its own.
     pub(crate) fn check_eviction(&mut self, slot: usize, server: usize, eviction: Eviction) {
         let Eviction {
             chaperon,

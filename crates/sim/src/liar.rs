@@ -1,8 +1,8 @@
-//! Two targets that lie about chaperons that aren't theirs: they forge them, repeat what they once were, tell of their end,
-//! and withhold them from lists. Nobody is ever asked for there.
+//! Two targets that lie about chaperons that aren't theirs: they forge them, repeat what they once were, tell of their
+//! end, and withhold them from lists. Nobody is ever asked for there.
 //!
-//! The first one stands behind a Target of another namespace, and may say nothing of these pods. The other one serves them, so that
-//! its words come in; but what it says of a chaperon's end must count for its own chaperons only.
+//! The first one stands behind a Target of another namespace, and may say nothing of these pods. The other one serves
+//! them, so that its words come in; but what it says of a chaperon's end must count for its own chaperons only.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! A deterministic simulator of the protocol between proxy and candidate, for development only.
 //!
-//! It drives the very state machines of the real processes (`pilotage-proxy`, `pilotage-candidate`) against simulated API
-//! servers. What happens next is drawn by a seed: deliveries that are late, requests of unknown outcome, crashes, two
-//! leaders at once, partitions, clocks that disagree, users who delete things. The invariants of ARCHITECTURE.md are
-//! checked after each step; at the end all faults cease, and everything must come to rest as it should.
+//! It drives the very state machines of the real processes (`pilotage-proxy`, `pilotage-candidate`) against simulated
+//! API servers. What happens next is drawn by a seed: deliveries that are late, requests of unknown outcome, crashes,
+//! two leaders at once, partitions, clocks that disagree, users who delete things. The invariants of ARCHITECTURE.md
+//! are checked after each step; at the end all faults cease, and everything must come to rest as it should.
 //!
 //! ```text
 //! walk (seed) or replay (list of steps) ─► World::step ─┬─ processes: source, candidate, controller ─► requests

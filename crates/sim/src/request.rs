@@ -1,4 +1,5 @@
-//! Requests of the real processes' edges: which calls each is made of, and what the answers mean to the machine that asked.
+//! Requests of the real processes' edges: which calls each is made of, and what the answers mean to the machine that
+//! asked.
 //!
 //! This is what the edges do, call by call, so that anything may happen between two calls of one request.
 

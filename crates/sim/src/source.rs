@@ -1,5 +1,5 @@
-//! The two processes of a source: a proxy scheduler and a feedback controller, each around its real book, fed as its edge
-//! feeds it.
+//! The two processes of a source: a proxy scheduler and a feedback controller, each around its real book, fed as its
+//! edge feeds it.
 
 mod decide;
 mod link;
@@ -84,7 +84,8 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// A process that starts; `few`: see [`Book::with_window`]; `known`: targets that exist, by their nodes. `fresh`: nothing has happened in the world yet.
+    /// A process that starts; `few`: see [`Book::with_window`]; `known`: targets that exist, by their nodes. `fresh`:
+    /// nothing has happened in the world yet.
     pub(crate) fn new(
         feedback: bool,
         few: usize,

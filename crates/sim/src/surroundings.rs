@@ -116,7 +116,8 @@ impl World {
         true
     }
 
-    /// The garbage collector: a pod whose owner is gone, by a live read, goes; a foreground deletion ends with its pods.
+    /// The garbage collector: a pod whose owner is gone, by a live read, goes; a foreground deletion ends with its
+    /// pods.
     fn collect(&mut self, target: usize, n: usize) -> bool {
         let server = &mut self.servers[target + 1];
         let pods = server.delegates.all().len();

@@ -1,7 +1,7 @@
 //! A process's store of one kind of one API server, and where its watch stands in the history.
 //!
-//! The rules are those of the real stores: versions decide what is newer, a reply to a write of one's own may come before
-//! its event, and only a DELETED event is evidence; what a new list lacks is merely not there.
+//! The rules are those of the real stores: versions decide what is newer, a reply to a write of one's own may come
+//! before its event, and only a DELETED event is evidence; what a new list lacks is merely not there.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! A process whose wall clock is wrong. Only programs that ask libc for the time can be told a wrong one, which Pilotage
-//! does and Kubernetes doesn't.
+//! A process whose wall clock is wrong. Only programs that ask libc for the time can be told a wrong one, which
+//! Pilotage does and Kubernetes doesn't.
 
 use std::ffi::OsString;
 use std::io::{Error, Result};

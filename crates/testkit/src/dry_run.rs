@@ -1,5 +1,5 @@
-//! Waiting for what admission would say by now: an API server knows labels of namespaces, quotas and webhooks by watches
-//! of its own, so that an object which was written a moment ago may not count yet.
+//! Waiting for what admission would say by now: an API server knows labels of namespaces, quotas and webhooks by
+//! watches of its own, so that an object which was written a moment ago may not count yet.
 
 use std::time::Duration;
 

@@ -202,7 +202,8 @@ impl Bindings {
         }
         if !self.may(namespace, request).await {
             let text = format!(
-                "shoots.{GROUP} {name:?} is forbidden: User cannot update resource \"shoots/binding\" in API group {GROUP:?} in the namespace {namespace:?}"
+                "shoots.{GROUP} {name:?} is forbidden: User cannot update resource \"shoots/binding\" in API group \
+                 {GROUP:?} in the namespace {namespace:?}"
             );
             return Err(forbidden(text));
         }
@@ -225,7 +226,8 @@ impl Bindings {
             || Some(version) != live.metadata.resource_version.as_deref()
         {
             let text = format!(
-                "Operation cannot be fulfilled on shoots.{GROUP} {name:?}: the object has been modified; please apply your changes to the latest version and try again"
+                "Operation cannot be fulfilled on shoots.{GROUP} {name:?}: the object has been modified; please \
+                 apply your changes to the latest version and try again"
             );
             return Err((StatusCode::CONFLICT, "Conflict", text));
         }
@@ -305,7 +307,8 @@ impl Bindings {
         let review = json!({
             "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
             "spec": {"resourceAttributes": {
-                "group": GROUP, "resource": "shoots", "subresource": "binding", "verb": "update", "namespace": namespace,
+                "group": GROUP, "resource": "shoots", "subresource": "binding", "verb": "update",
+                "namespace": namespace,
             }},
         });
         let user = self

@@ -59,7 +59,8 @@ pub enum Error {
 impl Error {
     /// Somebody else has the port.
     pub fn is_port_conflict(&self) -> bool {
-        matches!(self, Self::Ended { tail, .. } if tail.contains("address already in use") || tail.contains("Address already in use"))
+        matches!(self, Self::Ended { tail,
+            .. } if tail.contains("address already in use") || tail.contains("Address already in use"))
     }
 }
 

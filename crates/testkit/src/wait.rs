@@ -19,7 +19,8 @@ const SHOWN: usize = 2_000;
 
 /// What we waited for did not come.
 #[derive(Debug, thiserror::Error)]
-#[error("{what} did not come true within {} s; last seen: {last}{}", .after.as_secs_f32(), .watch_error.as_ref().map(|error| format!("; the watch failed: {error}")).unwrap_or_default())]
+#[error("{what} did not come true within {} s; last seen: {last}{}", .after.as_secs_f32(),
+    .watch_error.as_ref().map(|error| format!("; the watch failed: {error}")).unwrap_or_default())]
 pub struct WaitError {
     /// What was waited for.
     pub what: String,

@@ -47,18 +47,20 @@ pub(crate) enum ActError {
     Foreign(String),
     /// It can't go yet.
     #[error(
-        "the Target is being deleted, but {0} PodChaperons of this cluster are still there: it goes when their pods have ended"
+        "the Target is being deleted, but {0} PodChaperons of this cluster are still there: it goes when their pods \
+         have ended"
     )]
     Occupied(usize),
     /// The same, of what followed its pods.
     #[error(
-        "the Target is being deleted, but {0} of this cluster that its pods used are still there: it goes when they are gone"
+        "the Target is being deleted, but {0} of this cluster that its pods used are still there: it goes when they \
+         are gone"
     )]
     Followed(&'static str),
     /// Nobody can say whether it may go.
     #[error(
-        "the Target is being deleted, but its cluster {why}, and pods may run there: it goes when that is mended, or once \
-         it is annotated {key}={value}",
+        "the Target is being deleted, but its cluster {why}, and pods may run there: it goes when that is mended, or \
+         once it is annotated {key}={value}",
         key = keys::FORGET,
         value = keys::TRUE
     )]
@@ -212,7 +214,8 @@ impl Actor {
         }
     }
 
-    /// Somebody took the label by which our nodes are watched off one of them, or the watch is late, or the name is taken.
+    /// Somebody took the label by which our nodes are watched off one of them, or the watch is late, or the name is
+    /// taken.
     async fn adopt(&self, wanted: &Value) -> Result<(), ActError> {
         let nodes = self.api();
         let call = call::within(CALL_LIMIT, nodes.get(&self.node)).await;

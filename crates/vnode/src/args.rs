@@ -39,12 +39,12 @@ impl Default for NodeArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Kubelet server of virtual nodes")]
 pub struct KubeletArgs {
-    /// Answer "kubectl logs", "exec", "attach", "port-forward" and "cp" of pods on virtual nodes, and tell metrics-server
-    /// what they use, from their targets: at this address, which API servers reach and virtual nodes show. In a pod, its
-    /// IP. Without it nobody answers.
+    /// Answer "kubectl logs", "exec", "attach", "port-forward" and "cp" of pods on virtual nodes, and tell
+    /// metrics-server what they use, from their targets: at this address, which API servers reach and virtual nodes
+    /// show. In a pod, its IP. Without it nobody answers.
     ///
-    /// The roles come from "pilotage rbac --kubelet"; a target lets it in by the rights Logs, Exec, Attach, PortForward and
-    /// Metrics of its Source.
+    /// The roles come from "pilotage rbac --kubelet"; a target lets it in by the rights Logs, Exec, Attach, PortForward
+    /// and Metrics of its Source.
     #[arg(long, value_name = "IP|HOST")]
     pub kubelet_address: Option<KubeletAddress>,
 

@@ -1,9 +1,9 @@
 //! What is to be done about one virtual node: pure.
 //!
-//! The node is made after our finalizer stands on its Target, and goes after the last of its proxies: the pod
-//! garbage collector fails all pods of a node that is gone. What isn't known (a summary that can't be read, the
-//! connection right after a start) leaves what stands as it is. For a Target that never could be connected, since others
-//! of its namespace are older, none is made.
+//! The node is made after our finalizer stands on its Target, and goes after the last of its proxies: the pod garbage
+//! collector fails all pods of a node that is gone. What isn't known (a summary that can't be read, the connection
+//! right after a start) leaves what stands as it is. For a Target that never could be connected, since others of its
+//! namespace are older, none is made.
 
 use std::collections::BTreeMap;
 
@@ -249,7 +249,8 @@ fn remove(observed: &Observed<'_>, target: Option<&TargetObject>, memory: &Memor
     steps
 }
 
-/// Whether a pod is one that the webhook made a proxy. A `DaemonSet`'s pod on a virtual node is none: nothing runs behind it.
+/// Whether a pod is one that the webhook made a proxy. A `DaemonSet`'s pod on a virtual node is none: nothing runs
+/// behind it.
 pub(crate) fn is_proxy(pod: &Pod) -> bool {
     let annotations = pod.metadata.annotations.as_ref();
     annotations.is_some_and(|annotations| annotations.contains_key(keys::SOURCE_POD_MANIFEST))

@@ -1,5 +1,5 @@
-//! What followed pods into a target, and is still there when its Target is deleted. Who copies it takes it away; must not
-//! know how.
+//! What followed pods into a target, and is still there when its Target is deleted. Who copies it takes it away; must
+//! not know how.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ pub(crate) struct Followed {
 }
 
 impl Followed {
-    /// A kind of which something of ours is left in a target that can be reached; `None`, if nothing is seen. What can't be
-    /// listed isn't waited for: nothing runs by it.
+    /// A kind of which something of ours is left in a target that can be reached; `None`, if nothing is seen. What
+    /// can't be listed isn't waited for: nothing runs by it.
     pub(crate) async fn left(&self, target: &Target, cluster: &ClusterUid) -> Option<&'static str> {
         let client = target.client().filter(|_| target.is_connected())?;
         let otherwise = self.otherwise(target);
@@ -150,7 +150,8 @@ impl Look<'_> {
         false
     }
 
-    /// Whether it is a copy for this Target's pods. Somebody may have made other objects of copies, with all their marks.
+    /// Whether it is a copy for this Target's pods. Somebody may have made other objects of copies, with all their
+    /// marks.
     fn is_ours_alone(&self, meta: &ObjectMeta) -> bool {
         let namespace = meta.namespace.as_deref().unwrap_or_default();
         let name = meta.name.as_deref().unwrap_or_default();

@@ -20,7 +20,8 @@ const NAME: TargetName<'static> = TargetName {
 };
 
 fn summary() -> BoxedStrategy<Value> {
-    let amounts = json!({ "cpu": "4", "memory": "8Gi", "pods": "110", "example.com/gpu": "1", "hugepages-1Gi": "0", "hugepages-2Mi": "0" });
+    let amounts = json!({ "cpu": "4", "memory": "8Gi", "pods": "110", "example.com/gpu": "1",
+        "hugepages-1Gi": "0", "hugepages-2Mi": "0" });
     let told = objects::told(
         json!({
             "apiVersion": "multicluster.admiralty.io/v1alpha1", "kind": "ClusterSummary",
@@ -62,7 +63,8 @@ pilotage_absurd::properties! {
         stands["status"] = node["status"].clone();
         let Ok(stands) = serde_json::from_value::<Node>(stands) else { return Ok(()) };
         let observed = Observed {
-            name: NAME, target: target.as_ref(), has_turn: true, connection: &connection, summary: Some(&summary), several_huge_page_sizes: several,
+            name: NAME, target: target.as_ref(), has_turn: true, connection: &connection,
+                summary: Some(&summary), several_huge_page_sizes: several,
             node: NodeState::There(&stands), bound: None, kubelet: None, version: "0.1.0", now: Timestamp::UNIX_EPOCH,
         };
         for step in decide(&observed, &Memory::default()) {
@@ -72,7 +74,8 @@ pilotage_absurd::properties! {
             };
             let labels = map("labels");
             prop_assert!(labels.len() <= 300);
-            prop_assert!(labels.iter().all(|(key, value)| is_qualified_name(key) && is_label_value(value)), "{:?}", labels);
+            prop_assert!(labels.iter().all(|(key, value)| is_qualified_name(key) && is_label_value(value)),
+                "{:?}", labels);
             prop_assert!(pilotage_api::annotations::bytes(&map("annotations")) <= pilotage_api::annotations::LIMIT / 2);
             // What an API server takes in one request, and etcd in one object, is ten times as much.
             prop_assert!(value.to_string().len() <= 400 * 1024, "{} bytes", value.to_string().len());

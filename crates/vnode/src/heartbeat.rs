@@ -1,7 +1,7 @@
 //! The lease of one virtual node: the heartbeat of this process, whatever the target does.
 //!
-//! Node lifecycle marks a node Unknown when its lease isn't renewed. A lost target is told by Ready=False instead, so the
-//! lease goes on: silence means that *we* are away, and must never be taken for the target's.
+//! Node lifecycle marks a node Unknown when its lease isn't renewed. A lost target is told by Ready=False instead, so
+//! the lease goes on: silence means that *we* are away, and must never be taken for the target's.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The loop of one virtual node: observe, decide, act, wait for a change.
 //!
-//! A change of the connection or of the Target is acted on at once; what the target tells of its room is taken in at most
-//! once a second.
+//! A change of the connection or of the Target is acted on at once; what the target tells of its room is taken in at
+//! most once a second.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,7 +86,8 @@ struct Keeper {
     stop: CancellationToken,
 }
 
-/// What is looked at, and word of its changes. Only the outcome matters: who doesn't lead, or pauses, keeps none of them.
+/// What is looked at, and word of its changes. Only the outcome matters: who doesn't lead, or pauses, keeps none of
+/// them.
 struct Summary {
     watch: Watch<ClusterSummary>,
     changes: cell::Receiver<u64>,

@@ -9,8 +9,8 @@
 //! kubelet ── logs and shells of the pods there, from their targets; if it is asked for
 //! ```
 //!
-//! Only the leader writes. Labels, taints and annotations of others are never touched. A Target that was never among the
-//! oldest of its namespace has no node, and what follows from a node begins with it.
+//! Only the leader writes. Labels, taints and annotations of others are never touched. A Target that was never among
+//! the oldest of its namespace has no node, and what follows from a node begins with it.
 
 // No sum may overflow, whoever gave the numbers.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]

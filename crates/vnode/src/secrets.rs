@@ -1,8 +1,9 @@
 //! Our finalizer on the Secrets that Targets use.
 //!
-//! A namespace that is deleted takes a Target and its Secret along, in any order; without the kubeconfig nobody could clean
-//! up in the target, and the Target, with its namespace, would stay for ever. A Secret that somebody deletes by itself, to
-//! put another one in its place, is let go at once. One that holds no kubeconfig is none of ours, whoever names it.
+//! A namespace that is deleted takes a Target and its Secret along, in any order; without the kubeconfig nobody could
+//! clean up in the target, and the Target, with its namespace, would stay for ever. A Secret that somebody deletes by
+//! itself, to put another one in its place, is let go at once. One that holds no kubeconfig is none of ours, whoever
+//! names it.
 //!
 //! Where we may read Secrets of some namespaces only, these rights go with the namespace, which a finalizer of ours
 //! would then keep for ever: none is put on, and one that an earlier process put on is taken off. Must not know what is

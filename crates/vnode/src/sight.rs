@@ -1,5 +1,5 @@
-//! How pods on virtual nodes that are nobody's proxies are seen: what is watched for them. Must not know what becomes of
-//! them.
+//! How pods on virtual nodes that are nobody's proxies are seen: what is watched for them. Must not know what becomes
+//! of them.
 //!
 //! No selector names the pods of all virtual nodes. So each node has a watch of its own as long as these are few, which
 //! brings nothing else; when they are many, one watch brings all pods that aren't proxies, and of those on other nodes

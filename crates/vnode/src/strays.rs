@@ -1,8 +1,9 @@
 //! Pods on a virtual node that are nobody's proxies: nothing runs behind them, and no kubelet ever ends them.
 //!
 //! Mostly they are of `DaemonSet`s that tolerate every taint, which no field of a node keeps away. Such a pod is marked
-//! as failed: its controller deletes it, and makes the next one after a pause that grows to a quarter of an hour. Marked
-//! deleted it would be made again at once, and so for ever. A deletion that waits for a kubelet is finished here.
+//! as failed: its controller deletes it, and makes the next one after a pause that grows to a quarter of an hour.
+//! Marked deleted it would be made again at once, and so for ever. A deletion that waits for a kubelet is finished
+//! here.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! `make bench-sched`, end to end: the real kube-scheduler and `pilotage scheduler`, one after the other, each alone with
-//! a fresh API server and equal nodes. Nodes have no kubelet and pods no controllers, so that the schedulers and the API
-//! server are all that works.
+//! `make bench-sched`, end to end: the real kube-scheduler and `pilotage scheduler`, one after the other, each alone
+//! with a fresh API server and equal nodes. Nodes have no kubelet and pods no controllers, so that the schedulers and
+//! the API server are all that works.
 //!
 //! Both clients have no limits. The second load comes at half the rate that the real one reached in its burst, to both.
 

@@ -1,5 +1,6 @@
-//! What one frozen target costs the pods that go elsewhere: all healthy loads of a run against all frozen ones of the same pace.
-//! The 99th percentile of one load is the fifth longest of 500 times, which is luck; so they are pooled. Pure.
+//! What one frozen target costs the pods that go elsewhere: all healthy loads of a run against all frozen ones of the
+//! same pace. The 99th percentile of one load is the fifth longest of 500 times, which is luck; so they are pooled.
+//! Pure.
 
 use std::time::Duration;
 

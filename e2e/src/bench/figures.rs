@@ -76,14 +76,16 @@ pub struct Figures {
     pub peak_mib: BTreeMap<String, f64>,
     /// Peaks of our processes together.
     pub pilotage_peak_mib: f64,
-    /// Requests for each pod until all run and losers are gone, by cluster and sort; clockwork (leases, heartbeats) too.
+    /// Requests for each pod until all run and losers are gone, by cluster and sort; clockwork (leases, heartbeats)
+    /// too.
     pub requests: BTreeMap<String, BTreeMap<String, f64>>,
     /// Of these, all that are about pods, of all clusters and all users.
     pub requests_per_pod: f64,
     /// Of those, answered 4xx or 5xx, without [`Self::failed_of_kubelets_per_pod`].
     pub failed_per_pod: f64,
-    /// Failed `PATCH pods/status` of targets. A real kubelet names no version; kwok does, and meets conflicts with itself.
-    /// A candidate scheduler writes there only about pods that find no node: who failed is told by the run with audit logs.
+    /// Failed `PATCH pods/status` of targets. A real kubelet names no version; kwok does, and meets conflicts with
+    /// itself. A candidate scheduler writes there only about pods that find no node: who failed is told by the run with
+    /// audit logs.
     pub failed_of_kubelets_per_pod: f64,
     /// The same requests for the pods' deletion.
     pub requests_at_end_per_pod: f64,

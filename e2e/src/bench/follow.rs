@@ -1,9 +1,9 @@
-//! `make bench-follow`: what it costs that `ConfigMap`s, Secrets and Services follow many pods into some targets: memory
-//! of the source's controllers with each target that is added, requests, and writes while nothing changes and after one
-//! change.
+//! `make bench-follow`: what it costs that `ConfigMap`s, Secrets and Services follow many pods into some targets:
+//! memory of the source's controllers with each target that is added, requests, and writes while nothing changes and
+//! after one change.
 //!
-//! Half of the pods run in the first target before others are added, so that each of these shows what objects cost there
-//! that nobody needs there. Each may take so much and no more, however many pods and objects there are.
+//! Half of the pods run in the first target before others are added, so that each of these shows what objects cost
+//! there that nobody needs there. Each may take so much and no more, however many pods and objects there are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -44,8 +44,8 @@ const LIMIT: Duration = Duration::from_mins(30);
 const SETTLE: Duration = Duration::from_secs(10);
 /// While nothing changes.
 const QUIET: Duration = Duration::from_mins(1);
-/// MiB that the controllers may take for a target more in which nothing is needed: connections, watches, and what an allocator
-/// keeps.
+/// MiB that the controllers may take for a target more in which nothing is needed: connections, watches, and what an
+/// allocator keeps.
 const TARGET: f64 = 8.0;
 const READS: [&str; 3] = ["get", "list", "watch"];
 

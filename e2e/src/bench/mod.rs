@@ -1,8 +1,8 @@
 //! `make bench-multi`: what a pod costs and how long it takes, on real control planes, beside the stock kube-scheduler.
 //!
-//! Times, CPU and memory come from runs in which nothing is recorded that costs the measured processes anything: requests
-//! are counted by the API servers' own metrics. Who sent them is told by runs of their own with audit logs, whose times are
-//! not quoted. Ratios are made only within one invocation.
+//! Times, CPU and memory come from runs in which nothing is recorded that costs the measured processes anything:
+//! requests are counted by the API servers' own metrics. Who sent them is told by runs of their own with audit logs,
+//! whose times are not quoted. Ratios are made only within one invocation.
 
 pub mod actors;
 mod aim;

@@ -20,8 +20,8 @@ const YARDSTICK: &str = "vanilla";
 pub fn text(report: &Report) -> String {
     let mut parts = vec![
         format!(
-            "times ({} pods each; milliseconds since each POST; ×: to vanilla of the same load; half: of the bound that the \
-             burst showed, though a pod costs more at that pace, so that BUSY is more than half)\n{}",
+            "times ({} pods each; milliseconds since each POST; ×: to vanilla of the same load; half: of the bound \
+             that the burst showed, though a pod costs more at that pace, so that BUSY is more than half)\n{}",
             report.pods,
             times(report)
         ),

@@ -1,4 +1,5 @@
-//! What the pods of `make bench-sched` are like, end to end: constraints as in its cycles (`crates/sched/benches`). Pure.
+//! What the pods of `make bench-sched` are like, end to end: constraints as in its cycles (`crates/sched/benches`).
+//! Pure.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! What is measured: a fleet with Pilotage, or one cluster with the stock kube-scheduler; how both are started, alike in
-//! everything that they share.
+//! What is measured: a fleet with Pilotage, or one cluster with the stock kube-scheduler; how both are started, alike
+//! in everything that they share.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

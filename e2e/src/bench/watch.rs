@@ -1,5 +1,5 @@
-//! Watches of the pods of all clusters, each event stamped when it arrives. A gap in them is an error: figures and "no pod
-//! ran twice" rest on every event. They know nothing of what events mean.
+//! Watches of the pods of all clusters, each event stamped when it arrives. A gap in them is an error: figures and "no
+//! pod ran twice" rest on every event. They know nothing of what events mean.
 
 use std::time::{Duration, Instant};
 

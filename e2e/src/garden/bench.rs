@@ -20,10 +20,11 @@ const LIMIT: Duration = Duration::from_mins(10);
 const SETTLE: Duration = Duration::from_secs(2);
 /// As one who wants to know what it can do: the default would limit writes to 50 a second, and on a busy machine a
 /// Lease can be lost.
-const CONFIG: &str = "clientConnection: {qps: 100000, burst: 100000}\nleaderElection: {leaderElect: false}\nlogLevel: info\n";
+const CONFIG: &str = "clientConnection: {qps: 100000, burst: 100000}\nleaderElection: {leaderElect: \
+    false}\nlogLevel: info\n";
 
-/// What gardener-scheduler took of CPU a Shoot among 1,000 Seeds, in ms, and of memory, in MiB: the lower ends of what was
-/// measured, on another machine of two cores (commit b312835d17).
+/// What gardener-scheduler took of CPU a Shoot among 1,000 Seeds, in ms, and of memory, in MiB: the lower ends of what
+/// was measured, on another machine of two cores (commit b312835d17).
 const REAL: (f64, f64) = (55.0, 150.0);
 /// What is aimed at, among however many Seeds: these parts of it.
 const AIM: (f64, f64) = (20.0, 3.0);
@@ -114,8 +115,8 @@ pub async fn run(shoots: usize) -> Result<(), Error> {
         "MIB",
     ];
     println!(
-        "{shoots} Shoots in each case, with {} workers.\n\n{}\n\n\
-         The right-hand columns are gardener-scheduler's (commit b312835d17), measured on another machine of two cores.",
+        "{shoots} Shoots in each case, with {} workers.\n\n{}\n\nThe right-hand columns are gardener-scheduler's \
+         (commit b312835d17), measured on another machine of two cores.",
         5,
         table(&titles, &rows)
     );
@@ -132,7 +133,8 @@ fn verdict(what: &str, unit: &str, worst: f64, real: f64, part: f64) -> String {
         "MISSED"
     };
     format!(
-        "{what}: at most {worst:.2} {unit}, 1/{:.1} of its {real} among 1,000 Seeds; 1/{part} or less was wanted: {outcome}.",
+        "{what}: at most {worst:.2} {unit}, 1/{:.1} of its {real} among 1,000 Seeds; 1/{part} or less was wanted: \
+         {outcome}.",
         real / worst
     )
 }

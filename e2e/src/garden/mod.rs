@@ -100,8 +100,9 @@ impl Place {
     /// Starts a scheduler and waits until it has listed everything. `more` is added to its configuration file.
     pub async fn scheduler(&self, more: &str) -> Result<PilotageProcess, Error> {
         let config = format!(
-            "apiVersion: scheduler.config.gardener.cloud/v1alpha1\nkind: SchedulerConfiguration\n\
-             server: {{healthProbes: {{bindAddress: 127.0.0.1, port: {port}}}, metrics: {{bindAddress: 127.0.0.1, port: {port}}}}}\n{more}\n",
+            "apiVersion: scheduler.config.gardener.cloud/v1alpha1\nkind: SchedulerConfiguration\nserver: \
+             {{healthProbes: {{bindAddress: 127.0.0.1, port: {port}}}, metrics: {{bindAddress: 127.0.0.1, port: \
+             {port}}}}}\n{more}\n",
             port = pilotage::ADMIN_PORT,
         );
         let args = [

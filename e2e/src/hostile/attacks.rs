@@ -18,7 +18,8 @@ pub struct Attack {
     pub calls: Calls,
     /// How.
     pub lie: Lie,
-    /// Reason of the Target's condition and some words of its message; `None`: such a target isn't lost by it, or not soon.
+    /// Reason of the Target's condition and some words of its message; `None`: such a target isn't lost by it, or not
+    /// soon.
     pub lost: Option<(&'static str, &'static str)>,
 }
 

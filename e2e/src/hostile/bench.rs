@@ -56,8 +56,8 @@ struct Told {
     bytes: u64,
 }
 
-/// Attacks for so many minutes, and prints what that cost. An error if the source took too much memory, the pods of others
-/// waited longer, or a pod or a target didn't do what it should.
+/// Attacks for so many minutes, and prints what that cost. An error if the source took too much memory, the pods of
+/// others waited longer, or a pod or a target didn't do what it should.
 pub async fn run(minutes: u64) -> Result<(), Error> {
     let measuring = async {
         let fleet = start().await?;

@@ -47,8 +47,8 @@ pub enum Error {
     },
     /// The pods of others waited longer.
     #[error(
-        "the slowest pods of others (p99) took {attacked:.0} ms under attack, and {calm:.0} ms before: more than twice as \
-         long, and than a second longer"
+        "the slowest pods of others (p99) took {attacked:.0} ms under attack, and {calm:.0} ms before: more than \
+         twice as long, and than a second longer"
     )]
     TooSlow {
         /// p99 before, in milliseconds.

@@ -16,7 +16,8 @@ const PERIOD: Duration = Duration::from_millis(500);
 /// How long one may take.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// Creates pods for so long, and waits until each has been bound, has run, and is gone; the times until they were bound.
+/// Creates pods for so long, and waits until each has been bound, has run, and is gone; the times until they were
+/// bound.
 pub(super) async fn run(
     pods: &Api<Pod>,
     prefix: &str,

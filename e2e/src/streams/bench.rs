@@ -111,8 +111,8 @@ pub fn report(phases: &[Phase]) -> String {
         "WHAT", "STREAMS", "MIB", "MIB/S", "RSS", "PEAK", "GROWTH", "RATIO",
     ];
     format!(
-        "\n{}\n\nRSS, PEAK and GROWTH are MiB of the kubelet server's process. It may grow by {BASE} MiB, and by {STREAM} MiB \
-         a stream, whatever passes.",
+        "\n{}\n\nRSS, PEAK and GROWTH are MiB of the kubelet server's process. It may grow by {BASE} MiB, and by \
+         {STREAM} MiB a stream, whatever passes.",
         table(&titles, &rows.collect::<Vec<_>>()),
     )
 }

@@ -47,7 +47,8 @@ pub enum Error {
     Slow(&'static str),
     /// The kubelet server keeps what passes.
     #[error(
-        "memory isn't flat: {what} made the kubelet server's process grow by {growth:.1} MiB; at most {aim:.1} MiB were wanted"
+        "memory isn't flat: {what} made the kubelet server's process grow by {growth:.1} MiB; at most {aim:.1} MiB \
+         were wanted"
     )]
     NotFlat {
         /// What passed.

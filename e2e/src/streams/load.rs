@@ -13,7 +13,8 @@ use tokio::time::timeout;
 use super::{Error, Stage};
 
 /// A line of a log, and what a shell says.
-const LINE: &[u8] = b"2026-01-01T00:00:00.000000000Z something has happened once more, and nobody knows why that is so\n";
+const LINE: &[u8] = b"2026-01-01T00:00:00.000000000Z something has happened once more, and nobody knows why that is \
+    so\n";
 /// Between two lines of one stream.
 const PERIOD: Duration = Duration::from_millis(100);
 /// Lines of each stream that are waited for, once all are open.

@@ -1,5 +1,5 @@
-//! A source with a kubelet server, and a target whose streams are played by a server in front of it; a pod of the source
-//! runs there.
+//! A source with a kubelet server, and a target whose streams are played by a server in front of it; a pod of the
+//! source runs there.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -1,5 +1,5 @@
-//! The crowd: pods of the targets' own that fill every node, each of them as large as a pod of the stream that may evict
-//! it. It is there only in cells of states that need an eviction. It knows nothing of what becomes of it.
+//! The crowd: pods of the targets' own that fill every node, each of them as large as a pod of the stream that may
+//! evict it. It is there only in cells of states that need an eviction. It knows nothing of what becomes of it.
 
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Pod;

@@ -1,5 +1,5 @@
-//! I7: who was evicted in the targets, and which grants were leave to it. Each target's data store orders both; its audit
-//! log would lose what an API server that is killed had not written yet. It knows no clients.
+//! I7: who was evicted in the targets, and which grants were leave to it. Each target's data store orders both; its
+//! audit log would lose what an API server that is killed had not written yet. It knows no clients.
 
 use std::ops::RangeInclusive;
 use std::time::SystemTime;
@@ -62,8 +62,8 @@ impl Grant {
         })
     }
 
-    /// How many evictions it explains. A scheduler that died before the pod was bound may have evicted, and the next one
-    /// doesn't know.
+    /// How many evictions it explains. A scheduler that died before the pod was bound may have evicted, and the next
+    /// one doesn't know.
     fn explains(&self, deaths: &[Fault]) -> u32 {
         if self.was_interrupted(deaths) {
             2 * self.pods

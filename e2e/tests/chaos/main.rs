@@ -1,12 +1,12 @@
 //! Chaos on real control planes: somebody is killed, frozen or cut off at the very moment when the first of a stream of
 //! pods is in a certain state, which the write that would end it is kept from; in the end every pod runs, in one place,
-//! and nothing is left over. In two of the states that is a pod that others have to be evicted for; then nobody may go but
-//! by leave of a grant.
+//! and nothing is left over. In two of the states that is a pod that others have to be evicted for; then nobody may go
+//! but by leave of a grant.
 //!
 //! A cell is `<state>/<who>/<fault>`; there are 144. Each run plays sixteen, others each day, so that each day has
-//! every state, everybody and every fault, and nine days have all; and always those two in which a candidate scheduler is
-//! killed before and after it evicts. `CHAOS_CELLS` names others (with commas between, or
-//! `all`), `CHAOS_ROUNDS` repeats them; `make chaos` plays all.
+//! every state, everybody and every fault, and nine days have all; and always those two in which a candidate scheduler
+//! is killed before and after it evicts. `CHAOS_CELLS` names others (with commas between, or `all`), `CHAOS_ROUNDS`
+//! repeats them; `make chaos` plays all.
 //!
 //! It is a test binary of its own because it needs the machine to itself: its leases last three seconds, and beside a
 //! dozen other control planes it would test the machine.

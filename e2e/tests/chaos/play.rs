@@ -263,8 +263,8 @@ impl Play<'_> {
         self.fault.iter().cloned().chain(self.deaths()).collect()
     }
 
-    /// When a candidate scheduler may have evicted without its successor's knowing: while it was struck, whoever led then,
-    /// and whenever one ended.
+    /// When a candidate scheduler may have evicted without its successor's knowing: while it was struck, whoever led
+    /// then, and whenever one ended.
     fn deaths(&self) -> Vec<Fault> {
         let ends = (self.stage.journal()).ends_of("candidate-scheduler", self.begin);
         let ends = ends.into_iter().filter_map(|(place, end)| match place {
@@ -340,8 +340,8 @@ impl Play<'_> {
     }
 }
 
-/// I7: who was evicted without leave, which only the death of a candidate scheduler explains; and more of them than took
-/// their places, but for grants that were left half done, whoever was struck.
+/// I7: who was evicted without leave, which only the death of a candidate scheduler explains; and more of them than
+/// took their places, but for grants that were left half done, whoever was struck.
 fn in_vain(world: &World, faults: &[Fault], deaths: &[Fault]) -> Vec<String> {
     let evictions = world.evictions();
     let mut wrong = evictions.unexplained(deaths);

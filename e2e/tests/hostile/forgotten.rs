@@ -1,5 +1,5 @@
-//! Targets that answer and never let go: with its operator's word *forget* nothing of a Target stays in the source, although
-//! the target never tells the truth.
+//! Targets that answer and never let go: with its operator's word *forget* nothing of a Target stays in the source,
+//! although the target never tells the truth.
 
 use std::time::{Duration, Instant};
 

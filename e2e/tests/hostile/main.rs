@@ -1,5 +1,5 @@
-//! Hostile targets and hostile tenants on real control planes, under the generated roles, beside a healthy target and the pods of
-//! another namespace, which must not notice.
+//! Hostile targets and hostile tenants on real control planes, under the generated roles, beside a healthy target and
+//! the pods of another namespace, which must not notice.
 
 #![allow(
     clippy::unwrap_used,

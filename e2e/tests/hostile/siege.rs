@@ -1,4 +1,5 @@
-//! One attack of one tenant's server: the Target that leads to it is lost, for the right reason, and nobody else notices.
+//! One attack of one tenant's server: the Target that leads to it is lost, for the right reason, and nobody else
+//! notices.
 
 use std::collections::BTreeSet;
 
@@ -25,8 +26,8 @@ pub(crate) async fn lost_by(attack: Attack) {
     stage.is_well("beside").await;
 }
 
-/// An attack by which the Target isn't lost, or not soon. Once it was asked so often for what is lied about, nobody else
-/// has noticed.
+/// An attack by which the Target isn't lost, or not soon. Once it was asked so often for what is lied about, nobody
+/// else has noticed.
 pub(crate) async fn borne(attack: &str, verb: Verb, resource: &str, least: u64) {
     let attack = named(attack).unwrap();
     let stage = stage(attack.name).await;

@@ -18,7 +18,8 @@ use crate::stage::{LIMIT, Stage, elected, node_of, record};
 const CHAPERONS: &str = "podchaperons";
 /// All that the source asks about one chaperon.
 const VERBS: [Verb; 4] = [Verb::Create, Verb::Patch, Verb::Delete, Verb::Get];
-/// Requests of one verb that an attack may draw: the pauses between them double, so that no test is long enough for more.
+/// Requests of one verb that an attack may draw: the pauses between them double, so that no test is long enough for
+/// more.
 const MOST: u64 = 30;
 /// An address that only lies have.
 const LIE: &str = "10.6.6.6";

@@ -1,6 +1,6 @@
-//! Clocks of two machines may be minutes apart, so nothing is decided by comparing them: whatever shipped code reads the
-//! time of day is listed here, with what for. All else goes by monotonic clocks, each process by its own. (Pure crates
-//! read no clock at all: what the time is comes as an argument.)
+//! Clocks of two machines may be minutes apart, so nothing is decided by comparing them: whatever shipped code reads
+//! the time of day is listed here, with what for. All else goes by monotonic clocks, each process by its own. (Pure
+//! crates read no clock at all: what the time is comes as an argument.)
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Each command in the documents is one that its program understands: Pilotage's by the real command line, kubectl's and
-//! Helm's by the help of the real programs, and values of the chart by rendering it.
+//! Each command in the documents is one that its program understands: Pilotage's by the real command line, kubectl's
+//! and Helm's by the help of the real programs, and values of the chart by rendering it.
 //!
 //! Commands stand in blocks of code: `sh`, `bash`, `console` (behind `$ `), or indented by four columns.
 
@@ -238,9 +238,9 @@ fn each_command_in_the_documents_is_understood() {
 
 #[test]
 fn wrong_commands_are_found_wherever_they_stand() {
-    let text = "Words.\n\n    pilotage crds --nowhere x | kubectl apply -f -\n    kubectl nosuch\n\n\
-                ```sh\nkubectl get pods \\\n  --nosuch\nhelm template pilotage charts/pilotage --set 'nosuch.value=1'\n```\n\n\
-                ```console\n$ pilotage nosuch\nits output\n```\n\n```yaml\nkubectl nosuch\n```\n\nkubectl nosuch # words\n";
+    let text = "Words.\n\n    pilotage crds --nowhere x | kubectl apply -f -\n    kubectl nosuch\n\n```sh\nkubectl \
+        get pods \\\n  --nosuch\nhelm template pilotage charts/pilotage --set 'nosuch.value=1'\n```\n\n```console\n$ \
+        pilotage nosuch\nits output\n```\n\n```yaml\nkubectl nosuch\n```\n\nkubectl nosuch # words\n";
     let mut helps = Helps::new();
     let lines = lines(text);
     let all = lines.iter().flat_map(|line| commands(line));

@@ -6,6 +6,8 @@ use crate::workspace::{rust_files, shipped};
 const LONG: usize = 500;
 /// No file may be longer, not counting the tests at its end.
 const LIMIT: usize = 700;
+/// No line has more columns: neither comments nor long texts are broken by rustfmt.
+const COLUMNS: usize = 120;
 
 #[test]
 fn every_file_says_what_it_owns() {
@@ -36,6 +38,19 @@ fn no_file_is_too_long() {
         too_long.is_empty(),
         "more than {LIMIT} lines: {too_long:#?}"
     );
+}
+
+#[test]
+fn every_line_fits_the_page() {
+    let mut wide = Vec::new();
+    for (name, text) in rust_files() {
+        for (number, line) in text.lines().enumerate() {
+            if line.chars().count() > COLUMNS {
+                wide.push(format!("{name}:{}", number + 1));
+            }
+        }
+    }
+    assert!(wide.is_empty(), "wider than {COLUMNS} columns: {wide:#?}");
 }
 
 #[test]

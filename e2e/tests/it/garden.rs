@@ -37,7 +37,10 @@ async fn a_configuration_file_is_all_that_it_takes() {
     seeds[9]["spec"]["taints"] = json!([{"key": "seed.gardener.cloud/protected"}]);
     place.create(seeds).await.unwrap();
     let scheduler = place
-        .scheduler("logFormat: text\nleaderElection: {leaseDuration: 90s, renewDeadline: 80s, retryPeriod: 2s}\nclientConnection: {acceptContentTypes: application/vnd.kubernetes.protobuf}")
+        .scheduler(
+            "logFormat: text\nleaderElection: {leaseDuration: 90s, renewDeadline: 80s, retryPeriod: \
+             2s}\nclientConnection: {acceptContentTypes: application/vnd.kubernetes.protobuf}",
+        )
         .await
         .unwrap();
     place.create((0..10).map(objects::shoot)).await.unwrap();

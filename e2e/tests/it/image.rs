@@ -1,5 +1,5 @@
-//! The image and what a release tells of it: written by `image-tool`, read here by other means. A program of Go stands in for
-//! ours, since it is static, too, and there anyway.
+//! The image and what a release tells of it: written by `image-tool`, read here by other means. A program of Go stands
+//! in for ours, since it is static, too, and there anyway.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -69,8 +69,8 @@ fn links_between_documents_lead_somewhere() {
 
 #[test]
 fn a_link_to_nowhere_is_found() {
-    let text = "# A\n\n## What it's for\n\n[a](#what-its-for) [b](#nowhere) [c](nosuch.md) [d](docs/security.md#nowhere)\n\
-                [e](docs/security.md#assets)\n```\n[f](nosuch.md)\n```\n";
+    let text = "# A\n\n## What it's for\n\n[a](#what-its-for) [b](#nowhere) [c](nosuch.md) \
+        [d](docs/security.md#nowhere)\n[e](docs/security.md#assets)\n```\n[f](nosuch.md)\n```\n";
     let links = targets(&prose(text));
     let faults: Vec<bool> = links
         .iter()

@@ -129,8 +129,8 @@ fn every_line_names_tests_that_are_there() {
 #[test]
 fn every_paragraph_of_a_list_and_after_it_is_a_claim() {
     let document = "# Who\n\n- before\n\n## The author of a pod\n\nThey are\nmany.\n\n- **Can** do\n  this. Shown by \
-                    `a::b`,\n  `make\n  c`.\n\n  And that.\n- One.\n\n- Two.\n\nAll of\nit.\n\n## Others\n\nFew.\n\n- Three.\n\n\
-                    ## Not held yet\n\n- Four.\n";
+        `a::b`,\n  `make\n  c`.\n\n  And that.\n- One.\n\n- Two.\n\nAll of\nit.\n\n## Others\n\nFew.\n\n- \
+        Three.\n\n## Not held yet\n\n- Four.\n";
     let want = [
         "**Can** do this. Shown by `a::b`, `make c`.",
         "And that.",

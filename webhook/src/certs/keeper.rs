@@ -1,8 +1,8 @@
 //! The Secret that holds the certificates: read, decided on, written by compare-and-swap, watched, and handed over.
 //!
 //! Any number of replicas do this on the same Secret; who loses a write takes what the winner wrote. The Secret's key
-//! `state.json` is the whole truth; `ca.crt`, `tls.crt` and `tls.key` repeat parts of it for people and other tools.
-//! A deleted Secret means "rotate the CA now": a running replica writes back what it has and publishes a new CA, so that
+//! `state.json` is the whole truth; `ca.crt`, `tls.crt` and `tls.key` repeat parts of it for people and other tools. A
+//! deleted Secret means "rotate the CA now": a running replica writes back what it has and publishes a new CA, so that
 //! nothing breaks.
 
 use std::collections::BTreeMap;

@@ -28,7 +28,8 @@ fn pod() -> Value {
             "tolerations": [
                 { "key": "gpu", "operator": "Exists", "effect": "NoSchedule" },
                 { "key": keys::NOT_READY_TAINT, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300 },
-                { "key": keys::UNREACHABLE_TAINT, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300 },
+                { "key": keys::UNREACHABLE_TAINT, "operator": "Exists", "effect": "NoExecute",
+                "tolerationSeconds": 300 },
             ],
             "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
                 "nodeSelectorTerms": [{ "matchExpressions": [{ "key": "zone", "operator": "Exists" }] }],
@@ -200,7 +201,8 @@ fn constraints_of_the_proxy() {
         pod()["spec"]["topologySpreadConstraints"]
     );
 
-    let fragment = "nodeSelector: {region: eu}\ntolerations: [{operator: Exists, tolerationSeconds: 9, effect: NoExecute}]";
+    let fragment = "nodeSelector: {region: eu}\ntolerations: [{operator: Exists, tolerationSeconds: 9, effect: \
+        NoExecute}]";
     let by_fragment = apply(&changed(|pod| {
         annotate(pod, keys::USE_OWN_CONSTRAINTS, "");
         annotate(pod, keys::PROXY_CONSTRAINTS, fragment);
@@ -471,7 +473,8 @@ fn bad_pods_are_refused_for_the_right_reason() {
         (
             "a spec that couldn't be read back",
             changed(|pod| {
-                let terms = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+                let terms = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution\
+                    /nodeSelectorTerms";
                 *pod.pointer_mut(terms).unwrap() = vec![json!({}); 12_500].into();
             }),
             "TooLarge",

@@ -1,9 +1,9 @@
 //! The guard: a ValidatingAdmissionPolicy that sees pods after all mutations and needs no server of ours.
 //!
-//! An elected pod that is no proxy, because another webhook undid our work or ours was not called, never gets in, unless a
-//! `DaemonSet` controls it. The manifest, which says what runs in the target, is the webhook's work or absent, and never
-//! changes. A Binding is looked at as well: the API server copies its annotations onto the pod, without a word to whoever
-//! guards pods.
+//! An elected pod that is no proxy, because another webhook undid our work or ours was not called, never gets in,
+//! unless a `DaemonSet` controls it. The manifest, which says what runs in the target, is the webhook's work or absent,
+//! and never changes. A Binding is looked at as well: the API server copies its annotations onto the pod, without a
+//! word to whoever guards pods.
 
 use pilotage_api::{keys, limits};
 use serde_json::{Value, json};
@@ -88,8 +88,8 @@ pub(super) fn policy(writers: &Writers) -> Value {
                 {
                     "name": "mustBeProxy",
                     "expression": format!(
-                        "{is_create} && request.kind.kind == 'Pod' && variables.enabled && '{elect}' in variables.annotations && \
-                         !({})",
+                        "{is_create} && request.kind.kind == 'Pod' && variables.enabled && '{elect}' in \
+                         variables.annotations && !({})",
                         daemons::controls()
                     ),
                 },
@@ -152,9 +152,13 @@ pub(super) fn policy(writers: &Writers) -> Value {
                     "reason": "Invalid",
                 },
                 {
-                    "expression": format!("{proxy} || variables.spec.?schedulerName.orValue('') == '{}'", keys::PROXY_SCHEDULER),
+                    "expression": format!(
+                        "{proxy} || variables.spec.?schedulerName.orValue('') == '{}'",
+                        keys::PROXY_SCHEDULER
+                    ),
                     "messageExpression": format!(
-                        "'{elected}, so spec.schedulerName must be {}, but is ' + variables.spec.?schedulerName.orValue('empty') + '. {}'",
+                        "'{elected}, so spec.schedulerName must be {}, but is ' + \
+                         variables.spec.?schedulerName.orValue('empty') + '. {}'",
                         keys::PROXY_SCHEDULER, quoted(undone)
                     ),
                     "message": format!("{elected}, so spec.schedulerName must be {}. {undone}", keys::PROXY_SCHEDULER),

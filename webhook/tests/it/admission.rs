@@ -302,7 +302,8 @@ async fn a_forged_manifest_is_refused_however_it_comes() {
         (
             "with managed fields that are damaged",
             with_fields(json!([{
-                "manager": "a", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": { "?": 1 },
+                "manager": "a", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
+                "fieldsV1": { "?": 1 },
             }])),
         ),
     ] {

@@ -39,7 +39,8 @@ async fn whoever_changes_or_deletes_the_configuration_it_is_repaired() {
         ),
         (
             "for no namespace",
-            json!([{ "op": "replace", "path": "/webhooks/0/namespaceSelector", "value": { "matchLabels": { "a": "b" } } }]),
+            json!([{ "op": "replace", "path": "/webhooks/0/namespaceSelector",
+                "value": { "matchLabels": { "a": "b" } } }]),
         ),
         (
             "another URL",

@@ -71,7 +71,8 @@ impl Other {
                 "reinvocationPolicy": reinvocation,
                 "clientConfig": { "url": url, "caBundle": STANDARD.encode(pair.cert.pem()) },
                 "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": pods.namespace.name() } },
-                "rules": [{ "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"] }],
+                "rules": [{ "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
+                "resources": ["pods"] }],
             }],
         }))
         .unwrap();

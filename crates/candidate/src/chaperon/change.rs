@@ -1,8 +1,8 @@
-//! What a chaperon's spec has changed since its pod was made, and which request brings it to the bound pod: one for each
-//! ephemeral container, one for all amounts.
+//! What a chaperon's spec has changed since its pod was made, and which request brings it to the bound pod: one for
+//! each ephemeral container, one for all amounts.
 //!
-//! Only a newer generation of the spec is looked at, and its amounts only if the source says that it changed them. Whatever
-//! else differs is the target's own affair: its admission, or somebody who resizes or debugs the pod there.
+//! Only a newer generation of the spec is looked at, and its amounts only if the source says that it changed them.
+//! Whatever else differs is the target's own affair: its admission, or somebody who resizes or debugs the pod there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -302,7 +302,8 @@ mod tests {
             json!({ "requests": { "cpu": "2", "memory": "1Gi", "example.com/gpu": "1" } });
         json!({
             "containers": [{ "name": "app", "resources": amounts }, { "name": "same" }],
-            "ephemeralContainers": [{ "name": "old" }, { "name": "bad", "image": "x" }, { "name": "new", "image": "y" }],
+            "ephemeralContainers": [{ "name": "old" }, { "name": "bad", "image": "x" }, { "name": "new",
+            "image": "y" }],
         })
     }
 

@@ -141,7 +141,8 @@ pub(super) fn merge(known: &Map<String, Value>, wanted: &Map<String, Value>) -> 
     (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
-/// Merge patch of the status of a chaperon that was refused and isn't any more, and has no pod whose status it could show.
+/// Merge patch of the status of a chaperon that was refused and isn't any more, and has no pod whose status it could
+/// show.
 pub(super) fn unrefused(chaperon: Chaperon<'_>) -> Option<Value> {
     let known = chaperon.status().filter(|known| is_refused(known))?;
     merge(known, &Map::new())

@@ -1,4 +1,5 @@
-//! The rules of the chaperon controller, one for each pair of a chaperon's and its pod's state: which request comes next for one name.
+//! The rules of the chaperon controller, one for each pair of a chaperon's and its pod's state: which request comes
+//! next for one name.
 
 use std::{fmt, time::Duration};
 
@@ -325,8 +326,8 @@ fn refused(seen: &Observed<'_>, chaperon: Chaperon<'_>, note: Note) -> Plan {
     act(seen, Action::Tell(note))
 }
 
-/// A pod that keeps its own scheduler: a POST may land long after its chaperon has gone, so the pod is bound only when the
-/// living chaperon names it. From then on our finalizer waits for the end of that very pod.
+/// A pod that keeps its own scheduler: a POST may land long after its chaperon has gone, so the pod is bound only when
+/// the living chaperon names it. From then on our finalizer waits for the end of that very pod.
 fn gated(seen: &Observed<'_>, chaperon: Chaperon<'_>, pod: &RawPod, others: &[&Value]) -> Plan {
     let action = if chaperon.reserved_pod() == Some(uid(pod)) {
         Action::Ungate(json!({

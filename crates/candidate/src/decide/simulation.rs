@@ -1,5 +1,6 @@
-//! Random walks of the machine in a small world: a chaperon and its pod behind an API server that loses replies, a store
-//! that lags, a source that grants, a scheduler that finds nodes or not, restarts, and another leader now and then.
+//! Random walks of the machine in a small world: a chaperon and its pod behind an API server that loses replies, a
+//! store that lags, a source that grants, a scheduler that finds nodes or not, restarts, and another leader now and
+//! then.
 
 use std::{collections::BTreeSet, time::Duration};
 

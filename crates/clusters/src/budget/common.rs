@@ -11,9 +11,9 @@ use super::meter::Meter;
 use super::{Account, Amount, BASE, Excess, OBJECTS, is_crowded, weight_of};
 use crate::names::Names;
 
-/// So many targets' worth of objects, and of weight that nobody has pods for, the Targets of one namespace have together;
-/// as much again may be on its way from them. A few hostile ones can't take it from the others of their namespace: each
-/// is stopped by its own budget first.
+/// So many targets' worth of objects, and of weight that nobody has pods for, the Targets of one namespace have
+/// together; as much again may be on its way from them. A few hostile ones can't take it from the others of their
+/// namespace: each is stopped by its own budget first.
 pub(super) const SHARES: usize = 8;
 /// In so many targets each pod of the namespace may have a usual chaperon at a time. A few are asked for a pod at once,
 /// unless all are.

@@ -216,8 +216,8 @@ where
         Ok((thinned.map(Into::into), count))
     }
 
-    /// Looks at one line. An object that is merely heavy is its author's affair and no fault of the server's: what is left
-    /// of it is who it is.
+    /// Looks at one line. An object that is merely heavy is its author's affair and no fault of the server's: what is
+    /// left of it is who it is.
     fn line(&self, line: &[u8]) -> Result<Option<Vec<u8>>, Fault> {
         if line.trim_ascii().is_empty() {
             return Ok(None);
@@ -343,7 +343,8 @@ mod tests {
     use super::super::DEEPEST;
     use super::*;
 
-    const CHAPERON: &str = r#"{"apiVersion":"multicluster.admiralty.io/v1alpha1","kind":"PodChaperon","metadata":{"name":"a"}"#;
+    const CHAPERON: &str = "{\"apiVersion\":\"multicluster.admiralty.io/v1alpha1\",\"kind\":\"PodChaperon\",\
+        \"metadata\":{\"name\":\"a\"}";
 
     fn events() -> Events<Nothing> {
         let uri = "/apis/multicluster.admiralty.io/v1alpha1/podchaperons?watch=true";

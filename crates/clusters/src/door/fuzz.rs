@@ -1,5 +1,5 @@
-//! Whatever bytes an API server sends, however they are cut: they pass whole, or end the answer, and no more is kept of them
-//! than of an object.
+//! Whatever bytes an API server sends, however they are cut: they pass whole, or end the answer, and no more is kept of
+//! them than of an object.
 
 use std::sync::Arc;
 
@@ -88,7 +88,8 @@ pilotage_absurd::properties! {
         body in prop_oneof![
             1 => text::bytes(),
             3 => json::extreme(Just(json!({
-                "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound", "message": "no",
+                "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound",
+                "message": "no",
                 "metadata": { "continue": "x", "resourceVersion": "1" },
                 "details": { "name": "web", "group": "g", "kind": "k", "uid": "u", "retryAfterSeconds": 9,
                     "causes": [{ "reason": "r", "message": "m", "field": "f" }] },

@@ -1,9 +1,9 @@
 //! The one door through which everything comes that a target's API server says.
 //!
 //! A target may be anybody's server. Behind the door an answer has a length, a weight, a depth and a kind that are
-//! bounded; it came in bounded time, from a place that Targets may lead to; and what failed has a Kubernetes Status or no
-//! text at all. Only HTTP/1 is spoken, with heads of bounded size and number, and no redirection is followed. All that
-//! comes costs a share of what the target may say. Must not know what the answers are for.
+//! bounded; it came in bounded time, from a place that Targets may lead to; and what failed has a Kubernetes Status or
+//! no text at all. Only HTTP/1 is spoken, with heads of bounded size and number, and no redirection is followed. All
+//! that comes costs a share of what the target may say. Must not know what the answers are for.
 
 mod asked;
 mod body;

@@ -1,4 +1,5 @@
-//! Where the client of a target comes from: the Secret that its Target names, as it stands. What is in it is parsed elsewhere.
+//! Where the client of a target comes from: the Secret that its Target names, as it stands. What is in it is parsed
+//! elsewhere.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, Config};

@@ -1,4 +1,5 @@
-//! The list with which a watch begins: page by page, each object looked at by itself, and never more than there is room for.
+//! The list with which a watch begins: page by page, each object looked at by itself, and never more than there is room
+//! for.
 
 use std::time::Duration;
 

@@ -50,14 +50,15 @@ pub struct WatchConfig<K> {
     pub labels: Option<String>,
     /// Field selector.
     pub fields: Option<String>,
-    /// Which objects are of use at all, beyond what selectors can say; others are passed over as if they weren't there. It
-    /// must say the same of an object as long as that lives.
+    /// Which objects are of use at all, beyond what selectors can say; others are passed over as if they weren't there.
+    /// It must say the same of an object as long as that lives.
     pub keep: Option<fn(&K) -> bool>,
     /// Drops what the consumer doesn't need before it is stored. It must leave the metadata's identity alone.
     pub trim: Option<fn(&mut K)>,
-    /// What becomes of an object of a target that weighs more than one pod's share of what may be kept of it, after it was
-    /// trimmed: all but what the consumer can't do without goes, so that it takes no room from others. It must leave the
-    /// metadata's identity alone, and say in the object that it was there: what is missing then means nothing.
+    /// What becomes of an object of a target that weighs more than one pod's share of what may be kept of it, after it
+    /// was trimmed: all but what the consumer can't do without goes, so that it takes no room from others. It must
+    /// leave the metadata's identity alone, and say in the object that it was there: what is missing then means
+    /// nothing.
     pub slim: Option<fn(&mut K)>,
     /// Objects in a page of a list. A page is in memory as a whole, before anything is trimmed.
     pub page: u32,
@@ -239,7 +240,8 @@ impl<K: Watchable> Watch<K> {
         Self::start(Session::fixed(client), api, config, stop, None, |_| {})
     }
 
-    /// `tell` is called after each failure, so that whoever minds the connection looks at once, and when it works again.
+    /// `tell` is called after each failure, so that whoever minds the connection looks at once, and when it works
+    /// again.
     pub(crate) fn start(
         sessions: cell::Receiver<Option<Session>>,
         api: ApiOf<K>,
@@ -274,7 +276,8 @@ impl<K: Watchable> Watch<K> {
         &self.shared.core.store
     }
 
-    /// Completes once a list has been read. With a dead cluster it may never do: don't wait for it in a loop that serves others.
+    /// Completes once a list has been read. With a dead cluster it may never do: don't wait for it in a loop that
+    /// serves others.
     pub async fn synced(&self) {
         let mut synced = self.shared.core.synced.subscribe();
         // The sender lives in `self`, so this can't fail.

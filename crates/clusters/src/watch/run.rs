@@ -1,8 +1,8 @@
 //! The task of a watch: list once, then follow, over any number of clients.
 //!
 //! The position survives errors and new clients, since a resumed watch still brings the DELETED events of the time
-//! between, which a new list can't. Every step has a limit, so that a black-holed connection is noticed here too. What no
-//! API server does is told as such, and tried again more seldom. So is what panics: it is listed anew after a pause.
+//! between, which a new list can't. Every step has a limit, so that a black-holed connection is noticed here too. What
+//! no API server does is told as such, and tried again more seldom. So is what panics: it is listed anew after a pause.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -354,7 +354,8 @@ impl<K: Watchable> Follower<K> {
         }
     }
 
-    /// The object without what nobody needs; `None` if it is of no use, and, with a line in the log, if it can't be parsed.
+    /// The object without what nobody needs; `None` if it is of no use, and, with a line in the log, if it can't be
+    /// parsed.
     pub(super) fn unwrap(&self, guarded: Guarded<K>) -> Option<K> {
         match guarded.0 {
             Ok(mut object) => {

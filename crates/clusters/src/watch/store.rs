@@ -113,7 +113,8 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         self.read().synced
     }
 
-    /// What there is and every change from now on. The queue has no limit, so that a slow reader delays nobody: read on.
+    /// What there is and every change from now on. The queue has no limit, so that a slow reader delays nobody: read
+    /// on.
     pub fn subscribe(&self) -> Feed<K> {
         let (sender, feed) = Feed::new();
         let mut inner = self.write();
@@ -143,8 +144,8 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         self.read().subscribers.len()
     }
 
-    /// Changes from now on, without what they are: for whoever looks at the objects then. Whoever doesn't look, such as a
-    /// process that doesn't lead, has nothing kept for it. It counts as changed at first.
+    /// Changes from now on, without what they are: for whoever looks at the objects then. Whoever doesn't look, such as
+    /// a process that doesn't lead, has nothing kept for it. It counts as changed at first.
     pub fn changes(&self) -> cell::Receiver<u64> {
         let mut changes = self.read().told.subscribe();
         changes.mark_changed();

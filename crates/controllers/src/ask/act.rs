@@ -276,8 +276,8 @@ impl Acting {
         serde_json::from_value(body).map_err(|error| error.to_string())
     }
 
-    /// A write of the proxy pod that failed; if that was because the pod has moved on, with the pod as it is now: the watch
-    /// may be seconds behind.
+    /// A write of the proxy pod that failed; if that was because the pod has moved on, with the pod as it is now: the
+    /// watch may be seconds behind.
     async fn failed(&self, proxy: &ProxyView, error: &CallError) -> Reply {
         let outcome = match error.kind() {
             // The pod's author hears of it.

@@ -251,7 +251,8 @@ impl Edge {
         }
     }
 
-    /// A mistake of ours about one pod: whoever chose for it hears that nothing comes of it, and its author hears of it, too.
+    /// A mistake of ours about one pod: whoever chose for it hears that nothing comes of it, and its author hears of
+    /// it, too.
     fn panicked(&mut self, uid: &str, panic: &str) {
         tracing::error!(pod = %uid, panic, "a step panicked");
         // Whoever waits for its turn goes on.

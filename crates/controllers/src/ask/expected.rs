@@ -1,5 +1,5 @@
-//! Where each pod without a place is expected: one node at most, whoever else is asked for it. Others are spread by it before it
-//! is chosen; from then on the scheduler counts it itself.
+//! Where each pod without a place is expected: one node at most, whoever else is asked for it. Others are spread by it
+//! before it is chosen; from then on the scheduler counts it itself.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -42,7 +42,8 @@ impl Expected {
         self.by_uid.insert(uid.to_owned(), at);
     }
 
-    /// Those that may matter to this pod, each with its node: all if it says anything of other pods, else those that do.
+    /// Those that may matter to this pod, each with its node: all if it says anything of other pods, else those that
+    /// do.
     pub(super) fn beside(&self, pod: &PodInfo) -> impl Iterator<Item = (&str, &Arc<PodInfo>)> {
         let (all, speaking) = if minds_others(pod) {
             (Some(&self.by_uid), None)

@@ -1,8 +1,8 @@
 //! What the ask edge counts: questions, answers and grants by target, refusals by kind, and how long pods take to each
 //! stage.
 //!
-//! A target's series begin when its Target may be connected and end with it, and nothing that a target says becomes a label. To count
-//! allocates nothing.
+//! A target's series begin when its Target may be connected and end with it, and nothing that a target says becomes a
+//! label. To count allocates nothing.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,8 +1,8 @@
 //! The ask edge of the proxy scheduler: asks targets, records and grants choices, binds proxies.
 //!
-//! The edge of [`pilotage_proxy::decide()`]. One task owns all state; requests run beside it, several hundred pods at once,
-//! and their answers come back through the same queue, so that no decision is made before the reply to one's own write
-//! is known. The scheduling loop itself never waits: it meets the edge only through the board and the [`Port`].
+//! The edge of [`pilotage_proxy::decide()`]. One task owns all state; requests run beside it, several hundred pods at
+//! once, and their answers come back through the same queue, so that no decision is made before the reply to one's own
+//! write is known. The scheduling loop itself never waits: it meets the edge only through the board and the [`Port`].
 
 mod act;
 mod args;

@@ -18,8 +18,8 @@ struct Terms {
     unschedulable: Option<bool>,
 }
 
-/// A pod that was asked for at a node and may still take room that isn't published as taken: what counts as coming, unless
-/// the scheduler has assumed it there.
+/// A pod that was asked for at a node and may still take room that isn't published as taken: what counts as coming,
+/// unless the scheduler has assumed it there.
 type Guest = Option<Arc<PodInfo>>;
 
 /// What is kept of one virtual node.
@@ -89,8 +89,8 @@ impl Places {
         }
     }
 
-    /// These are the chaperons of an unplaced pod, and it `asks` for others; a placed one has none that counts. `info`: what
-    /// it asks for, unless the scheduler has assumed it on a node already.
+    /// These are the chaperons of an unplaced pod, and it `asks` for others; a placed one has none that counts. `info`:
+    /// what it asks for, unless the scheduler has assumed it on a node already.
     pub(super) fn see(
         &mut self,
         pod: &str,

@@ -45,8 +45,8 @@ pub(super) struct Failed {
     pub(super) words: Option<Words>,
 }
 
-/// Hands virtual nodes to the edge, and of the other ones where they are, and what became of failed attempts; the driver's
-/// observer.
+/// Hands virtual nodes to the edge, and of the other ones where they are, and what became of failed attempts; the
+/// driver's observer.
 pub struct Feed {
     nodes: mpsc::UnboundedSender<NodeEvent>,
     failed: mpsc::UnboundedSender<Failed>,

@@ -1,5 +1,5 @@
-//! What the order of a pod's targets depends on besides the pod: configuration, tables of regions, where the source is, and
-//! virtual nodes as candidates. The edge feeds it; the order itself is pure (`pilotage_proxy::placing`).
+//! What the order of a pod's targets depends on besides the pod: configuration, tables of regions, where the source is,
+//! and virtual nodes as candidates. The edge feeds it; the order itself is pure (`pilotage_proxy::placing`).
 
 use std::sync::Arc;
 
@@ -151,8 +151,8 @@ impl Ranker {
     fn complain_of_missing(&mut self, of: impl Fn(&str) -> bool) {
         for name in self.tables.missing().filter(|name| of(name)) {
             let note = format!(
-                "the configuration names this table of regions, but there is no ConfigMap of this name with the label {}={}; \
-                 without it, other tables or the names of regions decide",
+                "the configuration names this table of regions, but there is no ConfigMap of this name with the \
+                 label {}={}; without it, other tables or the names of regions decide",
                 keys::REGION_TABLE_LABEL,
                 keys::REGION_TABLE_LABEL_VALUE
             );
@@ -214,7 +214,8 @@ impl Ranker {
         self.configuration.ranks()
     }
 
-    /// The pipeline's order of the nodes that the scheduler's filters have left; nothing if no pipeline is to order them.
+    /// The pipeline's order of the nodes that the scheduler's filters have left; nothing if no pipeline is to order
+    /// them.
     pub(super) fn order(
         &mut self,
         uid: &str,

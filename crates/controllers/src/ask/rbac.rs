@@ -2,8 +2,8 @@
 
 use pilotage_runtime::rbac::Rule;
 
-/// Proxies are followed and get their record; tables of regions are read, and namespaces, whose labels affinity selects;
-/// events are written.
+/// Proxies are followed and get their record; tables of regions are read, and namespaces, whose labels affinity
+/// selects; events are written.
 pub const RULES: &[Rule] = &[
     Rule::cluster(&[""], &["pods"], &["get", "list", "watch", "patch"]),
     Rule::cluster(&[""], &["pods/binding"], &["create"]),

@@ -1,8 +1,9 @@
-//! The chaperon controller of a target: makes the pod of each `PodChaperon`, copies back what becomes of it, and takes it
-//! along when the chaperon goes.
+//! The chaperon controller of a target: makes the pod of each `PodChaperon`, copies back what becomes of it, and takes
+//! it along when the chaperon goes.
 //!
-//! observe → decide (pure, in `pilotage_candidate::chaperon`) → act, one request a turn; turns of one name never overlap, so that a decision always
-//! knows the reply to the request before it. It must not know proxies, sources or scheduling.
+//! observe → decide (pure, in `pilotage_candidate::chaperon`) → act, one request a turn; turns of one name never
+//! overlap, so that a decision always knows the reply to the request before it. It must not know proxies, sources or
+//! scheduling.
 
 mod act;
 pub mod rbac;

@@ -1,8 +1,8 @@
 //! The feedback controller: brings delegates' statuses back to their proxies and cleans up after them.
 //!
-//! The edge of [`pilotage_proxy::feedback`]: it feeds watches to the state machine and sends what that asks for. One task
-//! owns all state; requests run beside it, and their answers come back through the same queue, so that no decision is
-//! made before the reply to one's own write is known.
+//! The edge of [`pilotage_proxy::feedback`]: it feeds watches to the state machine and sends what that asks for. One
+//! task owns all state; requests run beside it, and their answers come back through the same queue, so that no decision
+//! is made before the reply to one's own write is known.
 
 mod act;
 mod edge;

@@ -23,14 +23,16 @@ fn status(container: &Value) -> Value {
     let amounts = json!({ "cpu": "1500m", "memory": "4Gi", "ephemeral-storage": "10Gi" });
     let mounts = container["volumeMounts"].as_array();
     let mounts = mounts.into_iter().flatten().map(|mount| {
-        json!({ "name": mount["name"], "mountPath": mount["mountPath"], "readOnly": true, "recursiveReadOnly": "Disabled" })
+        json!({ "name": mount["name"], "mountPath": mount["mountPath"], "readOnly": true,
+            "recursiveReadOnly": "Disabled" })
     });
     json!({
         "name": container["name"], "image": DIGEST, "imageID": DIGEST, "containerID": DIGEST,
         "ready": true, "started": true, "restartCount": 17,
         "state": { "running": { "startedAt": TIME } },
         "lastState": { "terminated": {
-            "exitCode": 137, "signal": 9, "reason": "OOMKilled", "startedAt": TIME, "finishedAt": TIME, "containerID": DIGEST,
+            "exitCode": 137, "signal": 9, "reason": "OOMKilled", "startedAt": TIME, "finishedAt": TIME,
+            "containerID": DIGEST,
         } },
         "allocatedResources": amounts, "resources": { "limits": amounts, "requests": amounts },
         "volumeMounts": mounts.collect::<Vec<_>>(),
@@ -74,7 +76,8 @@ pilotage_absurd::properties! {
         let conditions = ["PodScheduled", "Ready", "Initialized", "ContainersReady", "PodReadyToStartContainers"];
         stored["status"] = json!({
             "phase": "Running", "qosClass": "Burstable", "startTime": TIME,
-            "hostIP": "10.0.0.1", "hostIPs": [{ "ip": "10.0.0.1" }], "podIP": "10.1.0.1", "podIPs": [{ "ip": "10.1.0.1" }],
+            "hostIP": "10.0.0.1", "hostIPs": [{ "ip": "10.0.0.1" }], "podIP": "10.1.0.1",
+            "podIPs": [{ "ip": "10.1.0.1" }],
             "conditions": conditions.map(condition),
             "containerStatuses": containers.iter().map(status).collect::<Vec<_>>(),
         });

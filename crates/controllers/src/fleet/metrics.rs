@@ -56,8 +56,8 @@ impl FleetMetrics {
     }
 }
 
-/// Reads how the targets fare at each scrape: whose Target is gone, or never was among the oldest of its namespace, has no
-/// series.
+/// Reads how the targets fare at each scrape: whose Target is gone, or never was among the oldest of its namespace, has
+/// no series.
 #[derive(Debug)]
 struct States(Registry);
 

@@ -1,5 +1,5 @@
-//! Requests about one object and its copy: they read what a step rests on and write it, and decide nothing else. A write
-//! names the UID of what it changes or deletes, and a change its version, too.
+//! Requests about one object and its copy: they read what a step rests on and write it, and decide nothing else. A
+//! write names the UID of what it changes or deletes, and a change its version, too.
 
 use std::time::Duration;
 
@@ -176,8 +176,8 @@ impl<'a, K: Followed> Pair<'a, K> {
         }
     }
 
-    /// Something of that name is there and our watch doesn't show it: a copy that another watch will show, or one that a
-    /// source without an identity, as Admiralty is, made of this very object; else somebody's own.
+    /// Something of that name is there and our watch doesn't show it: a copy that another watch will show, or one that
+    /// a source without an identity, as Admiralty is, made of this very object; else somebody's own.
     async fn take_over(&self, copy: &K) -> Result<Option<(K, String)>, Fault> {
         let get = self.there.get(self.name);
         let read = find(REMOTE_LIMIT, get, K::PLURAL, self.name);

@@ -7,8 +7,8 @@ use super::brief::Brief;
 pub(super) struct Observed<'a> {
     /// Whether a pod that is recorded at this Target names the object.
     pub(super) needed: bool,
-    /// The same of any Target that says that it leads to that cluster. A target's word of which cluster it is keeps copies,
-    /// and makes none.
+    /// The same of any Target that says that it leads to that cluster. A target's word of which cluster it is keeps
+    /// copies, and makes none.
     pub(super) kept: bool,
     /// The object at home.
     pub(super) source: Option<&'a Brief>,

@@ -40,8 +40,8 @@ pub(super) async fn tell_left_out<K: Followed>(parts: &Parts, objects: &Watch<K>
 /// Tells the object's author and the pod's.
 fn tell<K: Followed>(parts: &Parts, objects: &Watch<K>, key: &Key, pod: Regarding) {
     let note = format!(
-        "{} {} isn't followed: of the Services that select a pod, and of the Ingresses in front of these, the {MOST} with \
-         the first names are",
+        "{} {} isn't followed: of the Services that select a pod, and of the Ingresses in front of these, the {MOST} \
+         with the first names are",
         key.kind, key.name
     );
     let object = objects.get(Some(&key.namespace), &key.name);

@@ -1,5 +1,5 @@
-//! The follow controller (source side): `ConfigMap`s and Secrets that proxy pods name follow them into their targets, and
-//! so do Services that select them and the Ingresses of these.
+//! The follow controller (source side): `ConfigMap`s and Secrets that proxy pods name follow them into their targets,
+//! and so do Services that select them and the Ingresses of these.
 //!
 //! ```text
 //! proxies ─ needs: which node needs which object ─┐ (Services: by their authors' selectors)
@@ -11,9 +11,9 @@
 //!
 //! A Service that selects proxies is rerouted at home, too (`reroute`), so that it selects their delegates.
 //!
-//! A copy is made as soon as a pod's record names the target, which is before the pod is bound there; it goes when no pod
-//! names the object any more, or the object is gone. What isn't a copy of ours is never touched. Nothing is written unless
-//! something differs, and a target that is lost, or doesn't give the right, keeps no other target waiting.
+//! A copy is made as soon as a pod's record names the target, which is before the pod is bound there; it goes when no
+//! pod names the object any more, or the object is gone. What isn't a copy of ours is never touched. Nothing is written
+//! unless something differs, and a target that is lost, or doesn't give the right, keeps no other target waiting.
 
 mod act;
 mod brief;
@@ -59,8 +59,8 @@ const PAGE: u32 = 50;
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Following")]
 pub struct FollowArgs {
-    /// Copy these objects into the targets of pods, separated by commas: configmaps and secrets that pods name, services
-    /// that select them, ingresses in front of these services.
+    /// Copy these objects into the targets of pods, separated by commas: configmaps and secrets that pods name,
+    /// services that select them, ingresses in front of these services.
     ///
     /// Pilotage reads all objects of these kinds in all namespaces then, whatever --target-namespaces says, and keeps a
     /// digest of each. Services are rerouted here, too: their

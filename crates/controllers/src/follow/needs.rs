@@ -1,8 +1,8 @@
 //! Which node needs which objects: an index of what proxy pods name, and of what selects them, by the node of their
 //! record; of pods that Admiralty placed, by the node where they are bound. No I/O.
 //!
-//! Whatever is asked of it is looked up, and a change of one pod or object touches those that it concerns. Each object and
-//! each pod stands there once, at however many nodes it is needed.
+//! Whatever is asked of it is looked up, and a change of one pod or object touches those that it concerns. Each object
+//! and each pod stands there once, at however many nodes it is needed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -290,7 +290,8 @@ fn selects_of(service: &Service) -> Option<Selects> {
 /// An object at a node.
 type Place = (Node, Arc<Key>);
 
-/// Where a pod doesn't need an object any more, and where it does now. Mostly it stays where it is, and one object changes.
+/// Where a pod doesn't need an object any more, and where it does now. Mostly it stays where it is, and one object
+/// changes.
 fn moved(before: Option<&Sent>, now: Option<&Sent>) -> (Vec<Place>, Vec<Place>) {
     let stays = before
         .zip(now)

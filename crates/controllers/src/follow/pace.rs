@@ -1,8 +1,8 @@
 //! How soon one object may be written again in one place: pure, but for the clock's type.
 //!
 //! What was written once and lasts costs nothing. Something in a target may undo each write, at once or later, and each
-//! write reads the whole object: so pauses between such writes double, as they do after failures. What its author changes,
-//! or pods need again, waits for the first of these pauses at most.
+//! write reads the whole object: so pauses between such writes double, as they do after failures. What its author
+//! changes, or pods need again, waits for the first of these pauses at most.
 
 use std::time::Duration;
 

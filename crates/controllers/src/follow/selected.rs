@@ -1,7 +1,7 @@
 //! Which Services select a pod, and which Ingresses send requests to these: an index by namespace. No I/O.
 //!
-//! A change looks at those whom it may concern, by their labels, and at no others. It must not know where a pod runs: only
-//! pods that are sent somewhere are put in.
+//! A change looks at those whom it may concern, by their labels, and at no others. It must not know where a pod runs:
+//! only pods that are sent somewhere are put in.
 
 mod labelled;
 
@@ -12,7 +12,8 @@ use pilotage_model::followed::{Kind, Need, Selector, selects};
 
 use labelled::Labelled;
 
-/// Services that a pod brings along, and Ingresses: those of the first names. Replicas share theirs, and each is a need.
+/// Services that a pod brings along, and Ingresses: those of the first names. Replicas share theirs, and each is a
+/// need.
 pub(super) const MOST: usize = 64;
 /// Of those that come after these, so many are remembered, so that their authors are told.
 const LEFT_OUT: usize = 16;
@@ -198,8 +199,8 @@ impl Selected {
         self.change(namespace, |it| it.set_pod(uid, labels));
     }
 
-    /// A Service, new or changed; without a selector, it is gone or never follows. Says for which pods something may have
-    /// changed.
+    /// A Service, new or changed; without a selector, it is gone or never follows. Says for which pods something may
+    /// have changed.
     pub(super) fn service(
         &mut self,
         namespace: &str,
@@ -229,8 +230,8 @@ impl Selected {
         Some(&known.selects)
     }
 
-    /// An Ingress, new or changed; without Services, it is gone or never follows. Says for which pods something may have
-    /// changed.
+    /// An Ingress, new or changed; without Services, it is gone or never follows. Says for which pods something may
+    /// have changed.
     pub(super) fn ingress(
         &mut self,
         namespace: &str,

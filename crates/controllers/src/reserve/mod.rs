@@ -6,8 +6,8 @@
 //! timers ──────────────────────────────────┘                                └─► board, driver handle
 //! ```
 //!
-//! A held node costs no task and no request: its name just rests until its deadline or the next event. Turns of one name
-//! never overlap, and the reply to a write is folded into the store before the next decision.
+//! A held node costs no task and no request: its name just rests until its deadline or the next event. Turns of one
+//! name never overlap, and the reply to a write is folded into the store before the next decision.
 
 mod act;
 mod args;
@@ -133,7 +133,8 @@ pub fn start(
         WatchConfig::all().trim(trim::chaperon),
         &shutdown,
     );
-    // The driver's watch tells no more of pods that are over: of a delegate that ran, this one mustn't hear that it has gone.
+    // The driver's watch tells no more of pods that are over: of a delegate that ran, this one mustn't hear that it has
+    // gone.
     let candidates = format!("spec.schedulerName={}", keys::CANDIDATE_SCHEDULER);
     let candidates = WatchConfig::all().fields(candidates).trim(trim::pod);
     let pods = Watch::of_client(client.clone(), candidates, &shutdown);

@@ -1,5 +1,5 @@
-//! What the candidate scheduler may do in its cluster, the target, beside what every scheduler with the stock plugins may
-//! (`pilotage_sched_driver::rbac`).
+//! What the candidate scheduler may do in its cluster, the target, beside what every scheduler with the stock plugins
+//! may (`pilotage_sched_driver::rbac`).
 
 use pilotage_api::GROUP;
 use pilotage_runtime::rbac::Rule;

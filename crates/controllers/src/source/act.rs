@@ -60,7 +60,8 @@ pub(crate) struct Actor {
 }
 
 impl Actor {
-    /// Reads what the API server has now: Sources change seldom, and a stale read would make an account ours that isn't.
+    /// Reads what the API server has now: Sources change seldom, and a stale read would make an account ours that
+    /// isn't.
     pub(crate) async fn observe<'a>(
         &self,
         source: &'a SourceObject,

@@ -1,7 +1,7 @@
 //! What a Source's identity consists of, and what is to be done until it stands: pure.
 //!
-//! A service account that somebody else made is bound but never owned: it must not go with the Source. One that we made may
-//! serve several Sources; each owns it by a reference of its own, so that it goes with the last.
+//! A service account that somebody else made is bound but never owned: it must not go with the Source. One that we made
+//! may serve several Sources; each owns it by a reference of its own, so that it goes with the last.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! A Source or `ClusterSource` as the controller sees it: the two kinds in one form, its key, and the marks on what belongs to it.
+//! A Source or `ClusterSource` as the controller sees it: the two kinds in one form, its key, and the marks on what
+//! belongs to it.
 
 use std::collections::BTreeMap;
 

@@ -8,8 +8,8 @@ pub const SOURCE_ROLE: &str = "pilotage-source";
 /// Name of the `ClusterRole` with [`SUMMARY_VIEWER_RULES`], unless configured otherwise.
 pub const SUMMARY_VIEWER_ROLE: &str = "pilotage-cluster-summary-viewer";
 
-/// What a source may do in the namespaces that it is given. A source that runs plain Admiralty asks for more (it updates
-/// chaperons, follows other objects and runs commands in pods): give it a role of your own by `--source-role`.
+/// What a source may do in the namespaces that it is given. A source that runs plain Admiralty asks for more (it
+/// updates chaperons, follows other objects and runs commands in pods): give it a role of your own by `--source-role`.
 pub const SOURCE_RULES: &[Rule] = &[
     Rule::cluster(
         &[GROUP],

@@ -32,8 +32,8 @@ pub(crate) fn list(resources: &Resources) -> ResourceList {
     list
 }
 
-/// What of a capacity is allocatable. An API server takes an empty list for all of the node's capacity, so that nothing is
-/// said in numbers.
+/// What of a capacity is allocatable. An API server takes an empty list for all of the node's capacity, so that nothing
+/// is said in numbers.
 pub(crate) fn allocatable(resources: &Resources, capacity: &ResourceList) -> ResourceList {
     let list = list(resources);
     if list.is_empty() && !capacity.is_empty() {

@@ -13,7 +13,8 @@ pilotage_absurd::properties! {
     fn a_summary_is_of_bounded_size_and_says_no_more_than_there_is(
         nodes in prop::collection::vec(prop::collection::btree_map(
             prop_oneof![
-                4 => select(&["cpu", "memory", "pods", "ephemeral-storage", "hugepages-2Mi", "a.b/gpu"][..]).prop_map(str::to_owned),
+                4 => select(&["cpu", "memory", "pods", "ephemeral-storage", "hugepages-2Mi",
+                    "a.b/gpu"][..]).prop_map(str::to_owned),
                 1 => "[a-z]{1,3}/[a-z]{1,3}",
             ],
             text::quantity(), 0..6), 0..40),

@@ -243,7 +243,8 @@ impl Controller {
         self.period.mul_f64(longer as f64 / NODES as f64)
     }
 
-    /// Takes in all changes until then, and all that are there then: who doesn't lead, or pauses, leaves none in a queue.
+    /// Takes in all changes until then, and all that are there then: who doesn't lead, or pauses, leaves none in a
+    /// queue.
     async fn take_until(
         &mut self,
         then: impl Future<Output = ()>,

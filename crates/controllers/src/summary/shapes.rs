@@ -1,7 +1,7 @@
 //! Free room in a few shapes, so that a source can tell what surely fits: pure.
 //!
-//! Rounded down, so that many nodes share a shape and a shape changes seldom; never rounded up, so that what fits a shape
-//! fits the node. If there are too many shapes the steps get coarser; what is then too much is left out, the
+//! Rounded down, so that many nodes share a shape and a shape changes seldom; never rounded up, so that what fits a
+//! shape fits the node. If there are too many shapes the steps get coarser; what is then too much is left out, the
 //! smallest first, but never the last node with some special resource.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -87,7 +87,8 @@ pub(crate) fn decide(
     })
 }
 
-/// Whether an earlier word stands that "not known yet" must not overwrite. A lost target's permissions are not known *any more*.
+/// Whether an earlier word stands that "not known yet" must not overwrite. A lost target's permissions are not known
+/// *any more*.
 fn is_known(current: &[Condition], type_: &str, connection: &Connection) -> bool {
     let lost = connection.lost().is_some();
     !(lost && type_ == types::AUTHORIZED)

@@ -21,8 +21,10 @@ fn target_object() -> BoxedStrategy<Value> {
     let told = objects::told(
         json!({
             "apiVersion": "multicluster.admiralty.io/v1alpha1", "kind": "Target",
-            "metadata": { "name": "c2", "namespace": "default", "uid": "u", "generation": 3, "labels": {}, "annotations": {} },
-            "spec": { "kubeconfigSecret": { "name": "c2", "key": "k", "context": "x" }, "excludedLabelsRegexp": "^secret/" },
+            "metadata": { "name": "c2", "namespace": "default", "uid": "u", "generation": 3, "labels": {},
+            "annotations": {} },
+            "spec": { "kubeconfigSecret": { "name": "c2", "key": "k", "context": "x" },
+            "excludedLabelsRegexp": "^secret/" },
             "status": { "node": "n", "clusterUid": "u", "kubeconfigVersion": "1", "conditions": conditions },
         }),
         &[],
@@ -84,7 +86,8 @@ fn connection() -> BoxedStrategy<Connection> {
 pilotage_absurd::properties! {
     #[test]
     fn a_targets_status_is_one_that_the_api_server_takes(
-        object in target_object(), connection in connection(), turned_away in prop::option::of(text::text()), now in text::time(),
+        object in target_object(), connection in connection(), turned_away in prop::option::of(text::text()),
+            now in text::time(),
         unanswered in prop::option::of(text::text()),
     ) {
         let Ok(target) = serde_json::from_value::<Target>(object) else { return Ok(()) };

@@ -201,7 +201,8 @@ impl Bench {
         }
     }
 
-    /// Nodes that only pods of this test go to, known to the candidate scheduler: its watches of nodes and of pods are two.
+    /// Nodes that only pods of this test go to, known to the candidate scheduler: its watches of nodes and of pods are
+    /// two.
     pub(crate) async fn nodes(&self, shapes: &[(&str, &str)]) {
         let pool = self.namespace.name();
         let nodes: Vec<Node> = shapes

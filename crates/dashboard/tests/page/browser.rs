@@ -147,7 +147,10 @@ impl Page {
 
     /// Presses a key: its name, its code, and what it types.
     pub(crate) fn press(&mut self, (key, code): (&str, u32), text: &str) {
-        let key = |kind: &str, text: &str| json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text });
+        let key = |kind: &str, text: &str| {
+            json!({ "type": kind, "key": key, "code": key,
+            "windowsVirtualKeyCode": code, "text": text })
+        };
         let (down, up) = (key("keyDown", text), key("keyUp", ""));
         self.ask("Input.dispatchKeyEvent", &down);
         self.ask("Input.dispatchKeyEvent", &up);

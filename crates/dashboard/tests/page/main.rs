@@ -1,5 +1,5 @@
-//! The page in a real browser, with 16 targets and 2,000 pods in each: what it shows, how it is used by keyboard, what a
-//! screen reader finds, whether it can be read in both colour schemes, and that it stays quick.
+//! The page in a real browser, with 16 targets and 2,000 pods in each: what it shows, how it is used by keyboard, what
+//! a screen reader finds, whether it can be read in both colour schemes, and that it stays quick.
 //!
 //! `make page-test` provides the browser and runs it; it leaves pictures in target/page.
 

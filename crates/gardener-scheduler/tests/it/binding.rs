@@ -67,7 +67,8 @@ async fn what_admission_refuses_is_told_and_tried_again() {
         .garden
         .deny(Some("the pods network is required: 100% sure"));
     stage.put([stage.base.shoot("a", &Value::Null)]).await;
-    let text = "Failed to schedule Shoot: shoots.core.gardener.cloud \"a\" is forbidden: the pods network is required: 100% sure";
+    let text = "Failed to schedule Shoot: shoots.core.gardener.cloud \"a\" is forbidden: the pods network is \
+        required: 100% sure";
     let told = stage.told("a", text).await;
     let operation = &told.data["status"]["lastOperation"];
     assert_eq!(
@@ -178,7 +179,11 @@ async fn the_subresource_takes_bindings_and_nothing_else() {
         stage.plane.service_account("garden", name).await.unwrap();
         if may {
             let roles = format!(
-                "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {{name: {name}}}\nrules: [{{apiGroups: [core.gardener.cloud], resources: [shoots/binding], verbs: [update]}}]\n---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {{name: {name}}}\nroleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {name}}}\nsubjects: [{{kind: ServiceAccount, name: {name}, namespace: garden}}]\n"
+                "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {{name: {name}}}\nrules: \
+                 [{{apiGroups: [core.gardener.cloud], resources: [shoots/binding], verbs: \
+                 [update]}}]\n---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: \
+                 {{name: {name}}}\nroleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: \
+                 {name}}}\nsubjects: [{{kind: ServiceAccount, name: {name}, namespace: garden}}]\n"
             );
             stage.plane.apply_yaml(&roles).await.unwrap();
         }
@@ -223,7 +228,15 @@ async fn the_subresource_takes_bindings_and_nothing_else() {
         body
     };
     let old = read().await;
-    stage.patch("Shoot", NAMESPACE, "a", &json!({"status": {"lastOperation": {"type": "Create", "state": "Pending", "description": "x"}}})).await;
+    stage
+        .patch(
+            "Shoot",
+            NAMESPACE,
+            "a",
+            &json!({"status": {"lastOperation": {"type": "Create",
+        "state": "Pending", "description": "x"}}}),
+        )
+        .await;
     let now = read().await;
     let seed = json!({"spec": {"seedName": "s"}});
     for (client, body, code, text) in [

@@ -73,7 +73,13 @@ async fn two_hundred_shoots_fill_twenty_seeds_and_overfill_none() {
 
     // Whoever is too many waits, and gets the first place that is free, without any back-off.
     stage.put([stage.base.shoot("late", &Value::Null)]).await;
-    stage.told("late", "0/20 seed cluster candidate(s) are eligible for scheduling: {seed-00 => seed does not have available capacity for shoots, seed-01 => ").await;
+    stage
+        .told(
+            "late",
+            "0/20 seed cluster candidate(s) are eligible for scheduling: {seed-00 => seed does not have available \
+             capacity for shoots, seed-01 => ",
+        )
+        .await;
     let leaves = bound
         .iter()
         .find(|shoot| seed_of(shoot) == Some("seed-07"))

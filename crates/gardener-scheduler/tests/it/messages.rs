@@ -26,7 +26,8 @@ struct Case {
 async fn every_shape_is_seen() {
     let stage = Stage::new("messages").await;
     let running = stage.scheduler(|_| {}).await;
-    let nobody = "Failed to schedule Shoot: none of the 0 seeds is valid for scheduling (not deleting, visible and ready)";
+    let nobody = "Failed to schedule Shoot: none of the 0 seeds is valid for scheduling (not deleting, visible and \
+        ready)";
     stage
         .put([stage.base.shoot("no-seeds", &Value::Null)])
         .await;
@@ -67,7 +68,11 @@ async fn every_shape_is_seen() {
         merge(&mut profile, &case.profile);
         profile["metadata"]["name"] = json!(case.id);
         before.push(profile);
-        let mut shoot = stage.base.shoot(&case.id, &json!({"spec": {"cloudProfileName": case.id, "seedSelector": {"matchLabels": {"class": case.id}}}}));
+        let mut shoot = stage.base.shoot(
+            &case.id,
+            &json!({"spec": {"cloudProfileName": case.id,
+            "seedSelector": {"matchLabels": {"class": case.id}}}}),
+        );
         merge(&mut shoot, &case.shoot);
         shoots.push(shoot);
     }
@@ -129,8 +134,11 @@ async fn every_shape_is_seen() {
 
     // Forty tainted Seeds: the status has all of it, the event as much as it can hold.
     let tainted = (0..40).map(|number| {
-        let patch = json!({"metadata": {"labels": {"class": "forty"}}, "spec": {"taints": [{"key": "seed.gardener.cloud/protected"}]}});
-        stage.base.seed(&format!("a-seed-with-a-long-name-{number:02}"), &patch)
+        let patch = json!({"metadata": {"labels": {"class": "forty"}},
+            "spec": {"taints": [{"key": "seed.gardener.cloud/protected"}]}});
+        stage
+            .base
+            .seed(&format!("a-seed-with-a-long-name-{number:02}"), &patch)
     });
     stage.put(tainted).await;
     stage.seeds_seen("second").await;

@@ -96,7 +96,8 @@ async fn whatever_could_help_wakes_and_nothing_else() {
     stage.bound("by-profile").await;
 
     // A namespaced profile that starts to say what it is made of.
-    let reference = json!({"spec": {"cloudProfileName": null, "cloudProfile": {"kind": "NamespacedCloudProfile", "name": "own"}}});
+    let reference = json!({"spec": {"cloudProfileName": null,
+        "cloudProfile": {"kind": "NamespacedCloudProfile", "name": "own"}}});
     let own = json!({
         "apiVersion": "core.gardener.cloud/v1beta1", "kind": "NamespacedCloudProfile",
         "metadata": {"name": "own", "namespace": NAMESPACE},
@@ -125,7 +126,13 @@ async fn whatever_could_help_wakes_and_nothing_else() {
     stage
         .put([stage.base.shoot("by-config", &Value::Null)])
         .await;
-    let told = stage.told("by-config", "failed to determine seed candidates. Wrong format in region ConfigMap garden/distances, Region \"europe\": ").await;
+    let told = stage
+        .told(
+            "by-config",
+            "failed to determine seed candidates. Wrong format in region ConfigMap garden/distances, Region \
+             \"europe\": ",
+        )
+        .await;
     assert_eq!(told.data["status"]["lastOperation"]["state"], "Pending");
     stage
         .patch(
@@ -165,7 +172,8 @@ async fn whatever_could_help_wakes_and_nothing_else() {
             .base
             .seed("seed-2", &json!({"metadata": {"labels": {"a": "c"}}}))])
         .await;
-    let beat = json!({"status": {"conditions": [{"type": "GardenletReady", "status": "True", "lastUpdateTime": "2026-01-01T00:00:00Z"}]}});
+    let beat = json!({"status": {"conditions": [{"type": "GardenletReady", "status": "True",
+        "lastUpdateTime": "2026-01-01T00:00:00Z"}]}});
     stage.patch("Seed", "", "seed-1", &beat).await;
     // What was written before this was seen before it.
     stage

@@ -1,5 +1,5 @@
-//! Owns what becomes of a change of a Seed, profile, project or table of distances: it is kept, and the Shoots that it could
-//! help are named.
+//! Owns what becomes of a change of a Seed, profile, project or table of distances: it is kept, and the Shoots that it
+//! could help are named.
 
 use std::collections::HashMap;
 
@@ -90,7 +90,8 @@ impl World {
             .collect()
     }
 
-    /// Takes a region `ConfigMap` in as it was seen last, or that it is gone. Returns the Shoots whose profiles it names or named.
+    /// Takes a region `ConfigMap` in as it was seen last, or that it is gone. Returns the Shoots whose profiles it
+    /// names or named.
     pub fn region_config(&mut self, name: &str, seen: Option<&RegionConfig>) -> Vec<ShootKey> {
         if self.configs.get(name) == seen {
             return Vec::new();

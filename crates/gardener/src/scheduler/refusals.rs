@@ -1,5 +1,5 @@
-//! Whom a Shoot is sent to after a refusal: of equal Seeds each in its turn, as by the chance of gardener-scheduler, but
-//! in an order that can be told beforehand.
+//! Whom a Shoot is sent to after a refusal: of equal Seeds each in its turn, as by the chance of gardener-scheduler,
+//! but in an order that can be told beforehand.
 
 use std::sync::Arc;
 
@@ -80,7 +80,8 @@ fn only_refusals_count() {
 fn a_seed_that_changes_is_tried_again() {
     let mut world = with(&["s", "t"]);
     refused(&mut world);
-    let heartbeat = json!({"status": {"conditions": [{"type": "GardenletReady", "status": "True", "lastUpdateTime": "now"}]}});
+    let heartbeat = json!({"status": {"conditions": [{"type": "GardenletReady", "status": "True",
+        "lastUpdateTime": "now"}]}});
     world.seed("s", Some(&place("s", 9, &heartbeat)));
     assert_eq!(&*refused(&mut world), "t");
     world.seed("t", Some(&place("t", 8, &json!({}))));

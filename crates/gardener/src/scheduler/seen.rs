@@ -24,8 +24,8 @@ pub struct SeenShoot {
     pub unassigned: Option<Arc<Unassigned>>,
 }
 
-/// A Shoot without a Seed: what is read of it, and all that it says, for it is written back with a Seed and no field may
-/// be lost.
+/// A Shoot without a Seed: what is read of it, and all that it says, for it is written back with a Seed and no field
+/// may be lost.
 ///
 /// The latter is kept as text: as a tree it would take ten times as much memory, and thousands may wait.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,8 +85,8 @@ impl Unassigned {
         }
     }
 
-    /// Whether the scheduler of this name has to place it. One that can't be read as a whole is its own as well, if it says
-    /// so: somebody has to tell its author.
+    /// Whether the scheduler of this name has to place it. One that can't be read as a whole is its own as well, if it
+    /// says so: somebody has to tell its author.
     pub(super) fn is_for(&self, scheduler: &str) -> bool {
         match (&self.shoot, &self.addressed) {
             (Ok(shoot), _) => eligible(shoot, Some(scheduler)).is_ok(),

@@ -12,7 +12,8 @@ pub(super) fn shoot(name: &str, version: u64, patch: &Value) -> SeenShoot {
     let mut shoot = json!({
         "apiVersion": "core.gardener.cloud/v1beta1",
         "kind": "Shoot",
-        "metadata": {"namespace": "garden-dev", "name": name, "uid": format!("uid-{name}"), "resourceVersion": version.to_string()},
+        "metadata": {"namespace": "garden-dev", "name": name, "uid": format!("uid-{name}"),
+        "resourceVersion": version.to_string()},
         "spec": {
             "cloudProfileName": "local",
             "region": "eu",
@@ -111,7 +112,8 @@ fn whoever_was_bound_a_moment_ago_counts() {
     let full = report(world.decide(&key("c")));
     assert_eq!(
         full.operation,
-        "Failed to schedule Shoot: 0/1 seed cluster candidate(s) are eligible for scheduling: {s => seed does not have available capacity for shoots}"
+        "Failed to schedule Shoot: 0/1 seed cluster candidate(s) are eligible for scheduling: {s => seed does not \
+         have available capacity for shoots}"
     );
     // The same question has the same answer, and counts once.
     assert_eq!(bind(world.decide(&key("a"))), a);
@@ -411,7 +413,8 @@ fn a_seed_wakes_whom_it_could_help() {
         [key("near")]
     );
     // A heartbeat is no change.
-    let heartbeat = json!({"status": {"conditions": [{"type": "GardenletReady", "status": "True", "lastUpdateTime": "now"}]}});
+    let heartbeat = json!({"status": {"conditions": [{"type": "GardenletReady", "status": "True",
+        "lastUpdateTime": "now"}]}});
     assert!(world.seed("s", Some(&place("s", 2, &heartbeat))).is_empty());
     bind(world.decide(&key("near")));
     assert_eq!(
@@ -497,7 +500,10 @@ fn a_table_that_is_mended_wakes_those_whom_it_failed() {
     );
     let told = report(world.decide(&key("a")));
     assert!(
-        told.operation.starts_with("Failed to schedule Shoot: failed to determine seed candidates. Wrong format in region ConfigMap garden/regions, Region \"eu\": "),
+        told.operation.starts_with(
+            "Failed to schedule Shoot: failed to determine seed candidates. Wrong format in region ConfigMap \
+             garden/regions, Region \"eu\": "
+        ),
         "{told:?}"
     );
     assert!(
@@ -548,7 +554,9 @@ fn notes_have_all_steps_and_end_in_time() {
     }
     world.shoot(&key("a"), Some(&shoot("a", 1, &none())));
     let long = report(world.decide(&key("a")));
-    assert!(long.operation.starts_with("Failed to schedule Shoot: 0/50 seed cluster candidate(s) are eligible for scheduling: {seed-000 => "));
+    assert!(long.operation.starts_with(
+        "Failed to schedule Shoot: 0/50 seed cluster candidate(s) are eligible for scheduling: {seed-000 => "
+    ));
     assert!(long.operation.len() > 1024);
     let want = "Failed to schedule Shoot: 0/50 seed cluster candidate(s) are eligible for scheduling. \
         Seeds rejected by step: Usable 50, Provider 50, Taints 50. \
@@ -563,7 +571,8 @@ fn notes_have_all_steps_and_end_in_time() {
     }
     assert!((900..=1024).contains(&long.note.len()), "{}", long.note);
     assert!(!long.told);
-    let told = json!({"status": {"lastOperation": {"type": "Create", "state": "Pending", "description": long.operation}}});
+    let told = json!({"status": {"lastOperation": {"type": "Create", "state": "Pending",
+        "description": long.operation}}});
     world.shoot(&key("a"), Some(&shoot("a", 2, &told)));
     assert!(report(world.decide(&key("a"))).told);
 }

@@ -1,4 +1,5 @@
-//! Owns what is known of one Shoot that is to be placed: what it says, what came of the last attempt, and where it may be by now.
+//! Owns what is known of one Shoot that is to be placed: what it says, what came of the last attempt, and where it may
+//! be by now.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -77,7 +77,8 @@ impl World {
     }
 
     /// Takes a Shoot in as it was seen last, or that it is gone. Returns the Shoots that deserve an attempt now: itself
-    /// if it is new or its spec has changed (what we write into its status doesn't count), and those that it made room for.
+    /// if it is new or its spec has changed (what we write into its status doesn't count), and those that it made room
+    /// for.
     pub fn shoot(&mut self, key: &ShootKey, seen: Option<&SeenShoot>) -> Vec<ShootKey> {
         let mut woken = Vec::new();
         let new = seen.and_then(|seen| Waiting::of(seen, &self.scheduler));
@@ -140,7 +141,8 @@ impl World {
         old.unwrap_or_default()
     }
 
-    /// A Shoot less at each of these Seeds, and a hope for others, whose last attempts ended like this, where that made room.
+    /// A Shoot less at each of these Seeds, and a hope for others, whose last attempts ended like this, where that made
+    /// room.
     fn leave(
         &mut self,
         namespace: &str,
@@ -231,10 +233,11 @@ impl World {
         }
     }
 
-    /// A binding has failed. Returns what its author is told, but nothing of mere conflicts, and the Shoots that it made
-    /// room for; the Shoot itself is one of them if something has changed meanwhile that could help it.
+    /// A binding has failed. Returns what its author is told, but nothing of mere conflicts, and the Shoots that it
+    /// made room for; the Shoot itself is one of them if something has changed meanwhile that could help it.
     ///
-    /// Who was refused isn't woken by the room that others leave who were refused, too: they would wake each other for ever.
+    /// Who was refused isn't woken by the room that others leave who were refused, too: they would wake each other for
+    /// ever.
     pub fn not_bound(
         &mut self,
         key: &ShootKey,

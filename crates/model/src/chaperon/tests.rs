@@ -55,7 +55,8 @@ fn admitted() -> Value {
             "ephemeralContainers": [{ "name": "debug" }],
             "volumes": [
                 { "name": "data", "emptyDir": {} },
-                { "name": "kube-api-access-x2x4z", "projected": { "sources": [{ "serviceAccountToken": { "path": "token" } }] } },
+                { "name": "kube-api-access-x2x4z",
+                "projected": { "sources": [{ "serviceAccountToken": { "path": "token" } }] } },
             ],
             "priorityClassName": "high",
             "priority": 1000,

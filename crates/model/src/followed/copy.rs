@@ -1,7 +1,8 @@
-//! What the copy of an object looks like in a target: its content, its labels and annotations, and the link to its parent.
+//! What the copy of an object looks like in a target: its content, its labels and annotations, and the link to its
+//! parent.
 //!
-//! A copy keeps its author's labels and annotations as they are: the pods that use it name it, and select nothing. Left out
-//! is what means something only where it was written, see [`kept`].
+//! A copy keeps its author's labels and annotations as they are: the pods that use it name it, and select nothing. Left
+//! out is what means something only where it was written, see [`kept`].
 
 use std::collections::BTreeMap;
 
@@ -19,7 +20,8 @@ use crate::kept_labels::RegexpError;
 /// What `kubectl apply` sent last: it holds a whole object, and is for its next call alone.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Keys that would mean something else in a target than where they were written: those that make a table of regions there.
+/// Keys that would mean something else in a target than where they were written: those that make a table of regions
+/// there.
 const LEFT_OUT: [&str; 3] = [
     LAST_APPLIED,
     keys::REGION_TABLE_LABEL,
@@ -139,8 +141,8 @@ pub fn config_map(source: &ConfigMap, link: &ParentLink) -> Result<ConfigMap, No
     })
 }
 
-/// The copy, unless it is longer as text than may be read of a target. An API server writes some characters with six bytes
-/// where we write one, so that texts of 1 MiB may become six times as long.
+/// The copy, unless it is longer as text than may be read of a target. An API server writes some characters with six
+/// bytes where we write one, so that texts of 1 MiB may become six times as long.
 pub(super) fn fitting<K: Serialize>(copy: K) -> Result<K, NotCopied> {
     const ESCAPED: usize = 5;
     let text = serde_json::to_string(&copy).map_err(|_| NotCopied::TooLarge)?;

@@ -72,8 +72,8 @@ pub fn ingress(source: &Ingress, link: &ParentLink) -> Result<Ingress, NotCopied
     })
 }
 
-/// Gives the next state of a copy the class that its cluster chose, if the author left it open: an API server does so only
-/// when an Ingress is made.
+/// Gives the next state of a copy the class that its cluster chose, if the author left it open: an API server does so
+/// only when an Ingress is made.
 pub fn keep_class(copy: &mut Ingress, found: &Ingress) {
     let (Some(copy), Some(found)) = (&mut copy.spec, &found.spec) else {
         return;

@@ -9,7 +9,8 @@ use k8s_openapi::api::core::v1::{
 };
 use pilotage_api::limits::SUBDOMAIN;
 
-/// The `ConfigMap` that Kubernetes puts into every namespace: it holds its own cluster's CA, so each target has another.
+/// The `ConfigMap` that Kubernetes puts into every namespace: it holds its own cluster's CA, so each target has
+/// another.
 const ROOT_CA: &str = "kube-root-ca.crt";
 
 /// A kind that follows pods.

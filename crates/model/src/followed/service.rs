@@ -70,8 +70,8 @@ fn annotation<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     value.map(String::as_str)
 }
 
-/// The merge patch after which a Service selects delegates in place of proxies, for this version of it; none, if it does
-/// already, or never follows.
+/// The merge patch after which a Service selects delegates in place of proxies, for this version of it; none, if it
+/// does already, or never follows.
 pub fn reroute(service: &Service) -> Result<Option<Value>, NotCopied> {
     let Some((original, rewritten)) = read(service)? else {
         return Ok(None);
@@ -123,8 +123,8 @@ pub fn service(source: &Service, link: &ParentLink) -> Result<Service, NotCopied
     })
 }
 
-/// Gives the next state of a copy the class of load balancers that its cluster chose, if the author left it open: it can't
-/// be changed while the Service is one.
+/// Gives the next state of a copy the class of load balancers that its cluster chose, if the author left it open: it
+/// can't be changed while the Service is one.
 pub fn keep_load_balancer(copy: &mut Service, found: &Service) {
     let (Some(copy), Some(found)) = (&mut copy.spec, &found.spec) else {
         return;

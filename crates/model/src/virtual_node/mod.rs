@@ -84,7 +84,8 @@ pub fn is_our_taint(taint: &Taint) -> bool {
     (&taint.key, &taint.value, &taint.effect) == (&ours.key, &ours.value, &ours.effect)
 }
 
-/// Whether a node is a virtual node of ours: it has our label, or, if somebody took that off, the provider ID of its birth.
+/// Whether a node is a virtual node of ours: it has our label, or, if somebody took that off, the provider ID of its
+/// birth.
 pub fn is_ours(node: &Node) -> bool {
     let label = node
         .metadata
@@ -105,12 +106,12 @@ fn provider_id(node: &str) -> String {
 
 /// The Node to create.
 ///
-/// It has the labels that stay for life and no others: what is created isn't owned by way of apply, so that a later apply
-/// without it would leave it there.
+/// It has the labels that stay for life and no others: what is created isn't owned by way of apply, so that a later
+/// apply without it would leave it there.
 ///
-/// The taint list belongs to everybody, so it is only given here and later added to, never applied. The provider ID keeps
-/// cloud controllers, which look for a machine behind each node that isn't ready and delete nodes without one, from
-/// taking the node for one of theirs; it can't be changed afterwards.
+/// The taint list belongs to everybody, so it is only given here and later added to, never applied. The provider ID
+/// keeps cloud controllers, which look for a machine behind each node that isn't ready and delete nodes without one,
+/// from taking the node for one of theirs; it can't be changed afterwards.
 pub fn create(target: TargetName<'_>) -> Value {
     let name = target.node();
     let mut node = apply(target, &BTreeMap::new(), Published::default(), false);
@@ -134,7 +135,8 @@ pub struct Published<'a> {
     pub has_kubelet: bool,
 }
 
-/// What we own of the node's metadata and spec, for server-side apply; `labels` are those of the target that may be told.
+/// What we own of the node's metadata and spec, for server-side apply; `labels` are those of the target that may be
+/// told.
 ///
 /// `unschedulable` is only mentioned when it is set: a person's cordon stays.
 pub fn apply(

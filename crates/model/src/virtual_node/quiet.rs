@@ -1,5 +1,5 @@
-//! Labels of a target that Kubernetes acts on, where a namespace's Target names it: on its node they would have a say about
-//! pods of everybody, so they stand in an annotation, which those read who schedule proxies. Knows no summary.
+//! Labels of a target that Kubernetes acts on, where a namespace's Target names it: on its node they would have a say
+//! about pods of everybody, so they stand in an annotation, which those read who schedule proxies. Knows no summary.
 
 use std::collections::BTreeMap;
 
@@ -23,8 +23,8 @@ pub(super) fn split(
     (shown, quiet.into_iter().take(TOLD).collect())
 }
 
-/// Gives a virtual node all labels of its target, for whoever schedules proxies, and its own name as the host's: to those it
-/// is one place, as a machine is to other pods. A label that stands there counts before what is told of it.
+/// Gives a virtual node all labels of its target, for whoever schedules proxies, and its own name as the host's: to
+/// those it is one place, as a machine is to other pods. A label that stands there counts before what is told of it.
 pub fn tell_labels(node: &mut Node) {
     if !is_ours(node) {
         return;

@@ -57,8 +57,9 @@ impl ExcludedLabels {
 /// How many labels of a target are shown.
 const SHOWN: usize = 256;
 
-/// Labels of a summary that may stand on the virtual node. What is no label by its form, and more than anybody gives to all
-/// of its nodes, is left off: the target says what it likes, and the API server would refuse the whole node for one of them.
+/// Labels of a summary that may stand on the virtual node. What is no label by its form, and more than anybody gives to
+/// all of its nodes, is left off: the target says what it likes, and the API server would refuse the whole node for one
+/// of them.
 pub fn shown_labels(
     shared: &BTreeMap<String, String>,
     excluded: &ExcludedLabels,
@@ -78,7 +79,8 @@ pub fn shown_labels(
         .collect()
 }
 
-/// Zones of a summary that may be told, separated by commas: those whose label may be shown, as many as a list may have.
+/// Zones of a summary that may be told, separated by commas: those whose label may be shown, as many as a list may
+/// have.
 pub fn shown_zones(zones: &str, excluded: &ExcludedLabels) -> Option<String> {
     let zones = limits::names(bounds::cut(zones, limits::LIST));
     let zones = zones.filter(|zone| zone.len() <= limits::LABEL);
@@ -107,8 +109,8 @@ const FRACTIONS: [&str; 3] = ["n", "u", "m"];
 /// Resources of which a part can be had.
 const DIVISIBLE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
-/// The amounts of a summary that the API server takes on a node, as many as fit. It would refuse the whole node for one of
-/// the others.
+/// The amounts of a summary that the API server takes on a node, as many as fit. It would refuse the whole node for one
+/// of the others.
 ///
 /// Leaves huge pages out if there are several sizes and the cluster's own nodes never have more than one: then its API
 /// server or its tools may not expect that.
@@ -148,8 +150,8 @@ fn bytes((name, amount): (&String, &Quantity)) -> usize {
     all.saturating_add(PUNCTUATION)
 }
 
-/// Whether the API server takes this for so much of a resource that a node has: no less than nothing, and a whole number of
-/// what can't be divided.
+/// Whether the API server takes this for so much of a resource that a node has: no less than nothing, and a whole
+/// number of what can't be divided.
 fn is_amount(resource: &str, text: &str) -> bool {
     let text = text.strip_prefix('+').unwrap_or(text);
     let end = text.find(|it: char| !it.is_ascii_digit() && it != '.');

@@ -1,8 +1,8 @@
 //! `pilotage cleanup`: takes away what the webhook installed, and the finalizers of Pilotage and of Admiralty off, once
 //! neither runs in a cluster any more.
 //!
-//! A finalizer says that somebody has work to do before an object goes. When nobody is left to do it, the object never goes,
-//! and its namespace neither. It knows no rule by which a finalizer is due: who runs it says that all are.
+//! A finalizer says that somebody has work to do before an object goes. When nobody is left to do it, the object never
+//! goes, and its namespace neither. It knows no rule by which a finalizer is due: who runs it says that all are.
 
 mod admission;
 
@@ -48,8 +48,8 @@ pub struct Args {
     #[arg(long)]
     admission_only: bool,
 
-    /// Takes Admiralty's finalizers off ConfigMaps, Secrets, Services and Ingresses, also while Pilotage runs: nothing waits
-    /// for them any more. Those on pods go with the pods.
+    /// Takes Admiralty's finalizers off ConfigMaps, Secrets, Services and Ingresses, also while Pilotage runs: nothing
+    /// waits for them any more. Those on pods go with the pods.
     #[arg(long, conflicts_with_all = ["admission_only", "namespace"])]
     admiralty: bool,
 
@@ -332,8 +332,8 @@ async fn release(
     }
 }
 
-/// Whether a Lease of a part of Pilotage has a holder that renews it. Clocks of two machines aren't compared: it is read again
-/// after as long as it lasts.
+/// Whether a Lease of a part of Pilotage has a holder that renews it. Clocks of two machines aren't compared: it is
+/// read again after as long as it lasts.
 async fn nobody_runs(client: &Client) -> Result<(), CleanupError> {
     let held = held_leases(client).await?;
     let lasts = held.values().map(|held| held.lasts).max();

@@ -108,7 +108,8 @@ pub enum FileError {
         path: PathBuf,
     },
     /// A Shoot with a domain needs its project.
-    #[error("{path}, {shoot}: has the domain {domain:?}, so its project is needed: --project FILE", path = .path.display())]
+    #[error("{path}, {shoot}: has the domain {domain:?}, so its project is needed: --project FILE",
+        path = .path.display())]
     NeedsProject {
         /// The Shoot's file.
         path: PathBuf,

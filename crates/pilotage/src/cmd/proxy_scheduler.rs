@@ -53,9 +53,9 @@ pub(crate) struct ProxySchedulerArgs {
 
     /// Serve a live page at /dashboard of the admin port: targets with their room, pods by stage, who waits and why.
     ///
-    /// It shows pods of all namespaces, by name, and changes nothing. It answers only who comes by a port-forward, whom the
-    /// API server has let in: "kubectl pilotage dashboard". Leave it off where another container of the pod passes requests on
-    /// to the admin port, as a service mesh does.
+    /// It shows pods of all namespaces, by name, and changes nothing. It answers only who comes by a port-forward, whom
+    /// the API server has let in: "kubectl pilotage dashboard". Leave it off where another container of the pod passes
+    /// requests on to the admin port, as a service mesh does.
     #[arg(long, help_heading = "Health and metrics")]
     dashboard: bool,
 

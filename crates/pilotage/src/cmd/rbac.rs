@@ -134,8 +134,8 @@ fn writers(args: &Args) -> String {
         return String::new();
     };
     format!(
-        "# This account writes the record of proxy pods. A webhook in namespace {namespace} lets it; any other one needs\n\
-         # --record-writer=system:serviceaccount:{namespace}:{name}\n"
+        "# This account writes the record of proxy pods. A webhook in namespace {namespace} lets it; any other one \
+         needs\n# --record-writer=system:serviceaccount:{namespace}:{name}\n"
     )
 }
 

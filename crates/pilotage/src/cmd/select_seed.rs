@@ -1,5 +1,5 @@
-//! `pilotage select-seed`: which Seed a Shoot gets, on files or in a garden as it is, and why the others lose. It reads, asks, and
-//! prints; nothing is written.
+//! `pilotage select-seed`: which Seed a Shoot gets, on files or in a garden as it is, and why the others lose. It
+//! reads, asks, and prints; nothing is written.
 
 mod faults;
 
@@ -34,7 +34,8 @@ pub struct Args {
     shoot: Option<PathBuf>,
 
     /// Kubeconfig file of a garden: everything but the Shoot is read there, and with --shoot-name the Shoot, too.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "cloudprofile", "project", "shoots", "region_config"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "cloudprofile", "project", "shoots",
+        "region_config"])]
     kubeconfig: Option<PathBuf>,
 
     /// Context of the kubeconfig to use instead of its current one.
@@ -42,7 +43,8 @@ pub struct Args {
     context: Option<String>,
 
     /// A Shoot of the garden, instead of one in a file.
-    #[arg(long, value_name = "NAMESPACE/NAME", requires = "kubeconfig", conflicts_with = "shoot", value_parser = namespaced)]
+    #[arg(long, value_name = "NAMESPACE/NAME", requires = "kubeconfig", conflicts_with = "shoot",
+        value_parser = namespaced)]
     shoot_name: Option<(String, String)>,
 
     /// Files with the Seeds. May be repeated.

@@ -1,4 +1,5 @@
-//! Configuration files are read before anything else: a bad one ends the process with its path and the place of the mistake.
+//! Configuration files are read before anything else: a bad one ends the process with its path and the place of the
+//! mistake.
 
 use std::{fs, process::Command};
 

@@ -177,21 +177,24 @@ fn bad_files_are_told_by_file_object_and_field() {
             "shoot.yaml",
             shoot.replace("cloudProfileName: aws", "cloudProfileName: gcp"),
             &[],
-            "shoot.yaml, Shoot web: spec.cloudProfile or spec.cloudProfileName: the CloudProfile \"gcp\" isn't in cloudprofile.yaml",
+            "shoot.yaml, Shoot web: spec.cloudProfile or spec.cloudProfileName: the CloudProfile \"gcp\" isn't in \
+             cloudprofile.yaml",
         ),
         (
             "no-profile",
             "shoot.yaml",
             shoot.replace("cloudProfileName: aws", "purpose: testing"),
             &[],
-            "shoot.yaml, Shoot web: spec.cloudProfile or spec.cloudProfileName: expected the name of a CloudProfile, found nothing",
+            "shoot.yaml, Shoot web: spec.cloudProfile or spec.cloudProfileName: expected the name of a CloudProfile, \
+             found nothing",
         ),
         (
             "project",
             "project.yaml",
             "kind: Project\nmetadata: {name: other}\nspec: {namespace: garden-other}\n".to_owned(),
             &["--project", "project.yaml"],
-            "shoot.yaml, Shoot web: metadata.namespace: no Project in project.yaml has the spec.namespace \"garden-shop\"",
+            "shoot.yaml, Shoot web: metadata.namespace: no Project in project.yaml has the spec.namespace \
+             \"garden-shop\"",
         ),
         (
             "no-seeds",
@@ -212,7 +215,8 @@ fn bad_files_are_told_by_file_object_and_field() {
             "scheduler.yaml",
             format!("{scheduler}schedulers: {{shoot: {{candidateDeterminationStrategy: Best}}}}"),
             &["--config", "scheduler.yaml"],
-            "scheduler.yaml: schedulers.shoot.strategy: Unsupported value: \"Best\": supported values: SameRegion, MinimalDistance",
+            "scheduler.yaml: schedulers.shoot.strategy: Unsupported value: \"Best\": supported values: SameRegion, \
+             MinimalDistance",
         ),
         (
             "weight",
@@ -226,14 +230,16 @@ fn bad_files_are_told_by_file_object_and_field() {
             "regions.yaml",
             regions.replace("europe-west1: 17", "europe-west1: near"),
             &["--region-config", "regions.yaml"],
-            "regions.yaml, ConfigMap distances: data[\"eu-west-1\"]: expected a mapping of regions to whole numbers, found ",
+            "regions.yaml, ConfigMap distances: data[\"eu-west-1\"]: expected a mapping of regions to whole numbers, \
+             found ",
         ),
         (
             "own-selector",
             "shoot.yaml",
             shoot.replace("spec:", &format!("spec:\n  seedSelector: {{{operator}}}")),
             &[],
-            "shoot.yaml, Shoot web: spec.seedSelector.matchExpressions[0].operator: expected In, NotIn, Exists or DoesNotExist, found \"Equals\"",
+            "shoot.yaml, Shoot web: spec.seedSelector.matchExpressions[0].operator: expected In, NotIn, Exists or \
+             DoesNotExist, found \"Equals\"",
         ),
         (
             "profile-selector",
@@ -247,7 +253,8 @@ fn bad_files_are_told_by_file_object_and_field() {
             "shoot.yaml",
             shoot.replace("10.1.0.0/16", "10.1.0.0/33"),
             &[],
-            "shoot.yaml, Shoot web: spec.networking.pods: expected a range of addresses such as 10.0.0.0/16, found \"10.1.0.0/33\"",
+            "shoot.yaml, Shoot web: spec.networking.pods: expected a range of addresses such as 10.0.0.0/16, found \
+             \"10.1.0.0/33\"",
         ),
         (
             "range",

@@ -278,8 +278,8 @@ fn check_candidate(
     }
 }
 
-/// An IPv4 request needs ranges for services and, if it has nodes of its own, for pods. Gardener selects without them, and its API
-/// server then refuses the binding, again and again.
+/// An IPv4 request needs ranges for services and, if it has nodes of its own, for pods. Gardener selects without them,
+/// and its API server then refuses the binding, again and again.
 fn missing(
     network: Network,
     networks: &RequestNetworks,

@@ -38,8 +38,8 @@ impl Unsaid {
         }
     }
 
-    /// Calls the one that has waited longest. It has to speak, wait again or be forgotten: the others that come do wait for
-    /// it.
+    /// Calls the one that has waited longest. It has to speak, wait again or be forgotten: the others that come do wait
+    /// for it.
     pub(super) fn call(&mut self) -> Option<String> {
         self.queue.pop_first().map(|(_, uid)| uid)
     }

@@ -283,7 +283,8 @@ mod fuzz {
 
     pilotage_absurd::properties! {
         #[test]
-        fn never_panics(rest in "(source|placement|asking|pods|regionTables): ?[\\[{]{0,2}(strategy|rules|wave|silence|selector)?:? ?\\PC{0,12}[\\]}]{0,2}") {
+        fn never_panics(rest in "(source|placement|asking|pods|regionTables): \
+            ?[\\[{]{0,2}(strategy|rules|wave|silence|selector)?:? ?\\PC{0,12}[\\]}]{0,2}") {
             let _ = parse(&rest);
         }
     }

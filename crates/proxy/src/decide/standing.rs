@@ -67,8 +67,8 @@ pub(super) fn standing(
                 plan.actions
                     .push(grant(chaperon, GrantForm::Attempt(*attempt)));
             }
-            // A grant of Admiralty's scheduler is bound as it is, or deleted: a number would bring the rules of those whose
-            // name and finalizer are known.
+            // A grant of Admiralty's scheduler is bound as it is, or deleted: a number would bring the rules of those
+            // whose name and finalizer are known.
             None if chaperon.is_of_plain_source() => {}
             recorded if Some(*attempt) > recorded => plan.actions.push(Action::Record {
                 record: Record {
@@ -144,8 +144,8 @@ fn unfit_there(
     plan
 }
 
-/// The next step out of a grant that led nowhere. Its pod may have been bound a moment ago, and only its own API server knows:
-/// the target is asked to end it unless it is bound. When the target says that it is missing, the chaperon goes.
+/// The next step out of a grant that led nowhere. Its pod may have been bound a moment ago, and only its own API server
+/// knows: the target is asked to end it unless it is bound. When the target says that it is missing, the chaperon goes.
 pub(super) fn give_up(record: &Record, chaperon: &ChaperonView) -> Option<Action> {
     // What numbers no attempts has no controller of ours.
     if chaperon.class == Class::Missing || record.attempt.is_none() {

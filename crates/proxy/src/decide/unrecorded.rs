@@ -1,5 +1,5 @@
-//! Pods without a record that Admiralty may have granted: its scheduler, swapped for ours, wrote its choice on the chaperon
-//! alone. What it chose is found out, and recorded, before anybody else is asked.
+//! Pods without a record that Admiralty may have granted: its scheduler, swapped for ours, wrote its choice on the
+//! chaperon alone. What it chose is found out, and recorded, before anybody else is asked.
 
 use pilotage_api::record::Record;
 
@@ -134,8 +134,8 @@ fn waits_for_lists(observed: &Observed<'_>) -> Option<Plan> {
     Some(failed_choice(plan, "not all targets have been looked at"))
 }
 
-/// What to write on a pod that Admiralty placed: a record of its chaperon, and until that is known our finalizer, so that it
-/// doesn't go before its delegate.
+/// What to write on a pod that Admiralty placed: a record of its chaperon, and until that is known our finalizer, so
+/// that it doesn't go before its delegate.
 pub(super) fn placed(observed: &Observed<'_>) -> Option<Action> {
     let proxy = observed.proxy;
     let node = proxy.node_name.as_deref()?;

@@ -32,8 +32,8 @@ pub enum Action {
         /// What the pod has.
         of: Digest,
     },
-    /// Live GET of a chaperon: is this UID gone? For a plain target live LISTs of the pod's chaperons, whose names Admiralty
-    /// lets the API server make up, and of its delegates.
+    /// Live GET of a chaperon: is this UID gone? For a plain target live LISTs of the pod's chaperons, whose names
+    /// Admiralty lets the API server make up, and of its delegates.
     ConfirmGone {
         /// The virtual node.
         node: String,

@@ -1,5 +1,5 @@
-//! What a feedback controller knows: proxy pods, chaperons by their parents, the targets; kept current by events and by the
-//! replies to its own requests.
+//! What a feedback controller knows: proxy pods, chaperons by their parents, the targets; kept current by events and by
+//! the replies to its own requests.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -205,8 +205,8 @@ impl Book {
 
     // ---- what to do ---------------------------------------------------------------------------------------------
 
-    /// What to do now for one parent UID; each action of the plan [begins](Self::begin) when it is sent. `None`: nothing is left of it, or it is too early to
-    /// say.
+    /// What to do now for one parent UID; each action of the plan [begins](Self::begin) when it is sent. `None`:
+    /// nothing is left of it, or it is too early to say.
     pub fn plan(&mut self, uid: &str, now: Monotonic) -> Option<Plan> {
         let chaperons = self.world.of(uid);
         let parent = self.parents.entry(uid.to_owned()).or_default();
@@ -247,15 +247,16 @@ impl Book {
         Some(plan)
     }
 
-    /// An action of a parent's newest plan is sent, and will be [answered](Self::answered); `judged_on`: as the plan says.
+    /// An action of a parent's newest plan is sent, and will be [answered](Self::answered); `judged_on`: as the plan
+    /// says.
     pub fn begin(&mut self, uid: &str, action: &Action, judged_on: Option<&str>, now: Monotonic) {
         if let Some(parent) = self.parents.get_mut(uid) {
             parent.memory.begin(action, judged_on, now);
         }
     }
 
-    /// The virtual node that a pod's record names, or where it is bound, and that nobody knows, if so: a live read has to say
-    /// whether its target exists.
+    /// The virtual node that a pod's record names, or where it is bound, and that nobody knows, if so: a live read has
+    /// to say whether its target exists.
     pub fn unknown_target(&self, uid: &str) -> Option<&str> {
         let (view, _) = self.pod(uid)?;
         let recorded = view.record.record().map(|record| record.node.as_str());

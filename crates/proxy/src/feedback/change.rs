@@ -1,8 +1,8 @@
 //! What a placed proxy has changed while it runs, on its way to the delegate's chaperon, and what becomes of it there.
 //!
 //! Only digests are compared here, since no spec of a chaperon is kept. If they differ the whole of both is read once,
-//! and nothing is asked for again before the proxy changes: neither admission in the source, which may have put more into
-//! the proxy than into its manifest, nor a target that keeps another spec than it was sent makes a loop.
+//! and nothing is asked for again before the proxy changes: neither admission in the source, which may have put more
+//! into the proxy than into its manifest, nor a target that keeps another spec than it was sent makes a loop.
 
 use k8s_openapi::api::core::v1::Pod;
 use pilotage_api::{PodChaperon, bounds::cut, keys};
@@ -87,8 +87,8 @@ pub(super) fn carry(
     });
 }
 
-/// What the delegate didn't get of the newest change, by the word of the target's Pilotage; or what its kubelet says since
-/// then that the node will never have room for.
+/// What the delegate didn't get of the newest change, by the word of the target's Pilotage; or what its kubelet says
+/// since then that the node will never have room for.
 fn refused(chaperon: &PodChaperon) -> Option<String> {
     let meta = &chaperon.metadata;
     let annotation = |key| meta.annotations.as_ref()?.get(key);

@@ -1,13 +1,13 @@
-//! Pods that Admiralty's webhook made tolerate the taints of a lost target for minutes, as Kubernetes gives to everybody: its
-//! node lifecycle, which can't tell a lost target from our own silence, would delete them. Pilotage's webhook takes care
-//! of all others. Pure.
+//! Pods that Admiralty's webhook made tolerate the taints of a lost target for minutes, as Kubernetes gives to
+//! everybody: its node lifecycle, which can't tell a lost target from our own silence, would delete them. Pilotage's
+//! webhook takes care of all others. Pure.
 
 use k8s_openapi::api::core::v1::{Pod, Toleration};
 use pilotage_api::keys;
 use serde_json::{Value, json};
 
-/// JSON patch of the pod after which it tolerates those taints without end; `None`: it does. Of a toleration that is there an
-/// API server lets nothing change but its time.
+/// JSON patch of the pod after which it tolerates those taints without end; `None`: it does. Of a toleration that is
+/// there an API server lets nothing change but its time.
 pub(super) fn endless(uid: &str, pod: &Pod) -> Option<Value> {
     let tolerations = pod.spec.as_ref()?.tolerations.iter().flatten();
     let limited = tolerations.enumerate().filter_map(|(at, toleration)| {
@@ -53,7 +53,10 @@ mod tests {
 
     #[test]
     fn the_time_that_kubernetes_adds_goes_and_all_else_stays() {
-        let added = |key: &str| json!({ "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300 });
+        let added = |key: &str| {
+            json!({ "key": key, "operator": "Exists", "effect": "NoExecute",
+            "tolerationSeconds": 300 })
+        };
         let provider = json!({ "key": keys::PROVIDER, "value": keys::PROVIDER_VALUE });
         let mine =
             json!({ "key": "example.com/mine", "effect": "NoExecute", "tolerationSeconds": 5 });

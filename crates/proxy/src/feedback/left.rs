@@ -11,9 +11,10 @@ use crate::{
 /// So long after a target can be reached again all that it listed has been taken in.
 const TAKEN_IN: Duration = Duration::from_secs(30);
 
-/// Whether nothing is left of a pod that Admiralty placed, which wrote no record: it goes when no chaperon is seen where it
-/// ran, or nowhere, if it has no place yet. That is weaker than a proof, since nobody knows which one that was; it was made
-/// long ago, so lists have it. A living one that is seen gets a record, whose rules are those of all others.
+/// Whether nothing is left of a pod that Admiralty placed, which wrote no record: it goes when no chaperon is seen
+/// where it ran, or nowhere, if it has no place yet. That is weaker than a proof, since nobody knows which one that
+/// was; it was made long ago, so lists have it. A living one that is seen gets a record, whose rules are those of all
+/// others.
 pub(super) fn is_left(observed: &Observed<'_>, proxy: &ProxyView, plan: &mut Plan) -> bool {
     let Some(node) = &proxy.node_name else {
         return is_nowhere(observed, proxy, plan);
@@ -38,8 +39,8 @@ fn is_nowhere(observed: &Observed<'_>, proxy: &ProxyView, plan: &mut Plan) -> bo
     };
     if let Some((node, until)) = unlisted(proxy, observed.targets, waits, observed.now) {
         plan.tell = Some(format!(
-            "{node} can't be reached, and Admiralty may have granted the pod there: the pod goes when it is known to have \
-             no delegate there"
+            "{node} can't be reached, and Admiralty may have granted the pod there: the pod goes when it is known to \
+             have no delegate there"
         ));
         if let Some(at) = until {
             wake(plan, at);

@@ -1,5 +1,5 @@
-//! What feedback remembers of one parent between two decisions: requests, proofs, and since when something is as it is. It
-//! decides nothing.
+//! What feedback remembers of one parent between two decisions: requests, proofs, and since when something is as it is.
+//! It decides nothing.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,5 +1,5 @@
-//! How fast chaperons without a pod are seen to, for each target. A target can forge any number of them, and each costs a
-//! live read here and a deletion there. Pure: knows times and names alone.
+//! How fast chaperons without a pod are seen to, for each target. A target can forge any number of them, and each costs
+//! a live read here and a deletion there. Pure: knows times and names alone.
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -1,8 +1,9 @@
 //! Virtual nodes and pods in the words of seed selection, and the order that it gives: which target suits a pod best.
 //!
-//! The pipeline is Gardener's (`pilotage_placement`). It runs over the nodes that the scheduler's own filters have left, and puts
-//! them into classes; within a class they are ordered as without it (`crate::rank`). Candidates are kept ready: they change
-//! with a node, a Target or a placement, and none is copied for a pod. `docs/placement.md` says what is read where.
+//! The pipeline is Gardener's (`pilotage_placement`). It runs over the nodes that the scheduler's own filters have
+//! left, and puts them into classes; within a class they are ordered as without it (`crate::rank`). Candidates are kept
+//! ready: they change with a node, a Target or a placement, and none is copied for a pod. `docs/placement.md` says what
+//! is read where.
 
 mod expected;
 mod home;
@@ -158,8 +159,8 @@ impl Placing {
         self.put_guest(uid, node, application, true);
     }
 
-    /// A pod that isn't placed will probably be at a virtual node, or nobody knows where. It counts as a peer of its application
-    /// there, so that those that come together are spread; as used room it counts by whoever asks.
+    /// A pod that isn't placed will probably be at a virtual node, or nobody knows where. It counts as a peer of its
+    /// application there, so that those that come together are spread; as used room it counts by whoever asks.
     pub fn expect_guest(&mut self, uid: &str, node: Option<&str>, application: Option<&Arc<str>>) {
         self.put_guest(uid, node, application, false);
     }
@@ -220,8 +221,8 @@ impl Placing {
 
     // ---- what follows -------------------------------------------------------------------------------------------
 
-    /// The order of those virtual nodes that the scheduler's own filters have left; each comes with how many other pods are
-    /// on their way there.
+    /// The order of those virtual nodes that the scheduler's own filters have left; each comes with how many other pods
+    /// are on their way there.
     pub fn order<'a>(
         &mut self,
         asked: &Asked<'_>,

@@ -75,8 +75,8 @@ impl Order {
             .map(|(node, standing)| (&**node, standing))
     }
 
-    /// Says so to the pod's author: one short phrase for each target but the one that got the pod, best first, as far as an
-    /// event has room for them. What they answered counts before where they stand.
+    /// Says so to the pod's author: one short phrase for each target but the one that got the pod, best first, as far
+    /// as an event has room for them. What they answered counts before where they stand.
     pub fn tell(&self, winner: &str, answers: &BTreeMap<String, Answer>) -> Option<String> {
         let class = |node: &str| self.standing(node).map_or(u32::MAX, |at| at.class);
         let answered = answers.keys().map(|node| &**node);

@@ -1,7 +1,8 @@
-//! A virtual node as a candidate of seed selection: what node and Target say of provider, region, zones, access and room.
+//! A virtual node as a candidate of seed selection: what node and Target say of provider, region, zones, access and
+//! room.
 //!
-//! Made when one of the two changes, never for a pod. The word of a Target counts before that of its node, and one under our
-//! prefix before a well-known label. It knows no pod.
+//! Made when one of the two changes, never for a pod. The word of a Target counts before that of its node, and one
+//! under our prefix before a well-known label. It knows no pod.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -19,7 +20,8 @@ use pilotage_sched::{
 use super::words::{NO_WORDS, Words};
 use crate::rank::Room;
 
-/// How many annotations of a target the rules may look at, and how long they are at most. The others are notes to somebody.
+/// How many annotations of a target the rules may look at, and how long they are at most. The others are notes to
+/// somebody.
 const ANNOTATIONS: usize = 256;
 /// How many labels of a target count.
 const LABELS: usize = 1024;
@@ -73,7 +75,8 @@ impl<'a> Said<'a> {
         said.find_map(|said| said.filter(|text| !text.is_empty() && text.len() <= longest))
     }
 
-    /// Access restrictions that are supported: those of which the Target says so, or the node where the Target says nothing.
+    /// Access restrictions that are supported: those of which the Target says so, or the node where the Target says
+    /// nothing.
     fn supported(&self) -> impl Iterator<Item = &'a str> {
         let node = self.node.metadata.labels.iter().flatten();
         let silent = node.filter(|(key, _)| !self.words.labels.contains_key(*key));
@@ -220,8 +223,8 @@ fn resources(node: &Node) -> Vec<Resource> {
     .into()
 }
 
-/// CPU and memory that a target publishes as free: their sum, or else what the shapes of its roomiest nodes come to, which
-/// is less.
+/// CPU and memory that a target publishes as free: their sum, or else what the shapes of its roomiest nodes come to,
+/// which is less.
 fn free(node: &Node) -> Option<(i64, i64)> {
     let annotations = node.metadata.annotations.as_ref()?;
     let sum = annotations

@@ -1,4 +1,5 @@
-//! Tables of distances between regions, from `ConfigMap`s as Gardener has them. Each row is read when its `ConfigMap` changes.
+//! Tables of distances between regions, from `ConfigMap`s as Gardener has them. Each row is read when its `ConfigMap`
+//! changes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -34,7 +34,8 @@ fn merge(value: &mut Value, more: &Value) {
 }
 
 fn pod(more: &Value) -> PodInfo {
-    let mut pod = json!({ "metadata": { "name": "web", "namespace": "shop", "uid": "u" }, "spec": { "containers": [] } });
+    let mut pod = json!({ "metadata": { "name": "web", "namespace": "shop", "uid": "u" },
+        "spec": { "containers": [] } });
     merge(&mut pod, more);
     let pod: Pod = serde_json::from_value(pod).unwrap();
     PodInfo::parse(Arc::new(pod)).unwrap()
@@ -355,7 +356,8 @@ fn what_isnt_ready_comes_last_and_is_never_ruled_out() {
     world.placing.apply_node(&node(
         "dub",
         "eu-west-1",
-        &json!({ "status": { "conditions": [{ "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown" }] } }),
+        &json!({ "status": { "conditions": [{ "type": "Ready", "status": "Unknown",
+            "reason": "NodeStatusUnknown" }] } }),
     ));
     let want = region("eu-west-1");
     assert_eq!(world.text(&want, &NEAREST), "fra=0 iad=1 dub=2");
@@ -446,7 +448,8 @@ fn rules_weigh_use_room_and_cost() {
 #[test]
 fn pods_of_one_application_are_spread() {
     let owned = |owner: &str| {
-        let owner = json!({ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": true });
+        let owner = json!({ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner,
+            "controller": true });
         read(&json!({ "metadata": { "ownerReferences": [owner] } }))
     };
     let (web, api) = (owned("web"), owned("api"));

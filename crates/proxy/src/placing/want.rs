@@ -1,8 +1,8 @@
 //! A pod as a request of seed selection: what its annotations, selector, tolerations and node affinity ask for.
 //!
-//! Read when the pod changes. What its annotations demand filters; all else only orders, since whether a pod may be somewhere is
-//! for the scheduler's own plugins and for the target to say. A proxy's own selector speaks of virtual nodes, so where its author
-//! wants the pod is read from the saved manifest. It knows no target.
+//! Read when the pod changes. What its annotations demand filters; all else only orders, since whether a pod may be
+//! somewhere is for the scheduler's own plugins and for the target to say. A proxy's own selector speaks of virtual
+//! nodes, so where its author wants the pod is read from the saved manifest. It knows no target.
 
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
@@ -97,7 +97,8 @@ pub(super) struct Surroundings<'a> {
 }
 
 impl Want {
-    /// Reads a proxy pod; `author` is what its saved manifest wishes, which counts before what the proxy's own selector says.
+    /// Reads a proxy pod; `author` is what its saved manifest wishes, which counts before what the proxy's own selector
+    /// says.
     pub fn of(info: &PodInfo, author: &Wishes) -> Self {
         let pod = info.pod();
         let said = |key| pod.and_then(|pod| said(pod, key));

@@ -8,8 +8,8 @@ use pilotage_sched::{
 
 /// Passes only virtual nodes of ours that stand for a target of the pod's namespace, or of all namespaces.
 ///
-/// As the profile's scope it is the rule that no label of other nodes says anything about the pod: neither are they places
-/// that want their share of pods, nor do the pods on them attract it or keep it away.
+/// As the profile's scope it is the rule that no label of other nodes says anything about the pod: neither are they
+/// places that want their share of pods, nor do the pods on them attract it or keep it away.
 #[derive(Debug, Default)]
 pub struct VirtualNode;
 

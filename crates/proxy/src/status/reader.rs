@@ -1,4 +1,5 @@
-//! Reads what a target wrote, value by value: each comes out bounded and of a type that the API server takes, or not at all.
+//! Reads what a target wrote, value by value: each comes out bounded and of a type that the API server takes, or not at
+//! all.
 //!
 //! Must not know what a status is; its siblings do.
 
@@ -14,7 +15,8 @@ use serde_json::{Map, Value};
 pub(super) const MESSAGE: usize = 4096;
 /// Longest of the texts that programs read: reasons, names, images and IDs.
 pub(super) const WORD: usize = 1024;
-/// All texts of one status together: with its spec, annotations and other conditions the pod stays well below what etcd takes.
+/// All texts of one status together: with its spec, annotations and other conditions the pod stays well below what etcd
+/// takes.
 const TEXTS: usize = 256 * 1024;
 /// Most entries of a list or map within one container's status.
 const MOST: usize = 256;

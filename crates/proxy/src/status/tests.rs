@@ -294,7 +294,8 @@ fn a_bad_field_is_left_out_and_the_others_stay() {
             json!({}),
         ),
         (
-            json!({ "resourceClaimStatuses": [{ "name": "x" }], "extendedResourceClaimStatus": {}, "resize": "Proposed" }),
+            json!({ "resourceClaimStatuses": [{ "name": "x" }], "extendedResourceClaimStatus": {},
+                "resize": "Proposed" }),
             "",
             json!(null),
         ),

@@ -49,7 +49,8 @@ pub struct LeaseConfig {
 pub enum ConfigError {
     /// Others could take over while the leader still believes in itself.
     #[error(
-        "--lease-duration ({lease_duration:?}) must be longer than --renew-deadline ({renew_deadline:?}), or two leaders may act at once"
+        "--lease-duration ({lease_duration:?}) must be longer than --renew-deadline ({renew_deadline:?}), or two \
+         leaders may act at once"
     )]
     DeadlineTooLong {
         /// What was given.
@@ -59,7 +60,8 @@ pub enum ConfigError {
     },
     /// The leader would end before its first renewal.
     #[error(
-        "--renew-deadline ({renew_deadline:?}) must be longer than --retry-period ({retry_period:?}), or the leader ends before it renews"
+        "--renew-deadline ({renew_deadline:?}) must be longer than --retry-period ({retry_period:?}), or the leader \
+         ends before it renews"
     )]
     PeriodTooLong {
         /// What was given.
@@ -69,7 +71,8 @@ pub enum ConfigError {
     },
     /// A Lease counts whole seconds, and a period of zero would spin.
     #[error(
-        "--lease-duration ({lease_duration:?}) must be whole seconds and --retry-period ({retry_period:?}) more than zero"
+        "--lease-duration ({lease_duration:?}) must be whole seconds and --retry-period ({retry_period:?}) more than \
+         zero"
     )]
     OutOfRange {
         /// What was given.

@@ -32,8 +32,8 @@ pub struct TraceArgs {
 
     /// Trace this share of all pods, from 0 to 1.
     ///
-    /// Which pods these are follows from their UIDs, so that parts with the same ratio choose the same. A target exports
-    /// its spans of a pod only if the source traces the pod, too.
+    /// Which pods these are follows from their UIDs, so that parts with the same ratio choose the same. A target
+    /// exports its spans of a pod only if the source traces the pod, too.
     #[arg(
         long,
         value_name = "RATIO",

@@ -1,5 +1,5 @@
-//! Compares what preemption decided. Of nodes that cost the same either may be taken, and where only some of the nodes are tried
-//! any that doesn't break a budget without need: which ones are tried is each side's own chance.
+//! Compares what preemption decided. Of nodes that cost the same either may be taken, and where only some of the nodes
+//! are tried any that doesn't break a budget without need: which ones are tried is each side's own chance.
 
 use super::{Aspect, Difference};
 use crate::verdict::{Candidate, Verdict};

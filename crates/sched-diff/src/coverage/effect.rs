@@ -1,5 +1,6 @@
-//! Asks our scheduler again without a field, once both have agreed on an answer with it: if the answer is another one then, the
-//! field was used with effect. It keeps a scheduler of its own for that, so that the one under test isn't disturbed.
+//! Asks our scheduler again without a field, once both have agreed on an answer with it: if the answer is another one
+//! then, the field was used with effect. It keeps a scheduler of its own for that, so that the one under test isn't
+//! disturbed.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! What has to be common among the pods of a long run, and not merely to occur: in which share of them a plugin takes part,
-//! and for which somebody is evicted. Pure.
+//! What has to be common among the pods of a long run, and not merely to occur: in which share of them a plugin takes
+//! part, and for which somebody is evicted. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,8 @@ use std::fmt;
 use crate::plugins::here;
 use crate::verdict::Verdict;
 
-/// Of a thousand pods each plugin takes part in so many decisions, at least: some fifth less than in the first 2,000 seeds.
+/// Of a thousand pods each plugin takes part in so many decisions, at least: some fifth less than in the first 2,000
+/// seeds.
 const LEAST: &[(&str, u64)] = &[
     ("NodeResourcesFit", 650),
     ("TaintToleration", 430),

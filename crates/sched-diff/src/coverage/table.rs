@@ -1,5 +1,5 @@
-//! The counts: how often each field was tried, had an effect, and decided which nodes are best; how often each plugin refused a
-//! node, and decided. Knows nothing of how that is found out.
+//! The counts: how often each field was tried, had an effect, and decided which nodes are best; how often each plugin
+//! refused a node, and decided. Knows nothing of how that is found out.
 
 use std::collections::BTreeMap;
 use std::fmt;

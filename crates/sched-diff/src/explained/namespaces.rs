@@ -6,8 +6,8 @@ use super::Scene;
 use crate::compare::{Aspect, Difference};
 use crate::object;
 
-/// Whether the pod has a term with such a selector, and the two differ in what its plugin says, or in whom that lets preemption
-/// evict.
+/// Whether the pod has a term with such a selector, and the two differ in what its plugin says, or in whom that lets
+/// preemption evict.
 pub(super) fn explains(scene: &Scene<'_>, difference: &Difference) -> bool {
     let plugin = difference.plugin.as_deref().unwrap_or_default();
     let concerns = match difference.aspect {

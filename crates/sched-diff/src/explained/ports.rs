@@ -35,8 +35,8 @@ pub(super) fn explains(scene: &Scene<'_>, difference: &Difference) -> bool {
     !held.is_empty() && lost && !expected.any(|port| conflicts(&port))
 }
 
-/// Whether on some node several pods have the same port, which the pod wants: when one of them is tried to be gone, so is the
-/// port of the others.
+/// Whether on some node several pods have the same port, which the pod wants: when one of them is tried to be gone, so
+/// is the port of the others.
 fn a_victim_may_lose_one(scene: &Scene<'_>) -> bool {
     let wanted = ports::of(scene.pod);
     let conflicts = |port: &Port| wanted.iter().any(|wanted| wanted.conflicts(port));

@@ -5,7 +5,8 @@ use serde_json::{Map, Value};
 use super::swarm::Swarm;
 use crate::draw::Draw;
 
-/// Amounts of CPU and bytes that try the limits of parsing and rounding; sums of some hundreds of them fit into 64 bits.
+/// Amounts of CPU and bytes that try the limits of parsing and rounding; sums of some hundreds of them fit into 64
+/// bits.
 pub const EXTREME: &[&str] = &[
     "0",
     "0m",

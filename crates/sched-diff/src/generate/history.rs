@@ -1,5 +1,5 @@
-//! Draws what happens: pods come one after the other, and between them nodes change, come and go, and pods end, are resized or
-//! nominated, and come again.
+//! Draws what happens: pods come one after the other, and between them nodes change, come and go, and pods end, are
+//! resized or nominated, and come again.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! Draws configurations: the order of the plugins, so that each is the first to refuse sometimes, their weights and arguments.
+//! Draws configurations: the order of the plugins, so that each is the first to refuse sometimes, their weights and
+//! arguments.
 
 use serde_json::{Map, Value, json};
 

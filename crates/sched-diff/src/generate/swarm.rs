@@ -1,5 +1,5 @@
-//! How often each feature occurs in a case. Drawn anew for each: where all features occur all the time, each pod fails by one
-//! of them and the others show nothing.
+//! How often each feature occurs in a case. Drawn anew for each: where all features occur all the time, each pod fails
+//! by one of them and the others show nothing.
 
 use super::amounts::USUAL_SCALARS;
 use crate::draw::Draw;

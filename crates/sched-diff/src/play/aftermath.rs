@@ -1,5 +1,5 @@
-//! What follows when a pod has no node: it is expected where room is made for it, and the victims go. How fast they go is
-//! decided by the seed, so that a pod also comes again while they are still there, or long after.
+//! What follows when a pod has no node: it is expected where room is made for it, and the victims go. How fast they go
+//! is decided by the seed, so that a pod also comes again while they are still there, or long after.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! What preemption would do for a pod, as the oracle tells it: nothing is changed by asking. So our scheduler can play the
-//! oracle, and what a field changes can be seen.
+//! What preemption would do for a pod, as the oracle tells it: nothing is changed by asking. So our scheduler can play
+//! the oracle, and what a field changes can be seen.
 
 use pilotage_sched::TieBreaker;
 use serde_json::Value;

@@ -1,5 +1,6 @@
 //! Each kind of object that the real scheduler's plugins watch can be told to the oracle, changed and deleted; and what
-//! most of them are for shows in its answers. Our scheduler isn't asked: plugins that it hasn't got yet will need these.
+//! most of them are for shows in its answers. Our scheduler isn't asked: plugins that it hasn't got yet will need
+//! these.
 
 use std::thread;
 use std::time::Duration;

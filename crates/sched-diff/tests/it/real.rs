@@ -31,8 +31,8 @@ const NAMESPACES: [&str; 2] = ["default", "shop"];
 const SENTINEL: &str = "sentinel";
 /// The longest note of an event, as the API takes it.
 const NOTE: usize = 1024;
-/// What is said of devices and preemption, which the framework isn't asked for here: nobody has a higher priority. That of devices
-/// finds nothing of its own if `PreFilter` has ended before it.
+/// What is said of devices and preemption, which the framework isn't asked for here: nobody has a higher priority. That
+/// of devices finds nothing of its own if `PreFilter` has ended before it.
 const POST_FILTERS: [&str; 2] = [" no new claims to deallocate, preemption: ", " not found"];
 const REAL: &str = "real";
 /// An explained difference: the real one fails the cycle.

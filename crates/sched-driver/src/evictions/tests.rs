@@ -63,7 +63,8 @@ fn the_condition_is_kube_schedulers() {
     });
     assert_eq!(patch["status"], json!({ "conditions": [wanted] }));
     // The time says since when it is True.
-    let marked = json!({ "conditions": [{ "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI" }] });
+    let marked = json!({ "conditions": [{ "type": "DisruptionTarget", "status": "True",
+        "reason": "EvictionByEvictionAPI" }] });
     let patch = target_patch(&victim(&marked), "why", now);
     assert_eq!(
         patch["status"]["conditions"][0].get("lastTransitionTime"),

@@ -15,7 +15,8 @@ use super::Sink;
 pub enum Pods {
     /// It follows all pods of the cluster that aren't over.
     All,
-    /// Somebody else follows those that matter here, and tells of each change in order. The driver ends with the stream.
+    /// Somebody else follows those that matter here, and tells of each change in order. The driver ends with the
+    /// stream.
     Told(BoxStream<'static, PodNews>),
 }
 

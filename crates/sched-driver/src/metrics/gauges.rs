@@ -1,5 +1,5 @@
-//! What is measured at each scrape instead of being kept up to date: the sizes of queue and cache, who rejected the pods that
-//! wait, and how pods came to their places.
+//! What is measured at each scrape instead of being kept up to date: the sizes of queue and cache, who rejected the
+//! pods that wait, and how pods came to their places.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -46,8 +46,8 @@ impl From<StatusPatch> for Desired {
     }
 }
 
-/// The strategic merge patch of `pods/status`, over this version of the pod only, that makes its `PodScheduled` condition
-/// say False with this reason and message; `None` if it does already.
+/// The strategic merge patch of `pods/status`, over this version of the pod only, that makes its `PodScheduled`
+/// condition say False with this reason and message; `None` if it does already.
 pub fn unscheduled(
     pod: &Pod,
     reason: &'static str,

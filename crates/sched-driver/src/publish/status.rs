@@ -1,7 +1,7 @@
 //! Writes pod statuses: the newest wish for a pod wins, and at most one write a pod is under way.
 //!
-//! A nomination that has to go keeps others off a node, so it is taken away as soon as the API server lets it. What else
-//! fails is wished again when the pod is tried again.
+//! A nomination that has to go keeps others off a node, so it is taken away as soon as the API server lets it. What
+//! else fails is wished again when the pod is tried again.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

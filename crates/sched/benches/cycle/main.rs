@@ -1,11 +1,12 @@
 //! What one scheduling cycle costs, beside the real scheduler's framework and plugins in one process (the oracle of
 //! `e2e/tools`) where that is given. It owns the clusters and pods; it knows the code only by its public face.
 //!
-//! `make bench-sched` runs it. CPU time of this thread, from a pod as the watch brings it (parsed, compared with others, and
-//! queued) to its node being assumed, as the oracle's is from the object to the assumed pod; of both the mean of all pods
-//! after some that warm up, and the median. Of a pod that preempts, both its attempts and what its victims' going costs in
-//! between. The profile is that of `pilotage scheduler`. Ratios are those of the same run, of means. It fails if an event that
-//! helps nobody costs more than it may. Arguments: `--oracle PATH`, and words that choose among the lines.
+//! `make bench-sched` runs it. CPU time of this thread, from a pod as the watch brings it (parsed, compared with
+//! others, and queued) to its node being assumed, as the oracle's is from the object to the assumed pod; of both the
+//! mean of all pods after some that warm up, and the median. Of a pod that preempts, both its attempts and what its
+//! victims' going costs in between. The profile is that of `pilotage scheduler`. Ratios are those of the same run, of
+//! means. It fails if an event that helps nobody costs more than it may. Arguments: `--oracle PATH`, and words that
+//! choose among the lines.
 
 // What can't be set up ends the bench.
 #![allow(clippy::expect_used)]

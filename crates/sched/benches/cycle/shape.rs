@@ -106,7 +106,8 @@ impl Shape {
             Self::Spread => {
                 pod["spec"]["topologySpreadConstraints"] = json!([
                     {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": others},
-                    {"maxSkew": 1, "topologyKey": HOSTNAME, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": others},
+                    {"maxSkew": 1, "topologyKey": HOSTNAME, "whenUnsatisfiable": "ScheduleAnyway",
+                    "labelSelector": others},
                 ]);
             }
             Self::Anti => {

@@ -175,7 +175,8 @@ fn placed(name: &str, app: &str, on: usize, is_alone: bool) -> Arc<Pod> {
     Arc::new(serde_json::from_value(pod).expect("a pod"))
 }
 
-/// The mean of many events that help none of those that wait: as many as take so long that the clock's grain is nothing.
+/// The mean of many events that help none of those that wait: as many as take so long that the clock's grain is
+/// nothing.
 fn refused_event(refused: Refused) -> Duration {
     const LONG: Duration = Duration::from_millis(400);
     let mut scheduler = crowd(refused);

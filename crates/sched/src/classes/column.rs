@@ -14,8 +14,8 @@ const UNKNOWN: i64 = i64::MIN;
 /// The same among narrow ones.
 const NARROW_UNKNOWN: i16 = i16::MIN;
 
-/// Raw scores by row; of nodes that weren't asked about since they changed, none. Nearly all scores fit into 16 bits: only a
-/// plugin with others has them all kept wide.
+/// Raw scores by row; of nodes that weren't asked about since they changed, none. Nearly all scores fit into 16 bits:
+/// only a plugin with others has them all kept wide.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Column {
     Narrow(Vec<i16>),

@@ -1,5 +1,5 @@
-//! Owns which of many selectors may select a pod, found by one label that the pod must have and by its namespace, so that
-//! nobody goes through all of them. Knows nothing of what the selectors are for; who asks checks each one found.
+//! Owns which of many selectors may select a pod, found by one label that the pod must have and by its namespace, so
+//! that nobody goes through all of them. Knows nothing of what the selectors are for; who asks checks each one found.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -1,6 +1,6 @@
-//! Owns how many pods of each set that plugins asked about every node has. A set is counted when it is asked about first;
-//! from then on each pod that comes or goes changes only the counters of sets that it is in. Knows nothing of what the
-//! counts are for.
+//! Owns how many pods of each set that plugins asked about every node has. A set is counted when it is asked about
+//! first; from then on each pod that comes or goes changes only the counters of sets that it is in. Knows nothing of
+//! what the counts are for.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -101,7 +101,8 @@ impl Counters {
         }
     }
 
-    /// The counts of a set; `pods` are all pods on nodes, in ascending order of nodes, for a set that isn't counted yet.
+    /// The counts of a set; `pods` are all pods on nodes, in ascending order of nodes, for a set that isn't counted
+    /// yet.
     pub(super) fn count<'a>(
         &mut self,
         set: &PodSet,

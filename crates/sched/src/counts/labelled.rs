@@ -1,5 +1,5 @@
-//! Owns labelled things by label, to find those that a selector may select: what [`Anchored`](super::Anchored) is the other
-//! way round. Knows nothing of what the things are; who asks checks each one found.
+//! Owns labelled things by label, to find those that a selector may select: what [`Anchored`](super::Anchored) is the
+//! other way round. Knows nothing of what the things are; who asks checks each one found.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,10 +1,10 @@
-//! Owns what plugins that look at other pods count: pods of a set on each node, terms that pods on nodes carry, and nodes
-//! that share a place. Kept up to date by the table of nodes as pods and nodes come and go, in a *what if*, too.
+//! Owns what plugins that look at other pods count: pods of a set on each node, terms that pods on nodes carry, and
+//! nodes that share a place. Kept up to date by the table of nodes as pods and nodes come and go, in a *what if*, too.
 //!
-//! A count has an entry for each node with such pods. Sums over places are kept beside it where all nodes count and there are
-//! few places; else they are made from it by each cycle in one pass, for the nodes that count for that very pod. So nothing has
-//! to be kept for each combination of policies, affinity and tolerations that pods come with, and a *what if* changes sums in
-//! the cycle's state alone.
+//! A count has an entry for each node with such pods. Sums over places are kept beside it where all nodes count and
+//! there are few places; else they are made from it by each cycle in one pass, for the nodes that count for that very
+//! pod. So nothing has to be kept for each combination of policies, affinity and tolerations that pods come with, and a
+//! *what if* changes sums in the cycle's state alone.
 
 mod anchored;
 mod carried;
@@ -47,8 +47,8 @@ impl Counts {
         lock(&self.counters).count(set, pods)
     }
 
-    /// The counts of a set that was [counted](Self::count), summed up by place of this label; `None` where that isn't kept. No
-    /// pass over nodes is needed for it.
+    /// The counts of a set that was [counted](Self::count), summed up by place of this label; `None` where that isn't
+    /// kept. No pass over nodes is needed for it.
     pub(crate) fn sums(&self, set: &PodSet, key: &str, topology: &Topology) -> Option<Vec<u32>> {
         let version = lock(&self.places).version;
         let mut counters = lock(&self.counters);

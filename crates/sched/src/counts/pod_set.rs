@@ -76,7 +76,8 @@ pub struct PodSet {
 }
 
 impl PodSet {
-    /// The pods that each of these selects, those that are being deleted included. Of no selection at all it is every pod.
+    /// The pods that each of these selects, those that are being deleted included. Of no selection at all it is every
+    /// pod.
     pub const fn all_of(selected: Vec<Selected>) -> Self {
         Self {
             all_of: selected,

@@ -1,5 +1,5 @@
-//! Owns which nodes share a place: nodes with equal values of one label, each value with a small number. Knows nothing of
-//! pods.
+//! Owns which nodes share a place: nodes with equal values of one label, each value with a small number. Knows nothing
+//! of pods.
 
 use std::collections::HashMap;
 use std::sync::Arc;

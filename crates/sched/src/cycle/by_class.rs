@@ -1,5 +1,5 @@
-//! Owns the choice among all nodes by what is known of the pod's class: of filters that keep their answers, none is asked
-//! about a node that hasn't changed, and the others only about nodes where their answer counts. Says what
+//! Owns the choice among all nodes by what is known of the pod's class: of filters that keep their answers, none is
+//! asked about a node that hasn't changed, and the others only about nodes where their answer counts. Says what
 //! [`super::search`] and [`super::score`] say; a test holds that.
 
 mod own;
@@ -118,8 +118,8 @@ impl Outlook {
     ) -> Result<Diagnosis, PluginError> {
         let table = cx.nodes();
         let class = &self.taken.class;
-        // Who refuses a node first is told. Of a node that the class refuses, those that are asked for each pod have been
-        // asked nothing yet.
+        // Who refuses a node first is told. Of a node that the class refuses, those that are asked for each pod have
+        // been asked nothing yet.
         if !Own::asks_nobody(cx, state) {
             let mut refused = table.ids().to_vec();
             refused.retain(|id| class.rejection(*id).is_some());

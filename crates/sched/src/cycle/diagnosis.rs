@@ -384,7 +384,8 @@ mod tests {
             "preemption: 0/5 nodes are available: 5 Preemption is not helpful for scheduling."
                 .into(),
         );
-        let text = "0/5 nodes are available: node(s) didn't satisfy plugin A. preemption: 0/5 nodes are available: 5 Preemption is not helpful for scheduling.";
+        let text = "0/5 nodes are available: node(s) didn't satisfy plugin A. preemption: 0/5 nodes are available: 5 \
+            Preemption is not helpful for scheduling.";
         assert_eq!(report.to_string(), text);
         let nodes = report.of_nodes().to_string();
         assert_eq!(

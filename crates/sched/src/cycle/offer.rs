@@ -1,5 +1,5 @@
-//! Owns what a cycle leaves for extenders to look at, and the choice among the nodes that they agreed to. The cluster may
-//! have changed meanwhile: Filter looks at those nodes again.
+//! Owns what a cycle leaves for extenders to look at, and the choice among the nodes that they agreed to. The cluster
+//! may have changed meanwhile: Filter looks at those nodes again.
 
 use std::collections::HashMap;
 

@@ -80,8 +80,8 @@ pub(super) fn prepare(
     }
 }
 
-/// The node that the pod itself is nominated to, if it does; room was made there. A plugin that fails there is noted, and
-/// the search goes on, as in kube-scheduler 1.36.3 (`findNodesThatFitPod`): where it matters, it fails again.
+/// The node that the pod itself is nominated to, if it does; room was made there. A plugin that fails there is noted,
+/// and the search goes on, as in kube-scheduler 1.36.3 (`findNodesThatFitPod`): where it matters, it fails again.
 pub(super) fn nominated(
     cycle: &mut Cycle<'_>,
     state: &CycleState,

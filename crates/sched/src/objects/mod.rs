@@ -1,5 +1,5 @@
-//! Owns the objects beside pods and nodes that plugins read, each kind as its watch shows it. Knows nothing of watches; a
-//! kind is watched only if a plugin of a profile wants it, see [`Plugin::wants`](crate::Plugin::wants).
+//! Owns the objects beside pods and nodes that plugins read, each kind as its watch shows it. Knows nothing of watches;
+//! a kind is watched only if a plugin of a profile wants it, see [`Plugin::wants`](crate::Plugin::wants).
 
 mod store;
 

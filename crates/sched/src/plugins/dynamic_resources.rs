@@ -1,5 +1,5 @@
-//! Says of a pod without resource claims that fits nowhere what kube-scheduler 1.36.3 says: that no claims could be given
-//! back for it. Pods with claims are refused before (see `unknown_constraints`).
+//! Says of a pod without resource claims that fits nowhere what kube-scheduler 1.36.3 says: that no claims could be
+//! given back for it. Pods with claims are refused before (see `unknown_constraints`).
 
 use crate::context::{Context, Cycle};
 use crate::cycle::NodeStatuses;

@@ -1,5 +1,5 @@
-//! Ranks nodes by how much of the pod's images they have: less is to be pulled there. An image that few nodes have counts
-//! for less, so that its pods don't all go to the same ones.
+//! Ranks nodes by how much of the pod's images they have: less is to be pulled there. An image that few nodes have
+//! counts for less, so that its pods don't all go to the same ones.
 //!
 //! Formula and limits are those of kube-scheduler 1.36.3 (`plugins/imagelocality`).
 

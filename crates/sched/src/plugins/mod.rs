@@ -58,7 +58,8 @@ pub use self::well_formed::{WELL_FORMED, WellFormed};
 use crate::profile::ProfileBuilder;
 
 /// A profile with the stock plugins, in kube-scheduler's order and with its weights. Add to it, or
-/// [disable](ProfileBuilder::disable) some of it. It evicts pods, unless it is told [not to](ProfileBuilder::evicting_nobody).
+/// [disable](ProfileBuilder::disable) some of it. It evicts pods, unless it is told [not
+/// to](ProfileBuilder::evicting_nobody).
 pub fn stock_profile(scheduler_name: &str, binder: Arc<dyn Binder>) -> ProfileBuilder {
     stock_profile_with(scheduler_name, binder, DefaultPreemption::default())
 }

@@ -1,7 +1,7 @@
 //! Keeps pods off nodes where a host port that they want is in use. As in kube-scheduler 1.36.3 (`plugins/nodeports`).
 //!
-//! A port that two pods on a node share (somebody else bound them) is free when both have gone; upstream forgets it with
-//! the first.
+//! A port that two pods on a node share (somebody else bound them) is free when both have gone; upstream forgets it
+//! with the first.
 
 use crate::context::Context;
 use crate::event::{Actions, Event, EventKind, EventObject, EventResource, Hint};

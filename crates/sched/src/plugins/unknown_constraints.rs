@@ -100,8 +100,8 @@ impl EnqueueExtensions for UnknownConstraints {
         vec![EventKind::new(EventResource::TargetPod, Actions::ALL)]
     }
 
-    /// What a pod itself needs changes with its own spec alone. Not by class: parts of the specification count that aren't
-    /// among what equal pods have in common.
+    /// What a pod itself needs changes with its own spec alone. Not by class: parts of the specification count that
+    /// aren't among what equal pods have in common.
     fn hint(&self, pod: &PodInfo, event: &Event) -> Hint {
         let before = match &event.object {
             EventObject::Pod { old, .. } => old.as_ref(),

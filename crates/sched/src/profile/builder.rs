@@ -164,8 +164,8 @@ impl ProfileBuilder {
         self
     }
 
-    /// For a pod only the nodes are there that this includes: other pods count there alone, and no other place has to have its
-    /// share of pods.
+    /// For a pod only the nodes are there that this includes: other pods count there alone, and no other place has to
+    /// have its share of pods.
     #[must_use]
     pub fn node_scope(mut self, scope: Arc<dyn NodeScope>) -> Self {
         self.node_scope = Some(scope);

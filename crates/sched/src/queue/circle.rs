@@ -1,5 +1,5 @@
-//! Owns waiting pods that the same plugins rejected: sorts with equal needs, in each those of one namespace with equal labels
-//! together. An index says which sorts another pod may matter to, so that not each of thousands is asked about.
+//! Owns waiting pods that the same plugins rejected: sorts with equal needs, in each those of one namespace with equal
+//! labels together. An index says which sorts another pod may matter to, so that not each of thousands is asked about.
 //! Knows nothing of events.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -215,8 +215,8 @@ impl Circle {
         self.sorts.iter().flatten()
     }
 
-    /// The sorts to which a pod may matter that was like this before its event and is like that after it; `None` for all of
-    /// them. `itself` is the same pod, should it be one of those that wait.
+    /// The sorts to which a pod may matter that was like this before its event and is like that after it; `None` for
+    /// all of them. `itself` is the same pod, should it be one of those that wait.
     pub(super) fn meant(
         &self,
         plugins: &[(PluginName, &dyn OtherPods)],

@@ -1,5 +1,5 @@
-//! Owns the question which waiting pods an event may help: of pods that are equal to all who are asked, one is asked about, and
-//! of those that another pod's coming, changing or going can't matter to, none.
+//! Owns the question which waiting pods an event may help: of pods that are equal to all who are asked, one is asked
+//! about, and of those that another pod's coming, changing or going can't matter to, none.
 
 use super::Queue;
 use super::circle::{Circle, Sort};

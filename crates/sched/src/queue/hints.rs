@@ -164,8 +164,8 @@ impl<'a> Rejected<'a> {
     }
 }
 
-/// Those who are asked what an event is worth, in order, and what it is worth if they want it; without a registration they
-/// want anything.
+/// Those who are asked what an event is worth, in order, and what it is worth if they want it; without a registration
+/// they want anything.
 pub(super) struct Asked<'a> {
     each: Vec<(Option<&'a Registration>, Worth)>,
     mishaps: &'a Mishaps,

@@ -305,8 +305,8 @@ impl Queue {
         Some(self.activate_or_gate(queued, arrivals::ACTIVATED))
     }
 
-    /// Asks again about a pod that `plugin` keeps from being tried, since that has nothing against it any more. It is here
-    /// because an event was worth a try.
+    /// Asks again about a pod that `plugin` keeps from being tried, since that has nothing against it any more. It is
+    /// here because an event was worth a try.
     pub(crate) fn ungate(&mut self, uid: &PodUid, plugin: PluginName, now: Moment) {
         let gate = self.waiting(uid).and_then(QueuedPod::gate);
         if gate.is_some_and(|gate| gate.plugin == plugin)

@@ -1,5 +1,5 @@
-//! Owns the pods that wait for an event, in circles of pods that the same plugins rejected (see [`super::circle`]). Knows
-//! nothing of events.
+//! Owns the pods that wait for an event, in circles of pods that the same plugins rejected (see [`super::circle`]).
+//! Knows nothing of events.
 
 use std::collections::{BTreeMap, HashMap};
 

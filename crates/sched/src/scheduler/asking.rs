@@ -107,8 +107,8 @@ impl Paused {
         }
     }
 
-    /// The answer to [`Question::Filter`], or why there is none. What is wrong with it is returned, to be logged: it fails
-    /// the attempt, unless the extender can be ignored.
+    /// The answer to [`Question::Filter`], or why there is none. What is wrong with it is returned, to be logged: it
+    /// fails the attempt, unless the extender can be ignored.
     pub fn filtered(&mut self, answer: Result<Filtered, String>) -> Result<(), AnswerError> {
         let Some(extender) = self.to_filter.pop() else {
             return Ok(());
@@ -157,8 +157,8 @@ impl Paused {
         });
     }
 
-    /// The answer to [`Question::Prioritize`], or why there is none. What is wrong with it is returned, to be logged: the
-    /// extender then has no say. Priorities of other nodes don't count.
+    /// The answer to [`Question::Prioritize`], or why there is none. What is wrong with it is returned, to be logged:
+    /// the extender then has no say. Priorities of other nodes don't count.
     pub fn prioritized(
         &mut self,
         answer: Result<BTreeMap<NodeName, i64>, String>,
@@ -232,7 +232,8 @@ impl Scheduler {
         }
     }
 
-    /// Goes on with an attempt, with what extenders answered. It may end as any other, or wait once more. A panic fails it.
+    /// Goes on with an attempt, with what extenders answered. It may end as any other, or wait once more. A panic fails
+    /// it.
     pub fn resume(&mut self, paused: Paused, now: Moment, ties: &mut dyn TieBreaker) -> Attempt {
         let queued = paused.queued.clone();
         caught(|| self.go_on(paused, now, ties)).unwrap_or_else(|panic| {

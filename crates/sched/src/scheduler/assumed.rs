@@ -120,8 +120,8 @@ impl Assumed {
         )))
     }
 
-    /// Runs `PreBind` plugins in order; neighbours that all allow it run together. Part of [`Assumed::bind`];
-    /// needs [`Assumed::preflight`] first. Ends early if a plugin has the pod [give its place up](crate::Effects::evict):
+    /// Runs `PreBind` plugins in order; neighbours that all allow it run together. Part of [`Assumed::bind`]; needs
+    /// [`Assumed::preflight`] first. Ends early if a plugin has the pod [give its place up](crate::Effects::evict):
     /// what plugins were doing is dropped.
     pub async fn pre_bind(&self) -> Verdict {
         let work = pin!(self.run_pre_binds());

@@ -1,5 +1,5 @@
-//! Owns questions about a pod that take nothing: on the table as it is, and as it would be if pods that are on their way had
-//! come.
+//! Owns questions about a pod that take nothing: on the table as it is, and as it would be if pods that are on their
+//! way had come.
 
 use std::sync::Arc;
 
@@ -35,8 +35,9 @@ impl Scheduler {
         ask(&profile, self.cache.nodes_mut(), around, state, pod)
     }
 
-    /// The same as it would be if each of these pods were on the node that it is expected on. `None` if that changes nothing for
-    /// this pod: whatever of other pods it looks at isn't expected anywhere. Pods that are on nodes already stay where they are.
+    /// The same as it would be if each of these pods were on the node that it is expected on. `None` if that changes
+    /// nothing for this pod: whatever of other pods it looks at isn't expected anywhere. Pods that are on nodes already
+    /// stay where they are.
     pub fn evaluate_expecting<'a>(
         &mut self,
         profile: &str,
@@ -86,8 +87,8 @@ fn ask(
     Ok(cycle::evaluate(&mut cycle, &mut state, pod)?)
 }
 
-/// Whether where `other` is can matter to where `pod` goes, by what either of them says of other pods. Which namespaces a term
-/// means isn't looked at.
+/// Whether where `other` is can matter to where `pod` goes, by what either of them says of other pods. Which namespaces
+/// a term means isn't looked at.
 fn matters(pod: &PodInfo, other: &PodInfo) -> bool {
     let spreads = pod.key.namespace == other.key.namespace
         && pod.needs.spread.as_ref().is_some_and(|spread| {

@@ -169,8 +169,8 @@ impl Scheduler {
         self.queue.activate(uid)
     }
 
-    /// Something happened that plugins registered for as [`Custom`](crate::EventResource::Custom) of this name; how many pods
-    /// it brought back.
+    /// Something happened that plugins registered for as [`Custom`](crate::EventResource::Custom) of this name; how
+    /// many pods it brought back.
     pub fn custom_event(
         &mut self,
         name: &'static str,
@@ -180,8 +180,8 @@ impl Scheduler {
         self.queue.on_event(&Event::custom(name, object), now)
     }
 
-    /// An object beside pods and nodes, as its watch shows it: new, changed, or unchanged after a new list. How many pods
-    /// it brought back.
+    /// An object beside pods and nodes, as its watch shows it: new, changed, or unchanged after a new list. How many
+    /// pods it brought back.
     pub fn apply(&mut self, object: Object, now: Moment) -> Result<usize, IdentityError> {
         let event = self.objects.apply(object)?;
         Ok(self.queue.on_event(&event, now))

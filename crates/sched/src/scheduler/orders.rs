@@ -1,5 +1,5 @@
-//! Owns what plugins asked to be done to other pods: what the scheduler can do itself it does, the rest is left as orders
-//! for the driver, as plain data. Knows nothing of clients.
+//! Owns what plugins asked to be done to other pods: what the scheduler can do itself it does, the rest is left as
+//! orders for the driver, as plain data. Knows nothing of clients.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::pod_info::PodInfo;
 
 /// A pod that has to be deleted, so that another one finds room. As in kube-scheduler 1.36.3 (`framework/preemption`).
 ///
-/// Ask [`Scheduler::is_wanted`] when its turn comes, write the condition, delete it, record the event, and say how it went
-/// with [`Scheduler::evicted`]. Orders given out together may be carried out together.
+/// Ask [`Scheduler::is_wanted`] when its turn comes, write the condition, delete it, record the event, and say how it
+/// went with [`Scheduler::evicted`]. Orders given out together may be carried out together.
 #[derive(Clone, Debug)]
 pub struct EvictionOrder {
     /// Names it.
     pub id: EvictionId,
-    /// Message of the condition `DisruptionTarget` with status True and reason `PreemptionByScheduler`, to be written before
-    /// it is deleted.
+    /// Message of the condition `DisruptionTarget` with status True and reason `PreemptionByScheduler`, to be written
+    /// before it is deleted.
     pub condition: String,
     /// Who has to go, this very UID, and what is told of it when it was deleted.
     pub preempted: Preempted,

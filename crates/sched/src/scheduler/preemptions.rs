@@ -1,6 +1,7 @@
 //! Owns preemptions under way: which victims are still to go, and when their preemptor may be tried again. As in
-//! kube-scheduler 1.36.3 (`prepareCandidateAsync`): all victims but one go together, then the last one, and the preemptor is
-//! kept from being tried until that one is going, so that its end can't be missed. Knows nothing of how pods are deleted.
+//! kube-scheduler 1.36.3 (`prepareCandidateAsync`): all victims but one go together, then the last one, and the
+//! preemptor is kept from being tried until that one is going, so that its end can't be missed. Knows nothing of how
+//! pods are deleted.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -101,8 +102,8 @@ impl Scheduler {
         self.proceed(number, now);
     }
 
-    /// Whether an eviction is still to be made: neither has another one of the same preemption failed, nor has the pod gone
-    /// that it makes room for.
+    /// Whether an eviction is still to be made: neither has another one of the same preemption failed, nor has the pod
+    /// gone that it makes room for.
     pub fn is_wanted(&self, id: &EvictionId) -> bool {
         let preemption = self.preemptions.by_number.get(&id.preemption);
         preemption.is_some_and(|known| {
@@ -138,8 +139,8 @@ impl Scheduler {
         }
     }
 
-    /// A pod expects room no more, whether it was offered or is being made: evictions that haven't begun are left, and others
-    /// may have the room.
+    /// A pod expects room no more, whether it was offered or is being made: evictions that haven't begun are left, and
+    /// others may have the room.
     pub fn give_up_room(&mut self, uid: &PodUid, now: Moment) {
         let of_pod =
             |(number, known): (&u64, &Preemption)| (known.preemptor.uid == *uid).then_some(*number);
@@ -240,8 +241,8 @@ impl Scheduler {
         }
     }
 
-    /// Has a victim leave. A pod whose binding hasn't begun only gives its place up: nothing of it runs yet. Whether the
-    /// driver has to delete it.
+    /// Has a victim leave. A pod whose binding hasn't begun only gives its place up: nothing of it runs yet. Whether
+    /// the driver has to delete it.
     fn evict(&mut self, number: u64, victim: &PodUid) -> bool {
         let Some(preemption) = self.preemptions.by_number.get_mut(&number) else {
             return false;

@@ -28,7 +28,8 @@ impl Scheduler {
     /// as if the pod itself weren't there, and once more as if nobody were there whom Permit holds.
     ///
     /// A pod that stays hurts no hard constraint of others by the time it is bound, since it counted when they were
-    /// placed. One that Permit lets go may: it filled up a domain that others are spread by, or was who they had to be near.
+    /// placed. One that Permit lets go may: it filled up a domain that others are spread by, or was who they had to be
+    /// near.
     ///
     /// Who is expected there doesn't count, whatever its priority. It was placed beside this pod, and those whom it has
     /// evicted may still be there: with both in its way this pod would lose room that was perhaps made for it.

@@ -184,14 +184,14 @@ impl NodeTable {
         self.images_version
     }
 
-    /// How many pods of a set each node has. Don't keep it beyond the cycle: as long as somebody has it, each change of a
-    /// count copies it.
+    /// How many pods of a set each node has. Don't keep it beyond the cycle: as long as somebody has it, each change of
+    /// a count copies it.
     pub fn count(&self, set: &PodSet) -> Arc<PodCounts> {
         self.counts.count(set, self.all_pods())
     }
 
-    /// The same summed up by place of this label, by number, of all nodes; `None` if that isn't at hand, since the label has
-    /// many values.
+    /// The same summed up by place of this label, by number, of all nodes; `None` if that isn't at hand, since the
+    /// label has many values.
     pub(crate) fn count_by_place(
         &self,
         set: &PodSet,
@@ -215,7 +215,8 @@ impl NodeTable {
         self.counts.carried()
     }
 
-    /// What holds for each row whatever pods come and go: asked once for pods with the same needs, and again when nodes change.
+    /// What holds for each row whatever pods come and go: asked once for pods with the same needs, and again when nodes
+    /// change.
     pub(crate) fn verdicts(
         &self,
         pod: &PodInfo,

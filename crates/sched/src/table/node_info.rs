@@ -129,7 +129,8 @@ impl NodeInfo {
         Some(pod)
     }
 
-    /// Takes the pod that came last off again, where the lowest priority was this one before: however many pods there are.
+    /// Takes the pod that came last off again, where the lowest priority was this one before: however many pods there
+    /// are.
     pub(crate) fn take_newest(
         &mut self,
         uid: &PodUid,

@@ -1,5 +1,5 @@
-//! Owns what was said of all rows for pods with some needs where only the Node objects count, so that the next cycle needn't
-//! ask again. Knows nothing of what was asked.
+//! Owns what was said of all rows for pods with some needs where only the Node objects count, so that the next cycle
+//! needn't ask again. Knows nothing of what was asked.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,5 @@
-//! A candidate's cycle that finds no node, but somebody who could be evicted from one: by the real board it may, or only offers to.
+//! A candidate's cycle that finds no node, but somebody who could be evicted from one: by the real board it may, or
+//! only offers to.
 
 use pilotage_api::preempts::Preempts;
 use pilotage_candidate::{Leave, Refusal, seat::Seat};

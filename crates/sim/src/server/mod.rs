@@ -1,7 +1,7 @@
 //! Simulated API servers: versioned objects with their histories, and requests with the API server's own preconditions.
 //!
-//! A request that a real API server would answer otherwise than these is a fault of the simulation. What isn't needed by
-//! anybody isn't understood: an unknown field of a patch stops the simulation.
+//! A request that a real API server would answer otherwise than these is a fault of the simulation. What isn't needed
+//! by anybody isn't understood: an unknown field of a patch stops the simulation.
 
 mod chaperons;
 mod delegates;

@@ -25,8 +25,8 @@ impl Link {
         self.terms.forgotten && answers && asked.is_some_and(|asked| now >= asked + BUSY)
     }
 
-    /// Whether what the process knows lets it give up the pods there: the Target is gone, or lost and forgotten, or lost for
-    /// as long as was said.
+    /// Whether what the process knows lets it give up the pods there: the Target is gone, or lost and forgotten, or
+    /// lost for as long as was said.
     pub(super) fn has_word(&self, own: Option<Monotonic>, now: Monotonic) -> bool {
         let theirs = match self.terms.lost_policy {
             Some(LostPolicy::ReplaceAfter(after)) => Some(after),

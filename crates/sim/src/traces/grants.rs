@@ -123,7 +123,8 @@ pub(super) fn old_store() -> Ended {
     play.end()
 }
 
-/// Bound on the wire: the candidate scheduler of the first target doesn't hear what became of its binding, and restarts.
+/// Bound on the wire: the candidate scheduler of the first target doesn't hear what became of its binding, and
+/// restarts.
 fn binding_on_the_wire() -> Result<Play, String> {
     let mut play = Play::usual();
     play.hold(|_, request| matches!(request, Request::Bind { .. }));

@@ -1,5 +1,5 @@
-//! The sixteen traces by which the first design of the protocol was broken, against the code as it is: each leads to the
-//! point where the wrong step would be taken, and sees that it isn't.
+//! The sixteen traces by which the first design of the protocol was broken, against the code as it is: each leads to
+//! the point where the wrong step would be taken, and sees that it isn't.
 
 mod ends;
 mod grants;

@@ -1,4 +1,5 @@
-//! The protocol under faults: traces that are written down, schedules that once broke a rule, and some thousand drawn ones.
+//! The protocol under faults: traces that are written down, schedules that once broke a rule, and some thousand drawn
+//! ones.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

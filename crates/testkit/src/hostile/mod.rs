@@ -2,9 +2,10 @@
 //! the form of its answers, and by their size and pace.
 //!
 //! By itself it is the API server of a healthy, empty cluster: ready, with a
-//! [`ClusterSummary`](pilotage_api::ClusterSummary) that says who it is and has room, and taking chaperons as a real one
-//! would, with versions, preconditions, selectors and finalizers. A Target that names a Secret with its [`HostileServer::kubeconfig`] becomes reachable. What the
-//! Pilotage behind it does with chaperons is a matter of [`Questions`]; it drops them at first.
+//! [`ClusterSummary`](pilotage_api::ClusterSummary) that says who it is and has room, and taking chaperons as a real
+//! one would, with versions, preconditions, selectors and finalizers. A Target that names a Secret with its
+//! [`HostileServer::kubeconfig`] becomes reachable. What the Pilotage behind it does with chaperons is a matter of
+//! [`Questions`]; it drops them at first.
 //!
 //! ```no_run
 //! use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Whether a virtual node and its Target may go: live reads, in the source and in the target. It writes nothing.
 //!
-//! A target that answers may show our chaperons for ever, however its operator waits. One that is forgotten is looked at for
-//! some time, by our own clock, and then no more.
+//! A target that answers may show our chaperons for ever, however its operator waits. One that is forgotten is looked
+//! at for some time, by our own clock, and then no more.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -26,8 +26,8 @@ use crate::decide::is_proxy;
 const PAGE: u32 = 500;
 const PAGES: usize = 200;
 
-/// So long what is left in a forgotten target is waited for, from when the last of its pods here has gone. These were waited
-/// for with their grace; what is left was asked to end before.
+/// So long what is left in a forgotten target is waited for, from when the last of its pods here has gone. These were
+/// waited for with their grace; what is left was asked to end before.
 const FORGOTTEN: Duration = Duration::from_secs(30);
 
 /// Since when the end of a deleted Target waits for its target alone.
@@ -173,8 +173,8 @@ impl Actor {
             .collect())
     }
 
-    /// Whether something of ours may be in a target that can't be asked: whoever was reached once may have been sent pods,
-    /// and what was only asked there, or replaced, stands in no record.
+    /// Whether something of ours may be in a target that can't be asked: whoever was reached once may have been sent
+    /// pods, and what was only asked there, or replaced, stands in no record.
     async fn may_hold_something(&self, target: &Target) -> Result<bool, ActError> {
         let told = target.identity().borrow().is_some();
         let node = self.nodes.get(None, &self.node);

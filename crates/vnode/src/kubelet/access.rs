@@ -1,8 +1,8 @@
 //! Who may call: what a kubelet asks its API server about a caller, asked of this cluster's.
 //!
 //! A certificate counts if one of the cluster's client authorities has signed it, judged anew with each request; a
-//! token if the API server knows it. What callers may do is theirs by the rights on the virtual node, as on any other node.
-//! Nobody is let in whom the API server can't judge.
+//! token if the API server knows it. What callers may do is theirs by the rights on the virtual node, as on any other
+//! node. Nobody is let in whom the API server can't judge.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

@@ -57,8 +57,8 @@ impl Proxy {
         })
     }
 
-    /// The name of its delegate, if that is known without a look: what has no attempt Admiralty may have granted, and then
-    /// the API server made up the name.
+    /// The name of its delegate, if that is known without a look: what has no attempt Admiralty may have granted, and
+    /// then the API server made up the name.
     pub(crate) fn delegate(&self) -> Option<String> {
         let numbered = self.granted.attempt.is_some();
         numbered.then(|| names::chaperon(&self.namespace, &self.name, &self.uid))

@@ -74,12 +74,14 @@ pilotage_absurd::properties! {
         prop_assert!(!route.namespace.contains(['/', '.', '%']));
         prop_assert!(asked.len() < 1 << 16);
         let containers = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
-        let containers: Vec<_> = containers.filter(|(name, _)| name == "container").map(|it| it.1.into_owned()).collect();
+        let containers: Vec<_> = containers.filter(|(name,
+            _)| name == "container").map(|it| it.1.into_owned()).collect();
         prop_assert_eq!(containers, Vec::from_iter(route.container));
     }
 
     #[test]
-    fn no_certificate_and_no_header_is_too_strange(der in text::bytes(), value in text::bytes(), more in text::bytes()) {
+    fn no_certificate_and_no_header_is_too_strange(der in text::bytes(), value in text::bytes(),
+        more in text::bytes()) {
         let _ = Caller::of_certificate(&der);
         let mut all = HeaderMap::new();
         for name in ["authorization", "upgrade", "connection", "sec-websocket-protocol", "x-stream-protocol-version"] {

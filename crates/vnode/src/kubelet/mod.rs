@@ -4,7 +4,8 @@
 //! ```text
 //! API server ─ TLS (certificate) ─ who (caller, access) ─ what (route) ─ whose pod (delegate) ─ stream (server)
 //!                                                                     target's API server ───────┘
-//!                                                  └ which node's pods (usage): its metrics.k8s.io, at most every few seconds
+//!                                                  └ which node's pods (usage): its metrics.k8s.io,
+//!                                                    at most every few seconds
 //! ```
 //!
 //! It answers as a kubelet does, and nobody whom a kubelet wouldn't: callers need the rights on the virtual node. It

@@ -1,8 +1,8 @@
 //! Which Secrets get our finalizer, which lose it, and who comes first. Pure.
 //!
 //! Targets and marked Secrets are tenants', and there may be any number of either: they meet by name, so that the work
-//! is linear. A finalizer that is missing comes before one that is too many, namespaces take turns, and each has a share
-//! of a look: whoever marks own Secrets again and again delays nobody else.
+//! is linear. A finalizer that is missing comes before one that is too many, namespaces take turns, and each has a
+//! share of a look: whoever marks own Secrets again and again delays nobody else.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -1,5 +1,5 @@
-//! Pods of one watch, by the node that they are on, and word of their changes to whoever minds that node. It doesn't know
-//! what a virtual node is.
+//! Pods of one watch, by the node that they are on, and word of their changes to whoever minds that node. It doesn't
+//! know what a virtual node is.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,5 @@
-//! What `make bench-sched` aims at, end to end: by how many times our scheduler is to be better than the real one. Pure.
+//! What `make bench-sched` aims at, end to end: by how many times our scheduler is to be better than the real one.
+//! Pure.
 
 use super::Figures;
 use crate::bench::aim::Aim;

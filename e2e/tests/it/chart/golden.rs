@@ -1,5 +1,5 @@
-//! Renderings as they were when somebody last looked at them, without what other tests hold against its origin: roles and
-//! definitions, and the alerts and the dashboard, which are copied from `files/`.
+//! Renderings as they were when somebody last looked at them, without what other tests hold against its origin: roles
+//! and definitions, and the alerts and the dashboard, which are copied from `files/`.
 
 use super::cases;
 

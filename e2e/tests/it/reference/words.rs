@@ -36,10 +36,12 @@ const OTHERS: &str = "
     AdmissionReview CloudProfile ClusterRole ClusterRoleBinding ClusterSource ClusterSummary
     ClusterTarget ConfigMap ConfigMaps CustomResourceDefinition DaemonSet Event MutatingWebhookConfiguration
     NamespacedCloudProfile Node PartialObjectMetadata PodChaperon PodChaperonSpec PodChaperonStatus PodMetrics
-    PodMetricsList ProxySchedulerConfiguration RoleBinding ServiceAccount Shoot Source SourceStatus Sources TargetStatus User
+    PodMetricsList ProxySchedulerConfiguration RoleBinding ServiceAccount Shoot Source SourceStatus Sources \
+    TargetStatus User
     ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding
 
-    AlreadyExists BadRequest False IfNeeded InternalIP JSONPatch NoExecute NoSchedule NoneOnDryRun Normal NotIn PartialEq
+    AlreadyExists BadRequest False IfNeeded InternalIP JSONPatch NoExecute NoSchedule NoneOnDryRun Normal NotIn \
+    PartialEq
     Pending PodResizePending PreferNoSchedule Succeeded TlsAcceptor TooManyRequests True Unknown Warning
 
     Create PreBind Scheduling

@@ -1,5 +1,5 @@
-//! Random walks of the chaperon controller in a small world: one name, an API server that loses replies, stores that lag
-//! and miss deletions, restarts, a garbage collector, and users.
+//! Random walks of the chaperon controller in a small world: one name, an API server that loses replies, stores that
+//! lag and miss deletions, restarts, a garbage collector, and users.
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -95,7 +95,8 @@ fn a_pod_that_is_made_only_after_the_choice_waits_for_it() {
     own["spec"]["schedulerName"] = "default-scheduler".into();
     assert_eq!(Case::new(Some(own.clone()), None).plan(), Plan::default());
     let mut refused = own.clone();
-    refused["status"] = json!({ "conditions": [{ "type": "PodScheduled", "status": "False", "reason": "CandidateRefused" }] });
+    refused["status"] = json!({ "conditions": [{ "type": "PodScheduled", "status": "False",
+        "reason": "CandidateRefused" }] });
     assert_eq!(
         Case::new(Some(refused), None).action(),
         Some(Action::CopyStatus(

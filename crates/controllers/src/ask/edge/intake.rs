@@ -330,8 +330,8 @@ impl Edge {
     }
 }
 
-/// Whether a pod counts otherwise for others in this version than in the one before: it has come to a node, has ended there, or
-/// has other labels.
+/// Whether a pod counts otherwise for others in this version than in the one before: it has come to a node, has ended
+/// there, or has other labels.
 fn counts_otherwise(before: &Pod, now: &Pod) -> bool {
     let counts = |pod: &Pod| {
         let phase = pod.status.as_ref().and_then(|status| status.phase.clone());

@@ -1,5 +1,5 @@
-//! Which pods were lost: bound, or granted, and deleted when their target didn't run them any more, couldn't be reached, or
-//! was removed. Who deletes them works in another process; what is seen of it here tells. Pure.
+//! Which pods were lost: bound, or granted, and deleted when their target didn't run them any more, couldn't be
+//! reached, or was removed. Who deletes them works in another process; what is seen of it here tells. Pure.
 
 use pilotage_proxy::{ProxyView, Reach};
 

@@ -1,4 +1,5 @@
-//! What of pods and targets is shown on the dashboard, if there is one. What it says of them is pure; nothing is decided by it.
+//! What of pods and targets is shown on the dashboard, if there is one. What it says of them is pure; nothing is
+//! decided by it.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Which targets suit a pod, best first: asked of the scheduler, as it is now and as it will be when those pods have come that
-//! are on their way. And who is ranked again when other pods come or go.
+//! Which targets suit a pod, best first: asked of the scheduler, as it is now and as it will be when those pods have
+//! come that are on their way. And who is ranked again when other pods come or go.
 
 use std::time::Duration;
 
@@ -102,7 +102,8 @@ impl Edge {
         Ok((now, expected))
     }
 
-    /// A pod has come to a node in the scheduler's eyes, or left it: those that others keep away may go somewhere else now.
+    /// A pod has come to a node in the scheduler's eyes, or left it: those that others keep away may go somewhere else
+    /// now.
     pub(super) fn others_moved(&mut self) {
         if self.moved.note(OTHERS, self.clock.now()) {
             self.rank_kept_away();

@@ -1,5 +1,5 @@
-//! What the edge tells of its pods' traces, if they are exported: the rules are in [`crate::ask::trace`]. Only the leader
-//! looks at pods, so that nobody else has a story.
+//! What the edge tells of its pods' traces, if they are exported: the rules are in [`crate::ask::trace`]. Only the
+//! leader looks at pods, so that nobody else has a story.
 
 use k8s_openapi::api::core::v1::Pod;
 use pilotage_api::trace::TraceParent;

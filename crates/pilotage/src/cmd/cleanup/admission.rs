@@ -1,5 +1,5 @@
-//! What the webhook installed, and nobody takes away with its Deployment: while it stays, the API server asks a webhook that
-//! is gone, and refuses elected pods.
+//! What the webhook installed, and nobody takes away with its Deployment: while it stays, the API server asks a webhook
+//! that is gone, and refuses elected pods.
 
 use std::fmt::Debug;
 use std::time::Duration;

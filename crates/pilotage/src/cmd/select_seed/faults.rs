@@ -1,5 +1,5 @@
-//! Owns what is wrong inside objects that can be read all the same. A scheduler goes on until a Shoot needs it, since one
-//! bad field must not hide the others; whoever asks about files wants to know.
+//! Owns what is wrong inside objects that can be read all the same. A scheduler goes on until a Shoot needs it, since
+//! one bad field must not hide the others; whoever asks about files wants to know.
 
 use pilotage_gardener::fields::FieldError;
 use pilotage_gardener::kinds::{CloudProfile, ProfileKind, RegionConfig, Shoot};
@@ -204,7 +204,8 @@ mod tests {
             ),
             (
                 expression("a", "Exists", &["b"]),
-                "matchExpressions[1].values: expected no values, since the operator is Exists or DoesNotExist, found some",
+                "matchExpressions[1].values: expected no values, since the operator is Exists or DoesNotExist, found \
+                 some",
             ),
             (
                 expression("a b", "Exists", &[]),

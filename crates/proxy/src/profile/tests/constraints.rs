@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Everything that one source may have: two regions of a namespace's Targets and of everybody's, another namespace's Targets
-/// that claim to be elsewhere and right here, and the source's own machines.
+/// Everything that one source may have: two regions of a namespace's Targets and of everybody's, another namespace's
+/// Targets that claim to be elsewhere and right here, and the source's own machines.
 fn nodes() -> Vec<Node> {
     vec![
         virtual_node("eu", Some("shop"), json!({ REGION: "eu" })),

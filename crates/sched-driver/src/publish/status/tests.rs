@@ -31,8 +31,8 @@ fn condition(message: &str) -> Desired {
     }
 }
 
-/// What is written if these wishes come one after the other: of each write what it says of the nomination, and whether it
-/// says anything of the condition.
+/// What is written if these wishes come one after the other: of each write what it says of the nomination, and whether
+/// it says anything of the condition.
 async fn written(
     answers: &[(u16, Value)],
     wishes: impl IntoIterator<Item = Desired>,

@@ -1,5 +1,5 @@
-//! Owns the refusals of nodes that hold for one pod and not for its class: with the pods that are expected there, and of
-//! filters that read anything, which are asked for each pod. They go before those of the class.
+//! Owns the refusals of nodes that hold for one pod and not for its class: with the pods that are expected there, and
+//! of filters that read anything, which are asked for each pod. They go before those of the class.
 
 use crate::context::{Context, Cycle, expected_on};
 use crate::guard::caught;

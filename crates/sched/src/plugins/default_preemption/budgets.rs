@@ -1,5 +1,5 @@
-//! Owns what `PodDisruptionBudget`s say of victims, as in kube-scheduler 1.36.3 (`filterPodsWithPDBViolation`). Preemption
-//! prefers victims whose budgets allow it, and takes others where it must.
+//! Owns what `PodDisruptionBudget`s say of victims, as in kube-scheduler 1.36.3 (`filterPodsWithPDBViolation`).
+//! Preemption prefers victims whose budgets allow it, and takes others where it must.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,8 +63,8 @@ impl Budgets {
         Self(all)
     }
 
-    /// Parts pods of one node into those whose end breaks a budget, if all before them end too, and the others. Both keep
-    /// their order. A pod without labels is in no budget.
+    /// Parts pods of one node into those whose end breaks a budget, if all before them end too, and the others. Both
+    /// keep their order. A pod without labels is in no budget.
     pub(super) fn split(&self, pods: Vec<Lower>) -> (Vec<Lower>, Vec<Lower>) {
         // What is left of a budget when some of the pods have gone.
         let mut left: BTreeMap<(&str, usize), i64> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Owns the search for nodes where room can be made: which nodes are tried, in which order, and when there are enough. As in
-//! kube-scheduler 1.36.3 (`DryRunPreemption`), which tries several nodes at once and may find a few more.
+//! Owns the search for nodes where room can be made: which nodes are tried, in which order, and when there are enough.
+//! As in kube-scheduler 1.36.3 (`DryRunPreemption`), which tries several nodes at once and may find a few more.
 
 use std::cell::OnceCell;
 use std::collections::HashSet;

@@ -8,8 +8,8 @@ use crate::status::{Rejection, RejectionKind};
 
 /// Why it may not; `None` if it may.
 ///
-/// A pod that has made room on a node waits until that is free. Where it is expected is asked of the nominator, which knows
-/// it before the pod's status says so.
+/// A pod that has made room on a node waits until that is free. Where it is expected is asked of the nominator, which
+/// knows it before the pod's status says so.
 pub(super) fn obstacle(
     cx: &Context<'_>,
     pod: &PodInfo,

@@ -1,5 +1,5 @@
-//! Owns the two ways to try a node without some of its pods: by the sums of its pods alone, where no filter looks at more,
-//! and by a *what if*. They say the same, which a property holds.
+//! Owns the two ways to try a node without some of its pods: by the sums of its pods alone, where no filter looks at
+//! more, and by a *what if*. They say the same, which a property holds.
 
 use std::sync::Arc;
 
@@ -57,8 +57,8 @@ impl<'a> Filters<'a> {
         self.sums_suffice
     }
 
-    /// Whether some filter refuses the node even without all these pods. Then it needn't be tried; who refuses it first,
-    /// and why, is another question.
+    /// Whether some filter refuses the node even without all these pods. Then it needn't be tried; who refuses it
+    /// first, and why, is another question.
     pub(super) fn refuse(&self, pod: &PodInfo, node: NodeView<'_>, gone: &PodSums) -> bool {
         self.each.iter().any(|(_, kind)| match kind {
             Kind::Sums(filter) => filter.filter_without(pod, node, gone).is_err(),

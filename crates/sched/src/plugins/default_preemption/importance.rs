@@ -16,8 +16,8 @@ pub(super) struct Lower {
 
 /// Puts the dearest first.
 ///
-/// What is equal keeps its order; kube-scheduler calls a pod that hasn't started older than any such pod before it, which
-/// turns their order round, as far as it sorts a few pods.
+/// What is equal keeps its order; kube-scheduler calls a pod that hasn't started older than any such pod before it,
+/// which turns their order round, as far as it sorts a few pods.
 pub(super) fn sort(pods: &mut [Lower]) {
     pods.sort_by_key(|Lower { pod, at }| {
         let place = i64::try_from(*at).unwrap_or(i64::MAX);

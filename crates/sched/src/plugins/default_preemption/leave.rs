@@ -1,5 +1,5 @@
-//! Owns whether a pod may have others evicted. In one cluster each may; where a pod is tried in several clusters at once, only
-//! the one that gets it.
+//! Owns whether a pod may have others evicted. In one cluster each may; where a pod is tried in several clusters at
+//! once, only the one that gets it.
 
 use std::fmt;
 

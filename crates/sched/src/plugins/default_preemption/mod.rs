@@ -1,6 +1,6 @@
-//! Makes room for a pod that fits nowhere by evicting pods of lower priority. Who may, on which nodes, whom it costs and
-//! which node it is are those of kube-scheduler 1.36.3 (`plugins/defaultpreemption` and `framework/preemption`); what the
-//! evictions need of the API server is the driver's business.
+//! Makes room for a pod that fits nowhere by evicting pods of lower priority. Who may, on which nodes, whom it costs
+//! and which node it is are those of kube-scheduler 1.36.3 (`plugins/defaultpreemption` and `framework/preemption`);
+//! what the evictions need of the API server is the driver's business.
 //!
 //! While its evictions are under way a pod isn't tried: it would only evict more.
 

@@ -1,6 +1,6 @@
-//! Owns which events may help a pod that was refused. Those that help in kube-scheduler 1.36.3, and some that it passes over
-//! although they may help: who was refused can't be told whether by the own terms or by those of others, and labels of
-//! namespaces aren't known here.
+//! Owns which events may help a pod that was refused. Those that help in kube-scheduler 1.36.3, and some that it passes
+//! over although they may help: who was refused can't be told whether by the own terms or by those of others, and
+//! labels of namespaces aren't known here.
 
 use std::sync::Arc;
 

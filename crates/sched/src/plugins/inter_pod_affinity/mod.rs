@@ -1,8 +1,8 @@
 //! Puts pods near other pods, or away from them: by what they require and prefer themselves, and by what pods that are
 //! there already require and prefer of them. As in kube-scheduler 1.36.3 (`plugins/interpodaffinity`).
 //!
-//! `matchLabelKeys` and `mismatchLabelKeys` are part of a term's label selector when a scheduler sees it: the API server
-//! puts them there.
+//! `matchLabelKeys` and `mismatchLabelKeys` are part of a term's label selector when a scheduler sees it: the API
+//! server puts them there.
 
 mod filter;
 mod hints;

@@ -1,5 +1,5 @@
-//! Owns which namespaces a term of a pod means: what a selector of namespaces selects is worked out once, and again when
-//! the labels of a namespace change. Knows nothing of pods.
+//! Owns which namespaces a term of a pod means: what a selector of namespaces selects is worked out once, and again
+//! when the labels of a namespace change. Knows nothing of pods.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};

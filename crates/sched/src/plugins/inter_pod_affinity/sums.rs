@@ -195,8 +195,8 @@ impl PlaceCounts {
         }
     }
 
-    /// Marks those of the nodes whose place has any, by any of the labels that are summed up: what [`any`](Self::any) says
-    /// of each.
+    /// Marks those of the nodes whose place has any, by any of the labels that are summed up: what [`any`](Self::any)
+    /// says of each.
     pub(super) fn mark_any(&self, nodes: &[NodeId], mut mark: impl FnMut(usize)) {
         if !self.changes.is_empty() {
             for (at, node) in nodes.iter().enumerate() {

@@ -93,8 +93,8 @@ impl Hard {
             && constraints.any(|it| it.selector.matches(other.labels()))
     }
 
-    /// A pod that is [concerned](Self::concerns) came to a node (1), or left it (-1). One that is being deleted counts here
-    /// as any other; so does kube-scheduler have it.
+    /// A pod that is [concerned](Self::concerns) came to a node (1), or left it (-1). One that is being deleted counts
+    /// here as any other; so does kube-scheduler have it.
     pub(super) fn change(
         &mut self,
         pod: &PodInfo,

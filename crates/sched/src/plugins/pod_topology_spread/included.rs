@@ -1,5 +1,5 @@
-//! Owns which nodes count for a pod's constraint: those of its profile's scope, by the node inclusion policies. What was said of a
-//! node isn't worked out again until nodes change.
+//! Owns which nodes count for a pod's constraint: those of its profile's scope, by the node inclusion policies. What
+//! was said of a node isn't worked out again until nodes change.
 
 use crate::pod_info::PodInfo;
 use crate::scope::InScope;

@@ -1,10 +1,11 @@
 //! Spreads pods over places: nodes with equal values of a label. As in kube-scheduler 1.36.3
 //! (`plugins/podtopologyspread`).
 //!
-//! What the table of nodes counts by node is summed up by place once a cycle, for the nodes that count for this very pod.
+//! What the table of nodes counts by node is summed up by place once a cycle, for the nodes that count for this very
+//! pod.
 //!
-//! Of pods that a default constraint keeps waiting, hints say more than upstream's: they can't see the Services that make
-//! its selector.
+//! Of pods that a default constraint keeps waiting, hints say more than upstream's: they can't see the Services that
+//! make its selector.
 
 mod alike;
 mod args;

@@ -1,5 +1,5 @@
-//! Owns how many pods each place has, and the fewest of any place, for one constraint. A *what if* adds a few changes to sums
-//! that it shares. Knows nothing of nodes.
+//! Owns how many pods each place has, and the fewest of any place, for one constraint. A *what if* adds a few changes
+//! to sums that it shares. Knows nothing of nodes.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -98,8 +98,8 @@ impl PlaceSums {
         }
     }
 
-    /// A place that counts has so many pods more, or less. It may have less than none: kube-scheduler takes off pods, too,
-    /// that it hadn't counted since they are being deleted.
+    /// A place that counts has so many pods more, or less. It may have less than none: kube-scheduler takes off pods,
+    /// too, that it hadn't counted since they are being deleted.
     pub(super) fn change(&mut self, place: PlaceId, pods: i32) {
         let before = self.base.sums[place.index()];
         let mut changed = self.changed.iter_mut();

@@ -1,7 +1,8 @@
-//! Any history: whoever could be scheduled is tried. After each event, when the queue has come to rest, no pod that waits for
-//! another event would fit on any node, by a scheduler that is made anew of what is there. What only time brings back is
-//! left out: backoff is over but for a binding that has just failed, and nobody has waited long enough to be tried anyway.
-//! So is what a pod that begins to end changes, which is no event, as in kube-scheduler: its going is one.
+//! Any history: whoever could be scheduled is tried. After each event, when the queue has come to rest, no pod that
+//! waits for another event would fit on any node, by a scheduler that is made anew of what is there. What only time
+//! brings back is left out: backoff is over but for a binding that has just failed, and nobody has waited long enough
+//! to be tried anyway. So is what a pod that begins to end changes, which is no event, as in kube-scheduler: its going
+//! is one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -240,8 +241,8 @@ fn empty() -> Scheduler {
     Scheduler::new([profile], config).unwrap()
 }
 
-/// Tries pods until none is left to be tried, and binds those that find a node; `fails`: but the first one, which is forgotten
-/// when all others have been tried beside it.
+/// Tries pods until none is left to be tried, and binds those that find a node; `fails`: but the first one, which is
+/// forgotten when all others have been tried beside it.
 fn settle(scheduler: &mut Scheduler, world: &mut World, seconds: u64, mut fails: bool) {
     let mut held: Option<Box<Assumed>> = None;
     loop {

@@ -61,7 +61,8 @@ impl Issuer {
                     let shown = certificates.is_loaded();
                     tracing::warn!(
                         %error, failures, shown,
-                        "no new certificate for the kubelet of virtual nodes: without one no logs and shells of their pods"
+                        "no new certificate for the kubelet of virtual nodes: without one no logs and shells of \
+                         their pods"
                     );
                     BACKOFF.delay(failures, dice())
                 }

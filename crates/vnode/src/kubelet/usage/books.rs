@@ -1,11 +1,11 @@
 //! The counters that a kubelet has, made of the rates that a target tells: pure, the time is an argument.
 //!
-//! A target's metrics API tells how many cores a container used lately; a kubelet tells how many core-seconds it has used
-//! since it started, and who asks takes the difference of two answers. So each rate counts for the time between the
-//! reading before it and itself, by our own clock, and the difference is that rate again. What was used in between, and
-//! isn't in the rate's window, is thereby guessed to be the same. A counter begins at a container's first reading with
-//! what was used in that one's window, and begins anew, with another start time, after a gap: it counts from what was
-//! seen, not from what the container really used before.
+//! A target's metrics API tells how many cores a container used lately; a kubelet tells how many core-seconds it has
+//! used since it started, and who asks takes the difference of two answers. So each rate counts for the time between
+//! the reading before it and itself, by our own clock, and the difference is that rate again. What was used in between,
+//! and isn't in the rate's window, is thereby guessed to be the same. A counter begins at a container's first reading
+//! with what was used in that one's window, and begins anew, with another start time, after a gap: it counts from what
+//! was seen, not from what the container really used before.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;

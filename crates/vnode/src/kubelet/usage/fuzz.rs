@@ -48,7 +48,8 @@ pilotage_absurd::properties! {
             prop_assert!(pods.len() <= 2);
             if let Some(pod) = pods.first() {
                 let meter = pod.meter;
-                if let Some((uid, since, total)) = last.replace((pod.pod.metadata.uid.clone(), meter.since, meter.total)) {
+                if let Some((uid, since, total)) = last.replace((pod.pod.metadata.uid.clone(), meter.since,
+                    meter.total)) {
                     let same = uid == pod.pod.metadata.uid && since == meter.since;
                     prop_assert!(!same || total <= meter.total);
                 }

@@ -4,9 +4,9 @@
 //! proxies of the node (ours) ─ PodMetricsList of the target (reading) ─ counters (books) ─ text (render)
 //! ```
 //!
-//! A target is asked by one at a time, and not again within seconds, whoever asks here. All have the same time to answer,
-//! each for itself: who is late, lost or hostile leaves out its own pods, or shows them as they were read last. Only what
-//! the source's own pods need is kept.
+//! A target is asked by one at a time, and not again within seconds, whoever asks here. All have the same time to
+//! answer, each for itself: who is late, lost or hostile leaves out its own pods, or shows them as they were read last.
+//! Only what the source's own pods need is kept.
 
 mod books;
 #[cfg(test)]

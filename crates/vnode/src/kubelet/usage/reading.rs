@@ -1,4 +1,5 @@
-//! What a target says its pods use, read at the door: of our delegates, by the names that they must have, and no others.
+//! What a target says its pods use, read at the door: of our delegates, by the names that they must have, and no
+//! others.
 //!
 //! Pure. Numbers are clamped, and of a reading nothing is kept that its proxy pod doesn't have, so that what is kept is
 //! bounded by the source's own pods.

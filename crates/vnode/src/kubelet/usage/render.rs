@@ -272,7 +272,8 @@ mod tests {
              1800000000123",
             "container_cpu_usage_seconds_total{container=\"app\",namespace=\"shop\",pod=\"db\"} 0.000246900 \
              1800000000123",
-            "container_memory_working_set_bytes{container=\"app\",namespace=\"shop\",pod=\"web\"} 67108864 1800000000123",
+            "container_memory_working_set_bytes{container=\"app\",namespace=\"shop\",pod=\"web\"} 67108864 \
+             1800000000123",
             "container_start_time_seconds{container=\"app\",namespace=\"shop\",pod=\"web\"} 1799999980.123000000",
             "node_cpu_usage_seconds_total 5.000246900 1800000000123",
             "node_memory_working_set_bytes 67109888 1800000000123",

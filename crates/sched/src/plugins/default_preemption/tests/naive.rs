@@ -1,5 +1,5 @@
-//! Owns preemption as simply as it can be said: for each question the whole cluster is made anew, and asked from `PreFilter`
-//! on. Nothing is skipped, kept or undone.
+//! Owns preemption as simply as it can be said: for each question the whole cluster is made anew, and asked from
+//! `PreFilter` on. Nothing is skipped, kept or undone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

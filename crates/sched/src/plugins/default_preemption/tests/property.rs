@@ -1,5 +1,5 @@
-//! The plugin says what the naive one says, whatever the cluster: with filters that look at sums alone, at ports, at the
-//! number of pods, and with a state that follows pods.
+//! The plugin says what the naive one says, whatever the cluster: with filters that look at sums alone, at ports, at
+//! the number of pods, and with a state that follows pods.
 
 use std::sync::Arc;
 
@@ -91,8 +91,8 @@ impl Drawn {
     }
 }
 
-/// Says which pods it needs to know of: those with the label `crowd` bear no more than two others beside them, and it counts
-/// by itself who comes and goes.
+/// Says which pods it needs to know of: those with the label `crowd` bear no more than two others beside them, and it
+/// counts by itself who comes and goes.
 fn crowd() -> Arc<Fake> {
     let fake = Fake::new("Crowd").set(|fake| {
         fake.follows = true;

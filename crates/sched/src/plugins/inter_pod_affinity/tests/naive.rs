@@ -1,4 +1,5 @@
-//! The plugin says what one finds who goes through all pods, whatever came, changed and went before, and in a *what if*.
+//! The plugin says what one finds who goes through all pods, whatever came, changed and went before, and in a *what
+//! if*.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,8 +38,8 @@ fn labels_of(world: &World, namespace: &str) -> Option<Labels> {
     Some(found.metadata.labels.clone().unwrap_or_default())
 }
 
-/// Whether a term of the pod that is scheduled means another one: of namespaces that aren't known only by name, or if all
-/// are meant.
+/// Whether a term of the pod that is scheduled means another one: of namespaces that aren't known only by name, or if
+/// all are meant.
 fn means(world: &World, term: &PodAffinityTerm, other: &PodInfo) -> bool {
     let namespace = &*other.key.namespace;
     let by_label = match &term.namespace_selector {

@@ -1,5 +1,5 @@
-//! The plugin held against a pass over all pods on all nodes that keeps nothing, over whatever clusters, constraints and
-//! changes.
+//! The plugin held against a pass over all pods on all nodes that keeps nothing, over whatever clusters, constraints
+//! and changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
