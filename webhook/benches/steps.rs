@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 const ROUNDS: usize = 15;
 
 fn main() -> ExitCode {
-    println!("Answers to one review, the quickest of {ROUNDS} rounds.");
+    println!("Answers to one review, the slowest of {ROUNDS} rounds, processor time.");
     let reviews: Vec<_> = pods()
         .into_iter()
         .map(|(name, pod)| {

@@ -84,7 +84,7 @@ fn within<T>(longest: Duration, work: impl FnOnce() -> T) -> T {
 }
 
 /// How long this thread has worked.
-fn worked() -> Duration {
+pub(crate) fn worked() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
     Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default())

@@ -32,7 +32,7 @@ const ROUNDS: usize = 5;
 
 fn main() -> ExitCode {
     println!(
-        "Longest single steps with {PROXIES} proxies and {TARGETS} targets, the least of {ROUNDS} rounds."
+        "Longest single steps of {ROUNDS} rounds with {PROXIES} proxies and {TARGETS} targets, processor time."
     );
     steps::measure(ROUNDS, |times| {
         names_of_users(times);
