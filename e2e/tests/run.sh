@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Runs a test program for cargo, with as many tests at once as bear each other. Most of them wait for clusters longer than
-# for a core. Scenarios have up to four control planes each: each plane keeps 10 inotify instances, and a user has 128.
+# for a core. Scenarios have up to four control planes each: each plane keeps 7 inotify instances, and a user has 128.
 set -euo pipefail
 case "${CARGO_PKG_NAME:-}/${1##*/}" in
-  pilotage-e2e/it-* | pilotage-e2e/chaos-*) at_once=2 ;;
+  pilotage-e2e/it-*) at_once=3 ;;
+  pilotage-e2e/chaos-*) at_once=2 ;;
   *) at_once=4 ;;
 esac
 RUST_TEST_THREADS=${RUST_TEST_THREADS:-$at_once} exec "$@"

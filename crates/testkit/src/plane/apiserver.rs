@@ -20,6 +20,8 @@ pub(super) struct Options {
     pub(super) audit: Option<audit::Policy>,
     /// Store objects as text that others can read.
     pub(super) json_storage: bool,
+    /// Ask other servers for the API groups that they have registered.
+    pub(super) aggregates: bool,
     /// Further flags.
     pub(super) args: Vec<String>,
 }
@@ -58,8 +60,6 @@ pub(super) fn write_files(
         let path = directory.join(name);
         write_private(&path, text).map_err(|source: io::Error| super::Error::File { path, source })
     };
-    let front_proxy = Authority::new("testkit-front-proxy-ca")?;
-    let proxy_client = front_proxy.client("front-proxy-client", None)?;
     let kubelet_client =
         authority.client("kube-apiserver-kubelet-client", Some("system:masters"))?;
     let server = authority.server(
@@ -79,12 +79,16 @@ pub(super) fn write_files(
     write(SERVER_KEY, &server.key)?;
     write("kubelet-client.crt", &kubelet_client.certificate)?;
     write("kubelet-client.key", &kubelet_client.key)?;
-    write("front-proxy-ca.crt", front_proxy.certificate())?;
-    write("front-proxy-client.crt", &proxy_client.certificate)?;
-    write("front-proxy-client.key", &proxy_client.key)?;
     write(SERVICE_ACCOUNT_KEY, &account_key)?;
     write(SERVICE_ACCOUNT_PUBLIC, &account_public)?;
     write("authentication.yaml", AUTHENTICATION)?;
+    if options.aggregates {
+        let front_proxy = Authority::new("testkit-front-proxy-ca")?;
+        let proxy_client = front_proxy.client("front-proxy-client", None)?;
+        write("front-proxy-ca.crt", front_proxy.certificate())?;
+        write("front-proxy-client.crt", &proxy_client.certificate)?;
+        write("front-proxy-client.key", &proxy_client.key)?;
+    }
     if options.audits() {
         write(
             "audit-policy.yaml",
@@ -148,23 +152,27 @@ pub(super) fn spec(
         file("kubelet-client.key")
     ))
     // A virtual node's host name resolves nowhere here.
-    .arg("--kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname")
-    .arg(format!(
-        "--requestheader-client-ca-file={}",
-        file("front-proxy-ca.crt")
-    ))
-    .arg("--requestheader-allowed-names=front-proxy-client")
-    .arg("--requestheader-username-headers=X-Remote-User")
-    .arg("--requestheader-group-headers=X-Remote-Group")
-    .arg("--requestheader-extra-headers-prefix=X-Remote-Extra-")
-    .arg(format!(
-        "--proxy-client-cert-file={}",
-        file("front-proxy-client.crt")
-    ))
-    .arg(format!(
-        "--proxy-client-key-file={}",
-        file("front-proxy-client.key")
-    ));
+    .arg("--kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname");
+    // Each of these files is watched.
+    if options.aggregates {
+        spec = spec
+            .arg(format!(
+                "--requestheader-client-ca-file={}",
+                file("front-proxy-ca.crt")
+            ))
+            .arg("--requestheader-allowed-names=front-proxy-client")
+            .arg("--requestheader-username-headers=X-Remote-User")
+            .arg("--requestheader-group-headers=X-Remote-Group")
+            .arg("--requestheader-extra-headers-prefix=X-Remote-Extra-")
+            .arg(format!(
+                "--proxy-client-cert-file={}",
+                file("front-proxy-client.crt")
+            ))
+            .arg(format!(
+                "--proxy-client-key-file={}",
+                file("front-proxy-client.key")
+            ));
+    }
     if options.unlimited {
         spec = spec.args([
             "--enable-priority-and-fairness=false",

@@ -138,6 +138,13 @@ impl Builder {
         self
     }
 
+    /// Other servers may register API groups, as [metrics-server](super::metrics_server) does. The API server watches
+    /// three more files then, and a user has 128 inotify instances.
+    pub fn aggregates(mut self) -> Self {
+        self.api_server.aggregates = true;
+        self
+    }
+
     /// Further flags of the API server.
     pub fn api_server_args(mut self, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.api_server

@@ -30,8 +30,8 @@ pub struct MetricsServer {
 }
 
 impl MetricsServer {
-    /// Starts it. When this returns, the API server serves `metrics.k8s.io`; there are figures when it has asked
-    /// kubelets.
+    /// Starts it beside a plane that [aggregates](super::Builder::aggregates). When this returns, the API server serves
+    /// `metrics.k8s.io`; there are figures when it has asked kubelets.
     pub async fn start(plane: &ControlPlane) -> Result<Self, Error> {
         plane.apply_yaml(RIGHTS).await?;
         let port = Port::reserve().map_err(Error::Prepare)?;

@@ -45,7 +45,7 @@ async fn fleet() -> Arc<Fleet> {
         .kwok(small_nodes(TARGET))
         .crd(metrics_api());
     let spec = Spec::new()
-        .source(|plane| plane.controller_manager_args(flags))
+        .source(|plane| plane.controller_manager_args(flags).aggregates())
         .kubelet()
         .rights(&[Right::Metrics])
         .target_plane(target);

@@ -14,7 +14,7 @@ use super::connect::User;
 use super::kubelet::until;
 use super::{LIMIT, Shop, elected, is_running};
 
-/// What it prints once everybody has answered: on a busy machine a target may be silent for too long, and is named then.
+/// What it prints once everybody has answered: on a busy machine a target may be silent for too long.
 async fn answers(user: &User, words: &[&str]) -> String {
     until("answers of all targets", async || {
         let (code, out, err) = user.run(words).await;
