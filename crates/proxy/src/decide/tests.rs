@@ -489,6 +489,21 @@ fn a_conflict_waits_for_a_newer_version_of_the_pod() {
     assert!(scene.step().actions.is_empty());
     scene.proxy.resource_version = "2".into();
     assert!(is_record(&scene.step(), "a/ua/1"));
+
+    // A binding, too.
+    let binds = |scene: &mut Scene| {
+        let plan = scene.step();
+        let binds = matches!(plan.actions.as_slice(), [Action::BindProxy { .. }]);
+        binds.then_some(plan)
+    };
+    let mut scene = Scene::new()
+        .with(chaperon("a", "ua").granted(1).bound())
+        .recorded("a/ua/1");
+    let plan = binds(&mut scene).unwrap();
+    scene.finish(&plan, &Outcome::Conflict);
+    assert!(scene.step().actions.is_empty());
+    scene.proxy.resource_version = "2".into();
+    assert!(binds(&mut scene).is_some());
 }
 
 #[test]
