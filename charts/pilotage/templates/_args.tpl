@@ -9,6 +9,10 @@
 {{- end }}
 {{- if eq .part "webhook" }}
 - --webhook-service={{ $name }}-webhook
+{{- $root := .root }}
+{{- range list "controllers" "proxy-scheduler" }}
+- --record-writer=system:serviceaccount:{{ $root.Release.Namespace }}:{{ include "pilotage.partName" (dict "root" $root "part" .) }}
+{{- end }}
 {{- if $v.certManager.enabled }}
 - --tls-cert-file=/etc/pilotage/tls/tls.crt
 - --tls-key-file=/etc/pilotage/tls/tls.key

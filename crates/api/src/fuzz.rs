@@ -1,6 +1,7 @@
 //! Whatever is written on objects, what is read of it is bounded, and so is what is told of what can't be read.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use pilotage_absurd::{json, objects, text};
 use proptest::prelude::*;
@@ -11,6 +12,7 @@ use crate::copied::{self, Copied};
 use crate::limits::{self, LABEL, LIST, LISTED};
 use crate::lost::LostPolicy;
 use crate::parent::ParentLink;
+use crate::preempts::{LONGEST_GRACE, Preempts};
 use crate::record::Record;
 use crate::trace::{SpanId, TraceId, TraceParent};
 use crate::{
@@ -69,6 +71,29 @@ pilotage_absurd::properties! {
             Ok(LostPolicy::ReplaceAfter(after)) => prop_assert!(after <= LONGEST_TIME),
             Ok(LostPolicy::Hold) => prop_assert_eq!(text, "never"),
             Err(error) => prop_assert!(error.to_string().len() <= TOLD, "{} bytes", error.to_string().len()),
+        }
+    }
+
+    #[test]
+    fn what_is_evicted_is_written_as_it_was_read_or_is_none(
+        text in prop_oneof![
+            text::text(),
+            "budgets=[0-9]{1,11},highest=-?[0-9]{1,11},sum=-?[0-9]{1,20},pods=[0-9]{1,11},oldest=(-|-?[0-9]{1,20}),\
+             grace=[0-9]{1,21}",
+        ],
+        other in (any::<u32>(), any::<i32>(), any::<i64>(), 1..=u32::MAX, any::<Option<i64>>(), 0..=3_600_u64),
+    ) {
+        match text.parse::<Preempts>() {
+            Ok(preempts) => {
+                prop_assert!(preempts.pods > 0 && preempts.grace <= LONGEST_GRACE);
+                prop_assert_eq!(preempts.to_string().parse(), Ok(preempts));
+                // Costs are compared with those of other targets.
+                let (budgets, highest, sum, pods, oldest, grace) = other;
+                let grace = Duration::from_secs(grace);
+                let other = Preempts { budgets, highest, sum, pods, oldest, grace };
+                prop_assert!(preempts.cost() <= other.cost() || other.cost() <= preempts.cost());
+            }
+            Err(error) => prop_assert!(error.to_string().len() <= TOLD, "{}", error),
         }
     }
 

@@ -52,6 +52,9 @@ fn told_chaperon() -> BoxedStrategy<Value> {
                 keys::GIVE_UP,
                 keys::POD_MISSING_SINCE,
                 keys::WAS_BOUND,
+                keys::PREEMPTS,
+                keys::APPLIED_GENERATION,
+                keys::CHANGE_REFUSED,
             ],
         )
     });

@@ -78,6 +78,9 @@ fn chaperon() -> BoxedStrategy<Value> {
             keys::GIVE_UP,
             keys::POD_MISSING_SINCE,
             keys::RESERVED_POD_UID,
+            keys::PREEMPTS,
+            keys::APPLIED_GENERATION,
+            keys::CHANGE_REFUSED,
         ],
     )
 }

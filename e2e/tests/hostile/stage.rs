@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::{Namespace, Pod, Secret};
 use kube::{
     Api, Client,
@@ -73,11 +74,9 @@ impl Stage {
     pub(crate) async fn new(prefix: &str) -> Self {
         let fleet = fleet().await;
         let honest = format!("{prefix}-honest-{}", pilotage_testkit::unique());
-        let mut namespaces = Vec::new();
-        for cluster in fleet.all() {
-            let made = cluster.plane.named_namespace(&honest, BTreeMap::new());
-            namespaces.push(made.await.unwrap());
-        }
+        let clusters = fleet.all();
+        let namespaces = clusters.map(|it| it.plane.named_namespace(&honest, BTreeMap::new()));
+        let namespaces = try_join_all(namespaces).await.unwrap();
         fleet.connect(&honest).await.unwrap();
         let stage = Self::of(fleet, prefix, honest, namespaces).await;
         fleet.elect(&stage.own).await.unwrap();

@@ -30,6 +30,11 @@ async fn a_tenants_target_binds_nobody_elses_pod() {
     let mut moved = forged().uid("moved").value();
     moved["metadata"]["namespace"] = stage.own.clone().into();
     server.put_everywhere(moved).unwrap();
+    // And as plain Admiralty would have made it.
+    let plain = build::chaperon_of(&victim, None).uid("plain");
+    let mut plain = plain.granted(1).running("10.6.6.6").value();
+    plain["metadata"]["name"] = "victim-x7k2p".into();
+    server.put_everywhere(plain).unwrap();
     let why = stage.condition("evil", types::TRUSTWORTHY, "False").await;
     assert!(why.starts_with("TurnedAway: "), "{why}");
 

@@ -3,18 +3,16 @@
 
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::Client;
 use kube::api::ListParams;
 use kube::core::Request;
 use pilotage_runtime::call::{self, CallError, Failure};
 use pilotage_runtime::guarded::{Guarded, Unreadable};
 use pilotage_runtime::weight::measure;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Watchable;
-use super::position::{Position, is_token};
+use super::page::{GoesOn, Page};
 use super::run::{Follower, Interruption};
 use crate::budget::{Amount, Excess, Room};
 use crate::door::{Fault, OBJECT_WEIGHT};
@@ -32,15 +30,6 @@ const SHORT: usize = 64 << 10;
 
 /// What an object that can't be read takes besides its names: their places here, and in the set that finds them.
 const UNREAD: usize = 160;
-
-/// A page whose objects aren't read yet.
-#[derive(Deserialize)]
-struct Page<'a> {
-    #[serde(default)]
-    metadata: ListMeta,
-    #[serde(borrow, default)]
-    items: Option<Vec<&'a RawValue>>,
-}
 
 /// What was read of a list.
 struct Listed<K> {
@@ -95,21 +84,17 @@ impl<K: Watchable> Follower<K> {
                 Err(error) => return Err(Interruption::List(error)),
             };
             size = size.saturating_mul(2).min(most);
-            let page: Page<'_> = serde_json::from_str(&text).map_err(Interruption::Page)?;
-            for item in page.items.unwrap_or_default() {
+            let page = Page::read(&text)?;
+            for item in &page.items {
                 self.add(&mut listed, item)?;
             }
-            params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
-            if let Some(token) = &params.continue_token {
-                if !is_token(token) {
-                    return Err(Interruption::Token);
+            let (version, position) = match page.goes_on()? {
+                GoesOn::At(token) => {
+                    params.continue_token = Some(token);
+                    continue;
                 }
-                continue;
-            }
-            let version = page.metadata.resource_version;
-            let version = version.filter(|version| !version.is_empty());
-            let version = version.ok_or(Interruption::NoVersion)?;
-            let position = Position::parse(&version).ok_or(Interruption::Version)?;
+                GoesOn::No(version, position) => (version, position),
+            };
             let Listed {
                 objects,
                 unread,

@@ -9,6 +9,7 @@ mod feed;
 mod limits;
 mod list;
 mod object;
+mod page;
 mod position;
 mod run;
 mod sparing;

@@ -8,7 +8,7 @@ use std::fmt;
 /// Digits of a version: those of 64 bits, which is what API servers count with.
 const DIGITS: usize = 20;
 /// Bytes of a token. An API server's holds a version and where an object is, which is shorter than a KiB.
-const TOKEN: usize = 4 << 10;
+pub(super) const TOKEN: usize = 4 << 10;
 
 /// The version up to which a watch has told everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, ResourceExt};
-use pilotage_api::{ClusterTarget, GROUP, VERSION, crds, names};
+use pilotage_api::{ClusterTarget, GROUP, VERSION, crds, keys, names};
 use pilotage_testkit::pilotage::ADMIN_PORT;
 use pilotage_testkit::{
     ControlPlane, PilotageProcess, apply, build, list_until, pilotage, wait_admission, wait_count,
@@ -237,6 +237,25 @@ async fn upgrade_and_uninstallation_leave_running_pods_alone() {
     let delegate = names::chaperon(shop.name(), "web", proxy.uid().as_deref().unwrap());
     let before = pods.get(&delegate).await.unwrap();
     assert!(node_of(&before).is_some_and(|node| node.starts_with("real-")));
+
+    // Others in the namespace of the release write no record, whatever they may do with pods.
+    let record = format!("{}=elsewhere/u/1", keys::GRANTED_TO);
+    let at = format!("--namespace={}", shop.name());
+    let stranger =
+        "clusterrolebinding stranger --clusterrole=edit --serviceaccount=pilotage:default";
+    let stranger = [&["create"][..], &stranger.split(' ').collect::<Vec<_>>()].concat();
+    plane.kubectl(&stranger).await.unwrap();
+    let written = [
+        "annotate",
+        "--overwrite",
+        "pod",
+        "web",
+        &at,
+        &record,
+        "--as=system:serviceaccount:pilotage:default",
+    ];
+    let refused = plane.kubectl(&written).await.unwrap_err().to_string();
+    assert!(refused.contains("written by Pilotage alone"), "{refused}");
 
     metrics::served(&metrics_of_a_pod(&parts, &virtual_node).await);
     let events: Api<Event> = Api::namespaced(plane.admin(), shop.name());
