@@ -1,5 +1,5 @@
-//! A page of a list, as an API server sends it: its objects, not read yet, and where the list goes on. It knows nothing of
-//! what is kept of them.
+//! A page of a list, as an API server sends it: its objects, not read yet, and where the list goes on. It knows nothing
+//! of what is kept of them.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use serde::Deserialize;
