@@ -180,7 +180,7 @@ pilotage_absurd::properties! {
         }
         prop_assert!(view.marks.attempt <= MOST_ATTEMPTS && view.marks.allowed <= MOST_ATTEMPTS);
         prop_assert!(view.marks.refusal.is_none_or(|refusal| refusal.len() <= 512));
-        prop_assert!(view.marks.damaged.len() <= 2);
+        prop_assert!(view.marks.damaged.len() <= 3);
         if let Class::Refused(reason) | Class::VoidRefused(reason) = &view.class {
             prop_assert!(reason.len() <= TOLD, "{}", reason);
         }

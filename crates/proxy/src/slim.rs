@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::view::NOMINATED;
 
 /// What the source reads of a chaperon's annotations.
-const ANNOTATIONS: [&str; 13] = [
+const ANNOTATIONS: [&str; 14] = [
     keys::PARENT_NAME,
     keys::PARENT_NAMESPACE,
     keys::ATTEMPT,
@@ -25,6 +25,7 @@ const ANNOTATIONS: [&str; 13] = [
     keys::IS_RESERVED,
     keys::IS_ALLOWED,
     keys::REFUSAL,
+    keys::PREEMPTS,
     keys::GIVE_UP,
     keys::RESERVED_POD_UID,
     keys::POD_MISSING_SINCE,
