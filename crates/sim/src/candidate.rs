@@ -295,9 +295,10 @@ impl Candidate {
                 (Step::Drop { why, debt, pause }, Some(uid)) => {
                     cell.expected = false;
                     cell.memory.dropped(&why, debt, pause, &settings, now);
-                    if matches!(&cell.place, Place::Permit { uid: held,
-                        .. } | Place::Bind { uid: held } if *held == uid)
-                    {
+                    if matches!(
+                        &cell.place,
+                        Place::Permit { uid: held, .. } | Place::Bind { uid: held } if *held == uid
+                    ) {
                         cell.place = Place::Back { uid };
                     }
                 }

@@ -59,8 +59,12 @@ pub enum Error {
 impl Error {
     /// Somebody else has the port.
     pub fn is_port_conflict(&self) -> bool {
-        matches!(self, Self::Ended { tail,
-            .. } if tail.contains("address already in use") || tail.contains("Address already in use"))
+        let Self::Ended { tail, .. } = self else {
+            return false;
+        };
+        ["address already in use", "Address already in use"]
+            .iter()
+            .any(|it| tail.contains(it))
     }
 }
 

@@ -84,8 +84,10 @@ async fn after_a_partition_the_watch_goes_on_where_it_was() {
     proxy.heal();
     connects(&target).await;
     let real_deletion = |event: &Event<ConfigMap>| {
-        matches!(event,
-        Event::Deleted(map) if map.metadata.name.as_deref() == Some("deleted"))
+        let Event::Deleted(map) = event else {
+            return false;
+        };
+        map.metadata.name.as_deref() == Some("deleted")
     };
     event(&mut feed, "evidence of the deletion", real_deletion).await;
     event(&mut feed, "second value", shows("kept", "2")).await;

@@ -177,8 +177,10 @@ async fn make(bench: &Bench, object: Value) {
 /// Waits until the API server would refuse a pod for this.
 async fn refuses(bench: &Bench, why: &str) {
     let says = |answer: &kube::Result<Pod>| {
-        matches!(answer,
-        Err(kube::Error::Api(status)) if status.message.contains(why))
+        let Err(kube::Error::Api(status)) = answer else {
+            return false;
+        };
+        status.message.contains(why)
     };
     let pod = build::pod("probe").build();
     wait_admission(&bench.pods, &pod, says, LIMIT)
