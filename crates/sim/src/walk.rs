@@ -26,6 +26,8 @@ const QUIET_WITHIN: Time = Time::from_mins(30);
 const MOST_STEPS: usize = 20_000;
 /// As often may time stand still although a timer is due.
 const MOST_STALLS: u32 = 1_000;
+/// Before so many of 100 fair steps a liar speaks: lies are no fault that ends.
+const LIES_AMONG_FAIR: usize = 3;
 
 /// A schedule, written down.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,9 +169,10 @@ impl World {
         }
     }
 
-    /// Faults end, and fair steps follow until all is quiet.
+    /// Faults end, and fair steps follow until all is quiet. Liars go on.
     pub fn heal(&mut self) {
         let mut rng = Rng::new(self.config.seed ^ 0xdead_beef);
+        let mut lies = Rng::new(self.config.seed ^ 0x11e5);
         self.end_faults(&mut rng);
         let mut steps = Vec::new();
         let until = self.now + QUIET_WITHIN;
@@ -180,6 +183,11 @@ impl World {
             }
             self.fair(&mut steps);
             if !steps.is_empty() {
+                if lies.percent(LIES_AMONG_FAIR) {
+                    let lie = self.fault(Word::Lie, &mut lies);
+                    self.step(lie);
+                    continue;
+                }
                 let step = steps[rng.below(steps.len())];
                 let pick = if step.word == Word::Cycle {
                     rng.below(8)

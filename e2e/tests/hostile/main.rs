@@ -14,6 +14,7 @@ mod forgotten;
 mod heavy;
 mod limits;
 mod lines;
+mod needs;
 mod numbers;
 mod record;
 mod secrets;
