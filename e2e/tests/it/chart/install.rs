@@ -1,7 +1,7 @@
 //! The chart in a cluster: its parts run with its command lines under its accounts, place a pod, and an upgrade and the
 //! end of the release leave that pod alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use pilotage_testkit::{
     ControlPlane, PilotageProcess, apply, build, list_until, pilotage, wait_admission, wait_count,
     wait_for,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{RELEASE, chart, metrics, of_kind};
 use crate::scenario::node_of;
@@ -60,8 +60,9 @@ async fn predecessor(plane: &ControlPlane) -> CustomResourceDefinition {
     definitions.get(TARGETS).await.unwrap()
 }
 
-/// Runs the container of the hook that ends a release, under its account, and returns what it says.
-async fn clean_up(plane: &ControlPlane) -> String {
+/// Runs the container of the hook that ends a release, under its account, and returns what it says, and what its roles
+/// let it delete.
+async fn clean_up(plane: &ControlPlane) -> (String, BTreeSet<String>) {
     let hooks = plane.helm(&["get", "hooks", RELEASE, "--namespace", HOME]);
     let hooks = apply::documents(&hooks.await.unwrap()).unwrap();
     let job = of_kind(&hooks, "Job").next().unwrap();
@@ -82,7 +83,22 @@ async fn clean_up(plane: &ControlPlane) -> String {
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8(said).unwrap();
     assert!(output.status.success(), "{said}");
-    said
+    let roles = hooks.iter().filter(|object| object["rules"].is_array());
+    (said, roles.flat_map(deletable).collect())
+}
+
+/// `plural/name` of all that a role lets one delete; it gives no other right.
+fn deletable(role: &Value) -> Vec<String> {
+    let words = |list: &Value| serde_json::from_value::<Vec<String>>(list.clone()).unwrap();
+    let mut named = Vec::new();
+    for rule in role["rules"].as_array().unwrap() {
+        assert_eq!(words(&rule["verbs"]), ["delete"]);
+        for plural in words(&rule["resources"]) {
+            let names = words(&rule["resourceNames"]);
+            named.extend(names.iter().map(|name| format!("{plural}/{name}")));
+        }
+    }
+    named
 }
 
 /// Runs the container of each Deployment beside the cluster, as there are no kubelets: with its arguments, but for the
@@ -308,21 +324,24 @@ async fn upgrade_and_uninstallation_leave_running_pods_alone() {
     for process in parts.values() {
         process.stop(Duration::from_secs(10)).await;
     }
-    let said = clean_up(&plane).await;
+    let (said, may_delete) = clean_up(&plane).await;
     let deleted: Vec<_> = said
         .lines()
-        .filter(|line| line.ends_with(": deleted"))
+        .filter_map(|line| line.strip_suffix(": deleted"))
         .collect();
     assert_eq!(
         deleted,
         [
-            "mutatingwebhookconfigurations/zz-pilotage: deleted",
-            "validatingadmissionpolicybindings/pilotage-proxy-pods: deleted",
-            "validatingadmissionpolicies/pilotage-proxy-pods: deleted",
-            "secrets/pilotage-webhook-tls: deleted",
+            "mutatingwebhookconfigurations/zz-pilotage",
+            "validatingadmissionpolicybindings/pilotage-proxy-pods",
+            "validatingadmissionpolicies/pilotage-proxy-pods",
+            "secrets/pilotage-webhook-tls",
         ],
         "{said}"
     );
+    // Its roles aren't among those that `make roles` looks at.
+    let used: BTreeSet<_> = deleted.iter().map(ToString::to_string).collect();
+    assert_eq!(used, may_delete);
     // Here nobody really runs the Job: its end is what Helm waits for.
     helm(&plane, "uninstall", &[]).await;
     let accounts: Api<ServiceAccount> = Api::namespaced(plane.admin(), HOME);
