@@ -15,7 +15,7 @@ use pilotage_sched::{
     },
 };
 
-use crate::{board::Board, plan, preempts::preempts};
+use crate::{board::Board, limits::CandidateLimits, plan, preempts::preempts};
 
 /// Name of the plugin, under which the edge allows and rejects pods at Permit.
 pub const RESERVATION: PluginName = "Reservation";
@@ -86,7 +86,7 @@ impl EvictionLeave for Reservation {
 }
 
 /// The profile of candidate pods: the stock plugins, gated by `board` and bound by the edge. What none of them knows is
-/// refused, whatever is configured.
+/// refused, whatever is configured, and so is too much.
 pub fn candidate_profile(board: Arc<Board>, edge: Arc<dyn Binder>) -> ProfileBuilder {
     let reservation = Arc::new(Reservation::new(board));
     // Nobody is evicted for a pod that may run elsewhere: only once this candidate is the one.
@@ -94,6 +94,7 @@ pub fn candidate_profile(board: Arc<Board>, edge: Arc<dyn Binder>) -> ProfileBui
     stock_profile_with(keys::CANDIDATE_SCHEDULER, edge, preemption)
         // It says only that it has nothing to say.
         .disable(DYNAMIC_RESOURCES)
+        .mandatory_pre_filter(Arc::new(CandidateLimits))
         .refusing_unknown_constraints(SCHEDULER)
         .pre_enqueue(reservation.clone())
         .permit(reservation)
@@ -110,7 +111,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::plan::{Gate, Note};
+    use crate::{
+        limits::MOST_RULES,
+        plan::{Gate, Note},
+        refusal::Refusal,
+    };
 
     struct NoBinder;
 
@@ -122,6 +127,50 @@ mod tests {
         ) -> BoxFuture<'a, Result<(), Box<dyn Error + Send + Sync>>> {
             Box::pin(async { Err("not in this test".into()) })
         }
+    }
+
+    #[test]
+    fn a_pod_with_too_many_rules_is_refused_before_any_node_is_looked_at() {
+        let board = Arc::new(Board::new());
+        let profile = candidate_profile(board.clone(), Arc::new(NoBinder))
+            .build()
+            .unwrap();
+        let mut scheduler = Scheduler::new([profile], SchedulerConfig::default()).unwrap();
+        let (now, mut ties) = (Moment::ZERO, FirstOfEquals);
+        let node = json!({
+            "metadata": { "name": "n1", "uid": "n1" },
+            "status": { "allocatable": { "cpu": "4", "memory": "8Gi", "pods": "10" } },
+        });
+        scheduler
+            .node_applied(&serde_json::from_value(node).unwrap(), now)
+            .unwrap();
+        let mut attempt = |uid: &str, rules: usize| {
+            let wish = |n: usize| {
+                let expression = json!({ "key": format!("k{n}"), "operator": "Exists" });
+                json!({ "weight": 1, "preference": { "matchExpressions": [expression] } })
+            };
+            let wishes: Vec<_> = (0..rules).map(wish).collect();
+            let pod = json!({
+                "metadata": { "namespace": "ns", "name": uid, "uid": uid },
+                "spec": { "schedulerName": keys::CANDIDATE_SCHEDULER, "containers": [], "affinity": {
+                    "nodeAffinity": { "preferredDuringSchedulingIgnoredDuringExecution": wishes },
+                } },
+            });
+            board.set(uid, Gate::Open, plan::Leave::Offer);
+            scheduler
+                .pod_applied(Arc::new(serde_json::from_value(pod).unwrap()), now)
+                .unwrap();
+            scheduler.schedule_next(now, &mut ties).unwrap()
+        };
+
+        let most = attempt("a", MOST_RULES);
+        assert!(matches!(most, Attempt::Assumed(_)), "{most:?}");
+        let Attempt::Failed(failure) = attempt("b", MOST_RULES + 1) else {
+            panic!("one more is too many")
+        };
+        let refusal = Refusal::of(&failure.cause).to_string();
+        let told = "pod has 65 resources and rules about nodes and other pods, and a candidate may have 64";
+        assert!(refusal.contains(told), "{refusal}");
     }
 
     #[test]

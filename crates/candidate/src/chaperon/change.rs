@@ -173,14 +173,20 @@ fn resize(chaperon: Chaperon<'_>, pod: &RawPod) -> Option<Step> {
     let spec = &chaperon.0.spec.0;
     let mut changed = Map::new();
     for field in ["containers", "initContainers"] {
-        let known = list(pod.spec.get(field));
+        // As many as an object holds: none is looked for by looking at all.
+        let known: BTreeMap<&str, &Value> = list(pod.spec.get(field))
+            .iter()
+            .filter_map(|known| Some((known["name"].as_str()?, known)))
+            .collect();
         let containers: Vec<Value> = list(spec.get(field))
             .iter()
             .filter_map(|wanted| {
                 let name = wanted["name"].as_str()?;
-                let known = known.iter().find(|known| known["name"] == name)?;
+                let known = known.get(name)?;
                 let resources = difference(wanted.get("resources"), known.get("resources"))?;
-                Some(json!({ "name": name, "resources": resources }))
+                let mut change = json!({ "name": name });
+                change["resources"] = resources;
+                Some(change)
             })
             .collect();
         if !containers.is_empty() {
@@ -190,24 +196,31 @@ fn resize(chaperon: Chaperon<'_>, pod: &RawPod) -> Option<Step> {
     if let Some(resources) = difference(spec.get("resources"), pod.spec.get("resources")) {
         changed.insert("resources".to_owned(), resources);
     }
-    (!changed.is_empty()).then(|| Step {
+    if changed.is_empty() {
+        return None;
+    }
+    let mut patch = json!({ "metadata": { "uid": uid(pod) } });
+    patch["spec"] = changed.into();
+    Some(Step {
         generation: chaperon.generation(),
         what: RESIZE.to_owned(),
         subresource: "resize",
-        patch: json!({ "metadata": { "uid": uid(pod) }, "spec": changed }),
+        patch,
     })
 }
 
 /// The amounts of CPU and memory that `known` hasn't like this.
-fn difference(wanted: Option<&Value>, known: Option<&Value>) -> Option<Value> {
+fn difference<'a>(wanted: Option<&'a Value>, known: Option<&'a Value>) -> Option<Value> {
     let mut changed = Map::new();
     for kind in AMOUNTS {
-        let amount = |of: Option<&Value>, name: &str| of?.get(kind)?.get(name).cloned();
+        let in_kind = |of: Option<&'a Value>| of.and_then(|of| of.get(kind));
+        let amount = |of: Option<&'a Value>, name: &str| of?.get(name);
+        let (wanted, known) = (in_kind(wanted), in_kind(known));
         let amounts: Map<String, Value> = RESIZED
             .into_iter()
             .filter_map(|name| {
                 let wanted = amount(wanted, name)?;
-                (amount(known, name).as_ref() != Some(&wanted)).then(|| (name.to_owned(), wanted))
+                (amount(known, name) != Some(wanted)).then(|| (name.to_owned(), wanted.clone()))
             })
             .collect();
         if !amounts.is_empty() {
@@ -342,6 +355,21 @@ mod tests {
         );
         assert!(told.len() <= LONGEST.1);
         assert_eq!(mark["annotations"][keys::APPLIED_GENERATION], "2");
+    }
+
+    #[test]
+    fn amounts_of_any_number_of_containers_are_compared_at_once() {
+        let containers = |cpu: &str| -> Vec<Value> {
+            let resources = json!({ "requests": { "cpu": cpu } });
+            let all = 0..20_000;
+            all.map(|n| json!({ "name": format!("c{n}"), "resources": resources }))
+                .collect()
+        };
+        let (wanted, known) = (containers("2"), containers("1"));
+        let chaperon = chaperon(2, &json!({}), &json!({ "containers": wanted }));
+        let pod = pod(&json!({ "nodeName": "n", "containers": known }));
+        let step = pilotage_absurd::bounded(|| resize(Chaperon(&chaperon), &pod));
+        assert_eq!(step.unwrap().patch["spec"]["containers"], json!(wanted));
     }
 
     #[test]

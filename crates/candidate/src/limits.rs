@@ -1,0 +1,220 @@
+//! How much a candidate may ask for. The scheduler looks at each rule of a pod beside each node, and nobody else is
+//! tried meanwhile; a source writes as many as an object holds.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::core::v1::{
+        NodeSelectorTerm, PodAffinityTerm, PodSpec, TopologySpreadConstraint,
+        WeightedPodAffinityTerm,
+    },
+    apimachinery::pkg::apis::meta::v1::LabelSelector,
+};
+use pilotage_sched::{
+    Actions, Context, CycleState, EnqueueExtensions, EventKind, EventResource, Plugin, PluginName,
+    PodInfo, PreFilter, PreFiltered, Status, Verdict,
+};
+
+/// Name of the plugin.
+pub const CANDIDATE_LIMITS: PluginName = "CandidateLimits";
+
+/// As many rules may a candidate have in all.
+pub const MOST_RULES: usize = 64;
+
+/// Refuses candidates with more than [`MOST_RULES`] rules. What counts is each resource, each term about nodes or other
+/// pods, each spread constraint, and each label, expression and namespace that one of these names.
+#[derive(Clone, Copy, Debug)]
+pub struct CandidateLimits;
+
+impl Plugin for CandidateLimits {
+    fn name(&self) -> PluginName {
+        CANDIDATE_LIMITS
+    }
+}
+
+impl EnqueueExtensions for CandidateLimits {
+    fn events(&self) -> Vec<EventKind> {
+        vec![EventKind::new(EventResource::TargetPod, Actions::ALL)]
+    }
+}
+
+impl PreFilter for CandidateLimits {
+    fn pre_filter(
+        &self,
+        _cx: &Context<'_>,
+        _state: &mut CycleState,
+        pod: &PodInfo,
+    ) -> Verdict<PreFiltered> {
+        let rules = rules(pod);
+        if rules <= MOST_RULES {
+            return Ok(PreFiltered::Skip);
+        }
+        Err(Status::unresolvable(format!(
+            "pod has {rules} resources and rules about nodes and other pods, and a candidate may have {MOST_RULES}"
+        )))
+    }
+}
+
+fn rules(pod: &PodInfo) -> usize {
+    let resources = pod.needs.requests.total.scalars().len();
+    let spec = pod.pod().and_then(|pod| pod.spec.as_ref());
+    resources.saturating_add(spec.map_or(0, rules_of))
+}
+
+fn rules_of(spec: &PodSpec) -> usize {
+    let affinity = spec.affinity.as_ref();
+    let nodes = affinity.and_then(|it| it.node_affinity.as_ref());
+    let near = affinity.and_then(|it| it.pod_affinity.as_ref());
+    let away = affinity.and_then(|it| it.pod_anti_affinity.as_ref());
+    let required_nodes = nodes
+        .and_then(|it| {
+            it.required_during_scheduling_ignored_during_execution
+                .as_ref()
+        })
+        .map(|it| it.node_selector_terms.as_slice());
+    let preferred_nodes = nodes.and_then(|it| {
+        it.preferred_during_scheduling_ignored_during_execution
+            .as_deref()
+    });
+    let required_pods = [
+        near.and_then(|it| {
+            it.required_during_scheduling_ignored_during_execution
+                .as_deref()
+        }),
+        away.and_then(|it| {
+            it.required_during_scheduling_ignored_during_execution
+                .as_deref()
+        }),
+    ];
+    let preferred_pods = [
+        near.and_then(|it| {
+            it.preferred_during_scheduling_ignored_during_execution
+                .as_deref()
+        }),
+        away.and_then(|it| {
+            it.preferred_during_scheduling_ignored_during_execution
+                .as_deref()
+        }),
+    ];
+    let nodes = required_nodes.into_iter().flatten().map(of_nodes);
+    let nodes = nodes.chain(
+        preferred_nodes
+            .into_iter()
+            .flatten()
+            .map(|it| of_nodes(&it.preference)),
+    );
+    let pods = required_pods.into_iter().flatten().flatten().map(of_pods);
+    let wishes = preferred_pods.into_iter().flatten().flatten();
+    let wishes = wishes.map(|it: &WeightedPodAffinityTerm| of_pods(&it.pod_affinity_term));
+    let spread = spec
+        .topology_spread_constraints
+        .iter()
+        .flatten()
+        .map(of_spread);
+    nodes.chain(pods).chain(wishes).chain(spread).sum()
+}
+
+fn length<T>(list: Option<&Vec<T>>) -> usize {
+    list.map_or(0, Vec::len)
+}
+
+fn of_nodes(term: &NodeSelectorTerm) -> usize {
+    let each = [
+        length(term.match_expressions.as_ref()),
+        length(term.match_fields.as_ref()),
+    ];
+    each.iter().sum::<usize>().max(1)
+}
+
+fn of_selector(selector: Option<&LabelSelector>) -> usize {
+    let labels = selector.and_then(|it| it.match_labels.as_ref());
+    let expressions = selector.and_then(|it| it.match_expressions.as_ref());
+    let each = [labels.map_or(0, BTreeMap::len), length(expressions)];
+    each.iter().sum()
+}
+
+fn of_pods(term: &PodAffinityTerm) -> usize {
+    let each = [
+        of_selector(term.label_selector.as_ref()),
+        of_selector(term.namespace_selector.as_ref()),
+        length(term.namespaces.as_ref()),
+        length(term.match_label_keys.as_ref()),
+        length(term.mismatch_label_keys.as_ref()),
+    ];
+    each.iter().sum::<usize>().max(1)
+}
+
+fn of_spread(constraint: &TopologySpreadConstraint) -> usize {
+    let each = [
+        of_selector(constraint.label_selector.as_ref()),
+        length(constraint.match_label_keys.as_ref()),
+    ];
+    each.iter().sum::<usize>().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+    const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
+    fn counted(spec: &Value) -> usize {
+        let mut pod = json!({ "metadata": { "name": "p", "uid": "u" }, "spec": spec });
+        if pod["spec"]["containers"].is_null() {
+            pod["spec"]["containers"] = json!([]);
+        }
+        rules(&PodInfo::parse(Arc::new(serde_json::from_value(pod).unwrap())).unwrap())
+    }
+
+    #[test]
+    fn each_rule_counts_wherever_it_is() {
+        let selector = json!({
+            "matchLabels": { "a": "b", "c": "d" }, "matchExpressions": [{ "key": "e", "operator": "Exists" }],
+        });
+        let pods = json!({
+            "topologyKey": "k", "labelSelector": selector, "namespaceSelector": selector, "namespaces": ["m", "n"],
+            "matchLabelKeys": ["x"], "mismatchLabelKeys": ["y"],
+        });
+        let either = json!({
+            REQUIRED: [pods, { "topologyKey": "k" }], PREFERRED: [{ "weight": 1, "podAffinityTerm": pods }],
+        });
+        let expression = json!({ "key": "e", "operator": "Exists" });
+        let nodes = json!({ "matchExpressions": [expression, expression], "matchFields": [
+            { "key": "metadata.name", "operator": "In", "values": ["n", "m"] }] });
+        let spread = json!({
+            "maxSkew": 1, "topologyKey": "k", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector,
+            "matchLabelKeys": ["x"],
+        });
+        let requests =
+            json!({ "cpu": "1", "memory": "1", "example.com/a": "1", "example.com/b": "2" });
+        for (spec, wanted) in [
+            (json!({}), 0),
+            (
+                json!({ "containers": [{ "name": "c", "resources": { "requests": requests } }] }),
+                2,
+            ),
+            (json!({ "affinity": { "podAffinity": either } }), 21),
+            (json!({ "affinity": { "podAntiAffinity": either } }), 21),
+            (
+                json!({ "affinity": { "nodeAffinity": {
+                    REQUIRED: { "nodeSelectorTerms": [nodes, {}] },
+                    PREFERRED: [{ "weight": 1, "preference": nodes }],
+                } } }),
+                7,
+            ),
+            (json!({ "topologySpreadConstraints": [spread] }), 4),
+            // These cost nothing, however many they are.
+            (
+                json!({ "tolerations": [{ "operator": "Exists" }], "nodeSelector": { "a": "b" } }),
+                0,
+            ),
+        ] {
+            assert_eq!(counted(&spec), wanted, "{spec}");
+        }
+    }
+}
