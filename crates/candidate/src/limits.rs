@@ -21,8 +21,8 @@ pub const CANDIDATE_LIMITS: PluginName = "CandidateLimits";
 /// As many rules may a candidate have in all.
 pub const MOST_RULES: usize = 64;
 
-/// Refuses candidates with more than [`MOST_RULES`] rules. What counts is each resource, each term about nodes or other
-/// pods, each spread constraint, and each label, expression and namespace that one of these names.
+/// Refuses candidates with more than [`MOST_RULES`] rules: extended resources, and labels, expressions and namespaces
+/// in terms about nodes or other pods and in spread constraints. A term or constraint without any counts as one.
 #[derive(Clone, Copy, Debug)]
 pub struct CandidateLimits;
 
