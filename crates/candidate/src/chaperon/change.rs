@@ -361,7 +361,7 @@ mod tests {
     fn amounts_of_any_number_of_containers_are_compared_at_once() {
         let containers = |cpu: &str| -> Vec<Value> {
             let resources = json!({ "requests": { "cpu": cpu } });
-            let all = 0..20_000;
+            let all = 0..30_000;
             all.map(|n| json!({ "name": format!("c{n}"), "resources": resources }))
                 .collect()
         };
