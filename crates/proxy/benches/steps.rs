@@ -383,13 +383,23 @@ fn feedback(times: &mut Times) {
     let mut tell = |times: &mut Times, book: &mut feedback::Book, number, says: &Value| {
         version += 1;
         let mut chaperon = chaperon(number, version, says);
-        let status = json!({
+        let mut status = json!({
             "phase": "Running", "podIP": "10.0.0.1", "message": "x".repeat(200_000),
             "conditions": vec![json!({ "type": "PodScheduled", "status": "True" }); 500],
             "containerStatuses": vec![json!({ "name": "c", "restartCount": version }); 500],
         });
+        // As large as an API server takes it.
+        if number % 50 == 0 {
+            let container =
+                json!({ "name": "c", "containerID": "x".repeat(200), "restartCount": version });
+            status["containerStatuses"] = vec![container; 3_000].into();
+            status["conditions"] =
+                vec![json!({ "type": "x".repeat(90), "status": "True" }); 2_000].into();
+            status["podIPs"] = vec![json!({ "ip": "2001:db8::1" }); 5_000].into();
+        }
         let object = Arc::make_mut(&mut chaperon);
         object.status = serde_json::from_value(status).ok();
+        assert!(object.status.is_some());
         times.step("feedback: a delegate's word comes", || {
             book.chaperon(evil, ChaperonNews::Applied(chaperon))
         })

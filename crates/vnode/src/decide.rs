@@ -19,34 +19,34 @@ use pilotage_model::virtual_node::{
 use serde_json::Value;
 
 /// All that a decision rests on.
-pub(crate) struct Observed<'a> {
+pub struct Observed<'a> {
     /// Which target the node stands for.
-    pub(crate) name: TargetName<'a>,
+    pub name: TargetName<'a>,
     /// The target's object; `None` if it is gone and only the node is left.
-    pub(crate) target: Option<&'a TargetObject>,
+    pub target: Option<&'a TargetObject>,
     /// Whether a node may be made for it that isn't there.
-    pub(crate) has_turn: bool,
+    pub has_turn: bool,
     /// Its connection; of no meaning without a target.
-    pub(crate) connection: &'a Connection,
+    pub connection: &'a Connection,
     /// What the target says of itself; `None`: not known now.
-    pub(crate) summary: Option<&'a ClusterSummary>,
+    pub summary: Option<&'a ClusterSummary>,
     /// Whether this cluster's own nodes have huge pages of several sizes.
-    pub(crate) several_huge_page_sizes: bool,
+    pub several_huge_page_sizes: bool,
     /// The node in this cluster.
-    pub(crate) node: NodeState<'a>,
+    pub node: NodeState<'a>,
     /// Pods bound to it; `None`: not known, or not looked for since nothing is being removed.
-    pub(crate) bound: Option<&'a [std::sync::Arc<Pod>]>,
+    pub bound: Option<&'a [std::sync::Arc<Pod>]>,
     /// Where logs and shells of its pods are asked for.
-    pub(crate) kubelet: Option<&'a KubeletEndpoint>,
+    pub kubelet: Option<&'a KubeletEndpoint>,
     /// Version of Pilotage.
-    pub(crate) version: &'a str,
+    pub version: &'a str,
     /// This moment.
-    pub(crate) now: Timestamp,
+    pub now: Timestamp,
 }
 
 /// What is known of the node.
 #[derive(Clone, Copy)]
-pub(crate) enum NodeState<'a> {
+pub enum NodeState<'a> {
     /// Nothing yet.
     Unknown,
     /// There is none.
@@ -57,18 +57,18 @@ pub(crate) enum NodeState<'a> {
 
 /// What was written last, so that the same isn't written again.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Memory {
+pub struct Memory {
     /// UID of the node that the others are about.
-    pub(crate) uid: Option<String>,
+    pub uid: Option<String>,
     /// Metadata and spec as applied.
-    pub(crate) applied: Option<Value>,
+    pub applied: Option<Value>,
     /// Status as applied, without times.
-    pub(crate) status: Option<StatusKey>,
+    pub status: Option<StatusKey>,
 }
 
 /// What makes one status another.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct StatusKey {
+pub struct StatusKey {
     capacity: ResourceList,
     allocatable: ResourceList,
     readiness: Readiness,
@@ -79,7 +79,7 @@ pub(crate) struct StatusKey {
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Step {
+pub enum Step {
     /// Put our finalizer on the target's object.
     AddFinalizer,
     /// Create the node.
@@ -119,7 +119,7 @@ pub(crate) enum Step {
 }
 
 /// What to do now, in this order. What follows from it is decided when it has been seen to happen.
-pub(crate) fn decide(observed: &Observed<'_>, memory: &Memory) -> Vec<Step> {
+pub fn decide(observed: &Observed<'_>, memory: &Memory) -> Vec<Step> {
     match observed.target {
         Some(target) if !target.is_deleting() => keep(observed, target, memory),
         target => remove(observed, target, memory),
@@ -251,7 +251,7 @@ fn remove(observed: &Observed<'_>, target: Option<&TargetObject>, memory: &Memor
 
 /// Whether a pod is one that the webhook made a proxy. A `DaemonSet`'s pod on a virtual node is none: nothing runs
 /// behind it.
-pub(crate) fn is_proxy(pod: &Pod) -> bool {
+pub fn is_proxy(pod: &Pod) -> bool {
     let annotations = pod.metadata.annotations.as_ref();
     annotations.is_some_and(|annotations| annotations.contains_key(keys::SOURCE_POD_MANIFEST))
 }

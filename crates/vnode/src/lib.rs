@@ -18,7 +18,7 @@
 mod act;
 pub mod args;
 mod bells;
-mod decide;
+pub mod decide;
 mod followed;
 #[cfg(test)]
 mod fuzz;
@@ -27,9 +27,9 @@ mod huge_pages;
 mod keeper;
 pub mod kubelet;
 pub mod rbac;
-mod secrets;
+pub mod secrets;
 mod sight;
-mod strays;
+pub mod strays;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -11,7 +11,7 @@
 //!
 //! While it isn't known what one of the Targets uses, because of a panic, no finalizer is taken off.
 
-mod decide;
+pub mod decide;
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -27,23 +27,27 @@ const REASON: &str = "VirtualNode";
 
 /// What becomes of a stray.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Step {
+pub enum Step {
     /// It fails: its controller does the rest.
-    Fail { version: String },
+    Fail {
+        /// Over this version only.
+        version: String,
+    },
     /// Its deletion ends.
     Finish,
 }
 
 /// A stray, and what becomes of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Due {
+pub struct Due {
     namespace: String,
     name: String,
     uid: String,
     step: Step,
 }
 
-fn decide(pods: &[Arc<Pod>]) -> Vec<Due> {
+/// What becomes of those that are nobody's proxies.
+pub fn decide(pods: &[Arc<Pod>]) -> Vec<Due> {
     let due = pods.iter().filter(|pod| !is_proxy(pod)).filter_map(|pod| {
         let meta = &pod.metadata;
         let step = if meta.deletion_timestamp.is_some() {

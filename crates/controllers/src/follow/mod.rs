@@ -20,7 +20,7 @@ mod brief;
 mod decide;
 mod kinds;
 mod left_out;
-mod needs;
+pub mod needs;
 mod pace;
 mod place;
 pub mod rbac;

@@ -24,10 +24,13 @@ pub(super) const TOLD: usize = 10;
 
 /// An object of the source.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Key {
-    pub(super) kind: Kind,
-    pub(super) namespace: String,
-    pub(super) name: String,
+pub struct Key {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
 }
 
 impl Key {
@@ -43,7 +46,7 @@ impl Key {
 
 /// Something is needed at a node that wasn't, or isn't any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub enum Change {
     /// This object, at this node.
     One(Node, Arc<Key>),
     /// This object doesn't follow this pod: too many others do.
@@ -53,7 +56,7 @@ pub(super) enum Change {
 }
 
 /// Name of a virtual node, which is kept once.
-pub(super) type Node = Arc<str>;
+pub type Node = Arc<str>;
 
 /// Where a pod was sent: by its record, else, if Admiralty's scheduler bound it, by its binding.
 fn node_of(pod: &Pod) -> Option<Node> {
@@ -70,7 +73,7 @@ fn node_of(pod: &Pod) -> Option<Node> {
 
 /// What pods need, where. Shared by all that follow.
 #[derive(Debug, Default)]
-pub(super) struct Needs {
+pub struct Needs {
     inner: Mutex<Inner>,
 }
 
@@ -107,7 +110,7 @@ struct Sent {
 
 impl Needs {
     /// None are known; with `selects`, Services will be told of, too.
-    pub(super) fn new(selects: bool) -> Self {
+    pub fn new(selects: bool) -> Self {
         let inner = Inner {
             selects,
             ..Inner::default()
@@ -118,12 +121,12 @@ impl Needs {
     }
 
     /// A pod, new or changed.
-    pub(super) fn apply(&self, pod: &Pod) {
+    pub fn apply(&self, pod: &Pod) {
         self.set(pod, node_of(pod));
     }
 
     /// A pod that is gone.
-    pub(super) fn remove(&self, pod: &Pod) {
+    pub fn remove(&self, pod: &Pod) {
         self.set(pod, None);
     }
 
@@ -152,7 +155,7 @@ impl Needs {
     }
 
     /// A Service, new, changed or gone, as [`super::kinds::trim`] leaves it.
-    pub(super) fn service(&self, service: &Service, is_there: bool) {
+    pub fn service(&self, service: &Service, is_there: bool) {
         let now = is_there.then(|| selects_of(service)).flatten();
         self.change(service, |it, namespace, name| {
             it.service(namespace, name, now)
@@ -160,7 +163,7 @@ impl Needs {
     }
 
     /// Whether this version of a Service has been counted: who is selected by it is known.
-    pub(super) fn has_counted(&self, service: &Service) -> bool {
+    pub fn has_counted(&self, service: &Service) -> bool {
         let meta = &service.metadata;
         let (Some(namespace), Some(name)) = (&meta.namespace, &meta.name) else {
             return false;
@@ -169,7 +172,7 @@ impl Needs {
     }
 
     /// An Ingress, new, changed or gone, as [`super::kinds::trim`] leaves it.
-    pub(super) fn ingress(&self, ingress: &Ingress, is_there: bool) {
+    pub fn ingress(&self, ingress: &Ingress, is_there: bool) {
         let mut behind = backends(ingress);
         if !is_there {
             behind.clear();
@@ -197,14 +200,14 @@ impl Needs {
     }
 
     /// All objects of a kind have been told, or all pods: from now on "not needed" means something.
-    pub(super) fn all_known(&self, kind: Option<Kind>) {
+    pub fn all_known(&self, kind: Option<Kind>) {
         let mut inner = self.lock();
         inner.known.insert(kind);
         inner.tell(None, &Change::All);
     }
 
     /// Whether all is known that objects of a kind are needed for.
-    pub(super) fn are_known(&self, kind: Kind) -> bool {
+    pub fn are_known(&self, kind: Kind) -> bool {
         let from: &[Option<Kind>] = match kind {
             Kind::ConfigMap | Kind::Secret => &[None],
             Kind::Service => &[None, Some(Kind::Service)],
@@ -215,33 +218,33 @@ impl Needs {
     }
 
     /// Whether any node needs the object, even one that stands for the source itself.
-    pub(super) fn is_anywhere(&self, key: &Key) -> bool {
+    pub fn is_anywhere(&self, key: &Key) -> bool {
         self.lock().by_object.contains_key(key)
     }
 
     /// The nodes that need the object.
-    pub(super) fn nodes_of(&self, key: &Key) -> Vec<Node> {
+    pub fn nodes_of(&self, key: &Key) -> Vec<Node> {
         let inner = self.lock();
         let nodes = inner.by_object.get(key).into_iter();
         nodes.flat_map(BTreeMap::keys).cloned().collect()
     }
 
     /// Whether a pod that is recorded at this node needs the object.
-    pub(super) fn has(&self, node: &str, key: &Key) -> bool {
+    pub fn has(&self, node: &str, key: &Key) -> bool {
         let inner = self.lock();
         let nodes = inner.by_object.get(key);
         nodes.is_some_and(|nodes| nodes.contains_key(node))
     }
 
     /// Objects of a kind that are needed at a node.
-    pub(super) fn at(&self, node: &str, kind: Kind) -> Vec<Arc<Key>> {
+    pub fn at(&self, node: &str, kind: Kind) -> Vec<Arc<Key>> {
         let inner = self.lock();
         let needed = inner.by_node.get(node).into_iter().flatten();
         needed.filter(|key| key.kind == kind).cloned().collect()
     }
 
     /// Some of the pods that are recorded at a node and need the object.
-    pub(super) fn pods(&self, node: &str, key: &Key, most: usize) -> Vec<Regarding> {
+    pub fn pods(&self, node: &str, key: &Key, most: usize) -> Vec<Regarding> {
         let inner = self.lock();
         let pods = inner.by_object.get(key).and_then(|nodes| nodes.get(node));
         let pods = pods.into_iter().flatten();
@@ -252,7 +255,7 @@ impl Needs {
     }
 
     /// Objects of a kind that don't follow pods because too many others do, each with some of these pods.
-    pub(super) fn left_out(&self, kind: Kind) -> Vec<(Arc<Key>, Regarding)> {
+    pub fn left_out(&self, kind: Kind) -> Vec<(Arc<Key>, Regarding)> {
         let inner = self.lock();
         let of_kind = inner.left_out.iter().filter(|(key, _)| key.kind == kind);
         let told = of_kind.flat_map(|(key, pods)| {
@@ -264,7 +267,7 @@ impl Needs {
     }
 
     /// Every change that concerns a kind from now on. Read on: the queue has no limit.
-    pub(super) fn subscribe(&self, kind: Kind) -> mpsc::UnboundedReceiver<Change> {
+    pub fn subscribe(&self, kind: Kind) -> mpsc::UnboundedReceiver<Change> {
         let (sender, receiver) = mpsc::unbounded_channel();
         self.lock()
             .subscribers

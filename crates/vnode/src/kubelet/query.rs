@@ -19,7 +19,7 @@ const MOST_WORDS: usize = 4096;
 const MOST_PORTS: usize = 256;
 
 /// Path and query by which the target's API server is asked for the same, of its pod of this name.
-pub(crate) fn of_target(route: &Route, delegate: &str, query: &str) -> Result<String, Refusal> {
+pub fn of_target(route: &Route, delegate: &str, query: &str) -> Result<String, Refusal> {
     let too_long = || {
         let text = format!("the parameters, or the command, have more than {LONGEST} bytes");
         Refusal::bad(text)

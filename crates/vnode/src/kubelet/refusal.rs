@@ -11,9 +11,11 @@ const LONGEST: usize = 1000;
 
 /// Why there is no stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    pub(crate) status: StatusCode,
-    pub(crate) text: String,
+pub struct Refusal {
+    /// The status.
+    pub status: StatusCode,
+    /// The line.
+    pub text: String,
 }
 
 impl Refusal {

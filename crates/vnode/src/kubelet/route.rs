@@ -13,10 +13,14 @@ const OFFER: &str = "the kubelet of virtual nodes offers containerLogs, exec, at
 
 /// What is done with a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Action {
+pub enum Action {
+    /// Reads logs.
     Logs,
+    /// Runs a command.
     Exec,
+    /// Attaches to the main process.
     Attach,
+    /// Forwards ports.
     PortForward,
 }
 
@@ -45,18 +49,22 @@ impl Action {
 
 /// A pod, and what is done with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Route {
-    pub(crate) action: Action,
-    pub(crate) namespace: String,
-    pub(crate) pod: String,
-    pub(crate) uid: Option<String>,
+pub struct Route {
+    /// What is done with it.
+    pub action: Action,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub pod: String,
+    /// Its UID, if the path has it.
+    pub uid: Option<String>,
     /// Of all but port forwarding, which is a pod's.
-    pub(crate) container: Option<String>,
+    pub container: Option<String>,
 }
 
 /// The form in which it is told what pods use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub enum Form {
     /// `metrics/resource`, for Prometheus and metrics-server.
     Metrics,
     /// `stats/summary`, as JSON.
@@ -65,8 +73,10 @@ pub(crate) enum Form {
 
 /// What a path leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub enum Place {
+    /// Whether it answers.
     Health,
+    /// A pod.
     Pod(Route),
     /// What pods use: those of one virtual node, if the path names it.
     Usage(Form, Option<String>),
@@ -93,7 +103,7 @@ pub(crate) fn verb(method: &Method) -> Option<&'static str> {
 }
 
 /// What is asked for.
-pub(crate) fn route(method: &Method, path: &str) -> Result<Place, Refusal> {
+pub fn route(method: &Method, path: &str) -> Result<Place, Refusal> {
     let parts: Vec<&str> = path.trim_start_matches('/').splitn(7, '/').collect();
     let first = parts.first().copied().unwrap_or_default();
     let place = match (Action::of(first), parts.get(1..).unwrap_or_default()) {

@@ -16,29 +16,33 @@ pub(super) const SHARE: usize = 16;
 
 /// Which Secret.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Name {
-    pub(super) namespace: String,
-    pub(super) name: String,
+pub struct Name {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
 }
 
 /// A Target's use of a Secret.
 #[derive(Clone, Debug)]
-pub(super) struct Use {
-    pub(super) secret: Name,
+pub struct Use {
+    /// The Secret.
+    pub secret: Name,
     /// The Target is being deleted.
-    pub(super) deleting: bool,
+    pub deleting: bool,
     /// The Target is in the Secret's namespace and goes with it.
-    pub(super) housemate: bool,
+    pub housemate: bool,
     /// Whether the Secret holds a kubeconfig at the key that the Target names; `None`: nobody could look yet.
-    pub(super) holds: Option<bool>,
+    pub holds: Option<bool>,
 }
 
 /// How Targets use Secrets.
 #[derive(Debug)]
-pub(super) struct Uses {
-    pub(super) uses: Vec<Use>,
+pub struct Uses {
+    /// Each of them.
+    pub uses: Vec<Use>,
     /// Whether that is known of each Target; otherwise nobody's Secret may be somebody's.
-    pub(super) all: bool,
+    pub all: bool,
 }
 
 /// Asks each target how it uses a Secret, but for those that panicked and whose time hasn't come.
@@ -77,18 +81,20 @@ pub(super) fn uses<T>(
 
 /// A Secret that has our finalizer.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
-    pub(super) secret: Name,
-    pub(super) uid: String,
+pub struct Held {
+    /// Which Secret.
+    pub secret: Name,
+    /// Its UID.
+    pub uid: String,
     /// It is being deleted.
-    pub(super) ending: bool,
+    pub ending: bool,
     /// So is its namespace; `None`: not known, since nothing depends on it or it can't be read.
-    pub(super) home_ending: Option<bool>,
+    pub home_ending: Option<bool>,
 }
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub enum Step {
     /// Put our finalizer on.
     Hold(Name),
     /// Take it off the Secret with this UID.
@@ -125,10 +131,11 @@ enum Holds {
 }
 
 /// Who uses which Secret.
-pub(super) struct Index<'a>(HashMap<&'a Name, Users>);
+pub struct Index<'a>(HashMap<&'a Name, Users>);
 
 impl<'a> Index<'a> {
-    pub(super) fn new(uses: &'a [Use]) -> Self {
+    /// Meets them by name.
+    pub fn new(uses: &'a [Use]) -> Self {
         let mut index = Self(HashMap::with_capacity(uses.len()));
         for it in uses {
             let users = index.0.entry(&it.secret).or_default();
@@ -149,7 +156,7 @@ impl<'a> Index<'a> {
     }
 
     /// Whether only the state of its namespace can say if the Secret is still needed.
-    pub(super) fn depends_on_home(&self, held: &Held) -> bool {
+    pub fn depends_on_home(&self, held: &Held) -> bool {
         let users = self.of(&held.secret);
         let may_hold = users.holds != Holds::No;
         held.ending && may_hold && users.housemate && !users.deleting
@@ -172,20 +179,15 @@ impl<'a> Index<'a> {
 
 /// What one look does.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Work {
-    pub(super) steps: Vec<Step>,
+pub struct Work {
+    /// In this order.
+    pub steps: Vec<Step>,
     /// Whether there is more than some namespace's share.
-    pub(super) more: bool,
+    pub more: bool,
 }
 
 /// The work of look number `turn`.
-pub(super) fn decide(
-    uses: &Uses,
-    index: &Index<'_>,
-    held: &[Held],
-    lasting: bool,
-    turn: usize,
-) -> Work {
+pub fn decide(uses: &Uses, index: &Index<'_>, held: &[Held], lasting: bool, turn: usize) -> Work {
     let is_held: HashSet<&Name> = held.iter().map(|it| &it.secret).collect();
     let mut wanted: HashSet<&Name> = HashSet::new();
     let needed = uses.uses.iter().map(|it| &it.secret).filter(|&secret| {
