@@ -18,7 +18,6 @@ pub mod chaperon;
 pub mod decide;
 #[cfg(test)]
 mod fuzz;
-pub mod limits;
 pub mod memory;
 pub mod plan;
 pub mod plugins;

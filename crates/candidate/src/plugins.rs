@@ -15,7 +15,7 @@ use pilotage_sched::{
     },
 };
 
-use crate::{board::Board, limits::CandidateLimits, plan, preempts::preempts};
+use crate::{board::Board, plan, preempts::preempts};
 
 /// Name of the plugin, under which the edge allows and rejects pods at Permit.
 pub const RESERVATION: PluginName = "Reservation";
@@ -94,7 +94,7 @@ pub fn candidate_profile(board: Arc<Board>, edge: Arc<dyn Binder>) -> ProfileBui
     stock_profile_with(keys::CANDIDATE_SCHEDULER, edge, preemption)
         // It says only that it has nothing to say.
         .disable(DYNAMIC_RESOURCES)
-        .mandatory_pre_filter(Arc::new(CandidateLimits))
+        .refusing_many_rules()
         .refusing_unknown_constraints(SCHEDULER)
         .pre_enqueue(reservation.clone())
         .permit(reservation)
@@ -107,12 +107,12 @@ mod tests {
     use futures::future::BoxFuture;
     use pilotage_sched::{
         Attempt, Cause, FirstOfEquals, Moment, Place, Rechecked, Scheduler, SchedulerConfig,
+        plugins::MOST_RULES,
     };
     use serde_json::json;
 
     use super::*;
     use crate::{
-        limits::MOST_RULES,
         plan::{Gate, Note},
         refusal::Refusal,
     };
@@ -169,7 +169,7 @@ mod tests {
             panic!("one more is too many")
         };
         let refusal = Refusal::of(&failure.cause).to_string();
-        let told = "pod has 65 resources and rules about nodes and other pods, and a candidate may have 64";
+        let told = "pod has 65 resources and rules about nodes and other pods, and may have 64";
         assert!(refusal.contains(told), "{refusal}");
     }
 

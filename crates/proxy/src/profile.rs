@@ -65,7 +65,8 @@ pub enum ProfilesError {
 ///
 /// Spreading and inter-pod affinity speak of proxies and virtual nodes: other pods aren't known here, and of nodes
 /// those that stand for no target of the pod's are out of [scope](VirtualNode). Nobody is spread by default: Services
-/// and controllers mean the nodes of one cluster.
+/// and controllers mean the nodes of one cluster. A proxy with too many such rules is refused, so that its author keeps
+/// nobody else waiting.
 pub fn profiles(
     board: &Arc<Board>,
     grants: Arc<dyn Grants>,
@@ -83,6 +84,7 @@ pub fn profiles(
         let profile = ProfileBuilder::new(name)
             .pre_enqueue(Arc::new(SchedulingGates))
             .queue_sort(Arc::new(PrioritySort))
+            .refusing_many_rules()
             .mandatory_filter(Arc::new(VirtualNode))
             .node_scope(Arc::new(VirtualNode))
             .filter(Arc::new(NodeUnschedulable))

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use pilotage_absurd::steps::Times;
-use pilotage_candidate::limits::MOST_RULES;
 use pilotage_candidate::plugins::RESERVATION;
 use pilotage_candidate::{Board, Gate, Leave};
+use pilotage_sched::plugins::MOST_RULES;
 use pilotage_sched::{Attempt, Moment, PodUid, Scheduler, SeededTies};
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use pilotage_api::keys;
-use pilotage_candidate::limits::MOST_RULES;
+use pilotage_sched::plugins::MOST_RULES;
 use serde_json::{Value, json};
 
 /// So many bytes of one thing: an object has 1.5 MiB at most, its JSON included.

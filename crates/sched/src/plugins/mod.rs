@@ -17,6 +17,7 @@ mod node_unschedulable;
 mod pod_topology_spread;
 mod priority_sort;
 mod resource_load;
+mod rule_limit;
 mod scheduling_gates;
 mod scoring_strategy;
 mod taint_toleration;
@@ -48,6 +49,7 @@ pub use self::pod_topology_spread::{
     SpreadDefaults,
 };
 pub use self::priority_sort::PrioritySort;
+pub use self::rule_limit::{MOST_RULES, RULE_LIMIT, RuleLimit};
 pub use self::scheduling_gates::SchedulingGates;
 pub use self::scoring_strategy::{
     ScoringResource, ScoringStrategy, ShapePoint, StrategyError, StrategyKind,

@@ -9,7 +9,9 @@ use crate::plugin::{
     Bind, EnqueueExtensions, Filter, Permit, Plugin, PostBind, PostFilter, PreBind, PreEnqueue,
     PreFilter, PreScore, QueueSort, Reserve, Score,
 };
-use crate::plugins::{DEFAULT_PREEMPTION, DYNAMIC_RESOURCES, UnknownConstraints, WellFormed};
+use crate::plugins::{
+    DEFAULT_PREEMPTION, DYNAMIC_RESOURCES, RuleLimit, UnknownConstraints, WellFormed,
+};
 use crate::scope::NodeScope;
 use crate::state::PluginMask;
 use crate::status::PluginName;
@@ -142,6 +144,12 @@ impl ProfileBuilder {
     #[must_use]
     pub fn refusing_unknown_constraints(self, scheduler: &'static str) -> Self {
         self.mandatory_pre_filter(Arc::new(UnknownConstraints::new(scheduler)))
+    }
+
+    /// Adds [`RuleLimit`] as a mandatory plugin.
+    #[must_use]
+    pub fn refusing_many_rules(self) -> Self {
+        self.mandatory_pre_filter(Arc::new(RuleLimit))
     }
 
     /// Drops the plugin of this name from every point, whether it was added before or is added later.

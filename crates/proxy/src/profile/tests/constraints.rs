@@ -1,5 +1,7 @@
 //! Which virtual nodes a proxy's constraints leave it, by where other proxies are.
 
+use pilotage_sched::plugins::MOST_RULES;
+
 use super::*;
 
 /// Everything that one source may have: two regions of a namespace's Targets and of everybody's, another namespace's
@@ -274,4 +276,22 @@ fn a_proxy_that_waits_for_its_share_is_woken_when_another_one_goes() {
     assert!(waits(&scheduler));
     scheduler.pod_deleted(&"shop/a".into(), Moment::ZERO);
     assert!(!waits(&scheduler), "it is tried again");
+}
+
+#[test]
+fn a_proxy_with_too_many_rules_goes_nowhere() {
+    let mut scheduler = cluster(&[]);
+    let wish = |n: usize| {
+        let expression = json!({ "key": format!("k{n}"), "operator": "Exists" });
+        json!({ "weight": 1, "preference": { "matchExpressions": [expression] } })
+    };
+    let mut places = |rules: usize| {
+        let wishes: Vec<_> = (0..rules).map(wish).collect();
+        let nodes = json!({ "preferredDuringSchedulingIgnoredDuringExecution": wishes });
+        let constraints = json!({ "affinity": { "nodeAffinity": nodes } });
+        let pod = proxy("shop/new", &json!({}), &constraints, None);
+        may_go(&mut scheduler, &pod).len()
+    };
+    assert_eq!(places(MOST_RULES), 3);
+    assert_eq!(places(MOST_RULES + 1), 0);
 }

@@ -1,44 +1,45 @@
-//! How much a candidate may ask for. The scheduler looks at each rule of a pod beside each node, and nobody else is
-//! tried meanwhile; a source writes as many as an object holds.
+//! How many rules a pod may have whose author isn't trusted with the scheduler's time: it looks at each rule beside each
+//! node, nobody else is tried meanwhile, and an object holds thousands.
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::{
-    api::core::v1::{
-        NodeSelectorTerm, PodAffinityTerm, PodSpec, TopologySpreadConstraint,
-        WeightedPodAffinityTerm,
-    },
-    apimachinery::pkg::apis::meta::v1::LabelSelector,
+use k8s_openapi::api::core::v1::{
+    NodeSelectorTerm, PodAffinityTerm, PodSpec, TopologySpreadConstraint, WeightedPodAffinityTerm,
 };
-use pilotage_sched::{
-    Actions, Context, CycleState, EnqueueExtensions, EventKind, EventResource, Plugin, PluginName,
-    PodInfo, PreFilter, PreFiltered, Status, Verdict,
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+use crate::context::Context;
+use crate::event::{Actions, EventKind, EventResource};
+use crate::plugin::{EnqueueExtensions, Plugin, PreFilter, PreFiltered};
+use crate::pod_info::PodInfo;
+use crate::state::CycleState;
+use crate::status::{PluginName, Status, Verdict};
 
 /// Name of the plugin.
-pub const CANDIDATE_LIMITS: PluginName = "CandidateLimits";
+pub const RULE_LIMIT: PluginName = "RuleLimit";
 
-/// As many rules may a candidate have in all.
+/// As many rules may a pod have in all.
 pub const MOST_RULES: usize = 64;
 
-/// Refuses candidates with more than [`MOST_RULES`] rules: extended resources, and labels, expressions and namespaces
-/// in terms about nodes or other pods and in spread constraints. A term or constraint without any counts as one.
+/// Refuses pods with more than [`MOST_RULES`] rules, which kube-scheduler would try. What counts is each extended
+/// resource, each term about nodes or other pods, each spread constraint, and each label, expression and namespace that
+/// one of these names.
 #[derive(Clone, Copy, Debug)]
-pub struct CandidateLimits;
+pub struct RuleLimit;
 
-impl Plugin for CandidateLimits {
+impl Plugin for RuleLimit {
     fn name(&self) -> PluginName {
-        CANDIDATE_LIMITS
+        RULE_LIMIT
     }
 }
 
-impl EnqueueExtensions for CandidateLimits {
+impl EnqueueExtensions for RuleLimit {
     fn events(&self) -> Vec<EventKind> {
         vec![EventKind::new(EventResource::TargetPod, Actions::ALL)]
     }
 }
 
-impl PreFilter for CandidateLimits {
+impl PreFilter for RuleLimit {
     fn pre_filter(
         &self,
         _cx: &Context<'_>,
@@ -50,7 +51,7 @@ impl PreFilter for CandidateLimits {
             return Ok(PreFiltered::Skip);
         }
         Err(Status::unresolvable(format!(
-            "pod has {rules} resources and rules about nodes and other pods, and a candidate may have {MOST_RULES}"
+            "pod has {rules} resources and rules about nodes and other pods, and may have {MOST_RULES}"
         )))
     }
 }
