@@ -17,15 +17,17 @@ use serde_json::{Value, json};
 /// How many pods were sent to targets.
 const PROXIES: usize = 10_000;
 /// How many targets there are, each of which is told what it needs.
-const TARGETS: usize = 10;
-/// How many objects one pod names.
+const TARGETS: usize = 100;
+/// How many objects one pod names: more of the longest names don't fit.
 const NAMED: usize = 5_000;
-/// How many Services select each of some pods.
-const SERVICES: usize = 64;
-/// How many pods these are.
-const SELECTED: usize = 100;
+/// How many of the shortest names fit.
+const NAMED_SHORT: usize = 30_000;
+/// How many Services select each pod, before the one that is measured comes.
+const SERVICES: usize = 72;
+/// How many Services, which select no pod, and as many Ingresses are there beside.
+const OTHERS: usize = 5_000;
 /// How often the scenes are played.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 2;
 
 fn main() -> ExitCode {
     println!(
@@ -61,11 +63,11 @@ fn pod(number: usize, node: &str, labels: &Value, spec: &Value) -> Pod {
 }
 
 /// A container that names so many objects of both kinds.
-fn naming(count: usize) -> Value {
+fn naming(count: usize, name: impl Fn(usize) -> String) -> Value {
     let from: Vec<_> = (0..count)
         .map(|number| match number % 2 {
-            0 => json!({ "configMapRef": { "name": long("map", number) } }),
-            _ => json!({ "secretRef": { "name": long("secret", number) } }),
+            0 => json!({ "configMapRef": { "name": name(number) } }),
+            _ => json!({ "secretRef": { "name": name(number) } }),
         })
         .collect();
     json!({ "containers": [{ "name": "c", "envFrom": from }] })
@@ -77,44 +79,55 @@ fn names(times: &mut Times) {
     let mut told: Vec<_> = (0..TARGETS)
         .flat_map(|_| [Kind::ConfigMap, Kind::Secret].map(|kind| needs.subscribe(kind)))
         .collect();
-    let (many, few) = (naming(NAMED), naming(4));
+    let mut hear = || {
+        for subscriber in &mut told {
+            while subscriber.try_recv().is_ok() {}
+        }
+    };
+    let few = naming(4, |number| long("named", number));
     for number in 0..PROXIES {
         let pod = pod(number, &node(number), &json!({}), &few);
         times.step("a pod that names 4 objects comes", || needs.apply(&pod));
     }
+    hear();
+    let long_names = naming(NAMED, |number| long("named", number));
+    let short_names = naming(NAMED_SHORT, |number| format!("n{number}"));
     for number in 0..20 {
-        let stays = pod(number, &node(number), &json!({}), &many);
-        times.step("a pod comes to name 5,000 objects", || needs.apply(&stays));
-        times.step("the same again", || needs.apply(&stays));
-        for subscriber in &mut told {
-            while subscriber.try_recv().is_ok() {}
-        }
-        let goes = pod(number, &node(number + 1), &json!({}), &many);
-        times.step("a pod that names 5,000 objects goes elsewhere", || {
+        let (names, spec) = match number % 2 {
+            0 => ("5,000 long names", &long_names),
+            _ => ("30,000 short names", &short_names),
+        };
+        let stays = pod(number, &node(number), &json!({}), spec);
+        times.step(&format!("a pod comes to have {names}"), || {
+            needs.apply(&stays);
+        });
+        times.step(&format!("the same again, {names}"), || needs.apply(&stays));
+        hear();
+        let goes = pod(number, &node(number + 1), &json!({}), spec);
+        times.step(&format!("a pod with {names} goes elsewhere"), || {
             needs.apply(&goes);
         });
         let at = times.step("what a target needs", || {
             needs.at(&node(number + 1), Kind::ConfigMap)
         });
-        assert!(at.len() >= NAMED / 2);
-        for subscriber in &mut told {
-            while subscriber.try_recv().is_ok() {}
-        }
-        times.step("a pod that names 5,000 objects is gone", || {
+        assert!(at.len() >= 1_000);
+        hear();
+        times.step(&format!("a pod with {names} is gone"), || {
             needs.remove(&goes);
         });
+        hear();
     }
     let copies: Vec<_> = (0..PROXIES)
         .map(|number| Key {
             kind: Kind::ConfigMap,
             namespace: "shop".to_owned(),
-            name: long("map", number % 8),
+            name: long("named", number % 8),
         })
         .collect();
     times.step("where 10,000 copies are needed", || {
         copies
             .iter()
-            .map(|key| needs.nodes_of(key).len())
+            .map(|key| needs.nodes_of(key).nodes.len())
             .sum::<usize>()
     });
 }
@@ -127,20 +140,20 @@ fn service(number: usize, selector: &Value) -> Service {
     serde_json::from_value(service).unwrap_or_default()
 }
 
-fn ingress(number: usize) -> Ingress {
+fn ingress(name: &str, services: impl Iterator<Item = usize>) -> Ingress {
     let path = |number: usize| {
         let service = json!({ "name": long("service", number) });
         json!({ "pathType": "Prefix", "backend": { "service": service } })
     };
-    let paths: Vec<_> = (0..SERVICES).map(path).collect();
+    let paths: Vec<_> = services.map(path).collect();
     let ingress = json!({
-        "metadata": { "name": long("ingress", number), "namespace": "shop" },
+        "metadata": { "name": name, "namespace": "shop" },
         "spec": { "rules": [{ "http": { "paths": paths } }] },
     });
     serde_json::from_value(ingress).unwrap_or_default()
 }
 
-/// Services and Ingresses that concern some pods, among others that differ from them in one label.
+/// Services and Ingresses that concern all pods, some of which differ from the others in one label.
 fn selectors(times: &mut Times) {
     let needs = Needs::new(true);
     let mut told: Vec<_> = (0..TARGETS)
@@ -156,50 +169,59 @@ fn selectors(times: &mut Times) {
         let all: BTreeMap<_, _> = all.chain([("app".to_owned(), app.to_owned())]).collect();
         json!(all)
     };
-    let (some, others, few) = (labels("some"), labels("others"), naming(4));
-    for number in 0..PROXIES {
-        let labels = if number < SELECTED { &some } else { &others };
-        let pod = pod(number, &node(number), labels, &few);
-        times.step("a pod that nothing selects comes", || needs.apply(&pod));
+    let (web, nobodys, few) = (
+        labels("web"),
+        labels("nobody"),
+        naming(4, |n| long("named", n)),
+    );
+    for number in 0..SERVICES {
+        needs.service(&service(number, &web), true);
     }
-    hear();
-    for number in 0..SERVICES + 8 {
-        let service = service(number, &some);
-        times.step("a Service that selects 100 of 10,000 pods comes", || {
-            needs.service(&service, true);
-        });
-        hear();
-    }
-    for number in 0..4 {
-        let ingress = ingress(number);
-        times.step("an Ingress before 64 such Services comes", || {
+    for number in 0..OTHERS {
+        needs.service(&service(SERVICES + number, &nobodys), true);
+        let ingress = ingress(&long("before-one", number), 0..1);
+        times.step("one of 5,000 Ingresses before a Service comes", || {
             needs.ingress(&ingress, true);
         });
-        hear();
     }
-    for number in PROXIES..PROXIES + 100 {
-        let pod = pod(number, &node(number), &some, &few);
+    for number in 0..PROXIES {
+        let pod = pod(number, &node(number), &web, &few);
         times.step("a pod that 72 Services select comes", || needs.apply(&pod));
-        times.step("a pod that 72 Services select goes", || needs.remove(&pod));
     }
     hear();
+    let mut change = |what: &str, change: &dyn Fn()| {
+        times.step(what, change);
+        let mut steps = 1;
+        while times.step(&format!("{what}: what is left, a step"), || needs.go_on()) {
+            steps += 1;
+        }
+        hear();
+        assert!(steps > 10, "{what}: {steps}");
+    };
+    // Its name comes before the others'.
+    let first = |selector: &Value| {
+        let mut service = service(0, selector);
+        service.metadata.name = Some("a".to_owned());
+        service
+    };
+    let (selects, selects_nobody) = (first(&web), first(&nobodys));
+    change("a Service that selects 10,000 pods comes", &|| {
+        needs.service(&selects, true);
+    });
+    change("it selects nobody", &|| {
+        needs.service(&selects_nobody, true);
+    });
+    let before_all = ingress("a", 0..SERVICES + OTHERS);
+    change("an Ingress before 72 such Services comes", &|| {
+        needs.ingress(&before_all, true);
+    });
+    change("it goes", &|| needs.ingress(&before_all, false));
     let left_out = times.step("what follows no pod, since it is too much", || {
         needs.left_out(Kind::Service)
     });
     assert!(!left_out.is_empty());
-    for number in 0..4 {
-        let ingress = ingress(number);
-        times.step("an Ingress before 64 such Services goes", || {
-            needs.ingress(&ingress, false);
-        });
-        hear();
-    }
-    let nobodys = labels("nobody");
-    for number in 0..4 {
-        let service = service(number, &nobodys);
-        times.step("a Service selects these pods no more", || {
-            needs.service(&service, true);
-        });
-        hear();
+    for number in 0..100 {
+        let pod = pod(number, &node(number), &web, &few);
+        times.step("a pod that 72 Services select goes", || needs.remove(&pod));
     }
 }

@@ -3,10 +3,11 @@
 //! It must not know targets: such an object is wanted nowhere, so no target ever looks at it.
 
 use pilotage_clusters::Watch;
+use pilotage_model::followed::Kind;
 use pilotage_sched_driver::publish::Regarding;
 
 use super::kinds::Followed;
-use super::needs::{Change, Key};
+use super::needs::{Change, Key, MOST_NAMED};
 use super::place::Parts;
 use super::selected::MOST;
 
@@ -19,7 +20,7 @@ pub(super) async fn tell_left_out<K: Followed>(parts: &Parts, objects: &Watch<K>
         let left_out = tokio::select! {
             Some(change) = changes.recv() => match change {
                 Change::LeftOut(key, pod) => vec![(key, pod)],
-                Change::One(..) => continue,
+                Change::At(..) => continue,
                 Change::All => parts.needs.left_out(K::KIND),
             },
             () = leadership.acquired(), if !leads => {
@@ -39,11 +40,18 @@ pub(super) async fn tell_left_out<K: Followed>(parts: &Parts, objects: &Watch<K>
 
 /// Tells the object's author and the pod's.
 fn tell<K: Followed>(parts: &Parts, objects: &Watch<K>, key: &Key, pod: Regarding) {
-    let note = format!(
-        "{} {} isn't followed: of the Services that select a pod, and of the Ingresses in front of these, the {MOST} \
-         with the first names are",
-        key.kind, key.name
-    );
+    let rule = match key.kind {
+        Kind::ConfigMap | Kind::Secret => {
+            format!("of the ConfigMaps that a pod names, and of the Secrets, the {MOST_NAMED}")
+        }
+        Kind::Service | Kind::Ingress => {
+            format!(
+                "of the Services that select a pod, and of the Ingresses in front of these, the {MOST}"
+            )
+        }
+    };
+    let (kind, name) = (key.kind, &key.name);
+    let note = format!("{kind} {name} isn't followed: {rule} with the first names are");
     let object = objects.get(Some(&key.namespace), &key.name);
     let object = object.map(|object| Regarding::object(&*object));
     parts.tell_not_followed(object.into_iter().chain([pod]), &note);

@@ -30,6 +30,7 @@ mod selected;
 use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -43,6 +44,7 @@ use pilotage_model::followed::Kind;
 use pilotage_runtime::caught::caught;
 use pilotage_runtime::lease::Leadership;
 use pilotage_sched_driver::publish::Recorder;
+use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 
 use kinds::{Followed, trim};
@@ -53,6 +55,8 @@ use reroute::reroute;
 
 /// Objects in a page of a list: of each little is kept.
 const PAGE: u32 = 50;
+/// Until what was just seen is likely counted.
+const SOON: Duration = Duration::from_millis(200);
 
 /// Flags of the controller.
 #[allow(clippy::doc_markdown, reason = "these are help texts")]
@@ -178,13 +182,15 @@ pub fn run(with: Follow, shutdown: CancellationToken) -> BoxFuture<'static, ()> 
         let config_maps = async {
             if follows(FollowedKind::ConfigMaps) {
                 let config_maps = objects::<ConfigMap>(&parts, &shutdown);
-                each(config_maps, &parts, &shutdown).await;
+                let telling = shutdown.run_until_cancelled(tell_left_out(&parts, &config_maps));
+                tokio::join!(each(config_maps.clone(), &parts, &shutdown), telling);
             }
         };
         let secrets = async {
             if follows(FollowedKind::Secrets) {
                 let secrets = objects::<Secret>(&parts, &shutdown);
-                each(secrets, &parts, &shutdown).await;
+                let telling = shutdown.run_until_cancelled(tell_left_out(&parts, &secrets));
+                tokio::join!(each(secrets.clone(), &parts, &shutdown), telling);
             }
         };
         let each_service = async {
@@ -206,7 +212,15 @@ pub fn run(with: Follow, shutdown: CancellationToken) -> BoxFuture<'static, ()> 
             }
         };
         let counting = shutdown.run_until_cancelled(count(&parts, &with.proxies));
-        tokio::join!(config_maps, secrets, each_service, each_ingress, counting);
+        let going_on = shutdown.run_until_cancelled(go_on(&parts));
+        tokio::join!(
+            config_maps,
+            secrets,
+            each_service,
+            each_ingress,
+            counting,
+            going_on
+        );
     }
     .boxed()
 }
@@ -257,6 +271,18 @@ async fn count_ingresses(parts: &Parts, ingresses: &Watch<Ingress>) {
             Event::Deleted(ingress) | Event::Gone(ingress) => parts.needs.ingress(ingress, false),
             Event::Synced => parts.needs.all_known(Some(Kind::Ingress)),
         });
+    }
+}
+
+/// Counts what large changes leave, beside all others.
+async fn go_on(parts: &Parts) {
+    loop {
+        parts.needs.left().await;
+        let mut more = true;
+        while more {
+            counted(|| more = parts.needs.go_on());
+            yield_now().await;
+        }
     }
 }
 

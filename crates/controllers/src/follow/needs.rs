@@ -1,8 +1,10 @@
 //! Which node needs which objects: an index of what proxy pods name, and of what selects them, by the node of their
 //! record; of pods that Admiralty placed, by the node where they are bound. No I/O.
 //!
-//! Whatever is asked of it is looked up, and a change of one pod or object touches those that it concerns. Each object
-//! and each pod stands there once, at however many nodes it is needed.
+//! Whatever is asked of it is looked up, and a change of one pod or object touches those that it concerns: if these are
+//! many, some at a time. Each object and each pod stands there once, at however many nodes it is needed.
+
+mod pending;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,13 +16,18 @@ use pilotage_api::keys;
 use pilotage_api::record::Record;
 use pilotage_model::followed::{Kind, Need, backends, needs, selected};
 use pilotage_sched_driver::publish::Regarding;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use super::kinds::Followed;
-use super::selected::{Selected, Selecting, Selects, Uid};
+use super::selected::{LEFT_OUT, Selected, Selecting, Selects, Uid};
+use pending::{Pending, Waiting};
 
 /// Pods that are told of one failure.
 pub(super) const TOLD: usize = 10;
+/// `ConfigMap`s that follow a pod that names them, and Secrets: those of the first names.
+pub(super) const MOST_NAMED: usize = 1024;
+/// So many objects, pods and Services are looked at in one step, and not many more.
+const AT_ONCE: usize = 4096;
 
 /// An object of the source.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,8 +54,8 @@ impl Key {
 /// Something is needed at a node that wasn't, or isn't any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// This object, at this node.
-    One(Node, Arc<Key>),
+    /// These objects of one kind, at this node.
+    At(Node, Arc<[Arc<Key>]>),
     /// This object doesn't follow this pod: too many others do.
     LeftOut(Arc<Key>, Regarding),
     /// All objects of one more kind are known from now on.
@@ -57,6 +64,15 @@ pub enum Change {
 
 /// Name of a virtual node, which is kept once.
 pub type Node = Arc<str>;
+
+/// Where an object is needed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Needed {
+    /// The nodes.
+    pub nodes: Vec<Node>,
+    /// Pods of its namespace are left to be looked at, which may need it elsewhere.
+    pub counting: bool,
+}
 
 /// Where a pod was sent: by its record, else, if Admiralty's scheduler bound it, by its binding.
 fn node_of(pod: &Pod) -> Option<Node> {
@@ -75,9 +91,11 @@ fn node_of(pod: &Pod) -> Option<Node> {
 #[derive(Debug, Default)]
 pub struct Needs {
     inner: Mutex<Inner>,
+    /// Rings when somebody is left to be looked at.
+    left: Notify,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inner {
     /// Kinds of which all objects have been told; none stands for pods.
     known: BTreeSet<Option<Kind>>,
@@ -86,14 +104,43 @@ struct Inner {
     /// Pods that were sent somewhere.
     pods: HashMap<Uid, Sent>,
     selected: Selected,
+    pending: Pending,
+    at_once: usize,
     /// By object: the nodes that need it, each with the pods there that do.
     by_object: HashMap<Arc<Key>, BTreeMap<Node, HashSet<Uid>>>,
     /// The same by node.
     by_node: HashMap<Node, HashSet<Arc<Key>>>,
     /// The pods that an object doesn't follow because too many others do.
     left_out: HashMap<Arc<Key>, HashSet<Uid>>,
+    /// What changed in this step.
+    changed: Changed,
     /// By kind, since who follows one has no use for changes of others.
     subscribers: BTreeMap<Kind, Vec<mpsc::UnboundedSender<Change>>>,
+}
+
+impl Default for Inner {
+    fn default() -> Self {
+        Self {
+            known: BTreeSet::new(),
+            selects: false,
+            pods: HashMap::new(),
+            selected: Selected::default(),
+            pending: Pending::default(),
+            at_once: AT_ONCE,
+            by_object: HashMap::new(),
+            by_node: HashMap::new(),
+            left_out: HashMap::new(),
+            changed: Changed::default(),
+            subscribers: BTreeMap::new(),
+        }
+    }
+}
+
+/// What is to be told when a step ends: once, however many pods it concerns.
+#[derive(Debug, Default)]
+struct Changed {
+    places: BTreeMap<(Kind, Node), BTreeSet<Arc<Key>>>,
+    left_out: Vec<(Arc<Key>, Regarding)>,
 }
 
 /// A pod that was sent somewhere.
@@ -101,10 +148,13 @@ struct Inner {
 struct Sent {
     about: Arc<Regarding>,
     node: Node,
+    /// What it names.
     named: BTreeSet<Arc<Key>>,
+    /// What it names, too, and is too much.
+    unnamed: BTreeSet<Arc<Key>>,
     /// All that it needs: what it names, and what selects it.
     keys: BTreeSet<Arc<Key>>,
-    /// What selects it, too, and is too many.
+    /// What doesn't follow it, since it is too much.
     left_out: BTreeSet<Arc<Key>>,
 }
 
@@ -117,6 +167,7 @@ impl Needs {
         };
         Self {
             inner: Mutex::new(inner),
+            left: Notify::new(),
         }
     }
 
@@ -136,13 +187,15 @@ impl Needs {
             return;
         };
         let named = pod.spec.as_ref().filter(|_| node.is_some()).map(needs);
+        let (named, unnamed) = few(&named.unwrap_or_default());
         let mut inner = self.lock();
         let known = inner.pods.get_key_value(uid.as_str());
         let uid = known.map_or_else(|| uid.as_str().into(), |(uid, _)| uid.clone());
         let sent = node.map(|node| Sent {
             about: Arc::new(Regarding::pod(pod)),
             node: inner.node(node),
-            named: inner.keys(namespace, named.into_iter().flatten()),
+            named: inner.keys(namespace, named),
+            unnamed: inner.keys(namespace, unnamed),
             keys: BTreeSet::new(),
             left_out: BTreeSet::new(),
         });
@@ -152,13 +205,15 @@ impl Needs {
             inner.selected.pod(namespace, &uid, labels);
         }
         inner.set(&uid, sent);
+        inner.tell_changed();
     }
 
     /// A Service, new, changed or gone, as [`super::kinds::trim`] leaves it.
     pub fn service(&self, service: &Service, is_there: bool) {
         let now = is_there.then(|| selects_of(service)).flatten();
-        self.change(service, |it, namespace, name| {
-            it.service(namespace, name, now)
+        self.change(service, |it, namespace, name| Waiting {
+            pods: it.service(namespace, name, now),
+            ..Waiting::default()
         });
     }
 
@@ -168,7 +223,9 @@ impl Needs {
         let (Some(namespace), Some(name)) = (&meta.namespace, &meta.name) else {
             return false;
         };
-        self.lock().selected.known(namespace, name) == selects_of(service).as_ref()
+        let inner = self.lock();
+        let known = inner.selected.known(namespace, name);
+        !inner.pending.has(namespace) && known == selects_of(service).as_ref()
     }
 
     /// An Ingress, new, changed or gone, as [`super::kinds::trim`] leaves it.
@@ -177,26 +234,47 @@ impl Needs {
         if !is_there {
             behind.clear();
         }
-        self.change(ingress, |it, namespace, name| {
-            it.ingress(namespace, name, behind)
+        self.change(ingress, |it, namespace, name| Waiting {
+            services: it.ingress(namespace, name, behind),
+            ..Waiting::default()
         });
     }
 
-    /// Looks anew at the pods that a change concerns.
+    /// Looks anew at the pods that a change concerns, or at the first of them.
     fn change<K: Resource>(
         &self,
         object: &K,
-        change: impl FnOnce(&mut Selected, &str, &str) -> BTreeSet<Uid>,
+        change: impl FnOnce(&mut Selected, &str, &str) -> Waiting,
     ) {
         let meta = object.meta();
         let (Some(namespace), Some(name)) = (&meta.namespace, &meta.name) else {
             return;
         };
         let mut inner = self.lock();
-        for uid in change(&mut inner.selected, namespace, name) {
-            let sent = inner.pods.get(&uid).cloned();
-            inner.set(&uid, sent);
+        let concerned = change(&mut inner.selected, namespace, name);
+        // To find many was work enough for one step.
+        if inner.pending.has(namespace) || concerned.len() > inner.at_once {
+            inner.pending.add(namespace, concerned);
+        } else {
+            inner.look(namespace, concerned);
         }
+        if inner.pending.has(namespace) {
+            self.left.notify_one();
+        }
+    }
+
+    /// Looks at some of those whom large changes concern and who are left; says whether more are.
+    pub fn go_on(&self) -> bool {
+        let mut inner = self.lock();
+        if let Some((namespace, waiting)) = inner.pending.next() {
+            inner.look(&namespace, waiting);
+        }
+        !inner.pending.is_empty()
+    }
+
+    /// Waits until somebody is left to be looked at.
+    pub async fn left(&self) {
+        self.left.notified().await;
     }
 
     /// All objects of a kind have been told, or all pods: from now on "not needed" means something.
@@ -222,11 +300,14 @@ impl Needs {
         self.lock().by_object.contains_key(key)
     }
 
-    /// The nodes that need the object.
-    pub fn nodes_of(&self, key: &Key) -> Vec<Node> {
+    /// The nodes that need the object, as far as was looked.
+    pub fn nodes_of(&self, key: &Key) -> Needed {
         let inner = self.lock();
         let nodes = inner.by_object.get(key).into_iter();
-        nodes.flat_map(BTreeMap::keys).cloned().collect()
+        Needed {
+            nodes: nodes.flat_map(BTreeMap::keys).cloned().collect(),
+            counting: inner.pending.has(&key.namespace),
+        }
     }
 
     /// Whether a pod that is recorded at this node needs the object.
@@ -282,6 +363,17 @@ impl Needs {
     }
 }
 
+/// Of each kind as many as follow a pod that names them, and some of the others.
+fn few(named: &BTreeSet<Need>) -> (Vec<Need>, Vec<Need>) {
+    let (mut few, mut others) = (Vec::new(), Vec::new());
+    for kind in [Kind::ConfigMap, Kind::Secret] {
+        let mut of_kind = named.iter().filter(|need| need.kind == kind).cloned();
+        few.extend(of_kind.by_ref().take(MOST_NAMED));
+        others.extend(of_kind.take(LEFT_OUT));
+    }
+    (few, others)
+}
+
 /// Which pods a Service selects; none, if it never follows.
 fn selects_of(service: &Service) -> Option<Selects> {
     match selected(service) {
@@ -335,21 +427,52 @@ impl Inner {
         kept.map_or(node, |(kept, _)| kept.clone())
     }
 
-    /// A pod as it is now; what it needs is found here.
-    fn set(&mut self, uid: &Uid, mut now: Option<Sent>) {
+    /// Looks at those who are concerned, and leaves who is too many for one step.
+    fn look(&mut self, namespace: &str, mut waiting: Waiting) {
+        let mut looked = 0_usize;
+        while looked < self.at_once {
+            let more = if let Some(service) = waiting.services.pop_first() {
+                let (pods, more) = self.selected.pods_of(namespace, &service);
+                waiting.pods.extend(pods);
+                if waiting.pods.len() >= self.selected.pods_in(namespace) {
+                    waiting.services.clear();
+                }
+                more
+            } else if let Some(uid) = waiting.pods.pop_first() {
+                let sent = self.pods.get(&uid).cloned();
+                self.set(&uid, sent)
+            } else {
+                break;
+            };
+            looked = looked.saturating_add(more).saturating_add(1);
+        }
+        self.pending.add(namespace, waiting);
+        self.tell_changed();
+    }
+
+    /// A pod as it is now; what it needs is found here. Says how many were looked at for that.
+    fn set(&mut self, uid: &Uid, mut now: Option<Sent>) -> usize {
+        let mut looked = 0;
         if let Some(now) = &mut now {
             let namespace = &now.about.namespace;
-            let Selecting { needed, left_out } = self.selected.of(namespace, uid);
+            let selecting = self.selected.of(namespace, uid);
+            let Selecting {
+                needed,
+                left_out,
+                looked: of_selecting,
+            } = selecting;
             now.keys = self.keys(namespace, needed);
             now.left_out = self.keys(namespace, left_out);
             now.keys.extend(now.named.iter().cloned());
+            now.left_out.extend(now.unnamed.iter().cloned());
+            looked = now.keys.len().saturating_add(of_selecting);
         }
         let before = self.pods.remove(uid);
         if before == now {
             self.pods.extend(before.map(|before| (uid.clone(), before)));
-            return;
+            return looked;
         }
-        let left_out = self.set_left_out(uid, before.as_ref(), now.as_ref());
+        self.set_left_out(uid, before.as_ref(), now.as_ref());
         let (gone, new) = moved(before.as_ref(), now.as_ref());
         for (node, key) in &gone {
             self.take_away(node, key, uid);
@@ -362,11 +485,10 @@ impl Inner {
         }
         self.pods.extend(now.map(|now| (uid.clone(), now)));
         for (node, key) in gone.into_iter().chain(new) {
-            self.tell(Some(key.kind), &Change::One(node, key));
+            let place = (key.kind, node);
+            self.changed.places.entry(place).or_default().insert(key);
         }
-        for (key, pod) in left_out {
-            self.tell(Some(key.kind), &Change::LeftOut(key, pod));
-        }
+        looked
     }
 
     /// A pod at this node doesn't need the object any more.
@@ -392,13 +514,8 @@ impl Inner {
         }
     }
 
-    /// What doesn't follow a pod from now on; says what of it is worth telling.
-    fn set_left_out(
-        &mut self,
-        uid: &Uid,
-        before: Option<&Sent>,
-        now: Option<&Sent>,
-    ) -> Vec<(Arc<Key>, Regarding)> {
+    /// What doesn't follow a pod from now on.
+    fn set_left_out(&mut self, uid: &Uid, before: Option<&Sent>, now: Option<&Sent>) {
         let none = BTreeSet::new();
         let before = before.map_or(&none, |sent| &sent.left_out);
         let after = now.map_or(&none, |sent| &sent.left_out);
@@ -410,15 +527,26 @@ impl Inner {
                 }
             }
         }
-        let mut told = Vec::new();
         for key in after.difference(before) {
             let pods = self.left_out.entry(key.clone()).or_default();
             pods.insert(uid.clone());
             if pods.len() <= TOLD {
-                told.extend(now.map(|now| (key.clone(), Regarding::clone(&now.about))));
+                let told = now.map(|now| (key.clone(), Regarding::clone(&now.about)));
+                self.changed.left_out.extend(told);
             }
         }
-        told
+    }
+
+    /// Ends a step.
+    fn tell_changed(&mut self) {
+        let Changed { places, left_out } = std::mem::take(&mut self.changed);
+        for ((kind, node), keys) in places {
+            let keys = keys.into_iter().collect();
+            self.tell(Some(kind), &Change::At(node, keys));
+        }
+        for (key, pod) in left_out {
+            self.tell(Some(key.kind), &Change::LeftOut(key, pod));
+        }
     }
 
     /// Tells those who follow a kind, or all.

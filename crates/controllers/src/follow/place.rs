@@ -17,13 +17,13 @@ use pilotage_sched_driver::publish::{EventType, Occurrence, Recorder, Regarding}
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::PAGE;
 use super::act::{Fault, Pair};
 use super::brief::Brief;
 use super::decide::{Observed, Step, Why, decide};
 use super::kinds::{Followed, trim};
-use super::needs::{Change, Key, Needs, TOLD};
+use super::needs::{Change, Key, Needed, Needs, TOLD};
 use super::pace::Pace;
+use super::{PAGE, SOON};
 
 /// Copies that nobody needs are looked at this long after the first of them shows, and so many at a time: a target may
 /// show any number.
@@ -145,8 +145,13 @@ impl<K: Followed> Place<K> {
             // The senders of all of these live in the target, the watches or the parts.
             let key = tokio::select! {
                 Some(change) = changes.recv() => match change {
-                    Change::One(node, key) if self.is_here(&node) => Some(Key::clone(&key)),
-                    Change::One(..) | Change::LeftOut(..) => continue,
+                    Change::At(node, keys) => {
+                        if self.is_here(&node) {
+                            keys.iter().for_each(|key| waker.wake(Key::clone(key)));
+                        }
+                        continue;
+                    }
+                    Change::LeftOut(..) => continue,
                     Change::All => None,
                 },
                 Some(event) = objects.recv() => match Self::key_of(&event) {
@@ -208,8 +213,8 @@ impl<K: Followed> Place<K> {
 
     /// Whether it is needed here, by a pod of any Target that leads to this cluster.
     fn is_needed(&self, key: &Key) -> bool {
-        let nodes = self.parts.needs.nodes_of(key);
-        nodes.iter().any(|node| self.is_here(node))
+        let needed = self.parts.needs.nodes_of(key);
+        needed.nodes.iter().any(|node| self.is_here(node))
     }
 
     /// All objects that are needed here.
@@ -319,8 +324,10 @@ impl<K: Followed> Place<K> {
         let copy = self.copies.get(namespace, name).map(|it| Brief::of(&*it));
         let copy = copy.filter(|copy| copy.is_copy_of(&parts.cluster, &key.namespace, &key.name));
         let plain = self.plain_copy(key, source.as_ref());
-        let needed = parts.needs.has(self.target.node(), key);
-        let kept = self.is_needed(key);
+        let Needed { nodes, counting } = parts.needs.nodes_of(key);
+        let needed = nodes.iter().any(|node| **node == *self.target.node());
+        // Who was looked at doesn't need it any more, and who is left may.
+        let kept = counting || nodes.iter().any(|node| self.is_here(node));
         let step = {
             let memories = self.memories();
             let memory = memories.get(key);
@@ -335,7 +342,8 @@ impl<K: Followed> Place<K> {
             })
         };
         if step == Step::Rest {
-            return Next::Rest;
+            let soon = || Next::At(from_now(SOON));
+            return if counting { soon() } else { Next::Rest };
         }
         if let Some(at) = self.waits(key) {
             return Next::At(at);

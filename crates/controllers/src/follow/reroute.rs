@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::Service;
@@ -22,6 +21,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::SOON;
 use super::act::FIELD_MANAGER;
 use super::kinds::{Followed, trim};
 use super::needs::{Change, Key};
@@ -30,8 +30,6 @@ use super::place::{CONTROLLER, Parts};
 
 /// Services that are written at once.
 const AT_ONCE: usize = 4;
-/// Until a Service that was just seen is surely counted.
-const SOON: Duration = Duration::from_millis(200);
 
 /// Reroutes Services until `stop`.
 pub(super) async fn reroute(parts: Arc<Parts>, services: Watch<Service>, stop: CancellationToken) {
@@ -96,7 +94,10 @@ impl Rerouting {
         loop {
             let key = tokio::select! {
                 Some(change) = changes.recv() => match change {
-                    Change::One(_, key) => Some(Key::clone(&key)),
+                    Change::At(_, keys) => {
+                        keys.iter().for_each(|key| waker.wake(Key::clone(key)));
+                        continue;
+                    }
                     Change::LeftOut(..) => continue,
                     Change::All => None,
                 },

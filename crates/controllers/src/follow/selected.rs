@@ -16,7 +16,7 @@ use labelled::Labelled;
 /// need.
 pub(super) const MOST: usize = 64;
 /// Of those that come after these, so many are remembered, so that their authors are told.
-const LEFT_OUT: usize = 16;
+pub(super) const LEFT_OUT: usize = 16;
 
 /// Labels of a pod.
 pub(super) type Labels = BTreeMap<String, String>;
@@ -59,6 +59,8 @@ pub(super) struct Selecting {
     pub(super) needed: Vec<Need>,
     /// It had to, but too many names come before its own.
     pub(super) left_out: Vec<Need>,
+    /// How many Services and Ingresses were looked at to find them.
+    pub(super) looked: usize,
 }
 
 /// Which pods a Service selects, as its author wants.
@@ -103,33 +105,39 @@ impl Namespace {
         self.pods.is_empty() && self.services.is_empty() && self.ingresses.is_empty()
     }
 
-    /// Pods that a Service selects.
-    fn pods<'a>(&'a self, selects: &'a Selects) -> Box<dyn Iterator<Item = &'a Uid> + 'a> {
+    /// Pods that a Service selects, and how many were looked at to find them.
+    fn pods(&self, selects: &Selects) -> (Vec<Uid>, usize) {
         let Selects::Labelled(selector) = selects else {
-            return Box::new(self.pods.keys());
+            return (self.pods.keys().cloned().collect(), self.pods.len());
         };
+        let mut looked = 0_usize;
         let rarest = self.pods_by_label.rarest(selector).into_iter();
-        let some = rarest.flat_map(move |(key, value)| self.pods_by_label.with(key, value));
-        let is_selected = move |uid: &&Uid| self.pods.get(*uid).is_some_and(|pod| selects.has(pod));
-        Box::new(some.filter(is_selected))
+        let some = rarest.flat_map(|(key, value)| self.pods_by_label.with(key, value));
+        let some = some.inspect(|_| looked = looked.saturating_add(1));
+        let selected = some.filter(|uid| self.pods.get(*uid).is_some_and(|pod| selects.has(pod)));
+        (selected.cloned().collect(), looked)
     }
 
-    /// Services that select a pod with such labels, in the order of their names.
-    fn services(&self, labels: &Labels) -> BTreeSet<&str> {
+    /// Services that select a pod with such labels, in the order of their names, and how many were looked at.
+    fn services(&self, labels: &Labels) -> (BTreeSet<&str>, usize) {
+        let mut looked = 0_usize;
         let labelled = labels.iter();
         let some = labelled.flat_map(|(key, value)| self.services_by_label.with(key, value));
         let some = some.chain(&self.of_any).map(|name| &**name);
+        let some = some.inspect(|_| looked = looked.saturating_add(1));
         let selects = |name: &&str| {
             let known = self.services.get(*name);
             known.is_some_and(|known| known.selects.has(labels))
         };
-        some.filter(selects).collect()
+        (some.filter(selects).collect(), looked)
     }
 
-    /// Ingresses in front of these Services, in the order of their names.
+    /// Ingresses in front of these Services, in the order of their names: those that may follow a pod, and be told of
+    /// if they don't.
     fn ingresses(&self, services: &BTreeSet<&str>) -> BTreeSet<&str> {
         let in_front = services.iter().filter_map(|name| self.in_front.get(*name));
-        in_front.flatten().map(String::as_str).collect()
+        let some = in_front.flat_map(|names| names.iter().take(MOST.saturating_add(LEFT_OUT)));
+        some.map(String::as_str).collect()
     }
 
     fn set_pod(&mut self, uid: &Uid, now: Option<Labels>) {
@@ -218,7 +226,7 @@ impl Selected {
                 return BTreeSet::new();
             }
             let both = [before.as_ref(), now.as_ref()].into_iter().flatten();
-            let pods = both.flat_map(|one| it.pods(one)).cloned().collect();
+            let pods = both.flat_map(|one| it.pods(one).0).collect();
             it.set_service(name, now);
             pods
         })
@@ -230,24 +238,36 @@ impl Selected {
         Some(&known.selects)
     }
 
-    /// An Ingress, new or changed; without Services, it is gone or never follows. Says for which pods something may
-    /// have changed.
+    /// An Ingress, new or changed; without Services, it is gone or never follows. Says for which Services' pods
+    /// something may have changed.
     pub(super) fn ingress(
         &mut self,
         namespace: &str,
         name: &str,
         services: BTreeSet<String>,
-    ) -> BTreeSet<Uid> {
+    ) -> BTreeSet<String> {
         self.change(namespace, |it| {
             let none = BTreeSet::new();
             let before = it.ingresses.get(name).unwrap_or(&none);
             let changed = before.symmetric_difference(&services);
-            let changed = changed.filter_map(|name| it.services.get(name.as_str()));
-            let pods = changed.flat_map(|known| it.pods(&known.selects));
-            let pods = pods.cloned().collect();
+            let changed = changed.filter(|name| it.services.contains_key(name.as_str()));
+            let changed = changed.cloned().collect();
             it.set_ingress(name, services);
-            pods
+            changed
         })
+    }
+
+    /// Pods that a Service selects, and how many were looked at to find them.
+    pub(super) fn pods_of(&self, namespace: &str, service: &str) -> (Vec<Uid>, usize) {
+        let it = self.namespaces.get(namespace);
+        let known = it.and_then(|it| Some((it, it.services.get(service)?)));
+        known.map_or_else(Default::default, |(it, known)| it.pods(&known.selects))
+    }
+
+    /// How many pods of a namespace were sent somewhere.
+    pub(super) fn pods_in(&self, namespace: &str) -> usize {
+        let it = self.namespaces.get(namespace);
+        it.map_or(0, |it| it.pods.len())
     }
 
     /// What has to be where the pod is.
@@ -258,7 +278,8 @@ impl Selected {
         let Some(labels) = it.pods.get(uid) else {
             return Selecting::default();
         };
-        let mut services = it.services(labels).into_iter();
+        let (services, looked) = it.services(labels);
+        let mut services = services.into_iter();
         let needed: BTreeSet<&str> = services.by_ref().take(MOST).collect();
         let left_out: BTreeSet<&str> = services.take(LEFT_OUT).collect();
         let follow = it.ingresses(&needed);
@@ -266,6 +287,7 @@ impl Selected {
         let others = it.ingresses(&left_out);
         passed_over.extend(others.difference(&follow));
         Selecting {
+            looked: looked.saturating_add(follow.len()),
             left_out: named(left_out, passed_over.into_iter().take(LEFT_OUT)),
             needed: named(needed, follow.into_iter().take(MOST)),
         }

@@ -41,9 +41,11 @@ fn told(changes: &mut [UnboundedReceiver<Change>; 4]) -> Vec<String> {
     for (kind, changes) in KINDS.into_iter().zip(changes) {
         while let Ok(change) = changes.try_recv() {
             all.push(match change {
-                Change::One(node, key) => {
-                    assert_eq!(key.kind, kind);
-                    format!("{node} {}", key.name)
+                Change::At(node, keys) => {
+                    assert!(keys.iter().all(|key| key.kind == kind));
+                    let each = keys.iter().map(|key| format!("{node} {}", key.name));
+                    all.extend(each);
+                    continue;
                 }
                 Change::LeftOut(key, pod) => {
                     assert_eq!(key.kind, kind);
@@ -76,7 +78,7 @@ fn what_a_pod_names_is_needed_where_its_record_says_as_long_as_it_is_there() {
     assert_eq!(told(&mut changes), ["east a", "east b", "west a", "west b"]);
     assert!(!needs.has("east", &key("a")));
     assert!(needs.has("east", &key("b")), "another pod needs it");
-    assert_eq!(needs.nodes_of(&key("a")), ["west".into()]);
+    assert_eq!(needs.nodes_of(&key("a")).nodes, ["west".into()]);
     needs.remove(&pod("q", None, &[]));
     assert!(!needs.has("east", &key("b")));
     assert_eq!(needs.at("east", Kind::ConfigMap), []);
@@ -235,7 +237,7 @@ fn an_object_and_a_pod_are_kept_once_at_however_many_nodes() {
         let record = format!("node-{}/c/1", n % 4);
         needs.apply(&pod(&format!("p{n}"), Some(&record), &["settings"]));
     }
-    let nodes = needs.nodes_of(&key("settings"));
+    let nodes = needs.nodes_of(&key("settings")).nodes;
     assert_eq!(nodes.len(), 4);
     let inner = needs.lock();
     let (kept, _) = inner.by_object.get_key_value(&key("settings")).unwrap();
@@ -265,6 +267,73 @@ fn what_follows_by_no_labels_keeps_none() {
         true,
     );
     assert_eq!(needs.at("east", Kind::Service), []);
+}
+
+#[test]
+fn a_large_change_is_counted_some_at_a_time_and_keeps_no_other_namespace_waiting() {
+    let needs = Needs::new(true);
+    let sent = |namespace: &str, n: usize| {
+        let mut pod = pod(&format!("{namespace}-{n}"), Some("east/c/1"), &[]);
+        pod.metadata.namespace = Some(namespace.to_owned());
+        pod.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
+        pod
+    };
+    let many = 3 * AT_ONCE;
+    for n in 0..many {
+        needs.apply(&sent("shop", n));
+    }
+    needs.apply(&sent("bank", 0));
+    let web = |namespace: &str| {
+        let mut web: Service = object("web", &json!({ "selector": { "app": "web" } }));
+        web.metadata.namespace = Some(namespace.to_owned());
+        web
+    };
+    let (ours, theirs) = (web("shop"), web("bank"));
+    let (key, of_bank) = (Key::of(&ours).unwrap(), Key::of(&theirs).unwrap());
+    let selected = || needs.pods("east", &key, many).len();
+    let mut changes = needs.subscribe(Kind::Service);
+    needs.service(&ours, true);
+    assert!(needs.go_on());
+    let first = selected();
+    assert!(0 < first && first <= AT_ONCE, "{first}");
+    assert!(needs.nodes_of(&key).counting && !needs.has_counted(&ours));
+    let Ok(Change::At(_, told)) = changes.try_recv() else {
+        panic!("nothing is told")
+    };
+    assert_eq!((told.len(), changes.len()), (1, 0), "once");
+
+    needs.service(&theirs, true);
+    assert!(needs.has("east", &of_bank) && needs.has_counted(&theirs));
+    assert!(!needs.nodes_of(&of_bank).counting);
+    // What comes meanwhile waits with it.
+    needs.service(&ours, false);
+    assert_eq!(selected(), first);
+    needs.service(&ours, true);
+    let mut steps = 1;
+    while needs.go_on() {
+        let now = selected();
+        assert!(now <= (steps + 1) * AT_ONCE, "{now} after {steps}");
+        steps += 1;
+    }
+    assert_eq!(selected(), many);
+    assert!(needs.has_counted(&ours) && !needs.nodes_of(&key).counting);
+    assert!(!needs.go_on());
+}
+
+#[test]
+fn of_endless_names_a_pod_brings_some_and_the_next_are_told() {
+    let needs = Needs::default();
+    let mut changes = subscribe(&needs);
+    let names: Vec<_> = (0..=2 * MOST_NAMED).map(|n| format!("m{n:05}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    needs.apply(&pod("p", Some("east/c/1"), &names));
+    assert_eq!(needs.at("east", Kind::ConfigMap).len(), MOST_NAMED);
+    assert!(needs.has("east", &key("m01023")) && !needs.has("east", &key("m01024")));
+    let told = told(&mut changes);
+    assert_eq!(told.len(), MOST_NAMED + LEFT_OUT);
+    assert_eq!(told[MOST_NAMED], "without m01024 p");
+    needs.apply(&pod("p", Some("east/c/1"), &names[..MOST_NAMED]));
+    assert_eq!(needs.left_out(Kind::ConfigMap), []);
 }
 
 mod property;

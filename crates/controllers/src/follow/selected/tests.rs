@@ -19,6 +19,13 @@ fn uids(pods: &BTreeSet<Uid>) -> Vec<String> {
     pods.iter().map(ToString::to_string).collect()
 }
 
+/// An Ingress comes; the pods that it concerns.
+fn ingress(it: &mut Selected, name: &str, services: &[&str]) -> Vec<String> {
+    let changed = it.ingress("shop", name, names(services));
+    let pods = changed.iter().flat_map(|name| it.pods_of("shop", name).0);
+    uids(&pods.collect())
+}
+
 fn labels(pairs: &[(&str, &str)]) -> Labels {
     let pairs = pairs.iter();
     pairs
@@ -49,10 +56,7 @@ fn services_and_their_ingresses_are_needed_where_pods_are_selected() {
         [""; 0],
         "nothing is new"
     );
-    assert_eq!(
-        uids(&it.ingress("shop", "front", names(&["web", "db"]))),
-        ["p"]
-    );
+    assert_eq!(ingress(&mut it, "front", &["web", "db"]), ["p"]);
     assert_eq!(of(&it, "p"), ["Service/web", "Ingress/front"]);
     assert_eq!(of(&it, "q"), [""; 0]);
     assert_eq!(it.of("other", "r"), Selecting::default());
@@ -61,7 +65,8 @@ fn services_and_their_ingresses_are_needed_where_pods_are_selected() {
     assert_eq!(both, ["p", "q"], "of the old selector and of the new one");
     assert_eq!(of(&it, "p"), [""; 0]);
     assert_eq!(of(&it, "q"), ["Service/web", "Ingress/front"]);
-    assert_eq!(uids(&it.ingress("shop", "front", names(&["db"]))), ["q"]);
+    // None of these Services is there: the pods of those that go are looked at.
+    assert_eq!(ingress(&mut it, "front", &["db"]), ["q"]);
     assert_eq!(of(&it, "q"), ["Service/web"]);
     it.pod("shop", &"q".into(), Some(labels(&[("app", "cache")])));
     assert_eq!(of(&it, "q"), [""; 0]);
@@ -78,7 +83,7 @@ fn nothing_is_left_of_what_is_gone() {
     it.ingress("shop", "front", names(&["web"]));
     it.pod("shop", &"p".into(), Some(labels(&[("app", "web")])));
     assert_eq!(of(&it, "p"), ["Service/web", "Ingress/front"]);
-    assert_eq!(uids(&it.ingress("shop", "front", names(&[]))), ["p"]);
+    assert_eq!(ingress(&mut it, "front", &[]), ["p"]);
     assert_eq!(uids(&it.service("shop", "web", None)), ["p"]);
     it.service("shop", "any", Some(Selects::Any));
     it.service("shop", "any", None);
@@ -170,8 +175,8 @@ fn a_change_looks_only_at_those_that_share_a_rare_label() {
         it.pod("shop", &n.to_string().into(), Some(own(n)));
         let selected = it.service("shop", &format!("s{n}"), selecting(n));
         assert_eq!(uids(&selected), [n.to_string()]);
-        let behind = names(&[&format!("s{n}")]);
-        assert_eq!(it.ingress("shop", &format!("i{n}"), behind).len(), 1);
+        let behind = format!("s{n}");
+        assert_eq!(ingress(&mut it, &format!("i{n}"), &[&behind]).len(), 1);
         let needed = of(&it, &n.to_string());
         assert_eq!(needed, [format!("Service/s{n}"), format!("Ingress/i{n}")]);
     }
@@ -180,7 +185,7 @@ fn a_change_looks_only_at_those_that_share_a_rare_label() {
     let (pods, count) = looks(|| it.service("shop", "s7", selecting(8)));
     assert_eq!(uids(&pods), ["7", "8"]);
     assert_eq!(count, 2);
-    let (pods, count) = looks(|| it.ingress("shop", "i7", names(&["s7", "gone"])));
+    let (pods, count) = looks(|| ingress(&mut it, "i7", &["s7", "gone"]));
     assert_eq!(
         (pods.len(), count),
         (0, 0),

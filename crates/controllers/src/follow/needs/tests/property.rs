@@ -251,26 +251,39 @@ fn left_out(needs: &Needs) -> Pairs {
 fn note(changes: &mut [UnboundedReceiver<Change>; 4], needs: &Needs, seen: &mut Pairs) {
     for changes in changes {
         while let Ok(change) = changes.try_recv() {
-            let Change::One(node, key) = change else {
+            let Change::At(node, keys) = change else {
                 continue;
             };
-            let one = (node.to_string(), format!("{}/{}", key.kind, key.name));
-            if needs.has(&node, &key) {
-                seen.insert(one);
-            } else {
-                seen.remove(&one);
+            for key in keys.iter() {
+                let one = (node.to_string(), format!("{}/{}", key.kind, key.name));
+                if needs.has(&node, key) {
+                    seen.insert(one);
+                } else {
+                    seen.remove(&one);
+                }
             }
         }
     }
 }
 
-fn check(ops: Vec<Op>) -> Result<(), TestCaseError> {
+/// Looks at so many in one step; now and then a step follows before the next operation.
+fn check(ops: Vec<(bool, Op)>, at_once: usize) -> Result<(), TestCaseError> {
     let needs = Needs::new(true);
+    needs.lock().at_once = at_once;
     let mut changes = subscribe(&needs);
     let (mut all, mut seen) = (All::default(), Pairs::new());
-    for op in ops {
+    let count = ops.len();
+    for (number, (goes_on, op)) in ops.into_iter().enumerate() {
         apply(&needs, &op);
         all.take(op);
+        if goes_on {
+            needs.go_on();
+        }
+        let is_last = number + 1 == count;
+        while is_last && needs.go_on() {}
+        if !needs.lock().pending.is_empty() {
+            continue;
+        }
         let (wanted, without) = all.wanted();
         prop_assert_eq!(kept(&needs), wanted.clone());
         prop_assert_eq!(left_out(&needs), without);
@@ -280,6 +293,7 @@ fn check(ops: Vec<Op>) -> Result<(), TestCaseError> {
     for n in 0..6 {
         apply(&needs, &Op::Pod(n, None));
     }
+    while needs.go_on() {}
     {
         let inner = needs.lock();
         prop_assert!(
@@ -292,22 +306,29 @@ fn check(ops: Vec<Op>) -> Result<(), TestCaseError> {
         apply(&needs, &Op::Ingress(n, None));
     }
     apply(&needs, &Op::Crowd(None));
+    while needs.go_on() {}
     let inner = needs.lock();
     prop_assert!(inner.selected.is_empty(), "{:?}", inner.selected);
     Ok(())
 }
 
+fn ops(op: impl Strategy<Value = Op>, most: usize) -> impl Strategy<Value = Vec<(bool, Op)>> {
+    proptest::collection::vec((any::<bool>(), op), 0..most)
+}
+
 proptest! {
     #[test]
-    fn changes_one_by_one_come_to_what_looking_at_all_finds(ops in proptest::collection::vec(op(), 0..60)) {
-        check(ops)?;
+    fn changes_one_by_one_come_to_what_looking_at_all_finds(ops in ops(op(), 60), few in 1..6_usize) {
+        check(ops.clone(), AT_ONCE)?;
+        check(ops, few)?;
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn so_they_do_when_more_select_a_pod_than_follow_it(ops in proptest::collection::vec(op_with_crowds(), 0..30)) {
-        check(ops)?;
+    fn so_they_do_when_more_select_a_pod_than_follow_it(ops in ops(op_with_crowds(), 30), few in 1..600_usize) {
+        check(ops.clone(), AT_ONCE)?;
+        check(ops, few)?;
     }
 }
