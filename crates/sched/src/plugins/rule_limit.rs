@@ -1,5 +1,5 @@
-//! How many rules a pod may have whose author isn't trusted with the scheduler's time: it looks at each rule beside each
-//! node, nobody else is tried meanwhile, and an object holds thousands.
+//! How many rules a pod may have whose author isn't trusted with the scheduler's time: it looks at each rule beside
+//! each node, nobody else is tried meanwhile, and an object holds thousands.
 
 use std::collections::BTreeMap;
 
