@@ -25,7 +25,7 @@ use pilotage_clusters::{
 };
 use pilotage_proxy::slim::{lean, slim};
 use pilotage_proxy::{
-    ChaperonNews, Reach, Reply, Serves, Terms, TurnedAway,
+    ChaperonNews, Dropped, Reach, Reply, Serves, Terms, TurnedAway,
     placing::{Readable, Words},
 };
 use pilotage_runtime::caught::retried;
@@ -54,6 +54,13 @@ pub(crate) enum FleetEvent {
     Chaperon(String, ChaperonNews, Unread),
     /// The first word of a target that wasn't its to say since this process began: its Target, and what was wrong.
     TurnedAway(ObjectReference, String),
+}
+
+/// Frees what a target showed, where nobody waits for that.
+pub(crate) fn free(dropped: Dropped) {
+    if !dropped.is_empty() {
+        tokio::task::spawn_blocking(move || drop(dropped));
+    }
 }
 
 fn news(event: Event<PodChaperon>) -> Option<ChaperonNews> {

@@ -25,7 +25,7 @@ use crate::{
     view::{ChaperonView, Monotonic, ProxyView, Reach, version},
     wave::Ranked,
     window::{Standing, Windows},
-    world::{Change, ChaperonNews, Heard, World},
+    world::{Change, ChaperonNews, Dropped, Heard, World},
 };
 
 use unsaid::Unsaid;
@@ -123,13 +123,15 @@ impl Book {
         }
     }
 
-    /// A target can, or can't, be reached from now on.
-    pub fn set_reach(&mut self, node: &str, reach: Reach, now: Monotonic) {
+    /// A target can, or can't, be reached from now on; returns what isn't known any more.
+    pub fn set_reach(&mut self, node: &str, reach: Reach, now: Monotonic) -> Dropped {
         self.targets.set_reach(node, reach, now);
-        if reach == Reach::NoSuchTarget {
-            self.world.drop_target(node);
-            self.windows.drop_target(node);
+        if reach != Reach::NoSuchTarget {
+            return Dropped::default();
         }
+        self.windows.drop_target(node);
+        let (_, dropped) = self.world.drop_target(node);
+        dropped
     }
 
     /// The Target behind this virtual node is one for these pods; to be told before anything that its target says.

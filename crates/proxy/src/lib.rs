@@ -60,4 +60,4 @@ pub use settings::Settings;
 pub use targets::{TargetView, Targets, Terms};
 pub use view::{ChaperonView, Monotonic, ProxyView, Reach, RecordState};
 pub use wave::Ranked;
-pub use world::{ChaperonNews, Heard, World};
+pub use world::{ChaperonNews, Dropped, Heard, World};

@@ -275,21 +275,33 @@ impl World {
         self.retain(parent, |c| c.node != node || c.uid != uid);
     }
 
-    /// The target isn't one of ours any more; returns the parents that had chaperons there.
-    pub fn drop_target(&mut self, node: &str) -> Vec<String> {
+    /// The target isn't one of ours any more; returns the parents that had chaperons there, and these.
+    pub fn drop_target(&mut self, node: &str) -> (Vec<String>, Dropped) {
         let places = self.standing.remove(node).unwrap_or_default();
         let mut parents: Vec<String> = places.into_values().collect();
         parents.sort();
         parents.dedup();
+        let mut dropped = Vec::new();
         for parent in &parents {
             if let Some(siblings) = self.by_parent.get_mut(parent) {
-                siblings.retain(|c| c.node != node);
+                dropped.extend(siblings.extract_if(.., |c| c.node == node));
                 if siblings.is_empty() {
                     self.by_parent.remove(parent);
                 }
             }
         }
-        parents
+        (parents, Dropped(dropped))
+    }
+}
+
+/// Chaperons of a target that went. To free thousands of them takes longer than a step may.
+#[derive(Debug, Default)]
+pub struct Dropped(Vec<ChaperonView>);
+
+impl Dropped {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 

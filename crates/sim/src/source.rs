@@ -159,7 +159,7 @@ impl Source {
         match &mut self.part {
             Part::Ask { book, .. } => book.set_reach(node, reach, now),
             Part::Feedback { book, .. } => book.set_reach(node, reach, now),
-        }
+        };
     }
 
     // ---- what happens -------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     caught::{AFTER_PANIC, PANICKED, caught, note, replied},
     clock::Clock,
-    fleet::{Fleet, FleetEvent},
+    fleet::{Fleet, FleetEvent, free},
     intake::{About, Intake, News},
     lanes::Lanes,
     slice::{Slice, take_in},
@@ -222,7 +222,7 @@ impl Edge {
             FleetEvent::Reach(node, reach) => {
                 // What stands there may go now.
                 self.dirty.extend(self.book.concerned(&node));
-                self.book.set_reach(&node, reach, now);
+                free(self.book.set_reach(&node, reach, now));
             }
             FleetEvent::Serves(node, serves) => self.book.set_serves(&node, serves),
             FleetEvent::Terms(node, terms) => {

@@ -13,7 +13,7 @@ use crate::{
     settings::Settings,
     targets::{Targets, Terms},
     view::{Monotonic, ProxyView, Reach, version},
-    world::{Change, ChaperonNews, Heard, World},
+    world::{Change, ChaperonNews, Dropped, Heard, World},
 };
 
 /// One parent UID: a pod, or what is left of one.
@@ -90,15 +90,18 @@ impl Book {
         !std::mem::replace(&mut self.proxies_known, true)
     }
 
-    /// A target can, or can't, be reached from now on.
-    pub fn set_reach(&mut self, node: &str, reach: Reach, now: Monotonic) {
+    /// A target can, or can't, be reached from now on; returns what isn't known any more.
+    pub fn set_reach(&mut self, node: &str, reach: Reach, now: Monotonic) -> Dropped {
         self.targets.set_reach(node, reach, now);
-        if reach == Reach::NoSuchTarget {
-            for parent in self.world.drop_target(node) {
-                self.tidy(&parent);
-            }
-            self.orphans.drop_target(node);
+        if reach != Reach::NoSuchTarget {
+            return Dropped::default();
         }
+        self.orphans.drop_target(node);
+        let (parents, dropped) = self.world.drop_target(node);
+        for parent in parents {
+            self.tidy(&parent);
+        }
+        dropped
     }
 
     /// The Target behind this virtual node is one for these pods; to be told before anything that its target says.

@@ -88,9 +88,11 @@ fn a_dropped_target_names_the_pods_it_concerns() {
     let mut world = World::default();
     world.fold("a", chaperon("u", "1"));
     world.fold("b", chaperon("u", "1"));
-    assert_eq!(world.drop_target("a"), ["p"]);
+    let (parents, dropped) = world.drop_target("a");
+    assert_eq!((parents, dropped.0.len()), (vec!["p".to_owned()], 1));
     assert_eq!(world.of("p").len(), 1);
-    assert!(world.drop_target("a").is_empty());
+    let (parents, dropped) = world.drop_target("a");
+    assert!(parents.is_empty() && dropped.is_empty());
 }
 
 /// The same object with other labels.

@@ -17,7 +17,7 @@ use crate::{
         story::of_others,
     },
     caught::{PANICKED, note},
-    fleet::FleetEvent,
+    fleet::{FleetEvent, free},
     intake::{About, Intake, News, about_object},
 };
 
@@ -209,7 +209,7 @@ impl Edge {
         match event {
             FleetEvent::Reach(node, reach) => {
                 self.dirty.extend(self.book.concerned(&node));
-                self.book.set_reach(&node, reach, now);
+                free(self.book.set_reach(&node, reach, now));
                 if matches!(reach, Reach::Lost | Reach::NoSuchTarget) {
                     self.trace_lost(&node);
                 }
