@@ -10,6 +10,19 @@ use pilotage_runtime::caught::caught;
 
 use crate::fleet::FleetEvent;
 
+/// Takes in what has come until now, with pauses, and no more than that: whoever sends without end keeps nobody from
+/// deciding.
+macro_rules! take_in {
+    ($slice:expr, $edge:expr, $($receiver:expr => $take:ident,)*) => { $(
+        for _ in 0..$receiver.len() {
+            let Ok(news) = $receiver.try_recv() else { break };
+            $edge.take_in(news, Self::$take);
+            $slice.pause().await;
+        }
+    )* };
+}
+pub(crate) use take_in;
+
 /// What a piece of news is about.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum About {

@@ -15,7 +15,6 @@ mod lanes;
 mod pulse;
 mod remote;
 pub mod reserve;
-mod slice;
 pub mod source;
 mod status;
 pub mod summary;

@@ -8,6 +8,7 @@ use kube::api::ListParams;
 use kube::core::Request;
 use pilotage_runtime::call::{self, CallError, Failure};
 use pilotage_runtime::guarded::{Guarded, Unreadable};
+use pilotage_runtime::slice::Slice;
 use pilotage_runtime::weight::measure;
 use serde_json::value::RawValue;
 
@@ -85,8 +86,10 @@ impl<K: Watchable> Follower<K> {
             };
             size = size.saturating_mul(2).min(most);
             let page = Page::read(&text)?;
+            let mut slice = Slice::begin();
             for item in &page.items {
                 self.add(&mut listed, item)?;
+                slice.pause().await;
             }
             let (version, position) = match page.goes_on()? {
                 GoesOn::At(token) => {

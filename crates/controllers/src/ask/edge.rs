@@ -22,6 +22,7 @@ use pilotage_proxy::{
     board::Posting, book::Turn, placing::expected_at, plugins::GrantFailure, rank::class_unheld,
 };
 use pilotage_runtime::ready;
+use pilotage_runtime::slice::Slice;
 use pilotage_sched::PodUid;
 use pilotage_sched_driver::{
     PodBinder,
@@ -46,9 +47,8 @@ use crate::{
     caught::{AFTER_PANIC, PANICKED, caught, note, replied},
     clock::Clock,
     fleet::{Fleet, FleetEvent},
-    intake::Intake,
+    intake::{Intake, take_in},
     lanes::Lanes,
-    slice::{Slice, take_in},
     timers::Timers,
 };
 

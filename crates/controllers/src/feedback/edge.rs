@@ -14,6 +14,7 @@ use pilotage_proxy::{
     feedback::{Action, Book, Plan, Refused},
 };
 use pilotage_runtime::ready::Gate;
+use pilotage_runtime::slice::Slice;
 use pilotage_sched_driver::publish::{EventType, Occurrence, Regarding, Warnings};
 use tokio::{sync::mpsc, time::sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -26,9 +27,8 @@ use crate::{
     caught::{AFTER_PANIC, PANICKED, caught, note, replied},
     clock::Clock,
     fleet::{Fleet, FleetEvent, free},
-    intake::{About, Intake, News},
+    intake::{About, Intake, News, take_in},
     lanes::Lanes,
-    slice::{Slice, take_in},
     timers::Timers,
 };
 

@@ -10,14 +10,14 @@ const LENGTH: Duration = Duration::from_millis(10);
 
 /// Time that is being used up.
 #[derive(Debug)]
-pub(crate) struct Slice {
+pub struct Slice {
     length: Duration,
     begun: Instant,
 }
 
 impl Slice {
     /// Begins now.
-    pub(crate) fn begin() -> Self {
+    pub fn begin() -> Self {
         Self {
             length: LENGTH,
             begun: Instant::now(),
@@ -25,26 +25,13 @@ impl Slice {
     }
 
     /// Lets others go on if it is used up, and begins anew.
-    pub(crate) async fn pause(&mut self) {
+    pub async fn pause(&mut self) {
         if self.begun.elapsed() >= self.length {
             yield_now().await;
             self.begun = Instant::now();
         }
     }
 }
-
-/// Takes in what has come until now, with pauses, and no more than that: whoever sends without end keeps nobody from
-/// deciding.
-macro_rules! take_in {
-    ($slice:expr, $edge:expr, $($receiver:expr => $take:ident,)*) => { $(
-        for _ in 0..$receiver.len() {
-            let Ok(news) = $receiver.try_recv() else { break };
-            $edge.take_in(news, Self::$take);
-            $slice.pause().await;
-        }
-    )* };
-}
-pub(crate) use take_in;
 
 #[cfg(test)]
 mod tests {
