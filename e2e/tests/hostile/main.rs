@@ -8,6 +8,7 @@
 )]
 
 mod bodies;
+mod bytes;
 mod copies;
 mod elsewhere;
 mod forgotten;
@@ -20,7 +21,6 @@ mod record;
 mod secrets;
 mod siege;
 mod silent;
-mod slow;
 mod stage;
 mod watches;
 mod whose;

@@ -80,7 +80,7 @@ fn every_attack_has_a_test_of_its_name() {
         crate::bodies::TESTED,
         crate::copies::TESTED,
         crate::lines::TESTED,
-        crate::slow::TESTED,
+        crate::bytes::TESTED,
         crate::watches::TESTED,
     ];
     let tested: BTreeSet<_> = tested.concat().into_iter().collect();

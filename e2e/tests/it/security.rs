@@ -163,7 +163,7 @@ fn a_test_is_named_and_no_module() {
             "e2e/tests/hostile/lines.rs",
             "attacks! {\n    one,\n    two,\n}\n\n#[tokio::test(x)]\nasync fn three() {}\n",
         ),
-        file("e2e/tests/hostile/slow.rs", "attacks! { four }\n"),
+        file("e2e/tests/hostile/bytes.rs", "attacks! { four }\n"),
     ];
     for (name, is) in [
         ("proxy::world::a_test", true),
@@ -178,7 +178,7 @@ fn a_test_is_named_and_no_module() {
         ("hostile::lines::two", true),
         ("hostile::lines::three", true),
         ("hostile::lines::four", false),
-        ("hostile::slow::four", true),
+        ("hostile::bytes::four", true),
         ("mutants::none", false),
     ] {
         assert_eq!(is_there(name, &files), is, "{name}");
