@@ -83,7 +83,7 @@ async fn last_operation(parts: &Parts, key: &ShootKey, report: &Report) -> bool 
     );
     let error = match within(CALL_LIMIT, api.patch_status(&key.name, &params, &patch)).await {
         Ok(shoot) => {
-            // The next attempt is for this version.
+            // So the cache shows it early; the next attempt may come earlier still, and then it meets a conflict.
             parts.watches.shoots.fold(shoot);
             return true;
         }

@@ -7,7 +7,7 @@ use pilotage_testkit::gardener::Counts;
 use pilotage_testkit::wait_for;
 use serde_json::{Value, json};
 
-use crate::stage::{LIMIT, NAMESPACE, SOON, Stage, Way, description, seed_of};
+use crate::stage::{LIMIT, NAMESPACE, NEVER, SOON, Stage, Way, description, seed_of};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn conflicts_are_silent_and_lost_replies_harmless() {
@@ -17,7 +17,7 @@ async fn conflicts_are_silent_and_lost_replies_harmless() {
             .base
             .seed("seed-1", &json!({"status": {"allocatable": {"shoots": 3}}}))])
         .await;
-    let running = stage.scheduler(|options| options.backoff = SOON).await;
+    let running = stage.scheduler(|options| options.backoff = NEVER).await;
     let bindings = || Calls::of(Verb::Update, "shoots/binding");
 
     // Somebody labels the Shoot while its binding is under way.

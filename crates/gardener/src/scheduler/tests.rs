@@ -235,7 +235,7 @@ fn an_assumption_lasts_until_the_cache_disproves_it() {
     assert_eq!((report, world.used("s")), (None, 1));
     // A newer one without a Seed does.
     let seen = shoot("a", 2, &json!({"status": {"x": 1}}));
-    assert!(world.shoot(&key("a"), Some(&seen)).is_empty());
+    assert_eq!(world.shoot(&key("a"), Some(&seen)), [key("a")]);
     assert_eq!(world.used("s"), 0);
     let third = bind(world.decide(&key("a")));
     assert_eq!(third.version, "2");
@@ -243,6 +243,33 @@ fn an_assumption_lasts_until_the_cache_disproves_it() {
     world.shoot(&key("a"), Some(&shoot("a", 3, &none())));
     let _ = world.not_bound(&key("a"), &third, NotBound::Conflict, "changed");
     assert_eq!(world.used("s"), 0);
+}
+
+#[test]
+fn a_conflict_is_followed_by_an_attempt_for_the_newer_version_as_soon_as_that_shows() {
+    let touched = json!({"status": {"x": 1}});
+    for shows_first in [true, false] {
+        let mut world = world();
+        world.shoot(&key("a"), Some(&shoot("a", 1, &none())));
+        // Its status is written, which the cache doesn't show yet.
+        report(world.decide(&key("a")));
+        assert_eq!(world.seed("s", Some(&place("s", 5, &none()))), [key("a")]);
+        let stale = bind(world.decide(&key("a")));
+        assert_eq!(stale.version, "1");
+        let show = |world: &mut World| world.shoot(&key("a"), Some(&shoot("a", 2, &touched)));
+        let before = shows_first.then(|| show(&mut world));
+        assert!(before.is_none_or(|woken| woken.is_empty()));
+        let (told, mut woken) = world.not_bound(&key("a"), &stale, NotBound::Conflict, "changed");
+        assert_eq!(told, None);
+        if !shows_first {
+            assert_eq!(woken, [], "it would meet the same");
+            woken = show(&mut world);
+        }
+        assert_eq!(woken, [key("a")]);
+        assert_eq!(bind(world.decide(&key("a"))).version, "2");
+        // Once.
+        assert_eq!(show(&mut world), []);
+    }
 }
 
 #[test]

@@ -20,6 +20,8 @@ pub(super) struct Waiting {
     pub(super) asked: Option<Arc<Request>>,
     /// How the last attempt ended.
     pub(super) last: Last,
+    /// It met a newer version, which isn't shown here yet.
+    pub(super) outdated: bool,
     /// Seeds where it is assumed to be. There is more than one only while the outcome of bindings isn't known.
     pub(super) holds: Vec<Hold>,
     /// Seeds that have refused what it asks for, as both are now.
@@ -62,6 +64,7 @@ impl Waiting {
             object,
             asked: None,
             last: Last::Open { missed: false },
+            outdated: false,
             holds: Vec::new(),
             refused: BTreeSet::new(),
         })

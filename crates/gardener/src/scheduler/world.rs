@@ -77,8 +77,8 @@ impl World {
     }
 
     /// Takes a Shoot in as it was seen last, or that it is gone. Returns the Shoots that deserve an attempt now: itself
-    /// if it is new or its spec has changed (what we write into its status doesn't count), and those that it made room
-    /// for.
+    /// if it is new or its spec has changed (what we write into its status doesn't count), or if its last binding was
+    /// for an older version than this one, and those that it made room for.
     pub fn shoot(&mut self, key: &ShootKey, seen: Option<&SeenShoot>) -> Vec<ShootKey> {
         let mut woken = Vec::new();
         let new = seen.and_then(|seen| Waiting::of(seen, &self.scheduler));
@@ -104,9 +104,13 @@ impl World {
                 left.extend(gone.into_iter().map(|hold| hold.seed));
                 new.holds = kept;
                 (new.asked, new.last) = (old.asked, old.last);
-                if old.object.same_spec(&new.object) {
+                let is_newer = old.version != new.version;
+                new.outdated = old.outdated && !is_newer;
+                let is_same = old.object.same_spec(&new.object);
+                if is_same {
                     new.refused = old.refused;
-                } else {
+                }
+                if !is_same || (old.outdated && is_newer) {
                     woken.push(key.clone());
                 }
                 self.waiting.insert(key.clone(), new);
@@ -234,7 +238,8 @@ impl World {
     }
 
     /// A binding has failed. Returns what its author is told, but nothing of mere conflicts, and the Shoots that it
-    /// made room for; the Shoot itself is one of them if something has changed meanwhile that could help it.
+    /// made room for; the Shoot itself is one of them if something has changed meanwhile that could help it, as a newer
+    /// version does after a conflict.
     ///
     /// Who was refused isn't woken by the room that others leave who were refused, too: they would wake each other for
     /// ever.
@@ -249,7 +254,10 @@ impl World {
         let Some(waiting) = self.waiting.get_mut(key).filter(|one| one.uid == bind.uid) else {
             return (None, woken);
         };
-        let missed = waiting.last == Last::Open { missed: true };
+        let is_newest = waiting.version == bind.version;
+        let is_conflict = how == NotBound::Conflict;
+        waiting.outdated = is_conflict && is_newest;
+        let helped = waiting.last == Last::Open { missed: true } || (is_conflict && !is_newest);
         waiting.last = match how {
             NotBound::Refused => Last::Refused,
             NotBound::Conflict | NotBound::Open => Last::Failed,
@@ -262,7 +270,6 @@ impl World {
             let hold = &mut waiting.holds[at];
             hold.unclear |= how == NotBound::Open;
             // Until the cache shows what has changed, an earlier request whose reply was lost may have bound it.
-            let is_newest = waiting.version == bind.version;
             let stands = match how {
                 NotBound::Refused => hold.unclear && is_newest,
                 NotBound::Conflict => is_newest,
@@ -274,10 +281,10 @@ impl World {
             }
         }
         woken.retain(|other| other != key);
-        if missed {
+        if helped {
             woken.push(key.clone());
         }
-        let Some(waiting) = self.waiting.get(key).filter(|_| how != NotBound::Conflict) else {
+        let Some(waiting) = self.waiting.get(key).filter(|_| !is_conflict) else {
             return (None, woken);
         };
         let report = waiting.report(error, note(error, None));
