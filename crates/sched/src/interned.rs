@@ -1,29 +1,34 @@
 //! Owns values that many objects share: equal ones are kept once, and go when nobody else has them. Knows nothing of
 //! what they mean.
 
-use std::collections::HashSet;
-use std::hash::Hash;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::Arc;
 
 use crate::labels::Labels;
 use crate::pod_info::PodInfo;
 use crate::pod_needs::PodNeeds;
 
-/// How many more than half of the values must be unused before they are dropped.
-const SLACK: usize = 64;
+/// So many of the known values are looked at when one comes. What nobody uses any more goes then: at most as many values
+/// are kept in vain as are in use, and nobody waits until thousands of them are dropped.
+const LOOKED_AT: usize = 4;
 
 /// Values of one type, each once.
 #[derive(Debug)]
 pub(crate) struct Interned<T: ?Sized> {
-    known: HashSet<Arc<T>>,
-    sweep_at: usize,
+    // By hash. A value may be as large as an object, so that it must not be hashed again when this grows.
+    known: HashMap<u64, Vec<Arc<T>>>,
+    // In the order in which they are looked at.
+    hashes: VecDeque<u64>,
+    hasher: RandomState,
 }
 
 impl<T: ?Sized> Default for Interned<T> {
     fn default() -> Self {
         Self {
-            known: HashSet::new(),
-            sweep_at: 0,
+            known: HashMap::new(),
+            hashes: VecDeque::new(),
+            hasher: RandomState::new(),
         }
     }
 }
@@ -31,16 +36,40 @@ impl<T: ?Sized> Default for Interned<T> {
 impl<T: ?Sized + Eq + Hash> Interned<T> {
     /// The one that is equal to this.
     pub(crate) fn shared(&mut self, value: &Arc<T>) -> Arc<T> {
-        if let Some(known) = self.known.get(value) {
+        let hash = self.hasher.hash_one(value);
+        let alike = self.known.get(&hash);
+        if let Some(known) = alike.into_iter().flatten().find(|known| *known == value) {
             return known.clone();
         }
-        if self.known.len() >= self.sweep_at {
-            self.known.retain(|known| Arc::strong_count(known) > 1);
-            let used = self.known.len();
-            self.sweep_at = used.saturating_mul(2).saturating_add(SLACK);
+        self.drop_unused();
+        let alike = self.known.entry(hash).or_default();
+        if alike.is_empty() {
+            self.hashes.push_back(hash);
         }
-        self.known.insert(value.clone());
+        alike.push(value.clone());
         value.clone()
+    }
+
+    fn drop_unused(&mut self) {
+        for _ in 0..LOOKED_AT.min(self.hashes.len()) {
+            let Some(hash) = self.hashes.pop_front() else {
+                return;
+            };
+            let Some(alike) = self.known.get_mut(&hash) else {
+                continue;
+            };
+            alike.retain(|known| Arc::strong_count(known) > 1);
+            if alike.is_empty() {
+                self.known.remove(&hash);
+            } else {
+                self.hashes.push_back(hash);
+            }
+        }
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.known.values().map(Vec::len).sum()
     }
 }
 
@@ -67,9 +96,12 @@ impl SharedParts {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::hash::{Hash, Hasher};
+    use std::rc::Rc;
     use std::sync::Arc;
 
-    use super::{Interned, SLACK, SharedParts};
+    use super::{Interned, LOOKED_AT, SharedParts};
     use crate::pod_info::PodInfo;
     use crate::test_objects::{PodBuilder, pod};
 
@@ -78,14 +110,70 @@ mod tests {
         let mut all = Interned::<str>::default();
         let one = all.shared(&"one".into());
         assert!(Arc::ptr_eq(&one, &all.shared(&"one".into())));
-        for number in 2..10 * SLACK {
+        for number in 2..1_000 {
             all.shared(&number.to_string().into());
         }
-        assert!(all.known.len() <= 2 * SLACK, "{}", all.known.len());
+        assert!(all.len() <= 2 + LOOKED_AT, "{}", all.len());
         assert!(
             Arc::ptr_eq(&one, &all.shared(&"one".into())),
             "it is still in use"
         );
+    }
+
+    /// How often values were hashed, and how many were dropped.
+    #[derive(Debug, Default)]
+    struct Work {
+        hashed: Cell<usize>,
+        dropped: Cell<usize>,
+    }
+
+    #[derive(Debug)]
+    struct Large(usize, Rc<Work>);
+
+    impl PartialEq for Large {
+        fn eq(&self, other: &Self) -> bool {
+            self.0 == other.0
+        }
+    }
+
+    impl Eq for Large {}
+
+    impl Hash for Large {
+        fn hash<H: Hasher>(&self, state: &mut H) {
+            self.1.hashed.update(|times| times + 1);
+            self.0.hash(state);
+        }
+    }
+
+    impl Drop for Large {
+        fn drop(&mut self) {
+            self.1.dropped.update(|times| times + 1);
+        }
+    }
+
+    #[test]
+    #[expect(
+        clippy::arc_with_non_send_sync,
+        reason = "it is what values are kept in"
+    )]
+    fn no_value_costs_what_the_others_do() {
+        let (work, mut all) = (Rc::new(Work::default()), Interned::default());
+        let mut kept = Vec::new();
+        for number in 0..5_000 {
+            work.hashed.set(0);
+            kept.push(all.shared(&Arc::new(Large(number, work.clone()))));
+            assert_eq!(work.hashed.get(), 1, "{number} values were known");
+        }
+        assert_eq!(work.dropped.get(), 0);
+        kept.clear();
+        let mut left = all.len();
+        for number in 5_000..10_000 {
+            work.dropped.set(0);
+            kept.push(all.shared(&Arc::new(Large(number, work.clone()))));
+            assert!(work.dropped.get() <= LOOKED_AT, "at number {number}");
+            left = all.len();
+        }
+        assert_eq!(left, 5_000, "those that are in use");
     }
 
     #[test]
