@@ -3,7 +3,7 @@
 //!
 //! Its hint honours ignored resources, as its Filter does; upstream's counts them, so that pods miss nodes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::resource_load::ResourceLoad;
@@ -14,7 +14,7 @@ use crate::names::PodUid;
 use crate::node_object::NodeObject;
 use crate::plugin::{EnqueueExtensions, Filter, FilterBySums, HintReads, Plugin, PodSums, Score};
 use crate::pod_info::PodInfo;
-use crate::refusals::Refusals;
+use crate::refusals::{Refusals, RejectionId};
 use crate::resources::{ResourceName, ResourceSum, Resources, is_extended};
 use crate::state::CycleState;
 use crate::status::{PluginError, PluginName, Reason, Rejection, RejectionKind, Verdict};
@@ -65,12 +65,75 @@ impl From<FitReason> for Reason {
     }
 }
 
+/// What a node lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Lack {
+    PodSlot,
+    Cpu,
+    Memory,
+    EphemeralStorage,
+    /// The scalar at this place of what the pod asks for.
+    Scalar(usize),
+}
+
+impl Lack {
+    fn reason(self, wanted: &Resources) -> FitReason {
+        FitReason::Insufficient(match self {
+            Self::PodSlot => return FitReason::TooManyPods,
+            Self::Cpu => ResourceName::Cpu,
+            Self::Memory => ResourceName::Memory,
+            Self::EphemeralStorage => ResourceName::EphemeralStorage,
+            Self::Scalar(at) => {
+                let name = wanted.scalars().nth(at).map(|(name, _)| name.clone());
+                ResourceName::Scalar(name.unwrap_or_default())
+            }
+        })
+    }
+}
+
+/// All that a node lacks for a pod. Thousands of nodes lack the same, so that it is put in words once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Shortage {
+    lacks: Vec<Lack>,
+    /// Whether the whole node wouldn't do.
+    hopeless: bool,
+}
+
+impl Shortage {
+    fn add(&mut self, lack: Lack, too_large: bool) {
+        self.lacks.push(lack);
+        self.hopeless |= too_large;
+    }
+
+    /// `None` if nothing is lacking.
+    fn rejection(&self, wanted: &Resources) -> Option<Rejection> {
+        let kind = if self.hopeless {
+            RejectionKind::UnschedulableAndUnresolvable
+        } else {
+            RejectionKind::Unschedulable
+        };
+        let mut reasons = self.lacks.iter().map(|lack| lack.reason(wanted));
+        let first = Rejection::new(kind, reasons.next()?);
+        Some(reasons.fold(first, Rejection::and))
+    }
+}
+
 /// Room on a node: what it has, and what is taken.
 #[derive(Clone, Copy)]
 struct Room<'a> {
     allocatable: &'a Resources,
     requested: &'a ResourceSum,
     pods: i64,
+}
+
+impl<'a> Room<'a> {
+    fn on(node: &'a NodeView<'_>) -> Self {
+        Self {
+            allocatable: node.allocatable(),
+            requested: node.requested(),
+            pods: pods_on(*node),
+        }
+    }
 }
 
 impl NodeResourcesFit {
@@ -80,50 +143,38 @@ impl NodeResourcesFit {
     }
 
     fn ignores(&self, name: &str) -> bool {
-        is_extended(name)
-            && (self.args.ignored_resources.contains(name)
-                || name
-                    .split_once('/')
-                    .is_some_and(|(group, _)| self.args.ignored_resource_groups.contains(group)))
+        let group = |(group, _)| self.args.ignored_resource_groups.contains(group);
+        let named = self.args.ignored_resources.contains(name);
+        (named || name.split_once('/').is_some_and(group)) && is_extended(name)
     }
 
     /// Every reason why `wanted` doesn't fit, and whether it is more than the whole node has.
-    fn shortages(&self, wanted: &Resources, room: Room<'_>, mut tell: impl FnMut(FitReason, bool)) {
-        if room.pods >= room.allocatable.pods {
-            tell(FitReason::TooManyPods, false);
-        }
-        let mut check = |name: &dyn Fn() -> ResourceName, wanted: i64, has: i64, used: i128| {
-            if wanted > 0 && i128::from(wanted) > i128::from(has).saturating_sub(used) {
-                tell(FitReason::Insufficient(name()), wanted > has);
-            }
-        };
+    fn shortages(&self, wanted: &Resources, room: Room<'_>, mut tell: impl FnMut(Lack, bool)) {
         let Room {
             allocatable: has,
             requested: used,
-            ..
+            pods,
         } = room;
+        if pods >= has.pods {
+            tell(Lack::PodSlot, false);
+        }
+        let mut check = |lack: Lack, wanted: i64, has: i64, used: i128| {
+            if wanted > 0 && i128::from(wanted) > i128::from(has).saturating_sub(used) {
+                tell(lack, wanted > has);
+            }
+        };
+        check(Lack::Cpu, wanted.milli_cpu, has.milli_cpu, used.milli_cpu);
+        check(Lack::Memory, wanted.memory, has.memory, used.memory);
         check(
-            &|| ResourceName::Cpu,
-            wanted.milli_cpu,
-            has.milli_cpu,
-            used.milli_cpu,
-        );
-        check(
-            &|| ResourceName::Memory,
-            wanted.memory,
-            has.memory,
-            used.memory,
-        );
-        check(
-            &|| ResourceName::EphemeralStorage,
+            Lack::EphemeralStorage,
             wanted.ephemeral_storage,
             has.ephemeral_storage,
             used.ephemeral_storage,
         );
-        for (name, wanted) in wanted.scalars() {
+        for (at, (name, wanted)) in wanted.scalars().enumerate() {
             if !self.ignores(name) {
-                let scalar = || ResourceName::Scalar(Arc::clone(name));
-                check(&scalar, wanted, has.scalar(name), used.scalar(name));
+                let (has, used) = (has.scalar(name), used.scalar(name));
+                check(Lack::Scalar(at), wanted, has, used);
             }
         }
     }
@@ -219,24 +270,48 @@ impl NodeResourcesFit {
             let kind = RejectionKind::UnschedulableAndUnresolvable;
             return Err(Rejection::new(kind, FitReason::Unread(unread.clone())).into());
         }
-        let mut reasons = Vec::new();
-        let mut hopeless = false;
-        self.shortages(&pod.needs.requests.asked, room, |reason, too_large| {
-            reasons.push(Reason::from(reason));
-            hopeless |= too_large;
+        let (mut shortage, wanted) = (Shortage::default(), &pod.needs.requests.asked);
+        self.shortages(wanted, room, |lack, too_large| {
+            shortage.add(lack, too_large);
         });
-        let mut reasons = reasons.into_iter();
-        let Some(first) = reasons.next() else {
-            return Ok(());
-        };
-        let kind = if hopeless {
-            RejectionKind::UnschedulableAndUnresolvable
-        } else {
-            RejectionKind::Unschedulable
-        };
-        Err(reasons
-            .fold(Rejection::new(kind, first), Rejection::and)
-            .into())
+        match shortage.rejection(wanted) {
+            None => Ok(()),
+            Some(rejection) => Err(rejection.into()),
+        }
+    }
+}
+
+/// What was said of nodes, by what they lack.
+#[derive(Debug, Default)]
+struct Told {
+    shortage: Shortage,
+    by_shortage: BTreeMap<Shortage, RejectionId>,
+}
+
+impl Told {
+    /// Refuses the node at this place of the list, unless it lacks nothing.
+    fn refuse(
+        &mut self,
+        fit: &NodeResourcesFit,
+        wanted: &Resources,
+        room: Room<'_>,
+        at: usize,
+        refusals: &mut Refusals<'_>,
+    ) {
+        self.shortage.lacks.clear();
+        self.shortage.hopeless = false;
+        fit.shortages(wanted, room, |lack, too_large| {
+            self.shortage.add(lack, too_large);
+        });
+        let known = self.by_shortage.get(&self.shortage).copied();
+        let id = known.or_else(|| {
+            let id = refusals.keep(self.shortage.rejection(wanted)?);
+            self.by_shortage.insert(self.shortage.clone(), id);
+            Some(id)
+        });
+        if let Some(id) = id {
+            refusals.refuse(at, id);
+        }
     }
 }
 
@@ -253,12 +328,7 @@ impl FilterBySums for NodeResourcesFit {
 
 impl Filter for NodeResourcesFit {
     fn filter(&self, _state: &CycleState, pod: &PodInfo, node: NodeView<'_>) -> Verdict {
-        let room = Room {
-            allocatable: node.allocatable(),
-            requested: node.requested(),
-            pods: pods_on(node),
-        };
-        self.judge(pod, node, room)
+        self.judge(pod, node, Room::on(&node))
     }
 
     fn by_sums(&self) -> Option<&dyn FilterBySums> {
@@ -277,9 +347,10 @@ impl Filter for NodeResourcesFit {
         nodes: &[NodeId],
         refusals: &mut Refusals<'_>,
     ) -> Result<(), PluginError> {
-        let wanted = &pod.needs.requests.asked;
-        let columns_suffice = wanted.scalars().len() == 0;
-        let wanted = Column::ALL.map(|column| (column, column.amount(wanted)));
+        let asked = &pod.needs.requests.asked;
+        let columns_suffice = asked.scalars().len() == 0;
+        let wanted = Column::ALL.map(|column| (column, column.amount(asked)));
+        let mut told = Told::default();
         let numbers = table.numbers();
         for (at, &id) in nodes.iter().enumerate() {
             let fits = |(column, wanted): (Column, i64)| {
@@ -291,8 +362,13 @@ impl Filter for NodeResourcesFit {
                 && !numbers.is_closed(id)
                 && wanted.into_iter().all(fits);
             // Who doesn't fit is told why.
-            if !fits && let Some(node) = table.get(id) {
+            let Some(node) = table.get(id).filter(|_| !fits) else {
+                continue;
+            };
+            if node.unread_pod().is_some() {
                 refusals.note(at, self.filter(state, pod, node))?;
+            } else {
+                told.refuse(self, asked, Room::on(&node), at, refusals);
             }
         }
         Ok(())

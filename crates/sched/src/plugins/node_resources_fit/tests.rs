@@ -4,9 +4,11 @@ use super::{FitArgs, NodeResourcesFit};
 use crate::event::{Actions, Event, EventResource, Hint};
 use crate::plugin::{EnqueueExtensions, Filter, Score};
 use crate::plugins::{ScoringResource, ScoringStrategy, StrategyKind};
+use crate::refusals::{Refusals, Rejections};
 use crate::resources::ResourceName;
 use crate::state::CycleState;
 use crate::status::Code;
+use crate::table::NodeTable;
 use crate::test_objects::{NodeBuilder, PodBuilder, node, pod, uid};
 
 fn harbour() -> NodeBuilder {
@@ -105,6 +107,60 @@ fn a_pod_that_wanted_everything_and_went_leaves_no_node_overbooked() {
         let status = fit.filter(&state, &wanted, full.view()).unwrap_err();
         assert_eq!(status.to_string(), "Insufficient cpu");
     }
+}
+
+#[test]
+fn many_nodes_are_told_what_each_is_and_equal_shortages_once() {
+    let (mut table, mut ids) = (NodeTable::default(), Vec::new());
+    for number in 0..3 {
+        let node = |kind: &str, cpu: &str| {
+            let node = node(&format!("{kind}-{number}")).allocatable("cpu", cpu);
+            node.allocatable("port.io/crane", "2")
+        };
+        let fitting = node("fitting", "4").allocatable("port.io/lock", "7");
+        for node in [
+            node("full", "4"),
+            node("small", "1"),
+            node("free", "4"),
+            fitting,
+        ] {
+            let node = node.object();
+            table.set_node(node.clone());
+            ids.push(table.id(&node.name).unwrap());
+        }
+        for pod in moored() {
+            table.add_pod(ids[ids.len() - 4], pod.info());
+        }
+    }
+    let (fit, state) = (NodeResourcesFit::default(), CycleState::new());
+    table.set_unread(ids[7], Some(uid("x")));
+    let wanted = pod("p")
+        .request("cpu", "2")
+        .request("port.io/crane", "2")
+        .request("port.io/lock", "7");
+    let wanted = wanted.info();
+    let mut known = Rejections::default();
+    let mut refusals = Refusals::new("", &mut known);
+    fit.filter_all(&state, &wanted, &table, &ids, &mut refusals)
+        .unwrap();
+    let refused = refusals.into_refused();
+    let together = refused.into_iter().map(|(at, why)| {
+        let why = known.get(why);
+        (at, why.kind().code(), why.to_string())
+    });
+    let each = ids.iter().enumerate().filter_map(|(at, id)| {
+        let status = fit.filter(&state, &wanted, table.get(*id)?).err()?;
+        Some((at, status.code(), status.to_string()))
+    });
+    assert_eq!(together.collect::<Vec<_>>(), each.collect::<Vec<_>>());
+    let told = known.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let expected = [
+        "Insufficient cpu, Insufficient port.io/crane, Insufficient port.io/lock",
+        "Insufficient cpu, Insufficient port.io/lock",
+        "Insufficient port.io/lock",
+        "node(s) had a pod that could not be taken in (UID uid-x)",
+    ];
+    assert_eq!(told, expected);
 }
 
 #[test]
