@@ -56,6 +56,8 @@ pub(crate) enum Turn {
     Ask(Box<Paused>),
     /// It has none, or needs none.
     Publish(Attempt),
+    /// No pod was tried: more of them are due, and one that is not in the queue yet may come first.
+    Again,
     /// Nothing to try before this moment, unless something changes.
     Idle(Option<Instant>),
 }
@@ -133,6 +135,9 @@ impl Core {
     fn take_turn(&self) -> Turn {
         // Without it pods come back later than they should, or not at all, but others can be tried.
         let flushed = self.locked(|state| state.scheduler.flush(self.now()));
+        if flushed.as_ref().is_ok_and(|flushed| flushed.more) {
+            return Turn::Again;
+        }
         let turn = self.locked(|state| {
             let State {
                 scheduler,

@@ -71,6 +71,7 @@ async fn turns(
                     () = sleep_until(deadline) => {}
                 }
             }
+            Turn::Again => {}
             Turn::Publish(attempt) => {
                 inner.metrics.searched(inner.core.since(began));
                 let pod = attempt.pod().clone();
@@ -130,7 +131,7 @@ async fn ask(inner: Arc<Inner>, mut paused: Box<Paused>, began: Moment, token: C
                 let pod = attempt.pod().clone();
                 return inner.caught(&pod, || inner.publish(attempt, began));
             }
-            Some(Turn::Idle(_)) | None => return,
+            Some(Turn::Idle(_) | Turn::Again) | None => return,
         }
     }
 }

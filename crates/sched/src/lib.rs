@@ -11,7 +11,7 @@
 //!                 │                          start_binding, Assumed::bind (PreBind, Bind),
 //!                 │                          then bound(…) or binding_failed(…) ──► Failure
 //!                 └─────────────────────► Attempt::Failed(Failure): publish event and status
-//!  timer ──► flush(now) at next_deadline()
+//!  timer ──► flush(now) at next_deadline(), until no more is due
 //! ```
 //!
 //! - One object-safe trait for each extension point: see [`plugin`]. A [`Profile`] says which plugins run.
@@ -186,7 +186,7 @@ pub use crate::plugin::{
 pub use crate::pod_info::{Defect, IdentityError, PodInfo};
 pub use crate::pod_needs::PodNeeds;
 pub use crate::profile::{Point, Profile, ProfileBuilder, ProfileError, Profiles, WeightedScore};
-pub use crate::queue::{Arrivals, Gate, Place, QueueConfig, QueueSize, QueuedPod};
+pub use crate::queue::{Arrivals, Flushed, Gate, Place, QueueConfig, QueueSize, QueuedPod};
 pub use crate::refusals::{Refusals, RejectionId};
 pub use crate::requests::PodRequests;
 pub use crate::room::{Room, RoomOffer};

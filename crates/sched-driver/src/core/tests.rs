@@ -67,9 +67,15 @@ fn add_node(core: &Core) {
 }
 
 fn add_pod(core: &Core, name: &str) -> PodUid {
+    add_pod_of(core, name, 0)
+}
+
+fn add_pod_of(core: &Core, name: &str, priority: i32) -> PodUid {
     let pod: Pod = serde_json::from_value(json!({
         "metadata": {"namespace": "ns", "name": name, "uid": name},
-        "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+        "spec": {
+            "priority": priority, "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
+        },
     }))
     .unwrap();
     core.with(|scheduler, now| scheduler.pod_applied(Arc::new(pod), now))
@@ -122,6 +128,33 @@ async fn a_failed_pod_gives_the_loop_a_time_to_look_again() {
     tokio::time::sleep_until(again).await;
     assert!(matches!(core.turn(), Turn::Publish(Attempt::Failed(_))));
     assert!(core.ask(|scheduler| scheduler.place(&uid)).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_thousands_are_due_others_get_in_between_and_the_first_of_all_is_tried_first() {
+    let core = core();
+    for number in 0..2_000 {
+        add_pod_of(&core, &number.to_string(), i32::from(number == 1_999));
+    }
+    for _ in 0..2_000 {
+        assert!(matches!(core.turn(), Turn::Publish(Attempt::Failed(_))));
+    }
+    tokio::time::sleep_until(deadline(&core.turn()).unwrap()).await;
+    let (mut turns, mut active) = (0, 0);
+    let tried = loop {
+        match core.turn() {
+            Turn::Again => turns += 1,
+            other => break other,
+        }
+        let before = active;
+        active = core.ask(|scheduler| scheduler.queue_size().active);
+        assert!((before + 1..before + 500).contains(&active), "{active}");
+    };
+    assert!(turns > 3, "{turns}");
+    let Turn::Publish(tried) = tried else {
+        panic!("it has no node")
+    };
+    assert_eq!(&*tried.pod().uid, "1999");
 }
 
 #[tokio::test(start_paused = true)]

@@ -58,6 +58,11 @@ impl QueueConfig {
         !self.backoff(queued).is_zero() && now < self.backoff_end(queued)
     }
 
+    /// Whether a pod has waited so long for an event that it is tried without one.
+    pub(super) fn is_tired(&self, queued: &QueuedPod, now: Moment) -> bool {
+        now.since(queued.queued_at) > self.max_unschedulable
+    }
+
     /// How long a pod stays back after its last failure: the initial backoff, doubled each time, up to the limit.
     fn backoff(&self, queued: &QueuedPod) -> Duration {
         let count = if queued.failed_by_error() {

@@ -9,53 +9,63 @@ use crate::moment::Moment;
 /// How often pods that waited too long are looked for.
 pub(super) const UNSCHEDULABLE_FLUSH: Duration = Duration::from_secs(30);
 
+/// So many pods at most are looked at in one [`Queue::flush`]: a pod with many rules takes tens of microseconds, and
+/// others wait for the lock.
+const SLICE: usize = 256;
+
+/// What a flush did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flushed {
+    /// How many pods it moved.
+    pub moved: usize,
+    /// Whether more pods are due: flush again before the next pod is tried, since one of them may come first.
+    pub more: bool,
+}
+
 impl Queue {
-    /// Moves the pods whose time has come; how many.
-    pub fn flush(&mut self, now: Moment) -> usize {
-        let mut moved = 0_usize;
-        for rejected in [true, false] {
-            loop {
-                let heap = if rejected {
-                    &mut self.rejected_backoff
-                } else {
-                    &mut self.failed_backoff
-                };
-                match heap.peek() {
-                    Some(first) if !self.config.is_backing_off(first, now) => {}
-                    _ => break,
-                }
-                // PreEnqueue ran when the pod entered the backoff queue.
-                if let Some(queued) = heap.pop() {
-                    self.arrivals.count(Place::Active, arrivals::BACKOFF_OVER);
-                    self.active.push(queued);
-                    moved = moved.saturating_add(1);
-                }
-            }
+    /// Moves some of the pods whose time has come.
+    pub fn flush(&mut self, now: Moment) -> Flushed {
+        let mut flushed = Flushed::default();
+        for _ in 0..SLICE {
+            let Some(moved) = self.flush_one(now) else {
+                return flushed;
+            };
+            flushed.moved = flushed.moved.saturating_add(usize::from(moved));
         }
-        if now >= self.next_unschedulable_flush {
-            self.next_unschedulable_flush = now.after(UNSCHEDULABLE_FLUSH);
-            moved = moved.saturating_add(self.flush_unschedulable(now));
-        }
-        moved
+        flushed.more = self.next_deadline().is_some_and(|deadline| deadline <= now);
+        flushed
     }
 
-    fn flush_unschedulable(&mut self, now: Moment) -> usize {
-        let tired = self
-            .pool
-            .iter()
-            .filter(|queued| now.since(queued.queued_at) > self.config.max_unschedulable)
-            .map(|queued| queued.pod.uid.clone())
-            .collect::<Vec<_>>();
-        let mut moved = 0_usize;
-        for uid in tired {
-            let Some(queued) = self.take_waiting(&uid) else {
-                continue;
-            };
-            let why = arrivals::WAITED_TOO_LONG;
-            let place = self.bring_back(queued, Worth::AfterBackoff, why, now);
-            moved = moved.saturating_add(usize::from(place != Place::Gated));
+    /// Looks at one pod that is due, if there is one: whether it has moved.
+    fn flush_one(&mut self, now: Moment) -> Option<bool> {
+        for heap in [&mut self.rejected_backoff, &mut self.failed_backoff] {
+            let first = heap.peek();
+            if first.is_some_and(|first| !self.config.is_backing_off(first, now))
+                && let Some(queued) = heap.pop()
+            {
+                // PreEnqueue ran when the pod entered the backoff queue.
+                self.arrivals.count(Place::Active, arrivals::BACKOFF_OVER);
+                self.active.push(queued);
+                return Some(true);
+            }
         }
-        moved
+        if self.tired.is_empty() && now >= self.next_unschedulable_flush {
+            self.next_unschedulable_flush = now.after(UNSCHEDULABLE_FLUSH);
+            let waited = self.pool.iter();
+            let tired = waited.filter(|queued| self.config.is_tired(queued, now));
+            self.tired = tired.map(|queued| queued.pod.uid.clone()).collect();
+        }
+        let uid = self.tired.pop_front()?;
+        // It may have been brought back meanwhile, and rejected again.
+        let waiting = self.pool.get(&uid);
+        let is_tired = waiting.is_some_and(|queued| self.config.is_tired(queued, now));
+        let taken = is_tired.then(|| self.take_waiting(&uid)).flatten();
+        let Some(queued) = taken else {
+            return Some(false);
+        };
+        let why = arrivals::WAITED_TOO_LONG;
+        let place = self.bring_back(queued, Worth::AfterBackoff, why, now);
+        Some(place != Place::Gated)
     }
 
     /// When [`Queue::flush`] has something to do next.
@@ -64,8 +74,16 @@ impl Queue {
             .into_iter()
             .filter_map(|heap| heap.peek().map(|first| self.config.backoff_end(first)))
             .min();
+        let at_once = (!self.tired.is_empty()).then_some(Moment::ZERO);
         let waiting = !self.pool.is_empty();
         let unschedulable = waiting.then_some(self.next_unschedulable_flush);
-        backoff.into_iter().chain(unschedulable).min()
+        backoff
+            .into_iter()
+            .chain(at_once)
+            .chain(unschedulable)
+            .min()
     }
 }
+
+#[cfg(test)]
+mod tests;

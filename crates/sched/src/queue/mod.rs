@@ -19,11 +19,12 @@ mod pool;
 mod queued;
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 pub use self::arrivals::Arrivals;
 pub use self::backoff::QueueConfig;
+pub use self::flush::Flushed;
 use self::flush::UNSCHEDULABLE_FLUSH;
 use self::heap::Heap;
 use self::hints::{Hints, Worth};
@@ -53,6 +54,8 @@ pub struct Queue {
     arrivals: Arrivals,
     sequence: u64,
     next_unschedulable_flush: Moment,
+    // Those that had waited too long when they were looked for last, and haven't been brought back yet.
+    tired: VecDeque<PodUid>,
     mishaps: Arc<Mishaps>,
 }
 
@@ -94,6 +97,7 @@ impl Queue {
             arrivals: Arrivals::default(),
             sequence: 0,
             next_unschedulable_flush: Moment::after_epoch(UNSCHEDULABLE_FLUSH),
+            tired: VecDeque::new(),
             mishaps,
         })
     }

@@ -16,12 +16,12 @@ use crate::test_plugins::{Fake, profile};
 
 const NODE_ADDED: EventKind = EventKind::new(EventResource::Node, Actions::ADD);
 
-fn at(millis: u64) -> Moment {
+pub(super) fn at(millis: u64) -> Moment {
     Moment::after_epoch(Duration::from_millis(millis))
 }
 
 /// A queue whose filters `Nodes` and `Boards` wait for new nodes and for the board, and `Deaf` for nothing.
-fn queue_with(config: QueueConfig, gate: Option<Fake>) -> Queue {
+pub(super) fn queue_with(config: QueueConfig, gate: Option<Fake>) -> Queue {
     let nodes = Fake::new("Nodes").set(|fake| fake.events = vec![NODE_ADDED]);
     let board = EventKind::new(EventResource::Custom("Board"), Actions::ALL);
     let boards = Fake::new("Boards").set(|fake| fake.events = vec![board]);
@@ -44,18 +44,18 @@ fn queue() -> Queue {
     queue_with(QueueConfig::default(), None)
 }
 
-fn rejected(by: &[PluginName]) -> Outcome {
+pub(super) fn rejected(by: &[PluginName]) -> Outcome {
     Outcome::Rejected {
         by: by.iter().copied().collect(),
         pending: BTreeSet::new(),
     }
 }
 
-fn node_added() -> Event {
+pub(super) fn node_added() -> Event {
     Event::node(Actions::ADD, None, None)
 }
 
-fn named(popped: Option<QueuedPod>) -> Option<String> {
+pub(super) fn named(popped: Option<QueuedPod>) -> Option<String> {
     popped.map(|queued| queued.pod.key.name.to_string())
 }
 
@@ -184,8 +184,8 @@ fn backoff_doubles_up_to_its_limit() {
         );
         let end = now + seconds * 1000;
         assert_eq!(queue.next_deadline(), Some(at(end)));
-        assert_eq!(queue.flush(at(end - 1)), 0);
-        assert_eq!(queue.flush(at(end)), 1);
+        assert_eq!(queue.flush(at(end - 1)).moved, 0);
+        assert_eq!(queue.flush(at(end)).moved, 1);
         now = end;
     }
     // A rejection ends the row of errors; rejections have their own count.
@@ -217,8 +217,8 @@ fn seconds_are_whole_when_idle_schedulers_pop_early() {
     queue.requeue(popped, Outcome::Failed, at(300));
     // 300 ms + 1 s ends within second 1, so the pod stays back until second 2.
     assert_eq!(queue.next_deadline(), Some(at(2000)));
-    assert_eq!(queue.flush(at(1999)), 0);
-    assert_eq!(queue.flush(at(2000)), 1);
+    assert_eq!(queue.flush(at(1999)).moved, 0);
+    assert_eq!(queue.flush(at(2000)).moved, 1);
 }
 
 #[test]
@@ -262,13 +262,13 @@ fn five_minutes_without_an_event_are_enough() {
             .as_millis() as u64;
         assert!(deadline > now, "the next deadline lies ahead");
         now = deadline;
-        moved = queue.flush(at(now));
+        moved = queue.flush(at(now)).moved;
     }
     assert_eq!(now, 330_000, "the first look after five minutes");
     assert_eq!(queue.place(&uid("a")), Some(Place::Active));
 }
 
-fn gate(open: &Arc<AtomicBool>) -> Fake {
+pub(super) fn gate(open: &Arc<AtomicBool>) -> Fake {
     let open = open.clone();
     Fake::new("Gate").set(|fake| {
         fake.events = vec![EventKind::new(EventResource::Custom("Tide"), Actions::ALL)];

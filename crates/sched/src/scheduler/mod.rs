@@ -43,7 +43,7 @@ use crate::nominator::Nominator;
 use crate::objects::{Kind, Object, Objects};
 use crate::pod_info::{IdentityError, PodInfo};
 use crate::profile::{Profile, ProfileError, Profiles};
-use crate::queue::{Arrivals, Gate, Place, Queue, QueueConfig, QueueSize, QueuedPod};
+use crate::queue::{Arrivals, Flushed, Gate, Place, Queue, QueueConfig, QueueSize, QueuedPod};
 use crate::status::PluginError;
 use crate::table::NodeTable;
 use crate::waiting::WaitingPods;
@@ -145,9 +145,9 @@ impl Scheduler {
         })
     }
 
-    /// Does what the passing of time asks for: moves pods whose backoff or long wait is over, rejects pods held
-    /// too long at Permit, tries pods that couldn't be taken in. How many pods moved within the queue.
-    pub fn flush(&mut self, now: Moment) -> usize {
+    /// Does what the passing of time asks for: moves pods whose backoff or long wait is over, not all of them at once if
+    /// they are many; rejects pods held too long at Permit, tries pods that couldn't be taken in.
+    pub fn flush(&mut self, now: Moment) -> Flushed {
         self.waiting.expire(now);
         self.try_unread(now);
         self.queue.flush(now)
