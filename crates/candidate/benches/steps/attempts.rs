@@ -2,25 +2,34 @@
 
 use std::sync::Arc;
 
+use pilotage_absurd::specs::{Most, specs};
 use pilotage_absurd::steps::Times;
 use pilotage_candidate::plugins::RESERVATION;
 use pilotage_candidate::{Board, Gate, Leave, Refusal, preempts};
+use pilotage_sched::plugins::{FREE_TOLERATIONS, MOST_RULES, VALUES_A_RULE};
 use pilotage_sched::{Attempt, Moment, PodUid, Room, SeededTies};
 
 use crate::target::scheduler;
-use crate::{CHAPERONS, hostile};
+use crate::{CHAPERONS, candidate};
 
 /// How many nodes there are.
 const NODES: [usize; 2] = [1_000, 5_000];
+
+/// How much its author may write.
+const MOST: Most = Most {
+    rules: MOST_RULES,
+    values: MOST_RULES * VALUES_A_RULE,
+    tolerations: FREE_TOLERATIONS + MOST_RULES,
+};
 
 pub(crate) fn play(times: &mut Times) {
     for nodes in NODES {
         let board = Arc::new(Board::new());
         let mut scheduler = scheduler(nodes, CHAPERONS, &board);
         let (now, mut ties) = (Moment::ZERO, SeededTies::new(1));
-        for (number, (name, spec)) in hostile::specs().into_iter().enumerate() {
+        for (number, (name, spec)) in specs(MOST).into_iter().enumerate() {
             let uid = format!("h{number}");
-            let pod = hostile::pod(&uid, &spec);
+            let pod = candidate::pod(&uid, &spec);
             let pod_uid = PodUid::from(&uid);
             board.set(&uid, Gate::Open, Leave::Offer);
             let step = |what: &str| format!("{name}: {what}, {nodes} nodes");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use pilotage_absurd::specs::{AWAY, HOSTNAME, NEAR, REQUIRED, near, spread};
 use pilotage_absurd::steps::Times;
 use pilotage_candidate::plugins::RESERVATION;
 use pilotage_candidate::{Board, Gate, Leave};
@@ -13,7 +14,7 @@ use pilotage_sched::{Attempt, Moment, PodUid, Scheduler, SeededTies};
 use serde_json::{Value, json};
 
 use crate::CHAPERONS;
-use crate::hostile::{self, AWAY, HOSTNAME, NEAR, REQUIRED, near, spread};
+use crate::candidate;
 use crate::target::{namespace, node, node_name, running, scheduler};
 
 const NODES: usize = 1_000;
@@ -40,7 +41,7 @@ pub(crate) fn play(times: &mut Times) {
     // Whom that brought back is in the queue.
     board.set("last", Gate::Open, Leave::Offer);
     let high = json!({ "priority": 1_000_000_000 });
-    let pod = hostile::pod("last", &high);
+    let pod = candidate::pod("last", &high);
     let uid = PodUid::from("last");
     scheduler.pod_applied(pod, now).expect("a UID");
     let attempt = times.step("events: an attempt", || {
@@ -56,9 +57,14 @@ pub(crate) fn play(times: &mut Times) {
         .step("events: a binding begins", || scheduler.start_binding(&uid))
         .expect("a grant");
     times.step("events: a pod is bound", || scheduler.bound(*assumed, now));
-    times.step("events: what is due", || {
-        scheduler.flush(now.after(Duration::from_hours(1)))
-    });
+    let now = now.after(Duration::from_hours(1));
+    let mut more = true;
+    while more {
+        let flushed = times.step("events: what is due", || scheduler.flush(now));
+        more = flushed.more;
+    }
+    let size = scheduler.queue_size();
+    assert_eq!((size.active, size.unschedulable), (CHAPERONS, 0));
 }
 
 fn happens(times: &mut Times, scheduler: &mut Scheduler, now: Moment) {
@@ -122,5 +128,5 @@ fn waiting(uid: &str, number: usize) -> Arc<Pod> {
             json!({ "topologySpreadConstraints": rules })
         }
     };
-    hostile::pod(uid, &spec)
+    candidate::pod(uid, &spec)
 }

@@ -6,8 +6,8 @@
 #![expect(clippy::expect_used, reason = "what it makes itself can be read")]
 
 mod attempts;
+mod candidate;
 mod events;
-mod hostile;
 mod target;
 mod words;
 

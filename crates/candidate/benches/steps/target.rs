@@ -10,6 +10,9 @@ use pilotage_sched::plugins::Binder;
 use pilotage_sched::{Moment, NodeName, Object, PodInfo, Scheduler, SchedulerConfig};
 use serde_json::json;
 
+/// How many taints a node has.
+const TAINTS: usize = 100;
+
 /// Nothing is bound here.
 struct Never;
 
@@ -55,9 +58,9 @@ pub(crate) fn node(number: usize, value: &str) -> Node {
             "kubernetes.io/hostname": format!("n{number}"), "topology.kubernetes.io/zone": format!("z{}", number % 3),
             "topology.kubernetes.io/region": "r", "k7": value, "number": number.to_string(),
         } },
-        "spec": { "taints": [
-            { "key": format!("soft-{}", number % 50), "effect": "PreferNoSchedule" },
-        ] },
+        "spec": { "taints": (0..TAINTS).map(|n| json!({
+            "key": format!("soft-{n}"), "value": format!("v{}", number % 50 + n), "effect": "PreferNoSchedule",
+        })).collect::<Vec<_>>() },
         "status": {
             "allocatable": { "cpu": "32", "memory": "128Gi", "pods": "110", "ephemeral-storage": "100Gi" },
             "images": (0..50).map(|n| json!({

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
+use pilotage_absurd::specs::full;
 use pilotage_absurd::steps::Times;
 use pilotage_api::{PodChaperon, keys};
 use pilotage_candidate::chaperon::{self, Action, RawPod};
@@ -14,7 +15,6 @@ use pilotage_candidate::{Board, Memory, Observed, Refusal, Settings, Step, decid
 use serde_json::{Value, json};
 
 use crate::CHAPERONS;
-use crate::hostile::full;
 
 /// As many steps are asked of each name.
 const STEPS: usize = 12;

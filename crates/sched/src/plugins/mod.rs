@@ -49,7 +49,8 @@ pub use self::pod_topology_spread::{
     SpreadDefaults,
 };
 pub use self::priority_sort::PrioritySort;
-pub use self::rule_limit::{MOST_RULES, RULE_LIMIT, RuleLimit};
+pub(crate) use self::rule_limit::too_many;
+pub use self::rule_limit::{FREE_TOLERATIONS, MOST_RULES, RULE_LIMIT, RuleLimit, VALUES_A_RULE};
 pub use self::scheduling_gates::SchedulingGates;
 pub use self::scoring_strategy::{
     ScoringResource, ScoringStrategy, ShapePoint, StrategyError, StrategyKind,

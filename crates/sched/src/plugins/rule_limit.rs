@@ -21,9 +21,16 @@ pub const RULE_LIMIT: PluginName = "RuleLimit";
 /// As many rules may a pod have in all.
 pub const MOST_RULES: usize = 64;
 
+/// So many values may an expression compare with and count as one rule.
+pub const VALUES_A_RULE: usize = 16;
+
+/// So many tolerations don't count: some come by themselves.
+pub const FREE_TOLERATIONS: usize = 16;
+
 /// Refuses pods with more than [`MOST_RULES`] rules, which kube-scheduler would try. What counts is each extended
 /// resource, each term about nodes or other pods, each spread constraint, and each label, expression and namespace that
-/// one of these names.
+/// one of these names; an expression again with every [`VALUES_A_RULE`] values more; each toleration beyond
+/// [`FREE_TOLERATIONS`].
 #[derive(Clone, Copy, Debug)]
 pub struct RuleLimit;
 
@@ -46,14 +53,18 @@ impl PreFilter for RuleLimit {
         _state: &mut CycleState,
         pod: &PodInfo,
     ) -> Verdict<PreFiltered> {
-        let rules = rules(pod);
-        if rules <= MOST_RULES {
+        let Some(rules) = too_many(pod) else {
             return Ok(PreFiltered::Skip);
-        }
+        };
         Err(Status::unresolvable(format!(
             "pod has {rules} resources and rules about nodes and other pods, and may have {MOST_RULES}"
         )))
     }
+}
+
+/// How many rules a pod has, if they are too many.
+pub(crate) fn too_many(pod: &PodInfo) -> Option<usize> {
+    Some(rules(pod)).filter(|rules| *rules > MOST_RULES)
 }
 
 fn rules(pod: &PodInfo) -> usize {
@@ -112,25 +123,34 @@ fn rules_of(spec: &PodSpec) -> usize {
         .iter()
         .flatten()
         .map(of_spread);
-    nodes.chain(pods).chain(wishes).chain(spread).sum()
+    let rules = nodes.chain(pods).chain(wishes).chain(spread);
+    let rules = rules.fold(0, usize::saturating_add);
+    let tolerations = length(spec.tolerations.as_ref());
+    rules.saturating_add(tolerations.saturating_sub(FREE_TOLERATIONS))
 }
 
 fn length<T>(list: Option<&Vec<T>>) -> usize {
     list.map_or(0, Vec::len)
 }
 
+/// An expression, by the values that it compares with.
+fn of_expression(values: Option<&Vec<String>>) -> usize {
+    length(values).div_ceil(VALUES_A_RULE).max(1)
+}
+
 fn of_nodes(term: &NodeSelectorTerm) -> usize {
-    let each = [
-        length(term.match_expressions.as_ref()),
-        length(term.match_fields.as_ref()),
-    ];
-    each.iter().sum::<usize>().max(1)
+    let lists = [&term.match_expressions, &term.match_fields];
+    let each = lists.into_iter().flatten().flatten();
+    let each = each.map(|it| of_expression(it.values.as_ref()));
+    each.sum::<usize>().max(1)
 }
 
 fn of_selector(selector: Option<&LabelSelector>) -> usize {
     let labels = selector.and_then(|it| it.match_labels.as_ref());
     let expressions = selector.and_then(|it| it.match_expressions.as_ref());
-    let each = [labels.map_or(0, BTreeMap::len), length(expressions)];
+    let expressions = expressions.into_iter().flatten();
+    let expressions = expressions.map(|it| of_expression(it.values.as_ref()));
+    let each = [labels.map_or(0, BTreeMap::len), expressions.sum()];
     each.iter().sum()
 }
 
@@ -209,13 +229,37 @@ mod tests {
                 7,
             ),
             (json!({ "topologySpreadConstraints": [spread] }), 4),
-            // These cost nothing, however many they are.
             (
-                json!({ "tolerations": [{ "operator": "Exists" }], "nodeSelector": { "a": "b" } }),
+                json!({ "tolerations": vec![json!({ "operator": "Exists" }); 16] }),
                 0,
             ),
+            (
+                json!({ "tolerations": vec![json!({ "operator": "Exists" }); 18] }),
+                2,
+            ),
+            // These cost nothing, however many they are.
+            (json!({ "nodeSelector": { "a": "b", "c": "d" } }), 0),
         ] {
             assert_eq!(counted(&spec), wanted, "{spec}");
+        }
+    }
+
+    #[test]
+    fn an_expression_counts_again_with_every_so_many_values() {
+        for (values, wanted) in [(0, 1), (1, 1), (16, 1), (17, 2), (32, 2), (1_024, 64)] {
+            let values: Vec<_> = (0..values).map(|n| n.to_string()).collect();
+            let expression = json!({ "key": "e", "operator": "NotIn", "values": values });
+            let selector = json!({ "matchExpressions": [expression] });
+            let pods = json!({ "topologyKey": "k", "labelSelector": selector });
+            for spec in [
+                json!({ "affinity": { "nodeAffinity": { REQUIRED: { "nodeSelectorTerms": [selector] } } } }),
+                json!({ "affinity": { "podAffinity": { REQUIRED: [pods] } } }),
+                json!({ "topologySpreadConstraints": [{
+                    "maxSkew": 1, "topologyKey": "k", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector,
+                }] }),
+            ] {
+                assert_eq!(counted(&spec), wanted, "{spec}");
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::coming::Coming;
 use crate::context::{Cycle, Surroundings};
 use crate::cycle::{self, Evaluation};
 use crate::names::NodeName;
+use crate::plugins::{RULE_LIMIT, too_many};
 use crate::pod_affinity::PodAffinityTerms;
 use crate::pod_info::PodInfo;
 use crate::profile::Profile;
@@ -36,8 +37,8 @@ impl Scheduler {
     }
 
     /// The same as it would be if each of these pods were on the node that it is expected on. `None` if that changes
-    /// nothing for this pod: whatever of other pods it looks at isn't expected anywhere. Pods that are on nodes already
-    /// stay where they are.
+    /// nothing for this pod: whatever of other pods it looks at isn't expected anywhere, or it is refused for having
+    /// too many rules. Pods that are on nodes already stay where they are.
     pub fn evaluate_expecting<'a>(
         &mut self,
         profile: &str,
@@ -45,6 +46,10 @@ impl Scheduler {
         expected: impl IntoIterator<Item = (&'a str, &'a Arc<PodInfo>)>,
     ) -> Result<Option<Evaluation>, EvaluateError> {
         let profile = self.profile(profile)?;
+        let mut mandatory = profile.pre_filters().iter();
+        if mandatory.any(|plugin| plugin.name() == RULE_LIMIT) && too_many(pod).is_some() {
+            return Ok(None);
+        }
         let around = Surroundings {
             nominator: &self.nominator,
             waiting: &self.waiting,

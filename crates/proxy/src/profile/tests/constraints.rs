@@ -294,4 +294,16 @@ fn a_proxy_with_too_many_rules_goes_nowhere() {
     };
     assert_eq!(places(MOST_RULES), 3);
     assert_eq!(places(MOST_RULES + 1), 0);
+    // Nor are those looked at that are expected somewhere.
+    let parse = |pod: Pod| Arc::new(PodInfo::parse(Arc::new(pod)).unwrap());
+    let other = parse(proxy("shop/b", &json!({ "app": "web" }), &json!({}), None));
+    let mut heeds_others = |rules: usize| {
+        let constraints = vec![over_regions("ScheduleAnyway"); rules];
+        let constraints = json!({ "topologySpreadConstraints": constraints });
+        let pod = parse(proxy("shop/new", &json!({}), &constraints, None));
+        let found = scheduler.evaluate_expecting(RANKING, &pod, [("us", &other)]);
+        found.unwrap().is_some()
+    };
+    assert!(heeds_others(MOST_RULES));
+    assert!(!heeds_others(MOST_RULES + 1));
 }

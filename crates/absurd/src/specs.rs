@@ -1,19 +1,16 @@
-//! Specs of candidates as large as an object may be: each is full of one thing.
+//! Specs of pods as large as an object may be, and with as many rules as a scheduler takes: each is full of one thing.
 
-use std::sync::Arc;
-
-use k8s_openapi::api::core::v1::Pod;
-use pilotage_api::keys;
-use pilotage_sched::plugins::MOST_RULES;
 use serde_json::{Value, json};
 
 /// So many bytes of one thing: an object has 1.5 MiB at most, its JSON included.
 const FULL: usize = 1_000_000;
+/// So many short names fit.
+const MANY: usize = 100_000;
 /// Numbers of 64 bits end here.
 const MOST: &str = "9223372036854775807";
 
 /// As many as fit.
-pub(crate) fn full(each: impl Fn(usize) -> Value) -> Value {
+pub fn full(each: impl Fn(usize) -> Value) -> Value {
     let mut bytes = 0;
     let fitting = (0..).map(each).take_while(|it| {
         bytes += it.to_string().len();
@@ -22,13 +19,8 @@ pub(crate) fn full(each: impl Fn(usize) -> Value) -> Value {
     fitting.collect()
 }
 
-/// As many as a candidate may have.
-fn few(each: impl Fn(usize) -> Value) -> Value {
-    (0..MOST_RULES).map(each).collect()
-}
-
 /// A name as long as a label's may be.
-pub(crate) fn long_key(number: usize) -> String {
+pub fn long_key(number: usize) -> String {
     format!("{}/{number:063}", "d".repeat(253))
 }
 
@@ -40,29 +32,61 @@ fn on(number: usize) -> Value {
     json!({ "matchExpressions": [{ "key": format!("k{number}"), "operator": "Exists" }] })
 }
 
-pub(crate) fn near(number: usize, key: &str) -> Value {
+/// A term about one application's pods in one topology.
+pub fn near(number: usize, key: &str) -> Value {
     json!({ "labelSelector": { "matchLabels": { "app": format!("web-{number}") } }, "topologyKey": key })
 }
 
-pub(crate) fn spread(number: usize, key: &str, when: &str) -> Value {
+/// A constraint that spreads one application's pods.
+pub fn spread(number: usize, key: &str, when: &str) -> Value {
     json!({
         "maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": when,
         "labelSelector": { "matchLabels": { "app": format!("web-{number}") } },
     })
 }
 
-pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
+/// The label that no two nodes share.
+pub const HOSTNAME: &str = "kubernetes.io/hostname";
 /// Labels that no two nodes share.
 const NAMES: [&str; 2] = [HOSTNAME, "number"];
-pub(crate) const NEAR: &str = "podAffinity";
-pub(crate) const AWAY: &str = "podAntiAffinity";
-pub(crate) const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+/// Where a spec says what pods it wants to be near.
+pub const NEAR: &str = "podAffinity";
+/// Where it says from what pods it wants to be away.
+pub const AWAY: &str = "podAntiAffinity";
+/// What it must have of that.
+pub const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// What is said of each, and its spec beside an ordinary container.
-pub(crate) fn specs() -> Vec<(&'static str, Value)> {
+/// What nodes have as a taint, with another value.
+fn other_value(number: usize) -> Value {
+    let key = format!("soft-{}", number % 100);
+    json!({ "key": key, "operator": "Equal", "value": format!("w{number}") })
+}
+
+/// How much of a pod a scheduler takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Most {
+    /// Resources and rules about nodes and other pods.
+    pub rules: usize,
+    /// Values of one expression, if the pod has no other rule.
+    pub values: usize,
+    /// Tolerations, if it has no rule.
+    pub tolerations: usize,
+}
+
+/// What is said of each, and its spec beside an ordinary container, for a scheduler that takes so much.
+pub fn specs(most: Most) -> Vec<(&'static str, Value)> {
+    let most_rules = most.rules;
+    let few = |each: &dyn Fn(usize) -> Value| -> Value { (0..most_rules).map(each).collect() };
     let affinity = |kind: &str, rules: Value| json!({ "affinity": { kind: rules } });
     let preferred = |term: &str, value: Value| json!({ "weight": 100, term: value });
+    let valued = |operator: &str, values: usize| {
+        let values: Value = (0..values).map(|n| json!(format!("w{n}"))).collect();
+        json!({
+            "labelSelector": { "matchExpressions": [{ "key": "app", "operator": operator, "values": values }] },
+            "namespaceSelector": {}, "topologyKey": HOSTNAME,
+        })
+    };
     let names = |count: usize| -> Value { (0..count).map(|n| json!(format!("n{n}"))).collect() };
     vec![
         ("nothing special", json!({})),
@@ -104,6 +128,14 @@ pub(crate) fn specs() -> Vec<(&'static str, Value)> {
             json!({ "tolerations": full(|n| json!({ "key": long_key(n), "value": "v".repeat(63) })) }),
         ),
         (
+            "many tolerations of other values",
+            json!({ "tolerations": full(other_value) }),
+        ),
+        (
+            "as many tolerations of other values as it may have",
+            json!({ "tolerations": (0..most.tolerations).map(other_value).collect::<Value>() }),
+        ),
+        (
             "a large node selector",
             json!({ "nodeSelector": (0..20_000).map(|n| (format!("k{n}"), json!("v")))
                 .collect::<serde_json::Map<_, _>>() }),
@@ -130,7 +162,7 @@ pub(crate) fn specs() -> Vec<(&'static str, Value)> {
             affinity(
                 "nodeAffinity",
                 json!({ REQUIRED: { "nodeSelectorTerms": [{
-                "matchExpressions": [{ "key": HOSTNAME, "operator": "NotIn", "values": names(100_000) }],
+                "matchExpressions": [{ "key": HOSTNAME, "operator": "NotIn", "values": names(MANY) }],
             }] } }),
             ),
         ),
@@ -195,7 +227,7 @@ pub(crate) fn specs() -> Vec<(&'static str, Value)> {
             affinity(
                 AWAY,
                 json!({ REQUIRED: [{
-                "labelSelector": {}, "namespaces": names(100_000), "topologyKey": HOSTNAME,
+                "labelSelector": {}, "namespaces": names(MANY), "topologyKey": HOSTNAME,
             }] }),
             ),
         ),
@@ -212,6 +244,28 @@ pub(crate) fn specs() -> Vec<(&'static str, Value)> {
             ),
         ),
         (
+            "a term about pods near with many values",
+            affinity(NEAR, json!({ REQUIRED: [valued("NotIn", MANY)] })),
+        ),
+        (
+            "a term about pods away with many values",
+            affinity(AWAY, json!({ REQUIRED: [valued("In", MANY)] })),
+        ),
+        (
+            "a wish about pods with many values",
+            affinity(
+                NEAR,
+                json!({ PREFERRED: [preferred("podAffinityTerm", valued("NotIn", MANY))] }),
+            ),
+        ),
+        (
+            "a spread constraint with many values",
+            json!({ "topologySpreadConstraints": [{
+                "maxSkew": 1, "topologyKey": HOSTNAME, "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": valued("NotIn", MANY)["labelSelector"],
+            }] }),
+        ),
+        (
             "many spread constraints that nodes lack",
             json!({ "topologySpreadConstraints": full(|n| spread(n, &format!("k{n}"), "DoNotSchedule")) }),
         ),
@@ -224,9 +278,26 @@ pub(crate) fn specs() -> Vec<(&'static str, Value)> {
             json!({ "topologySpreadConstraints": full(|n| spread(n, &format!("k{n}"), "ScheduleAnyway")) }),
         ),
         (
+            "a term about nodes with as many values as it may have",
+            affinity(
+                "nodeAffinity",
+                json!({ REQUIRED: { "nodeSelectorTerms": [{
+                "matchExpressions": [{ "key": HOSTNAME, "operator": "NotIn", "values": names(most.values) }],
+            }] } }),
+            ),
+        ),
+        (
+            "a term about pods near with as many values as it may have",
+            affinity(NEAR, json!({ REQUIRED: [valued("NotIn", most.values)] })),
+        ),
+        (
+            "a term about pods away with as many values as it may have",
+            affinity(AWAY, json!({ REQUIRED: [valued("In", most.values)] })),
+        ),
+        (
             "as many resources as it may have",
             json!({ "containers": [container(0, &json!({
-                "requests": (0..MOST_RULES).map(|n| (format!("example.com/r{n}"), json!(MOST)))
+                "requests": (0..most_rules).map(|n| (format!("example.com/r{n}"), json!(MOST)))
                     .collect::<serde_json::Map<_, _>>(),
             }))] }),
         ),
@@ -234,7 +305,7 @@ pub(crate) fn specs() -> Vec<(&'static str, Value)> {
             "as many terms about nodes as it may have",
             affinity(
                 "nodeAffinity",
-                json!({ REQUIRED: { "nodeSelectorTerms": few(|n| json!({
+                json!({ REQUIRED: { "nodeSelectorTerms": few(&|n| json!({
                 "matchExpressions": [{ "key": long_key(n), "operator": "Exists" }],
             })) } }),
             ),
@@ -243,14 +314,14 @@ pub(crate) fn specs() -> Vec<(&'static str, Value)> {
             "as many wishes about nodes as it may have",
             affinity(
                 "nodeAffinity",
-                json!({ PREFERRED: few(|n| preferred("preference", on(n))) }),
+                json!({ PREFERRED: few(&|n| preferred("preference", on(n))) }),
             ),
         ),
         (
             "as many terms about pods near as it may have",
             affinity(
                 NEAR,
-                json!({ REQUIRED: few(|n| json!({
+                json!({ REQUIRED: few(&|n| json!({
                 "labelSelector": {}, "namespaceSelector": {}, "topologyKey": NAMES[n % 2],
             })) }),
             ),
@@ -259,14 +330,14 @@ pub(crate) fn specs() -> Vec<(&'static str, Value)> {
             "as many terms about pods away as it may have",
             affinity(
                 AWAY,
-                json!({ REQUIRED: few(|n| near(n, &format!("k{n}"))) }),
+                json!({ REQUIRED: few(&|n| near(n, &format!("k{n}"))) }),
             ),
         ),
         (
             "as many terms about all pods away as it may have",
             affinity(
                 AWAY,
-                json!({ REQUIRED: few(|n| json!({
+                json!({ REQUIRED: few(&|n| json!({
                 "labelSelector": {}, "namespaceSelector": {}, "topologyKey": format!("none-{n}"),
             })) }),
             ),
@@ -275,7 +346,7 @@ pub(crate) fn specs() -> Vec<(&'static str, Value)> {
             "as many wishes about all pods as it may have",
             affinity(
                 NEAR,
-                json!({ PREFERRED: few(|n| preferred("podAffinityTerm", json!({
+                json!({ PREFERRED: few(&|n| preferred("podAffinityTerm", json!({
                 "labelSelector": {}, "namespaceSelector": {}, "topologyKey": NAMES[n % 2],
             }))) }),
             ),
@@ -285,7 +356,7 @@ pub(crate) fn specs() -> Vec<(&'static str, Value)> {
             affinity(
                 AWAY,
                 json!({ REQUIRED: [{
-                "labelSelector": { "matchExpressions": few(|n| json!({
+                "labelSelector": { "matchExpressions": few(&|n| json!({
                     "key": format!("k{n}"), "operator": "DoesNotExist",
                 })) },
                 "namespaces": ["ns1"], "topologyKey": "none",
@@ -294,38 +365,19 @@ pub(crate) fn specs() -> Vec<(&'static str, Value)> {
         ),
         (
             "as many spread constraints as it may have",
-            json!({ "topologySpreadConstraints": few(|n| spread(n, &format!("k{n}"), "DoNotSchedule")) }),
+            json!({ "topologySpreadConstraints": few(&|n| spread(n, &format!("k{n}"), "DoNotSchedule")) }),
         ),
         (
             "as many spread constraints over nodes as it may have",
-            json!({ "topologySpreadConstraints": few(|n| spread(n, NAMES[n % 2], "DoNotSchedule")) }),
+            json!({ "topologySpreadConstraints": few(&|n| spread(n, NAMES[n % 2], "DoNotSchedule")) }),
         ),
         (
             "as many spread wishes as it may have",
-            json!({ "topologySpreadConstraints": few(|n| spread(n, NAMES[n % 2], "ScheduleAnyway")) }),
+            json!({ "topologySpreadConstraints": few(&|n| spread(n, NAMES[n % 2], "ScheduleAnyway")) }),
         ),
         (
             "a high priority, and no room",
             json!({ "priority": 1_000_000, "containers": [container(0, &json!({ "requests": { "cpu": "30" } }))] }),
         ),
     ]
-}
-
-/// A candidate with this in its spec.
-pub(crate) fn pod(uid: &str, spec: &Value) -> Arc<Pod> {
-    let mut pod = json!({
-        "metadata": {
-            "name": "p".repeat(253 - uid.len()) + uid, "namespace": "n".repeat(63), "uid": uid,
-            "labels": { "app": "web-0" },
-            "ownerReferences": [{
-                "apiVersion": "multicluster.admiralty.io/v1alpha1", "kind": "PodChaperon", "name": "p", "uid": uid,
-                "controller": true,
-            }],
-        },
-        "spec": { "schedulerName": keys::CANDIDATE_SCHEDULER, "containers": [container(0, &json!({}))] },
-    });
-    for (key, value) in spec.as_object().into_iter().flatten() {
-        pod["spec"][key] = value.clone();
-    }
-    Arc::new(serde_json::from_value(pod).expect("a pod"))
 }

@@ -3,6 +3,10 @@
 //!
 //! It owns the scenes; it knows the code only by its public face. `make bench-steps` runs it.
 
+#![expect(clippy::expect_used, reason = "what it makes itself can be read")]
+
+mod cycles;
+
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -39,6 +43,7 @@ fn main() -> ExitCode {
         placing(times);
         book(times);
         feedback(times);
+        cycles::play(times);
     })
 }
 
