@@ -7,6 +7,7 @@
 
 mod attempts;
 mod candidate;
+mod crowd;
 mod events;
 mod target;
 mod words;
@@ -26,5 +27,6 @@ fn main() -> ExitCode {
         words::play(times);
         attempts::play(times);
         events::play(times);
+        crowd::play(times);
     })
 }

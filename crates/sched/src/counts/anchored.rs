@@ -1,7 +1,7 @@
 //! Owns which of many selectors may select a pod, found by one label that the pod must have and by its namespace, so
 //! that nobody goes through all of them. Knows nothing of what the selectors are for; who asks checks each one found.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
@@ -52,12 +52,15 @@ impl<'a> Anchor<'a> {
     }
 }
 
+/// Selectors that need the same. There may be thousands, with one owner several times, and each of them may go.
+type Ids = BTreeSet<SelectorId>;
+
 /// Selectors of one namespace, or of several.
 #[derive(Debug, Default)]
 struct ByLabel {
-    by_pair: HashMap<String, HashMap<String, Vec<SelectorId>>>,
-    by_key: HashMap<String, Vec<SelectorId>>,
-    others: Vec<SelectorId>,
+    by_pair: HashMap<String, HashMap<String, Ids>>,
+    by_key: HashMap<String, Ids>,
+    others: Ids,
 }
 
 impl ByLabel {
@@ -66,11 +69,15 @@ impl ByLabel {
             Anchor::Pair(key, values) => {
                 let by_value = self.by_pair.entry((*key).to_owned()).or_default();
                 for value in values {
-                    by_value.entry((*value).to_owned()).or_default().push(id);
+                    let ids = by_value.entry((*value).to_owned()).or_default();
+                    ids.insert(id);
                 }
             }
-            Anchor::Key(key) => self.by_key.entry((*key).to_owned()).or_default().push(id),
-            Anchor::Anything => self.others.push(id),
+            Anchor::Key(key) => {
+                let ids = self.by_key.entry((*key).to_owned()).or_default();
+                ids.insert(id);
+            }
+            Anchor::Anything => drop(self.others.insert(id)),
         }
     }
 
@@ -88,7 +95,7 @@ impl ByLabel {
                 }
             }
             Anchor::Key(key) => take_out(&mut self.by_key, key, id),
-            Anchor::Anything => self.others.retain(|known| *known != id),
+            Anchor::Anything => drop(self.others.remove(&id)),
         }
     }
 
@@ -97,7 +104,7 @@ impl ByLabel {
     }
 
     fn find(&self, labels: &Labels, found: &mut Vec<SelectorId>) {
-        found.extend_from_slice(&self.others);
+        found.extend(&self.others);
         if self.by_pair.is_empty() && self.by_key.is_empty() {
             return;
         }
@@ -115,14 +122,14 @@ impl ByLabel {
 }
 
 fn take_out<K: Eq + Hash + std::borrow::Borrow<str>>(
-    lists: &mut HashMap<K, Vec<SelectorId>>,
+    all: &mut HashMap<K, Ids>,
     key: &str,
     id: SelectorId,
 ) {
-    if let Some(list) = lists.get_mut(key) {
-        list.retain(|known| *known != id);
-        if list.is_empty() {
-            lists.remove(key);
+    if let Some(ids) = all.get_mut(key) {
+        ids.remove(&id);
+        if ids.is_empty() {
+            all.remove(key);
         }
     }
 }
