@@ -1,17 +1,29 @@
 //! What the passing of time does to the queue. It has no clock: whoever has one calls.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::hints::Worth;
 use super::{Place, Queue, arrivals};
 use crate::moment::Moment;
+use crate::names::PodUid;
 
 /// How often pods that waited too long are looked for.
 pub(super) const UNSCHEDULABLE_FLUSH: Duration = Duration::from_secs(30);
 
-/// So many pods at most are looked at in one [`Queue::flush`]: a pod with many rules takes tens of microseconds, and
-/// others wait for the lock.
-const SLICE: usize = 256;
+/// So many pods at most are moved by one event or one [`Queue::flush`]: a pod with many rules takes tens of
+/// microseconds, and others wait for the lock.
+pub(super) const SLICE: usize = 256;
+
+/// A pod that an event helps, and that waits for its turn to be brought back.
+#[derive(Debug)]
+pub(super) struct HelpedLater {
+    pub(super) uid: PodUid,
+    /// Once it was tried again, the event is no news.
+    pub(super) attempts: u32,
+    pub(super) worth: Worth,
+    pub(super) why: Arc<str>,
+}
 
 /// What a flush did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +61,16 @@ impl Queue {
                 return Some(true);
             }
         }
+        if let Some(helped) = self.helped.pop_front() {
+            let waiting = self.pool.get(&helped.uid);
+            let is_news = waiting.is_some_and(|queued| queued.attempts == helped.attempts);
+            let taken = is_news.then(|| self.take_waiting(&helped.uid)).flatten();
+            let Some(queued) = taken else {
+                return Some(false);
+            };
+            let place = self.bring_back(queued, helped.worth, &helped.why, now);
+            return Some(place != Place::Gated);
+        }
         if self.tired.is_empty() && now >= self.next_unschedulable_flush {
             self.next_unschedulable_flush = now.after(UNSCHEDULABLE_FLUSH);
             let waited = self.pool.iter();
@@ -74,7 +96,8 @@ impl Queue {
             .into_iter()
             .filter_map(|heap| heap.peek().map(|first| self.config.backoff_end(first)))
             .min();
-        let at_once = (!self.tired.is_empty()).then_some(Moment::ZERO);
+        let is_due = !self.helped.is_empty() || !self.tired.is_empty();
+        let at_once = is_due.then_some(Moment::ZERO);
         let waiting = !self.pool.is_empty();
         let unschedulable = waiting.then_some(self.next_unschedulable_flush);
         backoff

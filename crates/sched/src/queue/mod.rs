@@ -25,7 +25,7 @@ use std::sync::Arc;
 pub use self::arrivals::Arrivals;
 pub use self::backoff::QueueConfig;
 pub use self::flush::Flushed;
-use self::flush::UNSCHEDULABLE_FLUSH;
+use self::flush::{HelpedLater, SLICE, UNSCHEDULABLE_FLUSH};
 use self::heap::Heap;
 use self::hints::{Hints, Worth};
 use self::in_flight::{Happened, InFlight};
@@ -54,6 +54,8 @@ pub struct Queue {
     arrivals: Arrivals,
     sequence: u64,
     next_unschedulable_flush: Moment,
+    // Those that an event helps, and that haven't been brought back yet.
+    helped: VecDeque<HelpedLater>,
     // Those that had waited too long when they were looked for last, and haven't been brought back yet.
     tired: VecDeque<PodUid>,
     mishaps: Arc<Mishaps>,
@@ -97,6 +99,7 @@ impl Queue {
             arrivals: Arrivals::default(),
             sequence: 0,
             next_unschedulable_flush: Moment::after_epoch(UNSCHEDULABLE_FLUSH),
+            helped: VecDeque::new(),
             tired: VecDeque::new(),
             mishaps,
         })
@@ -259,7 +262,8 @@ impl Queue {
         }
     }
 
-    /// Brings back the waiting pods that the event may help; how many left their place.
+    /// Brings back the waiting pods that the event may help, some of them with the next [`Queue::flush`] if they are
+    /// many; how many leave their place.
     pub fn on_event(&mut self, event: &Event, now: Moment) -> usize {
         self.on_event_but(event, None, now)
     }
@@ -279,14 +283,26 @@ impl Queue {
         if helped.is_empty() {
             return 0;
         }
-        let why = event.to_string();
+        let why = Arc::from(event.to_string());
         let mut moved = 0_usize;
-        for (uid, worth) in helped {
-            let Some(queued) = self.take_waiting(&uid) else {
-                continue;
-            };
-            let place = self.bring_back(queued, worth, &why, now);
-            moved = moved.saturating_add(usize::from(place != Place::Gated));
+        for (at, (uid, worth)) in helped.into_iter().enumerate() {
+            if at < SLICE {
+                let Some(queued) = self.take_waiting(&uid) else {
+                    continue;
+                };
+                let place = self.bring_back(queued, worth, &why, now);
+                moved = moved.saturating_add(usize::from(place != Place::Gated));
+            } else if let Some(queued) = self.pool.get(&uid) {
+                let attempts = queued.attempts;
+                let why = Arc::clone(&why);
+                self.helped.push_back(HelpedLater {
+                    uid,
+                    attempts,
+                    worth,
+                    why,
+                });
+                moved = moved.saturating_add(1);
+            }
         }
         moved
     }

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Flushed, SLICE};
+use crate::event::Event;
 use crate::queue::tests::{at, gate, named, node_added, queue_with, rejected};
 use crate::queue::{Place, Queue, QueueConfig};
 use crate::test_objects::{pod, uid};
@@ -36,6 +37,7 @@ fn open() -> Arc<AtomicBool> {
 fn many_backoffs_that_end_at_once_are_flushed_in_slices() {
     let mut queue = waiting("Nodes", &open());
     assert_eq!(queue.on_event(&node_added(), at(0)), PODS);
+    while queue.flush(at(0)).more {}
     let due = queue.next_deadline().unwrap();
     for (moved, more) in [(SLICE, true), (SLICE, true), (20, false), (0, false)] {
         assert!(queue.next_deadline().is_none_or(|at| at <= due));
@@ -52,7 +54,7 @@ fn a_full_slice_need_not_leave_more() {
     for number in SLICE..PODS {
         queue.delete(&uid(&name(number)));
     }
-    queue.on_event(&node_added(), at(0));
+    assert_eq!(queue.on_event(&node_added(), at(0)), SLICE);
     let due = queue.next_deadline().unwrap();
     let (moved, more) = (SLICE, false);
     assert_eq!(queue.flush(due), Flushed { moved, more });
@@ -83,4 +85,32 @@ fn many_that_waited_too_long_are_flushed_in_slices() {
     let places = [size.active, size.unschedulable, size.gated];
     assert_eq!(places, [SLICE, 1, PODS - SLICE - 2]);
     assert_eq!(queue.next_deadline(), Some(at(360_000)), "not at once");
+}
+
+#[test]
+fn many_that_an_event_helps_come_back_in_slices() {
+    let mut queue = waiting("Nodes", &open());
+    assert_eq!(queue.on_event(&node_added(), at(0)), PODS);
+    assert_eq!(queue.size().backoff, SLICE);
+    assert_eq!(queue.next_deadline(), Some(at(0)));
+    // Meanwhile one goes, one is tried and rejected again, and one is helped by another event.
+    let [gone, tried, helped] = [1, 2, 3].map(|last| uid(&name(PODS - last)));
+    queue.delete(&gone);
+    queue.activate(&tried);
+    let queued = queue.pop(at(0)).unwrap();
+    assert_eq!(queued.pod.uid, tried);
+    queue.requeue(queued, rejected(&["Nodes"]), at(0));
+    queue.update(
+        pod(&name(PODS - 3)).priority(0).info(),
+        &[Event::wildcard()],
+        at(0),
+    );
+    assert_eq!(queue.place(&helped), Some(Place::Backoff));
+    for (moved, more) in [(SLICE, true), (17, false)] {
+        assert_eq!(queue.flush(at(0)), Flushed { moved, more });
+    }
+    assert_eq!(queue.place(&gone), None);
+    assert_eq!(queue.place(&tried), Some(Place::Unschedulable));
+    let size = queue.size();
+    assert_eq!([size.backoff, size.unschedulable], [PODS - 2, 1]);
 }
