@@ -208,7 +208,7 @@ impl Needs {
         inner.tell_changed();
     }
 
-    /// A Service, new, changed or gone, as [`super::kinds::trim`] leaves it.
+    /// A Service, new, changed or gone, as it is kept of a watch.
     pub fn service(&self, service: &Service, is_there: bool) {
         let now = is_there.then(|| selects_of(service)).flatten();
         self.change(service, |it, namespace, name| Waiting {
@@ -228,7 +228,7 @@ impl Needs {
         !inner.pending.has(namespace) && known == selects_of(service).as_ref()
     }
 
-    /// An Ingress, new, changed or gone, as [`super::kinds::trim`] leaves it.
+    /// An Ingress, new, changed or gone, as it is kept of a watch.
     pub fn ingress(&self, ingress: &Ingress, is_there: bool) {
         let mut behind = backends(ingress);
         if !is_there {
