@@ -13,7 +13,7 @@
 //! | [`ready`], [`admin`] | what must happen before the process is ready; the port that says so |
 //! | [`shutdown`], [`tasks`] | the ordered end, and tasks that can't end unnoticed |
 //! | [`turns`] | one turn a key at a time, at most so many at once |
-//! | [`slice`] | pauses in what takes long, in which others of its thread go on |
+//! | [`slice`](mod@slice) | pauses in what takes long, in which others of its thread go on |
 //! | [`caught`] | panics about one object, which stop nobody else's |
 //! | [`retries`] | who failed how often in a row, and is tried again when |
 //! | [`lease`] | leader election; leadership is asked for when writing |
