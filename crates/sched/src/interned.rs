@@ -9,8 +9,8 @@ use crate::labels::Labels;
 use crate::pod_info::PodInfo;
 use crate::pod_needs::PodNeeds;
 
-/// So many of the known values are looked at when one comes. What nobody uses any more goes then: at most as many values
-/// are kept in vain as are in use, and nobody waits until thousands of them are dropped.
+/// So many of the known values are looked at when one comes. What nobody uses any more goes then: at most as many
+/// values are kept in vain as are in use, and nobody waits until thousands of them are dropped.
 const LOOKED_AT: usize = 4;
 
 /// Values of one type, each once.

@@ -145,8 +145,8 @@ impl Scheduler {
         })
     }
 
-    /// Does what the passing of time asks for: moves pods whose backoff or long wait is over, not all of them at once if
-    /// they are many; rejects pods held too long at Permit, tries pods that couldn't be taken in.
+    /// Does what the passing of time asks for: moves pods whose backoff or long wait is over, not all of them at once
+    /// if they are many; rejects pods held too long at Permit, tries pods that couldn't be taken in.
     pub fn flush(&mut self, now: Moment) -> Flushed {
         self.waiting.expire(now);
         self.try_unread(now);
