@@ -144,6 +144,10 @@ impl Core {
                 ties,
                 held,
             } = state;
+            // An event may have come between: whom it helps may come first.
+            if flushed.is_ok() && scheduler.is_due(self.now()) {
+                return Turn::Again;
+            }
             match scheduler.schedule_next(self.now(), ties) {
                 Some(attempt) => next_step(attempt, held),
                 None => Turn::Idle(

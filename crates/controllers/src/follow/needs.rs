@@ -15,6 +15,7 @@ use kube::Resource;
 use pilotage_api::keys;
 use pilotage_api::record::Record;
 use pilotage_model::followed::{Kind, Need, backends, needs, selected};
+use pilotage_runtime::caught::caught;
 use pilotage_sched_driver::publish::Regarding;
 use tokio::sync::{Notify, mpsc};
 
@@ -203,6 +204,9 @@ impl Needs {
             let labels = sent.as_ref().map(|_| meta.labels.clone());
             let labels = labels.map(Option::unwrap_or_default);
             inner.selected.pod(namespace, &uid, labels);
+        }
+        if sent.is_none() {
+            inner.pending.forget(namespace, &uid);
         }
         inner.set(&uid, sent);
         inner.tell_changed();
@@ -440,7 +444,11 @@ impl Inner {
                 more
             } else if let Some(uid) = waiting.pods.pop_first() {
                 let sent = self.pods.get(&uid).cloned();
-                self.set(&uid, sent)
+                // Those that are left count all the same.
+                caught(|| self.set(&uid, sent)).unwrap_or_else(|panic| {
+                    tracing::error!(%uid, panic, "to see what a pod needs panicked");
+                    0
+                })
             } else {
                 break;
             };

@@ -167,8 +167,8 @@ impl<K: Followed> Place<K> {
                     key => key,
                 },
                 () = sleep_until(sweep.unwrap_or_else(Instant::now)), if sweep.is_some() => {
-                    let unneeded = self.unneeded();
-                    sweep = (unneeded.len() >= SWEPT).then(|| from_now(SWEEP));
+                    let (unneeded, more) = self.unneeded();
+                    sweep = more.then(|| from_now(SWEEP));
                     for key in unneeded {
                         waker.wake(key);
                     }
@@ -225,8 +225,8 @@ impl<K: Followed> Place<K> {
             .collect()
     }
 
-    /// Some copies that nobody needs here.
-    fn unneeded(&self) -> Vec<Key> {
+    /// Some copies that nobody needs here, and whether there may be more.
+    fn unneeded(&self) -> (Vec<Key>, bool) {
         let (copies, plain) = (self.copies.list(), self.plain.list());
         let copies = copies.iter().filter_map(|copy| Key::of(&**copy));
         let plain = plain.iter().filter_map(|copy| Key::of(&**copy));
@@ -234,11 +234,17 @@ impl<K: Followed> Place<K> {
             let copy = self.plain_copy(key, self.source(key).as_ref());
             copy.is_some_and(|copy| !copy.deleting)
         });
-        let keys = copies.chain(plain);
-        keys.filter(|key| !self.is_needed(key))
-            .filter(|key| self.waits(key).is_none())
-            .take(SWEPT)
-            .collect()
+        let mut counting = false;
+        let keys = copies.chain(plain).filter(|key| {
+            let needed = self.parts.needs.nodes_of(key);
+            // Who counts without end keeps no copies of others.
+            counting |= needed.counting;
+            !needed.counting && !needed.nodes.iter().any(|node| self.is_here(node))
+        });
+        let keys = keys.filter(|key| self.waits(key).is_none());
+        let unneeded: Vec<_> = keys.take(SWEPT).collect();
+        let more = counting || unneeded.len() >= SWEPT;
+        (unneeded, more)
     }
 
     fn source(&self, key: &Key) -> Option<Brief> {

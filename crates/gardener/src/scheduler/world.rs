@@ -256,7 +256,7 @@ impl World {
         };
         let is_newest = waiting.version == bind.version;
         let is_conflict = how == NotBound::Conflict;
-        waiting.outdated = is_conflict && is_newest;
+        waiting.outdated = is_newest && (is_conflict || waiting.outdated);
         let helped = waiting.last == Last::Open { missed: true } || (is_conflict && !is_newest);
         waiting.last = match how {
             NotBound::Refused => Last::Refused,

@@ -18,7 +18,6 @@ pub(super) const SLICE: usize = 256;
 /// A pod that an event helps, and that waits for its turn to be brought back.
 #[derive(Debug)]
 pub(super) struct HelpedLater {
-    pub(super) uid: PodUid,
     /// Once it was tried again, the event is no news.
     pub(super) attempts: u32,
     pub(super) worth: Worth,
@@ -48,6 +47,16 @@ impl Queue {
         flushed
     }
 
+    /// An event helps a pod, which is brought back later, and once, however many events help it until then.
+    pub(super) fn help_later(&mut self, uid: PodUid, mut later: HelpedLater) {
+        if let Some(before) = self.helped.get(&uid)
+            && before.attempts == later.attempts
+        {
+            later.worth = later.worth.max(before.worth);
+        }
+        self.helped.insert(uid, later);
+    }
+
     /// Looks at one pod that is due, if there is one: whether it has moved.
     fn flush_one(&mut self, now: Moment) -> Option<bool> {
         for heap in [&mut self.rejected_backoff, &mut self.failed_backoff] {
@@ -61,10 +70,10 @@ impl Queue {
                 return Some(true);
             }
         }
-        if let Some(helped) = self.helped.pop_front() {
-            let waiting = self.pool.get(&helped.uid);
+        if let Some((uid, helped)) = self.helped.pop_first() {
+            let waiting = self.pool.get(&uid);
             let is_news = waiting.is_some_and(|queued| queued.attempts == helped.attempts);
-            let taken = is_news.then(|| self.take_waiting(&helped.uid)).flatten();
+            let taken = is_news.then(|| self.take_waiting(&uid)).flatten();
             let Some(queued) = taken else {
                 return Some(false);
             };

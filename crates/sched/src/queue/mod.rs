@@ -55,7 +55,7 @@ pub struct Queue {
     sequence: u64,
     next_unschedulable_flush: Moment,
     // Those that an event helps, and that haven't been brought back yet.
-    helped: VecDeque<HelpedLater>,
+    helped: BTreeMap<PodUid, HelpedLater>,
     // Those that had waited too long when they were looked for last, and haven't been brought back yet.
     tired: VecDeque<PodUid>,
     mishaps: Arc<Mishaps>,
@@ -99,7 +99,7 @@ impl Queue {
             arrivals: Arrivals::default(),
             sequence: 0,
             next_unschedulable_flush: Moment::after_epoch(UNSCHEDULABLE_FLUSH),
-            helped: VecDeque::new(),
+            helped: BTreeMap::new(),
             tired: VecDeque::new(),
             mishaps,
         })
@@ -293,14 +293,12 @@ impl Queue {
                 let place = self.bring_back(queued, worth, &why, now);
                 moved = moved.saturating_add(usize::from(place != Place::Gated));
             } else if let Some(queued) = self.pool.get(&uid) {
-                let attempts = queued.attempts;
-                let why = Arc::clone(&why);
-                self.helped.push_back(HelpedLater {
-                    uid,
-                    attempts,
+                let later = HelpedLater {
+                    attempts: queued.attempts,
                     worth,
-                    why,
-                });
+                    why: Arc::clone(&why),
+                };
+                self.help_later(uid, later);
                 moved = moved.saturating_add(1);
             }
         }
@@ -382,6 +380,7 @@ impl Queue {
     }
 
     fn take_waiting(&mut self, uid: &PodUid) -> Option<QueuedPod> {
+        self.helped.remove(uid);
         self.pool.remove(uid, &self.hints)
     }
 

@@ -163,6 +163,11 @@ impl Scheduler {
             .min()
     }
 
+    /// Whether [`Scheduler::flush`] has something to do already.
+    pub fn is_due(&self, now: Moment) -> bool {
+        self.next_deadline().is_some_and(|deadline| deadline <= now)
+    }
+
     /// Tries a queued pod as soon as possible: runs `PreEnqueue` and skips backoff. Where it is now; `None` if it
     /// isn't in the queue. A pod that is being tried goes to the active queue when it comes back.
     pub fn activate(&mut self, uid: &PodUid) -> Option<Place> {

@@ -270,6 +270,15 @@ async fn upgrade_and_uninstallation_leave_running_pods_alone() {
         &record,
         "--as=system:serviceaccount:pilotage:default",
     ];
+    // The API server may not heed the policy yet.
+    let forged = build::pod("forged").annotation(keys::SOURCE_POD_MANIFEST, "{}");
+    let forged = forged.build();
+    let is_refused = |answer: &kube::Result<Pod>| {
+        let error = answer.as_ref().err().map(ToString::to_string);
+        error.is_some_and(|error| error.contains("Pilotage alone, to pods with"))
+    };
+    let heeded = wait_admission(&pods, &forged, is_refused, LIMIT);
+    heeded.await.unwrap();
     let refused = plane.kubectl(&written).await.unwrap_err().to_string();
     assert!(refused.contains("written by Pilotage alone"), "{refused}");
 

@@ -23,7 +23,7 @@ impl Waiting {
 /// Of all namespaces.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
-    /// Only those of whom somebody waits; each is among the turns once.
+    /// Each is among the turns once.
     namespaces: HashMap<String, Waiting>,
     turns: VecDeque<String>,
 }
@@ -49,6 +49,13 @@ impl Pending {
         }
         self.turns.push_back(namespace.to_owned());
         self.namespaces.insert(namespace.to_owned(), more);
+    }
+
+    /// A pod is gone, or isn't sent anywhere any more.
+    pub(super) fn forget(&mut self, namespace: &str, uid: &str) {
+        if let Some(waiting) = self.namespaces.get_mut(namespace) {
+            waiting.pods.remove(uid);
+        }
     }
 
     /// The namespace whose turn it is; what is left of it is to be [added](Self::add) again.

@@ -321,6 +321,48 @@ fn a_large_change_is_counted_some_at_a_time_and_keeps_no_other_namespace_waiting
 }
 
 #[test]
+fn pods_that_go_while_they_wait_to_be_counted_stand_for_no_others() {
+    let needs = Needs::new(true);
+    needs.lock().at_once = 1;
+    let labelled = |uid: &str, app: &str| {
+        let mut pod = pod(uid, Some("east/c/1"), &[]);
+        pod.metadata.labels = Some([("app".to_owned(), app.to_owned())].into());
+        pod
+    };
+    let selecting = |app: &str| object(app, &json!({ "selector": { "app": app } }));
+    for app in ["blue", "green"] {
+        needs.service(&selecting(app), true);
+    }
+    let old = ["p0", "p1"].map(|uid| labelled(uid, "old"));
+    for pod in &old {
+        needs.apply(pod);
+    }
+    needs.service(&selecting("old"), true);
+    assert!(!needs.lock().pending.is_empty());
+    for pod in &old {
+        needs.remove(pod);
+    }
+    needs.apply(&labelled("p2", "blue"));
+    let mut green = labelled("p3", "green");
+    let record = (keys::GRANTED_TO.to_owned(), "west/c/1".to_owned());
+    green.metadata.annotations = Some([record].into());
+    needs.apply(&green);
+    let path = |name: &str| {
+        let service = json!({ "name": name });
+        json!({ "pathType": "Prefix", "backend": { "service": service } })
+    };
+    let paths = ["blue", "green"].map(path);
+    let front: Ingress = object(
+        "front",
+        &json!({ "rules": [{ "http": { "paths": paths } }] }),
+    );
+    needs.ingress(&front, true);
+    while needs.go_on() {}
+    let front = Key::of(&front).unwrap();
+    assert!(needs.has("east", &front) && needs.has("west", &front));
+}
+
+#[test]
 fn of_endless_names_a_pod_brings_some_and_the_next_are_told() {
     let needs = Needs::default();
     let mut changes = subscribe(&needs);

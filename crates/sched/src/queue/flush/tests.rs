@@ -88,6 +88,20 @@ fn many_that_waited_too_long_are_flushed_in_slices() {
 }
 
 #[test]
+fn of_a_burst_of_events_each_pod_is_kept_once() {
+    let mut queue = waiting("Nodes", &open());
+    for left in [PODS - SLICE, PODS - SLICE, 20] {
+        queue.on_event(&node_added(), at(0));
+        assert!(queue.helped.len() <= left, "{}", queue.helped.len());
+    }
+    let mut slices = 1;
+    while queue.flush(at(0)).more {
+        slices += 1;
+    }
+    assert_eq!((queue.size().backoff, slices), (PODS, 1));
+}
+
+#[test]
 fn many_that_an_event_helps_come_back_in_slices() {
     let mut queue = waiting("Nodes", &open());
     assert_eq!(queue.on_event(&node_added(), at(0)), PODS);
