@@ -135,16 +135,13 @@ impl Core {
     fn take_turn(&self) -> Turn {
         // Without it pods come back later than they should, or not at all, but others can be tried.
         let flushed = self.locked(|state| state.scheduler.flush(self.now()));
-        if flushed.as_ref().is_ok_and(|flushed| flushed.more) {
-            return Turn::Again;
-        }
         let turn = self.locked(|state| {
             let State {
                 scheduler,
                 ties,
                 held,
             } = state;
-            // An event may have come between: whom it helps may come first.
+            // More are due than one flush moves, or an event came between: one of these may come first.
             if flushed.is_ok() && scheduler.is_due(self.now()) {
                 return Turn::Again;
             }

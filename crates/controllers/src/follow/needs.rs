@@ -5,6 +5,7 @@
 //! many, some at a time. Each object and each pod stands there once, at however many nodes it is needed.
 
 mod pending;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,16 +13,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::Resource;
-use pilotage_api::keys;
-use pilotage_api::record::Record;
-use pilotage_model::followed::{Kind, Need, backends, needs, selected};
+use pilotage_model::followed::{Kind, Need, backends, needs};
 use pilotage_runtime::caught::caught;
 use pilotage_sched_driver::publish::Regarding;
 use tokio::sync::{Notify, mpsc};
 
-use super::kinds::Followed;
-use super::selected::{LEFT_OUT, Selected, Selecting, Selects, Uid};
+use super::selected::{Selected, Selecting, Uid};
 use pending::{Pending, Waiting};
+use words::{few, node_of, selects_of};
+
+pub use words::{Change, Key, Needed, Node};
 
 /// Pods that are told of one failure.
 pub(super) const TOLD: usize = 10;
@@ -30,73 +31,15 @@ pub(super) const MOST_NAMED: usize = 1024;
 /// So many objects, pods and Services are looked at in one step, and not many more.
 const AT_ONCE: usize = 4096;
 
-/// An object of the source.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
-    /// Its kind.
-    pub kind: Kind,
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-}
-
-impl Key {
-    pub(super) fn of<K: Followed>(object: &K) -> Option<Self> {
-        let meta = object.meta();
-        Some(Self {
-            kind: K::KIND,
-            namespace: meta.namespace.clone()?,
-            name: meta.name.clone()?,
-        })
-    }
-}
-
-/// Something is needed at a node that wasn't, or isn't any more.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// These objects of one kind, at this node.
-    At(Node, Arc<[Arc<Key>]>),
-    /// This object doesn't follow this pod: too many others do.
-    LeftOut(Arc<Key>, Regarding),
-    /// All objects of one more kind are known from now on.
-    All,
-}
-
-/// Name of a virtual node, which is kept once.
-pub type Node = Arc<str>;
-
-/// Where an object is needed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Needed {
-    /// The nodes.
-    pub nodes: Vec<Node>,
-    /// Pods of its namespace are left to be looked at, which may need it elsewhere.
-    pub counting: bool,
-}
-
-/// Where a pod was sent: by its record, else, if Admiralty's scheduler bound it, by its binding.
-fn node_of(pod: &Pod) -> Option<Node> {
-    let annotations = pod.metadata.annotations.as_ref();
-    if let Some(text) = annotations.and_then(|all| all.get(keys::GRANTED_TO)) {
-        // Who writes records is the admission policy's affair; one that can't be read sends nothing anywhere.
-        return text.parse().ok().map(|record: Record| record.node.into());
-    }
-    let spec = pod.spec.as_ref()?;
-    let is_proxy = spec.scheduler_name.as_deref() == Some(keys::PROXY_SCHEDULER);
-    let node = spec.node_name.as_deref().filter(|_| is_proxy)?;
-    Some(node.into())
-}
-
 /// What pods need, where. Shared by all that follow.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Needs {
     inner: Mutex<Inner>,
     /// Rings when somebody is left to be looked at.
     left: Notify,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Inner {
     /// Kinds of which all objects have been told; none stands for pods.
     known: BTreeSet<Option<Kind>>,
@@ -106,6 +49,7 @@ struct Inner {
     pods: HashMap<Uid, Sent>,
     selected: Selected,
     pending: Pending,
+    /// So many are looked at in one step.
     at_once: usize,
     /// By object: the nodes that need it, each with the pods there that do.
     by_object: HashMap<Arc<Key>, BTreeMap<Node, HashSet<Uid>>>,
@@ -117,24 +61,6 @@ struct Inner {
     changed: Changed,
     /// By kind, since who follows one has no use for changes of others.
     subscribers: BTreeMap<Kind, Vec<mpsc::UnboundedSender<Change>>>,
-}
-
-impl Default for Inner {
-    fn default() -> Self {
-        Self {
-            known: BTreeSet::new(),
-            selects: false,
-            pods: HashMap::new(),
-            selected: Selected::default(),
-            pending: Pending::default(),
-            at_once: AT_ONCE,
-            by_object: HashMap::new(),
-            by_node: HashMap::new(),
-            left_out: HashMap::new(),
-            changed: Changed::default(),
-            subscribers: BTreeMap::new(),
-        }
-    }
 }
 
 /// What is to be told when a step ends: once, however many pods it concerns.
@@ -159,11 +85,18 @@ struct Sent {
     left_out: BTreeSet<Arc<Key>>,
 }
 
+impl Default for Needs {
+    fn default() -> Self {
+        Self::new(false)
+    }
+}
+
 impl Needs {
     /// None are known; with `selects`, Services will be told of, too.
     pub fn new(selects: bool) -> Self {
         let inner = Inner {
             selects,
+            at_once: AT_ONCE,
             ..Inner::default()
         };
         Self {
@@ -364,25 +297,6 @@ impl Needs {
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Of each kind as many as follow a pod that names them, and some of the others.
-fn few(named: &BTreeSet<Need>) -> (Vec<Need>, Vec<Need>) {
-    let (mut few, mut others) = (Vec::new(), Vec::new());
-    for kind in [Kind::ConfigMap, Kind::Secret] {
-        let mut of_kind = named.iter().filter(|need| need.kind == kind).cloned();
-        few.extend(of_kind.by_ref().take(MOST_NAMED));
-        others.extend(of_kind.take(LEFT_OUT));
-    }
-    (few, others)
-}
-
-/// Which pods a Service selects; none, if it never follows.
-fn selects_of(service: &Service) -> Option<Selects> {
-    match selected(service) {
-        Ok(selector) => selector.map(Selects::Labelled),
-        Err(_) => Some(Selects::Any),
     }
 }
 

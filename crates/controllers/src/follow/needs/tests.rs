@@ -1,9 +1,10 @@
 //! What is needed where.
 
+use pilotage_api::keys;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::super::selected::MOST;
+use super::super::selected::{LEFT_OUT, MOST};
 use super::*;
 
 fn pod(uid: &str, record: Option<&str>, config_maps: &[&str]) -> Pod {
