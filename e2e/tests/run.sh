@@ -3,8 +3,8 @@
 # for a core. Scenarios have up to four control planes each: each plane keeps 7 inotify instances, and a user has 128.
 set -euo pipefail
 case "${CARGO_PKG_NAME:-}/${1##*/}" in
-  pilotage-e2e/it-*) at_once=3 ;;
+  pilotage-e2e/it-*) at_once=4 ;;
   pilotage-e2e/chaos-*) at_once=2 ;;
-  *) at_once=4 ;;
+  *) at_once=6 ;;
 esac
 RUST_TEST_THREADS=${RUST_TEST_THREADS:-$at_once} exec "$@"

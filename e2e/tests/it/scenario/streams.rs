@@ -91,19 +91,28 @@ async fn nothing_is_left(stage: &Stage) {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn streams_stay_small_end_by_themselves_and_leave_nothing() {
+async fn stage() -> Stage {
     let spec = Spec::new().faults().standby("controllers").lease(LEASE);
     let spec = spec.part_flag("controllers", "--target-probe-period=1s");
     let stage = Stage::start(spec).await.unwrap();
     let logs = stage.fleet.logs();
     // Where to look if a step fails.
     println!("logs: {logs:#?}");
+    stage
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_stay_small_whatever_a_target_or_a_reader_does_and_leave_nothing() {
+    let stage = stage().await;
     flat(&stage).await;
     hostile(&stage).await;
     unread(&stage).await;
-    // From here on streams are the target's own.
-    stage.server.play(|_| None);
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_whose_line_breaks_or_whose_pod_goes_end_by_themselves_and_say_why() {
+    let stage = stage().await;
     cut(&stage).await;
     deleted(&stage).await;
     stage.stop().await;
