@@ -3,6 +3,8 @@
 //! Must not know what the call does. Retrying is the caller's business; this file only says which
 //! failures leave the outcome open.
 
+mod certificate;
+
 use std::time::Duration;
 
 use kube::core::{Status, response::StatusDetails};
@@ -157,19 +159,25 @@ pub fn describe(error: &kube::Error) -> String {
             error.line(),
             error.column()
         ),
-        other => {
-            let mut text = other.to_string();
-            let mut source = std::error::Error::source(other);
-            while let Some(error) = source {
-                let part = error.to_string();
-                if !text.contains(&part) {
-                    text = format!("{text}: {part}");
-                }
-                source = error.source();
-            }
-            text
-        }
+        other => certificate::refused(other).map_or_else(
+            || chain(other),
+            |why| format!("the server's certificate is refused: {why}"),
+        ),
     }
+}
+
+/// An error and what caused it.
+fn chain(error: &kube::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(error) = source {
+        let part = error.to_string();
+        if !text.contains(&part) {
+            text = format!("{text}: {part}");
+        }
+        source = error.source();
+    }
+    text
 }
 
 #[cfg(test)]
