@@ -139,16 +139,19 @@ impl Targets {
             })
     }
 
-    /// It has answered a question.
+    /// It has answered a question. An answer may come after the target's end, and doesn't bring it back.
     pub fn answered(&mut self, node: &str, now: Monotonic) {
-        let target = self.entry(node);
-        target.answered_at = Some(now);
-        target.silent_since = None;
+        if let Some(target) = self.by_node.get_mut(node) {
+            target.answered_at = Some(now);
+            target.silent_since = None;
+        }
     }
 
     /// It let a question pass: whoever has answered another one within `silence` isn't silent.
     pub(crate) fn let_pass(&mut self, node: &str, silence: Duration, now: Monotonic) {
-        let target = self.entry(node);
+        let Some(target) = self.by_node.get_mut(node) else {
+            return;
+        };
         let heard = target.answered_at;
         if heard.is_none_or(|heard| now >= heard.saturating_add(silence)) {
             target.silent_since = Some(now);
@@ -205,6 +208,7 @@ mod tests {
     fn who_answers_others_is_busy_for_a_while() {
         let at = Duration::from_secs;
         let mut targets = Targets::default();
+        targets.set_reach("a", Reach::Reachable, at(0));
         let since = |targets: &Targets| targets.silent_since("a", at(10), at(30)).as_secs();
         assert_eq!(since(&targets), 10);
         for (heard, want) in [(5, 10), (12, 12), (39, 39), (50, 40)] {

@@ -512,6 +512,19 @@ fn a_target_that_comes_and_goes_concerns_only_whom_it_serves_or_who_names_it() {
 }
 
 #[test]
+fn an_answer_after_its_targets_end_does_not_bring_it_back() {
+    for outcome in [Outcome::Unknown("too late".into()), Outcome::Done] {
+        let mut scene = Scene::new();
+        scene.pod("one", &json!({}));
+        assert!(scene.asks("one"));
+        scene.book.set_reach("a", Reach::NoSuchTarget, scene.now);
+        scene.answer("one", outcome);
+        assert!(scene.book.targets.get("a").is_none());
+        assert_eq!(scene.book.targets.serving("bank").count(), 0);
+    }
+}
+
+#[test]
 fn only_what_is_answered_to_this_process_is_told_as_an_answer() {
     let mut scene = Scene::new();
     scene.pod("1", &json!({}));
