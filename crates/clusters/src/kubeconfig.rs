@@ -11,6 +11,12 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use thiserror::Error;
 
+/// Longest kubeconfig, in bytes: certificates, keys and tokens of forty clusters.
+const LONGEST: usize = 256 * 1024;
+/// How many values it may have, keys and list items among them: so many are read in a few milliseconds.
+const VALUES: usize = 4096;
+/// How deep they may be nested.
+const DEPTH: usize = 32;
 /// Names of contexts that are told.
 const NAMES_TOLD: usize = 10;
 /// Characters of a server or of a name that are told.
@@ -22,6 +28,11 @@ pub enum KubeconfigFault {
     /// Not text.
     #[error("is not UTF-8 text")]
     NotText,
+    /// Nobody needs so much, and all of it would have to be read.
+    #[error(
+        "is too large: a kubeconfig may have {LONGEST} bytes, {VALUES} values and {DEPTH} levels"
+    )]
+    TooLarge,
     /// Not the YAML or JSON of a kubeconfig.
     #[error("can't be parsed: {0}")]
     Syntax(String),
@@ -111,9 +122,11 @@ fn listed(names: &[String]) -> String {
 
 /// The connection settings of `context` (the current one unless given) in the kubeconfig `bytes`.
 pub fn parse(bytes: &[u8], context: Option<&str>) -> Result<Config, KubeconfigFault> {
+    if bytes.len() > LONGEST {
+        return Err(KubeconfigFault::TooLarge);
+    }
     let text = std::str::from_utf8(bytes).map_err(|_| KubeconfigFault::NotText)?;
-    let file: Kubeconfig = serde_saphyr::from_str(text)
-        .map_err(|error| KubeconfigFault::Syntax(position(error.location())))?;
+    let file = read(text)?;
     let (context_name, context) = find_context(&file, context)?;
     let cluster = file
         .clusters
@@ -134,6 +147,32 @@ pub fn parse(bytes: &[u8], context: Option<&str>) -> Result<Config, KubeconfigFa
     // Each caller has a back-off of its own, and wants to see the answers that it backs off from.
     config.default_retry = false;
     Ok(config)
+}
+
+/// The file's own form, whatever it names.
+fn read(text: &str) -> Result<Kubeconfig, KubeconfigFault> {
+    let options = serde_saphyr::options! {
+        with_snippet: false,
+        budget: serde_saphyr::budget! {
+            max_depth: DEPTH,
+            flow_nesting_limit: DEPTH,
+            max_nodes: VALUES,
+            max_anchors: 64,
+            max_aliases: 256,
+            max_merge_keys: 64,
+            max_recorded_anchor_events: VALUES,
+            max_recorded_anchor_bytes: LONGEST,
+            max_documents: 1,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: VALUES,
+            max_replay_stack_depth: 8,
+        },
+    };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| match error {
+        serde_saphyr::Error::Budget { .. } => KubeconfigFault::TooLarge,
+        error => KubeconfigFault::Syntax(position(error.location())),
+    })
 }
 
 fn find_context<'a>(

@@ -5,6 +5,7 @@
 //! the task has begun anew.
 
 mod credentials;
+mod pace;
 mod permissions;
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -34,6 +35,7 @@ use crate::spec::Access;
 use crate::target::Target;
 use crate::watch::Watch;
 use credentials::{Credentials, Source, read, version, watch_secret};
+use pace::Pace;
 
 /// So often the question who it is may stay open before a target isn't believed any more.
 const UNANSWERED: u32 = 3;
@@ -83,6 +85,8 @@ struct Supervisor {
     version: Option<String>,
     /// Whether what is in it has been tried.
     tried: bool,
+    /// When new credentials may be read.
+    pace: Pace,
     /// When the target last said who it is.
     identified: Option<Instant>,
     /// How often it has been asked since, and had no time.
@@ -110,6 +114,7 @@ impl Supervisor {
             unproved: false,
             version: None,
             tried: false,
+            pace: Pace::default(),
             identified: None,
             unanswered: 0,
         }
@@ -190,6 +195,11 @@ impl Supervisor {
                 }
                 Some(Ok(credentials)) if current.as_ref() == Some(&credentials) => {}
                 Some(Ok(credentials)) => {
+                    if let Err(then) = self.pace.take(Instant::now()) {
+                        // By then there may be others.
+                        sleep_until(then).await;
+                        continue;
+                    }
                     match self.open(&credentials) {
                         Ok(opened) => {
                             self.tried = false;

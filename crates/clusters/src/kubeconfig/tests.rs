@@ -187,7 +187,7 @@ fn a_fault_shows_no_secret() {
 
 #[test]
 fn a_fault_is_told_in_few_words() {
-    let long = "n".repeat(100_000);
+    let long = "n".repeat(20_000);
     let whole = file(SERVER, "exec: {command: x}");
     let contexts = format!("contexts: [{}]", format!("{{name: {long}}},").repeat(9));
     for text in [
@@ -217,6 +217,25 @@ fn a_fault_is_told_in_few_words() {
     }
     let unknown = parse(whole.as_bytes(), Some(&long)).unwrap_err();
     assert!(unknown.to_string().len() < 4096);
+}
+
+#[test]
+fn what_is_too_large_to_be_read_at_once_says_so() {
+    let values = |count: usize| {
+        let list = "a, ".repeat(count);
+        format!(
+            "extensions: [{{name: a, extension: [{list}]}}]\n{}",
+            file(SERVER, "token: t")
+        )
+    };
+    assert!(parse(values(VALUES / 2).as_bytes(), None).is_ok());
+    let long = format!("# {}\n{}", "n".repeat(LONGEST), file(SERVER, "token: t"));
+    for text in [values(VALUES), long] {
+        assert_eq!(
+            parse(text.as_bytes(), None).unwrap_err(),
+            KubeconfigFault::TooLarge
+        );
+    }
 }
 
 #[test]

@@ -133,14 +133,14 @@ async fn what_tells_whether_a_target_is_there_waits_for_no_turn() {
     }
 }
 
-/// A source whose only Secret `ns/far` has this at the key `config`; and what becomes of the Target.
-async fn lost_with(text: Option<String>, options: Options) -> (Option<&'static str>, Option<bool>) {
+/// A source whose only Secret `ns/far` has this at the key `config`.
+async fn holding(text: Option<String>) -> Server {
     let key = if text.is_some() { "config" } else { "password" };
     let data = STANDARD.encode(text.unwrap_or_default());
     let secret = json!({ "metadata": {
         "name": "far", "namespace": "ns", "uid": "u", "resourceVersion": "1",
     }, "data": { key: data } });
-    let source = Server::start(move |line| match line {
+    Server::start(move |line| match line {
         line if line.contains("watch=true") => {
             vec![head("200 OK", "application/json"), Piece::Silence]
         }
@@ -149,7 +149,12 @@ async fn lost_with(text: Option<String>, options: Options) -> (Option<&'static s
             "items": [secret],
         })),
     })
-    .await;
+    .await
+}
+
+/// What becomes of the Target whose Secret has this.
+async fn lost_with(text: Option<String>, options: Options) -> (Option<&'static str>, Option<bool>) {
+    let source = holding(text).await;
     let target = target();
     let mut state = target.state();
     let task = tokio::spawn(run(target.clone(), source.client(), options));
@@ -228,6 +233,26 @@ async fn a_secret_is_used_as_far_as_its_target_may_lead() {
     ] {
         assert_eq!(lost_with(text, options).await, want, "{what}");
     }
+}
+
+#[tokio::test]
+async fn a_secret_that_was_read_too_often_of_late_is_read_later() {
+    let source = holding(Some("hunter2".to_owned())).await;
+    let target = target();
+    let mut supervisor = Supervisor::new(target.clone(), source.client(), Options::new("test"));
+    let begin = Instant::now();
+    let earlier = begin.checked_sub(Duration::from_secs(4)).unwrap();
+    while supervisor.pace.take(earlier).is_ok() {}
+    let task = tokio::spawn(supervisor.run());
+    let mut state = target.state();
+    let known = state.wait_for(|state| *state != Connection::Connecting);
+    let known = timeout(LIMIT, known).await.expect("is read").unwrap();
+    assert_eq!(
+        known.lost().map(LostReason::word),
+        Some("KubeconfigUnreadable")
+    );
+    assert!(begin.elapsed() >= Duration::from_secs(1));
+    task.abort();
 }
 
 #[tokio::test]
