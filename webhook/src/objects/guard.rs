@@ -19,10 +19,13 @@ pub(super) fn policy(writers: &Writers) -> Value {
         format!("'{key}' in {object}.metadata.?annotations.orValue({{}})")
     };
     let (elect, manifest, record) = (keys::ELECT, keys::SOURCE_POD_MANIFEST, keys::GRANTED_TO);
+    // What Admiralty may have granted before Pilotage came is known by its absence.
+    let first = keys::RECORDED;
     let concerned = format!(
-        "{} || {} || ({is_create} ? ({}) : ({}))",
+        "{} || {} || {} || ({is_create} ? ({}) : ({}))",
         has("object", manifest),
         has("object", record),
+        has("object", first),
         has("object", elect),
         has("oldObject", manifest),
     );
@@ -130,6 +133,18 @@ pub(super) fn policy(writers: &Writers) -> Value {
                     "message": format!(
                         "annotation {record} says where the pod may run, and is written by Pilotage alone ({writers}): \
                          with another one a second pod could be started. Delete the pod and create it anew."
+                    ),
+                    "reason": "Forbidden",
+                },
+                {
+                    "expression": format!(
+                        "{is_create} ? variables.mustBeProxy || !('{first}' in variables.annotations) : \
+                         variables.annotations[?'{first}'] == \
+                         oldObject.metadata.?annotations.orValue({{}})[?'{first}']"
+                    ),
+                    "message": format!(
+                        "annotation {first} is written by Pilotage's webhook alone: of a pod that Admiralty made, it \
+                         would hide that Admiralty may have granted it already. Leave it as it is."
                     ),
                     "reason": "Forbidden",
                 },

@@ -365,6 +365,13 @@ async fn a_forged_manifest_is_refused_however_it_comes() {
         plain.create(&recorded(pod("x"))).await,
         &[POLICY, keys::GRANTED_TO],
     );
+    refused(
+        "the webhook's word without its work",
+        plain
+            .create(&with_annotation(pod("x"), keys::RECORDED, keys::TRUE))
+            .await,
+        &[POLICY, keys::RECORDED],
+    );
 }
 
 #[tokio::test]
@@ -447,6 +454,12 @@ async fn an_update_may_not_change_the_manifest_and_may_change_the_rest() {
             .await
             .unwrap_or_else(|error| panic!("{case}: {error}"));
     }
+    refused(
+        "a pod that is to count as never granted by Admiralty",
+        pods.patch("proxy", &annotate(keys::RECORDED, json!("maybe")))
+            .await,
+        &[POLICY, keys::RECORDED],
+    );
     let pilotage = own_account(&plane).await;
     let record = |value: Value| annotate(keys::GRANTED_TO, value);
     let alone = [POLICY, keys::GRANTED_TO, "written by Pilotage alone"];
@@ -496,14 +509,14 @@ async fn a_binding_brings_no_manifest_and_no_record() {
     for pods in [&elected, &plain] {
         pods.create(&pod("web")).await.unwrap();
         for path in ["pods/web/binding", "bindings"] {
-            for key in [keys::SOURCE_POD_MANIFEST, keys::GRANTED_TO] {
+            for key in [keys::SOURCE_POD_MANIFEST, keys::GRANTED_TO, keys::RECORDED] {
                 let mut forged = with_annotation(binding("web"), key, "x");
                 // Election makes no proxy of what is no pod.
                 forged["metadata"]["annotations"][keys::ELECT] = "".into();
                 refused(
                     &format!("{key} by {path}"),
                     pods.bind(path, &forged).await,
-                    &[POLICY, key, "written by Pilotage alone"],
+                    &[POLICY, key, "written by Pilotage"],
                 );
             }
         }
