@@ -8,7 +8,7 @@ use std::{fmt, str::FromStr};
 use thiserror::Error;
 
 use crate::annotations::is_subdomain;
-use crate::bounds::{LONGEST_UID, MOST_ATTEMPTS, cut};
+use crate::bounds::{MOST_ATTEMPTS, cut, is_uid};
 
 /// So much of a damaged record is shown.
 const SHOWN: usize = 100;
@@ -79,8 +79,7 @@ impl FromStr for Record {
         else {
             return Err(RecordError::form(text));
         };
-        let fits = |part: &str, most| !part.is_empty() && part.len() <= most;
-        if !is_subdomain(node) || !fits(uid, LONGEST_UID) {
+        if !is_subdomain(node) || !is_uid(uid) {
             return Err(RecordError::form(text));
         }
         let bad_attempt = || RecordError::Attempt {
@@ -89,8 +88,9 @@ impl FromStr for Record {
         };
         let attempt = match attempt {
             "-" => None,
+            // `parse` would take a sign as well.
             digits => match digits.parse::<u64>() {
-                Ok(n) if n > 0 && n <= MOST_ATTEMPTS => Some(n),
+                Ok(n) if !digits.starts_with('+') && n > 0 && n <= MOST_ATTEMPTS => Some(n),
                 _ => return Err(bad_attempt()),
             },
         };
@@ -115,14 +115,23 @@ mod tests {
 
     #[test]
     fn damaged_records_are_named() {
-        for text in ["", "a", "a/b", "a/b/1/2", "/b/1", "a//1", "A b/c/1"] {
+        for text in [
+            "",
+            "a",
+            "a/b",
+            "a/b/1/2",
+            "/b/1",
+            "a//1",
+            "A b/c/1",
+            "a/x y\n/1",
+        ] {
             assert_eq!(
                 text.parse::<Record>(),
                 Err(RecordError::Form(text.to_owned())),
                 "{text:?}"
             );
         }
-        for attempt in ["0", "x", "", "-1"] {
+        for attempt in ["0", "x", "", "-1", "+1"] {
             let text = format!("a/b/{attempt}");
             assert!(
                 matches!(text.parse::<Record>(), Err(RecordError::Attempt { .. })),
