@@ -68,6 +68,10 @@ impl<'a> Remote<'a> {
         let member = fleet
             .member(node)
             .ok_or_else(|| unknown("no such target"))?;
+        // Whatever led here: nothing of a pod is said to a Target of another namespace.
+        if !member.target.key().serves(namespace) {
+            return Err(unknown("it doesn't serve this namespace"));
+        }
         let client = member
             .target
             .client()

@@ -442,3 +442,13 @@ fn conditions_that_a_target_had_once_dont_gather_and_gates_stay() {
     }
     assert!(serde_json::to_string(&pod).unwrap().len() < 512 * 1024);
 }
+
+#[test]
+fn of_a_condition_that_both_sides_tell_the_targets_word_counts() {
+    let gate =
+        |status: &str| json!({ "conditions": [{ "type": "example.com/gate", "status": status }] });
+    let pod = settled(&proxy(&gate("False")), &chaperon(&gate("True")));
+    let conditions = pod.status.unwrap().conditions.unwrap();
+    let told: Vec<_> = conditions.iter().map(|c| (&*c.type_, &*c.status)).collect();
+    assert_eq!(told, [("example.com/gate", "True")]);
+}

@@ -8,8 +8,14 @@ use rustls::CertificateError;
 
 /// What is wrong with the certificate, if that is why a call failed.
 pub(super) fn refused(error: &(dyn StdError + 'static)) -> Option<&'static str> {
-    let mut chain = std::iter::successors(Some(error), |error| error.source());
-    chain.find_map(within).map(words)
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = within(error) {
+            return Some(words(error));
+        }
+        next = error.source();
+    }
+    None
 }
 
 /// An [`io::Error`] hides the error that it holds: its source is that one's source.
