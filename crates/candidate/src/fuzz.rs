@@ -85,7 +85,7 @@ pilotage_absurd::properties! {
     fn what_is_read_of_a_chaperon_is_bounded(object in told_chaperon()) {
         let Ok(chaperon) = serde_json::from_value::<PodChaperon>(object) else { return Ok(()) };
         let Some(view) = ChaperonView::of(&chaperon) else { return Ok(()) };
-        prop_assert!(view.attempt <= MOST_ATTEMPTS);
+        prop_assert!(view.attempt < MOST_ATTEMPTS);
         let allowed = match view.grant {
             Grant::Attempt(allowed) => allowed,
             Grant::Plain(_) => 0,
@@ -124,6 +124,7 @@ pilotage_absurd::properties! {
                 }
                 if let (Step::Write(write), Some(view)) = (&plan.step, &view) {
                     prop_assert!(write.attempt == view.attempt || write.attempt == view.attempt + 1);
+                    prop_assert!(write.attempt <= MOST_ATTEMPTS);
                     prop_assert!(length(&write.patch()) <= 16 * 1024);
                 }
                 memory.begin(&plan, now);

@@ -214,7 +214,8 @@ impl<'a> Reader<'a> {
 
     fn number(&mut self, key: &'static str) -> Option<u64> {
         let text = self.text(key)?;
-        let number = text.parse().ok().filter(|number| *number <= MOST_ATTEMPTS);
+        // One is left for the attempt that follows.
+        let number = text.parse().ok().filter(|number| *number < MOST_ATTEMPTS);
         if number.is_none() {
             self.faults.push(Fault::new(key, text));
         }
