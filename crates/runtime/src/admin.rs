@@ -1,25 +1,26 @@
 //! The admin port: `/livez`, `/readyz` and `/metrics` over plain HTTP, and what a process serves there besides.
 
+use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use axum::Router;
-use axum::extract::State;
+use axum::extract::{ConnectInfo, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::serve::ListenerExt as _;
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, ready};
 use prometheus_client::registry::Registry;
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use crate::ready::Health;
+use crate::serve::{ServeLimits, serve};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// How long open requests may take to finish after the end was asked for. With the time that work may take to drain,
@@ -41,9 +42,6 @@ pub enum AdminError {
         #[source]
         source: std::io::Error,
     },
-    /// The server failed.
-    #[error("admin server failed: {0}")]
-    Serve(#[source] std::io::Error),
 }
 
 /// A bound admin server that doesn't serve yet.
@@ -92,28 +90,17 @@ impl AdminServer {
 
     /// Serves until `token` is cancelled, then finishes open requests, and waits no longer than some seconds for those
     /// whose clients don't read. Cancel it last, so that the probes see the process drain.
-    pub fn serve(self, token: CancellationToken) -> BoxFuture<'static, Result<(), AdminError>> {
-        async move {
-            let router = self
-                .router
-                .into_make_service_with_connect_info::<SocketAddr>();
-            let listener = self.listener.tap_io(|stream| end_if_stalled(stream));
-            let serving = axum::serve(listener, router)
-                .with_graceful_shutdown(token.clone().cancelled_owned());
-            let too_long = async {
-                token.cancelled().await;
-                tokio::time::sleep(DRAIN).await;
-            };
-            tokio::select! {
-                biased;
-                served = serving.into_future() => served.map_err(AdminError::Serve),
-                () = too_long => {
-                    tracing::warn!(addr = %self.addr, "open requests of the admin port didn't finish");
-                    Ok(())
-                }
-            }
-        }
-        .boxed()
+    pub fn serve(self, token: CancellationToken) -> BoxFuture<'static, Result<(), Infallible>> {
+        let limits = ServeLimits {
+            drain: DRAIN,
+            ..ServeLimits::default()
+        };
+        let welcome = |stream: TcpStream, client| {
+            end_if_stalled(&stream);
+            ready(Some((stream, ConnectInfo::<SocketAddr>(client))))
+        };
+        let served = serve(self.listener, limits, self.router, welcome, token);
+        served.map(Ok).boxed()
     }
 }
 
@@ -271,6 +258,25 @@ mod tests {
         token.cancel();
         serving.await.unwrap().unwrap();
         assert_eq!(asked.elapsed().as_secs(), DRAIN.as_secs());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_does_not_say_what_for_is_let_go() {
+        let addr = "127.0.0.1:0".parse().unwrap();
+        let registry = Arc::new(Registry::default());
+        let server = AdminServer::bind(addr, Health::new(), registry).await;
+        let server = server.unwrap();
+        let addr = server.local_addr();
+        let token = CancellationToken::new();
+        let serving = tokio::spawn(server.serve(token.clone()));
+        let mut client = TcpStream::connect(addr).await.unwrap();
+        client.write_all(b"GET /livez HTTP/1.1\r\n").await.unwrap();
+        let mut text = String::new();
+        let read = client.read_to_string(&mut text);
+        let read = tokio::time::timeout(Duration::from_mins(1), read).await;
+        assert_eq!(read.unwrap().unwrap(), 0);
+        token.cancel();
+        serving.await.unwrap().unwrap();
     }
 
     #[cfg(target_os = "linux")]

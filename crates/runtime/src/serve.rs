@@ -1,46 +1,39 @@
-//! Serving an axum router over TLS: accept loop, handshake and header limits, graceful end. What a client has shown of
-//! itself goes along with its requests ([`PeerCertificates`]); what that means is the router's affair.
+//! Serving an axum router over TLS, within limits that no client can stretch. What a client has shown of itself goes
+//! along with its requests ([`PeerCertificates`]); what that means is the router's affair.
 
-use std::convert::Infallible;
+mod connections;
+mod places;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::response::Response;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use http::Request;
-use hyper::body::Incoming;
-use hyper::service::Service;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::{TowerToHyperService, TowerToHyperServiceFuture};
 use rustls::ServerConfig;
-use socket2::{SockRef, TcpKeepalive};
 use thiserror::Error;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
+pub(crate) use self::connections::serve;
 use crate::tls::{CertificateDer, Certificates, ClientAuthorities, TlsError};
-
-/// After so much silence a connection is asked whether somebody is still there.
-const SILENCE: Duration = Duration::from_secs(30);
 
 /// Limits of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServeLimits {
     /// For a TLS handshake.
     pub handshake: Duration,
-    /// For the headers of a request.
+    /// For the headers of a request by HTTP/1.
     pub headers: Duration,
+    /// For the body of a request and what is done before its answer begins, unless the router has limits of its own.
+    pub request: Option<Duration>,
     /// For open requests to finish after the end was asked for.
     pub drain: Duration,
-    /// Connections open at once; further ones wait in the kernel's queue.
+    /// Connections open at once. When one more comes, the one that was heard longest ago is cut, of those on which no
+    /// answer is owed; while one is owed on each, who comes waits.
     pub connections: usize,
 }
 
@@ -49,6 +42,7 @@ impl Default for ServeLimits {
         Self {
             handshake: Duration::from_secs(10),
             headers: Duration::from_secs(15),
+            request: Some(Duration::from_secs(15)),
             drain: Duration::from_secs(20),
             connections: 1024,
         }
@@ -82,23 +76,6 @@ pub enum ServeError {
 /// showed none; those of a server that asks for none are always empty.
 #[derive(Clone, Debug, Default)]
 pub struct PeerCertificates(pub Arc<[CertificateDer<'static>]>);
-
-/// The router, for one client.
-struct OfPeer {
-    router: TowerToHyperService<Router>,
-    peer: PeerCertificates,
-}
-
-impl Service<Request<Incoming>> for OfPeer {
-    type Response = Response;
-    type Error = Infallible;
-    type Future = TowerToHyperServiceFuture<Router, Request<Incoming>>;
-
-    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
-        request.extensions_mut().insert(self.peer.clone());
-        self.router.call(request)
-    }
-}
 
 /// A bound TLS server that doesn't serve yet.
 #[derive(Debug)]
@@ -208,108 +185,29 @@ impl TlsServer {
     /// and cuts what is left after the drain limit. HTTP/1.1 upgrades work, but an upgraded
     /// connection isn't waited for: whoever takes it over tracks it.
     pub fn serve(self, router: Router, token: CancellationToken) -> BoxFuture<'static, ()> {
-        async move {
-            let slots = Arc::new(Semaphore::new(self.limits.connections));
-            let graceful = GracefulShutdown::new();
-            let abort = CancellationToken::new();
-            let connections = TaskTracker::new();
-            let mut http = auto::Builder::new(TokioExecutor::new());
-            http.http1()
-                .timer(TokioTimer::new())
-                .header_read_timeout(self.limits.headers);
-            http.http2()
-                .timer(TokioTimer::new())
-                .keep_alive_interval(Some(Duration::from_secs(30)));
-
-            loop {
-                let accepted = tokio::select! {
-                    biased;
-                    () = token.cancelled() => break,
-                    accepted = accept(&self.listener, &slots) => accepted,
-                };
-                let Some((stream, slot)) = accepted else {
-                    continue;
-                };
-                let acceptor = self.acceptor.0.clone();
-                let handshake_limit = self.limits.handshake;
-                let router = TowerToHyperService::new(router.clone());
-                let (http, watcher, abort) = (http.clone(), graceful.watcher(), abort.clone());
-                connections.spawn(async move {
-                    let _slot = slot;
-                    let work = async move {
-                        let handshake =
-                            tokio::time::timeout(handshake_limit, acceptor.accept(stream));
-                        let tls = match handshake.await {
-                            Ok(Ok(tls)) => tls,
-                            // Port scans and probes end here: nothing to do for anybody.
-                            Ok(Err(error)) => {
-                                return tracing::debug!(%error, "TLS handshake failed");
-                            }
-                            Err(_) => return tracing::debug!("TLS handshake took too long"),
-                        };
+        let Self {
+            listener,
+            acceptor: TlsAcceptorConfig(acceptor),
+            limits,
+            ..
+        } = self;
+        let welcome = move |stream, _| {
+            let handshake = tokio::time::timeout(limits.handshake, acceptor.accept(stream));
+            async move {
+                match handshake.await {
+                    Ok(Ok(tls)) => {
                         let shown = tls.get_ref().1.peer_certificates().unwrap_or_default();
                         let peer = PeerCertificates(shown.into());
-                        let service = OfPeer { router, peer };
-                        let connection = http
-                            .serve_connection_with_upgrades(TokioIo::new(tls), service)
-                            .into_owned();
-                        if let Err(error) = watcher.watch(connection).await {
-                            tracing::debug!(%error, "connection ended");
-                        }
-                    };
-                    tokio::select! {
-                        () = work => {}
-                        () = abort.cancelled() => {}
+                        return Some((tls, peer));
                     }
-                });
+                    // Port scans and probes end here: nothing to do for anybody.
+                    Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+                    Err(_) => tracing::debug!("TLS handshake took too long"),
+                }
+                None
             }
-
-            drop(self.listener);
-            connections.close();
-            let drained = async {
-                graceful.shutdown().await;
-                connections.wait().await;
-            };
-            if tokio::time::timeout(self.limits.drain, drained)
-                .await
-                .is_err()
-            {
-                tracing::warn!(
-                    open = connections.len(),
-                    "cutting connections that didn't finish"
-                );
-                abort.cancel();
-                connections.wait().await;
-            }
-        }
-        .boxed()
-    }
-}
-
-/// One connection with its slot, or `None` after a failure that concerns only one connection.
-async fn accept(
-    listener: &TcpListener,
-    slots: &Arc<Semaphore>,
-) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let slot = slots.clone().acquire_owned().await.ok()?;
-    match listener.accept().await {
-        Ok((stream, _)) => {
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "connection keeps Nagle's algorithm");
-            }
-            // An upgraded connection may be silent for hours: who has vanished must not hold it for ever.
-            let keepalive = TcpKeepalive::new().with_time(SILENCE);
-            if let Err(error) = SockRef::from(&stream).set_tcp_keepalive(&keepalive) {
-                tracing::debug!(%error, "connection isn't kept alive");
-            }
-            Some((stream, slot))
-        }
-        Err(error) => {
-            tracing::warn!(%error, "failed to accept a connection");
-            // Out of file descriptors, most likely: trying again at once would spin.
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            None
-        }
+        };
+        serve(listener, limits, router, welcome, token).boxed()
     }
 }
 

@@ -1,7 +1,11 @@
-use axum::routing::get;
+use axum::body::Bytes;
+use axum::extract::Request;
+use axum::routing::{get, post};
+use futures::StreamExt;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -57,14 +61,45 @@ where
 }
 
 impl Fixture {
-    async fn request(&self, path: &str) -> TlsStream<TcpStream> {
+    async fn connect(&self) -> TlsStream<TcpStream> {
         let stream = TcpStream::connect(self.addr).await.unwrap();
         let name = ServerName::try_from("localhost").unwrap();
-        let mut tls = self.connector.connect(name, stream).await.unwrap();
+        self.connector.connect(name, stream).await.unwrap()
+    }
+
+    async fn request(&self, path: &str) -> TlsStream<TcpStream> {
+        let mut tls = self.connect().await;
         let head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
         tls.write_all(head.as_bytes()).await.unwrap();
         tls
     }
+
+    /// A request that stops in its body, of which three bytes are left.
+    async fn request_in_part(&self, path: &str) -> TlsStream<TcpStream> {
+        let mut tls = self.connect().await;
+        let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");
+        let text = format!("{head}content-length: 6\r\n\r\nthe");
+        tls.write_all(text.as_bytes()).await.unwrap();
+        tls
+    }
+}
+
+/// Reads bodies under `/body`, having told that it begins to.
+fn reader(begun: Arc<Notify>) -> Router {
+    let read = async move |request: Request| {
+        begun.notify_one();
+        let body = axum::body::to_bytes(request.into_body(), usize::MAX).await;
+        body.unwrap_or_else(|error| Bytes::from(error.to_string()))
+    };
+    Router::new()
+        .route("/body", post(read))
+        .route("/", get(async || "hello"))
+}
+
+/// For a client that would wait for ever if somebody else were waited for.
+async fn in_time<T>(wait: impl Future<Output = T>) -> T {
+    let waited = tokio::time::timeout(Duration::from_secs(10), wait).await;
+    waited.unwrap()
 }
 
 async fn answer(mut tls: TlsStream<TcpStream>) -> String {
@@ -285,6 +320,107 @@ async fn what_a_client_shows_goes_along_if_an_authority_has_signed_it() {
     assert!(authorities.accepts(&[]).is_err());
     token.cancel();
     serving.await.unwrap();
+}
+
+#[tokio::test]
+async fn who_stops_in_a_body_keeps_nobody_out() {
+    let begun = Arc::new(Notify::new());
+    let limits = ServeLimits {
+        connections: 2,
+        ..ServeLimits::default()
+    };
+    let fixture = serve(reader(begun.clone()), limits).await;
+    let first = fixture.request_in_part("/body").await;
+    in_time(begun.notified()).await;
+    let mut second = fixture.request_in_part("/body").await;
+    in_time(begun.notified()).await;
+    let third = async { answer(fixture.request("/").await).await };
+    assert!(in_time(third).await.ends_with("hello"));
+    // The place is the first one's, and nobody else's.
+    assert_eq!(in_time(answer(first)).await, "");
+    second.write_all(b"end").await.unwrap();
+    assert!(in_time(answer(second)).await.ends_with("theend"));
+    fixture.token.cancel();
+    fixture.serving.await.unwrap();
+}
+
+#[tokio::test]
+async fn who_is_quiet_keeps_nobody_out() {
+    let limits = ServeLimits {
+        handshake: Duration::from_mins(1),
+        connections: 1,
+        ..ServeLimits::default()
+    };
+    let fixture = serve(reader(Arc::default()), limits).await;
+    let next_is_answered = async || {
+        let next = async { answer(fixture.request("/").await).await };
+        assert!(in_time(next).await.ends_with("hello"));
+    };
+    let _says_nothing = TcpStream::connect(fixture.addr).await.unwrap();
+    next_is_answered().await;
+    let _asks_nothing = fixture.connect().await;
+    next_is_answered().await;
+    // An HTTP/2 connection that is open, and would live on by its answers to pings.
+    let mut second_version = fixture.connect().await;
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    second_version.write_all(preface).await.unwrap();
+    let settings = in_time(second_version.read_exact(&mut [0; 9])).await;
+    settings.unwrap();
+    next_is_answered().await;
+    fixture.token.cancel();
+    fixture.serving.await.unwrap();
+}
+
+#[tokio::test]
+async fn who_waits_for_an_answer_or_for_more_of_it_stays() {
+    let (entered, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (inside, gate) = (entered.clone(), go_on.clone());
+    let part = move || {
+        let (inside, gate) = (inside.clone(), gate.clone());
+        async move {
+            inside.notify_one();
+            gate.notified().await;
+            Ok::<_, std::convert::Infallible>("part ")
+        }
+    };
+    let slow = async move || {
+        let first = part().await;
+        let parts = futures::stream::iter([first]).chain(futures::stream::once(part()));
+        axum::body::Body::from_stream(parts)
+    };
+    let router = reader(Arc::default()).route("/slow", get(slow));
+    let limits = ServeLimits {
+        connections: 2,
+        ..ServeLimits::default()
+    };
+    let fixture = serve(router, limits).await;
+    let slow = fixture.request("/slow").await;
+    // Others have to leave for each other instead: while the answer is waited for, and then while the rest of it is.
+    for _ in 0..2 {
+        in_time(entered.notified()).await;
+        let _quiet = fixture.connect().await;
+        let next = async { answer(fixture.request("/").await).await };
+        assert!(in_time(next).await.ends_with("hello"));
+        go_on.notify_one();
+    }
+    let slow = in_time(answer(slow)).await;
+    assert_eq!(slow.matches("part ").count(), 2, "{slow}");
+    fixture.token.cancel();
+    fixture.serving.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_request_that_comes_too_slowly_ends() {
+    let limits = ServeLimits {
+        request: Some(Duration::from_millis(100)),
+        ..ServeLimits::default()
+    };
+    let fixture = serve(reader(Arc::default()), limits).await;
+    let slow = fixture.request_in_part("/body").await;
+    let text = in_time(answer(slow)).await;
+    assert!(text.starts_with("HTTP/1.1 408 "), "{text}");
+    fixture.token.cancel();
+    fixture.serving.await.unwrap();
 }
 
 #[tokio::test]

@@ -94,7 +94,11 @@ impl Kubelet {
                 return Ok(None);
             };
             let (certificates, authorities) = (Certificates::new(), ClientAuthorities::new());
-            let limits = ServeLimits::default();
+            // Each step of an answer has a limit of its own, and bodies aren't read.
+            let limits = ServeLimits {
+                request: None,
+                ..ServeLimits::default()
+            };
             let at = args.kubelet_listen;
             let server = TlsServer::bind_for(at, &certificates, &authorities, limits).await?;
             let signer = (!args.kubelet_self_signed).then(|| args.kubelet_signer.clone());
