@@ -1,4 +1,4 @@
-//! Each line of docs/security.md says which test shows it, and that test is there.
+//! Each line of docs/security.md says which tests show it; they are there, and `make test` runs one of them at least.
 
 use std::fs;
 
@@ -56,14 +56,17 @@ fn code(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// Whether a file has a test of this name: as a function, or as an attack, of which a macro makes one.
+/// Whether a file has a test of this name that is run with the others: as a function, or as an attack, of which a macro
+/// makes one.
 fn has_test(text: &str, name: &str) -> bool {
     let function = format!("fn {name}(");
     let is_test = |(at, _): (usize, &str)| {
         let before: &str = &text[..at];
         let above = before.rsplit('\n').skip(1).map(str::trim_start);
-        let mut attributes = above.take_while(|line| line.starts_with("#["));
-        attributes.any(|it| it == "#[test]" || it.starts_with("#[tokio::test"))
+        let attributes: Vec<_> = above.take_while(|line| line.starts_with("#[")).collect();
+        let any = |is: fn(&str) -> bool| attributes.iter().any(|it| is(it));
+        any(|it| it == "#[test]" || it.starts_with("#[tokio::test"))
+            && !any(|it| it.starts_with("#[ignore"))
     };
     let mut attacks = text.split("attacks! {").skip(1);
     let is_attack = attacks.any(|rest| {
@@ -100,12 +103,29 @@ fn is_there(name: &str, files: &[(String, String)]) -> bool {
     })
 }
 
+/// The Makefile's targets that `make test` runs.
+fn checks(makefile: &str) -> Vec<&str> {
+    let mut lines = makefile.lines();
+    let targets = lines.find_map(|line| line.strip_prefix("test:")).unwrap();
+    let targets = targets.split("##").next().unwrap();
+    targets.split_whitespace().collect()
+}
+
+/// Whether `make test` runs a test, if it is there.
+fn is_checked(name: &str, checks: &[&str]) -> bool {
+    match name.strip_prefix("make ") {
+        Some(target) => checks.contains(&target),
+        // `make sim-mutants` takes hours.
+        None => !name.starts_with("mutants::"),
+    }
+}
+
 #[test]
-fn every_line_names_tests_that_are_there() {
+fn every_line_names_tests_that_are_there_and_run() {
     let document = fs::read_to_string(root().join("docs/security.md")).unwrap();
     let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
     let files = rust_files();
-    let claims = claims(&document);
+    let (claims, checks) = (claims(&document), checks(&makefile));
     assert!(claims.len() > 80, "{claims:#?}");
     let mut wrong = Vec::new();
     for claim in &claims {
@@ -113,6 +133,9 @@ fn every_line_names_tests_that_are_there() {
             wrong.push(format!("doesn't end with its tests: {claim}"));
             continue;
         };
+        if !names.iter().any(|name| is_checked(name, &checks)) {
+            wrong.push(format!("`make test` shows nothing of it: {claim}"));
+        }
         for name in names {
             let is_known = match name.strip_prefix("make ") {
                 Some(target) => makefile.contains(&format!("\n{target}:")),
@@ -157,7 +180,8 @@ fn a_test_is_named_and_no_module() {
     let files = [
         file(
             "crates/proxy/src/world/tests.rs",
-            "#[cfg(test)]\n\nfn world() {}\n\n#[test]\n#[ignore]\nfn a_test() {}\n\nfn helper() {}\n",
+            "#[cfg(test)]\n\nfn world() {}\n\n#[test]\n#[allow(x)]\nfn a_test() {}\n\nfn helper() {}\n\n\
+             #[ignore = \"it is slow\"]\n#[test]\nfn ignored() {}\n\n#[test]\n#[ignore]\nfn mute() {}\n",
         ),
         file(
             "e2e/tests/hostile/lines.rs",
@@ -173,6 +197,8 @@ fn a_test_is_named_and_no_module() {
         ("model::world::a_test", false),
         ("proxy::world", false),
         ("proxy::world::helper", false),
+        ("proxy::world::ignored", false),
+        ("proxy::world::mute", false),
         ("proxy", false),
         ("hostile::lines", false),
         ("hostile::lines::two", true),
@@ -182,5 +208,20 @@ fn a_test_is_named_and_no_module() {
         ("mutants::none", false),
     ] {
         assert_eq!(is_there(name, &files), is, "{name}");
+    }
+}
+
+#[test]
+fn a_line_needs_what_make_test_runs() {
+    let makefile = "all: x\n\ntest: unit roles doc ## Run make sim\n\nsim: y\n";
+    let checks = checks(makefile);
+    assert_eq!(checks, ["unit", "roles", "doc"]);
+    for (name, is) in [
+        ("make roles", true),
+        ("make sim", false),
+        ("proxy::a_test", true),
+        ("mutants::a_rule", false),
+    ] {
+        assert_eq!(is_checked(name, &checks), is, "{name}");
     }
 }
