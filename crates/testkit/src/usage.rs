@@ -67,9 +67,11 @@ pub enum Place {
 /// Who let a request through, or didn't.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Answer {
-    /// By this role; empty if no role was needed. Admission may have refused it, as for a quota: that is a word on the
-    /// object and not on rights.
+    /// By this role, and it was done; empty if no role was needed.
     Allowed(String),
+    /// By this role, and it wasn't done: a conflict, an object that isn't there, or admission, as for a quota. That is
+    /// a word on the object and not on rights, and nobody knows which rights were looked at inside the request.
+    Failed(String),
     /// By this role; the request was a patch that made its object, for which `create` is needed, too.
     Created(String),
     /// 403, because no role allows it; in the server's words, cut to 300 characters.
@@ -80,11 +82,13 @@ pub enum Answer {
 const WORDS: usize = 300;
 
 /// What the API server says if a request is allowed, but not what it would lead to: `create` for a patch that makes its
-/// object, `bind` for a binding, `update` of the owner's finalizers for a reference that blocks the owner's deletion.
-const FORBIDDEN_INSIDE: [&str; 3] = [
+/// object, `bind` for a binding, `update` of the owner's finalizers for a reference that blocks the owner's deletion,
+/// `approve` of the signer for an approval.
+const FORBIDDEN_INSIDE: [&str; 4] = [
     " cannot create resource ",
     "RBAC permissions not currently held",
     "you can't set finalizers on",
+    "user not permitted to approve requests with signerName",
 ];
 
 impl Use {
@@ -119,6 +123,7 @@ impl Use {
                 forbidden()
             }
             (201, _) if event.verb == "patch" => Answer::Created(by),
+            (400.., _) => Answer::Failed(by),
             _ => Answer::Allowed(by),
         };
         Some(Self {
@@ -305,16 +310,24 @@ mod tests {
             assert!(used.by_namespace);
             used.answer
         };
-        let allowed = Answer::Allowed("own".into());
-        assert_eq!(answer(409, "allow", "exists"), allowed);
+        let failed = Answer::Failed("own".into());
+        assert_eq!(answer(409, "allow", "exists"), failed);
+        for code in [101, 200] {
+            assert_eq!(answer(code, "allow", ""), Answer::Allowed("own".into()));
+        }
         assert_eq!(answer(201, "allow", ""), Answer::Created("own".into()));
         let forbidden = |words: &str| Answer::Forbidden(words.to_owned());
         assert_eq!(answer(403, "forbid", "no role"), forbidden("no role"));
         let quota = "pods \"a\" is forbidden: exceeded quota: small";
-        assert_eq!(answer(403, "allow", quota), allowed);
-        let inside = "pods \"a\" is forbidden: cannot set blockOwnerDeletion if an ownerReference refers to a \
-                      resource you can't set finalizers on: , ";
-        assert_eq!(answer(403, "allow", inside), forbidden(inside));
+        assert_eq!(answer(403, "allow", quota), failed);
+        for inside in [
+            "pods \"a\" is forbidden: cannot set blockOwnerDeletion if an ownerReference refers to a resource you \
+             can't set finalizers on: , ",
+            "certificatesigningrequests.certificates.k8s.io \"a\" is forbidden: user not permitted to approve \
+             requests with signerName \"kubernetes.io/kubelet-serving\"",
+        ] {
+            assert_eq!(answer(403, "allow", inside), forbidden(inside));
+        }
     }
 
     #[test]

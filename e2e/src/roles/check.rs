@@ -54,6 +54,8 @@ pub(super) struct Checked {
 pub(super) fn check(grants: &BTreeSet<Grant>, uses: &Uses, exceptions: &Exceptions) -> Checked {
     let mut seen: BTreeSet<&Grant> = BTreeSet::new();
     let mut seen_elsewhere: BTreeSet<&Grant> = BTreeSet::new();
+    // By requests that were done: what failed may have asked for nothing inside.
+    let mut done: BTreeSet<&Grant> = BTreeSet::new();
     let mut given: BTreeSet<String> = BTreeSet::new();
     let mut needed: BTreeSet<String> = BTreeSet::new();
     let (mut found, mut spared) = (Vec::new(), Vec::new());
@@ -84,6 +86,9 @@ pub(super) fn check(grants: &BTreeSet<Grant>, uses: &Uses, exceptions: &Exceptio
             match fitting.first() {
                 Some(grant) => {
                     seen.insert(grant);
+                    if !matches!(used.answer, Answer::Failed(_)) {
+                        done.insert(grant);
+                    }
                     if used.place != Place::Own {
                         seen_elsewhere.insert(grant);
                     }
@@ -97,7 +102,7 @@ pub(super) fn check(grants: &BTreeSet<Grant>, uses: &Uses, exceptions: &Exceptio
             grant.verb == verb && grant.resource == resource
         };
         for grant in grants.iter().filter(|grant| is(grant, inside.right)) {
-            let by = seen.iter().find(|other| {
+            let by = done.iter().find(|other| {
                 other.role == grant.role && inside.by.iter().any(|by| is(other, *by))
             });
             if by.is_some() {
@@ -148,7 +153,7 @@ pub(super) fn check(grants: &BTreeSet<Grant>, uses: &Uses, exceptions: &Exceptio
 /// The role whose right a request used: the asking part's own, or one that was given to a source. None if it used
 /// somebody else's, such as those that Kubernetes gives to everybody, or was refused.
 fn role_of(used: &Use, grants: &BTreeSet<Grant>) -> Option<String> {
-    let (Answer::Allowed(by) | Answer::Created(by)) = &used.answer else {
+    let (Answer::Allowed(by) | Answer::Failed(by) | Answer::Created(by)) = &used.answer else {
         return None;
     };
     if PARTS.iter().any(|part| part.role() == *by) {
@@ -414,6 +419,13 @@ mod tests {
         let used = request(HOME, "create", "pods", allowed(OWN));
         assert_eq!(found(grants(), [used], &exceptions), [""; 0]);
         assert_eq!(found(grants(), [], &exceptions).len(), 2);
+        // Refused by a quota, say, before anybody looked at its owner.
+        let failed = Answer::Failed(OWN.to_owned());
+        let failed = request(HOME, "create", "pods", failed);
+        assert_eq!(
+            found(grants(), [failed], &exceptions),
+            ["granted and never used: pilotage-controllers: update podchaperons/finalizers"]
+        );
     }
 
     #[test]

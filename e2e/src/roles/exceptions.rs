@@ -7,7 +7,7 @@ use std::fmt;
 pub(super) struct Inside {
     /// The right: verb and resource.
     pub(super) right: (&'static str, &'static str),
-    /// It was used if one of these was.
+    /// It was used if one of these was, in a request that was done.
     pub(super) by: &'static [(&'static str, &'static str)],
 }
 
