@@ -60,7 +60,92 @@ impl Clock {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        env,
+        io::{BufRead, BufReader, Write, stdin},
+        process::{Child, Command, Stdio},
+        thread::sleep,
+    };
+
     use super::*;
+    use crate::pulse::LONGEST_PAUSE;
+
+    /// Longer than a look of the pulse may take.
+    const LONG: Duration = LONGEST_PAUSE.saturating_add(pulse::BEAT.saturating_mul(2));
+    /// Has the helper do something.
+    const HELP: &str = "CLOCK_IS_STOPPED";
+
+    #[test]
+    fn a_long_turn_of_whoever_looks_at_it_is_no_standstill() {
+        let mut clock = Clock::start();
+        let before = clock.now();
+        // One that is blocked, or works all the while: others run meanwhile.
+        sleep(LONG);
+        assert!(clock.now() >= before + LONG, "{clock:?}");
+    }
+
+    /// Not a test: the process that the test below stops. It tells the time at each line that it reads.
+    #[test]
+    #[ignore = "it is started by another test, which stops it"]
+    fn teller() {
+        if env::var(HELP).is_err() {
+            return;
+        }
+        let mut clock = Clock::start();
+        println!("at {}", clock.now().as_millis());
+        for _line in stdin().lines() {
+            println!("at {}", clock.now().as_millis());
+        }
+    }
+
+    /// The next time that a teller tells.
+    fn told(out: &mut impl BufRead) -> Duration {
+        let mut line = String::new();
+        while out.read_line(&mut line).unwrap() > 0 {
+            if let Some((_, at)) = line.trim_end().rsplit_once("at ")
+                && let Ok(at) = at.parse()
+            {
+                return Duration::from_millis(at);
+            }
+            line.clear();
+        }
+        panic!("it ended");
+    }
+
+    fn signal(child: &Child, name: &str) {
+        let mut kill = Command::new("kill");
+        let sent = kill.args(["-s", name, &child.id().to_string()]).status();
+        assert!(sent.unwrap().success(), "{name}");
+    }
+
+    #[test]
+    fn time_in_which_the_process_was_stopped_does_not_pass() {
+        let begun = Instant::now();
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "--ignored",
+                "--nocapture",
+                "clock::tests::teller",
+            ])
+            .env(HELP, "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut ask = child.stdin.take().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        told(&mut out);
+        signal(&child, "STOP");
+        sleep(LONG);
+        signal(&child, "CONT");
+        writeln!(ask).unwrap();
+        let at = told(&mut out);
+        let passed = begun.elapsed();
+        assert!(at + LONGEST_PAUSE < passed, "{at:?} of {passed:?}");
+        drop(ask);
+        assert!(child.wait().unwrap().success());
+    }
 
     #[test]
     fn time_in_which_nobody_ran_does_not_pass() {

@@ -10,9 +10,9 @@ use std::{
 };
 
 /// The thread looks this often.
-const BEAT: Duration = Duration::from_millis(500);
+pub(crate) const BEAT: Duration = Duration::from_millis(500);
 /// Between two looks nobody needs longer than this, unless nobody runs.
-const LONGEST_PAUSE: Duration = Duration::from_secs(3);
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 
 /// What the thread has seen.
 #[derive(Clone, Copy, Debug)]
