@@ -2,12 +2,12 @@
 
 use k8s_openapi::api::{core::v1::Pod, events::v1::Event};
 use kube::{
-    Api,
+    Api, ResourceExt,
     api::{DeleteParams, ListParams, PostParams},
 };
-use pilotage_api::{GROUP, VERSION, conditions::types, keys};
+use pilotage_api::{GROUP, VERSION, conditions::types, keys, names};
 use pilotage_testkit::{HostileServer, build, fault::Verb, hostile::Questions, wait_for};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::stage::{LIMIT, Stage};
 
@@ -26,8 +26,9 @@ async fn absurd_times_and_amounts_end_no_process() {
     stage.condition("evil", types::CONNECTED, "True").await;
     let pods: Api<Pod> = Api::namespaced(stage.tenant().await, &stage.own);
     let amounts = json!({ "cpu": "9223372036854775807", "memory": "8Ei" });
+    let mut asked = Vec::new();
     for (name, requests) in [("small", json!({ "cpu": "1m" })), ("large", amounts)] {
-        let pod = serde_json::from_value(json!({
+        let pod: Pod = serde_json::from_value(json!({
             "metadata": { "name": name, "annotations": {
                 keys::ELECT: "", keys::REPLACE_AFTER: format!("{most}s"),
             } },
@@ -39,15 +40,16 @@ async fn absurd_times_and_amounts_end_no_process() {
                 }],
                 "containers": [{ "name": "c", "image": "i", "resources": { "requests": requests } }],
             },
-        }));
-        pods.create(&PostParams::default(), &pod.unwrap())
-            .await
-            .unwrap();
-    }
-    server
-        .counted(Verb::Create, "podchaperons", 1, LIMIT)
-        .await
+        }))
         .unwrap();
+        let pod = pods.create(&PostParams::default(), &pod).await.unwrap();
+        asked.push(names::chaperon(&stage.own, name, &pod.uid().unwrap()));
+    }
+    // Each was weighed, and found worth a question.
+    for name in asked {
+        let is_it = |chaperon: &Value| chaperon["metadata"]["name"] == *name;
+        server.holds("podchaperons", is_it, LIMIT).await.unwrap();
+    }
     stage.is_well("beside").await;
     // Its end, while it can't be reached, is when policies are reckoned with.
     server.stop().await;
