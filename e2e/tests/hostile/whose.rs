@@ -2,15 +2,30 @@
 
 use std::time::Duration;
 
-use kube::api::PostParams;
-use pilotage_api::conditions::types;
-use pilotage_testkit::{HostileServer, build, fault::Verb, wait_for};
+use k8s_openapi::api::events::v1::Event;
+use kube::{Api, api::PostParams, runtime::watcher};
+use pilotage_api::{conditions::types, keys};
+use pilotage_testkit::{HostileServer, build, fault::Verb, wait_count, wait_for};
 
 use crate::stage::{LIMIT, Stage, elected, record};
+
+/// How many words of targets a part of the source has turned away, by its metrics.
+async fn turned_away(stage: &Stage, part: &str) -> u64 {
+    let process = &stage.fleet.source.processes[part];
+    let (_, text) = process.admin_get("/metrics").await.unwrap();
+    let lines = text.lines();
+    let lines = lines.filter(|line| line.starts_with("pilotage_chaperons_turned_away_total{"));
+    let counts = lines.map(|line| line.rsplit_once(' ').unwrap().1);
+    let counts: Vec<u64> = counts.map(|count| count.parse().unwrap()).collect();
+    assert!(!counts.is_empty(), "{text}");
+    counts.iter().sum()
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenants_target_binds_nobody_elses_pod() {
     let stage = Stage::new("forged").await;
+    let by_controllers = turned_away(&stage, "controllers").await;
+    let by_scheduler = turned_away(&stage, "proxy-scheduler").await;
     let server = HostileServer::start("forged").await.unwrap();
     stage.lead_to(&server, "evil").await;
     stage.condition("evil", types::CONNECTED, "True").await;
@@ -37,6 +52,16 @@ async fn a_tenants_target_binds_nobody_elses_pod() {
     server.put_everywhere(plain).unwrap();
     let why = stage.condition("evil", types::TRUSTWORTHY, "False").await;
     assert!(why.starts_with("TurnedAway: "), "{why}");
+    // Whoever turns it away counts it.
+    assert!(turned_away(&stage, "controllers").await > by_controllers);
+    let events: Api<Event> = Api::namespaced(stage.admin(), &stage.own);
+    let is_told = |event: &Event| {
+        let by = event.reporting_controller.as_deref();
+        event.reason.as_deref() == Some("TargetTurnedAway") && by == Some(keys::PROXY_SCHEDULER)
+    };
+    let all = watcher::Config::default();
+    wait_count(&events, all, 1, is_told, LIMIT).await.unwrap();
+    assert!(turned_away(&stage, "proxy-scheduler").await > by_scheduler);
 
     stage.is_well("beside").await;
     let now = pods.get("victim").await.unwrap();
