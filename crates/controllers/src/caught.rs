@@ -10,7 +10,8 @@ use pilotage_runtime::caught::caught_async;
 pub(crate) use pilotage_runtime::caught::{PANICKED, caught, caught_turn, note};
 use pilotage_sched_driver::publish::{EventType, Occurrence, Regarding};
 
-/// A pod whose step panicked is looked at again after this, if nothing happens to it before.
+/// A pod whose step panicked is looked at again after this, and not before, whatever is said of it: else a target that
+/// says something all the time would have it panic, and told, each time.
 pub(crate) const AFTER_PANIC: Duration = Duration::from_mins(1);
 
 /// What is told of a panic in a target: about the pod, or about its chaperon as long as there is no pod.
@@ -37,6 +38,35 @@ pub(crate) async fn replied(request: impl Future<Output = Reply>) -> Reply {
         tracing::error!(%panic, "a request panicked");
         Outcome::Unknown(note(&panic)).into()
     })
+}
+
+/// Steps that panic in tests, and are counted.
+#[cfg(test)]
+pub(crate) mod on_purpose {
+    use std::{
+        collections::BTreeMap,
+        sync::{Mutex, PoisonError},
+    };
+
+    /// How the UIDs of such pods begin.
+    pub(crate) const UID: &str = "panics-";
+
+    static TRIED: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
+
+    pub(crate) fn step(uid: &str) {
+        if uid.starts_with(UID) {
+            let mut tried = TRIED.lock().unwrap_or_else(PoisonError::into_inner);
+            *tried.entry(uid.to_owned()).or_default() += 1;
+            drop(tried);
+            panic!("on purpose");
+        }
+    }
+
+    /// How often the step of such a pod was tried.
+    pub(crate) fn tried(uid: &str) -> usize {
+        let tried = TRIED.lock().unwrap_or_else(PoisonError::into_inner);
+        tried.get(uid).copied().unwrap_or_default()
+    }
 }
 
 #[cfg(test)]

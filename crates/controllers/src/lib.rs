@@ -19,6 +19,8 @@ pub mod source;
 mod status;
 pub mod summary;
 pub mod target;
+#[cfg(test)]
+mod testing;
 mod timers;
 
 use pilotage_runtime::turns;

@@ -235,9 +235,7 @@ impl Edge {
                         std::mem::take(&mut self.dirty).into_iter().collect();
                     turns.sort_by_cached_key(|uid| Some(self.book.proxy(uid)?.ticket.clone()));
                     for uid in turns {
-                        if let Err(panic) = caught(|| self.step(&uid)) {
-                            self.panicked(&uid, &panic);
-                        }
+                        self.take_turn(&uid);
                         slice.pause().await;
                     }
                 }
@@ -251,14 +249,23 @@ impl Edge {
         }
     }
 
+    fn take_turn(&mut self, uid: &str) {
+        if self.timers.is_held(uid) {
+            // Whoever waits for its turn goes on.
+            self.book.pass(uid);
+        } else if let Err(panic) = caught(|| self.step(uid)) {
+            self.panicked(uid, &panic);
+        }
+    }
+
     /// A mistake of ours about one pod: whoever chose for it hears that nothing comes of it, and its author hears of
     /// it, too.
     fn panicked(&mut self, uid: &str, panic: &str) {
         tracing::error!(pod = %uid, panic, "a step panicked");
         // Whoever waits for its turn goes on.
         self.book.pass(uid);
-        let at = self.clock.now().saturating_add(AFTER_PANIC);
-        self.timers.set(&uid.to_owned(), Some(at));
+        let until = self.clock.now().saturating_add(AFTER_PANIC);
+        self.timers.hold(&uid.to_owned(), until);
         let Some(proxy) = self.proxies.get_mut(uid) else {
             return;
         };
@@ -271,6 +278,8 @@ impl Edge {
     }
 
     fn step(&mut self, uid: &str) {
+        #[cfg(test)]
+        crate::caught::on_purpose::step(uid);
         let now = self.clock.now();
         self.trace_look(uid);
         self.rank(uid, now);

@@ -113,3 +113,6 @@ pub fn run(
     }
     .boxed()
 }
+
+#[cfg(test)]
+mod tests;

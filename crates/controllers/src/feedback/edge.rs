@@ -157,7 +157,9 @@ impl Edge {
                         break;
                     }
                     while let Some(uid) = self.dirty.pop_first() {
-                        if let Err(panic) = caught(|| self.step(&uid)) {
+                        if !self.timers.is_held(&uid)
+                            && let Err(panic) = caught(|| self.step(&uid))
+                        {
                             self.panicked(&uid, &panic);
                         }
                         slice.pause().await;
@@ -266,8 +268,8 @@ impl Edge {
     /// A mistake of ours about one pod, of which its author hears.
     fn panicked(&mut self, uid: &str, panic: &str) {
         tracing::error!(pod = %uid, panic, "a step panicked");
-        let at = self.clock.now().saturating_add(AFTER_PANIC);
-        self.timers.set(&uid.to_owned(), Some(at));
+        let until = self.clock.now().saturating_add(AFTER_PANIC);
+        self.timers.hold(&uid.to_owned(), until);
         if let Some((_, pod)) = self.book.pod(uid) {
             self.record(pod, PANICKED, note(panic));
         }
@@ -278,6 +280,8 @@ impl Edge {
     }
 
     fn step(&mut self, uid: &str) {
+        #[cfg(test)]
+        crate::caught::on_purpose::step(uid);
         if let Some(node) = self.book.unknown_target(uid) {
             self.fleet.look_for(node);
         }

@@ -63,3 +63,6 @@ pub fn run(feedback: Feedback, shutdown: CancellationToken, ready: Gate) -> BoxF
     }
     .boxed()
 }
+
+#[cfg(test)]
+mod tests;
