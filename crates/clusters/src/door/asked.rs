@@ -17,8 +17,8 @@ pub(crate) const OBJECT_WEIGHT: usize = 8 << 20;
 /// What a source writes comes back, with what the target may add to it.
 const _: () =
     assert!(limits::CHAPERON_WHOLE.saturating_add(limits::CHAPERON_KEPT) <= OBJECT_WEIGHT);
-/// Memory that a list may take which is read as a whole.
-const LIST_WEIGHT: usize = 32 << 20;
+/// Memory that a list may take which is read as a whole, in one step of a thread that others wait for.
+const LIST_WEIGHT: usize = 24 << 20;
 
 /// Kind and version, as every answer of an API server tells them.
 #[derive(Debug, Default, Deserialize)]
@@ -205,12 +205,27 @@ impl Path {
 
 #[cfg(test)]
 mod tests {
+    use super::super::measured;
     use super::*;
 
     const CHAPERONS: &str = "/apis/multicluster.admiralty.io/v1alpha1/namespaces/shop/podchaperons";
 
     fn asked(method: &str, uri: &str) -> Asked {
         Asked::of(&Request::builder().method(method).uri(uri).body(()).unwrap())
+    }
+
+    #[test]
+    fn a_list_that_is_read_in_one_step_is_lighter_than_one_that_comes_in_pages() {
+        let (whole, paged) = (
+            asked("GET", CHAPERONS),
+            asked("GET", &format!("{CHAPERONS}?limit=500")),
+        );
+        for (fields, passes) in [(180_000, true), (200_000, false)] {
+            let list = format!(r#"{{"items":[{{{}"":""}}]}}"#, r#""":"","#.repeat(fields));
+            let passed = |asked: &Asked| measured(list.as_bytes(), asked.what(), asked.weight());
+            assert!(list.len() < LIST_BYTES && passed(&paged).is_ok());
+            assert_eq!(passed(&whole).is_ok(), passes, "{fields}");
+        }
     }
 
     #[test]
