@@ -1,17 +1,32 @@
 //! The longest answer to one review, with the largest pods that the API server takes and what a hostile author may put
-//! into them: reviews are answered one after the other.
+//! into them: those of a namespace are answered one after the other. And the longest poll of its route, which all
+//! reviews share a thread for: each is taken in before it waits for its turn.
 //!
 //! It owns the reviews; it knows the code only by its public face. `make bench-steps` runs it.
 
+use std::convert::Infallible;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use pilotage_absurd::steps;
+use axum::body::{Body, Bytes};
+use axum::http::{Request, StatusCode, header};
+use futures::stream;
+use pilotage_absurd::steps::{self, Times};
 use pilotage_api::keys;
+use pilotage_webhook::Metrics;
 use pilotage_webhook::review::answer;
+use pilotage_webhook::router::{PATH, router};
+use pilotage_webhook::shares::Shares;
+use prometheus_client::registry::Registry;
 use serde_json::{Map, Value, json};
+use tower::ServiceExt;
 
 /// How often each review is answered.
 const ROUNDS: usize = 15;
+/// How long a review may be that is taken in, almost.
+const LONGEST: usize = 8_300_000;
+/// How much of it comes at once.
+const FRAME: usize = 16 << 10;
 
 fn main() -> ExitCode {
     println!("Answers to one review, the slowest of {ROUNDS} rounds, processor time.");
@@ -28,7 +43,62 @@ fn main() -> ExitCode {
         for (name, body) in &reviews {
             times.step(name, || answer(body).outcome);
         }
+        route(times);
     })
+}
+
+/// What the route's own thread does of a review: it takes it in, looks whose it is, and has it judged elsewhere.
+fn route(times: &mut Times) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let runtime = runtime.unwrap_or_else(|error| panic!("no runtime: {error}"));
+    let full = |each: &str, between: &str| {
+        let each = each.to_owned() + between;
+        each.repeat(LONGEST / each.len())
+    };
+    let before =
+        r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","#;
+    let after = r#""namespace":"shop"}}"#;
+    for (name, filled) in [
+        ("text", full("x", "")),
+        ("quoted text", full(r#"\""#, "")),
+        ("text of \\u", full(r"\u00e4", "")),
+    ] {
+        let body = format!(r#"{before}"object":"{filled}",{after}"#);
+        asked(times, &runtime, &format!("8 MB of {name}"), body);
+    }
+    for (name, each) in [
+        ("objects", "{}"),
+        ("named fields", r#"{"":""}"#),
+        ("numbers", "1"),
+        ("fractions", "1e1"),
+        ("arrays", "[[]]"),
+    ] {
+        let body = format!(r#"{before}"object":[{}0],{after}"#, full(each, ","));
+        asked(times, &runtime, &format!("8 MB of {name}"), body);
+    }
+    let fields = full(r#""a":0"#, ",");
+    asked(
+        times,
+        &runtime,
+        "8 MB of fields",
+        format!("{before}{fields}{after}"),
+    );
+}
+
+fn asked(times: &mut Times, runtime: &tokio::runtime::Runtime, name: &str, body: String) {
+    let metrics = Arc::new(Metrics::register(&mut Registry::default()));
+    let router = router(metrics, Shares::of(2), Arc::new(|_| {}));
+    let body = Bytes::from(body);
+    let frames: Vec<Result<Bytes, Infallible>> = (0..body.len())
+        .step_by(FRAME)
+        .map(|begin| Ok(body.slice(begin..body.len().min(begin + FRAME))))
+        .collect();
+    let request = Request::post(PATH).header(header::CONTENT_TYPE, "application/json");
+    let request = request.body(Body::from_stream(stream::iter(frames)));
+    let request = request.unwrap_or_else(|error| panic!("no request: {error}"));
+    let name = format!("route: {name}");
+    let answer = runtime.block_on(times.polls(&name, router.oneshot(request)));
+    assert!(answer.is_ok_and(|answer| answer.status() == StatusCode::OK));
 }
 
 fn review(pod: &Value) -> Vec<u8> {

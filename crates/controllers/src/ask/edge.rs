@@ -40,7 +40,7 @@ use super::{
     places::Places,
     port::Inbox,
     progress::Stage,
-    ranker::Ranker,
+    ranker::{Ranker, watch_tables},
     story::{Stories, story},
 };
 use crate::{
@@ -62,6 +62,15 @@ const TABLES_WITHIN: Duration = Duration::from_secs(5);
 pub(super) struct Watches {
     pub(super) proxies: Watch<Pod>,
     pub(super) tables: Watch<ConfigMap>,
+}
+
+impl Watches {
+    pub(super) fn of(ask: &Ask, stop: &CancellationToken) -> Self {
+        Self {
+            proxies: ask.proxies.clone(),
+            tables: watch_tables(&ask.client, &ask.namespace, stop),
+        }
+    }
 }
 
 /// How an action ended.

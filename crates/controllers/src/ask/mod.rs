@@ -16,6 +16,7 @@ mod progress;
 mod ranker;
 pub mod rbac;
 mod story;
+mod told;
 mod trace;
 
 use std::sync::Arc;
@@ -40,6 +41,7 @@ pub use pilotage_model::virtual_node::tell_labels;
 pub use args::AskArgs;
 pub use metrics::AskMetrics;
 pub use port::{Feed, Inbox, Port, connect};
+pub use told::{Teller, run_told};
 
 use crate::fleet::{Fleet, FleetMetrics};
 use crate::target::mistakes;
@@ -98,16 +100,15 @@ pub fn run(
 ) -> BoxFuture<'static, ()> {
     async move {
         let proxies = ask.proxies.clone();
-        let tables = ranker::watch_tables(&ask.client, &ask.namespace, &shutdown);
+        let watches = edge::Watches::of(&ask, &shutdown);
         let (client, cluster) = (ask.client.clone(), ask.cluster.clone());
         let readable = ask.configuration.readable();
         let (fleet, told) = Fleet::new(client, cluster, ask.metrics.clone(), Some(readable));
         let (registry, follower) = (ask.registry.clone(), fleet.clone());
         let events = ask.scheduling.recorder().clone();
         let telling = mistakes::tell(registry.mistakes(), events, ask.leadership.clone());
-        let following = follower.follow(registry, proxies.clone(), shutdown.clone());
+        let following = follower.follow(registry, proxies, shutdown.clone());
         let edge = edge::Edge::new(ask, fleet);
-        let watches = edge::Watches { proxies, tables };
         let working = edge.run(watches, told, inbox, shutdown.clone(), ready);
         futures::join!(following, working, shutdown.run_until_cancelled(telling));
     }
