@@ -226,6 +226,8 @@ impl Edge {
             }
             while let Some(node) = self.changed.pop(now) {
                 self.rank_anew_for(&node);
+                // As many as there are targets may come at once, each of which concerns all pods.
+                slice.pause().await;
             }
             if self.moved.pop(now).is_some() {
                 self.rank_kept_away();
