@@ -4,6 +4,8 @@
 //!
 //! It owns the reviews; it knows the code only by its public face. `make bench-steps` runs it.
 
+#![expect(clippy::expect_used, reason = "what it makes itself is well")]
+
 use std::convert::Infallible;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -50,7 +52,7 @@ fn main() -> ExitCode {
 /// What the route's own thread does of a review: it takes it in, looks whose it is, and has it judged elsewhere.
 fn route(times: &mut Times) {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
-    let runtime = runtime.unwrap_or_else(|error| panic!("no runtime: {error}"));
+    let runtime = runtime.expect("a runtime");
     let full = |each: &str, between: &str| {
         let each = each.to_owned() + between;
         each.repeat(LONGEST / each.len())
@@ -95,7 +97,7 @@ fn asked(times: &mut Times, runtime: &tokio::runtime::Runtime, name: &str, body:
         .collect();
     let request = Request::post(PATH).header(header::CONTENT_TYPE, "application/json");
     let request = request.body(Body::from_stream(stream::iter(frames)));
-    let request = request.unwrap_or_else(|error| panic!("no request: {error}"));
+    let request = request.expect("a request");
     let name = format!("route: {name}");
     let answer = runtime.block_on(times.polls(&name, router.oneshot(request)));
     assert!(answer.is_ok_and(|answer| answer.status() == StatusCode::OK));

@@ -6,8 +6,8 @@ use std::time::Duration;
 use kube::Resource;
 use pilotage_api::PodChaperon;
 use pilotage_proxy::{Outcome, Reply};
-use pilotage_runtime::caught::caught_async;
-pub(crate) use pilotage_runtime::caught::{PANICKED, caught, caught_turn, note};
+
+pub(crate) use pilotage_runtime::caught::{PANICKED, caught, caught_async, caught_turn, note};
 use pilotage_sched_driver::publish::{EventType, Occurrence, Regarding};
 
 /// A pod whose step panicked is looked at again after this, and not before, whatever is said of it: else a target that

@@ -83,8 +83,7 @@ fn kubeconfigs(times: &mut Times) {
         let taken = sizes.map(|size| kubeconfig_with(server, &each.repeat(size / each.len())));
         let mut taken = taken.filter(|text| {
             let step = format!("a kubeconfig of {name}, which is refused");
-            let read = times.step(&step, || kubeconfig::parse(text.as_bytes(), None).is_ok());
-            read
+            times.step(&step, || kubeconfig::parse(text.as_bytes(), None).is_ok())
         });
         let text = taken.next();
         drop(taken);
@@ -216,7 +215,7 @@ async fn answers(times: &mut Times, name: &str, filling: &Filling) {
             let target = registry.targets().pop().expect("a Target");
             let mut state = target.state();
             state
-                .wait_for(|state| state.is_connected())
+                .wait_for(pilotage_clusters::Connection::is_connected)
                 .await
                 .expect("a Target that stays");
             target

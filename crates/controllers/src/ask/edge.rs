@@ -44,7 +44,7 @@ use super::{
     story::{Stories, story},
 };
 use crate::{
-    caught::{AFTER_PANIC, PANICKED, caught, note, replied},
+    caught::{AFTER_PANIC, PANICKED, caught_async, note, replied},
     clock::Clock,
     fleet::{Fleet, FleetEvent},
     intake::{Intake, take_in},
@@ -246,7 +246,7 @@ impl Edge {
                         std::mem::take(&mut self.dirty).into_iter().collect();
                     turns.sort_by_cached_key(|uid| Some(self.book.proxy(uid)?.ticket.clone()));
                     for uid in turns {
-                        self.take_turn(&uid);
+                        self.take_turn(&uid, &mut slice).await;
                         slice.pause().await;
                     }
                 }
@@ -260,11 +260,19 @@ impl Edge {
         }
     }
 
-    fn take_turn(&mut self, uid: &str) {
+    async fn take_turn(&mut self, uid: &str, slice: &mut Slice) {
         if self.timers.is_held(uid) {
             // Whoever waits for its turn goes on.
             self.book.pass(uid);
-        } else if let Err(panic) = caught(|| self.step(uid)) {
+            return;
+        }
+        let turn = async {
+            let now = self.clock.now();
+            self.trace_look(uid);
+            self.rank(uid, now, slice).await;
+            self.step(uid, now);
+        };
+        if let Err(panic) = caught_async(turn).await {
             self.panicked(uid, &panic);
         }
     }
@@ -288,12 +296,9 @@ impl Edge {
         scheduling.record(&proxy.pod, event, PANICKED, "Scheduling", note(panic));
     }
 
-    fn step(&mut self, uid: &str) {
+    fn step(&mut self, uid: &str, now: Duration) {
         #[cfg(test)]
         crate::caught::on_purpose::step(uid);
-        let now = self.clock.now();
-        self.trace_look(uid);
-        self.rank(uid, now);
         if let Some(node) = self.book.unknown_target(uid) {
             self.acting.fleet.look_for(node);
         }

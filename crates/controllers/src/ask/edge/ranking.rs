@@ -1,13 +1,14 @@
 //! Which targets suit a pod, best first: asked of the scheduler, as it is now and as it will be when those pods have
 //! come that are on their way. And who is ranked again when other pods come or go.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use pilotage_proxy::{
     others::{Scored, regard},
     profile::RANKING,
     rank::{Seen, rank},
 };
+use pilotage_runtime::slice::Slice;
 use pilotage_sched::{
     EvaluateError, Evaluation, PodInfo,
     plugins::{INTER_POD_AFFINITY, POD_TOPOLOGY_SPREAD},
@@ -40,17 +41,49 @@ fn is_kept_away(evaluation: &Evaluation) -> bool {
 }
 
 impl Edge {
-    /// Makes the pod's ranking anew, if it needs one and has none of late.
-    pub(super) fn rank(&mut self, uid: &str, now: Duration) {
-        let Some(proxy) = self.proxies.get(uid) else {
+    /// Makes the pod's ranking anew, if it needs one and has none of late. Its author may make it large: others go on
+    /// between its parts.
+    pub(super) async fn rank(&mut self, uid: &str, now: Duration, slice: &mut Slice) {
+        let Some(info) = self.unranked(uid, now) else {
             return;
         };
-        let Some(view) = self.book.proxy(uid) else {
+        let evaluated = self.evaluate(uid, &info, slice).await;
+        slice.pause().await;
+        let Some(proxy) = self.proxies.get_mut(uid) else {
             return;
         };
-        let Some(info) = proxy.info.clone() else {
+        proxy.ranked_at = Some(now);
+        let (evaluation, expected) = match evaluated {
+            Ok(evaluated) => evaluated,
+            Err(error) => {
+                tracing::error!(pod = %uid, %error, "can't rank targets");
+                (proxy.order, proxy.ranking) = (None, Vec::new());
+                return;
+            }
+        };
+        proxy.kept_away = is_kept_away(&evaluation);
+        let (feasible, others) = regard(scored(evaluation), expected.map(scored));
+        let (policy, want) = (proxy.policy, &proxy.want);
+        proxy.order = (self.ranker).order(uid, policy, want, &feasible, &self.places);
+        slice.pause().await;
+        let Some(proxy) = self.proxies.get_mut(uid) else {
             return;
         };
+        let (ranker, places, book) = (&self.ranker, &self.places, &self.book);
+        let (request, order) = (&info.needs.requests.total, proxy.order.as_ref());
+        let seen = |node: &str| Seen {
+            room: places.room(node),
+            used: (ranker.placed_at(node)).saturating_add(places.others_at(node, uid)),
+            silent: book.is_silent(node, now),
+            others: others.get(node).copied().unwrap_or_default(),
+        };
+        proxy.ranking = rank(uid, request, &feasible, seen, order);
+    }
+
+    /// What a pod is that needs a ranking.
+    fn unranked(&self, uid: &str, now: Duration) -> Option<Arc<PodInfo>> {
+        let (proxy, view) = (self.proxies.get(uid)?, self.book.proxy(uid)?);
+        let info = proxy.info.clone()?;
         let unplaced = view.node_name.is_none() && !view.ending && !view.gated && view.has_manifest;
         let lasts = if minds_others(&info) {
             OTHERS_LAST
@@ -60,45 +93,20 @@ impl Edge {
         let fresh = proxy
             .ranked_at
             .is_some_and(|at| now < at.saturating_add(lasts));
-        if !unplaced || fresh || proxy.choice.is_some() {
-            return;
-        }
-        let evaluated = self.evaluate(uid, &info);
-        let Some(proxy) = self.proxies.get_mut(uid) else {
-            return;
-        };
-        proxy.ranked_at = Some(now);
-        proxy.ranking = match evaluated {
-            Ok((evaluation, expected)) => {
-                proxy.kept_away = is_kept_away(&evaluation);
-                let (feasible, others) = regard(scored(evaluation), expected.map(scored));
-                let (ranker, places, book) = (&mut self.ranker, &self.places, &self.book);
-                proxy.order = ranker.order(uid, proxy.policy, &proxy.want, &feasible, places);
-                let (request, order) = (&info.needs.requests.total, proxy.order.as_ref());
-                let seen = |node: &str| Seen {
-                    room: places.room(node),
-                    used: (ranker.placed_at(node)).saturating_add(places.others_at(node, uid)),
-                    silent: book.is_silent(node, now),
-                    others: others.get(node).copied().unwrap_or_default(),
-                };
-                rank(uid, request, &feasible, seen, order)
-            }
-            Err(error) => {
-                tracing::error!(pod = %uid, %error, "can't rank targets");
-                proxy.order = None;
-                Vec::new()
-            }
-        };
+        (unplaced && !fresh && proxy.choice.is_none()).then_some(info)
     }
 
-    fn evaluate(
-        &self,
+    async fn evaluate(
+        &mut self,
         uid: &str,
         info: &PodInfo,
+        slice: &mut Slice,
     ) -> Result<(Evaluation, Option<Evaluation>), EvaluateError> {
-        let (scheduling, coming) = (&self.parts.scheduling, self.places.coming_beside(uid));
-        let now = scheduling.evaluate(RANKING, info, coming)?;
-        let expected = scheduling.evaluate_expecting(RANKING, info, self.expected.beside(info))?;
+        let coming = self.places.coming_beside(uid);
+        let now = (self.parts.scheduling).evaluate(RANKING, info, coming)?;
+        slice.pause().await;
+        let expected = self.expected.beside(info);
+        let expected = (self.parts.scheduling).evaluate_expecting(RANKING, info, expected)?;
         Ok((now, expected))
     }
 
