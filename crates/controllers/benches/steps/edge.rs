@@ -323,7 +323,10 @@ fn node_name(number: usize) -> String {
 /// Everybody's virtual node, with as many labels and taints as somebody may give it.
 fn node(number: usize, value: &str) -> Value {
     let name = node_name(number);
-    let taint = |n: usize| json!({ "key": format!("soft-{n}"), "value": format!("v{n}"), "effect": "PreferNoSchedule" });
+    let taint = |n: usize| {
+        let (key, value) = (format!("soft-{n}"), format!("v{n}"));
+        json!({ "key": key, "value": value, "effect": "PreferNoSchedule" })
+    };
     let own =
         json!({ "key": keys::PROVIDER, "value": keys::PROVIDER_VALUE, "effect": "NoSchedule" });
     let mut labels = json!({
