@@ -50,11 +50,13 @@ fmt-check:
 lint: ## Run clippy; a warning fails
 	@$(CARGO) clippy $(ALL) --all-targets --quiet -- -D warnings
 
-# Tests that start pilotage itself find it: a test of the workspace builds its binaries, too.
 # Kubernetes' own programs collect garbage a quarter as often: two thirds of the tests' CPU are theirs.
+TESTS := GOGC=400 $(CARGO) test $(ALL) --config "target.'cfg(unix)'.runner = '$(CURDIR)/e2e/tests/run.sh'"
+
+# Tests that start pilotage itself find it: a test of the workspace builds its binaries, too.
 .PHONY: unit
 unit: tools
-	@GOGC=400 $(CARGO) test $(ALL) --config "target.'cfg(unix)'.runner = '$(CURDIR)/e2e/tests/run.sh'"
+	@$(TESTS)
 
 # Logs of earlier runs say nothing of today's code.
 .PHONY: forget-usage
@@ -113,7 +115,7 @@ bench-hostile: tools-clusters ## Show that all attacks of a hostile target cost 
 hostile: tools-clusters ## Play all attacks of hostile targets and tenants so many times in a row (TIMES=20)
 	@$(CARGO) build $(ALL) --bins
 	@for round in $$(seq $(or $(TIMES),20)); do \
-	  echo "round $$round"; $(CARGO) test $(ALL) --test hostile --quiet || exit 1; \
+	  echo "round $$round"; $(TESTS) --test hostile --quiet || exit 1; \
 	done
 
 .PHONY: bench-streams
