@@ -34,12 +34,15 @@ impl Room {
             .collect()
     }
 
-    /// How many pods like this one fit by what was published.
-    fn places(&self, request: &Resources) -> i64 {
-        self.shapes
-            .iter()
-            .map(|(nodes, free)| (*nodes).max(0).saturating_mul(fits(free, request)))
-            .fold(0, i64::saturating_add)
+    /// Whether a pod like this one fits beside those that are on their way, by what was published. Authors and targets
+    /// may make this long, so that it is looked at no further than the answer takes.
+    fn surely_fits(&self, request: &Resources) -> bool {
+        let mut short = self.outstanding;
+        self.shapes.iter().any(|(nodes, free)| {
+            let places = (*nodes).max(0).saturating_mul(fits(free, request));
+            short = short.saturating_sub(places);
+            short < 0
+        })
     }
 }
 
@@ -48,19 +51,23 @@ fn fits(free: &Resources, request: &Resources) -> i64 {
     let scalars = request
         .scalars()
         .map(|(name, wanted)| (wanted, free.scalar(name)));
-    [
+    let own = [
         (request.milli_cpu, free.milli_cpu),
         (request.memory, free.memory),
         (request.ephemeral_storage, free.ephemeral_storage),
-    ]
-    .into_iter()
-    .chain(scalars)
-    .filter(|(wanted, _)| *wanted > 0)
-    .filter_map(|(wanted, free)| free.checked_div(wanted))
-    .chain([free.pods])
-    .min()
-    .unwrap_or(0)
-    .max(0)
+    ];
+    let mut most = free.pods;
+    for (wanted, free) in own.into_iter().chain(scalars) {
+        if most <= 0 {
+            return 0;
+        }
+        if wanted > 0 {
+            most = free
+                .checked_div(wanted)
+                .map_or(most, |times| most.min(times));
+        }
+    }
+    most.max(0)
 }
 
 /// What ranking is told of one target.
@@ -107,12 +114,10 @@ pub fn rank<'a>(
                 Others::WillTake => class.saturating_add(CROWDED),
                 Others::Leave | Others::KeepAway => class,
             };
-            let left = room.map_or(0, |room| {
-                room.places(request).saturating_sub(room.outstanding)
-            });
-            let surely_fits = left > 0 && !silent;
+            let has_room = room.is_some_and(|room| room.surely_fits(request));
+            let surely_fits = has_room && !silent;
             let score = Reverse(*score);
-            let key = (class, silent, left <= 0, score, used, spread(uid, node));
+            let key = (class, silent, !has_room, score, used, spread(uid, node));
             let ranked = Ranked {
                 node: node.clone(),
                 surely_fits,
@@ -194,23 +199,20 @@ mod tests {
     #[test]
     fn no_number_that_a_target_publishes_is_too_large_or_too_small() {
         let most = i64::MAX;
-        for (shapes, outstanding, places, sure) in [
-            (vec![(most, amount(most, most))], 0, most, true),
-            (vec![(most, amount(most, most)); 3], most, most, false),
-            (
-                vec![(2, amount(1000, 10)), (-5, amount(1000, 10))],
-                0,
-                4,
-                true,
-            ),
-            (vec![(i64::MIN, amount(most, most))], most, 0, false),
-            (vec![(i64::MIN, amount(i64::MIN, i64::MIN))], 0, 0, false),
+        let some = || vec![(2, amount(1000, 10)), (-5, amount(1000, 10))];
+        for (shapes, outstanding, sure) in [
+            (vec![(most, amount(most, most))], 0, true),
+            (vec![(most, amount(most, most)); 3], most, true),
+            (vec![(1, amount(most, most))], most, false),
+            (some(), 3, true),
+            (some(), 4, false),
+            (vec![(i64::MIN, amount(most, most))], most, false),
+            (vec![(i64::MIN, amount(i64::MIN, i64::MIN))], 0, false),
         ] {
             let room = Room {
                 shapes,
                 outstanding,
             };
-            assert_eq!(room.places(&amount(500, 0)), places, "{room:?}");
             let rooms = BTreeMap::from([("a".to_owned(), room)]);
             let feasible = [("a".to_owned(), i64::MIN)];
             let ranked = rank("u", &amount(500, 0), &feasible, of(&rooms, ""), None);

@@ -223,6 +223,7 @@ impl Edge {
             let now = self.clock.now();
             while let Some(uid) = self.timers.pop(now) {
                 self.dirty.insert(uid);
+                slice.pause().await;
             }
             while let Some(node) = self.changed.pop(now) {
                 self.rank_anew_for(&node);
@@ -245,6 +246,7 @@ impl Edge {
                     let mut turns: Vec<String> =
                         std::mem::take(&mut self.dirty).into_iter().collect();
                     turns.sort_by_cached_key(|uid| Some(self.book.proxy(uid)?.ticket.clone()));
+                    slice.pause().await;
                     for uid in turns {
                         self.take_turn(&uid, &mut slice).await;
                         slice.pause().await;
