@@ -136,7 +136,7 @@ pub(super) fn all() -> Vec<Attack> {
             Calls::of(Verb::List, "clustersummaries"),
             Lie::Answer(heavy()),
             "TooMuch",
-            "a list would take more than 33554432 bytes of memory",
+            "a list would take more than 25165824 bytes of memory",
         ),
         losing(
             "a_word_of_health_without_end",
