@@ -35,6 +35,8 @@ const LONGEST_BACK_OFF: Duration = Duration::from_millis(2_400);
 const LASTED: Duration = Duration::from_secs(5);
 /// For a process to say what it holds.
 const ANSWER: Duration = Duration::from_secs(2);
+/// For one that has ended meanwhile to be started again, and to say it then.
+const SAYING: Duration = Duration::from_secs(15);
 /// Parts that have two replicas.
 const STRUCK: [&str; 3] = ["controllers", "proxy-scheduler", "candidate-scheduler"];
 
@@ -256,13 +258,20 @@ impl Stage {
             .flat_map(Cluster::all_processes)
             .filter(|(command, _)| *command == "candidate-scheduler");
         let asking = processes.map(|(_, process)| async move {
-            let answer = timeout(ANSWER, process.admin_get("/metrics")).await;
+            let said = async {
+                loop {
+                    let answer = timeout(ANSWER, process.admin_get("/metrics")).await;
+                    if let Ok(Ok((_, text))) = answer
+                        && let Some(pods) = assumed(&text)
+                    {
+                        return pods;
+                    }
+                    tokio::time::sleep(BACK_OFF).await;
+                }
+            };
             Hold {
                 scheduler: name_of(process),
-                pods: answer
-                    .ok()
-                    .and_then(Result::ok)
-                    .and_then(|(_, text)| assumed(&text)),
+                pods: timeout(SAYING, said).await.ok(),
             }
         });
         join_all(asking).await
