@@ -26,7 +26,7 @@ const WRITTEN: &[&str] = &[
 /// Times that are compared with others.
 const COMPARED: &[(&str, &str)] = &[
     (
-        "crates/controllers/src/ask/edge.rs",
+        "crates/controllers/src/ask/edge/turn.rs",
         "a metric: how old a pod was when it was seen first",
     ),
     (
