@@ -1,5 +1,6 @@
 //! Owns which events may help a pod that the plugin keeps waiting. As in kube-scheduler 1.36.3
-//! (`podtopologyspread/plugin.go`).
+//! (`podtopologyspread/plugin.go`), but for a node whose other labels change so that the pod's node affinity begins or
+//! ends to match it: it counts from now on, or counts no more, and upstream's hint passes over that.
 
 use super::PodTopologySpread;
 use crate::counts::PodSet;
@@ -45,7 +46,7 @@ impl EnqueueExtensions for PodTopologySpread {
                     && hard.is_none_or(|hard| pod_helps(hard, pod, old, new))
             }
             EventObject::Node { old, new } => {
-                hard.is_none_or(|hard| node_helps(hard, old.as_deref(), new.as_deref()))
+                hard.is_none_or(|hard| node_helps(hard, pod, old.as_deref(), new.as_deref()))
             }
             EventObject::None | EventObject::Other { .. } => true,
         };
@@ -109,6 +110,7 @@ fn pod_helps(
 
 fn node_helps(
     hard: &[SpreadConstraint],
+    pod: &PodInfo,
     old: Option<&NodeObject>,
     new: Option<&NodeObject>,
 ) -> bool {
@@ -117,13 +119,16 @@ fn node_helps(
         let mut keys = keys.clone();
         keys.all(|key| node.labels().contains_key(key))
     };
+    let honors_affinity = hard.iter().any(|it| it.rule.honors_affinity);
+    let allows = |node: &NodeObject| pod.needs.node_affinity.matches(&node.name, node.labels());
     match (old, new) {
         (Some(old), Some(new)) => {
             let has = has_all(new);
             has_all(old) != has
                 || has
                     && (keys.any(|key| old.labels().get(key) != new.labels().get(key))
-                        || old.taints != new.taints)
+                        || old.taints != new.taints
+                        || honors_affinity && allows(old) != allows(new))
         }
         (Some(one), None) | (None, Some(one)) => has_all(one),
         (None, None) => true,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 
-use super::{HARD, SOFT, constraint, in_zone, spread, web};
+use super::{Cluster, HARD, SOFT, constraint, in_zone, open, spread, web};
 use crate::event::{Actions, Event, EventKind, EventResource, Hint};
 use crate::plugin::{EnqueueExtensions, HintReads};
 use crate::plugins::{DefaultConstraint, PodTopologySpread, SpreadArgs, SpreadDefaults};
@@ -234,6 +234,45 @@ fn nodes_that_come_go_and_change() {
     ] {
         assert_eq!(queued(&waiting(), &event), expected, "{what}");
     }
+}
+
+#[test]
+fn a_node_that_counts_no_more_makes_room_elsewhere() {
+    let on = |name: &str, zone: &str, disk: &str| in_zone(name, zone).label("disk", disk);
+    let given = |policy: Option<&str>| TopologySpreadConstraint {
+        node_affinity_policy: policy.map(str::to_owned),
+        ..constraint(HARD, "zone", 1)
+    };
+    let waiting = |policy: Option<&str>| {
+        let pod = web("waiting").node_selector("disk", "ssd");
+        spread(pod, vec![given(policy)]).info()
+    };
+    let (old, new) = (on("y1", "y", "ssd"), on("y1", "y", "hdd"));
+    let mut cluster = Cluster::with(vec![(on("x1", "x", "ssd"), 1), (on("y1", "y", "ssd"), 0)]);
+    assert_eq!(open(&cluster, &waiting(None)), [false, true]);
+    cluster.table.set_node(on("y1", "y", "hdd").object());
+    assert_eq!(
+        open(&cluster, &waiting(None)),
+        [true, true],
+        "of y1 NodeAffinity has its say"
+    );
+
+    let label = Actions::UPDATE_NODE_LABEL;
+    let (old, new) = (Some(old.object()), Some(new.object()));
+    let leaves = Event::node(label, old.clone(), new.clone());
+    let comes = Event::node(label, new.clone(), old.clone());
+    for (policy, expected) in [(None, true), (Some("Honor"), true), (Some("Ignore"), false)] {
+        assert_eq!(queued(&waiting(policy), &leaves), expected, "{policy:?}");
+        assert_eq!(queued(&waiting(policy), &comes), expected, "{policy:?}");
+    }
+    let anywhere = spread(web("waiting"), vec![given(None)]).info();
+    assert!(
+        !queued(&anywhere, &leaves),
+        "it counts for who goes anywhere"
+    );
+    let without = |disk: &str| Some(node("y1").label("disk", disk).object());
+    let never_counted = Event::node(label, without("ssd"), without("hdd"));
+    assert!(!queued(&waiting(None), &never_counted));
 }
 
 #[test]
