@@ -152,6 +152,20 @@ pub fn compare(ours: &Verdict, theirs: &Verdict, exists: impl Fn(&str) -> bool) 
     found
 }
 
+/// Whether the oracle wouldn't choose this node: it takes the one that the pod is nominated for without a look at others,
+/// if that one will do, else one of the best.
+pub fn compare_choice(
+    ours: &str,
+    theirs: &Verdict,
+    nominated: Option<&String>,
+) -> Option<Difference> {
+    let taken = nominated.filter(|node| theirs.scores.contains_key(*node));
+    let allowed = taken.map_or(theirs.best.as_slice(), std::slice::from_ref);
+    let is_allowed = allowed.iter().any(|node| node == ours);
+    let choice = || Difference::new(Aspect::Choice, ours, format!("one of {allowed:?}"));
+    (!is_allowed).then(choice)
+}
+
 /// Where the texts differ that users read, if only theirs may say of preemption.
 pub fn compare_report(ours: Option<&str>, theirs: Option<&str>) -> Option<Difference> {
     let before = theirs.map(|said| match said.split_once(" preemption: ") {

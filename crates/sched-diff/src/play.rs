@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::case::{Case, Step};
 use crate::compare::{
-    Aspect, Difference, compare, compare_gate, compare_message, compare_preemption, compare_report,
+    Aspect, Difference, compare, compare_choice, compare_gate, compare_message, compare_preemption,
+    compare_report,
 };
 use crate::explained::{Explanation, Scene, explain};
 use crate::object;
@@ -195,13 +196,7 @@ impl Game<'_, '_> {
                 differences.push(Difference::new(Aspect::PreEnqueue, said, "a gate"));
             }
             Outcome::Placed(node) => {
-                // A nominated node is taken without a look at others, if it will do.
-                let nominated = nomination.as_ref() == Some(node);
-                let fits = nominated && theirs.scores.contains_key(node);
-                if !fits && !theirs.best.contains(node) {
-                    let best = format!("one of {:?}", theirs.best);
-                    differences.push(Difference::new(Aspect::Choice, node, best));
-                }
+                differences.extend(compare_choice(node, &theirs, nomination.as_ref()));
             }
             Outcome::Failed(told) => {
                 ours.message = Some(told.message.clone());

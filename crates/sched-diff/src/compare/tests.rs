@@ -1,6 +1,8 @@
 use serde_json::{Value, json};
 
-use super::{Aspect, Difference, compare, compare_gate, compare_message, compare_report};
+use super::{
+    Aspect, Difference, compare, compare_choice, compare_gate, compare_message, compare_report,
+};
 use crate::verdict::Verdict;
 
 fn verdict(text: Value) -> Verdict {
@@ -125,4 +127,27 @@ fn what_only_theirs_says_of_preemption_is_passed_over() {
     assert_eq!(compare_report(Some("1 full."), theirs), None);
     assert_eq!(compare_report(Some("1 full."), Some("1 full.")), None);
     assert!(compare_report(Some("1 empty."), theirs).is_some());
+}
+
+#[test]
+fn the_nominated_node_is_taken_alone_if_it_will_do() {
+    let theirs = verdict(json!({"scores": {"a": {"P": 10}, "b": {"P": 10}, "c": {"P": 1}}}));
+    let said = |ours: &str, nominated: Option<&str>| {
+        let nominated = nominated.map(str::to_owned);
+        let found = compare_choice(ours, &theirs, nominated.as_ref());
+        found.map(|it| (it.aspect, it.theirs))
+    };
+    let one_of = |nodes: &str| Some((Aspect::Choice, format!("one of {nodes}")));
+    for best in ["a", "b"] {
+        assert_eq!(said(best, None), None);
+        assert_eq!(said(best, Some("gone")), None, "it won't do");
+        assert_eq!(said(best, Some("c")), one_of("[\"c\"]"));
+    }
+    assert_eq!(said("c", None), one_of("[\"a\", \"b\"]"));
+    assert_eq!(said("c", Some("c")), None);
+    assert_eq!(
+        said("b", Some("a")),
+        one_of("[\"a\"]"),
+        "although it is as good"
+    );
 }
