@@ -180,7 +180,8 @@ pub enum EventObject {
         /// After.
         new: Option<Arc<NodeObject>>,
     },
-    /// Anything else; interested plugins downcast it.
+    /// Anything else; interested plugins downcast it. Of an object of a kind it is what stays of it (see
+    /// [`Kind::fields`]).
     Other {
         /// Before.
         old: Option<AnyObject>,

@@ -1,10 +1,15 @@
-//! Owns the objects beside pods and nodes that plugins read, each kind as its watch shows it. Knows nothing of watches;
-//! a kind is watched only if a plugin of a profile wants it, see [`Plugin::wants`](crate::Plugin::wants).
+//! Owns the objects beside pods and nodes that plugins read: what they read of each kind, as its watch shows it. Knows
+//! nothing of watches; a kind is watched only if a plugin of a profile wants it, see
+//! [`Plugin::wants`](crate::Plugin::wants).
 
+#[cfg(test)]
+mod fuzz;
+mod kept;
 mod store;
 
 use std::sync::Arc;
 
+use k8s_openapi::Metadata;
 use k8s_openapi::api::apps::v1::{ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{
     Namespace, PersistentVolume, PersistentVolumeClaim, ReplicationController, Service,
@@ -14,14 +19,17 @@ use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use k8s_openapi::api::storage::v1::{
     CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use self::kept::Kept;
+pub use self::kept::{Budget, Labelled, PairSelector, SetSelector};
 pub use self::store::Store;
 use crate::event::{AnyObject, Event};
 use crate::names::ObjectKey;
 use crate::pod_info::IdentityError;
 
 macro_rules! kinds {
-    ($($kind:ident, $store:ident, $doc:literal;)*) => {
+    ($($kind:ident, $store:ident, $kept:ident, $doc:literal;)*) => {
         /// A kind of objects beside pods and nodes that plugins may want to read.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[allow(clippy::upper_case_acronyms, reason = "these are names of kinds")]
@@ -47,14 +55,14 @@ macro_rules! kinds {
             $(#[doc = $doc] $kind(Arc<$kind>),)*
         }
 
-        /// The objects of all kinds that are wanted.
+        /// The objects of all kinds that are wanted: of each what plugins read ([`Kind::fields`]).
         #[derive(Debug, Default)]
         pub struct Objects {
-            $($store: Store<$kind>,)*
+            $($store: Store<$kept>,)*
         }
 
         impl Objects {
-            $(#[doc = $doc] pub const fn $store(&self) -> &Store<$kind> {
+            $(#[doc = $doc] pub const fn $store(&self) -> &Store<$kept> {
                 &self.$store
             })*
 
@@ -62,7 +70,7 @@ macro_rules! kinds {
             pub(crate) fn apply(&mut self, object: Object) -> Result<Event, IdentityError> {
                 match object {
                     $(Object::$kind(new) => {
-                        let old = self.$store.apply(new.clone())?;
+                        let (old, new) = keep(&mut self.$store, &new)?;
                         Ok(event(Kind::$kind, old, Some(new)))
                     })*
                 }
@@ -99,25 +107,67 @@ pub trait Stored: Send + Sync + Sized + 'static {
 }
 
 kinds! {
-    Namespace, namespaces, "A Namespace, whose labels affinity may select.";
-    Service, services, "A Service, whose pods are spread.";
-    ReplicationController, replication_controllers, "A `ReplicationController`, whose pods are spread.";
-    ReplicaSet, replica_sets, "A `ReplicaSet`, whose pods are spread.";
-    StatefulSet, stateful_sets, "A `StatefulSet`, whose pods are spread.";
-    PodDisruptionBudget, disruption_budgets, "A `PodDisruptionBudget`, which preemption respects where it can.";
-    PersistentVolume, volumes, "A `PersistentVolume`.";
-    PersistentVolumeClaim, volume_claims, "A `PersistentVolumeClaim`.";
-    StorageClass, storage_classes, "A `StorageClass`.";
-    CSINode, csi_nodes, "A `CSINode`, which says how many volumes a node takes.";
-    CSIDriver, csi_drivers, "A `CSIDriver`.";
-    CSIStorageCapacity, storage_capacities, "A `CSIStorageCapacity`.";
-    VolumeAttachment, volume_attachments, "A `VolumeAttachment`.";
-    ResourceClaim, resource_claims, "A `ResourceClaim`.";
-    ResourceSlice, resource_slices, "A `ResourceSlice`.";
-    DeviceClass, device_classes, "A `DeviceClass`.";
+    Namespace, namespaces, Labelled, "A Namespace, whose labels affinity may select.";
+    Service, services, PairSelector, "A Service, whose pods are spread.";
+    ReplicationController, replication_controllers, PairSelector, "A `ReplicationController`, whose pods are spread.";
+    ReplicaSet, replica_sets, SetSelector, "A `ReplicaSet`, whose pods are spread.";
+    StatefulSet, stateful_sets, SetSelector, "A `StatefulSet`, whose pods are spread.";
+    PodDisruptionBudget, disruption_budgets, Budget, "A `PodDisruptionBudget`, which preemption respects where it can.";
+    PersistentVolume, volumes, PersistentVolume, "A `PersistentVolume`.";
+    PersistentVolumeClaim, volume_claims, PersistentVolumeClaim, "A `PersistentVolumeClaim`.";
+    StorageClass, storage_classes, StorageClass, "A `StorageClass`.";
+    CSINode, csi_nodes, CSINode, "A `CSINode`, which says how many volumes a node takes.";
+    CSIDriver, csi_drivers, CSIDriver, "A `CSIDriver`.";
+    CSIStorageCapacity, storage_capacities, CSIStorageCapacity, "A `CSIStorageCapacity`.";
+    VolumeAttachment, volume_attachments, VolumeAttachment, "A `VolumeAttachment`.";
+    ResourceClaim, resource_claims, ResourceClaim, "A `ResourceClaim`.";
+    ResourceSlice, resource_slices, ResourceSlice, "A `ResourceSlice`.";
+    DeviceClass, device_classes, DeviceClass, "A `DeviceClass`.";
+}
+
+/// Takes in what stays of an object; what stayed of it before, and what does now.
+fn keep<O, K>(
+    store: &mut Store<K>,
+    object: &Arc<O>,
+) -> Result<(Option<Arc<K>>, Arc<K>), IdentityError>
+where
+    O: Metadata<Ty = ObjectMeta>,
+    K: Kept<O>,
+{
+    let meta = object.metadata();
+    let name = meta.name.as_deref().filter(|name| !name.is_empty());
+    let key = ObjectKey {
+        namespace: meta.namespace.as_deref().unwrap_or_default().into(),
+        name: name.ok_or(IdentityError::Name)?.into(),
+    };
+    let kept = <K as Kept<O>>::of(object);
+    let old = store.apply(key, kept.clone(), <K as Kept<O>>::labels);
+    Ok((old, kept))
 }
 
 fn event<K: Send + Sync + 'static>(kind: Kind, old: Option<Arc<K>>, new: Option<Arc<K>>) -> Event {
     let any = |object: Arc<K>| object as AnyObject;
     Event::object(kind, old.map(any), new.map(any))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use k8s_openapi::api::core::v1::Service;
+
+    use super::{Objects, Stored as _};
+    use crate::pod_info::IdentityError;
+
+    #[test]
+    fn an_object_without_a_name_is_refused() {
+        let mut objects = Objects::default();
+        let mut service = Service::default();
+        for name in [None, Some(String::new())] {
+            service.metadata.name = name;
+            let nameless = Arc::new(service.clone()).object();
+            assert_eq!(objects.apply(nameless).unwrap_err(), IdentityError::Name);
+        }
+        assert_eq!(objects.services().iter().count(), 0);
+    }
 }

@@ -1,15 +1,12 @@
-//! Owns the objects of one kind.
+//! Owns the objects of one kind, by name. Knows nothing of what is kept of them.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use k8s_openapi::Metadata;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-
+use crate::labels::Labels;
 use crate::names::ObjectKey;
-use crate::pod_info::IdentityError;
 
 /// Objects of one kind, by namespace (empty for those that belong to the whole cluster) and name.
 #[derive(Debug)]
@@ -44,6 +41,11 @@ impl<K> Store<K> {
         self.by_key.values()
     }
 
+    /// All objects with their names.
+    pub fn entries(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<K>)> {
+        self.by_key.iter()
+    }
+
     /// The objects of a namespace.
     pub fn in_namespace<'a>(&'a self, namespace: &Arc<str>) -> impl Iterator<Item = &'a Arc<K>> {
         let first = ObjectKey {
@@ -64,6 +66,20 @@ impl<K> Store<K> {
         self.labels_version
     }
 
+    /// The object before, if there was one. `labels` says which labels count for [`Store::labels_version`].
+    pub(super) fn apply(
+        &mut self,
+        key: ObjectKey,
+        object: Arc<K>,
+        labels: fn(&K) -> Option<&Labels>,
+    ) -> Option<Arc<K>> {
+        let before = self.by_key.get(&key);
+        if before.is_none_or(|before| labels(before) != labels(&object)) {
+            self.labels_version = new_version();
+        }
+        self.by_key.insert(key, object)
+    }
+
     pub(super) fn remove(&mut self, key: &ObjectKey) -> Option<Arc<K>> {
         let gone = self.by_key.remove(key)?;
         self.labels_version = new_version();
@@ -71,61 +87,49 @@ impl<K> Store<K> {
     }
 }
 
-impl<K: Metadata<Ty = ObjectMeta>> Store<K> {
-    /// The object before, if there was one.
-    pub(super) fn apply(&mut self, object: Arc<K>) -> Result<Option<Arc<K>>, IdentityError> {
-        let meta = object.metadata();
-        let name = meta.name.as_deref().filter(|name| !name.is_empty());
-        let key = ObjectKey {
-            namespace: meta.namespace.as_deref().unwrap_or_default().into(),
-            name: name.ok_or(IdentityError::Name)?.into(),
-        };
-        let before = self.by_key.get(&key).map(|before| before.metadata());
-        if before.map(|before| &before.labels) != Some(&meta.labels) {
-            self.labels_version = new_version();
-        }
-        Ok(self.by_key.insert(key, object))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use k8s_openapi::api::core::v1::Service;
-
     use super::Store;
+    use crate::labels::Labels;
     use crate::names::ObjectKey;
-    use crate::pod_info::IdentityError;
 
-    fn service(namespace: &str, name: &str) -> Arc<Service> {
-        let mut service = Service::default();
-        service.metadata.namespace = Some(namespace.to_owned());
-        service.metadata.name = Some(name.to_owned());
-        Arc::new(service)
+    /// Labels, and something else.
+    type Thing = (Labels, u8);
+
+    fn key(namespace: &str, name: &str) -> ObjectKey {
+        ObjectKey {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+
+    fn thing(team: Option<&str>, other: u8) -> Arc<Thing> {
+        let label = team.map(|team| ("team".to_owned(), team.to_owned()));
+        Arc::new((label.into_iter().collect(), other))
+    }
+
+    fn apply(store: &mut Store<Thing>, key: ObjectKey, thing: Arc<Thing>) -> Option<Arc<Thing>> {
+        store.apply(key, thing, |(labels, _)| Some(labels))
     }
 
     #[test]
     fn objects_are_found_by_name_and_by_namespace() {
         let mut store = Store::default();
         for (namespace, name) in [("b", "x"), ("a", "y"), ("b", "a"), ("bb", "z")] {
-            assert!(store.apply(service(namespace, name)).unwrap().is_none());
+            let number = u8::try_from(namespace.len()).unwrap();
+            assert!(apply(&mut store, key(namespace, name), thing(None, number)).is_none());
         }
-        assert!(store.apply(service("a", "y")).unwrap().is_some());
-        let names: Vec<_> = store
-            .in_namespace(&"b".into())
-            .map(|it| it.metadata.name.as_deref().unwrap())
-            .collect();
-        assert_eq!(names, ["a", "x"]);
-        let key = ObjectKey {
-            namespace: "b".into(),
-            name: "x".into(),
-        };
-        assert!(store.get(&key).is_some());
+        let before = apply(&mut store, key("a", "y"), thing(None, 9));
+        assert_eq!(before.unwrap().1, 1);
+        assert_eq!(store.in_namespace(&"b".into()).count(), 2);
+        let names: Vec<_> = store.entries().map(|(key, _)| key.to_string()).collect();
+        assert_eq!(names, ["a/y", "b/a", "b/x", "bb/z"]);
+        assert_eq!(store.get(&key("a", "y")).unwrap().1, 9);
+        let key = key("b", "x");
         assert!(store.remove(&key).is_some() && store.get(&key).is_none());
         assert_eq!(store.iter().count(), 3);
-        let nameless = store.apply(Arc::new(Service::default()));
-        assert_eq!(nameless.unwrap_err(), IdentityError::Name);
     }
 
     #[test]
@@ -137,25 +141,19 @@ mod tests {
             other.labels_version(),
             "both are empty"
         );
+        let x = || key("a", "x");
         let mut seen = vec![store.labels_version()];
-        let mut labelled = (*service("a", "x")).clone();
-        store.apply(Arc::new(labelled.clone())).unwrap();
+        apply(&mut store, x(), thing(None, 0));
         seen.push(store.labels_version());
-        other.apply(Arc::new(labelled.clone())).unwrap();
+        apply(&mut other, x(), thing(None, 0));
         seen.push(other.labels_version());
-        labelled.metadata.labels = Some([("team".to_owned(), "x".to_owned())].into());
-        store.apply(Arc::new(labelled.clone())).unwrap();
+        apply(&mut store, x(), thing(Some("x"), 0));
         seen.push(store.labels_version());
-        labelled.metadata.annotations = Some([("note".to_owned(), "x".to_owned())].into());
-        store.apply(Arc::new(labelled)).unwrap();
+        apply(&mut store, x(), thing(Some("x"), 1));
         assert_eq!(store.labels_version(), seen[3], "labels are the same");
-        let key = |name: &str| ObjectKey {
-            namespace: "a".into(),
-            name: name.into(),
-        };
-        assert!(store.remove(&key("y")).is_none());
+        assert!(store.remove(&key("a", "y")).is_none());
         assert_eq!(store.labels_version(), seen[3], "nothing went");
-        store.remove(&key("x"));
+        store.remove(&x());
         seen.push(store.labels_version());
         let different: std::collections::BTreeSet<_> = seen.iter().collect();
         assert_eq!(different.len(), seen.len(), "{seen:?}");

@@ -1,63 +1,31 @@
 //! Owns what `PodDisruptionBudget`s say of victims, as in kube-scheduler 1.36.3 (`filterPodsWithPDBViolation`).
 //! Preemption prefers victims whose budgets allow it, and takes others where it must.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::importance::Lower;
-use crate::labels::{Requirement, Selector};
-use crate::objects::Objects;
+use crate::objects::{Budget, Objects};
 use crate::pod_info::PodInfo;
 
 /// Budgets that select anything, by namespace.
 #[derive(Debug, Default)]
-pub(super) struct Budgets(BTreeMap<String, Vec<Budget>>);
+pub(super) struct Budgets(BTreeMap<Arc<str>, Vec<Arc<Budget>>>);
 
-#[derive(Debug)]
-struct Budget {
-    selector: Vec<Requirement>,
-    allowed: i32,
-    /// Pods whose eviction the API server has counted already, by name.
-    disrupted: BTreeSet<String>,
-}
-
-impl Budget {
-    /// `None` if it selects nothing: without a selector, with an empty one, or with one that can't be read.
-    fn read(object: &PodDisruptionBudget) -> Option<Self> {
-        let selector = object.spec.as_ref()?.selector.as_ref();
-        let Ok(Selector::All(selector)) = Selector::parse(selector) else {
-            return None;
-        };
-        let status = object.status.as_ref();
-        let disrupted = status.and_then(|status| status.disrupted_pods.as_ref());
-        (!selector.is_empty()).then(|| Self {
-            selector,
-            allowed: status
-                .and_then(|status| status.disruptions_allowed)
-                .unwrap_or(0),
-            disrupted: disrupted
-                .into_iter()
-                .flat_map(BTreeMap::keys)
-                .cloned()
-                .collect(),
-        })
-    }
-
-    fn counts(&self, pod: &PodInfo) -> bool {
-        let labels = pod.labels();
-        self.selector.iter().all(|it| it.matches(labels))
-            && !self.disrupted.contains(&*pod.key.name)
-    }
+/// Whether a pod's end uses up the budget.
+fn counts(budget: &Budget, pod: &PodInfo) -> bool {
+    let labels = pod.labels();
+    budget.selector.iter().all(|it| it.matches(labels))
+        && !budget.disrupted.contains(&*pod.key.name)
 }
 
 impl Budgets {
     pub(super) fn read(objects: &Objects) -> Self {
-        let mut all: BTreeMap<String, Vec<Budget>> = BTreeMap::new();
-        for object in objects.disruption_budgets().iter() {
-            if let Some(budget) = Budget::read(object) {
-                let namespace = object.metadata.namespace.clone().unwrap_or_default();
-                all.entry(namespace).or_default().push(budget);
+        let mut all: BTreeMap<Arc<str>, Vec<Arc<Budget>>> = BTreeMap::new();
+        for (key, budget) in objects.disruption_budgets().entries() {
+            if !budget.selector.is_empty() {
+                let namespace = all.entry(key.namespace.clone()).or_default();
+                namespace.push(budget.clone());
             }
         }
         Self(all)
@@ -69,7 +37,7 @@ impl Budgets {
         // What is left of a budget when some of the pods have gone.
         let mut left: BTreeMap<(&str, usize), i64> = BTreeMap::new();
         pods.into_iter().partition(|Lower { pod, .. }| {
-            let Some((namespace, budgets)) = self.0.get_key_value(&*pod.key.namespace) else {
+            let Some((namespace, budgets)) = self.0.get_key_value(&pod.key.namespace) else {
                 return false;
             };
             let mut breaks = false;
@@ -77,8 +45,10 @@ impl Budgets {
                 return false;
             }
             for (at, budget) in budgets.iter().enumerate() {
-                if budget.counts(pod) {
-                    let left = left.entry((namespace, at)).or_insert(budget.allowed.into());
+                if counts(budget, pod) {
+                    let left = left
+                        .entry((&**namespace, at))
+                        .or_insert(budget.allowed.into());
                     *left = left.saturating_sub(1);
                     breaks |= *left < 0;
                 }

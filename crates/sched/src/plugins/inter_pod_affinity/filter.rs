@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Namespace;
-
 use super::sums::{PlaceCounts, PlaceSums};
 use super::{InterPodAffinity, carried, namespace_labels};
 use crate::context::Context;
 use crate::counts::{PodSet, TermRole};
 use crate::labels::Labels;
-use crate::objects::Store;
+use crate::objects::{Labelled, Store};
 use crate::plugin::{Filter, PreFilter, PreFilterExtensions, PreFiltered};
 use crate::pod_info::PodInfo;
 use crate::refusals::{Refusals, RejectionId};
@@ -64,7 +62,7 @@ struct Terms {
 }
 
 impl Terms {
-    fn of(plugin: &InterPodAffinity, pod: &PodInfo, namespaces: &Store<Namespace>) -> Self {
+    fn of(plugin: &InterPodAffinity, pod: &PodInfo, namespaces: &Store<Labelled>) -> Self {
         let affinity = &pod.needs.pod_affinity;
         let near = (!affinity.required.is_empty()).then(|| {
             let terms = affinity.required.iter();

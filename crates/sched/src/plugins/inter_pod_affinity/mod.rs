@@ -10,14 +10,13 @@ mod namespaces;
 mod score;
 mod sums;
 
-use k8s_openapi::api::core::v1::Namespace;
 use thiserror::Error;
 
 use self::namespaces::SelectedNamespaces;
 use crate::counts::{CarriedTerm, PodSet, Selected};
 use crate::labels::Labels;
 use crate::names::ObjectKey;
-use crate::objects::{Kind, Store};
+use crate::objects::{Kind, Labelled, Store};
 use crate::plugin::Plugin;
 use crate::pod_affinity::PodAffinityTerm;
 use crate::pod_info::PodInfo;
@@ -72,11 +71,11 @@ impl InterPodAffinity {
 
     /// The pods that a term of the pod which is scheduled means. Those that are being deleted count as long as they are
     /// there.
-    fn set(&self, term: &PodAffinityTerm, namespaces: &Store<Namespace>) -> PodSet {
+    fn set(&self, term: &PodAffinityTerm, namespaces: &Store<Labelled>) -> PodSet {
         PodSet::all_of(vec![self.meant(term, namespaces)])
     }
 
-    fn meant(&self, term: &PodAffinityTerm, namespaces: &Store<Namespace>) -> Selected {
+    fn meant(&self, term: &PodAffinityTerm, namespaces: &Store<Labelled>) -> Selected {
         Selected {
             namespaces: self.selected.by(term, namespaces),
             selector: term.selector.clone(),
@@ -95,15 +94,14 @@ impl Plugin for InterPodAffinity {
 }
 
 /// The labels of a pod's namespace; of one that isn't known, none.
-fn namespace_labels<'a>(pod: &PodInfo, namespaces: &'a Store<Namespace>) -> &'a Labels {
+fn namespace_labels<'a>(pod: &PodInfo, namespaces: &'a Store<Labelled>) -> &'a Labels {
     static NONE: Labels = Labels::new();
     let key = ObjectKey {
         namespace: "".into(),
         name: pod.key.namespace.clone(),
     };
     let namespace = namespaces.get(&key);
-    let labels = namespace.and_then(|namespace| namespace.metadata.labels.as_ref());
-    labels.unwrap_or(&NONE)
+    namespace.map_or(&NONE, |namespace| &namespace.labels)
 }
 
 /// The terms of pods on nodes that mean a pod.

@@ -4,11 +4,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use k8s_openapi::api::core::v1::Namespace;
-
 use crate::counts::Namespaces;
-use crate::labels::{Labels, Selector};
-use crate::objects::Store;
+use crate::labels::Selector;
+use crate::objects::{Labelled, Store};
 use crate::pod_affinity::PodAffinityTerm;
 
 /// How many selections are kept in mind; pods of one application share theirs.
@@ -57,7 +55,7 @@ pub(super) struct SelectedNamespaces {
 
 impl SelectedNamespaces {
     /// The namespaces that a term means: those that it names, and those there are whose labels it selects.
-    pub(super) fn by(&self, term: &PodAffinityTerm, all: &Store<Namespace>) -> Namespaces {
+    pub(super) fn by(&self, term: &PodAffinityTerm, all: &Store<Labelled>) -> Namespaces {
         let named = || term.namespaces.iter().map(|name| Arc::from(&**name));
         match &term.namespace_selector {
             Selector::Nothing => Namespaces::These(Arc::new(named().collect())),
@@ -96,14 +94,11 @@ impl SelectedNamespaces {
 
 fn selected<'a>(
     term: &'a PodAffinityTerm,
-    all: &'a Store<Namespace>,
+    all: &'a Store<Labelled>,
 ) -> impl Iterator<Item = Arc<str>> + 'a {
-    static NONE: Labels = Labels::new();
-    let selected = all.iter().filter(|namespace| {
-        let labels = namespace.metadata.labels.as_ref().unwrap_or(&NONE);
-        term.namespace_selector.matches(labels)
-    });
-    selected.filter_map(|namespace| namespace.metadata.name.as_deref().map(Arc::from))
+    let by_label = move |labelled: &Labelled| term.namespace_selector.matches(&labelled.labels);
+    let selected = all.entries().filter(move |(_, it)| by_label(it));
+    selected.map(|(key, _)| key.name.clone())
 }
 
 #[cfg(test)]

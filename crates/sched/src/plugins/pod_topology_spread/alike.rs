@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-use crate::labels::{Requirement, Selector, Test};
+use crate::labels::{Requirement, Test};
 use crate::names::ObjectKey;
 use crate::objects::{Kind, Objects};
 use crate::pod_info::PodInfo;
@@ -24,52 +24,41 @@ pub(super) fn selector(pod: &PodInfo, objects: &Objects) -> Vec<Requirement> {
     let labels = pod.labels();
     let mut pairs: BTreeMap<&str, &str> = BTreeMap::new();
     for service in objects.services().in_namespace(namespace) {
-        let spec = service.spec.as_ref();
-        // A Service without a selector selects no pods.
-        let Some(selector) = spec.and_then(|spec| spec.selector.as_ref()) else {
-            continue;
-        };
-        let mut wanted = selector.iter();
+        let mut wanted = service.pairs.iter();
+        // A Service without a selector selects no pods, and adds nothing.
         if wanted.all(|(key, value)| labels.get(key) == Some(value)) {
-            pairs.extend(selector.iter().map(|(key, value)| (&**key, &**value)));
+            let wanted = service.pairs.iter();
+            pairs.extend(wanted.map(|(key, value)| (&**key, &**value)));
         }
     }
-    let mut by_controller = None;
+    let mut by_controller: &[Requirement] = &[];
     if let Some(owner) = controller(pod) {
         let key = ObjectKey {
             namespace: namespace.clone(),
             name: owner.name.as_str().into(),
         };
-        match (&*owner.api_version, &*owner.kind) {
+        let set = match (&*owner.api_version, &*owner.kind) {
             ("v1", "ReplicationController") => {
-                let spec = objects.replication_controllers().get(&key);
-                let spec = spec.and_then(|found| found.spec.as_ref());
-                let selector = spec.and_then(|spec| spec.selector.as_ref());
-                let selector = selector.into_iter().flatten();
+                let found = objects.replication_controllers().get(&key);
+                let selector = found.into_iter().flat_map(|found| &found.pairs);
                 // The controller may want another value than the pod has.
                 pairs.extend(selector.map(|(key, value)| (&**key, &**value)));
+                None
             }
-            ("apps/v1", "ReplicaSet") => {
-                let spec = objects.replica_sets().get(&key);
-                let spec = spec.and_then(|found| found.spec.as_ref());
-                by_controller = spec.map(|spec| &spec.selector);
-            }
-            ("apps/v1", "StatefulSet") => {
-                let spec = objects.stateful_sets().get(&key);
-                let spec = spec.and_then(|found| found.spec.as_ref());
-                by_controller = spec.map(|spec| &spec.selector);
-            }
-            _ => {}
-        }
+            ("apps/v1", "ReplicaSet") => objects.replica_sets().get(&key),
+            ("apps/v1", "StatefulSet") => objects.stateful_sets().get(&key),
+            _ => None,
+        };
+        by_controller = set.map_or(&[][..], |set| set.requirements.as_slice());
     }
     let pairs = pairs.into_iter().map(|(key, value)| Requirement {
         key: key.to_owned(),
         test: Test::In(BTreeSet::from([value.to_owned()])),
     });
     let mut all: Vec<_> = pairs.collect();
-    for requirement in requirements(by_controller) {
-        if !all.contains(&requirement) {
-            all.push(requirement);
+    for requirement in by_controller {
+        if !all.contains(requirement) {
+            all.push(requirement.clone());
         }
     }
     all
@@ -79,12 +68,4 @@ fn controller(pod: &PodInfo) -> Option<&OwnerReference> {
     let owners = pod.pod()?.metadata.owner_references.iter().flatten();
     let mut controllers = owners.filter(|owner| owner.controller == Some(true));
     controllers.next()
-}
-
-/// A selector that can't be read is passed over.
-fn requirements(selector: Option<&LabelSelector>) -> Vec<Requirement> {
-    match Selector::parse(selector) {
-        Ok(Selector::All(requirements)) => requirements,
-        Ok(Selector::Nothing) | Err(_) => Vec::new(),
-    }
 }

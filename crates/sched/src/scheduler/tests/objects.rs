@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 
 use super::{add, add_node, assumed, at, failed, scheduler};
 use crate::context::Context;
 use crate::event::{Actions, Event, EventKind, EventObject, EventResource, Hint};
 use crate::names::ObjectKey;
-use crate::objects::{Kind, Stored as _};
+use crate::objects::{Kind, PairSelector, Stored as _};
 use crate::plugin::{EnqueueExtensions, Plugin, PreFilter, PreFiltered};
 use crate::plugins::stock_profile;
 use crate::pod_info::PodInfo;
@@ -20,8 +20,8 @@ use crate::test_objects::{NeverBinds, pod, uid};
 /// A pod needs a service of its own name.
 struct Served;
 
-fn name_of(service: &Service) -> Option<&str> {
-    service.metadata.name.as_deref()
+fn app_of(service: &PairSelector) -> Option<&str> {
+    service.pairs.get("app").map(String::as_str)
 }
 
 impl Plugin for Served {
@@ -46,8 +46,8 @@ impl EnqueueExtensions for Served {
         let EventObject::Other { new: Some(new), .. } = &event.object else {
             return Hint::Queue;
         };
-        let service = new.downcast_ref::<Service>().unwrap();
-        Hint::queue_if(name_of(service) == Some(&*pod.key.name))
+        let service = new.downcast_ref::<PairSelector>().unwrap();
+        Hint::queue_if(app_of(service) == Some(&*pod.key.name))
     }
 }
 
@@ -70,6 +70,10 @@ fn service(name: &str) -> Arc<Service> {
     service.metadata.name = Some(name.to_owned());
     let some = pod("any").info();
     service.metadata.namespace = Some(some.key.namespace.to_string());
+    service.spec = Some(ServiceSpec {
+        selector: Some([("app".to_owned(), name.to_owned())].into()),
+        ..ServiceSpec::default()
+    });
     Arc::new(service)
 }
 

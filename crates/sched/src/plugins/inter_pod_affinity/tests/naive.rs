@@ -35,7 +35,7 @@ fn labels_of(world: &World, namespace: &str) -> Option<Labels> {
         name: namespace.into(),
     };
     let found = world.quiet.objects.namespaces().get(&key)?;
-    Some(found.metadata.labels.clone().unwrap_or_default())
+    Some(found.labels.clone())
 }
 
 /// Whether a term of the pod that is scheduled means another one: of namespaces that aren't known only by name, or if
