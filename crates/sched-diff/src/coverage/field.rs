@@ -75,7 +75,7 @@ pub struct Field {
     pub on: On,
     /// What it is called in the table.
     pub name: &'static str,
-    /// The way to it; `*` stands for each part.
+    /// The way to it; `*` stands for each part. Without any it is the object itself, which can be changed.
     pub path: &'static [&'static str],
     /// Which values of it.
     pub when: When,
@@ -93,6 +93,7 @@ impl Field {
 
     fn walk(&self, value: &mut Value, path: &[&str]) -> bool {
         match (path, value) {
+            ([], value) => self.replace(std::iter::once(value)),
             (["*"], Value::Array(list)) => {
                 let before = list.len();
                 let mut changed = self.replace(list.iter_mut());
@@ -188,6 +189,18 @@ mod tests {
         assert_eq!(part(values, "list"), json!({"x/y": "1"}));
         assert_eq!(strip(&["ports", "*", "absent"], When::Always), None);
         assert_eq!(strip(&["ports", "*", "ip"], When::Is("c")), None);
+    }
+
+    #[test]
+    fn the_object_itself_can_be_changed() {
+        let object = json!({"labels": {"app": "b"}});
+        let before = |object: &mut Value| object["labels"] = json!({"app": "a"});
+        let changed = field(&[], When::Always, Change::With(before)).strip(&object);
+        assert_eq!(changed.unwrap(), json!({"labels": {"app": "a"}}));
+        assert_eq!(
+            field(&[], When::Always, Change::Remove).strip(&object),
+            None
+        );
     }
 
     #[test]

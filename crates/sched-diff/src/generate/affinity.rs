@@ -2,9 +2,14 @@
 
 use serde_json::{Map, Value, json};
 
-use super::nodes::LABELS;
+use super::nodes::{HOSTNAME, LABELS};
 use super::swarm::Swarm;
 use crate::draw::Draw;
+
+/// Names of hosts that some nodes have.
+const HOSTS: &[&str] = &[
+    "n0", "n1", "n2", "n3", "host-n0", "host-n1", "host-n2", "host-n3", "twin",
+];
 
 /// An affinity with parts as often as the swarm wants them; `None` without any.
 pub(super) fn affinity(draw: &mut Draw, swarm: &Swarm) -> Option<Value> {
@@ -67,6 +72,7 @@ fn field(draw: &mut Draw) -> Value {
 fn expression(draw: &mut Draw, swarm: &Swarm) -> Value {
     let (key, values) = match draw.below(10) {
         0 => ("absent", &["x"][..]),
+        1 => (HOSTNAME, HOSTS),
         _ => *draw.one(LABELS),
     };
     let operator = match key {

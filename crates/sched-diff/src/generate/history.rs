@@ -1,10 +1,10 @@
-//! Draws what happens: pods come one after the other, and between them nodes change, come and go, and pods end, are
-//! resized or nominated, and come again.
+//! Draws what happens: pods come one after the other, and between them nodes change, come and go, pods end, get other
+//! labels, are resized or nominated, and come again, and Services and controllers select other pods.
 
 use serde_json::{Value, json};
 
 use super::swarm::Swarm;
-use super::{amounts, companions, nodes, pods, preemption, running};
+use super::{amounts, companions, nodes, pods, preemption, running, spread};
 use crate::case::Step;
 use crate::draw::Draw;
 use crate::object;
@@ -121,8 +121,8 @@ impl History {
 
     fn event(&mut self, draw: &mut Draw, swarm: &Swarm) {
         match draw.below(10) {
-            0 => self.other_event(draw),
-            1..=4 => self.node_event(draw, swarm),
+            0 | 1 => self.other_event(draw),
+            2..=4 => self.node_event(draw, swarm),
             _ => self.pod_event(draw, swarm),
         }
     }
@@ -141,6 +141,14 @@ impl History {
             "PodDisruptionBudget" => {
                 let number = name.trim_start_matches('b').parse().unwrap_or(0);
                 *other = preemption::budget(draw, number);
+            }
+            "Service" | "ReplicationController" if draw.percent(80) => {
+                spread::reselect(draw, other);
+            }
+            "ReplicaSet" | "StatefulSet" if draw.percent(80) => {
+                // The selector of one that is there can't be changed.
+                self.steps.push(Step::Delete(other.clone()));
+                spread::reselect(draw, other);
             }
             // It comes again, if it had gone.
             _ => {}
@@ -178,9 +186,7 @@ impl History {
         match chance {
             3 | 4 => {
                 let name = object::name(node).to_owned();
-                let mut labels = nodes::labels(draw);
-                labels.insert("kubernetes.io/hostname".to_owned(), name.into());
-                node["metadata"]["labels"] = labels.into();
+                node["metadata"]["labels"] = nodes::labels(draw, &name).into();
             }
             5 => nodes::taint(draw, swarm, node),
             6 => nodes::unschedulable(draw, swarm, node),
@@ -196,7 +202,7 @@ impl History {
             return;
         }
         let at = draw.below(self.pods.len());
-        match draw.below(8) {
+        match draw.below(10) {
             0 | 1 => {
                 let pod = self.pods.swap_remove(at);
                 self.steps.push(Step::Delete(pod));
@@ -208,6 +214,11 @@ impl History {
             3 => {
                 let pod = &mut self.pods[at];
                 running::terminate(draw, pod);
+                self.steps.push(Step::Apply(pod.clone()));
+            }
+            5 | 6 => {
+                let pod = &mut self.pods[at];
+                pods::relabel(draw, pod);
                 self.steps.push(Step::Apply(pod.clone()));
             }
             // A watch shows it as it is.

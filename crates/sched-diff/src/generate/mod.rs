@@ -18,6 +18,7 @@ use serde_json::Value;
 
 pub use self::amounts::{EXTREME, OVERFLOWING};
 use self::history::History;
+pub use self::nodes::{OTHER_HOST, SHARED_HOST};
 use self::swarm::Swarm;
 use crate::case::Case;
 use crate::draw::Draw;

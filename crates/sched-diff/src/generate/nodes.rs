@@ -26,6 +26,13 @@ pub(super) const LABELS: &[(&str, &[&str])] = &[
     ("topology.kubernetes.io/region", &["r"]),
 ];
 
+/// The label with a host's name.
+pub(super) const HOSTNAME: &str = "kubernetes.io/hostname";
+/// The hostname of several nodes.
+pub const SHARED_HOST: &str = "twin";
+/// What comes before a node's name where that isn't its hostname.
+pub const OTHER_HOST: &str = "host-";
+
 /// Keys of taints.
 pub(super) const TAINTS: &[&str] = &[
     "dedicated",
@@ -78,8 +85,7 @@ pub(super) const FEATURES: &[&str] = &[
 /// The node of this number.
 pub(super) fn node(draw: &mut Draw, swarm: &Swarm, number: usize) -> Value {
     let name = format!("n{number}");
-    let mut labels = labels(draw);
-    labels.insert("kubernetes.io/hostname".to_owned(), name.clone().into());
+    let labels = labels(draw, &name);
     let mut node = json!({
         "apiVersion": "v1",
         "kind": "Node",
@@ -94,13 +100,22 @@ pub(super) fn node(draw: &mut Draw, swarm: &Swarm, number: usize) -> Value {
     node
 }
 
-/// Labels other than the host's name.
-pub(super) fn labels(draw: &mut Draw) -> Map<String, Value> {
+/// The labels of a node with this name.
+pub(super) fn labels(draw: &mut Draw, name: &str) -> Map<String, Value> {
     let mut labels = Map::new();
     for (key, values) in LABELS {
         if draw.percent(75) {
             labels.insert((*key).to_owned(), draw.word(values).into());
         }
+    }
+    let host = match draw.below(20) {
+        0 => None,
+        1 | 2 => Some(SHARED_HOST.to_owned()),
+        3 => Some(format!("{OTHER_HOST}{name}")),
+        _ => Some(name.to_owned()),
+    };
+    if let Some(host) = host {
+        labels.insert(HOSTNAME.to_owned(), host.into());
     }
     labels
 }

@@ -12,6 +12,7 @@ use super::spread::spread;
 use super::swarm::Swarm;
 use crate::configuration::PROFILE;
 use crate::draw::Draw;
+use crate::object;
 
 /// A pod of this name.
 pub(super) fn pod(draw: &mut Draw, swarm: &Swarm, name: &str) -> Value {
@@ -66,6 +67,15 @@ pub(super) fn pod(draw: &mut Draw, swarm: &Swarm, name: &str) -> Value {
     companions(draw, swarm, &mut pod);
     rank(draw, swarm, &mut pod);
     pod
+}
+
+/// Gives a pod other labels.
+pub(super) fn relabel(draw: &mut Draw, pod: &mut Value) {
+    let mut labels = json!({"app": draw.word(&["a", "b"])});
+    if draw.percent(60) {
+        labels["hash"] = draw.word(&["1", "2"]).into();
+    }
+    object::replace(pod, "/metadata/labels", labels);
 }
 
 /// Requests of the pod as a whole. Sometimes only limits, which don't count.

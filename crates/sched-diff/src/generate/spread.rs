@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::swarm::Swarm;
 use crate::draw::Draw;
+use crate::object;
 
 const KEYS: &[&str] = &[
     "kubernetes.io/hostname",
@@ -113,6 +114,19 @@ pub(super) fn arguments(draw: &mut Draw, _: &Swarm) -> Value {
         }
     }
     json!({"defaultingType": "List", "defaultConstraints": constraints})
+}
+
+/// Has a Service or a controller select other pods, if it selects any.
+pub(super) fn reselect(draw: &mut Draw, object: &mut Value) {
+    let mut pairs = json!({"app": draw.word(APPS)});
+    if draw.percent(40) {
+        pairs["hash"] = draw.word(HASHES).into();
+    }
+    let selector = match object::kind(object) {
+        "Service" | "ReplicationController" => pairs,
+        _ => json!({ "matchLabels": pairs }),
+    };
+    object::replace(object, "/spec/selector", selector);
 }
 
 /// Services and controllers of a case.

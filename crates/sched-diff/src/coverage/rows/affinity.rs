@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{Path, Rows, one};
+use super::{HOSTNAME, Path, Rows, one};
 use crate::coverage::field::Change::With;
 use crate::coverage::field::On::{Node, Pod, Profile};
 use crate::coverage::field::Point::{Filter, Score};
 use crate::coverage::field::When::{Always, Has, Test};
+use crate::generate::OTHER_HOST;
 use crate::object;
 
 const REQUIRED: Path = &[
@@ -111,6 +112,16 @@ impl Rows {
         for point in [filter, score] {
             let labels: Path = &["metadata", "labels", "*"];
             self.add(point, Node, "labels", labels, Always);
+            let is_other =
+                |host: &Value| host.as_str().is_some_and(|it| it.starts_with(OTHER_HOST));
+            let named = |host: &mut Value| {
+                let name = host.as_str().and_then(|it| it.strip_prefix(OTHER_HOST));
+                if let Some(name) = name.map(str::to_owned) {
+                    *host = name.into();
+                }
+            };
+            let (is_other, named) = (Test(is_other), With(named));
+            self.change(point, Node, "other hostname", HOSTNAME, is_other, named);
         }
         let added: Path = &[
             "arguments",

@@ -2,11 +2,13 @@
 
 use serde_json::Value;
 
-use super::{Path, Rows, one};
+use super::{HOSTNAME, Path, Rows, labels_before, one, own_host};
 use crate::coverage::field::Change::With;
 use crate::coverage::field::On::{self, Node, Object, Pod, Profile, Running};
 use crate::coverage::field::Point::{Filter, Score};
-use crate::coverage::field::When::Always;
+use crate::coverage::field::When::{Always, Is, Test};
+use crate::generate::SHARED_HOST;
+use crate::object;
 
 const PLUGIN: &str = "InterPodAffinity";
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -191,6 +193,24 @@ impl Rows {
             for on in [Pod, Running, Node, Object("Namespace")] {
                 self.add(point, on, "labels", labels, Always);
             }
+            let changed = Test(object::is_replaced);
+            self.change(
+                point,
+                Running,
+                "changed labels",
+                &[],
+                changed,
+                With(labels_before),
+            );
+            let shared = Is(SHARED_HOST);
+            self.change(
+                point,
+                Node,
+                "shared hostname",
+                HOSTNAME,
+                shared,
+                With(own_host),
+            );
         }
         let arguments = |name: &'static str, path: Path, rows: &mut Self| {
             rows.add(score, Profile, name, path, Always);

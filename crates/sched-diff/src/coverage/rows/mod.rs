@@ -14,12 +14,14 @@ use super::field::On::{Node, Pod, Profile};
 use super::field::Point::{Filter, Score};
 use super::field::When::{Always, Has};
 use super::field::{Change, Field, On, Point, When};
+use crate::object;
 use crate::plugins::is_here;
 
 type Path = &'static [&'static str];
 
 const TAINTS: Path = &["spec", "taints", "*"];
 const TOLERATIONS: Path = &["spec", "tolerations", "*"];
+const HOSTNAME: Path = &["metadata", "labels", "kubernetes.io/hostname"];
 
 /// All rows of the plugins that there are.
 pub fn rows() -> Vec<Field> {
@@ -148,6 +150,21 @@ impl Rows {
 
 fn one(value: &mut Value) {
     *value = json!(1);
+}
+
+/// A pod as it was before its labels changed.
+fn labels_before(pod: &mut Value) {
+    object::restore(pod, "/metadata/labels");
+}
+
+/// A Service or a controller as it was before its selector changed.
+fn selector_before(object: &mut Value) {
+    object::restore(object, "/spec/selector");
+}
+
+/// A hostname that only this node has.
+fn own_host(host: &mut Value) {
+    *host = json!("alone");
 }
 
 #[cfg(test)]

@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{Path, Rows, one};
+use super::{HOSTNAME, Path, Rows, labels_before, one, own_host, selector_before};
 use crate::coverage::field::Change::With;
 use crate::coverage::field::On::{Node, Object, Pod, Profile, Running};
 use crate::coverage::field::Point::{Filter, Score};
-use crate::coverage::field::When::{Always, Test};
+use crate::coverage::field::When::{Always, Is, Test};
+use crate::generate::SHARED_HOST;
 use crate::object;
 
 const PLUGIN: &str = "PodTopologySpread";
@@ -67,6 +68,15 @@ impl Rows {
             let labels: Path = &["metadata", "labels", "*"];
             self.add(point, Pod, "own labels", labels, Always);
             self.add(point, Running, "labels", labels, Always);
+            let changed = Test(object::is_replaced);
+            self.change(
+                point,
+                Running,
+                "changed labels",
+                &[],
+                changed,
+                With(labels_before),
+            );
             self.add(point, Node, "labels", labels, Always);
             let going: Path = &["metadata", "deletionTimestamp"];
             self.add(point, Running, "deletionTimestamp", going, Always);
@@ -81,6 +91,16 @@ impl Rows {
                 With(elsewhere),
             );
         }
+        // For scores each node is a host of its own, whatever it is called.
+        let shared = Is(SHARED_HOST);
+        self.change(
+            filter,
+            Node,
+            "shared hostname",
+            HOSTNAME,
+            shared,
+            With(own_host),
+        );
         self.add(filter, Profile, "hard default", DEFAULTS, Test(is_hard));
         self.add(score, Profile, "soft default", DEFAULTS, Test(is_soft));
         let owners: Path = &["metadata", "ownerReferences"];
@@ -93,6 +113,16 @@ impl Rows {
             "StatefulSet",
         ] {
             self.add(score, Object(kind), "selector", selector, Always);
+            let changed = Test(object::is_replaced);
+            let before = With(selector_before);
+            self.change(
+                score,
+                Object(kind),
+                "changed selector",
+                &[],
+                changed,
+                before,
+            );
         }
     }
 }
