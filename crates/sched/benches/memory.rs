@@ -62,12 +62,14 @@ fn main() -> ExitCode {
     println!("bytes a node: {node}, of {} at most", MOST.0);
     println!("bytes a pod: {pod}, of {} at most", MOST.1);
     println!("all, in MiB: {}", with_pods >> 20);
-    if node <= MOST.0 && pod <= MOST.1 {
-        ExitCode::SUCCESS
-    } else {
-        eprintln!("failed: that is too much");
-        ExitCode::FAILURE
+    let mut failed = false;
+    for (what, bytes, most) in [("a node", node, MOST.0), ("a pod", pod, MOST.1)] {
+        if bytes > most {
+            eprintln!("failed: {what} takes {bytes} bytes; {most} are the most");
+            failed = true;
+        }
     }
+    ExitCode::from(u8::from(failed))
 }
 
 /// Bytes of memory that this process has.

@@ -5,12 +5,14 @@
 //! others, and queued) to its node being assumed, as the oracle's is from the object to the assumed pod; of both the
 //! mean of all pods after some that warm up, and the median. Of a pod that preempts, both its attempts and what its
 //! victims' going costs in between. The profile is that of `pilotage scheduler`. Ratios are those of the same run, of
-//! means. It fails if an event that helps nobody costs more than it may. Arguments: `--oracle PATH`, and words that
-//! choose among the lines.
+//! means. It fails if an event that helps nobody costs more than it may, and, with `--strict`, if an aim is missed
+//! (`aims.rs`) of the lines that were measured. Arguments: `--oracle PATH`, `--strict`, and words that choose among the
+//! lines.
 
 // What can't be set up ends the bench.
 #![allow(clippy::expect_used)]
 
+mod aims;
 mod cluster;
 mod measure;
 mod oracle;
@@ -19,6 +21,7 @@ mod waiting;
 
 use std::process::ExitCode;
 
+use self::aims::{Line, Theirs};
 use self::measure::{Cost, measure};
 use self::shape::{SHAPES, Shape};
 
@@ -30,14 +33,20 @@ const SHARE: u8 = 0;
 fn main() -> ExitCode {
     let mut words = Vec::new();
     let mut oracle = None;
+    let mut strict = false;
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--oracle" => oracle = arguments.next(),
+            "--strict" => strict = true,
             // Cargo's own.
             "--bench" => {}
             _ => words.push(argument),
         }
+    }
+    if strict && oracle.is_none() {
+        eprintln!("failed: --strict needs --oracle");
+        return ExitCode::FAILURE;
     }
     let heads = ["ours", "ours, share", "theirs", "", "theirs, share", "", ""];
     println!(
@@ -53,39 +62,57 @@ fn main() -> ExitCode {
         words.iter().all(|word| parts.contains(&word.as_str()))
     };
     let mut failed = false;
+    let mut lines = Vec::new();
     for shape in SHAPES {
         for nodes in [1_000, 5_000, 50_000] {
             let name = format!("{} {nodes}", shape.name());
             if chosen(&name) {
                 print!("{name:20} ");
-                failed |= !compare(shape, nodes, oracle.as_deref());
+                match compare(shape, nodes, oracle.as_deref()) {
+                    Ok(line) => lines.push(line),
+                    Err(error) => {
+                        print!(" {error}");
+                        failed = true;
+                    }
+                }
                 println!();
             }
         }
     }
     println!("Ratios are theirs to ours with all nodes, and the last one to ours with the share.");
     failed |= !waiting::print(chosen);
+    let missed = aims::missed(&lines);
+    for aim in &missed {
+        println!("missed: {aim}");
+    }
+    failed |= strict && !missed.is_empty();
     ExitCode::from(u8::from(failed))
 }
 
-/// Prints one line; whether the oracle answered, if it was asked.
-fn compare(shape: Shape, nodes: usize, oracle: Option<&str>) -> bool {
+/// Prints one line; fails if the oracle was asked and doesn't answer.
+fn compare(shape: Shape, nodes: usize, oracle: Option<&str>) -> Result<Line, String> {
     let [ours, share] = [ALL, SHARE].map(|percentage| measure(shape, nodes, percentage));
     print!("{}{}", cell(ours), cell(share));
+    let line = |theirs| Line {
+        shape,
+        nodes,
+        ours: ours.mean,
+        theirs,
+    };
     let Some(oracle) = oracle else {
-        return true;
+        return Ok(line(None));
     };
     match [ALL, SHARE].map(|percentage| oracle::ask(oracle, shape, nodes, percentage)) {
         [Ok(all), Ok(theirs)] => {
             print!("{}{:17.1}x", cell(all), all.mean / ours.mean);
             let (to_all, to_share) = (theirs.mean / ours.mean, theirs.mean / share.mean);
             print!("{}{to_all:17.1}x{to_share:17.1}x", cell(theirs));
-            true
+            Ok(line(Some(Theirs {
+                all: all.mean,
+                share: theirs.mean,
+            })))
         }
-        [all, theirs] => {
-            print!(" {all:?} {theirs:?}");
-            false
-        }
+        [all, theirs] => Err(format!("{all:?} {theirs:?}")),
     }
 }
 
