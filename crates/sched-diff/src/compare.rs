@@ -38,11 +38,11 @@ pub enum Aspect {
 }
 
 impl Aspect {
-    /// Whether such a difference may follow from one that came before, rather than stand for itself.
+    /// Whether such a difference may follow from any that came before, rather than stand for itself.
     pub const fn follows(self) -> bool {
         matches!(
             self,
-            Self::Total | Self::Best | Self::Choice | Self::Message | Self::Preemption
+            Self::Total | Self::Best | Self::Choice | Self::Message
         )
     }
 }

@@ -6,6 +6,8 @@ mod amounts;
 mod namespaces;
 mod ports;
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 pub use self::amounts::is_extreme;
@@ -79,7 +81,8 @@ const SCORED_ALONE: [&str; 3] = [
 ];
 
 /// Splits differences: those that nothing explains, and the names of what explains the others. What only follows from
-/// an explained difference is explained with it.
+/// an explained difference is explained with it. Whom preemption evicts follows from what was said of the same node, or
+/// of the one that the pod is nominated for, and from that only one side found a node at all.
 pub fn explain<'a>(
     scene: &Scene<'_>,
     differences: Vec<Difference>,
@@ -89,6 +92,7 @@ pub fn explain<'a>(
     let mut open = Vec::new();
     // Whoever is refused a node, or let on one, shifts the scores that nodes have beside each other.
     let mut others_on_nodes = false;
+    let mut refused_otherwise = BTreeSet::new();
     for difference in differences {
         let found = explanations
             .iter()
@@ -96,11 +100,24 @@ pub fn explain<'a>(
         if let Some(explanation) = found {
             names.push(explanation.name);
             others_on_nodes |= difference.aspect <= Aspect::Filter;
+            if difference.aspect == Aspect::Filter {
+                refused_otherwise.extend(difference.node);
+            }
         } else {
             open.push(difference);
         }
     }
+    let fits = |verdict: &Verdict| !verdict.scores.is_empty();
+    let only_one_fits = fits(scene.ours) != fits(scene.theirs);
+    let nominated = scene.world.nomination(scene.pod);
+    let makes_room_otherwise = |difference: &Difference| {
+        let mut nodes = difference.node.as_deref().into_iter().chain(nominated);
+        only_one_fits || nodes.any(|node| refused_otherwise.contains(node))
+    };
     let follows = |difference: &Difference| {
+        if difference.aspect == Aspect::Preemption {
+            return makes_room_otherwise(difference);
+        }
         let plugin = difference.plugin.as_deref().unwrap_or_default();
         let shifts = others_on_nodes && !SCORED_ALONE.contains(&plugin);
         difference.aspect.follows() || (shifts && difference.aspect == Aspect::Score)

@@ -1,16 +1,22 @@
 //! Compares what preemption decided. Of nodes that cost the same either may be taken, and where only some of the nodes
 //! are tried any that doesn't break a budget without need: which ones are tried is each side's own chance.
+//!
+//! Room is made on one node, by what plugins say of that node; so a difference names the nodes of which the two must
+//! think differently.
+
+use std::collections::BTreeSet;
 
 use super::{Aspect, Difference};
 use crate::verdict::{Candidate, Verdict};
 
-/// Where the two differ in whom they evict for whom. In both `nominated` is where the pod is expected from now on, if
-/// anywhere. `is_going` says who of the victims is being deleted already, so that nobody has to evict it.
+/// Where the two differ in whom they evict for whom: a difference for each node that they must disagree on. In both
+/// `nominated` is where the pod is expected from now on, if anywhere. `is_going` says who of the victims is being
+/// deleted already, so that nobody has to evict it.
 pub fn compare_preemption(
     ours: &Verdict,
     theirs: &Verdict,
     is_going: impl Fn(&str) -> bool,
-) -> Option<Difference> {
+) -> Vec<Difference> {
     let same_node = ours.nominated == theirs.nominated;
     let same_cleared = !same_node || ours.victims.is_empty() || ours.cleared == theirs.cleared;
     let agreed = if theirs.candidates.is_empty() {
@@ -19,7 +25,7 @@ pub fn compare_preemption(
         may_choose(ours, theirs, &is_going) && may_choose(theirs, theirs, &is_going)
     };
     if agreed && same_cleared {
-        return None;
+        return Vec::new();
     }
     let text = |verdict: &Verdict| {
         let Verdict {
@@ -35,7 +41,54 @@ pub fn compare_preemption(
     } else {
         format!("{} of {:?}", text(theirs), theirs.candidates)
     };
-    Some(Difference::new(Aspect::Preemption, text(ours), theirs_text))
+    let on = |node: &String| Difference {
+        node: Some(node.clone()),
+        ..Difference::new(Aspect::Preemption, text(ours), theirs_text.clone())
+    };
+    disputed(ours, theirs, &is_going)
+        .into_iter()
+        .map(on)
+        .collect()
+}
+
+/// The nodes of which two that decided differently must think differently.
+fn disputed<'a>(
+    ours: &'a Verdict,
+    theirs: &'a Verdict,
+    is_going: impl Fn(&str) -> bool,
+) -> BTreeSet<&'a String> {
+    let candidates = &theirs.candidates;
+    let nominated = [&ours.nominated, &theirs.nominated];
+    let nominated = || nominated.into_iter().flatten().collect();
+    if candidates.is_empty() {
+        return nominated();
+    }
+    let Some(node) = &ours.nominated else {
+        // Ours takes none of them.
+        return candidates.keys().collect();
+    };
+    let same_victims = candidates.get(node).is_some_and(|candidate| {
+        let evicted = candidate.victims.iter().filter(|victim| !is_going(victim));
+        evicted.eq(&ours.victims)
+    });
+    if !same_victims {
+        return [node].into();
+    }
+    if may_choose(ours, theirs, &is_going) {
+        return nominated();
+    }
+    // Ours passes over those that are better.
+    let is_better = |candidate: &Candidate| {
+        if theirs.limited {
+            candidate.violations == 0
+        } else {
+            candidate.best
+        }
+    };
+    let better = candidates
+        .iter()
+        .filter(|(_, candidate)| is_better(candidate));
+    better.map(|(node, _)| node).collect()
 }
 
 /// Whether what was decided is what the oracle may decide.
@@ -69,7 +122,14 @@ mod tests {
 
     fn agree(ours: Value, theirs: &Value) -> bool {
         let (ours, theirs) = (verdict(ours), verdict(theirs.clone()));
-        compare_preemption(&ours, &theirs, |pod| pod == "d/going").is_none()
+        compare_preemption(&ours, &theirs, |pod| pod == "d/going").is_empty()
+    }
+
+    /// The nodes that a difference names.
+    fn disputed(ours: Value, theirs: &Value) -> Vec<String> {
+        let (ours, theirs) = (verdict(ours), verdict(theirs.clone()));
+        let found = compare_preemption(&ours, &theirs, |pod| pod == "d/going");
+        found.into_iter().filter_map(|it| it.node).collect()
     }
 
     fn theirs() -> Value {
@@ -120,6 +180,30 @@ mod tests {
             json!({"nominated": "b", "victims": ["d/y"]}),
             &theirs
         ));
+    }
+
+    #[test]
+    fn a_difference_names_the_nodes_that_it_is_about() {
+        let theirs = theirs();
+        let ours = |node: &str, victims: Value| json!({"nominated": node, "victims": victims});
+        let others = ours("a", json!(["d/y"]));
+        assert_eq!(disputed(others, &theirs), ["a"], "others go there");
+        assert_eq!(
+            disputed(ours("e", json!(["d/x"])), &theirs),
+            ["e"],
+            "no room there"
+        );
+        let dear = ours("c", json!(["d/z"]));
+        assert_eq!(disputed(dear, &theirs), ["a", "b"], "these are better");
+        assert_eq!(disputed(json!({}), &theirs), ["a", "b", "c", "d"]);
+        assert_eq!(disputed(ours("a", json!(["d/x"])), &json!({})), ["a"]);
+        let mut limited = theirs.clone();
+        limited["limited"] = true.into();
+        let dear = ours("c", json!(["d/z"]));
+        assert_eq!(disputed(dear, &limited), ["a", "b", "d"]);
+        let mut cleared = theirs;
+        cleared["cleared"] = json!(["d/low"]);
+        assert_eq!(disputed(ours("a", json!(["d/x"])), &cleared), ["a"]);
     }
 
     #[test]

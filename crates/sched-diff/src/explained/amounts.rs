@@ -33,9 +33,11 @@ pub(super) fn explains(scene: &Scene<'_>, difference: &Difference) -> bool {
         (Aspect::Filter, Some(node), _) => refusal_wraps(scene, node),
         (Aspect::Score, Some(node), Some(plugin)) => score_wraps(scene, node, plugin),
         // Without some of its pods a node's sums wrap otherwise, or not any more.
-        (Aspect::Preemption | Aspect::Message, ..) => {
+        (Aspect::Preemption, Some(node), _) => room_wraps(scene, node),
+        // It tells of all nodes together.
+        (Aspect::Message, ..) => {
             let mut nodes = scene.world.nodes().keys();
-            nodes.any(|node| may_make_room(scene, node) && some_sum_wraps(scene, node))
+            nodes.any(|node| room_wraps(scene, node))
         }
         _ => false,
     }
@@ -67,6 +69,11 @@ fn refusal_wraps(scene: &Scene<'_>, node: &str) -> bool {
             ours.symmetric_difference(&theirs).all(wraps)
         }
     }
+}
+
+/// Whether the two may differ in whether, or how, room can be made on a node.
+fn room_wraps(scene: &Scene<'_>, node: &str) -> bool {
+    may_make_room(scene, node) && some_sum_wraps(scene, node)
 }
 
 /// Whether pods' leaving may let the pod on the node, as far as either can tell.

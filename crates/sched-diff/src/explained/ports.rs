@@ -12,8 +12,11 @@ use crate::verdict::Verdict;
 
 /// Whether all that stands in the pod's way on that node is such ports, or would be once victims have gone.
 pub(super) fn explains(scene: &Scene<'_>, difference: &Difference) -> bool {
-    if matches!(difference.aspect, Aspect::Preemption | Aspect::Message) {
-        return a_victim_may_lose_one(scene);
+    match (difference.aspect, &difference.node) {
+        (Aspect::Preemption, Some(node)) => return a_victim_may_lose_one(scene, |it| it == node),
+        // It tells of all nodes together.
+        (Aspect::Message, _) => return a_victim_may_lose_one(scene, |_| true),
+        _ => {}
     }
     let (Aspect::Filter, Some(node)) = (difference.aspect, &difference.node) else {
         return false;
@@ -37,14 +40,17 @@ pub(super) fn explains(scene: &Scene<'_>, difference: &Difference) -> bool {
 
 /// Whether on some node several pods have the same port, which the pod wants: when one of them is tried to be gone, so
 /// is the port of the others.
-fn a_victim_may_lose_one(scene: &Scene<'_>) -> bool {
+fn a_victim_may_lose_one(scene: &Scene<'_>, meant: impl Fn(&str) -> bool) -> bool {
     let wanted = ports::of(scene.pod);
     let conflicts = |port: &Port| wanted.iter().any(|wanted| wanted.conflicts(port));
     let mut held: BTreeSet<(&str, Port)> = BTreeSet::new();
-    let mut on_nodes = scene.world.pods().values().flat_map(|pod| {
-        let node = object::node_of(pod).unwrap_or_default();
-        let meant = ports::of(pod).into_iter().filter(conflicts);
-        meant.map(move |port| (node, port)).collect::<Vec<_>>()
+    let on_nodes = scene.world.pods().values().filter_map(|pod| {
+        let node = object::node_of(pod).filter(|node| meant(node));
+        Some((node?, pod))
+    });
+    let mut on_nodes = on_nodes.flat_map(|(node, pod)| {
+        let held = ports::of(pod).into_iter().filter(conflicts);
+        held.map(move |port| (node, port)).collect::<Vec<_>>()
     });
     on_nodes.any(|held_there| {
         let (node, port) = &held_there;

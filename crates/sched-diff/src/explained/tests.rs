@@ -276,3 +276,47 @@ fn a_term_that_selects_namespaces_by_absence_explains_what_its_plugin_says() {
         assert!(!explained(other.clone(), "InterPodAffinity"), "{other}");
     }
 }
+
+#[test]
+fn whom_preemption_evicts_is_explained_by_the_nodes_that_it_is_about() {
+    let nodes = [
+        node("n", &json!({"memory": "8Ei"})),
+        node("m", &json!({"memory": "8Gi"})),
+    ];
+    let world = World::new(&Configuration::default(), &nodes);
+    let pod = pod("p", "", &json!({}));
+    let said: Said<'_> = Some(("NodeResourcesFit", &["Insufficient memory"]));
+    let mut full = verdict("n", said);
+    full.filter.extend(verdict("m", said).filter);
+    let left = |ours: &Verdict, differences: Vec<Difference>| {
+        let scene = Scene {
+            pod: &pod,
+            world: &world,
+            ours,
+            theirs: &full,
+        };
+        explain(&scene, differences, EXPLAINED).0.len()
+    };
+    let room = |node: &str| Difference {
+        node: Some(node.to_owned()),
+        ..Difference::new(Aspect::Preemption, "", "")
+    };
+    assert_eq!(left(&full, vec![room("n")]), 0);
+    assert_eq!(left(&full, vec![room("m")]), 1);
+    assert_eq!(left(&full, vec![room("n"), room("m")]), 1);
+    // On n ours sees room as it is; then it has no need of any on m.
+    let fits = Verdict {
+        filter: verdict("m", said).filter,
+        scores: [("n".to_owned(), [].into())].into(),
+        ..Verdict::default()
+    };
+    let refused = compare(&full, &fits, |_| true);
+    let filter = || {
+        refused
+            .iter()
+            .filter(|it| it.aspect == Aspect::Filter)
+            .cloned()
+    };
+    assert_eq!(left(&fits, filter().chain([room("m")]).collect()), 0);
+    assert_eq!(left(&full, filter().chain([room("m")]).collect()), 1);
+}
