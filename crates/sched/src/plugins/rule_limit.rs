@@ -181,8 +181,26 @@ mod tests {
 
     use super::*;
 
+    /// What users read.
+    const PROMISES: &str = include_str!("../../../../docs/promises.md");
+    const CONSTRAINTS: &str = include_str!("../../../../docs/constraints.md");
+
     const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
+    #[test]
+    fn the_docs_have_these_limits() {
+        let line =
+            format!("| more than {MOST_RULES} resources and rules in all | refused by a candidate");
+        assert!(PROMISES.contains(&line), "{line}");
+        for text in [
+            format!("more than {MOST_RULES} of these in all"),
+            format!("every {VALUES_A_RULE} values more"),
+        ] {
+            assert!(CONSTRAINTS.contains(&text), "{text}");
+        }
+        assert_eq!(FREE_TOLERATIONS, 16, "the docs say: after the sixteenth");
+    }
 
     fn counted(spec: &Value) -> usize {
         let mut pod = json!({ "metadata": { "name": "p", "uid": "u" }, "spec": spec });
