@@ -10,6 +10,9 @@ use crate::plugins::{STOCK, here};
 /// The name of the profile, and the `schedulerName` of all pods.
 pub const PROFILE: &str = "default-scheduler";
 
+/// The feature gate by which tolerations compare integers; off by default.
+pub const COMPARES_TAINTS: &str = "TaintTolerationComparisonOperators";
+
 /// A plugin of the profile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enabled {
@@ -28,6 +31,9 @@ pub struct Configuration {
     /// Arguments by plugin, as in a `KubeSchedulerConfiguration`, without kind and version.
     #[serde(default)]
     pub arguments: BTreeMap<String, Value>,
+    /// Feature gates that are otherwise than by default.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub gates: BTreeMap<String, bool>,
 }
 
 impl Default for Configuration {
@@ -40,6 +46,7 @@ impl Default for Configuration {
         Self {
             plugins: plugins.collect(),
             arguments: BTreeMap::new(),
+            gates: BTreeMap::new(),
         }
     }
 }
@@ -55,6 +62,11 @@ impl Configuration {
         const NAME: &str = "DefaultPreemption";
         let runs = self.plugins.iter().any(|plugin| plugin.name == NAME);
         runs.then(|| self.arguments(NAME).unwrap_or(&Value::Null))
+    }
+
+    /// Whether a feature gate that is off by default is on.
+    pub fn is_on(&self, gate: &str) -> bool {
+        self.gates.get(gate) == Some(&true)
     }
 
     /// The names of the plugins that filter nodes, in order.

@@ -92,7 +92,8 @@ impl Drop for Oracle {
 
 impl Side for Oracle {
     fn open(&mut self, configuration: &Configuration, objects: &[Value]) -> Result<(), SideError> {
-        let body = json!({"configuration": configuration.to_api(), "objects": objects});
+        let body = json!({"configuration": configuration.to_api(), "objects": objects,
+            "gates": configuration.gates});
         let opened = self.ask("open", &body, "opened")?;
         let names = |point: &str| {
             let plugins = opened["plugins"][point].as_array();

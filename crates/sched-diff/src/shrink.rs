@@ -92,6 +92,11 @@ impl Shrinker<'_> {
     }
 
     fn fields(&mut self) {
+        if !self.best.configuration.gates.is_empty() {
+            let mut candidate = self.best.clone();
+            candidate.configuration.gates.clear();
+            self.offer(candidate);
+        }
         let plugins: Vec<String> = self.best.configuration.arguments.keys().cloned().collect();
         for plugin in plugins {
             let mut candidate = self.best.clone();

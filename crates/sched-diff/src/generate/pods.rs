@@ -101,7 +101,7 @@ fn tolerations(draw: &mut Draw, swarm: &Swarm) -> Vec<Value> {
 
 fn toleration(draw: &mut Draw) -> Value {
     let mut toleration = Map::new();
-    // Without a key only Exists is allowed; the comparisons need a gate that is off.
+    // Without a key only Exists is allowed; the comparisons need a gate that is off mostly.
     let operator = draw.word(&[
         "", "Equal", "Equal", "Exists", "Exists", "Exists", "Gt", "Lt",
     ]);

@@ -1,5 +1,5 @@
 //! Draws configurations: the order of the plugins, so that each is the first to refuse sometimes, their weights and
-//! arguments.
+//! arguments, and a feature gate.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use super::affinity::affinity;
 use super::amounts::SCALARS;
 use super::swarm::Swarm;
 use super::{preemption, spread};
-use crate::configuration::{Configuration, Enabled};
+use crate::configuration::{COMPARES_TAINTS, Configuration, Enabled};
 use crate::draw::Draw;
 use crate::plugins::{here, is_here};
 
@@ -37,6 +37,10 @@ pub(super) fn profile(draw: &mut Draw, swarm: &Swarm) -> Configuration {
     }
     draw.shuffle(&mut plugins);
     configuration.plugins = plugins;
+    if draw.percent(30) {
+        let gate = COMPARES_TAINTS.to_owned();
+        configuration.gates.insert(gate, true);
+    }
     for (plugin, arguments) in [
         ("NodeResourcesFit", fit as fn(&mut Draw, &Swarm) -> Value),
         ("NodeResourcesBalancedAllocation", balanced),

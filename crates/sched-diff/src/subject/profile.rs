@@ -19,7 +19,7 @@ use pilotage_sched::{NodeName, PodInfo, Profile, ProfileBuilder};
 use serde_json::Value;
 
 use super::read;
-use crate::configuration::{Configuration, Enabled, PROFILE};
+use crate::configuration::{COMPARES_TAINTS, Configuration, Enabled, PROFILE};
 use crate::object;
 use crate::side::SideError;
 
@@ -41,7 +41,13 @@ pub(super) fn profile(configuration: &Configuration) -> Result<Arc<Profile>, Sid
     let mut builder = ProfileBuilder::new(PROFILE);
     for plugin in &configuration.plugins {
         let arguments = configuration.arguments(&plugin.name);
-        builder = add(builder, plugin, arguments.unwrap_or(&Value::Null))?;
+        let comparison = if configuration.is_on(COMPARES_TAINTS) {
+            Comparison::On
+        } else {
+            Comparison::Off
+        };
+        let arguments = arguments.unwrap_or(&Value::Null);
+        builder = add(builder, plugin, arguments, comparison)?;
     }
     builder
         .build()
@@ -53,6 +59,7 @@ fn add(
     builder: ProfileBuilder,
     plugin: &Enabled,
     arguments: &Value,
+    comparison: Comparison,
 ) -> Result<ProfileBuilder, SideError> {
     let weight = plugin.weight.unwrap_or(1);
     Ok(match plugin.name.as_str() {
@@ -61,7 +68,7 @@ fn add(
         "NodeUnschedulable" => builder.filter(Arc::new(NodeUnschedulable)),
         "NodeName" => builder.filter(Arc::new(NodeNamePlugin)),
         "TaintToleration" => {
-            let taints = Arc::new(TaintToleration::default());
+            let taints = Arc::new(TaintToleration::new(comparison));
             builder.filter(taints.clone()).score(taints, weight)
         }
         "NodeAffinity" => {
@@ -77,7 +84,7 @@ fn add(
             builder.filter(fit.clone()).score(fit, weight)
         }
         "PodTopologySpread" => {
-            let spread = Arc::new(topology_spread(arguments)?);
+            let spread = Arc::new(topology_spread(arguments, comparison)?);
             builder
                 .pre_filter(spread.clone())
                 .filter(spread.clone())
@@ -129,7 +136,10 @@ fn node_affinity(arguments: &Value) -> Result<NodeAffinity, SideError> {
     }
 }
 
-fn topology_spread(arguments: &Value) -> Result<PodTopologySpread, SideError> {
+fn topology_spread(
+    arguments: &Value,
+    comparison: Comparison,
+) -> Result<PodTopologySpread, SideError> {
     let constraints = object::list(arguments, "/defaultConstraints");
     let constraints = constraints
         .iter()
@@ -137,7 +147,7 @@ fn topology_spread(arguments: &Value) -> Result<PodTopologySpread, SideError> {
         .collect::<Result<Vec<_>, _>>()?;
     let kind = arguments.get("defaultingType").and_then(Value::as_str);
     let made = SpreadDefaults::parse(kind, &constraints)
-        .and_then(|defaults| PodTopologySpread::new(SpreadArgs { defaults }, Comparison::Off));
+        .and_then(|defaults| PodTopologySpread::new(SpreadArgs { defaults }, comparison));
     made.map_err(|error| SideError::refused("open", &error))
 }
 

@@ -18,6 +18,7 @@ type request struct {
 	Open *struct {
 		Objects       []json.RawMessage `json:"objects"`
 		Configuration json.RawMessage   `json:"configuration"`
+		Gates         map[string]bool   `json:"gates"`
 	} `json:"open"`
 	Apply    json.RawMessage `json:"apply"`
 	Delete   json.RawMessage `json:"delete"`
@@ -81,6 +82,9 @@ func act(asked *request, current *world) (string, any, *world, error) {
 	if asked.Open != nil {
 		if current != nil {
 			current.close()
+		}
+		if err := setGates(asked.Open.Gates); err != nil {
+			return "", nil, nil, err
 		}
 		opened, err := open(asked.Open.Objects, asked.Open.Configuration)
 		if err != nil {

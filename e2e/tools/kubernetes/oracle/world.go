@@ -83,7 +83,7 @@ func readConfiguration(raw []byte) (*config.KubeSchedulerConfiguration, error) {
 }
 
 func newWorld(objects []runtime.Object, cfg *config.KubeSchedulerConfiguration, with options) (*world, error) {
-	ctx, stop := context.WithCancel(klog.NewContext(context.Background(), klog.Background()))
+	ctx, stop := context.WithCancel(klog.NewContext(context.Background(), quietIfComparing()))
 	w := &world{ctx: ctx, close: stop, config: cfg}
 	for _, object := range objects {
 		if err := w.stamp(object); err != nil {

@@ -14,6 +14,7 @@ use super::field::On::{Node, Pod, Profile};
 use super::field::Point::{Filter, Score};
 use super::field::When::{Always, Has};
 use super::field::{Change, Field, On, Point, When};
+use crate::configuration::COMPARES_TAINTS;
 use crate::object;
 use crate::plugins::is_here;
 
@@ -21,6 +22,7 @@ type Path = &'static [&'static str];
 
 const TAINTS: Path = &["spec", "taints", "*"];
 const TOLERATIONS: Path = &["spec", "tolerations", "*"];
+const GATE: Path = &["gates", COMPARES_TAINTS];
 const HOSTNAME: Path = &["metadata", "labels", "kubernetes.io/hostname"];
 
 /// All rows of the plugins that there are.
@@ -109,14 +111,16 @@ impl Rows {
             }
             let value: Path = &["spec", "taints", "*", "value"];
             self.add(point, Node, "taint's value", value, Always);
-            // Gt and Lt count for nothing while their gate is off.
             for (name, operator) in [
                 ("Exists", "Exists"),
                 ("Equal", "Equal"),
+                ("Gt", "Gt"),
+                ("Lt", "Lt"),
                 ("no operator", ""),
             ] {
                 self.add(point, Pod, name, TOLERATIONS, Has("operator", operator));
             }
+            self.add(point, Profile, COMPARES_TAINTS, GATE, Always);
             self.add(point, Pod, "no key", TOLERATIONS, Has("key", ""));
             let effect: Path = &["spec", "tolerations", "*", "effect"];
             self.add(point, Pod, "toleration's effect", effect, Always);

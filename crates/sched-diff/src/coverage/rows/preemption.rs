@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Path, Rows};
 use crate::coverage::field::Change::With;
-use crate::coverage::field::On::{Object, Pod, Running};
+use crate::coverage::field::On::{Object, Pod, Profile, Running};
 use crate::coverage::field::Point::Preemption;
 use crate::coverage::field::When::{Always, Is};
 
@@ -42,6 +42,14 @@ impl Rows {
             Always,
             With(many),
         );
+        let percentage: Path = &["arguments", PLUGIN, "minCandidateNodesPercentage"];
+        let least: Path = &["arguments", PLUGIN, "minCandidateNodesAbsolute"];
+        for (name, path) in [
+            ("minCandidateNodesPercentage", percentage),
+            ("minCandidateNodesAbsolute", least),
+        ] {
+            self.add(preemption, Profile, name, path, Always);
+        }
         let disrupted: Path = &["status", "disruptedPods"];
         self.add(preemption, budget, "disruptedPods", disrupted, Always);
     }
