@@ -5,31 +5,40 @@
 //!
 //! Equally good nodes are drawn by each side, so the clusters go different ways; each is judged by its own state.
 
+mod preemption;
+
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod, PodCondition};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod, PodCondition, Service};
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::api::{DeleteParams, ListParams, ObjectList, Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
-use kube::{Api, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt};
 use pilotage_sched_diff::configuration::Configuration;
 use pilotage_sched_diff::explained::is_extreme;
 use pilotage_sched_diff::side::Side as _;
 use pilotage_sched_diff::subject::Subject;
 use pilotage_sched_diff::verdict::Verdict;
 use pilotage_sched_diff::{Step, generate, object};
+use pilotage_testkit::build::PodBuilder;
 use pilotage_testkit::pilotage::{ADMIN_PORT, DIRECTORY, PilotageProcess};
 use pilotage_testkit::{ControlPlane, build, list_until, wait_for, wait_gone};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_mins(1);
 /// Pods that each side has to place or to refuse, unless `DIFF_REAL_PODS` says otherwise: `make diff-test` has more.
 const PODS: usize = 100;
 const NAMESPACES: [&str; 2] = ["default", "shop"];
-/// The node and pod that show how far a scheduler's watches have come.
+/// What is named so shows how far a scheduler's watches have come.
 const SENTINEL: &str = "sentinel";
+/// Pods that make a node so full that a Service keeps others away, and how often it is tried whether it does by now.
+const CROWD: usize = 4;
+const TRIES: usize = 500;
 /// The longest note of an event, as the API takes it.
 const NOTE: usize = 1024;
 /// What is said of devices and preemption, which the framework isn't asked for here: nobody has a higher priority. That
@@ -67,6 +76,25 @@ impl Yard {
         Api::namespaced(self.plane.admin(), namespace)
     }
 
+    fn services(&self, namespace: &str) -> Api<Service> {
+        Api::namespaced(self.plane.admin(), namespace)
+    }
+
+    async fn add_pod(&self, pod: PodBuilder) -> Pod {
+        let pods = self.pods("default");
+        let created = pods.create(&PostParams::default(), &pod.build()).await;
+        created.unwrap()
+    }
+
+    /// Creates a Service. A headless one needs no ports.
+    async fn add_service(&self, service: &Value) {
+        let mut service: Service = serde_json::from_value(service.clone()).unwrap();
+        service.spec.get_or_insert_default().cluster_ip = Some("None".to_owned());
+        let services = self.services(&service.namespace().unwrap());
+        let created = services.create(&PostParams::default(), &service).await;
+        created.unwrap();
+    }
+
     /// Creates a node as it is: admission's taint goes off again, and an update follows, since kube-scheduler counts
     /// images when nodes come or change.
     async fn add_node(&self, node: &Value) {
@@ -84,19 +112,39 @@ impl Yard {
         done.unwrap();
     }
 
-    /// Waits until the scheduler has seen everything that was written so far: it places a pod on a node that is new.
+    /// Waits until the scheduler has seen everything that was written so far. It likes the large one of two new nodes
+    /// better until it knows a new Service, whose pods are there.
     async fn see(&self, number: u64) {
         let name = format!("{SENTINEL}-{number}");
-        let node = build::node(&name).taint(SENTINEL, "", "NoSchedule").value();
-        self.add_node(&node).await;
+        let (large, small) = (format!("{name}-large"), format!("{name}-small"));
+        let service = json!({"metadata": {"name": name, "namespace": "default"},
+            "spec": {"selector": {SENTINEL: name}}});
+        self.add_service(&service).await;
+        for (node, cpu) in [(&large, "64"), (&small, "2")] {
+            let node = build::node(node).cpu(cpu).memory("64Gi");
+            let node = node.label(SENTINEL, &name);
+            let node = node.taint(SENTINEL, "", "NoSchedule").value();
+            self.add_node(&node).await;
+        }
         let pods = self.pods("default");
-        let pod = build::pod(&name)
-            .tolerate(Some(SENTINEL), None, Some("NoSchedule"))
-            .node_selector("kubernetes.io/hostname", &name);
-        let created = pods.create(&PostParams::default(), &pod.build()).await;
-        created.unwrap();
-        let bound = wait_for(&pods, &name, |pod| node_of(pod).is_some(), LIMIT).await;
-        bound.unwrap();
+        for at in 0..CROWD {
+            let pod = build::pod(&format!("{name}-crowd-{at}")).node_name(&large);
+            self.add_pod(pod.label(SENTINEL, &name)).await;
+        }
+        for at in 0..TRIES {
+            let tried = format!("{name}-{at}");
+            let pod = build::pod(&tried)
+                .request("cpu", "1")
+                .tolerate(Some(SENTINEL), None, Some("NoSchedule"))
+                .node_selector(SENTINEL, &name);
+            self.add_pod(pod.label(SENTINEL, &name)).await;
+            let bound = wait_for(&pods, &tried, |pod| node_of(pod).is_some(), LIMIT).await;
+            if node_of(&bound.unwrap()) == Some(&*small) {
+                return;
+            }
+            self.delete("default", &tried).await;
+        }
+        panic!("{}: it never learns of a Service", self.plane.name());
     }
 
     /// Plays the pods of a seed's case.
@@ -120,6 +168,9 @@ impl Yard {
         for node in nodes {
             let touched = json!({ "metadata": { "annotations": { "example.com/touched": "" } } });
             self.patch_node(object::name(node), touched).await;
+        }
+        for service in kind("Service") {
+            self.add_service(service).await;
         }
         for pod in kind("Pod") {
             // Some are as no API server takes them any more.
@@ -230,13 +281,21 @@ impl Yard {
 
     /// What our framework says of the pod, given what there is.
     async fn expected(&self, pod: &Pod) -> Verdict {
+        self.framework(pod).await.judge(&value(pod)).unwrap()
+    }
+
+    /// Our framework with all that there is, but for the pod and others without a node.
+    async fn framework(&self, pod: &Pod) -> Subject {
+        let client = self.plane.admin();
         let nodes = self.nodes.list(&ListParams::default()).await.unwrap();
-        let all: Api<Pod> = Api::all(self.plane.admin());
-        let pods = all.list(&ListParams::default()).await.unwrap();
+        let pods = listed::<Pod>(&client).await;
         let placed = pods.iter().filter(|other| node_of(other).is_some());
-        let namespaces: Api<Namespace> = Api::all(self.plane.admin());
-        let namespaces = namespaces.list(&ListParams::default()).await.unwrap();
+        let namespaces = listed::<Namespace>(&client).await;
+        let services = listed::<Service>(&client).await;
+        let budgets = listed::<PodDisruptionBudget>(&client).await;
         let around = nodes.iter().map(value).chain(namespaces.iter().map(value));
+        let around = around.chain(services.iter().map(value));
+        let around = around.chain(budgets.iter().map(value));
         let objects = around.chain(placed.filter_map(|other| {
             let other_pod = other.uid() != pod.uid();
             other_pod.then(|| value(other))
@@ -244,7 +303,7 @@ impl Yard {
         let mut subject = Subject::default();
         let objects: Vec<Value> = objects.collect();
         subject.open(&Configuration::default(), &objects).unwrap();
-        subject.judge(&value(pod)).unwrap()
+        subject
     }
 
     async fn delete(&self, namespace: &str, name: &str) {
@@ -254,13 +313,20 @@ impl Yard {
         wait_gone(&pods, name, LIMIT).await.unwrap();
     }
 
-    /// Deletes all pods and nodes.
+    /// Deletes all pods, nodes and Services.
     async fn clear(&self) {
         let now = DeleteParams::default().grace_period(0);
         for namespace in NAMESPACES {
             let pods = self.pods(namespace);
             let deleted = pods.delete_collection(&now, &ListParams::default()).await;
             deleted.unwrap();
+            let services = self.services(namespace);
+            for service in &services.list(&ListParams::default()).await.unwrap() {
+                // That one is the API server's own.
+                if service.name_any() != "kubernetes" {
+                    services.delete(&service.name_any(), &now).await.unwrap();
+                }
+            }
         }
         let (at_leisure, all) = (DeleteParams::default(), ListParams::default());
         let deleted = self.nodes.delete_collection(&at_leisure, &all).await;
@@ -272,6 +338,15 @@ impl Yard {
                 .unwrap();
         }
     }
+}
+
+/// All objects of a kind.
+async fn listed<K>(client: &Client) -> ObjectList<K>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    let all: Api<K> = Api::all(client.clone());
+    all.list(&ListParams::default()).await.unwrap()
 }
 
 fn value<T: serde::Serialize>(object: &T) -> Value {
@@ -301,7 +376,7 @@ fn refusal(pod: &Pod) -> Option<&str> {
 async fn pilotage_scheduler(plane: &ControlPlane) -> PilotageProcess {
     let home = plane.named_namespace("pilotage", BTreeMap::new()).await;
     home.unwrap().keep();
-    PilotageProcess::builder("ours-scheduler")
+    PilotageProcess::builder(&format!("{}-scheduler", plane.name()))
         .file("kubeconfig", &plane.admin_access().kubeconfig_yaml())
         .args([
             "scheduler",
@@ -315,6 +390,15 @@ async fn pilotage_scheduler(plane: &ControlPlane) -> PilotageProcess {
         .start()
         .await
         .unwrap()
+}
+
+/// A cluster with the real binary, and one with ours, of these names.
+async fn yards([real, ours]: [&str; 2]) -> ([Yard; 2], PilotageProcess) {
+    let real = ControlPlane::builder(real).no_crds().scheduler();
+    let ours = ControlPlane::builder(ours).no_crds();
+    let (real, ours) = tokio::try_join!(real.start(), ours.start()).unwrap();
+    let process = pilotage_scheduler(&ours).await;
+    ([Yard::new(real).await, Yard::new(ours).await], process)
 }
 
 fn pods() -> usize {
@@ -334,12 +418,8 @@ async fn play(mut yard: Yard) -> Yard {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_real_binary_and_ours_do_what_our_framework_says() {
-    let real = ControlPlane::builder(REAL).no_crds().scheduler();
-    let ours = ControlPlane::builder("ours").no_crds();
-    let (real, ours) = tokio::try_join!(real.start(), ours.start()).unwrap();
-    let process = pilotage_scheduler(&ours).await;
-    let yards = stream::iter([Yard::new(real).await, Yard::new(ours).await]);
-    let played: Vec<Yard> = yards
+    let (both, process) = yards([REAL, "ours"]).await;
+    let played: Vec<Yard> = stream::iter(both)
         .map(|yard| tokio::spawn(play(yard)))
         .buffer_unordered(2)
         .try_collect()
