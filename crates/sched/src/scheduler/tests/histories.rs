@@ -81,7 +81,7 @@ fn look() -> impl Strategy<Value = Look> {
 
 fn wish() -> impl Strategy<Value = Wish> {
     let app = || select(&["web", "db"][..]);
-    let wants = proptest::collection::vec((0..9_u8, app()), 0..3);
+    let wants = proptest::collection::vec((0..10_u8, app()), 0..3);
     let all = (select(&["m", "n"][..]), app(), 0..3_u8, wants);
     all.prop_map(|(namespace, app, cpu, wants)| Wish {
         namespace,
@@ -152,6 +152,10 @@ fn spread(pod: PodBuilder, key: &str, app: &str, honors_taints: bool) -> PodBuil
     })
 }
 
+fn disk(app: &str) -> &'static str {
+    if app == "web" { "ssd" } else { "hdd" }
+}
+
 fn made_pod(number: u8, wish: &Wish) -> PodBuilder {
     let pod = pod(&format!("p{number}"))
         .scheduler("test")
@@ -166,7 +170,9 @@ fn made_pod(number: u8, wish: &Wish) -> PodBuilder {
         4 => spread(pod, "zone", app, false),
         5 => spread(pod, "kubernetes.io/hostname", app, true),
         6 => pod.host_port("", "TCP", 80),
-        7 => pod.node_selector("disk", if *app == "web" { "ssd" } else { "hdd" }),
+        7 => pod.node_selector("disk", disk(app)),
+        // Other nodes don't count.
+        8 => spread(pod.node_selector("disk", disk(app)), "zone", app, false),
         _ => pod.tolerate("dock", "Exists", "", ""),
     })
 }
