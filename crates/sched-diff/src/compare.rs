@@ -152,8 +152,8 @@ pub fn compare(ours: &Verdict, theirs: &Verdict, exists: impl Fn(&str) -> bool) 
     found
 }
 
-/// Whether the oracle wouldn't choose this node: it takes the one that the pod is nominated for without a look at others,
-/// if that one will do, else one of the best.
+/// Whether the oracle wouldn't choose this node: it takes the one that the pod is nominated for without a look at
+/// others, if that one will do, else one of the best.
 pub fn compare_choice(
     ours: &str,
     theirs: &Verdict,
