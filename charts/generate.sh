@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Writes what the chart takes from the code: definitions, and the roles of each part as `pilotage rbac` prints them, with
-# one file more for each option. The templates put them together; charts/pilotage/templates/_roles.tpl says how.
+# one file more for each option. The templates put them together; charts/pilotage/templates/_roles.tpl says how. And a
+# copy of values.yaml, which templates can't read where it is.
 #
 #   generate.sh PILOTAGE DIRECTORY     PILOTAGE: the binary; DIRECTORY: charts/pilotage/files
 set -euo pipefail
@@ -10,6 +11,7 @@ out=$2
 
 rm -rf "$out/roles" "$out/crds"
 "$pilotage" crds --out "$out/crds"
+cp "$(dirname "${BASH_SOURCE[0]}")/pilotage/values.yaml" "$out/values.yaml"
 
 # "own" and "given" stand for namespaces that are known when the chart is rendered.
 roles() {

@@ -1,5 +1,28 @@
 {{/* Names and labels. Everywhere: "root" is the chart's own context, "part" the name of a part's command. */}}
 
+{{/*
+Values that aren't there have the chart's defaults. Helm itself sees to that but for "helm upgrade --reuse-values", which
+gives the values of the older chart instead, without those that are new. Each template begins with this. It changes
+.Values itself, and says nothing.
+*/}}
+{{- define "pilotage.defaults" -}}
+{{- $defaults := required "files/values.yaml is missing" (.Files.Get "files/values.yaml") | fromYaml }}
+{{- $_ := include "pilotage.fill" (dict "values" .Values "defaults" $defaults) }}
+{{- end }}
+
+{{/* In what has names of the user's own, a name that isn't there was taken away by him (by null), and so were resources. */}}
+{{- define "pilotage.fill" -}}
+{{- $values := .values }}
+{{- range $key, $default := .defaults }}
+{{- $value := index $values $key }}
+{{- if and (kindIs "invalid" $value) (ne $key "resources") }}
+{{- $_ := set $values $key $default }}
+{{- else if and (kindIs "map" $value) (kindIs "map" $default) (not (has $key (list "resources" "labels" "config"))) }}
+{{- $_ := include "pilotage.fill" (dict "values" $value "defaults" $default) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- define "pilotage.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 35 | trimSuffix "-" }}
 {{- end }}

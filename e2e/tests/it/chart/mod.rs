@@ -1,11 +1,12 @@
 //! The Helm chart: how its values files are rendered here, and that what it takes from the code is of today.
 //!
-//! What is asked of the renderings is in the modules: `flags`, `golden`, `install`, `metrics`, `roles`, `schemas`.
+//! What is asked of the renderings is in the modules: `flags`, `golden`, `install`, `metrics`, `older`, `roles`, `schemas`.
 
 mod flags;
 mod golden;
 mod install;
 mod metrics;
+mod older;
 mod roles;
 mod schemas;
 
@@ -182,6 +183,11 @@ fn definitions_and_roles_are_those_of_the_code() {
         let old = old.map(|((name, _), _)| name);
         assert_eq!(old, None, "charts/pilotage/files/{part}: run `make chart`");
     }
+    let read = |path: &str| fs::read_to_string(root().join("charts/pilotage").join(path)).unwrap();
+    assert!(
+        read("values.yaml") == read("files/values.yaml"),
+        "charts/pilotage/files/values.yaml: run `make chart`"
+    );
 }
 
 #[test]
