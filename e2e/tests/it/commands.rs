@@ -17,7 +17,16 @@ use crate::chart::{RELEASE, chart, helm};
 use crate::workspace::root;
 
 /// Programs of others, of which nothing is known here.
-const OTHERS: [&str; 4] = ["chmod", "e2e/tools/bump.sh", "make", "target/debug/e2e"];
+const OTHERS: [&str; 8] = [
+    "chmod",
+    "e2e/tools/bump.sh",
+    "export",
+    "install",
+    "kind",
+    "make",
+    "skopeo",
+    "target/debug/e2e",
+];
 
 /// All documents that users read, by path below the root.
 pub(crate) fn documents() -> Vec<(String, String)> {

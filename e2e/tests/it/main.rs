@@ -20,6 +20,7 @@ mod kinds;
 mod links;
 mod makefile;
 mod purity;
+mod readme;
 mod reference;
 mod scenario;
 mod scheduler;

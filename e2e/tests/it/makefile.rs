@@ -22,6 +22,7 @@ const TARGETS: &[&str] = &[
     "doc",
     "e2e",
     "e2e-kind",
+    "e2e-readme",
     "fmt",
     "fuzz",
     "help",

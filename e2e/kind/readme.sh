@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# What README.md says below "Install it on your clusters", by its commands alone, on two fresh clusters of kind, with a
+# stop-watch: at the end its pod runs in the target.
+#
+#   readme.sh           all of it; the clusters are deleted at the end, unless KEEP=1
+#   readme.sh print     prints the commands, a heading before each step
+#
+# KIND_NODE_IMAGE is the image of the nodes; otherwise kind loads its own one. Nothing of yours is touched: home directory
+# and kubeconfig are below target/kind.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
+work=$root/target/kind/readme
+clusters=(london paris)
+
+say() { printf 'readme: %s\n' "$*"; }
+fail() {
+	say "FAILED: $*" >&2
+	exit 1
+}
+
+# The blocks of commands of the section, of which each is a step.
+steps() {
+	awk '
+		/^## / { inside = $0 == "## Install it on your clusters" }
+		!inside { next }
+		/^ *```sh$/ { block = 1; step += 1; print "# step " step; next }
+		/^ *```$/ { block = 0 }
+		block { sub(/^   /, ""); print }
+	' "$root/README.md"
+}
+
+if [ "${1:-}" = print ]; then
+	steps
+	exit
+fi
+[ $# -eq 0 ] || fail "$1 is no word that this script knows"
+docker info >/dev/null 2>&1 || fail 'docker does not answer; make kind-node starts it where it is installed'
+
+export PATH=$root/target/tools:$PATH
+for name in "${clusters[@]}"; do
+	! kind get clusters --quiet | grep --quiet --line-regexp "$name" ||
+		fail "there is a cluster $name already, and it has to be a fresh one: kind delete cluster --name $name"
+done
+# Compilers find what they know in the old home directory.
+CARGO_HOME=${CARGO_HOME:-$HOME/.cargo} RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup}
+GOPATH=$(go env GOPATH) GOCACHE=$(go env GOCACHE) GOMODCACHE=$(go env GOMODCACHE)
+export CARGO_HOME RUSTUP_HOME GOPATH GOCACHE GOMODCACHE
+rm -rf "$work"
+mkdir -p "$work/home"
+export HOME=$work/home KUBECONFIG=$work/kubeconfig
+
+down() {
+	local name
+	for name in "${clusters[@]}"; do kind delete cluster --quiet --name "$name"; done
+}
+[ -n "${KEEP:-}" ] || trap down EXIT
+for name in "${clusters[@]}"; do
+	kind create cluster --quiet --name "$name" --wait 180s ${KIND_NODE_IMAGE:+--image "$KIND_NODE_IMAGE"}
+	# Pods need it, and its controller makes it a moment after the namespace.
+	kubectl --context "kind-$name" wait serviceaccount/default --for create --timeout 60s >/dev/null
+done
+say 'two fresh clusters are up'
+
+# One shell, as somebody types; it says when each step begins.
+{
+	printf 'set -euo pipefail\n'
+	steps | sed 's/^# step \(.*\)/printf "readme: step \1 after %s s\\n" "$SECONDS"/'
+} >"$work/steps.sh"
+begin=$SECONDS
+(cd "$root" && bash "$work/steps.sh") || fail 'a command of the README failed'
+took=$((SECONDS - begin))
+
+phase=$(kubectl --context kind-london --namespace shop get pod web --output 'jsonpath={.status.phase}')
+[ "$phase" = Running ] || fail "the pod is $phase in the source"
+kubectl --context kind-paris --namespace shop get pods \
+	--selector multicluster.admiralty.io/parent-name=web --output name | grep --quiet . ||
+	fail 'the pod has no delegate in the target'
+say "a pod runs in the target, $took s after the first command"
