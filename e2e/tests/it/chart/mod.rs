@@ -248,3 +248,34 @@ fn no_container_may_more_than_it_needs() {
         }
     }
 }
+
+#[test]
+fn a_webhook_that_goes_answers_until_nobody_asks_it() {
+    let shutdown = fs::read_to_string(root().join("crates/runtime/src/shutdown.rs")).unwrap();
+    let limit = shutdown
+        .split("DRAIN_LIMIT: Duration = Duration::from_secs(")
+        .nth(1);
+    let drains = limit.unwrap().split(')').next().unwrap();
+    let drains: u64 = drains.parse().unwrap();
+    let mut webhooks = 0;
+    for case in cases() {
+        let objects = case.objects();
+        for deployment in of_kind(&objects, "Deployment") {
+            let says = format!("{} of {}", name(deployment), case.name);
+            let spec = &deployment["spec"]["template"]["spec"];
+            let sleep = &spec["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"];
+            let part = &deployment["metadata"]["labels"]["app.kubernetes.io/component"];
+            // All others find their work, and nobody looks for them.
+            assert_eq!(part == "webhook", sleep.is_u64(), "{says}");
+            let Some(sleep) = sleep.as_u64() else {
+                continue;
+            };
+            let grace = spec["terminationGracePeriodSeconds"].as_u64().unwrap();
+            assert!(sleep >= 3 && grace > sleep + drains, "{says}");
+            let rolling = &deployment["spec"]["strategy"]["rollingUpdate"];
+            assert_eq!(rolling["maxUnavailable"], 0, "{says}");
+            webhooks += 1;
+        }
+    }
+    assert!(webhooks > 5);
+}
