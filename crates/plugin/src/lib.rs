@@ -17,6 +17,7 @@ mod error;
 mod explain;
 mod forget;
 mod install;
+mod interrupt;
 mod pair;
 mod plan;
 mod preflight;

@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::explain::{OfTarget, Place, Story};
+use crate::interrupt::Interrupts;
 use crate::plan::Need;
 use crate::status::{FromArgs, place};
 use crate::table::{columns, plain};
@@ -79,6 +80,8 @@ pub(crate) async fn what_if(args: WhatIfArgs) -> Result<String, Error> {
     // A webhook that doesn't see it would let it run here.
     let rehearsal = create(&source, &pods, &question, true).await?;
     is_proxy(&namespace, &rehearsal)?;
+    // Before there is anything that could be left behind.
+    let mut interrupts = Interrupts::listen()?;
     let asked = create(&source, &pods, &question, false).await?;
     progress(&format!(
         "source: asks by pod {namespace}/{}",
@@ -90,15 +93,14 @@ pub(crate) async fn what_if(args: WhatIfArgs) -> Result<String, Error> {
     };
     let answered = tokio::select! {
         answered = answered => answered,
-        _ = tokio::signal::ctrl_c() => Err(Error::NotNow {
+        () = interrupts.next() => Err(Error::NotNow {
             what: "interrupted before all targets had answered".to_owned(),
             instead: "the question is taken back".to_owned(),
         }),
     };
-    // Whatever came of it, nothing stays.
-    let gone = take_back(&source, &namespace, &asked, args.timeout).await;
+    // Whatever came of it, nothing stays; if something does, that is what has to be told.
+    take_back(&source, &namespace, &asked, args.timeout, interrupts).await?;
     let pod = answered?;
-    gone?;
     let story = Story::of(&pod, &[], &places, notes.is_empty());
     let answers = Answers::of(story);
     written(args.from.output, &answers, || answers.table())
@@ -262,13 +264,14 @@ fn is_answered(pod: Option<&Pod>) -> Shows {
     }
 }
 
-/// Deletes the question, and waits until it has gone. What was asked by it goes from the targets after it: a pod that
-/// was given to nobody has no finalizer that would wait for them.
+/// Deletes the question, and waits until it has gone, or for the next interrupt. What was asked by it goes from the
+/// targets after it: a pod that was given to nobody has no finalizer that would wait for them.
 async fn take_back(
     source: &Cluster,
     namespace: &str,
     asked: &DynamicObject,
     limit: Duration,
+    mut interrupts: Interrupts,
 ) -> Result<(), Error> {
     let pods: Api<Pod> = source.api(namespace);
     let name = asked.name_any();
@@ -293,7 +296,10 @@ async fn take_back(
         Some(pod) if pod.uid() == asked.uid() => Shows::Yet("it still has a finalizer".to_owned()),
         _ => Shows::Done,
     };
-    let gone = wait::quietly(pods, &name, limit, is_gone).await;
+    let gone = tokio::select! {
+        gone = wait::quietly(pods, &name, limit, is_gone) => gone,
+        () = interrupts.next() => Err("interrupted".to_owned()),
+    };
     gone.map_err(|last| Error::Waited {
         what: format!("pod {namespace}/{name}, which asked, is deleted and hasn't gone"),
         seconds: limit.as_secs(),

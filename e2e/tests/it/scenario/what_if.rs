@@ -1,13 +1,16 @@
 //! Questions about a pod that isn't there: the targets' own answers, and nothing left behind.
 
 use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, PostParams};
 use kube::runtime::watcher::Config;
 use kube::{Api, ResourceExt};
-use pilotage_testkit::{build, wait_count};
+use pilotage_api::{GROUP, VERSION, keys};
+use pilotage_e2e::fleet::{Side, lone};
+use pilotage_testkit::{ControlPlane, build, wait_count};
 use serde_json::json;
 
 use super::connect::User;
@@ -118,4 +121,56 @@ async fn targets_answer_about_a_pod_that_never_runs() {
             .items
             .is_empty()
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_interrupts_a_question_leaves_nothing_behind() {
+    // Nobody runs here, so nobody answers; the annotation says that a webhook has seen the pod.
+    let lone = lone(ControlPlane::builder("source"), Side::Source).await;
+    let plane = lone.unwrap().plane;
+    let user = User::new(&plane, &plane);
+    let shop = plane.named_namespace("shop", BTreeMap::new()).await;
+    let shop = shop.unwrap();
+    let target = json!({
+        "apiVersion": format!("{GROUP}/{VERSION}"),
+        "kind": "Target",
+        "metadata": { "name": "here", "namespace": shop.name() },
+        "spec": { "self": true },
+    });
+    plane.apply_yaml(&target.to_string()).await.unwrap();
+    let web = build::pod("web").annotation(keys::SOURCE_POD_MANIFEST, "{}");
+    let mut web = serde_json::to_value(web.build()).unwrap();
+    (web["apiVersion"], web["kind"]) = (json!("v1"), json!("Pod"));
+    let file = plane.directory().join("web.json");
+    std::fs::write(&file, web.to_string()).unwrap();
+
+    let pods: Api<Pod> = shop.api();
+    for signal in ["INT", "TERM", "HUP"] {
+        let mut command = user.command(&["what-if", "-f", file.to_str().unwrap()]);
+        command.args(["-n", shop.name()]).stderr(Stdio::piped());
+        let asking = command.spawn().unwrap();
+        let asked = wait_count(&pods, Config::default(), 1, |_| true, LIMIT).await;
+        assert!(asked.unwrap()[0].name_any().starts_with("what-if-"));
+        let kill = format!("kill -{signal} {}", asking.id());
+        assert!(
+            Command::new("sh")
+                .args(["-c", &kill])
+                .status()
+                .unwrap()
+                .success()
+        );
+        let ended = tokio::task::spawn_blocking(move || asking.wait_with_output().unwrap());
+        let ended = ended.await.unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(4), "{signal}: {said}");
+        let last = said.lines().last().unwrap();
+        assert!(
+            last.ends_with("the question is taken back"),
+            "{signal}: {said}"
+        );
+        let left = pods.list(&ListParams::default()).await.unwrap().items;
+        assert!(left.is_empty(), "{signal}: {left:#?}");
+    }
+    drop(shop);
+    plane.stop().await;
 }
