@@ -1,7 +1,10 @@
 //! The story of one pod, from what the source has recorded of it: pure.
 //!
 //! What each target answered stands in the condition `PodScheduled`, in the words of a scheduler: a count and a reason
-//! for each group of nodes, where the reason of a virtual node begins with its name.
+//! for each group of nodes, where the reason of a virtual node begins with its name. Of a pod that has gone to a target
+//! the events tell what the others had said, as long as the cluster keeps them.
+
+use std::cmp::Reverse;
 
 use clap::Args;
 use jiff::Timestamp;
@@ -146,9 +149,15 @@ impl Story {
         };
 
         let reasons = why.map(reasons).unwrap_or_default();
+        let earlier = if bound.is_some() || recorded.is_some() {
+            answered(events)
+        } else {
+            Vec::new()
+        };
         let says = |node: &str| {
             let mut own = reasons
                 .iter()
+                .chain(&earlier)
                 .filter_map(|reason| reason.strip_prefix(node)?.strip_prefix(' '));
             own.next().map(one_line)
         };
@@ -256,14 +265,7 @@ fn stages(pod: &Pod, events: &[Event]) -> Vec<Stage> {
         })
     });
     let events = events.iter().filter_map(|event| {
-        let series = event
-            .series
-            .as_ref()
-            .and_then(|it| it.last_observed_time.as_ref())
-            .map(|it| it.0);
-        let last = event.last_timestamp.as_ref().map(|it| it.0);
-        let first = event.event_time.as_ref().map(|it| it.0);
-        let time = series.or(last).or(first)?;
+        let time = last_seen(event)?;
         let reason = event.reason.as_deref().unwrap_or_default();
         let message = event.message.as_deref().unwrap_or_default();
         Some(Stage {
@@ -280,6 +282,58 @@ fn stages(pod: &Pod, events: &[Event]) -> Vec<Stage> {
     all
 }
 
+/// When an event was seen last.
+fn last_seen(event: &Event) -> Option<Timestamp> {
+    let series = event
+        .series
+        .as_ref()
+        .and_then(|it| it.last_observed_time.as_ref())
+        .map(|it| it.0);
+    let last = event.last_timestamp.as_ref().map(|it| it.0);
+    let first = event.event_time.as_ref().map(|it| it.0);
+    series.or(last).or(first)
+}
+
+/// What targets have answered by the events of a pod, each with the name of its virtual node before it; what was said
+/// last comes first.
+fn answered(events: &[Event]) -> Vec<&str> {
+    let mut told: Vec<(Option<Timestamp>, Vec<&str>)> = events
+        .iter()
+        .filter_map(|event| {
+            let message = event.message.as_deref()?;
+            let parts = match event.reason.as_deref()? {
+                // `Successfully assigned shop/web to NODE: STAGES; NODE ANSWER; NODE ANSWER`
+                "Scheduled" => apart(message.split_once(": ")?.1, ';'),
+                "PassedOver" => apart(message, ';'),
+                "FailedScheduling" => reasons(message),
+                _ => return None,
+            };
+            Some((last_seen(event), parts))
+        })
+        .collect();
+    told.sort_by_key(|(time, _)| Reverse(*time));
+    told.into_iter().flat_map(|(_, parts)| parts).collect()
+}
+
+/// Parts of a text, without the space around them. What is in brackets stays together.
+fn apart(text: &str, separator: char) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let (mut depth, mut start) = (0_u32, 0_usize);
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '[' | '(' => depth = depth.saturating_add(1),
+            ']' | ')' => depth = depth.saturating_sub(1),
+            _ if letter == separator && depth == 0 => {
+                parts.extend(text.get(start..at).map(str::trim));
+                start = at.saturating_add(separator.len_utf8());
+            }
+            _ => {}
+        }
+    }
+    parts.extend(text.get(start..).map(str::trim));
+    parts
+}
+
 /// The reasons in a scheduler's words, without their counts; none if the words are of another form.
 fn reasons(message: &str) -> Vec<&str> {
     let Some((count, rest)) = message.split_once(" nodes are available: ") else {
@@ -288,25 +342,11 @@ fn reasons(message: &str) -> Vec<&str> {
     if !count.starts_with("0/") {
         return Vec::new();
     }
-    let mut parts = Vec::new();
     let rest = rest
         .split_once(" preemption: ")
         .map_or(rest, |(own, _)| own);
-    let (mut depth, mut start) = (0_u32, 0_usize);
-    for (at, letter) in rest.char_indices() {
-        match letter {
-            '[' | '(' => depth = depth.saturating_add(1),
-            ']' | ')' => depth = depth.saturating_sub(1),
-            ',' if depth == 0 => {
-                parts.extend(rest.get(start..at));
-                start = at.saturating_add(1);
-            }
-            _ => {}
-        }
-    }
-    parts.extend(rest.get(start..));
-    let plain = parts.into_iter().map(|part| {
-        let part = part.trim().trim_end_matches('.');
+    let plain = apart(rest, ',').into_iter().map(|part| {
+        let part = part.trim_end_matches('.');
         match part.split_once(' ') {
             Some((count, rest)) if count.bytes().all(|it| it.is_ascii_digit()) => rest,
             _ => part,
@@ -368,6 +408,59 @@ mod tests {
         assert!(it.verdict.starts_with("it waits: 0/3"), "{}", it.verdict);
         let text = it.table(Timestamp::UNIX_EPOCH);
         assert!(text.contains("TARGET   ANSWER\na        refused"), "{text}");
+    }
+
+    #[test]
+    fn a_pod_that_has_gone_to_a_target_keeps_what_the_others_had_said() {
+        let event = |minute: u8, reason: &str, message: &str| {
+            let time = format!("2026-01-01T00:{minute:02}:00Z");
+            json!({
+                "metadata": { "name": format!("{reason}-{minute}") },
+                "involvedObject": {},
+                "reason": reason,
+                "message": message,
+                "lastTimestamp": time,
+            })
+        };
+        let refused = "0/3 nodes are available: 1 n-a refused [1 full], 1 n-c refused [2 Insufficient memory]. \
+            preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod.";
+        let scheduled = "Successfully assigned shop/web to n-b: asked after 12 ms, bound after 1 s; n-a refused [2 \
+            Insufficient cpu; 1 full (x; y)]";
+        let events = [
+            event(1, "FailedScheduling", refused),
+            event(2, "Scheduled", scheduled),
+            event(3, "Pulled", "n-a could be asked"),
+        ];
+        let answers = |events: &[Value], places: &[Place]| -> Vec<String> {
+            let pod = json!({
+                "metadata": { "annotations": { keys::ELECT: "", keys::SOURCE_POD_MANIFEST: "x" } },
+                "spec": { "containers": [], "nodeName": "n-b" },
+            });
+            let events = events.iter().cloned().map(serde_json::from_value);
+            let events: Result<Vec<Event>, _> = events.collect();
+            let pod = serde_json::from_value(pod).unwrap();
+            let story = Story::of(&pod, &events.unwrap(), places, true);
+            story.targets.into_iter().map(|it| it.answer).collect()
+        };
+        let said = answers(&events, &places());
+        assert_eq!(
+            said,
+            [
+                "refused [2 Insufficient cpu; 1 full (x; y)]",
+                "runs it",
+                "refused [2 Insufficient memory]"
+            ]
+        );
+        let other = "n-a is in region \"us\"; n-c could take the pod, too; and 3 more";
+        let said = answers(&[event(1, "PassedOver", other)], &places());
+        assert_eq!(said[0], "is in region \"us\"");
+        assert_eq!(said[2], "could take the pod, too");
+        // When events are gone, nothing is made up.
+        let said = answers(&[], &places());
+        assert_eq!(
+            said,
+            ["wasn't taken", "runs it", "can't be reached: SecretMissing"]
+        );
     }
 
     #[test]
