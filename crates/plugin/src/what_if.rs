@@ -99,7 +99,7 @@ pub(crate) async fn what_if(args: WhatIfArgs) -> Result<String, Error> {
         }),
     };
     // Whatever came of it, nothing stays; if something does, that is what has to be told.
-    take_back(&source, &namespace, &asked, args.timeout, interrupts).await?;
+    take_back(&source, &namespace, &asked, args.timeout, &mut interrupts).await?;
     let pod = answered?;
     let story = Story::of(&pod, &[], &places, notes.is_empty());
     let answers = Answers::of(story);
@@ -271,7 +271,7 @@ async fn take_back(
     namespace: &str,
     asked: &DynamicObject,
     limit: Duration,
-    mut interrupts: Interrupts,
+    interrupts: &mut Interrupts,
 ) -> Result<(), Error> {
     let pods: Api<Pod> = source.api(namespace);
     let name = asked.name_any();
