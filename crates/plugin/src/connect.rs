@@ -12,7 +12,7 @@ use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, ResourceExt};
 use pilotage_api::conditions::types;
 use pilotage_api::{
-    ClusterSource, ClusterTarget, Source, SourceStatus, Target, TargetStatus, keys,
+    ClusterSource, ClusterTarget, Right, Source, SourceStatus, Target, TargetStatus, keys,
 };
 use pilotage_runtime::args::parse_duration;
 use pilotage_runtime::call::{CALL_LIMIT, find, within};
@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::pair::PairArgs;
 use crate::plan::{self, Connection, Doing};
 use crate::preflight::Identities;
-use crate::rights::Rights;
+use crate::rights::{self, Follow, Rights};
 use crate::taken::Standing;
 use crate::wait::{self, Shows};
 use crate::{preflight, progress, taken};
@@ -50,6 +50,12 @@ pub struct ConnectArgs {
     /// with these rights. Without it, the source keeps what it was given.
     #[arg(long, value_name = "RIGHTS", value_parser = Rights::parse)]
     rights: Option<Rights>,
+
+    /// What may follow pods into the target, separated by commas: configmaps, secrets, services, ingresses; or none.
+    /// These are the rights follow-configmaps and so on; other rights stay as they are. The source has to be installed
+    /// with "follow" of the same, and the target with these rights.
+    #[arg(long, value_name = "KINDS", value_parser = Follow::parse)]
+    follow: Option<Follow>,
 
     /// Address of the target's API server, as the source's pods reach it. Without it, the kubeconfig's, unless that is
     /// one of this machine only; then what the target says of itself.
@@ -89,12 +95,22 @@ pub struct ConnectArgs {
     output: Manifests,
 }
 
+impl ConnectArgs {
+    /// Whether something is said of rights.
+    fn says_rights(&self) -> bool {
+        self.rights.is_some() || self.follow.is_some()
+    }
+
+    /// The rights of a source that has these.
+    fn wanted(&self, has: &[Right]) -> Vec<Right> {
+        rights::wanted(self.rights.as_ref(), self.follow.as_ref(), has)
+    }
+}
+
 /// Connects two clusters; returns what is to be printed.
 pub(crate) async fn connect(args: ConnectArgs) -> Result<String, Error> {
     let (source, target, mut connection) = args.pair.open().await?;
-    if let Some(Rights(rights)) = &args.rights {
-        connection.rights.clone_from(rights);
-    }
+    connection.rights = args.wanted(&[]);
     if args.dry_run {
         let Manifests::Yaml = args.output;
         return connection.manifests(args.label_namespace);
@@ -180,7 +196,7 @@ impl Work {
             why: "gives rights that this version doesn't know".to_owned(),
             instead: "say by --rights which it should have, or take a newer version",
         })?;
-        self.connection.rights = rights;
+        self.connection.rights = self.args.wanted(&rights);
         Ok(())
     }
 
@@ -197,7 +213,7 @@ impl Work {
         if let Some(uid) = uid {
             object["metadata"]["uid"] = json!(uid);
         }
-        if self.args.rights.is_some() {
+        if self.args.says_rights() {
             // Also none: what isn't said stays as long as somebody else owns it.
             object["spec"]["rights"] = json!(self.connection.rights);
         }

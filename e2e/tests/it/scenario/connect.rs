@@ -476,6 +476,23 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
         user.fails(&force, 3, &["isn't ready after 1 s"]).await;
         assert_eq!(sources.get("source").await.unwrap().spec.rights, want);
     }
+    // What follows is a part of the rights.
+    for (more, want) in [
+        (
+            &["--follow", "secrets,configmaps"][..],
+            vec![Right::FollowConfigMaps, Right::FollowSecrets],
+        ),
+        (
+            &["--rights", "logs", "--follow", "services"],
+            vec![Right::FollowServices, Right::Logs],
+        ),
+        (&["--follow", "none"], vec![Right::Logs]),
+    ] {
+        let words = [&server[..], more].concat();
+        user.fails(&words, 3, &["isn't ready after 1 s"]).await;
+        let rights = sources.get("source").await.unwrap().spec.rights;
+        assert_eq!(rights, want, "{more:?}");
+    }
 
     let undo = [
         "disconnect",
