@@ -25,6 +25,17 @@ const RARE: [(&str, &str); 3] = [
     ("pilotage_candidate_refusals", "refusals"),
 ];
 
+/// Where the code has the values of a label.
+const VALUES: [(&str, &str); 6] = [
+    ("answer", "crates/controllers/src/ask/metrics.rs"),
+    ("component", "crates/pilotage/src/part.rs"),
+    ("end", "crates/candidate/src/plan.rs"),
+    // Of Leases.
+    ("name", "crates/pilotage/src/part.rs"),
+    ("result", "crates/sched-driver/src/metrics.rs"),
+    ("state", "crates/controllers/src/fleet/metrics.rs"),
+];
+
 fn expressions() -> Vec<String> {
     let file = |name: &str| fs::read_to_string(root().join("charts/pilotage/files").join(name));
     let alerts: Value = serde_saphyr::from_str(&file("alerts.yaml").unwrap()).unwrap();
@@ -137,6 +148,68 @@ fn by_labels_that_exist(texts: &[String]) {
             "{unknown:?} in {text}; there are {known:?}"
         );
     }
+}
+
+/// Label and value of each comparison in an expression, but for those with nothing.
+fn compared(expression: &str) -> Vec<(&str, &str)> {
+    let selectors = expression.split('{').skip(1);
+    let selectors = selectors.filter_map(|rest| rest.split('}').next());
+    let pairs = selectors.flat_map(|selector| selector.split(','));
+    let pairs = pairs.filter_map(|pair| {
+        let pair = pair.trim();
+        let (label, rest) = pair.split_at(pair.find(|c| !is_word(c))?);
+        let value = rest.trim_start_matches(['=', '!', '~']).trim_matches('"');
+        Some((label, value))
+    });
+    pairs.filter(|(_, value)| !value.is_empty()).collect()
+}
+
+/// Why a label never has such a value, if so. Of an expression `NAME.+` the beginning counts.
+fn fault(label: &str, value: &str) -> Option<String> {
+    let Some((_, file)) = VALUES.iter().find(|(known, _)| *known == label) else {
+        return Some(format!("say in VALUES which file has those of {label}"));
+    };
+    let text = fs::read_to_string(root().join(file)).unwrap();
+    let literal = match value.strip_suffix(".+") {
+        Some(start) => format!("\"{start}"),
+        None => format!("\"{value}\""),
+    };
+    let is_there = shipped(&text).contains(&literal);
+    (!is_there).then(|| format!("{file} has no {literal}"))
+}
+
+#[test]
+fn alerts_and_dashboard_compare_with_values_that_the_code_gives() {
+    let all = expressions();
+    let compared: BTreeSet<_> = all.iter().flat_map(|text| compared(text)).collect();
+    for (label, value) in &compared {
+        let fault = fault(label, value);
+        assert_eq!(fault, None, "{label} is compared with {value}");
+    }
+    for (label, _) in VALUES {
+        let is_used = compared.iter().any(|(used, _)| *used == label);
+        assert!(is_used, "no expression compares {label}: take it out");
+    }
+}
+
+#[test]
+fn a_value_that_no_metric_has_is_found() {
+    let text =
+        "sum(a{state=\"gone\",part!=\"\", name=~\"pilotage-.+\"}) > on (x) b{colour!=\"red\"}";
+    let found = compared(text);
+    assert_eq!(
+        found,
+        [
+            ("state", "gone"),
+            ("name", "pilotage-.+"),
+            ("colour", "red")
+        ]
+    );
+    let faults: Vec<_> = found
+        .into_iter()
+        .map(|(label, value)| fault(label, value).is_some())
+        .collect();
+    assert_eq!(faults, [true, false, true]);
 }
 
 /// Fails if one of these processes should have served a metric that is asked for, and none did.
