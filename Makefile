@@ -200,7 +200,8 @@ kind-node: ## Build a node image for kind where no registry can be reached, and 
 e2e-kind: image ## Try image and chart on three clusters of kind, with all scenarios (KIND_NODE_IMAGE=NAME KEEP=1)
 	@e2e/tools/build.sh kubernetes kind helm
 	@$(CARGO) build $(ALL) --bins
-	@KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' KEEP='$(KEEP)' CHART='$(CHART)' e2e/kind/run.sh
+	@KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' KIND_NODE_IMAGE_WEST='$(KIND_NODE_IMAGE_WEST)' KEEP='$(KEEP)' CHART='$(CHART)' \
+	  e2e/kind/run.sh
 
 .PHONY: e2e-readme
 e2e-readme: image ## Follow README's installation by its commands alone, on two new clusters of kind (KIND_NODE_IMAGE=NAME KEEP=1)

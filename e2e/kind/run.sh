@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
 # Three clusters of kind, and the image in each of them: it has to run as nobody, and to reach API servers by name. Where
-# there is a chart it is installed, the clusters are connected, and all scenarios run.
+# there is a chart it is installed, the clusters are connected, and all scenarios run, and then what only real nodes show
+# (real/).
 #
 #   run.sh           all of it; the clusters are deleted at the end, unless KEEP=1
 #   run.sh down      deletes the clusters that an earlier run has left
 #
-# CHART is the chart's directory, if not charts/pilotage. KIND_NODE_IMAGE is the image of the nodes; otherwise kind loads its own one. Kubeconfigs are in target/kind.
+# CHART is the chart's directory, if not charts/pilotage. KIND_NODE_IMAGE is the image of the nodes; otherwise kind loads its
+# own one. KIND_NODE_IMAGE_WEST is that of one target's, for another version of Kubernetes there. Kubeconfigs are in
+# target/kind.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
@@ -74,9 +77,11 @@ docker info >/dev/null 2>&1 || fail 'docker does not answer; make kind-node star
 [ -n "${KEEP:-}" ] || trap down EXIT
 
 for name in "${clusters[@]}"; do
+	node=${KIND_NODE_IMAGE:-}
+	[ "$name" != west ] || node=${KIND_NODE_IMAGE_WEST:-$node}
 	kind get clusters --quiet | grep --quiet --line-regexp "pilotage-$name" ||
 		kind create cluster --quiet --name "pilotage-$name" --kubeconfig "$configs/$name" --wait 180s \
-			${KIND_NODE_IMAGE:+--image "$KIND_NODE_IMAGE"}
+			${node:+--image "$node"}
 	kind load image-archive --quiet --name "pilotage-$name" "$archive"
 	of "$name" --namespace kube-system rollout status deployment/coredns --timeout 180s >/dev/null
 	# Pods need it, and its controller makes it a moment after the namespace.
@@ -140,4 +145,11 @@ rm -rf "$configs/scenarios"
 mkdir "$configs/scenarios"
 for name in "${clusters[@]}"; do cp "$configs/$name" "$configs/scenarios/"; done
 "${CARGO_TARGET_DIR:-$root/target}/debug/e2e" scenarios --kubeconfigs "$configs/scenarios" --namespace default
+# What a cluster on paper can't show: containers have to run.
+for script in web compute upgrade; do
+	begin=$SECONDS
+	KUBECONFIGS=$configs/scenarios TARGETS='east west' NAMESPACE=default CHART=$chart bash "$root/e2e/kind/real/$script.sh" ||
+		fail "real/$script.sh"
+	say "$script took $((SECONDS - begin)) s"
+done
 say 'all of it worked'
