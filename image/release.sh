@@ -2,11 +2,12 @@
 # Gathers what a release consists of in target/dist/release, from what build.sh has left: the image, the program for each
 # architecture with its symbols beside it, the list of components, the licences, the definitions, what shells complete, krew's
 # manifest of the plugin, and all checksums. RELEASE_URL is where the files will be found; default: the repository's release.
+# DIST is where build.sh has left them, if not target/dist.
 set -euo pipefail
 export LC_ALL=C
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
-cd "$root/target/dist"
+cd "${DIST:-$root/target/dist}"
 version=$(awk -F '"' '/^version = / { print $2; exit }' "$root/Cargo.toml")
 created=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct)}
 to=$PWD/release

@@ -22,6 +22,7 @@ mod makefile;
 mod purity;
 mod readme;
 mod reference;
+mod release;
 mod scenario;
 mod scheduler;
 mod security;
