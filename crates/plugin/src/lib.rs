@@ -26,6 +26,7 @@ mod status;
 mod table;
 mod taken;
 mod targets;
+mod tokens;
 mod uninstall;
 mod version;
 mod wait;

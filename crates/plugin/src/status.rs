@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::explain::{ExplainArgs, Place, Story};
 use crate::table::{age, columns, one_line};
 use crate::targets::{Seen, Targets, allowed, targets};
-use crate::{Output, Side, preflight, progress, written};
+use crate::{Output, Side, preflight, progress, tokens, written};
 
 /// Flags of `status` and `explain`.
 #[derive(Clone, Debug, Args)]
@@ -139,7 +139,10 @@ pub(crate) async fn explain(args: ExplainCommand) -> Result<String, Error> {
 
 async fn all(from: FromArgs) -> Result<String, Error> {
     let source = from.open().await?;
-    let (rows, notes) = rows(&source, from.namespace.as_deref()).await?;
+    let Targets { all, mut notes } = targets(&source, from.namespace.as_deref()).await?;
+    let now = Timestamp::now();
+    notes.extend(tokens::ending(&source, &all, now).await);
+    let rows = rows_of(&source, all).await?;
     for note in notes {
         progress(&format!("warning: {note}"));
     }
@@ -147,15 +150,18 @@ async fn all(from: FromArgs) -> Result<String, Error> {
         if rows.is_empty() {
             return "there is no Target; \"pilotage connect\" makes one\n".to_owned();
         }
-        table(&rows, from.output, Timestamp::now())
+        table(&rows, from.output, now)
     })
 }
 
 /// All rows, and what is missing in them.
 async fn rows(source: &Cluster, namespace: Option<&str>) -> Result<(Vec<Row>, Vec<String>), Error> {
     let Targets { all, notes } = targets(source, namespace).await?;
-    let rows = try_join_all(all.into_iter().map(|target| row(source, target)));
-    Ok((rows.await?, notes))
+    Ok((rows_of(source, all).await?, notes))
+}
+
+async fn rows_of(source: &Cluster, targets: Vec<Seen>) -> Result<Vec<Row>, Error> {
+    try_join_all(targets.into_iter().map(|target| row(source, target))).await
 }
 
 /// The rows for people; a wide one has everything.

@@ -33,7 +33,10 @@ const COMPARED: &[(&str, &str)] = &[
         "crates/runtime/src/otlp/mod.rs",
         "traces: how long before it was seen a pod was created",
     ),
-    ("crates/plugin/src/status.rs", "shown to people: ages"),
+    (
+        "crates/plugin/src/status.rs",
+        "shown to people: ages, and how long tokens are good",
+    ),
     ("crates/plugin/src/status/watch.rs", "shown to people: ages"),
     (
         "crates/plugin/src/version.rs",
