@@ -60,8 +60,8 @@ impl User {
         )
     }
 
-    /// It fails with this code, and its last line has these words.
-    pub(super) async fn fails(&self, words: &[&str], code: i32, said: &[&str]) {
+    /// It fails with this code, and its last line, which is returned, has these words.
+    pub(super) async fn fails(&self, words: &[&str], code: i32, said: &[&str]) -> String {
         let (ended, out, err) = self.run(words).await;
         assert_eq!((ended, &*out), (code, ""), "{words:?}: {err}");
         let last = err.lines().last().unwrap_or_default();
@@ -71,7 +71,30 @@ impl User {
         if code == 4 {
             assert_eq!(err.lines().count(), 1, "{err}");
         }
+        last.to_owned()
     }
+}
+
+/// Lines without ports, and without the words of libraries and API servers. What is told again at once is there once.
+fn told(mut lines: Vec<String>) -> String {
+    lines.dedup();
+    let plain = lines.into_iter().map(|mut line| {
+        for end in ["log in again", "version\" does"] {
+            if let Some(at) = line.find(end) {
+                line.truncate(at + end.len());
+            }
+        }
+        if let Some((before, rest)) = line.split_once("https://127.0.0.1:") {
+            let rest = rest.trim_start_matches(|it: char| it.is_ascii_digit());
+            line = format!("{before}https://127.0.0.1:PORT{rest}");
+        }
+        if let Some((before, rest)) = line.split_once("to other values (") {
+            let (_, rest) = rest.rsplit_once(");").unwrap();
+            line = format!("{before}to other values (WHO AND WHICH);{rest}");
+        }
+        line + "\n"
+    });
+    plain.collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -305,29 +328,36 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
         "1s",
     ];
     let with = |more: &[&'static str]| [&connect[..], more].concat();
+    let mut lines = Vec::new();
 
     let wrong = ["connect", "--source", "nowhere", "--target", "bare"];
-    user.fails(
-        &wrong,
-        4,
-        &["no context \"nowhere\"", "--source one of: source"],
-    )
-    .await;
+    lines.push(
+        user.fails(
+            &wrong,
+            4,
+            &["no context \"nowhere\"", "--source one of: source"],
+        )
+        .await,
+    );
     let wrong = [
         "connect", "--source", "source", "--target", "bare", "--name", "A_B",
     ];
-    user.fails(&wrong, 4, &["\"A_B\"", "--name"]).await;
-    user.fails(
-        &with(&[]),
-        4,
-        &[
-            "isn't installed in the target",
-            "pilotage crds | kubectl --context bare apply",
-        ],
-    )
-    .await;
-    user.fails(&["status", "pod", "web"], 4, &["no pod default/web", "-n"])
-        .await;
+    lines.push(user.fails(&wrong, 4, &["\"A_B\"", "--name"]).await);
+    lines.push(
+        user.fails(
+            &with(&[]),
+            4,
+            &[
+                "isn't installed in the target",
+                "pilotage crds | kubectl --context bare apply",
+            ],
+        )
+        .await,
+    );
+    lines.push(
+        user.fails(&["status", "pod", "web"], 4, &["no pod default/web", "-n"])
+            .await,
+    );
 
     let crds = pilotage::run(
         &pilotage::binary().unwrap(),
@@ -337,30 +367,36 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
     .await
     .unwrap();
     target.plane.apply_yaml(&crds).await.unwrap();
-    user.fails(
-        &with(&[]),
-        4,
-        &["address https://127.0.0.1", "--target-server"],
-    )
-    .await;
-    user.fails(
-        &with(&["--target-server", "ftp://x"]),
-        4,
-        &["\"ftp://x\"", "https://HOST:PORT"],
-    )
-    .await;
+    lines.push(
+        user.fails(
+            &with(&[]),
+            4,
+            &["address https://127.0.0.1", "--target-server"],
+        )
+        .await,
+    );
+    lines.push(
+        user.fails(
+            &with(&["--target-server", "ftp://x"]),
+            4,
+            &["\"ftp://x\"", "https://HOST:PORT"],
+        )
+        .await,
+    );
     let elsewhere = [
         "connect", "--source", "source", "--target", "bare", "-n", "shop",
     ];
-    user.fails(
-        &elsewhere,
-        4,
-        &[
-            "no namespace shop",
-            "kubectl --context bare create namespace shop",
-        ],
-    )
-    .await;
+    lines.push(
+        user.fails(
+            &elsewhere,
+            4,
+            &[
+                "no namespace shop",
+                "kubectl --context bare create namespace shop",
+            ],
+        )
+        .await,
+    );
 
     // Somebody without rights in the target, and one whom it doesn't know.
     let stranger = target.plane.user_access("stranger", None).unwrap();
@@ -372,34 +408,40 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
         source: user.source.clone(),
     };
     let rights = "get/list/watch/create/patch sources of namespace default";
-    limited
-        .fails(&with(&[]), 4, &["you may not", rights, "in the target"])
-        .await;
+    lines.push(
+        limited
+            .fails(&with(&[]), 4, &["you may not", rights, "in the target"])
+            .await,
+    );
     let unknown = stranger.with(pilotage_testkit::access::Credential::Token("x".to_owned()));
     unknown.write(&file).unwrap();
-    limited
-        .fails(
-            &with(&[]),
-            4,
-            &["doesn't accept the credentials", "log in again"],
-        )
-        .await;
+    lines.push(
+        limited
+            .fails(
+                &with(&[]),
+                4,
+                &["doesn't accept the credentials", "log in again"],
+            )
+            .await,
+    );
     // Nobody listens there.
     let port = Port::reserve().unwrap();
     stranger
         .via(&format!("https://{}", port.address()))
         .write(&file)
         .unwrap();
-    limited
-        .fails(
-            &with(&[]),
-            4,
-            &[
-                "doesn't answer at https://127.0.0.1",
-                "kubectl --context bare version",
-            ],
-        )
-        .await;
+    lines.push(
+        limited
+            .fails(
+                &with(&[]),
+                4,
+                &[
+                    "doesn't answer at https://127.0.0.1",
+                    "kubectl --context bare version",
+                ],
+            )
+            .await,
+    );
     // The same cluster twice.
     let twice = User {
         target: user.source.clone(),
@@ -407,7 +449,7 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
         source: user.source.clone(),
     };
     let same = ["connect", "--source", "source", "--target", "source"];
-    twice.fails(&same, 4, &["lead to the same cluster"]).await;
+    lines.push(twice.fails(&same, 4, &["lead to the same cluster"]).await);
     let targets: Api<Target> = Api::all(source.plane.admin());
     assert!(
         targets
@@ -433,7 +475,7 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
         "ServiceAccount default/worker of the target is there already",
         "another --source-name",
     ];
-    user.fails(&account, 4, &said).await;
+    lines.push(user.fails(&account, 4, &said).await);
 
     // Half done, since nobody takes the Source up; and undone again.
     let server = with(&["--target-server", "https://127.0.0.1:1"]);
@@ -443,7 +485,7 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
             "pilotage controllers",
             "same command again",
         ];
-        user.fails(&server, 3, &said).await;
+        lines.push(user.fails(&server, 3, &said).await);
     }
     // Somebody else sees to the rights.
     let object = "{apiVersion: multicluster.admiralty.io/v1alpha1, kind: Source, metadata: {name: source, namespace: \
@@ -467,13 +509,13 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
         ".spec.rights",
         "--force-conflicts",
     ];
-    user.fails(&rights, 4, &said).await;
+    lines.push(user.fails(&rights, 4, &said).await);
     let none = [&server[..], &["--rights", "none"]].concat();
-    user.fails(&none, 4, &said).await;
+    lines.push(user.fails(&none, 4, &said).await);
     let sources: Api<Source> = Api::namespaced(target.plane.admin(), "default");
     for (words, want) in [(&rights, vec![Right::Logs]), (&none, vec![])] {
         let force = [&words[..], &["--force-conflicts"]].concat();
-        user.fails(&force, 3, &["isn't ready after 1 s"]).await;
+        lines.push(user.fails(&force, 3, &["isn't ready after 1 s"]).await);
         assert_eq!(sources.get("source").await.unwrap().spec.rights, want);
     }
     // What follows is a part of the rights.
@@ -489,7 +531,7 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
         (&["--follow", "none"], vec![Right::Logs]),
     ] {
         let words = [&server[..], more].concat();
-        user.fails(&words, 3, &["isn't ready after 1 s"]).await;
+        lines.push(user.fails(&words, 3, &["isn't ready after 1 s"]).await);
         let rights = sources.get("source").await.unwrap().spec.rights;
         assert_eq!(rights, want, "{more:?}");
     }
@@ -506,7 +548,7 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
     stranger.write(&file).unwrap();
     let rights = "you may not get/delete sources of namespace default, get/delete secrets of namespace default in \
         the target";
-    limited.fails(&undo, 4, &[rights]).await;
+    lines.push(limited.fails(&undo, 4, &[rights]).await);
     let (code, out, err) = user.run(&undo).await;
     assert!(code == 0 && out.starts_with("disconnected:"), "{out}{err}");
 
@@ -522,7 +564,7 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
         "Target bare of the source is being deleted",
         "wait until it is gone",
     ];
-    user.fails(&server, 4, &said).await;
+    lines.push(user.fails(&server, 4, &said).await);
     let none = Patch::Merge(serde_json::json!({ "metadata": { "finalizers": null } }));
     targets
         .patch("bare", &PatchParams::default(), &none)
@@ -536,19 +578,35 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
     let other = "{apiVersion: multicluster.admiralty.io/v1alpha1, kind: Target, metadata: {name: bare, namespace: \
         default}, spec: {self: true}}";
     source.plane.apply_yaml(other).await.unwrap();
-    user.fails(
-        &server,
-        4,
-        &[
-            "Target bare of the source is there already",
-            "another --name",
-        ],
-    )
-    .await;
-    user.fails(
-        &undo,
-        4,
-        &["wasn't made by \"connect\"", "delete it with kubectl"],
-    )
-    .await;
+    lines.push(
+        user.fails(
+            &server,
+            4,
+            &[
+                "Target bare of the source is there already",
+                "another --name",
+            ],
+        )
+        .await,
+    );
+    lines.push(
+        user.fails(
+            &undo,
+            4,
+            &["wasn't made by \"connect\"", "delete it with kubectl"],
+        )
+        .await,
+    );
+    insta::assert_snapshot!("wrong", told(lines));
+
+    // A token that somebody else put there, which ended in 1970.
+    let old = "{apiVersion: v1, kind: Secret, metadata: {name: old, namespace: default}, stringData: {config: 'users: \
+        [{name: a, user: {token: e30.eyJleHAiOjF9.c2ln}}]'}}\n---\n{apiVersion: \
+        multicluster.admiralty.io/v1alpha1, kind: Target, metadata: {name: old, namespace: default}, spec: \
+        {kubeconfigSecret: {name: old}}}";
+    source.plane.apply_yaml(old).await.unwrap();
+    let (code, out, err) = user.run(&["status", "-n", "default"]).await;
+    assert_eq!(code, 0, "{out}{err}");
+    let said = "warning: the token in Secret default/old, which Target default/old uses, ended ";
+    assert!(err.contains(said), "{err}");
 }
