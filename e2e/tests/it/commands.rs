@@ -17,14 +17,16 @@ use crate::chart::{RELEASE, chart, helm};
 use crate::workspace::root;
 
 /// Programs of others, of which nothing is known here.
-const OTHERS: [&str; 8] = [
+const OTHERS: [&str; 10] = [
     "chmod",
     "e2e/tools/bump.sh",
     "export",
     "install",
     "kind",
     "make",
+    "sha256sum",
     "skopeo",
+    "tar",
     "target/debug/e2e",
 ];
 

@@ -49,10 +49,25 @@ fn the_image_that_is_installed_is_the_one_that_is_built() {
     let set = format!("--set image.repository={repository} ");
     let installs = steps().concat().matches(&set).count();
     assert_eq!(installs, 2, "README.md has to install {repository}");
-    let chart = fs::read_to_string(root().join("charts/pilotage/Chart.yaml")).unwrap();
-    let version = format!("\nappVersion: {}\n", env!("CARGO_PKG_VERSION"));
-    assert!(
-        chart.contains(&version),
-        "the tag is the chart's appVersion"
-    );
+    let version = env!("CARGO_PKG_VERSION");
+    for (file, says) in [
+        // The tag, unless one is given.
+        (
+            "charts/pilotage/Chart.yaml",
+            format!("\nappVersion: {version}\n"),
+        ),
+        // From a release.
+        (
+            "docs/install.md",
+            format!(" --image {repository}:{version}\n"),
+        ),
+        (
+            "docs/install.md",
+            format!(" kubectl-pilotage-{version}-linux-amd64.tar.gz "),
+        ),
+        ("docs/install.md", format!(" pilotage-{version}.oci.tar ")),
+    ] {
+        let text = fs::read_to_string(root().join(file)).unwrap();
+        assert!(text.contains(&says), "{file} lacks {says:?}");
+    }
 }
