@@ -1,4 +1,5 @@
-//! When the tokens end that Targets use. Those of `connect` never do; who puts in others renews them, and is warned here.
+//! When the tokens end that Targets use. Those of `connect` never do; who puts in others renews them, and is warned
+//! here.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -1,4 +1,5 @@
-//! `helm upgrade --reuse-values` gives a chart the values of the one before, without what is new: each template bears it.
+//! `helm upgrade --reuse-values` gives a chart the values of the one before, without what is new: each template bears
+//! it.
 
 use std::collections::BTreeMap;
 use std::fs;
