@@ -16,6 +16,7 @@ use pilotage_e2e::fleet::Spec;
 use pilotage_testkit::{build, list_until, wait_count, wait_for, workspace_root};
 use serde_json::{Value, json};
 
+use super::connect::User;
 use super::{Fleet, LIMIT, Lasting, Shop, is_running, is_told, node_of, scheduled};
 
 /// Targets, where they are, and what they cost.
@@ -252,6 +253,18 @@ async fn a_full_nearest_target_gives_way_to_the_next_one_and_says_why() {
     let virginia = shop.virtual_node("virginia");
     let full = format!("{virginia} refused [1 Insufficient cpu");
     event(&shop, &shop.name, "second", "PassedOver", &full).await;
+    // Who asks later is told the same.
+    let user = User::new(&shop.fleet.source.plane, &shop.target("virginia").plane);
+    let words = ["explain", "pod", "second", "-n", &shop.name];
+    let (code, out, err) = user.run(&words).await;
+    assert_eq!(code, 0, "{err}");
+    for (target, answer) in [
+        ("virginia ", "refused [1 Insufficient cpu"),
+        ("frankfurt ", "runs it"),
+    ] {
+        let says = |line: &str| line.starts_with(target) && line.contains(answer);
+        assert!(out.lines().any(says), "{target}: {out}");
+    }
     // Others find room again.
     for name in ["first", "second"] {
         shop.delete(name).await;
