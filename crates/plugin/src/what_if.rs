@@ -13,7 +13,7 @@ use kube::api::{DeleteParams, DynamicObject, PostParams, Preconditions};
 use kube::{Api, ResourceExt};
 use pilotage_api::keys;
 use pilotage_runtime::args::parse_duration;
-use pilotage_runtime::call::{CALL_LIMIT, Failure, within};
+use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, find, within};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -76,13 +76,19 @@ pub(crate) async fn what_if(args: WhatIfArgs) -> Result<String, Error> {
     let places: Vec<Place> = all.iter().map(place).collect();
 
     let question = question(&template, &owner(&source, &namespace).await?);
+    let mut question: DynamicObject =
+        serde_json::from_value(question).map_err(|error| Error::Render(error.to_string()))?;
     let pods: Api<DynamicObject> = source.untyped::<Pod>(Some(&namespace));
     // A webhook that doesn't see it would let it run here.
-    let rehearsal = create(&source, &pods, &question, true).await?;
+    let rehearsal = create(&pods, &question, true).await;
+    let rehearsal = rehearsal.map_err(refused(&source))?;
     is_proxy(&namespace, &rehearsal)?;
+    // Who gets no answer has to know what to look for.
+    question.metadata.name = rehearsal.metadata.name;
+    question.metadata.generate_name = None;
     // Before there is anything that could be left behind.
     let mut interrupts = Interrupts::listen()?;
-    let asked = create(&source, &pods, &question, false).await?;
+    let asked = ask(&source, &pods, &question).await?;
     progress(&format!(
         "source: asks by pod {namespace}/{}",
         asked.name_any()
@@ -184,7 +190,7 @@ fn needs(namespace: &str) -> Vec<Need> {
         verb,
         namespace: namespace.map(str::to_owned),
     };
-    let pods = ["create", "list", "watch", "delete"];
+    let pods = ["get", "create", "list", "watch", "delete"];
     let pods = pods.map(|verb| need("pods", verb, Some(namespace)));
     let mut needs = vec![need("namespaces", "get", None)];
     needs.extend(pods);
@@ -192,23 +198,46 @@ fn needs(namespace: &str) -> Vec<Need> {
 }
 
 async fn create(
-    source: &Cluster,
     pods: &Api<DynamicObject>,
-    question: &Value,
+    question: &DynamicObject,
     dry_run: bool,
-) -> Result<DynamicObject, Error> {
-    let object = serde_json::from_value(question.clone());
-    let object = object.map_err(|error| Error::Render(error.to_string()))?;
+) -> Result<DynamicObject, CallError> {
     let params = PostParams {
         dry_run,
         ..PostParams::default()
     };
-    let created = within(CALL_LIMIT, pods.create(&params, &object)).await;
-    created.map_err(|error| Error::Refused {
+    within(CALL_LIMIT, pods.create(&params, question)).await
+}
+
+/// The pod that asks. An API server that doesn't answer may have made it all the same.
+async fn ask(
+    source: &Cluster,
+    pods: &Api<DynamicObject>,
+    question: &DynamicObject,
+) -> Result<DynamicObject, Error> {
+    let error = match create(pods, question, false).await {
+        Ok(asked) => return Ok(asked),
+        Err(error) => error,
+    };
+    if error.is_open() {
+        let name = question.name_any();
+        let found = find(CALL_LIMIT, pods.get(&name), "pods", &name).await;
+        let found = found.map_err(source.failed(format!("look for pod {name}, which asks")))?;
+        let is_ours = |pod: &DynamicObject| pod.annotations().contains_key(keys::WHAT_IF);
+        if let Some(asked) = found.filter(is_ours) {
+            return Ok(asked);
+        }
+    }
+    Err(refused(source)(error))
+}
+
+fn refused(source: &Cluster) -> impl FnOnce(CallError) -> Error {
+    let side = source.side;
+    move |source| Error::Refused {
         what: "the pod that asks".to_owned(),
-        side: source.side,
-        source: error,
-    })
+        side,
+        source,
+    }
 }
 
 /// Only as a proxy pod it waits for targets.
