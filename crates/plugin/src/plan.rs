@@ -355,6 +355,69 @@ mod tests {
     }
 
     #[test]
+    fn the_objects_of_a_connection_with_what_follows() {
+        let it = Connection {
+            rights: vec![Right::FollowConfigMaps, Right::FollowSecrets],
+            source_uid: Some("u".to_owned()),
+            ..connection(Some("shop"))
+        };
+        let labels = json!({ "app.kubernetes.io/managed-by": "kubectl-pilotage" });
+        let meta = |name: &str| json!({ "name": name, "namespace": "shop", "labels": labels });
+        let mut let_in = meta("london");
+        let_in["annotations"] = json!({ keys::SOURCE_CLUSTER_UID: "u" });
+        let version = "multicluster.admiralty.io/v1alpha1";
+        assert_eq!(
+            it.source(),
+            json!({
+                "apiVersion": version,
+                "kind": "Source",
+                "metadata": let_in,
+                "spec": { "serviceAccountName": "london", "rights": ["FollowConfigMaps", "FollowSecrets"] },
+            })
+        );
+        assert_eq!(
+            it.account(),
+            json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta("london") })
+        );
+        let mut of_account = meta("london-token");
+        of_account["annotations"] = json!({ "kubernetes.io/service-account.name": "london" });
+        assert_eq!(
+            it.token(),
+            json!({
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": of_account,
+                "type": "kubernetes.io/service-account-token",
+            })
+        );
+        assert_eq!(
+            it.target(),
+            json!({
+                "apiVersion": version,
+                "kind": "Target",
+                "metadata": meta("paris"),
+                "spec": { "kubeconfigSecret": { "name": "paris-kubeconfig" } },
+            })
+        );
+        assert_eq!(
+            it.secret(&json!({ "kind": "Config" })),
+            json!({
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": meta("paris-kubeconfig"),
+                "stringData": { "config": "{\"kind\":\"Config\"}" },
+            })
+        );
+        // What is printed for git is the same.
+        let printed = it.manifests(false).unwrap();
+        let printed: Vec<Value> = serde_saphyr::from_multiple(&printed).unwrap();
+        assert_eq!(
+            printed,
+            [it.source(), it.account(), it.token(), it.target()]
+        );
+    }
+
+    #[test]
     fn all_namespaces_have_it_at_home() {
         let it = connection(None);
         let account = json!({ "name": "london", "namespace": "pilotage" });
