@@ -40,6 +40,9 @@
 {{- if $v.controllerManager.kubelet.selfSigned }}
 - --kubelet-self-signed
 {{- end }}
+{{- with $v.controllerManager.kubelet.signer }}
+- {{ printf "--kubelet-signer=%s" . | quote }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- if eq .part "proxy-scheduler" }}

@@ -53,7 +53,8 @@ pub struct KubeletArgs {
     pub kubelet_listen: SocketAddr,
 
     /// Signer of the serving certificate, which is requested by a CertificateSigningRequest. Another one than the
-    /// default needs a right of its own: "approve" on that signer.
+    /// default needs a right of its own: "approve" on that signer. Without it the request waits for somebody else's
+    /// approval.
     #[arg(
         long,
         value_name = "SIGNER",
