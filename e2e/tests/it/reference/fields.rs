@@ -8,13 +8,33 @@ use super::text::{entry, paragraph, sentence};
 use crate::workspace::root;
 
 pub(super) fn section() -> String {
+    let kinds = definitions().iter().map(kind).collect::<Vec<_>>();
+    kinds.join("\n")
+}
+
+/// The paths of each kind's fields.
+pub(super) fn paths() -> Vec<(String, Vec<String>)> {
+    let kinds = definitions().into_iter().map(|definition| {
+        let spec = &definition["spec"];
+        let mut entries = Vec::new();
+        let schema = &spec["versions"][0]["schema"]["openAPIV3Schema"];
+        walk("", schema, &mut entries);
+        let paths = entries
+            .iter()
+            .map(|entry| entry.split('`').nth(1).unwrap().to_owned());
+        let kind = spec["names"]["kind"].as_str().unwrap().to_owned();
+        (kind, paths.collect::<Vec<_>>())
+    });
+    kinds.collect()
+}
+
+fn definitions() -> Vec<Value> {
     let files = fs::read_dir(root().join("crds")).unwrap();
     let mut paths: Vec<_> = files.map(|file| file.unwrap().path()).collect();
     paths.sort();
     assert_eq!(paths.len(), 6, "{paths:?}");
     let read = |path| serde_saphyr::from_str::<Value>(&fs::read_to_string(path).unwrap()).unwrap();
-    let kinds = paths.iter().map(|path| kind(&read(path)));
-    kinds.collect::<Vec<_>>().join("\n")
+    paths.iter().map(read).collect()
 }
 
 fn kind(definition: &Value) -> String {

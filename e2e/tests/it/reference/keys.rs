@@ -9,29 +9,48 @@ const PREFIX: &str = "multicluster.admiralty.io/";
 const SECTION: &str = "// ---- ";
 
 pub(super) fn section() -> String {
+    let mut out = String::new();
+    for (title, keys) in sections() {
+        let mut letters = title.chars();
+        let first = letters.next().unwrap().to_uppercase();
+        out += &format!("### {first}{}\n\n", letters.as_str());
+        for (doc, name) in keys {
+            out += &entry(&format!("{name}: {}", sentence(&without_links(&doc))));
+            out.push('\n');
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// Every key and fixed value, as it is on the wire.
+pub(super) fn wire() -> Vec<String> {
+    let sections = sections().into_iter();
+    let names = sections.flat_map(|(_, keys)| keys).map(|(_, name)| name);
+    let names = names.flat_map(|name| {
+        let codes = name.split('`').skip(1).step_by(2);
+        codes.map(str::to_owned).collect::<Vec<_>>()
+    });
+    names.collect()
+}
+
+/// The sections of the file: title, and of each key its comment and its name.
+fn sections() -> Vec<(String, Vec<(String, String)>)> {
     let file = root().join("crates/api/src/keys.rs");
     let text = fs::read_to_string(file).unwrap();
     let (_, text) = shipped(&text).split_once(SECTION).unwrap();
     let (text, _) = text.split_once("\npub fn ").unwrap();
-    let mut out = String::new();
-    let mut keys = 0;
-    for section in text.split(SECTION) {
+    let sections = text.split(SECTION).map(|section| {
         let (title, items) = section.split_once('\n').unwrap();
-        let title = title.trim_end_matches(['-', ' ']);
-        let mut letters = title.chars();
-        let first = letters.next().unwrap().to_uppercase();
-        out += &format!("### {first}{}\n\n", letters.as_str());
-        for (doc, item) in documented(items) {
-            if let Some(name) = name(&item) {
-                out += &entry(&format!("{name}: {}", sentence(&without_links(&doc))));
-                out.push('\n');
-                keys += 1;
-            }
-        }
-        out.push('\n');
-    }
-    assert!(keys > 50, "only {keys} keys were found:\n{out}");
-    out
+        let title = title.trim_end_matches(['-', ' ']).to_owned();
+        let items = documented(items).into_iter();
+        let keys = items.filter_map(|(doc, item)| Some((doc, name(&item)?)));
+        (title, keys.collect::<Vec<_>>())
+    });
+    let sections: Vec<_> = sections.collect();
+    let keys: usize = sections.iter().map(|(_, keys)| keys.len()).sum();
+    assert!(keys > 50, "only {keys} keys were found: {sections:#?}");
+    sections
 }
 
 /// Comments, each with the item behind it.
