@@ -33,7 +33,8 @@ pub(super) enum Fault {
     Foreign,
     /// The target doesn't let it be followed.
     #[error(
-        "the target doesn't give the right {0}; add it to spec.rights of the Source or ClusterSource there"
+        "the target doesn't give the right {0}; add it to spec.rights of the Source or ClusterSource there (the \
+         Target's condition RightsGiven has the command)"
     )]
     NoRight(Right),
     /// What is there now isn't what was decided on.

@@ -397,7 +397,8 @@ fn ready(observed: &Observed<'_>, nobody: bool) -> ConditionState {
             ROLE_MISSING,
             format!(
                 "bound, but without the rights {}: Pilotage isn't installed with them here. Apply what `pilotage rbac \
-                 --rights={}` prints with the flags of this installation",
+                 --rights={}` prints with the flags of this installation (`| kubectl apply -f -`), or use the chart's \
+                 value `rights`",
                 list(Right::name),
                 list(Right::flag),
             ),

@@ -12,6 +12,7 @@ use pilotage_api::parent::ClusterUid;
 use pilotage_api::{Right, bounds, keys, limits};
 use pilotage_clusters::{Authorization, Connection, LostReason, TargetObject};
 use pilotage_model::virtual_node::ExcludedLabels;
+use serde_json::{Value, json};
 
 /// What a Target's status should be.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,7 +57,7 @@ pub(crate) fn decide(
         authorized(connection, authorization),
     ]
     .into_iter()
-    .chain(rights_given(current, connection, authorization))
+    .chain(rights_given(object, connection, authorization))
     .chain(trustworthy(current, connection, turned_away))
     .filter(|state| state.status.is_some() || !is_known(current, state.type_, connection))
     .collect();
@@ -222,7 +223,7 @@ fn authorized(connection: &Connection, authorization: &Authorization) -> Conditi
 
 /// Nothing, as long as the target has always given the rights that this source uses.
 fn rights_given(
-    current: &[Condition],
+    object: &TargetObject,
     connection: &Connection,
     authorization: &Authorization,
 ) -> Option<ConditionState> {
@@ -244,7 +245,8 @@ fn rights_given(
     };
     if lacking.is_empty() {
         let told = |condition: &Condition| condition.type_ == types::RIGHTS_GIVEN;
-        return current.iter().any(told).then(|| {
+        let mut current = object.status.conditions.iter();
+        return current.any(told).then(|| {
             state(
                 types::RIGHTS_GIVEN,
                 Some(true),
@@ -262,12 +264,26 @@ fn rights_given(
         Some(false),
         "RightMissing",
         format!(
-            "the target doesn't give the rights {}; add {} to spec.rights of the Source or ClusterSource there \
-             (kubectl edit source)",
+            "the target doesn't give the rights {}; add {} to spec.rights of the Source or ClusterSource there: {}",
             each.join(", "),
-            names.join(", ")
+            names.join(", "),
+            granting(object.key.namespace.as_deref(), &names)
         ),
     ))
+}
+
+/// What to type in the target, so that it gives these rights beside those that it gives already.
+fn granting(namespace: Option<&str>, rights: &[&str]) -> String {
+    let patch = match namespace {
+        Some(namespace) => format!("kubectl patch source NAME --namespace {namespace}"),
+        None => "kubectl patch clustersource NAME".to_owned(),
+    };
+    let add = |right: &&str| json!({ "op": "add", "path": "/spec/rights/-", "value": right });
+    let more = Value::Array(rights.iter().map(add).collect());
+    let first = json!({ "spec": { "rights": rights } });
+    format!(
+        "{patch} --type json --patch '{more}', or, if it has no rights yet, {patch} --type merge --patch '{first}'"
+    )
 }
 
 /// Nothing, as long as the target never said what isn't its to say.

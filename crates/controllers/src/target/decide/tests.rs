@@ -481,9 +481,17 @@ fn a_right_that_a_target_doesnt_give_is_named_and_keeps_no_pod_away() {
         "FollowSecrets (get secrets, list secrets",
         "Logs (get pods/log)",
         "add FollowSecrets, Logs to spec.rights",
+        "kubectl patch source NAME --namespace ",
+        r#" --type json --patch '[{"op":"add","path":"/spec/rights/-","value":"FollowSecrets"},{"op""#,
+        r#" --type merge --patch '{"spec":{"rights":["FollowSecrets","Logs"]}}'"#,
     ] {
         assert!(message.contains(part), "{message}");
     }
+    let cluster_wide = granting(None, &["Logs"]);
+    assert!(
+        cluster_wide.starts_with("kubectl patch clustersource NAME --type"),
+        "{cluster_wide}"
+    );
     let (_, rights) = step(&Authorization::Complete);
     assert_eq!(rights.unwrap().0, "True");
 }
