@@ -108,8 +108,8 @@ key!(/// Scheduling gate of a pod in the target that keeps its own scheduler. Th
 key!(/// Annotation: which pods of lower priority the target would evict to make room, if it is chosen
     /// ([`crate::preempts`]).
     PREEMPTS = "preempts");
-key!(/// Annotation: why the newest attempt has no node: `Unschedulable: …`, `refused: …`, `Expired`, `NoLongerFits` or
-    /// `PodGone`.
+key!(/// Annotation: why the newest attempt has no node: `Unschedulable: …`, `refused: …`, `Gated: …`, `Expired`,
+    /// `NoLongerFits` or `PodGone`.
     REFUSAL = "refusal");
 key!(/// Annotation, a number, from the source: the attempt that was chosen. Its pod may be bound.
     ALLOWED_ATTEMPT = "allowed-attempt");

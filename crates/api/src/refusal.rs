@@ -10,6 +10,8 @@ pub enum Word {
     Unschedulable,
     /// The pod needs something that its scheduler doesn't know.
     UnknownConstraint,
+    /// The target's own admission has put scheduling gates on the pod.
+    Gated,
     /// The reservation wasn't granted, or not bound, in time.
     Expired,
     /// Somebody else took the room in between.
@@ -22,9 +24,10 @@ pub enum Word {
 
 impl Word {
     /// Each of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Unschedulable,
         Self::UnknownConstraint,
+        Self::Gated,
         Self::Expired,
         Self::NoLongerFits,
         Self::PodGone,
@@ -36,6 +39,7 @@ impl Word {
         match self {
             Self::Unschedulable => "Unschedulable",
             Self::UnknownConstraint => "refused",
+            Self::Gated => "Gated",
             Self::Expired => "Expired",
             Self::NoLongerFits => "NoLongerFits",
             Self::PodGone => "PodGone",

@@ -69,6 +69,11 @@ fn seated(seen: &Observed<'_>, seat: &Seat) -> Plan {
     if pod.ending || pod.finished {
         return drop(Dropped::PodLeft, None, None);
     }
+    if let Some(gates) = &pod.gates {
+        let attempt = attempt.or(seen.memory.tried());
+        let debt = attempt.map(|n| (n, Refusal::Gated(gates.clone())));
+        return drop(Dropped::NotNow, debt, None);
+    }
     let owned = |chaperon: &&ChaperonView| pod.owner.as_ref() == Some(&chaperon.uid);
     let Some(chaperon) = seen.chaperon.filter(|c| !c.ending).filter(owned) else {
         return drop(Dropped::ChaperonLeft, None, None);
@@ -325,6 +330,16 @@ fn open(seen: &Observed<'_>, pod: &PodView, chaperon: &ChaperonView) -> Plan {
             Answer::Refused(debt.refusal.clone()),
             Note::InDebt,
         );
+    }
+    // The queue would keep it without a word for as long: the source shall ask elsewhere meanwhile.
+    if let Some(gates) = &pod.gates {
+        let refusal = Refusal::Gated(gates.clone());
+        let said = !chaperon.reserved && chaperon.refusal.as_deref() == Some(&refusal.to_string());
+        return if said {
+            Plan::shut(Note::Gated)
+        } else {
+            write(seen, chaperon, Answer::Refused(refusal), Note::Gated)
+        };
     }
     // Others were evicted for this grant, and the room went to somebody else.
     if granted && seen.memory.has_made_room(chaperon.attempt) {

@@ -213,6 +213,8 @@ pub enum Note {
     OtherLeader,
     /// The source didn't take earlier answers: the next one waits.
     Pausing,
+    /// The cluster's own admission has put scheduling gates on it.
+    Gated,
     /// The pod is bound, ending or finished.
     Settled,
     /// A value on the chaperon means nothing.
@@ -252,6 +254,7 @@ impl fmt::Display for Note {
             Self::InDebt => "the end of the last reservation is being written to the chaperon",
             Self::OtherLeader => "another candidate scheduler may hold a node for the pod",
             Self::Pausing => "the source cluster did not take earlier reservations, the next one is made later",
+            Self::Gated => "the pod's scheduling gates hold it",
             Self::Settled => "the pod is bound, ending or finished",
             Self::Unreadable(fault) => return write!(f, "{fault}"),
             Self::WriteRefused(why) => {

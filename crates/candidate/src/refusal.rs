@@ -15,6 +15,8 @@ pub enum Refusal {
     Unschedulable(String),
     /// It needs what the scheduler doesn't know, in these words.
     Unknown(String),
+    /// The cluster's own admission has put these scheduling gates on it.
+    Gated(String),
     /// Nobody granted the answer in time, or it could not be bound in time.
     Expired,
     /// Somebody else took the room between answer and grant.
@@ -43,6 +45,10 @@ impl fmt::Display for Refusal {
         match self {
             Self::Unschedulable(why) => f.write_str(&Word::Unschedulable.because(cut(why))),
             Self::Unknown(needs) => f.write_str(&Word::UnknownConstraint.because(cut(needs))),
+            Self::Gated(gates) => {
+                let why = format!("held there by the scheduling gates {gates}");
+                f.write_str(&Word::Gated.because(cut(&why)))
+            }
             Self::Expired => f.write_str(Word::Expired.text()),
             Self::NoLongerFits => f.write_str(Word::NoLongerFits.text()),
             Self::PodGone => f.write_str(Word::PodGone.text()),

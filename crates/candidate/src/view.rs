@@ -8,7 +8,10 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{
+    api::core::v1::{Pod, PodSpec},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use pilotage_api::{
     GROUP, PodChaperon,
     bounds::{MOST_ATTEMPTS, cut},
@@ -29,6 +32,8 @@ pub struct PodView {
     pub finished: bool,
     /// UID of the chaperon that controls it.
     pub owner: Option<String>,
+    /// Names of its scheduling gates. A source takes its own away, so that these are the cluster's own.
+    pub gates: Option<String>,
 }
 
 impl PodView {
@@ -49,8 +54,15 @@ impl PodView {
             ending: pod.metadata.deletion_timestamp.is_some(),
             finished: matches!(phase, Some("Succeeded" | "Failed")),
             owner: controlling_chaperon(&pod.metadata).map(|(_, uid)| uid.to_owned()),
+            gates: gates(pod.spec.as_ref()?),
         })
     }
+}
+
+fn gates(spec: &PodSpec) -> Option<String> {
+    let gates = spec.scheduling_gates.iter().flatten();
+    let names: Vec<&str> = gates.map(|gate| gate.name.as_str()).collect();
+    (!names.is_empty()).then(|| kept(&names.join(", ")))
 }
 
 /// Name and UID of the chaperon that controls an object.
@@ -109,7 +121,7 @@ pub struct ChaperonView {
 
 /// As many bytes of a value that means nothing are told.
 const TOLD: usize = 100;
-/// As many bytes of a UID or a refusal are kept: more than one of ours has, so that what is longer is equal to none.
+/// As many bytes of a UID, a refusal or names of gates are kept: more than one of ours has, so that what is longer is equal to none.
 const LONGEST: usize = 2048;
 
 /// An annotation whose value means nothing.
@@ -389,6 +401,22 @@ mod tests {
         for key in [keys::ALLOWED_ATTEMPT, keys::IS_ALLOWED, keys::PARENT_NAME] {
             assert_ne!(side(key, "9"), before, "{key}");
         }
+    }
+
+    #[test]
+    fn a_pod_is_gated_by_any_gate() {
+        let gates = |gates: Value| {
+            let pod = json!({
+                "metadata": { "uid": "p" },
+                "spec": { "containers": [], "schedulingGates": gates },
+            });
+            let pod: Pod = serde_json::from_value(pod).unwrap();
+            PodView::of(&pod).unwrap().gates
+        };
+        assert_eq!(gates(Value::Null), None);
+        assert_eq!(gates(json!([])), None);
+        let two = json!([{ "name": "a/b" }, { "name": "c/d" }]);
+        assert_eq!(gates(two).as_deref(), Some("a/b, c/d"));
     }
 
     #[test]

@@ -285,7 +285,7 @@ impl Answer {
 /// One short reason: a candidate's refusal without the words that every refusal shares.
 fn short(reason: &str) -> &str {
     let reason = match Word::of(reason) {
-        Some((Word::Unschedulable | Word::UnknownConstraint, Some(why))) => why,
+        Some((Word::Unschedulable | Word::UnknownConstraint | Word::Gated, Some(why))) => why,
         _ => reason,
     };
     let reason = match reason.split_once(" nodes are available: ") {
@@ -487,6 +487,10 @@ mod tests {
             (
                 "refused: needs pod groups, which this candidate scheduler doesn't know yet",
                 "needs pod groups, which this candidate scheduler doesn't know yet",
+            ),
+            (
+                "Gated: held there by the scheduling gates example.com/queue",
+                "held there by the scheduling gates example.com/queue",
             ),
             ("Expired", "Expired"),
         ] {

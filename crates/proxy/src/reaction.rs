@@ -27,6 +27,8 @@ pub enum RefusalKind {
     Unschedulable,
     /// The pod needs something that its scheduler doesn't know.
     UnknownConstraint,
+    /// The target's own admission holds the pod back.
+    Gated,
     /// The reservation wasn't granted in time.
     Expired,
     /// Somebody else took the room in between.
@@ -43,9 +45,10 @@ pub enum RefusalKind {
 
 impl RefusalKind {
     /// Each of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Unschedulable,
         Self::UnknownConstraint,
+        Self::Gated,
         Self::Expired,
         Self::NoLongerFits,
         Self::PodGone,
@@ -61,6 +64,7 @@ impl RefusalKind {
         match word {
             Word::Unschedulable => Self::Unschedulable,
             Word::UnknownConstraint => Self::UnknownConstraint,
+            Word::Gated => Self::Gated,
             Word::Expired => Self::Expired,
             Word::NoLongerFits => Self::NoLongerFits,
             Word::PodGone => Self::PodGone,
@@ -73,6 +77,7 @@ impl RefusalKind {
         match self {
             Self::Unschedulable => "unschedulable",
             Self::UnknownConstraint => "unknown_constraint",
+            Self::Gated => "gated",
             Self::Expired => "expired",
             Self::NoLongerFits => "no_longer_fits",
             Self::PodGone => "pod_gone",
@@ -124,6 +129,7 @@ mod tests {
         for (text, want) in [
             ("Unschedulable: 0/3 nodes are available", "unschedulable"),
             ("refused: claimed volumes", "unknown_constraint"),
+            ("Gated: by example.com/queue", "gated"),
             ("Expired", "expired"),
             ("NoLongerFits", "no_longer_fits"),
             ("PodGone", "pod_gone"),

@@ -1,6 +1,6 @@
 //! Random walks of the machine in a small world: a chaperon and its pod behind an API server that loses replies, a
-//! store that lags, a source that grants, a scheduler that finds nodes or not, restarts, and another leader now and
-//! then.
+//! store that lags, a source that grants, a scheduler that finds nodes or not, an admission that gates some pods,
+//! restarts, and another leader now and then.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -44,7 +44,8 @@ enum Event {
     LandDelayed,
     DeletePod,
     EndPod,
-    MakePod,
+    MakePod { gated: bool },
+    Ungate,
     EndChaperon,
     Restart,
     OtherLeader,
@@ -80,7 +81,7 @@ enum Delayed {
 }
 
 impl World {
-    fn new() -> Self {
+    fn new(gated: bool) -> Self {
         let mut world = Self {
             now: Duration::ZERO,
             version: 1,
@@ -113,11 +114,11 @@ impl World {
             reserving: BTreeSet::new(),
             granted: BTreeSet::new(),
         };
-        world.make_pod();
+        world.make_pod(gated);
         world
     }
 
-    fn make_pod(&mut self) {
+    fn make_pod(&mut self, gated: bool) {
         let alive = self.chaperon.as_ref().is_some_and(|c| !c.ending);
         if self.pod.is_none() && alive {
             self.pods += 1;
@@ -127,6 +128,7 @@ impl World {
                 ending: false,
                 finished: false,
                 owner: Some("c".into()),
+                gates: gated.then(|| "example.com/queue".to_owned()),
             });
         }
     }
@@ -172,7 +174,12 @@ impl World {
 
     fn land_binding(&mut self, pod_uid: &str, node: &str) -> bool {
         match &mut self.pod {
-            Some(pod) if pod.uid == pod_uid && !pod.ending && pod.node.is_none() => {
+            Some(pod)
+                if pod.uid == pod_uid
+                    && !pod.ending
+                    && pod.node.is_none()
+                    && pod.gates.is_none() =>
+            {
                 pod.node = Some(node.to_owned());
                 true
             }
@@ -307,6 +314,11 @@ impl World {
     /// A binding is sent only under a reserving write that landed, named the pod, and was granted.
     fn check_binding(&self, pod_uid: &str) {
         let attempt = self.memory.seat().and_then(Seat::attempt).unwrap();
+        let seen = self.seen_pod.as_ref();
+        assert!(
+            seen.is_none_or(|pod| pod.gates.is_none()),
+            "a gated pod is bound"
+        );
         assert!(
             self.reserving.contains(&(attempt, pod_uid.to_owned())),
             "attempt {attempt} never reserved for {pod_uid}: {:?}",
@@ -393,7 +405,12 @@ impl World {
                     pod.ending = true;
                 }
             }
-            Event::MakePod => self.make_pod(),
+            Event::MakePod { gated } => self.make_pod(gated),
+            Event::Ungate => {
+                if let Some(pod) = &mut self.pod {
+                    pod.gates = None;
+                }
+            }
             Event::EndChaperon => self.update(|chaperon| chaperon.ending = true),
             Event::Restart => {
                 self.memory = Memory::new(true);
@@ -431,8 +448,9 @@ impl World {
         if self.pod.as_ref().is_some_and(|pod| pod.ending) {
             self.pod = None;
         }
+        self.happen(Event::Ungate);
         for _ in 0..400 {
-            self.make_pod();
+            self.make_pod(false);
             self.happen(Event::Watch);
             if self.chaperon.as_ref().is_none_or(|c| c.ending)
                 || self.pod.as_ref().is_some_and(|pod| pod.node.is_some())
@@ -479,7 +497,8 @@ fn event() -> impl Strategy<Value = Event> {
         2 => Just(Event::LandDelayed),
         1 => Just(Event::DeletePod),
         1 => Just(Event::EndPod),
-        2 => Just(Event::MakePod),
+        2 => prop::bool::weighted(0.3).prop_map(|gated| Event::MakePod { gated }),
+        2 => Just(Event::Ungate),
         1 => Just(Event::EndChaperon),
         1 => Just(Event::Restart),
         1 => Just(Event::OtherLeader),
@@ -491,8 +510,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn no_walk_breaks_an_invariant_and_all_of_them_heal(events in prop::collection::vec(event(), 1..60)) {
-        let mut world = World::new();
+    fn no_walk_breaks_an_invariant_and_all_of_them_heal(
+        gated in prop::bool::weighted(0.3),
+        events in prop::collection::vec(event(), 1..60),
+    ) {
+        let mut world = World::new(gated);
         for event in events {
             world.happen(event);
         }

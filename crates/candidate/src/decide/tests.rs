@@ -38,6 +38,7 @@ fn pod() -> PodView {
         ending: false,
         finished: false,
         owner: Some("c1".into()),
+        gates: None,
     }
 }
 
@@ -349,6 +350,37 @@ fn pods_that_are_not_open_wait_and_say_why() {
             assert_eq!(plan.wake_at, None);
         }
     }
+}
+
+#[test]
+fn a_gated_pod_is_refused_by_its_gates_and_gets_no_node_before_they_are_gone() {
+    let gates = || "example.com/queue".to_owned();
+    let mut case = Case::new();
+    case.pod = Some(PodView {
+        gates: Some(gates()),
+        ..pod()
+    });
+    case.refuses(&Refusal::Gated(gates()));
+    assert_eq!(case.plan(), Plan::shut(Note::Gated), "it is said once");
+    // Whatever a queue makes of it.
+    case.memory.taken("p1", "n1", case.now);
+    case.drop(&Dropped::NotNow);
+    assert_eq!(case.step(), Step::Rest);
+    case.pod = Some(pod());
+    assert_eq!(case.plan(), Plan::rest(Gate::Open));
+    case.memory.taken("p1", "n1", case.now);
+    let write = case.write(Outcome::Done);
+    assert!(matches!(write.answer, Answer::Reserved { .. }), "{write:?}");
+    assert_eq!(write.attempt, 2);
+}
+
+#[test]
+fn nothing_is_bound_for_a_gated_pod() {
+    let mut case = Case::held();
+    case.chaperon = Some(granted(1));
+    case.pod.as_mut().unwrap().gates = Some("example.com/queue".into());
+    case.drop(&Dropped::NotNow);
+    case.refuses(&Refusal::Gated("example.com/queue".into()));
 }
 
 // ---- hold: n ----------------------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ fn word(refusal: &Refusal) -> &'static str {
     match refusal {
         Refusal::Unschedulable(_) => "unschedulable",
         Refusal::Unknown(_) => "unknown_constraint",
+        Refusal::Gated(_) => "gated",
         Refusal::Expired => "expired",
         Refusal::NoLongerFits => "no_longer_fits",
         Refusal::PodGone => "pod_gone",

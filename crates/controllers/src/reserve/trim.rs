@@ -3,12 +3,13 @@
 use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus};
 use pilotage_api::PodChaperon;
 
-/// Keeps identity, owner, node and phase.
+/// Keeps identity, owner, node, gates and phase.
 pub(super) fn pod(pod: &mut Pod) {
     let spec = pod.spec.take().unwrap_or_default();
     pod.spec = Some(PodSpec {
         node_name: spec.node_name,
         scheduler_name: spec.scheduler_name,
+        scheduling_gates: spec.scheduling_gates,
         ..PodSpec::default()
     });
     pod.status = pod.status.take().map(|status| PodStatus {

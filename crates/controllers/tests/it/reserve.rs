@@ -41,6 +41,27 @@ async fn a_pod_that_fits_nowhere_is_refused_with_its_reason_until_there_is_room(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_the_clusters_admission_gates_is_refused_by_its_gates_until_they_go() {
+    let bench = Bench::new("gated").await;
+    bench.nodes(&[("a", "4")]).await;
+    // In place of a webhook of the target, such as that of a queue.
+    let gate = |body: &mut serde_json::Value| {
+        body["spec"]["schedulingGates"] = json!([{ "name": "example.com/queue" }]);
+    };
+    let name = bench.ask_with(&bench.pod("web").build(), gate).await;
+    let refused = bench.refused(&name, "Gated: ").await;
+    let why = annotation(&refused, keys::REFUSAL).unwrap();
+    assert!(why.contains("example.com/queue"), "{why}");
+    let patch = Patch::Merge(json!({ "spec": { "schedulingGates": null } }));
+    let params = PatchParams::default();
+    bench.pods.patch(&name, &params, &patch).await.unwrap();
+    let chaperon = bench.until(&name, is_reserved).await;
+    assert_eq!(annotation(&chaperon, keys::REFUSAL), None);
+    bench.grant(&chaperon, number(&chaperon)).await.unwrap();
+    assert_eq!(bench.bound(&name).await, bench.node("a"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_needs_what_the_scheduler_does_not_know_is_refused_by_its_name() {
     let bench = Bench::new("unknown").await;
     bench.nodes(&[("a", "4")]).await;
