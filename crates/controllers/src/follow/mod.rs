@@ -14,6 +14,8 @@
 //! A copy is made as soon as a pod's record names the target, which is before the pod is bound there; it goes when no
 //! pod names the object any more, or the object is gone. What isn't a copy of ours is never touched. Nothing is written
 //! unless something differs, and a target that is lost, or doesn't give the right, keeps no other target waiting.
+//!
+//! What a pod names and never follows it is told on the pod (`unfollowed`).
 
 mod act;
 mod brief;
@@ -26,6 +28,7 @@ mod place;
 pub mod rbac;
 mod reroute;
 mod selected;
+mod unfollowed;
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -52,6 +55,8 @@ use left_out::tell_left_out;
 use needs::Needs;
 use place::{Parts, follow};
 use reroute::reroute;
+
+pub use unfollowed::tell_unfollowed;
 
 /// Objects in a page of a list: of each little is kept.
 const PAGE: u32 = 50;

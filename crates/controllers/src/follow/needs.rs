@@ -20,8 +20,9 @@ use tokio::sync::{Notify, mpsc};
 
 use super::selected::{Selected, Selecting, Uid};
 use pending::{Pending, Waiting};
-use words::{few, node_of, selects_of};
+use words::{few, selects_of};
 
+pub(super) use words::node_of;
 pub use words::{Change, Key, Needed, Node};
 
 /// Pods that are told of one failure.

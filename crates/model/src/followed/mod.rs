@@ -9,6 +9,7 @@ mod marked;
 mod needs;
 mod selector;
 mod service;
+mod unfollowed;
 
 pub use copy::{Content, NotCopied, config_map, secret};
 pub use ingress::{backends, ingress, keep_class, only_backends};
@@ -16,3 +17,4 @@ pub use marked::{carry_over, is_linked};
 pub use needs::{Kind, Need, needs};
 pub use selector::{Selector, SelectorError, selects};
 pub use service::{keep_load_balancer, reroute, selected, service};
+pub use unfollowed::unfollowed;

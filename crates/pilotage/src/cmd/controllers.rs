@@ -200,6 +200,9 @@ pub(crate) fn start(
         }
     };
     process.component("feedback", back.boxed());
+    let (leads, ending) = (leadership.clone(), token.clone());
+    let untold = follow::tell_unfollowed(proxies.clone(), leads, events.clone(), ending);
+    process.component("what follows no pod", unfailing(untold));
     let kinds = args.follow.kinds();
     if !kinds.is_empty() {
         let (client, registry, events) = (client.clone(), registry.clone(), events.clone());

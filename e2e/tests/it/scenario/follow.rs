@@ -29,7 +29,7 @@ async fn fleet() -> Arc<Fleet> {
 
 impl Shop {
     /// Waits for a warning about an object that says all this.
-    async fn warned(&self, uid: &str, parts: &[&str]) {
+    pub(super) async fn warned(&self, uid: &str, parts: &[&str]) {
         let events: Api<Event> = self.of("source");
         let like = |event: &Event| {
             let about = event.regarding.as_ref().and_then(|it| it.uid.as_deref());

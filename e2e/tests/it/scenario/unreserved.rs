@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Patch, PatchParams, PostParams};
+use k8s_openapi::api::events::v1::Event;
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
 use pilotage_api::keys;
 use pilotage_testkit::{WaitError, build, list_until, wait_count, wait_for};
@@ -95,5 +97,41 @@ async fn a_pod_whose_scheduler_finds_no_node_goes_to_the_next_target_and_waits_i
         .unwrap();
     let proxy = shop.running("web").await;
     assert_eq!(shop.delegate(&proxy).await.0, target);
+    shop.delete("web").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_is_told_once_of_the_claims_that_dont_follow_it() {
+    let shop = Shop::open("claims").await;
+    let mut pod = build::pod("web")
+        .elect()
+        .annotation(keys::NO_RESERVATION, "")
+        .build();
+    let volumes = json!([{ "name": "data", "persistentVolumeClaim": { "claimName": "data" } }]);
+    let claims = json!([{ "name": "gpu", "resourceClaimName": "gpu" }]);
+    let spec = pod.spec.as_mut().unwrap();
+    spec.volumes = serde_json::from_value(volumes).unwrap();
+    spec.resource_claims = serde_json::from_value(claims).unwrap();
+    let proxy = shop.create(&pod).await;
+    let uid = proxy.metadata.uid.as_deref().unwrap();
+    let said = "PersistentVolumeClaim data, ResourceClaim gpu: no such object follows a pod";
+    shop.warned(uid, &[said]).await;
+    // It goes where it was sent, with both.
+    let (_, candidate) = candidate(&shop, &proxy, &TARGETS).await;
+    let spec = candidate.spec.unwrap();
+    let volumes = spec.volumes.unwrap_or_default();
+    let claim = volumes
+        .iter()
+        .find_map(|it| it.persistent_volume_claim.as_ref());
+    assert_eq!(claim.unwrap().claim_name, "data");
+    assert_eq!(spec.resource_claims.unwrap_or_default().len(), 1);
+    let events: Api<Event> = shop.of("source");
+    let events = events.list(&ListParams::default()).await.unwrap();
+    let told = events.items.iter().filter(|event| {
+        let about = event.regarding.as_ref().and_then(|it| it.uid.as_deref());
+        about == Some(uid) && event.reason.as_deref() == Some("NotFollowed")
+    });
+    let repeated: Vec<_> = told.map(|event| event.series.is_some()).collect();
+    assert_eq!(repeated, [false]);
     shop.delete("web").await;
 }

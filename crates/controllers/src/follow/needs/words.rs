@@ -59,7 +59,7 @@ pub struct Needed {
 }
 
 /// Where a pod was sent: by its record, else, if Admiralty's scheduler bound it, by its binding.
-pub(super) fn node_of(pod: &Pod) -> Option<Node> {
+pub(in super::super) fn node_of(pod: &Pod) -> Option<Node> {
     let annotations = pod.metadata.annotations.as_ref();
     if let Some(text) = annotations.and_then(|all| all.get(keys::GRANTED_TO)) {
         // Who writes records is the admission policy's affair; one that can't be read sends nothing anywhere.
