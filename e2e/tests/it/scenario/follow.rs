@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota, Secret};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
@@ -12,6 +12,7 @@ use pilotage_e2e::fleet::{Fleet, SOURCE_ACCOUNT, Spec, secret, target_object};
 use pilotage_testkit::{list_until, wait_for, wait_gone};
 use serde_json::{Value, json};
 
+use super::kubelet::until;
 use super::{LIMIT, Lasting, Shop, small_nodes};
 
 /// Two targets that give the rights to follow.
@@ -254,6 +255,85 @@ async fn what_is_not_a_copy_of_ours_is_left_alone_and_both_authors_are_told() {
         let maps: Api<ConfigMap> = shop.of(target);
         assert!(says("its own")(&maps.get("settings").await.unwrap()));
     }
+}
+
+/// A target takes no more `ConfigMap`s in the namespace.
+async fn forbid_config_maps(shop: &Shop, target: &str) {
+    let quotas: Api<ResourceQuota> = shop.of(target);
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota",
+        "metadata": { "name": "few-maps" },
+        "spec": { "hard": { "count/configmaps": "0" } },
+    });
+    shop.apply(target, quota).await;
+    let counted = |quota: &ResourceQuota| {
+        let status = quota.status.as_ref();
+        status.is_some_and(|status| status.used.is_some())
+    };
+    shop.seen(wait_for(&quotas, "few-maps", counted, LIMIT).await);
+    // Admission knows quotas by a watch of its own.
+    let maps: Api<ConfigMap> = shop.of(target);
+    let probe: ConfigMap = serde_json::from_value(config_map("probe", "1")).unwrap();
+    let params = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    until("a quota", async || {
+        match maps.create(&params, &probe).await {
+            Ok(_) => Err("it takes one more"),
+            Err(_) => Ok(()),
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_target_cant_take_is_told_to_object_and_pod_and_comes_when_it_can() {
+    let shop = Shop::connected(fleet().await, "few").await;
+    for target in ["east", "west"] {
+        forbid_config_maps(&shop, target).await;
+    }
+    let at_home: Api<ConfigMap> = shop.of("source");
+    shop.apply("source", config_map("settings", "1")).await;
+    // Each of these takes six bytes where the store has one.
+    let large = config_map("large", &"\u{1}".repeat(400 << 10));
+    let large = serde_json::from_value(large).unwrap();
+    at_home
+        .create(&PostParams::default(), &large)
+        .await
+        .unwrap();
+    let mut pod = reader("web", "settings");
+    let sources = pod.spec.as_mut().unwrap().containers[0].env_from.as_mut();
+    let other = json!({ "configMapRef": { "name": "large" } });
+    sources
+        .unwrap()
+        .push(serde_json::from_value(other).unwrap());
+    shop.create(&pod).await;
+    let proxy = shop.running("web").await;
+    let (target, _) = shop.delegate(&proxy).await;
+    let node = shop.virtual_node(target);
+    for (name, why) in [
+        ("settings", "exceeded quota: few-maps"),
+        ("large", "takes more than 2 MiB"),
+    ] {
+        let map = at_home.get(name).await.unwrap();
+        let what = format!("ConfigMap {name} isn't followed to {node}: ");
+        for whose in [&map.metadata, &proxy.metadata] {
+            let uid = whose.uid.as_deref().unwrap();
+            shop.warned(uid, &[&what, why]).await;
+        }
+    }
+
+    // Room for it comes.
+    let quotas: Api<ResourceQuota> = shop.of(target);
+    quotas
+        .delete("few-maps", &DeleteParams::default())
+        .await
+        .unwrap();
+    let there: Api<ConfigMap> = shop.of(target);
+    shop.seen(wait_for(&there, "settings", says("1"), 2 * LIMIT).await);
+    assert!(there.get_opt("large").await.unwrap().is_none());
+    shop.delete("web").await;
 }
 
 /// Whether a Target says whether the rights are given, in these words.

@@ -6,6 +6,7 @@ use kube::Api;
 use kube::runtime::watcher;
 use pilotage_api::keys;
 use pilotage_testkit::{build, list_until, wait_count, wait_for};
+use serde_json::json;
 
 use super::{LIMIT, Shop, TARGETS, elected, scheduled};
 
@@ -60,6 +61,26 @@ async fn a_pod_that_fits_nowhere_says_why_and_runs_when_a_node_comes() {
         ("west", Some("giant-node"))
     );
     shop.delete("giant").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_with_claims_of_devices_is_refused_by_their_name_in_each_target() {
+    let shop = Shop::open("devices").await;
+    let mut pod = elected("trainer", "100m");
+    let claims = json!([{ "name": "gpu", "resourceClaimName": "gpu" }]);
+    pod.spec.as_mut().unwrap().resource_claims = serde_json::from_value(claims).unwrap();
+    shop.create(&pod).await;
+    let told = |pod: &Pod| {
+        scheduled(pod).is_some_and(|(status, _, message)| {
+            let refused = TARGETS.iter().all(|target| {
+                let node = shop.virtual_node(target);
+                message.contains(&format!("{node} refused [needs resource claims"))
+            });
+            status == "False" && refused
+        })
+    };
+    shop.seen(wait_for(&shop.pods(), "trainer", told, LIMIT).await);
+    shop.delete("trainer").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

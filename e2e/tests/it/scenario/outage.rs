@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
-use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use kube::ResourceExt;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
 use pilotage_api::{Right, Target, keys};
 use pilotage_e2e::fleet::{Fleet, Spec};
@@ -19,7 +20,7 @@ use serde_json::json;
 
 use super::follow::{config_map, key, reader, says};
 use super::kubelet::until;
-use super::{LIMIT, Shop, elected, node_of, small_nodes, started};
+use super::{LIMIT, Shop, elected, is_running, node_of, small_nodes, started};
 
 const TARGET: &str = "east";
 /// Watches that go on after each has expired, and expire once more.
@@ -246,4 +247,42 @@ async fn cut_off(shop: &Shop) {
     ] {
         assert_eq!(count, 0);
     }
+}
+
+/// Nobody but the target itself can make the delegate again, and nobody grants it anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delegate_that_is_evicted_while_its_target_is_cut_off_is_made_again_there() {
+    let spec = Spec::new()
+        .target(TARGET, small_nodes(TARGET))
+        .faults()
+        .part_flag("controllers", "--target-probe-period=1s")
+        .part_flag("proxy-scheduler", "--target-probe-period=1s");
+    let shop = Shop::connected(started(spec).await, "alone").await;
+    shop.create(&elected("web", "100m")).await;
+    let proxy = shop.running("web").await;
+    let (_, first) = shop.delegate(&proxy).await;
+    door(&shop).set(Mode::BlackHole).await.unwrap();
+    connected(&shop, false).await;
+
+    let (pods, name) = (shop.pods_in(TARGET), first.name_any());
+    let now = DeleteParams::default().grace_period(0);
+    pods.delete(&name, &now).await.unwrap();
+    // It has to be missing for a minute.
+    let is_next = |pod: &Pod| is_running(pod) && pod.uid() != first.uid();
+    let next = shop.seen(wait_for(&pods, &name, is_next, 3 * LIMIT).await);
+
+    door(&shop).set(Mode::Pass).await.unwrap();
+    connected(&shop, true).await;
+    // What is said of it from now on comes to the same proxy.
+    let note = json!({ "metadata": { "annotations": { "example.com/seen": "again" } } });
+    let params = PatchParams::default();
+    pods.patch(&name, &params, &Patch::Merge(note))
+        .await
+        .unwrap();
+    let is_seen = |pod: &Pod| pod.annotations().contains_key("example.com/seen");
+    let shown = shop.seen(wait_for(&shop.pods(), "web", is_seen, LIMIT).await);
+    assert_eq!(shown.uid(), proxy.uid());
+    let (_, only) = shop.delegate(&shown).await;
+    assert_eq!(only.uid(), next.uid());
+    shop.delete("web").await;
 }

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::events::v1::Event;
-use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
+use kube::{Api, ResourceExt};
 use pilotage_api::keys;
+use pilotage_e2e::fleet::Spec;
+use pilotage_testkit::build::NodeBuilder;
 use pilotage_testkit::{WaitError, build, list_until, wait_count, wait_for};
 use serde_json::{Value, json};
 
-use super::{LIMIT, Shop, TARGETS, node_of, scheduled};
+use super::{LIMIT, Shop, TARGETS, elected, node_of, scheduled, small_nodes, started};
 
 /// The candidate that one of these targets has made and nobody has judged yet.
 async fn candidate<'a>(shop: &Shop, proxy: &Pod, targets: &[&'a str]) -> (&'a str, Pod) {
@@ -38,6 +40,57 @@ async fn candidate<'a>(shop: &Shop, proxy: &Pod, targets: &[&'a str]) -> (&'a st
     }
 }
 
+/// The candidate's own scheduler finds no node, for this reason.
+async fn finds_none(shop: &Shop, target: &str, name: &str, why: &str) {
+    let condition = json!({
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why,
+    });
+    let status = Patch::Strategic(json!({ "status": { "conditions": [condition] } }));
+    let pods = shop.pods_in(target);
+    pods.patch_status(name, &PatchParams::default(), &status)
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_target_whose_nodes_are_all_cordoned_is_chosen_last() {
+    let closed = |node: NodeBuilder| node.cpu("64").memory("256Gi").pods(110).unschedulable();
+    let spec = Spec::new()
+        .target("closed", build::nodes("closed", 2, closed))
+        .target("open", small_nodes("open"));
+    let shop = Shop::connected(started(spec).await, "cordoned").await;
+    let nodes: Api<Node> = Api::all(shop.fleet.source.plane.admin());
+    let has_room = |node: &Node| {
+        let shapes = node.annotations().get(keys::FREE_SHAPES);
+        shapes.is_some_and(|shapes| shapes.contains("cpu"))
+    };
+    let node = shop.virtual_node("open");
+    shop.seen(wait_for(&nodes, &node, has_room, LIMIT).await);
+    // Who places this one has seen that room.
+    shop.create(&elected("first", "100m")).await;
+    let proxy = shop.running("first").await;
+    assert_eq!(shop.delegate(&proxy).await.0, "open");
+
+    let both = ["closed", "open"];
+    for name in ["a", "b", "c", "d"] {
+        let pod = build::pod(name).elect().request("cpu", "100m");
+        let pod = pod.annotation(keys::NO_RESERVATION, "");
+        let proxy = shop.create(&pod.build()).await;
+        let (target, candidate) = candidate(&shop, &proxy, &both).await;
+        assert_eq!(target, "open", "{name}");
+        if name == "d" {
+            // Nobody else is left.
+            let there = candidate.metadata.name.unwrap();
+            finds_none(&shop, target, &there, "0/2 nodes are available: 2 full.").await;
+            let (target, _) = self::candidate(&shop, &proxy, &["closed"]).await;
+            assert_eq!(target, "closed");
+        }
+    }
+    for name in ["first", "a", "b", "c", "d"] {
+        shop.delete(name).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_whose_scheduler_finds_no_node_goes_to_the_next_target_and_waits_in_the_last() {
     let shop = Shop::open("unreserved").await;
@@ -53,14 +106,7 @@ async fn a_pod_whose_scheduler_finds_no_node_goes_to_the_next_target_and_waits_i
         let (target, candidate) = candidate(&shop, &proxy, &targets).await;
         left.remove(target);
         let name = candidate.metadata.name.unwrap();
-        let condition = json!({
-            "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": full,
-        });
-        let status = Patch::Strategic(json!({ "status": { "conditions": [condition] } }));
-        let pods = shop.pods_in(target);
-        pods.patch_status(&name, &PatchParams::default(), &status)
-            .await
-            .unwrap();
+        finds_none(&shop, target, &name, full).await;
         last = Some((target, name));
     }
 
