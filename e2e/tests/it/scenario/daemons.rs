@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{Api, DeleteParams, ListParams, PostParams, PropagationPolicy};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::runtime::watcher;
 use pilotage_api::keys;
 use pilotage_testkit::{build, list_until, wait_count, wait_for, wait_gone};
@@ -158,4 +158,66 @@ async fn an_elected_daemon_set_makes_one_pod_a_node_and_is_told() {
         .unwrap();
     wait_for(&daemons, "logs", is_settled, LIMIT).await.unwrap();
     assert_ne!(only_pod(&shop.pods()).await.metadata.uid, pod.metadata.uid);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_daemon_set_that_is_elected_later_is_told_and_who_only_asks_is_warned() {
+    let shop = Shop::open("later").await;
+    let source = &shop.fleet.source.plane;
+    let daemons: Api<DaemonSet> = shop.of("source");
+    let events: Api<Event> = shop.of("source");
+    let logs = everywhere("logs", &json!({}), &shop.virtual_node("east"));
+    let logs = daemons.create(&PostParams::default(), &logs).await.unwrap();
+    shop.seen(wait_for(&daemons, "logs", is_settled, LIMIT).await);
+    let before = only_pod(&shop.pods()).await;
+
+    // A pod as its controller makes them, of which nothing is stored.
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "generateName": "logs-",
+            "annotations": { keys::ELECT: "" },
+            "ownerReferences": [{
+                "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "logs", "uid": logs.metadata.uid,
+                "controller": true,
+            }],
+        },
+        "spec": { "containers": [{ "name": "c", "image": "i" }] },
+    });
+    let namespace = format!("--namespace={}", shop.name);
+    let asking = [
+        "create",
+        &namespace,
+        "--dry-run=server",
+        "--warnings-as-errors",
+        "--filename=-",
+    ];
+    let warned = source.kubectl_with_input(&asking, &pod.to_string()).await;
+    let warned = warned.unwrap_err().to_string();
+    assert!(warned.contains("places its own pods"), "{warned}");
+
+    let elect =
+        json!({ "spec": { "template": { "metadata": { "annotations": { keys::ELECT: "" } } } } });
+    let params = PatchParams::default();
+    daemons
+        .patch("logs", &params, &Patch::Merge(elect))
+        .await
+        .unwrap();
+    let told = |event: &Event| {
+        let about = event.regarding.as_ref().and_then(|it| it.uid.as_ref());
+        event.reason.as_deref() == Some("NotDelegated") && about == logs.metadata.uid.as_ref()
+    };
+    event(&events, told).await;
+    let is_new = |pod: &Pod| pod.metadata.uid != before.metadata.uid;
+    let all = watcher::Config::default();
+    shop.seen(wait_count(&shop.pods(), all, 1, is_new, LIMIT).await);
+    let is_updated = |daemons: &DaemonSet| {
+        let status = daemons.status.as_ref();
+        is_settled(daemons) && status.is_some_and(|it| it.updated_number_scheduled == Some(1))
+    };
+    shop.seen(wait_for(&daemons, "logs", is_updated, LIMIT).await);
+    let pod = only_pod(&shop.pods()).await;
+    let annotations = pod.metadata.annotations.unwrap();
+    assert!(annotations.contains_key(keys::ELECT));
+    assert!(!annotations.contains_key(keys::SOURCE_POD_MANIFEST));
 }
