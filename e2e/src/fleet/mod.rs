@@ -126,7 +126,7 @@ impl Spec {
         self
     }
 
-    /// Objects of these kinds follow pods from the source: `configmaps`, `secrets`.
+    /// Objects of these kinds follow pods from the source: `configmaps`, `secrets`, `services`, `ingresses`.
     pub fn follow(mut self, kinds: &[&'static str]) -> Self {
         self.settings.follow = kinds.to_vec();
         self

@@ -88,11 +88,13 @@ impl Local {
             .by_chart()
             .kubelet()
             .rights(&Right::ALL)
-            .follow(&["configmaps", "secrets"]);
+            .follow(&["configmaps", "secrets", "services", "ingresses"]);
         for name in TARGETS {
             let nodes = build::nodes(name, 2, |node| node.cpu("4").memory("16Gi").pods(110));
             let target = ControlPlane::builder(name)
                 .controller_manager()
+                // For pods that keep their scheduler.
+                .scheduler()
                 .kwok(nodes)
                 .kubelet(Kubelet {
                     lines: ["one", "two", "three"].map(str::to_owned).to_vec(),
