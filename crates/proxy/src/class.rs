@@ -125,13 +125,18 @@ pub fn is_bound(status: Option<&PodStatus>) -> bool {
     scheduled(status).is_some_and(|condition| condition.status == "True")
 }
 
-/// Why a scheduler found no node, if a status says so.
-pub fn unschedulable(status: Option<&PodStatus>) -> Option<String> {
+/// What a status says of a pod that isn't scheduled for this reason.
+fn unscheduled<'a>(status: Option<&'a PodStatus>, reason: &str) -> Option<&'a str> {
     let condition = scheduled(status).filter(|condition| {
-        condition.status == "False" && condition.reason.as_deref() == Some("Unschedulable")
+        condition.status == "False" && condition.reason.as_deref() == Some(reason)
     })?;
     let message = condition.message.as_deref().unwrap_or_default();
-    Some(cut(message, LONGEST_REFUSAL).to_owned())
+    Some(cut(message, LONGEST_REFUSAL))
+}
+
+/// Why a scheduler found no node, if a status says so.
+pub fn unschedulable(status: Option<&PodStatus>) -> Option<String> {
+    unscheduled(status, "Unschedulable").map(str::to_owned)
 }
 
 /// Classifies a chaperon by its marks, whether it is ending, and its status.
@@ -168,12 +173,15 @@ pub fn classify(marks: &Marks, ending: bool, status: Option<&PodStatus>) -> Clas
         (n, _, false) if n > 0 => return Class::Refused(refusal()),
         _ => {}
     }
-    if let Some(condition) = scheduled(status).filter(|condition| {
-        condition.status == "False" && condition.reason.as_deref() == Some(keys::CANDIDATE_REFUSED)
-    }) {
-        let message = condition.message.as_deref().unwrap_or_default();
-        let message = cut(message, LONGEST_REFUSAL);
+    if let Some(message) = unscheduled(status, keys::CANDIDATE_REFUSED) {
         return Class::Refused(Word::CandidateRefused.because(message));
+    }
+    // A target that numbers no attempts says nothing else of a pod that its own admission gates. One whose target was
+    // chosen first is gated by us.
+    if (attempt, allowed, reserved, marks.is_allowed) == (0, 0, false, false)
+        && let Some(message) = unscheduled(status, "SchedulingGated")
+    {
+        return Class::Refused(Word::Gated.because(message));
     }
     match (attempt, reserved, marks.is_allowed) {
         (0, true, false) => Class::PlainReserved,
@@ -267,6 +275,27 @@ mod tests {
                 false,
                 Some(scheduled("False", "CandidateRefused")),
                 Class::Refused("CandidateRefused: exceeded quota".into()),
+            ),
+            (
+                "gated by a target without numbers",
+                marks(0, 0, false),
+                false,
+                Some(scheduled("False", "SchedulingGated")),
+                Class::Refused("Gated: exceeded quota".into()),
+            ),
+            (
+                "gated by us until its chaperon names it",
+                marks(0, 1, false),
+                false,
+                Some(scheduled("False", "SchedulingGated")),
+                Class::Asked,
+            ),
+            (
+                "a reservation beats gates that are gone",
+                marks(0, 0, true),
+                false,
+                Some(scheduled("False", "SchedulingGated")),
+                Class::PlainReserved,
             ),
             (
                 "an ordinary PodScheduled=False is no answer",
