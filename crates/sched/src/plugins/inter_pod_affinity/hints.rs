@@ -1,6 +1,6 @@
 //! Owns which events may help a pod that was refused. Those that help in kube-scheduler 1.36.3, and some that it passes
-//! over although they may help: who was refused can't be told whether by the own terms or by those of others, and
-//! labels of namespaces aren't known here.
+//! over although they may help: who was refused can't be told whether by the own terms or by those of others, labels
+//! of namespaces aren't known here, and a pod may be the first of its kind once the others have gone.
 
 use std::sync::Arc;
 
@@ -89,20 +89,25 @@ fn may_be(term: &PodAffinityTerm) -> PodSet {
 /// Whether another pod that came, changed or went may help.
 fn after_pod(pod: &PodInfo, old: Option<&PodInfo>, new: Option<&PodInfo>) -> bool {
     let affinity = &pod.needs.pod_affinity;
-    let near = |other| {
+    let near = |other: &PodInfo| {
         let terms = &affinity.required;
         !terms.is_empty() && terms.iter().all(|term| may_mean(term, other))
     };
+    // With the last of those that the pod wants to be near, its own kind, goes what ties it to their place.
+    let may_be_first = |old| near(old) && near(pod);
     let mut away_from = affinity.required_anti.iter();
     match (old, new) {
         (Some(old), Some(new)) => {
             (!near(old) && near(new))
+                || (!near(new) && may_be_first(old))
                 || away_from.any(|term| may_mean(term, old) && !may_mean(term, new))
         }
         (None, Some(new)) => near(new),
         (Some(old), None) => {
             let mut kept_away = old.needs.pod_affinity.required_anti.iter();
-            away_from.any(|term| may_mean(term, old)) || kept_away.any(|term| may_mean(term, pod))
+            away_from.any(|term| may_mean(term, old))
+                || kept_away.any(|term| may_mean(term, pod))
+                || may_be_first(old)
         }
         (None, None) => true,
     }

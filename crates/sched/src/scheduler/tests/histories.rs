@@ -11,6 +11,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{PodAffinityTerm, TopologySpreadConstraint};
 use proptest::prelude::*;
 use proptest::sample::select;
+use proptest::test_runner::TestCaseError;
 
 use super::at;
 use crate::names::NodeName;
@@ -350,38 +351,79 @@ fn happen(op: Op, scheduler: &mut Scheduler, world: &mut World, seconds: u64) {
     }
 }
 
+/// Plays what happens, each with whether the first binding after it fails. How many pods wait in the end.
+fn play(ops: impl IntoIterator<Item = (Op, bool)>) -> Result<usize, TestCaseError> {
+    let mut world = World::default();
+    let mut scheduler = empty();
+    for (number, (op, fails)) in ops.into_iter().enumerate() {
+        let seconds = 60 * number as u64;
+        scheduler.flush(at(seconds));
+        let told = format!("{op:?}");
+        happen(op, &mut scheduler, &mut world, seconds);
+        settle(&mut scheduler, &mut world, seconds, fails);
+        if world.is_anybody_ending() {
+            continue;
+        }
+        let waiting = world.pods.iter().filter(|(_, known)| known.on.is_none());
+        for (number, Known { wish, .. }) in waiting {
+            let place = scheduler.place(&uid(&format!("p{number}")));
+            prop_assert!(place.is_some(), "it waits somewhere");
+            if place == Some(Place::Backoff) {
+                prop_assert!(fails || world.nodes.is_empty(), "others are tried");
+                continue;
+            }
+            let mut naive = world.scheduler();
+            let pod = made_pod(*number, wish).object();
+            naive.pod_applied(pod, at(0)).unwrap();
+            let attempt = naive.schedule_next(at(0), &mut FirstOfEquals);
+            prop_assert!(
+                matches!(attempt, Some(Attempt::Failed(_))),
+                "after {told}: {wish:?} finds {attempt:?} of {:?}",
+                world.nodes
+            );
+        }
+    }
+    let waiting = world.pods.values().filter(|known| known.on.is_none());
+    Ok(waiting.count())
+}
+
+/// A dock in zone a that only who tolerates it may use, and one of the kind that a pod wants to be near is there: with
+/// him gone, or of another kind, the pod may be the first of them anywhere.
+#[test]
+fn the_first_of_a_kind_follows_the_last() {
+    let look = |zone, is_tainted| Look {
+        zone: Some(zone),
+        disk: None,
+        cpu: 3,
+        is_tainted,
+        is_cordoned: false,
+    };
+    let web = |wants: &[(u8, &'static str)]| Wish {
+        namespace: "m",
+        app: "web",
+        cpu: 1,
+        wants: wants.to_vec(),
+    };
+    let before = [
+        Op::Node(0, look("a", true)),
+        Op::Pod(0, web(&[(9, "web")])),
+        Op::Node(1, look("b", false)),
+        Op::Pod(1, web(&[(0, "web")])),
+    ];
+    let waiting = |then: Option<Op>| {
+        let ops = before.iter().cloned().chain(then);
+        play(ops.map(|op| (op, false))).unwrap()
+    };
+    assert_eq!(waiting(None), 1, "it waits beside the other one");
+    assert_eq!(waiting(Some(Op::NoPod(0))), 0);
+    assert_eq!(waiting(Some(Op::Relabel(0, "db"))), 0);
+}
+
 proptest! {
     #[test]
     fn who_waits_could_go_nowhere(
         ops in proptest::collection::vec((op(), proptest::bool::weighted(0.15)), 1..32),
     ) {
-        let mut world = World::default();
-        let mut scheduler = empty();
-        for (number, (op, fails)) in ops.into_iter().enumerate() {
-            let seconds = 60 * number as u64;
-            scheduler.flush(at(seconds));
-            let told = format!("{op:?}");
-            happen(op, &mut scheduler, &mut world, seconds);
-            settle(&mut scheduler, &mut world, seconds, fails);
-            if world.is_anybody_ending() {
-                continue;
-            }
-            let waiting = world.pods.iter().filter(|(_, known)| known.on.is_none());
-            for (number, Known { wish, .. }) in waiting {
-                let place = scheduler.place(&uid(&format!("p{number}")));
-                prop_assert!(place.is_some(), "it waits somewhere");
-                if place == Some(Place::Backoff) {
-                    prop_assert!(fails || world.nodes.is_empty(), "others are tried");
-                    continue;
-                }
-                let mut naive = world.scheduler();
-                naive.pod_applied(made_pod(*number, wish).object(), at(0)).unwrap();
-                let attempt = naive.schedule_next(at(0), &mut FirstOfEquals);
-                prop_assert!(
-                    matches!(attempt, Some(Attempt::Failed(_))),
-                    "after {told}: {wish:?} finds {attempt:?} of {:?}", world.nodes
-                );
-            }
-        }
+        play(ops)?;
     }
 }

@@ -70,6 +70,9 @@ fn pods_that_come_change_and_go() {
         .away_from(pods_with("rack", &[("tier", "back")]))
         .info();
     let plain = app("p", "web").info();
+    let kin = app("p", "db").label("tier", "back");
+    let kin = kin.near(pods_with("zone", &[("app", "db")]));
+    let kin = kin.near(pods_with("rack", &[("tier", "back")])).info();
     let db = || app("db", "db").on("n");
     let both = || db().label("tier", "back");
     let keeper = || db().away_from(pods_with("zone", &[("app", "web")]));
@@ -108,6 +111,25 @@ fn pods_that_come_change_and_go() {
         ("one that kept it away", &plain, went(keeper()), Hint::Queue),
         ("one that kept others away", &near, went(db()), Hint::Skip),
         ("one it was near", &near, went(both()), Hint::Skip),
+        (
+            "maybe the last of its kind",
+            &kin,
+            went(both()),
+            Hint::Queue,
+        ),
+        ("none of its kind", &kin, went(db()), Hint::Skip),
+        (
+            "is of its kind no more",
+            &kin,
+            changed(both(), db()),
+            Hint::Queue,
+        ),
+        (
+            "is of its kind still",
+            &kin,
+            changed(both(), both()),
+            Hint::Skip,
+        ),
         (
             "an assumed one to avoid, whose binding failed",
             &away,
