@@ -197,6 +197,8 @@ pub struct Event {
     pub kind: EventKind,
     /// The objects.
     pub object: EventObject,
+    // Up to which priority it may help other pods; all pods if absent.
+    up_to: Option<i32>,
 }
 
 impl Event {
@@ -210,7 +212,15 @@ impl Event {
         Self {
             kind: EventKind::new(resource, action),
             object: EventObject::Pod { old, new },
+            up_to: None,
         }
+    }
+
+    /// A pod isn't expected on a node any more. It was in the way of those that aren't more important.
+    pub(crate) fn expected_no_more(pod: Arc<PodInfo>) -> Self {
+        let up_to = Some(pod.priority);
+        let gone = Self::pod(EventResource::AssignedPod, Actions::DELETE, Some(pod), None);
+        Self { up_to, ..gone }
     }
 
     /// A node came, changed or went.
@@ -222,6 +232,7 @@ impl Event {
         Self {
             kind: EventKind::new(EventResource::Node, action),
             object: EventObject::Node { old, new },
+            up_to: None,
         }
     }
 
@@ -235,6 +246,7 @@ impl Event {
         Self {
             kind: EventKind::new(EventResource::Object(kind), action),
             object: EventObject::Other { old, new },
+            up_to: None,
         }
     }
 
@@ -246,6 +258,7 @@ impl Event {
                 old: None,
                 new: object,
             },
+            up_to: None,
         }
     }
 
@@ -254,6 +267,7 @@ impl Event {
         Self {
             kind: EventKind::ANY,
             object: EventObject::None,
+            up_to: None,
         }
     }
 
@@ -275,6 +289,12 @@ impl Event {
         self.kind.resource == EventResource::AssignedPod
             || other.node_name.is_some()
             || other.nominated_node.is_some()
+    }
+
+    /// Whether it may help this pod at all, whoever rejected it.
+    pub(crate) fn may_help(&self, pod: &PodInfo) -> bool {
+        let concerns = |up_to| pod.priority <= up_to && !self.is_about(&pod.uid);
+        self.up_to.is_none_or(concerns)
     }
 
     /// Whether it is about this very pod.

@@ -175,7 +175,7 @@ pub use crate::guard::{Mishap, Panicked};
 pub use crate::moment::Moment;
 pub use crate::names::{NodeName, ObjectKey, PodUid};
 pub use crate::node_object::{NodeObject, Zone};
-pub use crate::nominator::Nominator;
+pub use crate::nominator::{Expected, Nominator};
 pub use crate::objects::{Kind, Object, Objects, Stored};
 pub use crate::plugin::{
     Bind, Bound, EnqueueExtensions, Filter, FilterBySums, HintReads, MAX_NODE_SCORE, Nomination,

@@ -7,6 +7,15 @@ use std::sync::Arc;
 use crate::names::{NodeName, PodUid};
 use crate::pod_info::PodInfo;
 
+/// A pod that was expected on a node.
+#[derive(Clone, Debug)]
+pub struct Expected {
+    /// The pod, in the version that counted there.
+    pub pod: Arc<PodInfo>,
+    /// The node.
+    pub node: NodeName,
+}
+
 /// Pods by the node where they are expected.
 #[derive(Clone, Debug, Default)]
 pub struct Nominator {
@@ -49,18 +58,16 @@ impl Nominator {
         self.offered.contains(uid)
     }
 
-    /// Expects the pod nowhere.
-    pub fn clear(&mut self, uid: &PodUid) {
+    /// Expects the pod nowhere; where it was expected.
+    pub fn clear(&mut self, uid: &PodUid) -> Option<Expected> {
         self.offered.remove(uid);
-        let Some(node) = self.by_pod.remove(uid) else {
-            return;
-        };
-        if let Some(pods) = self.by_node.get_mut(&node) {
-            pods.remove(uid);
-            if pods.is_empty() {
-                self.by_node.remove(&node);
-            }
+        let node = self.by_pod.remove(uid)?;
+        let pods = self.by_node.get_mut(&node)?;
+        let pod = pods.remove(uid);
+        if pods.is_empty() {
+            self.by_node.remove(&node);
         }
+        Some(Expected { pod: pod?, node })
     }
 
     /// Where the pod is expected.

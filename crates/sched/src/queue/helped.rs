@@ -67,7 +67,8 @@ fn of_sort(sort: &Sort, reads: HintReads, asked: &Asked<'_>, event: &Event, help
             continue;
         }
         let worth = |pod| of_kin.unwrap_or_else(|| asked.worth(pod, event));
-        helped.extend(kindred.iter().map(|(uid, pod)| (uid.clone(), worth(pod))));
+        let may_be_helped = kindred.iter().filter(|(_, pod)| event.may_help(pod));
+        helped.extend(may_be_helped.map(|(uid, pod)| (uid.clone(), worth(pod))));
     }
 }
 

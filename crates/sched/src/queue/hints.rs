@@ -126,7 +126,8 @@ impl Hints {
     /// What an event is worth to a pod.
     pub(super) fn worth(&self, queued: &QueuedPod, event: &Event) -> Worth {
         let targeted = event.kind.resource == EventResource::TargetPod;
-        if targeted && !event.is_about(&queued.pod.uid) {
+        let is_meant = !targeted || event.is_about(&queued.pod.uid);
+        if !is_meant || !event.may_help(&queued.pod) {
             return Worth::Nothing;
         }
         self.asked(Rejected::of(queued), event)

@@ -228,7 +228,7 @@ impl Scheduler {
             let failure = self.failure(assumed.queued, cause, &Nomination::Clear, None, now);
             return Attempt::Failed(Box::new(failure));
         }
-        self.nominator.clear(&pod.uid);
+        let expected = self.nominator.clear(&pod.uid);
         let profile = assumed.profile.clone();
         let around = Surroundings {
             nominator: &self.nominator,
@@ -247,6 +247,7 @@ impl Scheduler {
                 }
                 let cancellation = assumed.cancellation.clone();
                 self.binding.insert(pod.uid.clone(), cancellation);
+                self.left_unless(&assumed.node, expected, now);
                 Attempt::Assumed(Box::new(assumed))
             }
             Err(status) => {
@@ -260,6 +261,7 @@ impl Scheduler {
                 self.cache.forget(&pod.uid);
                 let cause = cause_at(&node, status);
                 let failure = self.failure(queued, cause, &Nomination::Clear, Some(node), now);
+                self.left(expected, now);
                 Attempt::Failed(Box::new(failure))
             }
         };

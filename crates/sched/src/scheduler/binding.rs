@@ -130,7 +130,7 @@ impl Scheduler {
         let attempts = queued.attempts;
         let Some(newest) = self.pending.get(&uid).cloned() else {
             self.queue.done(&uid);
-            self.nominator.clear(&uid);
+            self.expect_nowhere(&uid, now);
             let placed = self.cache.pod(&uid).is_some() && !self.cache.is_assumed(&uid);
             let aftermath = if placed {
                 Aftermath::Bound
@@ -155,8 +155,10 @@ impl Scheduler {
         let place = self.queue.requeue(queued, outcome, now);
         match nomination {
             Nomination::Keep => {}
-            Nomination::Clear => self.nominator.clear(&uid),
-            Nomination::Set(node) => self.nominator.nominate(newest.clone(), node.clone()),
+            Nomination::Clear => {
+                self.expect_nowhere(&uid, now);
+            }
+            Nomination::Set(node) => self.expect_on(newest.clone(), node.clone(), now),
         }
         Failure {
             node,

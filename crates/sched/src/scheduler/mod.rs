@@ -10,6 +10,7 @@ mod changes;
 mod evaluating;
 mod failure;
 mod mend;
+mod nominations;
 mod orders;
 mod preemptions;
 mod recheck;

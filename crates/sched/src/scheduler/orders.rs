@@ -118,7 +118,7 @@ impl Scheduler {
             self.waiting.reject(&uid, plugin, reason);
         }
         for uid in clear_nomination {
-            self.nominator.clear(&uid);
+            self.expect_nowhere(&uid, now);
             let pending = self.pending.get(&uid);
             self.orders.cleared.extend(pending.cloned());
         }

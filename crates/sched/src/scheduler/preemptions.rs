@@ -9,7 +9,6 @@ use std::sync::Arc;
 use super::Scheduler;
 use super::orders::{EvictionOrder, Preempted};
 use crate::effects::Eviction;
-use crate::event::{Actions, Event, EventResource};
 use crate::guard::caught;
 use crate::moment::Moment;
 use crate::names::PodUid;
@@ -148,18 +147,11 @@ impl Scheduler {
         for number in under_way.collect::<Vec<_>>() {
             self.end_preemption(number, false, now);
         }
-        if self.nominator.node_of(uid).is_none() {
-            return;
+        let pending = self.pending.get(uid);
+        let shows = pending.filter(|pod| pod.nominated_node.is_some()).cloned();
+        if self.expect_nowhere(uid, now) {
+            self.orders.cleared.extend(shows);
         }
-        self.nominator.clear(uid);
-        let Some(pod) = self.pending.get(uid).cloned() else {
-            return;
-        };
-        if pod.nominated_node.is_some() {
-            self.orders.cleared.push(pod.clone());
-        }
-        let event = Event::pod(EventResource::AssignedPod, Actions::DELETE, Some(pod), None);
-        self.queue.on_event_but(&event, Some(uid), now);
     }
 
     /// A pod on a node is going, or gone.

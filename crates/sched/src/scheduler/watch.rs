@@ -91,7 +91,8 @@ impl Scheduler {
             self.victim_goes(&pod.uid);
         }
         self.queue.delete(&pod.uid);
-        self.nominator.clear(&pod.uid);
+        let expected = self.nominator.clear(&pod.uid);
+        self.left_unless(node, expected, now);
         // Nobody binds through us before the wait is over, so somebody else did.
         self.waiting.reject_all(
             &pod.uid,
@@ -121,7 +122,7 @@ impl Scheduler {
             // It has its node already, as far as we are concerned; a failed binding takes the newest version.
             return PodChange::Trying;
         }
-        self.follow_nomination(old.as_ref(), pod);
+        self.follow_nomination(old.as_ref(), pod, now);
         let place = match &old {
             None => {
                 let place = self.queue.add(pod.clone(), now);
@@ -144,12 +145,14 @@ impl Scheduler {
 
     /// Follows `status.nominatedNodeName`, unless it never said anything: then what we decided ourselves, and
     /// perhaps couldn't write yet, stays.
-    fn follow_nomination(&mut self, old: Option<&Arc<PodInfo>>, new: &Arc<PodInfo>) {
+    fn follow_nomination(&mut self, old: Option<&Arc<PodInfo>>, new: &Arc<PodInfo>, now: Moment) {
         let was_named = old.is_some_and(|old| old.nominated_node.is_some());
         let known = self.nominator.node_of(&new.uid).cloned();
         match (&new.nominated_node, known) {
-            (Some(node), _) => self.nominator.nominate(new.clone(), node.clone()),
-            (None, Some(_)) if was_named => self.nominator.clear(&new.uid),
+            (Some(node), _) => self.expect_on(new.clone(), node.clone(), now),
+            (None, Some(_)) if was_named => {
+                self.expect_nowhere(&new.uid, now);
+            }
             (None, Some(node)) => self.nominator.refresh(new.clone(), node),
             (None, None) => {}
         }
@@ -168,8 +171,7 @@ impl Scheduler {
             self.uids.remove(&pod.key);
         }
         self.queue.delete(uid);
-        let was_nominated = self.nominator.node_of(uid).is_some();
-        self.nominator.clear(uid);
+        let expected = self.nominator.clear(uid);
         if self.binding.contains_key(uid) {
             // The binding task holds what was reserved; it ends with an error, or finds the wait rejected.
             self.waiting
@@ -181,8 +183,10 @@ impl Scheduler {
             return PodChange::Gone;
         }
         let freed = self.cache.remove_pod(uid).is_some();
-        if freed || was_nominated {
+        if freed {
             self.announce_room(pod, now);
+        } else {
+            self.left(expected, now);
         }
         PodChange::Gone
     }

@@ -108,6 +108,7 @@ fn event(number: u8, old: Arc<PodInfo>, new: Arc<PodInfo>) -> Event {
         ),
         6 => Event::wildcard(),
         7 => Event::custom("Board", None),
+        11 => Event::expected_no_more(old),
         8 => Event::node(
             Actions::ADD,
             None,
@@ -134,7 +135,7 @@ proptest! {
             (any::<usize>(), subsequence(PLUGINS.to_vec(), 0..3), any::<bool>(), any::<bool>()), 0..16,
         ),
         happens in proptest::collection::vec(
-            (0..11_u8, drawn(), drawn(), proptest::option::of(0..16_usize)), 1..8,
+            (0..12_u8, drawn(), drawn(), proptest::option::of(0..16_usize)), 1..8,
         ),
     ) {
         let profile = stock_profile("test", Arc::new(NeverBinds)).build().unwrap();
@@ -147,6 +148,7 @@ proptest! {
             let other = pod(&format!("p{number}")).label("app", "cache").info();
             (info.uid, info.key.name) = (other.uid.clone(), other.key.name.clone());
             if own_label {
+                info.priority = 1;
                 info.labels = other.labels.clone();
             }
             uids.push(info.uid.clone());
@@ -163,7 +165,7 @@ proptest! {
         for (number, old, new, own) in happens {
             let own = own.and_then(|own| uids.get(own));
             // Whoever waits has no node: of itself it hears only as one without.
-            let itself = own.filter(|_| number == 5);
+            let itself = own.filter(|_| number == 5 || number == 11);
             let named = |drawn: &Drawn| {
                 let made = made("another", drawn).on("n");
                 match itself {

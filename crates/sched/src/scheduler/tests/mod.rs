@@ -4,6 +4,7 @@ mod attempts;
 mod classes;
 mod extenders;
 mod histories;
+mod nominations;
 mod objects;
 mod orders;
 mod panics;

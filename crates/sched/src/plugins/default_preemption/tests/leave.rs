@@ -90,6 +90,32 @@ fn what_is_offered_is_kept_from_others_until_it_is_given_up() {
 }
 
 #[test]
+fn what_was_offered_is_free_for_others_once_it_is_refused() {
+    let (mut harbour, says) = with_leave();
+    harbour.runs("victim", "n", "3", 1, 7);
+    harbour.add(heir("4"));
+    harbour.fails(0);
+    // There is room for it, but for the one that is expected.
+    harbour.add(pod("late").request("cpu", "1"));
+    assert_eq!(harbour.fails(0).room, Room::Nowhere);
+    assert_eq!(harbour.0.place(&uid("late")), Some(Place::Unschedulable));
+    *says.0.lock().unwrap() = Leave::Refuse;
+    harbour.0.activate(&uid("heir"));
+    assert_eq!(harbour.fails(0).pod.uid, uid("heir"));
+    // Nobody gives the room up later: it isn't the pod's any more.
+    harbour.0.give_up_room(&uid("heir"), at(0));
+    match harbour.0.schedule_next(at(0), &mut FirstOfEquals) {
+        Some(Attempt::Assumed(assumed)) => assert_eq!(*assumed.uid(), uid("late")),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(
+        harbour.0.place(&uid("heir")),
+        Some(Place::Unschedulable),
+        "it isn't brought back by itself"
+    );
+}
+
+#[test]
 fn with_leave_room_is_awaited() {
     let (mut harbour, says) = harbour();
     *says.0.lock().unwrap() = Leave::Evict;
