@@ -2,23 +2,28 @@
 //! are tried any that doesn't break a budget without need: which ones are tried is each side's own chance.
 //!
 //! Room is made on one node, by what plugins say of that node; so a difference names the nodes of which the two must
-//! think differently.
+//! think differently. Where there is none, it names none.
 
 use std::collections::BTreeSet;
 
 use super::{Aspect, Difference};
 use crate::verdict::{Candidate, Verdict};
 
-/// Where the two differ in whom they evict for whom: a difference for each node that they must disagree on. In both
-/// `nominated` is where the pod is expected from now on, if anywhere. `is_going` says who of the victims is being
-/// deleted already, so that nobody has to evict it.
+/// Where the two differ in whom they evict for whom: a difference for each node that they must disagree on, or one
+/// without a node. In both `nominated` is where the pod is expected from now on, if anywhere. `is_going` says who of the
+/// victims is being deleted already, so that nobody has to evict it.
 pub fn compare_preemption(
     ours: &Verdict,
     theirs: &Verdict,
     is_going: impl Fn(&str) -> bool,
 ) -> Vec<Difference> {
     let same_node = ours.nominated == theirs.nominated;
-    let same_cleared = !same_node || ours.victims.is_empty() || ours.cleared == theirs.cleared;
+    let same_cleared = if ours.victims.is_empty() {
+        // Where nobody has to be evicted, ours lets the others wait for the same room.
+        ours.cleared.is_empty()
+    } else {
+        !same_node || ours.cleared == theirs.cleared
+    };
     let agreed = if theirs.candidates.is_empty() {
         same_node && ours.victims == theirs.victims
     } else {
@@ -41,14 +46,16 @@ pub fn compare_preemption(
     } else {
         format!("{} of {:?}", text(theirs), theirs.candidates)
     };
+    let difference = || Difference::new(Aspect::Preemption, text(ours), theirs_text.clone());
     let on = |node: &String| Difference {
         node: Some(node.clone()),
-        ..Difference::new(Aspect::Preemption, text(ours), theirs_text.clone())
+        ..difference()
     };
-    disputed(ours, theirs, &is_going)
-        .into_iter()
-        .map(on)
-        .collect()
+    let disputed = disputed(ours, theirs, &is_going);
+    if disputed.is_empty() {
+        return vec![difference()];
+    }
+    disputed.into_iter().map(on).collect()
 }
 
 /// The nodes of which two that decided differently must think differently.
@@ -214,5 +221,17 @@ mod tests {
             json!({"nominated": "a", "victims": ["d/x"]}),
             &json!({"nominated": "a"})
         ));
+    }
+
+    #[test]
+    fn nobody_is_evicted_or_loses_a_nomination_for_nothing() {
+        for ours in [json!({"victims": ["d/x"]}), json!({"cleared": ["d/low"]})] {
+            assert!(!agree(ours.clone(), &json!({})), "{ours}");
+            assert!(disputed(ours, &json!({})).is_empty(), "there is no node");
+        }
+        let ours = json!({"nominated": "a", "cleared": ["d/low"]});
+        assert!(!agree(ours, &json!({"nominated": "a"})));
+        let theirs = json!({"nominated": "a", "cleared": ["d/low"]});
+        assert!(agree(json!({"nominated": "a"}), &theirs));
     }
 }
