@@ -7,7 +7,7 @@
 //! victims' going costs in between. The profile is that of `pilotage scheduler`. Ratios are those of the same run, of
 //! means. It fails if an event that helps nobody costs more than it may, and, with `--strict`, if an aim is missed
 //! (`aims.rs`) of the lines that were measured. Arguments: `--oracle PATH`, `--strict`, and words that choose among the
-//! lines.
+//! lines; words that no line has are a mistake.
 
 // What can't be set up ends the bench.
 #![allow(clippy::expect_used)]
@@ -30,6 +30,9 @@ const ALL: u8 = 100;
 /// As kube-scheduler does it, from some size of the cluster on.
 const SHARE: u8 = 0;
 
+/// How many nodes the clusters have.
+const SIZES: [usize; 3] = [1_000, 5_000, 50_000];
+
 fn main() -> ExitCode {
     let mut words = Vec::new();
     let mut oracle = None;
@@ -48,6 +51,22 @@ fn main() -> ExitCode {
         eprintln!("failed: --strict needs --oracle");
         return ExitCode::FAILURE;
     }
+    let chosen = |line: &str| {
+        let parts = line.split(' ').collect::<Vec<_>>();
+        words.iter().all(|word| parts.contains(&word.as_str()))
+    };
+    let lines = SHAPES.into_iter().flat_map(|shape| {
+        let named = move |nodes| (name(shape, nodes), shape, nodes);
+        SIZES.map(named)
+    });
+    let lines = lines.filter(|(name, ..)| chosen(name)).collect::<Vec<_>>();
+    if lines.is_empty() && !waiting::lines().any(|line| chosen(&line)) {
+        eprintln!(
+            "failed: no line has all of these words: {}",
+            words.join(" ")
+        );
+        return ExitCode::FAILURE;
+    }
     let heads = ["ours", "ours, share", "theirs", "", "theirs, share", "", ""];
     println!(
         "CPU µs a pod (its median), with all nodes or with kube-scheduler's stock share of them:"
@@ -57,36 +76,31 @@ fn main() -> ExitCode {
         "",
         heads.map(|head| format!("{head:>18}")).concat()
     );
-    let chosen = |line: &str| {
-        let parts = line.split(' ').collect::<Vec<_>>();
-        words.iter().all(|word| parts.contains(&word.as_str()))
-    };
     let mut failed = false;
-    let mut lines = Vec::new();
-    for shape in SHAPES {
-        for nodes in [1_000, 5_000, 50_000] {
-            let name = format!("{} {nodes}", shape.name());
-            if chosen(&name) {
-                print!("{name:20} ");
-                match compare(shape, nodes, oracle.as_deref()) {
-                    Ok(line) => lines.push(line),
-                    Err(error) => {
-                        print!(" {error}");
-                        failed = true;
-                    }
-                }
-                println!();
+    let mut measured = Vec::new();
+    for (name, shape, nodes) in lines {
+        print!("{name:20} ");
+        match compare(shape, nodes, oracle.as_deref()) {
+            Ok(line) => measured.push(line),
+            Err(error) => {
+                print!(" {error}");
+                failed = true;
             }
         }
+        println!();
     }
     println!("Ratios are theirs to ours with all nodes, and the last one to ours with the share.");
     failed |= !waiting::print(chosen);
-    let missed = aims::missed(&lines);
+    let missed = aims::missed(&measured);
     for aim in &missed {
         println!("missed: {aim}");
     }
     failed |= strict && !missed.is_empty();
     ExitCode::from(u8::from(failed))
+}
+
+fn name(shape: Shape, nodes: usize) -> String {
+    format!("{} {nodes}", shape.name())
 }
 
 /// Prints one line; fails if the oracle was asked and doesn't answer.

@@ -142,6 +142,11 @@ enum Happens {
     Pods,
 }
 
+/// All lines' names.
+pub(crate) fn lines() -> impl Iterator<Item = String> {
+    ALL_REFUSED.into_iter().map(Refused::name)
+}
+
 /// Prints the chosen lines; whether none is over the bound.
 pub(crate) fn print(chosen: impl Fn(&str) -> bool) -> bool {
     let mut within = true;
