@@ -12,6 +12,7 @@ const TARGETS: &[&str] = &[
     "bench-hostile",
     "bench-multi",
     "bench-placement",
+    "bench-sched",
     "bench-steps",
     "bench-streams",
     "chaos",
