@@ -49,6 +49,9 @@ enum What {
         /// an explanation that too many needed.
         #[arg(long, default_value_t = 2000)]
         long: u64,
+        /// How many pods must be judged; a run of fewer fails.
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        least_pods: u64,
         /// How many kinds of differences are shown with a small case.
         #[arg(long, default_value_t = 5)]
         examples: usize,
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
             first,
             workers,
             long,
+            least_pods,
             examples,
             tries,
             keep,
@@ -94,11 +98,11 @@ fn main() -> ExitCode {
                 seeds,
                 workers,
             };
-            many(&plan, long).and_then(|(summary, agreed)| {
+            many(&plan, long, least_pods).and_then(|(summary, well)| {
                 for (signature, found) in summary.found.iter().take(examples) {
                     example(signature, found, &plan.oracle, tries, &keep)?;
                 }
-                Ok(agreed)
+                Ok(well)
             })
         }
         What::Seed { seed } => one(&generate(seed), &oracle),
@@ -158,7 +162,7 @@ fn told(disagreement: &Disagreement) -> String {
 }
 
 /// Plays many, and tells what came of it. Whether all is well.
-fn many(plan: &Plan, long: u64) -> Result<(Summary, bool), String> {
+fn many(plan: &Plan, long: u64, least_pods: u64) -> Result<(Summary, bool), String> {
     let began = Instant::now();
     let summary = run(plan, &|done| {
         if done % EVERY == 0 {
@@ -200,6 +204,10 @@ fn many(plan: &Plan, long: u64) -> Result<(Summary, bool), String> {
     for explanation in overused.iter().filter(|_| is_long) {
         println!("needed by too many pods: {}", explanation.name);
     }
+    let lacking = summary.lacking(least_pods);
+    if let Some(lacking) = lacking {
+        println!("too few pods: {lacking} are missing to {least_pods}");
+    }
     println!(
         "{} cases, {} pods ({} placed) on {} nodes in {seconds:.0} s; {} kinds of differences, {} rows without effect",
         summary.cases,
@@ -210,8 +218,9 @@ fn many(plan: &Plan, long: u64) -> Result<(Summary, bool), String> {
         idle.len()
     );
     let tested = idle.is_empty() && scarce.is_empty() && overused.is_empty();
-    let agreed = summary.found.is_empty() && summary.unplayed.is_empty() && (tested || !is_long);
-    Ok((summary, agreed))
+    let agreed = summary.found.is_empty() && summary.unplayed.is_empty();
+    let well = agreed && (tested || !is_long) && lacking.is_none();
+    Ok((summary, well))
 }
 
 /// A share in percent, to a hundredth.

@@ -78,6 +78,14 @@ impl Summary {
         explanations.iter().filter(is_over).collect()
     }
 
+    /// How many pods lack of so many; `None` if as many were judged.
+    pub const fn lacking(&self, least: u64) -> Option<u64> {
+        match least.saturating_sub(self.pods) {
+            0 => None,
+            lacking => Some(lacking),
+        }
+    }
+
     fn add(&mut self, seed: u64, report: Report) {
         self.cases += 1;
         self.pods += report.pods as u64;
@@ -223,6 +231,17 @@ pub fn smaller(
 mod tests {
     use super::Summary;
     use crate::explained::Explanation;
+
+    #[test]
+    fn a_run_of_too_few_pods_is_told() {
+        let of = |pods| Summary {
+            pods,
+            ..Summary::default()
+        };
+        assert_eq!(of(299).lacking(300), Some(1));
+        assert_eq!(of(300).lacking(300), None);
+        assert_eq!(of(0).lacking(0), None, "nobody asked for any");
+    }
 
     #[test]
     fn a_reason_that_too_many_pods_need_is_told() {
