@@ -113,9 +113,15 @@ struct Multi {
 
 #[derive(Debug, Args)]
 struct Sched {
-    /// What the pods are like.
-    #[arg(long, value_enum, default_value_t = Shape::Plain)]
-    shape: Shape,
+    /// What the pods are like: several shapes, separated by commas, are measured one after the other.
+    #[arg(
+        long = "shape",
+        value_name = "SHAPE",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "plain"
+    )]
+    shapes: Vec<Shape>,
 
     /// Pods of each load, as far as the nodes take them.
     #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = value_parser!(u16).range(5..=9_999))]
@@ -160,8 +166,8 @@ async fn run(command: Command) -> Result<(), Box<dyn Error>> {
         Command::Roles => show_roles(&roles::run()?),
         Command::BenchMulti(args) => multi(args).await?,
         Command::BenchSched(args) => {
-            alone::run(alone::Options {
-                shape: args.shape,
+            alone::run(&alone::Options {
+                shapes: args.shapes,
                 pods: usize::from(args.pods),
                 nodes: usize::from(args.nodes),
                 rounds: usize::from(args.rounds),

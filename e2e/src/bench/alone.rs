@@ -3,6 +3,7 @@
 //! the API server are all that works.
 //!
 //! Both clients have no limits. The second load comes at half the rate that the real one reached in its burst, to both.
+//! Each shape of pods has clusters of its own.
 
 mod aims;
 
@@ -44,10 +45,10 @@ const SCHEDULER: usize = 0;
 const API_SERVER: usize = 1;
 
 /// What to measure.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Options {
-    /// What the pods are like.
-    pub shape: Shape,
+    /// What the pods are like, one shape after the other.
+    pub shapes: Vec<Shape>,
     /// Pods of each load, as far as the nodes take them.
     pub pods: usize,
     /// Nodes of the cluster.
@@ -56,6 +57,27 @@ pub struct Options {
     pub rounds: usize,
     /// Whether a missed aim is a failure.
     pub strict: bool,
+}
+
+/// The loads of one shape.
+#[derive(Debug, Clone, Copy)]
+struct Loads {
+    shape: Shape,
+    pods: usize,
+    nodes: usize,
+    rounds: usize,
+}
+
+impl Options {
+    /// The loads of each shape, of no more pods than the nodes take.
+    fn loads(&self) -> impl Iterator<Item = Loads> {
+        self.shapes.iter().map(|shape| Loads {
+            shape: *shape,
+            pods: shape.pods(self.pods, self.nodes),
+            nodes: self.nodes,
+            rounds: self.rounds,
+        })
+    }
 }
 
 /// Who places the pods.
@@ -97,20 +119,24 @@ struct Yard {
     watches: Watches,
 }
 
-/// Measures both, and prints a table with the ratios, and the aims.
-pub async fn run(options: Options) -> Result<(), Error> {
-    let options = Options {
-        pods: options.shape.pods(options.pods, options.nodes),
-        ..options
-    };
-    let real = one(Who::Real, options, None).await?;
-    let ours = one(Who::Ours, options, Some(real[0].rate)).await?;
-    println!(
-        "{} pods, {}, on {} nodes; CPU in seconds per 1,000 pods",
-        options.pods,
-        options.shape.name(),
-        options.nodes
-    );
+/// Measures both with each shape of pods, and prints tables with the ratios, and all aims in the end.
+pub async fn run(options: &Options) -> Result<(), Error> {
+    let mut aims = Vec::new();
+    for loads in options.loads() {
+        let real = one(Who::Real, loads, None).await?;
+        let ours = one(Who::Ours, loads, Some(real[0].rate)).await?;
+        println!("{}\n", told(loads, &real, &ours));
+        aims.extend(aims::aims(loads.shape, &real, &ours));
+    }
+    println!("aims\n{}", aim::text(&aims));
+    if options.strict {
+        aim::insist(&aims)?;
+    }
+    Ok(())
+}
+
+/// What both showed.
+fn told(loads: Loads, real: &[Figures; 2], ours: &[Figures; 2]) -> String {
     let titles = [
         "",
         "PODS/S",
@@ -135,12 +161,9 @@ pub async fn run(options: Options) -> Result<(), Error> {
             times(real.memory, ours.memory),
         ]);
     }
-    let aims = aims::aims(options.shape, &real, &ours);
-    println!("{}\n\naims\n{}", table(&titles, &rows), aim::text(&aims));
-    if options.strict {
-        aim::insist(&aims)?;
-    }
-    Ok(())
+    let (pods, shape, nodes) = (loads.pods, loads.shape.name(), loads.nodes);
+    let table = table(&titles, &rows);
+    format!("{pods} pods, {shape}, on {nodes} nodes; CPU in seconds per 1,000 pods\n{table}")
 }
 
 fn row(name: String, figures: &Figures) -> Vec<String> {
@@ -156,16 +179,17 @@ fn row(name: String, figures: &Figures) -> Vec<String> {
 }
 
 /// One scheduler: its best burst, then a load of half the `yardstick`, or of half its own rate.
-async fn one(who: Who, options: Options, yardstick: Option<f64>) -> Result<[Figures; 2], Error> {
-    eprintln!("{}: {} nodes", who.name(), options.nodes);
-    let mut yard = Yard::start(who, options).await?;
-    let measured = yard.measure_all(options, yardstick).await;
+async fn one(who: Who, loads: Loads, yardstick: Option<f64>) -> Result<[Figures; 2], Error> {
+    let shape = loads.shape.name();
+    eprintln!("{}: {shape}, {} nodes", who.name(), loads.nodes);
+    let mut yard = Yard::start(who, loads).await?;
+    let measured = yard.measure_all(loads, yardstick).await;
     yard.stop().await;
     measured
 }
 
 impl Yard {
-    async fn start(who: Who, options: Options) -> Result<Self, Error> {
+    async fn start(who: Who, loads: Loads) -> Result<Self, Error> {
         let mut builder = ControlPlane::builder(match who {
             Who::Real => "real",
             Who::Ours => "ours",
@@ -175,7 +199,7 @@ impl Yard {
             builder = builder.scheduler();
         }
         let plane = builder.start().await?;
-        stream::iter(options.shape.namespaces())
+        stream::iter(loads.shape.namespaces())
             .map(|(name, labels)| {
                 let plane = &plane;
                 async move { plane.named_namespace(&name, labels).await }
@@ -184,7 +208,7 @@ impl Yard {
             .map_ok(|namespace| drop(namespace.keep()))
             .try_collect::<()>()
             .await?;
-        add_nodes(&plane, options.nodes).await?;
+        add_nodes(&plane, loads.nodes).await?;
         let ours = match who {
             Who::Real => None,
             Who::Ours => {
@@ -209,7 +233,7 @@ impl Yard {
             })
         });
         Ok(Self {
-            shape: options.shape,
+            shape: loads.shape,
             programs: programs.collect::<Result<_, Error>>()?,
             watches: Watches::start(std::iter::once(&plane), None).await?,
             plane,
@@ -224,16 +248,16 @@ impl Yard {
 
     async fn measure_all(
         &mut self,
-        options: Options,
+        loads: Loads,
         yardstick: Option<f64>,
     ) -> Result<[Figures; 2], Error> {
         let burst = Tempo::Burst(AT_ONCE);
-        let warm = options.shape.pods(WARM, options.nodes);
+        let warm = loads.shape.pods(WARM, loads.nodes);
         self.measure("warm", warm, burst).await?;
         let mut best: Option<Figures> = None;
-        for round in 0..options.rounds {
+        for round in 0..loads.rounds {
             let figures = self
-                .measure(&format!("burst{round}"), options.pods, burst)
+                .measure(&format!("burst{round}"), loads.pods, burst)
                 .await?;
             if best.is_none_or(|best| figures.rate > best.rate) {
                 best = Some(figures);
@@ -243,7 +267,7 @@ impl Yard {
         let rate = yardstick.unwrap_or(best.rate) / 2.0;
         let period = Duration::try_from_secs_f64(1.0 / rate).map_err(|_| Error::NoBound)?;
         let half = self
-            .measure("half", options.pods, Tempo::Every(period))
+            .measure("half", loads.pods, Tempo::Every(period))
             .await?;
         Ok([best, half])
     }
@@ -324,4 +348,26 @@ async fn add_nodes(plane: &ControlPlane, count: usize) -> Result<(), Error> {
         .try_collect::<()>()
         .await
         .map_err(Error::request("can't make a node"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_shape_has_loads_of_what_the_nodes_take() {
+        let options = Options {
+            shapes: vec![Shape::Spread, Shape::Anti],
+            pods: 2_000,
+            nodes: 1_000,
+            rounds: 3,
+            strict: false,
+        };
+        let loads: Vec<_> = options
+            .loads()
+            .map(|loads| (loads.shape, loads.pods, loads.nodes))
+            .collect();
+        let expected = [(Shape::Spread, 2_000, 1_000), (Shape::Anti, 800, 1_000)];
+        assert_eq!(loads, expected);
+    }
 }
