@@ -33,10 +33,18 @@ enum Refused {
     Spread,
     /// As many for each of the last four reasons.
     Mixed,
+    /// Each wants nodes with a label of its own.
+    ForLabel,
+    /// Each tolerates another taint than the nodes have.
+    ForTaint,
+    /// As [`Refused::Spread`], and a node changes.
+    SpreadByNode,
+    /// They aren't to be tried yet.
+    Gated,
 }
 
 /// All of them.
-const ALL_REFUSED: [Refused; 7] = [
+const ALL_REFUSED: [Refused; 11] = [
     Refused::ForRoom(50),
     Refused::ForRoom(WAITING),
     Refused::ForFeature,
@@ -44,6 +52,10 @@ const ALL_REFUSED: [Refused; 7] = [
     Refused::Crowded,
     Refused::Spread,
     Refused::Mixed,
+    Refused::ForLabel,
+    Refused::ForTaint,
+    Refused::SpreadByNode,
+    Refused::Gated,
 ];
 
 impl Refused {
@@ -55,13 +67,22 @@ impl Refused {
             Self::Crowded => "refused-event crowded".to_owned(),
             Self::Spread => "refused-event spread".to_owned(),
             Self::Mixed => "refused-event mixed".to_owned(),
+            Self::ForLabel => "refused-event label".to_owned(),
+            Self::ForTaint => "refused-event taint".to_owned(),
+            Self::SpreadByNode => "refused-event spread label".to_owned(),
+            Self::Gated => "refused-event gated".to_owned(),
         }
     }
 
     /// What happens.
     const fn happens(self) -> Happens {
         match self {
-            Self::ForRoom(_) | Self::ForFeature => Happens::Node,
+            Self::ForRoom(_)
+            | Self::ForFeature
+            | Self::ForLabel
+            | Self::ForTaint
+            | Self::SpreadByNode
+            | Self::Gated => Happens::Node,
             Self::Lonely | Self::Crowded | Self::Spread | Self::Mixed => Happens::Pods,
         }
     }
@@ -98,11 +119,20 @@ impl Refused {
                 let each = [Self::Lonely, Self::Crowded, Self::Spread, Self::ForFeature];
                 return each[number % each.len()].pod(number);
             }
+            Self::ForLabel => {
+                let selector = spec.node_selector.get_or_insert_default();
+                selector.insert("sort".to_owned(), sort);
+            }
+            Self::ForTaint => {
+                spec.tolerations = Some(read(json!([{"key": sort, "operator": "Exists"}])));
+            }
+            Self::SpreadByNode => return Self::Spread.pod(number),
+            Self::Gated => spec.scheduling_gates = Some(read(json!([{"name": "later"}]))),
         }
         pod
     }
 
-    /// A node gets more room, but not enough, or declares something else.
+    /// A node gets more room, but not enough, or something else of it changes that nobody asks for.
     fn change(self, node: &mut Node, round: usize) {
         let cpu_now = match self {
             Self::ForRoom(_) => format!("{}", 33 + round % 30),
@@ -118,8 +148,18 @@ impl Refused {
         let allocatable =
             allocatable.map(|(name, amount)| (name.to_owned(), Quantity(amount.to_owned())));
         status.allocatable = Some(allocatable.into());
-        if let Self::ForFeature = self {
-            status.declared_features = Some(vec![format!("Other{round}")]);
+        match self {
+            Self::ForFeature => status.declared_features = Some(vec![format!("Other{round}")]),
+            Self::ForTaint => {
+                let taint =
+                    json!([{"key": "owner", "value": round.to_string(), "effect": "NoSchedule"}]);
+                node.spec.get_or_insert_default().taints = Some(read(taint));
+            }
+            Self::ForLabel | Self::SpreadByNode | Self::Gated => {
+                let labels = node.metadata.labels.get_or_insert_default();
+                labels.insert("note".to_owned(), round.to_string());
+            }
+            _ => {}
         }
     }
 }
@@ -220,6 +260,10 @@ fn crowd(refused: Refused) -> Scheduler {
         let blocker = placed(&format!("blocker-{on}"), "blocker", on, false);
         let applied = scheduler.pod_applied(blocker, Moment::ZERO);
         applied.expect("an identity");
+        let mut changed = node(on);
+        refused.change(&mut changed, 0);
+        let applied = scheduler.node_applied(&changed, Moment::ZERO);
+        applied.expect("a name");
     }
     for number in 0..WAITING {
         let applied = scheduler.pod_applied(refused.pod(number), Moment::ZERO);

@@ -14,6 +14,7 @@ use crate::names;
 use crate::node_affinity::{
     NodeAffinityTerms, NodeSelectorTerm, PreferredNodeTerm, all_read_shared_labels,
 };
+use crate::node_object::NodeObject;
 use crate::plugin::{
     EnqueueExtensions, Filter, HintReads, Plugin, PreFilter, PreFiltered, PreScore, PreScored,
     Score, normalize_by_max,
@@ -87,10 +88,10 @@ impl EnqueueExtensions for NodeAffinity {
                 old,
                 new: Some(new),
             } => {
-                let matched = old
-                    .as_ref()
-                    .is_some_and(|old| self.check(pod, &old.name, old.labels()).is_ok());
-                Hint::queue_if(!matched && self.check(pod, &new.name, new.labels()).is_ok())
+                // Of thousands that wait it matches few.
+                let matches =
+                    |node: &NodeObject| self.check(pod, &node.name, node.labels()).is_ok();
+                Hint::queue_if(matches(new) && !old.as_deref().is_some_and(matches))
             }
             _ => Hint::Queue,
         }

@@ -3,6 +3,7 @@
 
 use super::by_set;
 use crate::event::{Actions, Event, EventKind, EventObject, EventResource, Hint};
+use crate::node_object::NodeObject;
 use crate::plugin::{EnqueueExtensions, Filter, HintReads, Plugin, Score, normalize_by_max};
 use crate::pod_info::PodInfo;
 use crate::refusals::Refusals;
@@ -61,8 +62,9 @@ impl EnqueueExtensions for TaintToleration {
                 old,
                 new: Some(new),
             } => {
-                let fitted = old.as_ref().is_some_and(|old| self.fits(pod, &old.taints));
-                Hint::queue_if(!fitted && self.fits(pod, &new.taints))
+                // Of thousands that wait it lets few in.
+                let fits = |node: &NodeObject| self.fits(pod, &node.taints);
+                Hint::queue_if(fits(new) && !old.as_deref().is_some_and(fits))
             }
             // Tolerations can only be added, so any change may be the one that was missing.
             EventObject::Pod { .. } => Hint::queue_if(event.is_about(&pod.uid)),
