@@ -23,6 +23,7 @@ pub mod coverage;
 pub mod draw;
 pub mod explained;
 pub mod generate;
+pub mod label_keys;
 pub mod object;
 pub mod oracle;
 pub mod play;

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::swarm::Swarm;
 use crate::draw::Draw;
+use crate::label_keys;
 
 const KEYS: &[&str] = &[
     "kubernetes.io/hostname",
@@ -22,6 +23,7 @@ const NAMED: &[&str] = &["default", "shop", "absent"];
 
 /// Gives a pod terms about others.
 pub(super) fn companions(draw: &mut Draw, swarm: &Swarm, pod: &mut Value) {
+    let labels = pod["metadata"]["labels"].clone();
     for (field, chance) in [
         ("podAffinity", swarm.near),
         ("podAntiAffinity", swarm.apart),
@@ -30,7 +32,7 @@ pub(super) fn companions(draw: &mut Draw, swarm: &Swarm, pod: &mut Value) {
         // Required ones end the matter soon.
         if draw.percent(chance / 2) {
             let count = draw.within(1, 2);
-            let required: Vec<Value> = (0..count).map(|_| term(draw)).collect();
+            let required: Vec<Value> = (0..count).map(|_| term(draw, &labels)).collect();
             let name = "requiredDuringSchedulingIgnoredDuringExecution";
             terms.insert(name.to_owned(), required.into());
         }
@@ -38,7 +40,7 @@ pub(super) fn companions(draw: &mut Draw, swarm: &Swarm, pod: &mut Value) {
             let count = draw.within(1, 3);
             let one = |draw: &mut Draw| {
                 let weight = *draw.one(&[1, 2, 10, 50, 100]);
-                json!({"weight": weight, "podAffinityTerm": term(draw)})
+                json!({"weight": weight, "podAffinityTerm": term(draw, &labels)})
             };
             let preferred: Vec<Value> = (0..count).map(|_| one(draw)).collect();
             let name = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -50,7 +52,8 @@ pub(super) fn companions(draw: &mut Draw, swarm: &Swarm, pod: &mut Value) {
     }
 }
 
-fn term(draw: &mut Draw) -> Value {
+/// A term of a pod with these labels.
+fn term(draw: &mut Draw, labels: &Value) -> Value {
     let mut term = json!({"topologyKey": draw.word(KEYS)});
     match draw.below(20) {
         // Without a selector it means nobody, with an empty one everybody.
@@ -85,10 +88,10 @@ fn term(draw: &mut Draw) -> Value {
             _ => json!({"matchLabels": {"team": draw.word(TEAMS)}}),
         };
     }
-    // An API server makes requirements of them, and schedulers read those.
-    if term.get("labelSelector").is_some() && draw.percent(10) {
-        let field = draw.word(&["matchLabelKeys", "mismatchLabelKeys"]);
-        term[field] = json!(["hash"]);
+    let selector = term.get("labelSelector");
+    let may_have_keys = selector.is_some_and(|it| it.get("matchExpressions").is_none());
+    if may_have_keys && draw.percent(15) {
+        label_keys::add(&mut term, "hash", draw.percent(50), labels);
     }
     term
 }

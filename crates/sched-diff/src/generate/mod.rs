@@ -62,8 +62,11 @@ pub fn generate(seed: u64) -> Case {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::generate;
     use crate::case::Case;
+    use crate::label_keys;
 
     #[test]
     fn a_case_is_that_of_its_seed_and_can_be_written_down() {
@@ -74,5 +77,27 @@ mod tests {
             assert_eq!(serde_json::from_str::<Case>(&text).unwrap(), case);
         }
         assert_ne!(generate(1).objects, generate(2).objects);
+    }
+
+    /// Whether a part of the object passes.
+    fn has(object: &Value, test: &dyn Fn(&Value) -> bool) -> bool {
+        let parts: Vec<&Value> = match object {
+            Value::Array(parts) => parts.iter().collect(),
+            Value::Object(parts) => parts.values().collect(),
+            _ => Vec::new(),
+        };
+        test(object) || parts.into_iter().any(|part| has(part, test))
+    }
+
+    #[test]
+    fn label_keys_of_affinity_terms_are_as_an_api_server_leaves_them() {
+        for field in ["matchLabelKeys", "mismatchLabelKeys"] {
+            let is_term = |part: &Value| {
+                let is_affinity = part.get("maxSkew").is_none();
+                is_affinity && part.get(field).is_some() && label_keys::are_merged(part)
+            };
+            let is_there = |seed| has(&serde_json::to_value(generate(seed)).unwrap(), &is_term);
+            assert!((0..60).any(is_there), "{field}");
+        }
     }
 }

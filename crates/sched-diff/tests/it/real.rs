@@ -23,7 +23,7 @@ use pilotage_sched_diff::explained::is_extreme;
 use pilotage_sched_diff::side::Side as _;
 use pilotage_sched_diff::subject::Subject;
 use pilotage_sched_diff::verdict::Verdict;
-use pilotage_sched_diff::{Step, generate, object};
+use pilotage_sched_diff::{Step, generate, label_keys, object};
 use pilotage_testkit::build::PodBuilder;
 use pilotage_testkit::pilotage::{ADMIN_PORT, DIRECTORY, PilotageProcess};
 use pilotage_testkit::{ControlPlane, build, list_until, wait_for, wait_gone};
@@ -199,6 +199,7 @@ impl Yard {
             spec.remove("priority");
             spec.remove("preemptionPolicy");
         }
+        label_keys::as_written(&mut pod);
         let pod: Pod = serde_json::from_value(pod).unwrap();
         let pods = self.pods(&pod.namespace().unwrap());
         match pods.create(&PostParams::default(), &pod).await {

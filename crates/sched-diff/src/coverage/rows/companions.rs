@@ -8,7 +8,7 @@ use crate::coverage::field::On::{self, Node, Object, Pod, Profile, Running};
 use crate::coverage::field::Point::{Filter, Score};
 use crate::coverage::field::When::{Always, Is, Test};
 use crate::generate::SHARED_HOST;
-use crate::object;
+use crate::{label_keys, object};
 
 const PLUGIN: &str = "InterPodAffinity";
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -19,6 +19,36 @@ const REQUIRED_WITH: Path = &["spec", "affinity", "podAffinity", REQUIRED, "*"];
 const REQUIRED_ANTI: Path = &["spec", "affinity", "podAntiAffinity", REQUIRED, "*"];
 const PREFERRED_WITH: Path = &["spec", "affinity", "podAffinity", PREFERRED, "*"];
 const PREFERRED_ANTI: Path = &["spec", "affinity", "podAntiAffinity", PREFERRED, "*"];
+
+/// Terms in which requirements were made of label keys.
+const REQUIRED_TERMS: [(&str, Path); 2] = [
+    ("label keys", REQUIRED_WITH),
+    ("anti label keys", REQUIRED_ANTI),
+];
+const PREFERRED_TERMS: [(&str, Path); 2] = [
+    (
+        "label keys",
+        &[
+            "spec",
+            "affinity",
+            "podAffinity",
+            PREFERRED,
+            "*",
+            "podAffinityTerm",
+        ],
+    ),
+    (
+        "anti label keys",
+        &[
+            "spec",
+            "affinity",
+            "podAntiAffinity",
+            PREFERRED,
+            "*",
+            "podAffinityTerm",
+        ],
+    ),
+];
 
 const REQUIRED_FIELDS: [(&str, Path); 6] = [
     (
@@ -188,6 +218,12 @@ impl Rows {
             self.fields(score, on, &PREFERRED_FIELDS);
         }
         self.add(score, Running, "required affinity", REQUIRED_WITH, Always);
+        for (point, terms) in [(filter, REQUIRED_TERMS), (score, PREFERRED_TERMS)] {
+            let (merged, unmerge) = (Test(label_keys::are_merged), With(label_keys::unmerge));
+            for (name, path) in terms {
+                self.change(point, Pod, name, path, merged, unmerge);
+            }
+        }
         for point in [filter, score] {
             let labels: Path = &["metadata", "labels", "*"];
             for on in [Pod, Running, Node, Object("Namespace")] {
