@@ -134,20 +134,41 @@ fn its_pods() -> LabelSelector {
 /// Evenly over zones, each version for itself.
 fn evenly(pod: PodBuilder) -> PodBuilder {
     pod.spread(TopologySpreadConstraint {
+        match_label_keys: Some(vec![VERSION.to_owned()]),
+        ..even()
+    })
+}
+
+/// Evenly over zones, whatever their version; a node has room for one.
+fn evenly_without_room(pod: PodBuilder) -> PodBuilder {
+    pod.spread(even()).request("cpu", "3")
+}
+
+fn even() -> TopologySpreadConstraint {
+    TopologySpreadConstraint {
         max_skew: 1,
         topology_key: ZONE.to_owned(),
         when_unsatisfiable: "DoNotSchedule".to_owned(),
         label_selector: Some(its_pods()),
-        match_label_keys: Some(vec![VERSION.to_owned()]),
         ..TopologySpreadConstraint::default()
-    })
+    }
 }
 
 /// Not on a node with another one.
 fn alone(pod: PodBuilder) -> PodBuilder {
+    away_from(pod, None)
+}
+
+/// Not on a node with another one of its version.
+fn alone_of_its_version(pod: PodBuilder) -> PodBuilder {
+    away_from(pod, Some(vec![VERSION.to_owned()]))
+}
+
+fn away_from(pod: PodBuilder, match_label_keys: Option<Vec<String>>) -> PodBuilder {
     let term = PodAffinityTerm {
         topology_key: HOST.to_owned(),
         label_selector: Some(its_pods()),
+        match_label_keys,
         ..PodAffinityTerm::default()
     };
     pod.affinity(Affinity {
@@ -178,6 +199,15 @@ fn assert_even(nodes: &[(String, String)]) {
     }
 }
 
+fn assert_each_alone(nodes: &[(String, String)]) {
+    let distinct: BTreeSet<_> = nodes.iter().map(|(node, _)| node).collect();
+    assert_eq!(distinct.len(), REPLICAS, "{nodes:?}");
+}
+
+fn versions(nodes: &[(String, String)]) -> BTreeSet<&str> {
+    nodes.iter().map(|(_, version)| version.as_str()).collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn replicas_stay_spread_evenly_while_they_are_rolled() {
     let shop = open("evenly").await;
@@ -190,9 +220,44 @@ async fn replicas_stay_spread_evenly_while_they_are_rolled() {
     web.complete().await;
     let second = web.nodes().await;
     assert_even(&second);
-    let versions = |nodes: &[(String, String)]| -> BTreeSet<String> {
-        nodes.iter().map(|(_, version)| version.clone()).collect()
-    };
+    assert_eq!(versions(&second).len(), 1);
+    assert_ne!(versions(&first), versions(&second));
+}
+
+/// A new one has room only where an old one was, and by the constraint only there.
+#[tokio::test(flavor = "multi_thread")]
+async fn replicas_that_wait_for_those_before_them_are_spread_evenly_in_the_end() {
+    let shop = open("in-turn").await;
+    let web = Web::create(&shop, evenly_without_room).await;
+    web.complete().await;
+    let first = web.nodes().await;
+    assert_each_alone(&first);
+
+    web.roll().await;
+    web.complete().await;
+    let second = web.nodes().await;
+    assert_even(&second);
+    assert_each_alone(&second);
+    assert_eq!(versions(&second).len(), 1);
+    assert_ne!(versions(&first), versions(&second));
+}
+
+/// Nobody goes before somebody new is there, for whom there is no node without an old one.
+#[tokio::test(flavor = "multi_thread")]
+async fn replicas_that_keep_their_own_version_away_share_nodes_with_those_before_them() {
+    let shop = open("versions").await;
+    let web = Web::create(&shop, alone_of_its_version).await;
+    let first_new = json!({ "maxSurge": "100%", "maxUnavailable": 0 });
+    web.patch(json!({ "spec": { "strategy": { "rollingUpdate": first_new } } }))
+        .await;
+    web.complete().await;
+    let first = web.nodes().await;
+    assert_each_alone(&first);
+
+    web.roll().await;
+    web.complete().await;
+    let second = web.nodes().await;
+    assert_each_alone(&second);
     assert_eq!(versions(&second).len(), 1);
     assert_ne!(versions(&first), versions(&second));
 }
@@ -201,12 +266,8 @@ async fn replicas_stay_spread_evenly_while_they_are_rolled() {
 async fn as_many_replicas_as_nodes_have_one_each_and_one_more_waits_and_says_why() {
     let shop = open("alone").await;
     let web = Web::create(&shop, alone).await;
-    let each_alone = |nodes: &[(String, String)]| {
-        let distinct: BTreeSet<_> = nodes.iter().map(|(node, _)| node).collect();
-        assert_eq!(distinct.len(), REPLICAS, "{nodes:?}");
-    };
     web.complete().await;
-    each_alone(&web.nodes().await);
+    assert_each_alone(&web.nodes().await);
 
     web.scale(REPLICAS + 1).await;
     let refusals = TARGETS.map(|name| format!("{} refused [", shop.virtual_node(name)));
@@ -228,13 +289,12 @@ async fn as_many_replicas_as_nodes_have_one_each_and_one_more_waits_and_says_why
     // It is the first to go.
     web.scale(REPLICAS).await;
     web.complete().await;
-    each_alone(&web.nodes().await);
+    assert_each_alone(&web.nodes().await);
 
     // There is no node for a new one until one before it has gone.
     web.roll().await;
     web.complete().await;
     let nodes = web.nodes().await;
-    each_alone(&nodes);
-    let versions: BTreeSet<_> = nodes.iter().map(|(_, version)| version).collect();
-    assert_eq!(versions.len(), 1);
+    assert_each_alone(&nodes);
+    assert_eq!(versions(&nodes).len(), 1);
 }
