@@ -1,29 +1,39 @@
 //! Pods that are too dear for a full cluster come one after another. Our framework says on which node room is made for
-//! each, and who has to go; the real binary and ours do so, and the pod gets that node.
+//! each, and who has to go; the real binary and ours do so, say the same of it, and the pod gets that node.
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::{ListParams, PostParams};
+use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use pilotage_sched_diff::side::Side as _;
-use pilotage_testkit::{build, wait_for};
-use serde_json::json;
+use pilotage_testkit::{build, list_until, wait_for};
+use serde_json::{Value, json};
 
 use super::{LIMIT, Yard, condition, node_of, value, yards};
 
 const CLASSES: [(&str, i32); 3] = [("low", 10), ("middle", 100), ("dear", 1000)];
 /// Who is on which node, of which class, with how many of its four cores. No two nodes cost the same.
-const THERE: [(&str, &str, &str, &str); 4] = [
+const THERE: [(&str, &str, &str, &str); 7] = [
     ("alone", "n-middle", "middle", "4"),
     ("first", "n-two", "low", "2"),
     ("second", "n-two", "low", "2"),
     ("cheap", "n-one", "low", "4"),
+    ("kept-1", "n-kept", "low", "1"),
+    ("kept-2", "n-kept", "low", "1"),
+    ("kept-3", "n-kept", "low", "2"),
 ];
-/// Who goes, and from where, for one pod after the other: the lowest priorities, of these the fewest.
-const GOES: [(&str, &[&str]); 3] = [
+/// The pods on this node a budget covers.
+const KEPT: &str = "n-kept";
+/// Who goes, and from where, for one pod after the other: no budget is broken without need; then the lowest priorities,
+/// of these the fewest.
+const GOES: [(&str, &[&str]); 4] = [
     ("n-one", &["cheap"]),
     ("n-two", &["first", "second"]),
     ("n-middle", &["alone"]),
+    (KEPT, &["kept-1", "kept-2", "kept-3"]),
 ];
 
 impl Yard {
@@ -38,15 +48,22 @@ impl Yard {
         for (node, _) in GOES {
             self.add_node(&build::node(node).value()).await;
         }
+        let budget = json!({ "metadata": { "name": KEPT },
+            "spec": { "minAvailable": 1, "selector": { "matchLabels": { "on": KEPT } } } });
+        let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.plane.admin(), "default");
+        let budget = serde_json::from_value(budget).unwrap();
+        let created = budgets.create(&PostParams::default(), &budget).await;
+        created.unwrap();
         for (name, node, class, cpu) in THERE {
             let pod = build::pod(name).priority_class(class).node_name(node);
-            self.add_pod(pod.request("cpu", cpu)).await;
+            self.add_pod(pod.label("on", node).request("cpu", cpu))
+                .await;
         }
         self.see(0).await;
     }
 
-    /// A dear pod comes, and gets the room of others.
-    async fn evict(&self, name: &str, (node, victims): (&str, &[&str])) {
+    /// A dear pod comes, and gets the room of others. What was said of each of them.
+    async fn evict(&self, name: &str, (node, victims): (&str, &[&str])) -> Vec<Value> {
         let what = format!("{}, {name}", self.plane.name());
         let dear = build::pod(name).priority_class("dear").request("cpu", "4");
         let dear = self.add_pod(dear).await;
@@ -66,6 +83,11 @@ impl Yard {
         let all = pods.list(&ListParams::default()).await.unwrap();
         let mut going: Vec<_> = all.iter().filter(|pod| is_going(pod)).collect();
         going.sort_by_key(|pod| pod.name_any());
+        let mut told = Vec::new();
+        for victim in &going {
+            let event = self.preempted(victim, &what).await;
+            told.push(said_of(victim, &event, &dear));
+        }
         let going: Vec<_> = going.iter().map(|pod| pod.name_any()).collect();
         assert_eq!(going, victims, "{what}: nobody else goes");
         let is_nominated = |pod: &Pod| {
@@ -83,18 +105,76 @@ impl Yard {
         }
         let bound = wait_for(&pods, name, |pod| node_of(pod).is_some(), LIMIT).await;
         assert_eq!(node_of(&bound.unwrap()), Some(node), "{what}");
+        told
     }
+
+    /// The event about a pod that had to go.
+    async fn preempted(&self, victim: &Pod, what: &str) -> Event {
+        let is_it = |event: &Event| {
+            let about = event.regarding.as_ref().and_then(|it| it.uid.as_ref());
+            about == victim.metadata.uid.as_ref() && event.reason.as_deref() == Some("Preempted")
+        };
+        let events: Api<Event> = Api::namespaced(self.plane.admin(), "default");
+        let all = watcher::Config::default();
+        let seen = list_until(&events, all, |all| all.values().any(is_it), LIMIT).await;
+        let seen = seen.unwrap_or_else(|error| panic!("{what}: {error}"));
+        let mut found = seen.into_iter().filter(is_it);
+        let event = found.next().unwrap();
+        assert_eq!(found.next(), None, "{what}: it is told once");
+        event
+    }
+}
+
+/// What was said of a pod that had to go, in its condition and in the event. UIDs are those of one cluster.
+fn said_of(victim: &Pod, event: &Event, preemptor: &Pod) -> Value {
+    let conditions = victim.status.as_ref().and_then(|it| it.conditions.as_ref());
+    let targets = conditions.into_iter().flatten();
+    let targets = targets.filter(|condition| condition.type_ == "DisruptionTarget");
+    let targets = targets.map(|condition| {
+        let generation = condition.observed_generation;
+        json!([
+            condition.status,
+            condition.reason,
+            condition.message,
+            generation
+        ])
+    });
+    let note = event.note.clone().unwrap_or_default();
+    let name = |object: &Option<ObjectReference>| {
+        let object = object.clone().unwrap_or_default();
+        json!([
+            object.api_version,
+            object.kind,
+            object.namespace,
+            object.name
+        ])
+    };
+    json!({
+        "conditions": targets.collect::<Vec<_>>(),
+        "type": event.type_,
+        "action": event.action,
+        "note": note.replace(&preemptor.uid().unwrap(), "UID"),
+        "regarding": name(&event.regarding),
+        "related": name(&event.related),
+        "controller": event.reporting_controller,
+    })
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_real_binary_and_ours_evict_whom_our_framework_says() {
     let (both, process) = yards(["real-evicts", "ours-evicts"]).await;
+    let mut told = Vec::new();
     for yard in &both {
         yard.fill().await;
+        let mut of_all = Vec::new();
         for (number, goes) in GOES.into_iter().enumerate() {
-            yard.evict(&format!("dear-{number}"), goes).await;
+            of_all.extend(yard.evict(&format!("dear-{number}"), goes).await);
         }
+        assert_eq!(of_all.len(), THERE.len());
+        assert!(of_all.iter().all(|said| said["conditions"][0].is_array()));
+        told.push(of_all);
     }
+    assert_eq!(told[1], told[0], "ours, and the real one");
     for yard in both {
         yard.plane.stop().await;
     }
