@@ -15,7 +15,7 @@
 //! pod names the object any more, or the object is gone. What isn't a copy of ours is never touched. Nothing is written
 //! unless something differs, and a target that is lost, or doesn't give the right, keeps no other target waiting.
 //!
-//! What a pod names and never follows it is told on the pod (`unfollowed`).
+//! What a pod names and isn't copied here is told on the pod (`unfollowed`).
 
 mod act;
 mod brief;
@@ -56,7 +56,7 @@ use needs::Needs;
 use place::{Parts, follow};
 use reroute::reroute;
 
-pub use unfollowed::tell_unfollowed;
+pub use unfollowed::{Unfollowed, tell_unfollowed};
 
 /// Objects in a page of a list: of each little is kept.
 const PAGE: u32 = 50;
@@ -118,6 +118,25 @@ impl FollowedKind {
             Self::Secrets => Right::FollowSecrets,
             Self::Services => Right::FollowServices,
             Self::Ingresses => Right::FollowIngresses,
+        }
+    }
+
+    const fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::ConfigMap => Self::ConfigMaps,
+            Kind::Secret => Self::Secrets,
+            Kind::Service => Self::Services,
+            Kind::Ingress => Self::Ingresses,
+        }
+    }
+
+    /// As in the flag.
+    const fn flag(self) -> &'static str {
+        match self {
+            Self::ConfigMaps => "configmaps",
+            Self::Secrets => "secrets",
+            Self::Services => "services",
+            Self::Ingresses => "ingresses",
         }
     }
 }
@@ -329,6 +348,7 @@ mod tests {
     #[test]
     fn kinds_are_known_by_the_names_of_their_resources() {
         let names = ["configmaps", "secrets", "services", "ingresses"];
+        assert_eq!(FollowedKind::ALL.map(FollowedKind::flag), names);
         assert_eq!(names.map(str::parse), FollowedKind::ALL.map(Ok));
         let error = "pods".parse::<FollowedKind>().unwrap_err();
         assert!(error.contains("services and ingresses"), "{error}");

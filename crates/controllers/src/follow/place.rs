@@ -98,6 +98,12 @@ pub(super) async fn follow<K: Followed>(
     );
 }
 
+/// Whether a target is the source itself: what pods need is there.
+pub(super) fn is_home(target: &Target, source: &ClusterUid) -> bool {
+    matches!(target.object().access, Ok(Access::Local))
+        || target.known_identity().as_ref() == Some(source)
+}
+
 /// The next event of one of both.
 async fn either<K>(one: &mut Feed<K>, other: &mut Feed<K>) -> Option<Event<K>> {
     tokio::select! {
@@ -288,12 +294,6 @@ impl<K: Followed> Place<K> {
         self.target.node() == other.node() || (own.is_some() && own == other.known_identity())
     }
 
-    /// Whether the target is the source itself: what pods need is there.
-    fn is_home(&self) -> bool {
-        matches!(self.target.object().access, Ok(Access::Local))
-            || self.target.known_identity().as_ref() == Some(&self.parts.cluster)
-    }
-
     fn has_right(&self) -> bool {
         let authorization = self.target.authorization();
         let authorization = authorization.borrow();
@@ -311,7 +311,11 @@ impl<K: Followed> Place<K> {
         let served = self.target.key().namespace.as_ref();
         let serves = served.is_none_or(|namespace| *namespace == key.namespace);
         // Whatever is missing wakes all when it comes.
-        if !parts.leadership.is_leader() || !known || !serves || self.is_home() {
+        if !parts.leadership.is_leader()
+            || !known
+            || !serves
+            || is_home(&self.target, &parts.cluster)
+        {
             return Next::Rest;
         }
         if !self.has_right() {

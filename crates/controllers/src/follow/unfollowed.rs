@@ -1,49 +1,70 @@
 //! Tells a pod that was sent to a target of what it names and nobody copies: once, when it is sent.
 //!
-//! It is there whatever follows, and must not know targets.
+//! It is there whatever follows, and must not know what a target has or gives.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::Pod;
-use pilotage_clusters::{Event, Watch};
-use pilotage_model::followed::unfollowed;
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use pilotage_api::parent::ClusterUid;
+use pilotage_clusters::{Event, Registry, Watch};
+use pilotage_model::followed::{needs, unfollowed};
 use pilotage_runtime::caught::caught;
 use pilotage_runtime::lease::Leadership;
 use pilotage_sched_driver::publish::{EventType, Occurrence, Recorder, Regarding};
 use tokio_util::sync::CancellationToken;
 
+use super::FollowedKind;
 use super::needs::node_of;
-use super::place::CONTROLLER;
+use super::place::{CONTROLLER, is_home};
+
+/// So many objects of kinds that don't follow here are named; who has more has read enough.
+const MOST: usize = 16;
+
+/// What is told by.
+pub struct Unfollowed {
+    /// The source's identity.
+    pub cluster: ClusterUid,
+    /// Its targets.
+    pub registry: Registry,
+    /// Its proxy pods ([`crate::feedback::watch_proxies`]).
+    pub proxies: Watch<Pod>,
+    /// Whether this process may write.
+    pub leadership: Leadership,
+    /// Takes events about pods.
+    pub events: Recorder,
+    /// What follows.
+    pub kinds: BTreeSet<FollowedKind>,
+}
 
 /// Tells of the source's proxy pods, until `shutdown`.
-pub fn tell_unfollowed(
-    proxies: Watch<Pod>,
-    leadership: Leadership,
-    events: Recorder,
-    shutdown: CancellationToken,
-) -> BoxFuture<'static, ()> {
+pub fn tell_unfollowed(with: Unfollowed, shutdown: CancellationToken) -> BoxFuture<'static, ()> {
     async move {
-        let telling = tell(&proxies, &leadership, &events);
-        shutdown.run_until_cancelled(telling).await;
+        shutdown.run_until_cancelled(tell(&with)).await;
     }
     .boxed()
 }
 
-async fn tell(proxies: &Watch<Pod>, leadership: &Leadership, events: &Recorder) {
-    let mut changes = proxies.subscribe();
-    let mut book = Book::default();
+async fn tell(with: &Unfollowed) {
+    let mut changes = with.proxies.subscribe();
+    let mut book = Book::of(with.kinds.clone());
+    let stays = |node: &str| {
+        let target = with.registry.by_node(node);
+        target.is_some_and(|target| is_home(&target, &with.cluster))
+    };
     while let Some(event) = changes.recv().await {
-        match caught(|| book.hear(&event)) {
-            Ok(Some((regarding, note))) if leadership.is_leader() => events.record(Occurrence {
-                regarding,
-                type_: EventType::Warning,
-                reason: "NotFollowed",
-                action: "Follow",
-                note,
-                controller: CONTROLLER.into(),
-            }),
+        match caught(|| book.hear(&event, stays)) {
+            Ok(Some((regarding, note))) if with.leadership.is_leader() => {
+                with.events.record(Occurrence {
+                    regarding,
+                    type_: EventType::Warning,
+                    reason: "NotFollowed",
+                    action: "Follow",
+                    note,
+                    controller: CONTROLLER.into(),
+                });
+            }
             Ok(_) => {}
             Err(panic) => tracing::error!(panic, "to see what doesn't follow a pod panicked"),
         }
@@ -51,8 +72,9 @@ async fn tell(proxies: &Watch<Pod>, leadership: &Leadership, events: &Recorder) 
 }
 
 /// Who was told.
-#[derive(Default)]
 struct Book {
+    /// What follows.
+    kinds: BTreeSet<FollowedKind>,
     /// UIDs of pods that are there, were sent somewhere and name such objects.
     told: HashSet<String>,
     /// All that were there at the start are known.
@@ -60,8 +82,20 @@ struct Book {
 }
 
 impl Book {
-    /// Whom to tell what.
-    fn hear(&mut self, event: &Event<Pod>) -> Option<(Regarding, String)> {
+    fn of(kinds: BTreeSet<FollowedKind>) -> Self {
+        Self {
+            kinds,
+            told: HashSet::new(),
+            synced: false,
+        }
+    }
+
+    /// Whom to tell what. Where a pod that was sent to a node stays at home (`stays`), all is there.
+    fn hear(
+        &mut self,
+        event: &Event<Pod>,
+        stays: impl Fn(&str) -> bool,
+    ) -> Option<(Regarding, String)> {
         let pod = match event {
             Event::Applied(pod) => pod,
             Event::Deleted(pod) | Event::Gone(pod) => {
@@ -76,27 +110,51 @@ impl Book {
             }
         };
         let (uid, spec) = (pod.metadata.uid.as_ref()?, pod.spec.as_ref()?);
-        node_of(pod)?;
-        if self.told.contains(uid) {
+        let node = node_of(pod)?;
+        if self.told.contains(uid) || stays(&node) {
             return None;
         }
-        let named = unfollowed(spec);
-        if named.is_empty() || !self.told.insert(uid.clone()) {
-            return None;
-        }
+        let note = self.note(spec)?;
+        self.told.insert(uid.clone());
         // One that is bound at the start was told by the process before.
         let is_bound = spec.node_name.as_ref().is_some_and(|node| !node.is_empty());
         let is_over = pod.metadata.deletion_timestamp.is_some() || (is_bound && !self.synced);
-        (!is_over).then(|| (Regarding::pod(pod), note(&named)))
+        (!is_over).then(|| (Regarding::pod(pod), note))
     }
-}
 
-fn note(named: &[String]) -> String {
-    format!(
-        "{}: no such object follows a pod. In its target the pod uses what has these names there, and waits while it \
-         isn't there",
-        named.join(", ")
-    )
+    /// What doesn't follow a pod with this spec, and why.
+    fn note(&self, spec: &PodSpec) -> Option<String> {
+        let mut parts = Vec::new();
+        let (mut off, mut named) = (BTreeSet::new(), Vec::new());
+        for need in needs(spec) {
+            let kind = FollowedKind::of(need.kind);
+            if !self.kinds.contains(&kind) && named.len() < MOST {
+                off.insert(kind.flag());
+                named.push(format!("{} {}", need.kind, need.name));
+            }
+        }
+        if !named.is_empty() {
+            let off: Vec<_> = off.into_iter().collect();
+            parts.push(format!(
+                "{}: not copied, since --follow of the controllers has no {}",
+                named.join(", "),
+                off.join(" and no ")
+            ));
+        }
+        let never = unfollowed(spec);
+        if !never.is_empty() {
+            parts.push(format!(
+                "{}: no such object follows a pod",
+                never.join(", ")
+            ));
+        }
+        (!parts.is_empty()).then(|| {
+            format!(
+                "{}. In its target the pod uses what has these names there, and waits for what it can't do without",
+                parts.join(". ")
+            )
+        })
+    }
 }
 
 #[cfg(test)]
@@ -104,47 +162,83 @@ mod tests {
     use std::sync::Arc;
 
     use pilotage_api::keys;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
-    fn pod(uid: &str, sent: bool, node: Option<&str>, claim: Option<&str>) -> Arc<Pod> {
+    fn pod(uid: &str, sent: bool, node: Option<&str>, spec: Value) -> Arc<Pod> {
         let record = sent.then_some("admiralty-shop-paris/u/1");
-        let volumes = claim
-            .map(|name| json!([{ "name": "a", "persistentVolumeClaim": { "claimName": name } }]));
-        let pod = json!({
+        let mut pod = json!({
             "metadata": {
                 "name": "web", "namespace": "shop", "uid": uid,
                 "annotations": record.map(|record| json!({ keys::GRANTED_TO: record })),
             },
-            "spec": {
-                "schedulerName": keys::PROXY_SCHEDULER,
-                "nodeName": node,
-                "containers": [],
-                "volumes": volumes,
-            },
+            "spec": spec,
         });
+        pod["spec"]["schedulerName"] = keys::PROXY_SCHEDULER.into();
+        pod["spec"]["nodeName"] = node.into();
         Arc::new(serde_json::from_value(pod).unwrap())
     }
 
+    /// What names a claim, a `ConfigMap` and a Secret.
+    fn names_all() -> Value {
+        json!({
+            "imagePullSecrets": [{ "name": "pull" }],
+            "containers": [{ "name": "c", "envFrom": [{ "configMapRef": { "name": "settings" } }] }],
+            "volumes": [{ "name": "a", "persistentVolumeClaim": { "claimName": "data" } }],
+        })
+    }
+
+    fn names_nothing() -> Value {
+        json!({ "containers": [] })
+    }
+
+    const NODE: Option<&str> = Some("admiralty-shop-paris");
+
     #[test]
     fn a_pod_is_told_once_when_it_is_sent() {
-        let mut book = Book::default();
-        let mut told = |event| book.hear(&event).map(|(_, note)| note);
-        let node = Some("admiralty-shop-paris");
-        let claim = Some("data");
+        let mut book = Book::of(FollowedKind::ALL.into());
+        let mut told = |event| book.hear(&event, |_| false).map(|(_, note)| note);
+        let old = || pod("old", true, NODE, names_all());
         // A process before this one has told it.
-        assert_eq!(told(Event::Applied(pod("old", true, node, claim))), None);
+        assert_eq!(told(Event::Applied(old())), None);
         assert_eq!(told(Event::Synced), None);
-        assert_eq!(told(Event::Applied(pod("old", true, node, claim))), None);
-        assert_eq!(told(Event::Applied(pod("u", false, None, claim))), None);
-        assert_eq!(told(Event::Applied(pod("plain", true, None, None))), None);
-        let note = told(Event::Applied(pod("u", true, None, claim))).unwrap();
+        assert_eq!(told(Event::Applied(old())), None);
+        let unsent = pod("u", false, None, names_all());
+        assert_eq!(told(Event::Applied(unsent)), None);
+        let plain = pod("plain", true, None, names_nothing());
+        assert_eq!(told(Event::Applied(plain)), None);
+        let note = told(Event::Applied(pod("u", true, None, names_all()))).unwrap();
         assert!(note.starts_with("PersistentVolumeClaim data: "), "{note}");
-        assert_eq!(told(Event::Applied(pod("u", true, node, claim))), None);
+        let bound = || pod("u", true, NODE, names_all());
+        assert_eq!(told(Event::Applied(bound())), None);
         // Nothing is kept of who is gone.
-        assert_eq!(told(Event::Deleted(pod("u", true, node, claim))), None);
-        assert_eq!(told(Event::Gone(pod("old", true, node, claim))), None);
+        assert_eq!(told(Event::Deleted(bound())), None);
+        assert_eq!(told(Event::Gone(old())), None);
         assert!(book.told.is_empty());
+    }
+
+    #[test]
+    fn what_the_flag_leaves_out_is_named_with_the_flag() {
+        let told = |kinds: &[FollowedKind]| {
+            let mut book = Book::of(kinds.iter().copied().collect());
+            let sent = Event::Applied(pod("u", true, None, names_all()));
+            book.hear(&sent, |_| false).unwrap().1
+        };
+        let note = told(&[]);
+        let both = "ConfigMap settings, Secret pull: not copied, since --follow of the controllers has no configmaps \
+                    and no secrets. PersistentVolumeClaim data: no such object follows a pod. ";
+        assert!(note.starts_with(both), "{note}");
+        let note = told(&[FollowedKind::Secrets]);
+        assert!(note.contains("settings"), "{note}");
+        assert!(!note.contains("pull"), "{note}");
+    }
+
+    #[test]
+    fn a_pod_that_stays_at_home_has_all_that_it_names() {
+        let mut book = Book::of(BTreeSet::new());
+        let sent = Event::Applied(pod("u", true, None, names_all()));
+        let told = book.hear(&sent, |node| Some(node) == NODE);
+        assert!(told.is_none(), "{:?}", told.map(|(_, note)| note));
     }
 }

@@ -10,7 +10,9 @@ use pilotage_clusters::{LocalStreams, Need, Registry, TargetArgs, cluster_uid, i
 use pilotage_controllers::chaperon::{self, Chaperons};
 use pilotage_controllers::feedback::{self, Feedback};
 use pilotage_controllers::fleet::FleetMetrics;
-use pilotage_controllers::follow::{self, Follow, FollowArgs, FollowLimits, FollowedKind};
+use pilotage_controllers::follow::{
+    self, Follow, FollowArgs, FollowLimits, FollowedKind, Unfollowed,
+};
 use pilotage_controllers::source::{self, SourceArgs};
 use pilotage_controllers::summary::{self, SummaryArgs};
 use pilotage_controllers::target;
@@ -200,10 +202,26 @@ pub(crate) fn start(
         }
     };
     process.component("feedback", back.boxed());
-    let (leads, ending) = (leadership.clone(), token.clone());
-    let untold = follow::tell_unfollowed(proxies.clone(), leads, events.clone(), ending);
-    process.component("what follows no pod", unfailing(untold));
     let kinds = args.follow.kinds();
+    let untold = {
+        let (client, registry, events) = (client.clone(), registry.clone(), events.clone());
+        let (leadership, token) = (leadership.clone(), token.clone());
+        let (proxies, kinds) = (proxies.clone(), kinds.clone());
+        async move {
+            let cluster = cluster_uid(&client).await?;
+            let with = Unfollowed {
+                cluster,
+                registry,
+                proxies,
+                leadership,
+                events,
+                kinds,
+            };
+            follow::tell_unfollowed(with, token).await;
+            Ok::<_, identity::IdentityError>(())
+        }
+    };
+    process.component("what follows no pod", untold.boxed());
     if !kinds.is_empty() {
         let (client, registry, events) = (client.clone(), registry.clone(), events.clone());
         let (leadership, token) = (leadership.clone(), token.clone());

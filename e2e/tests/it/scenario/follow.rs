@@ -177,6 +177,23 @@ async fn what_a_pod_names_comes_with_it_changes_with_it_and_goes_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_pod_is_told_of_what_nothing_copies_while_following_is_off() {
+    let shop = Shop::open("unfollowed").await;
+    let mut pod = reader("web", "settings");
+    let pull = json!([{ "name": "pull" }]);
+    pod.spec.as_mut().unwrap().image_pull_secrets = serde_json::from_value(pull).unwrap();
+    shop.create(&pod).await;
+    let proxy = shop.running("web").await;
+    let said = [
+        "ConfigMap settings, Secret pull: not copied",
+        "--follow of the controllers has no configmaps and no secrets",
+    ];
+    shop.warned(proxy.metadata.uid.as_deref().unwrap(), &said)
+        .await;
+    shop.delete("web").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_immutable_object_that_is_made_anew_has_a_new_copy() {
     let shop = Shop::connected(fleet().await, "immutable").await;
     let fixed = |value: &str| {
