@@ -103,12 +103,17 @@ pub fn run(with: VirtualNodes, health: &Health, shutdown: CancellationToken) -> 
             &shutdown,
         );
         let bells = Bells::new(nodes.clone());
+        let reporter = Reporter {
+            controller: "pilotage".into(),
+            instance: None,
+        };
+        let recorder = Recorder::new(client.clone(), reporter);
         let shared = Shared {
             client: client.clone(),
             leadership: leadership.clone(),
             nodes: nodes.clone(),
             huge_pages: Arc::default(),
-            conflicts: conflicts(client.clone()),
+            conflicts: conflicts(recorder.clone()),
             cluster,
             kubelet: kubelet.map(Arc::new),
             followed: Followed {
@@ -147,12 +152,13 @@ pub fn run(with: VirtualNodes, health: &Health, shutdown: CancellationToken) -> 
             let (bells, sight) = (bells.clone(), Sight::new(client.clone(), &shutdown));
             registry.for_each("strays", &shutdown, move |target, stop| {
                 let (client, leadership) = (client.clone(), leadership.clone());
+                let recorder = recorder.clone();
                 let (sight, bell) = (sight.clone(), bells.of(target.node()));
                 async move {
                     let ending = async {
                         bell.is_there().await;
                         let look = sight.look(target.node());
-                        strays::run(client, leadership, look).await;
+                        strays::run(client, recorder, leadership, look).await;
                     };
                     stop.run_until_cancelled(ending).await;
                 }
@@ -283,14 +289,7 @@ fn nobodys_key(node: &Node, registry: &Registry) -> Option<(String, TargetKey)> 
 }
 
 /// Tells the author of a Target what only a person can mend.
-fn conflicts(client: Client) -> Conflicts {
-    let recorder = Recorder::new(
-        client,
-        Reporter {
-            controller: "pilotage".into(),
-            instance: None,
-        },
-    );
+fn conflicts(recorder: Recorder) -> Conflicts {
     Arc::new(move |target, error| {
         let (reason, action) = match error {
             ActError::Occupied(_) | ActError::Followed(_) => ("TargetInUse", "RemoveNode"),

@@ -104,11 +104,18 @@ async fn a_daemon_sets_pod_on_a_virtual_node_fails_and_goes_and_no_deletion_hang
     daemons.delete("network", &params).await.unwrap();
     wait_count(&pods, all(), 0, |_| true, LIMIT).await.unwrap();
 
-    // Somebody's own pod stays there, and its deletion needs no kubelet.
+    // Somebody's own pod stays there and is told, and its deletion needs no kubelet.
     let mut stray = build::pod("stray").build();
     let spec = stray.spec.as_mut().unwrap();
     spec.node_name = Some(node);
-    shop.create(&stray).await;
+    let stray = shop.create(&stray).await;
+    let events: Api<Event> = Api::namespaced(client, &shop.name);
+    let told = |event: &Event| {
+        let about = event.regarding.as_ref().and_then(|it| it.uid.as_ref());
+        event.reason.as_deref() == Some("VirtualNode") && about == stray.metadata.uid.as_ref()
+    };
+    let note = event(&events, told).await.note.unwrap();
+    assert!(note.contains("nothing runs on it"), "{note}");
     shop.delete("stray").await;
 }
 
