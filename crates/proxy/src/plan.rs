@@ -273,7 +273,9 @@ impl Answer {
             Self::Could(Some(Preempts { pods, .. })) => {
                 Some(format!("could take the pod by evicting {pods} pod(s)"))
             }
-            Self::Refused(reason) => Some(format!("refused [{}]", short(reason))),
+            Self::Refused(reason) => {
+                Some(format!("refused [{}{}]", short(reason), way_out(reason)))
+            }
             Self::Waiting | Self::Silent => Some("has not answered yet".to_owned()),
             Self::Busy => Some("hasn't placed pods yet that came before".to_owned()),
             Self::Unreachable => Some("can't be reached".to_owned()),
@@ -296,6 +298,16 @@ fn short(reason: &str) -> &str {
         .split_once(" preemption: ")
         .map_or(reason, |(head, _)| head);
     reason.trim_end_matches(['.', ' '])
+}
+
+/// What the author can do about a refusal that no change of a target ends.
+fn way_out(reason: &str) -> String {
+    match Word::of(reason) {
+        Some((Word::UnknownConstraint, Some(_))) => {
+            format!(" (only with the annotation {})", keys::NO_RESERVATION)
+        }
+        _ => String::new(),
+    }
 }
 
 /// Why a pod isn't tried yet, in words for its author.
@@ -470,7 +482,20 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
-    use super::short;
+    use super::{Answer, short};
+
+    #[test]
+    fn who_needs_what_no_candidate_scheduler_knows_is_told_of_the_way_without_one() {
+        let objection = |reason: &str| Answer::Refused(reason.to_owned()).objection().unwrap();
+        let claims = "needs persistent volumes, which this candidate scheduler doesn't know yet";
+        assert_eq!(
+            objection(&format!("refused: {claims}")),
+            format!(
+                "refused [{claims} (only with the annotation multicluster.admiralty.io/no-reservation)]"
+            )
+        );
+        assert_eq!(objection("Unschedulable: full"), "refused [full]");
+    }
 
     #[test]
     fn a_refusal_is_told_in_short() {

@@ -76,7 +76,9 @@ async fn a_pod_with_claims_of_devices_is_refused_by_their_name_in_each_target() 
                 let node = shop.virtual_node(target);
                 message.contains(&format!("{node} refused [needs resource claims"))
             });
-            status == "False" && refused
+            // And what to do.
+            let way_out = format!("(only with the annotation {})]", keys::NO_RESERVATION);
+            status == "False" && refused && message.contains(&way_out)
         })
     };
     shop.seen(wait_for(&shop.pods(), "trainer", told, LIMIT).await);
