@@ -21,6 +21,7 @@ mod act;
 mod brief;
 mod decide;
 mod kinds;
+mod left_behind;
 mod left_out;
 pub mod needs;
 mod pace;

@@ -1,18 +1,20 @@
 //! Services of the source that select proxies are made to select their delegates: who wakes a Service's turn, and the
 //! turn.
 //!
-//! It must not know targets. What a Service has to be like is [`pilotage_model::followed::reroute`].
+//! It must not know targets. What a Service has to be like is [`pilotage_model::followed::reroute`]. One stays as it is
+//! when its last proxy goes; if pods at home miss it then, its author is told.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
-use k8s_openapi::api::core::v1::Service;
-use kube::Api;
-use kube::api::{Patch, PatchParams};
+use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use pilotage_api::keys;
 use pilotage_clusters::{Event, Watch};
-use pilotage_model::followed::{self, Kind};
-use pilotage_runtime::call::{CALL_LIMIT, Failure, within};
+use pilotage_model::followed::{self, Kind, Selector};
+use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, within};
 use pilotage_runtime::caught::caught_turn;
 use pilotage_runtime::moment::from_now;
 use pilotage_runtime::turns::{Next, Turns, Waker};
@@ -24,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use super::SOON;
 use super::act::FIELD_MANAGER;
 use super::kinds::{Followed, trim};
+use super::left_behind::{LeftBehind, Look};
 use super::needs::{Change, Key};
 use super::pace::Pace;
 use super::place::{CONTROLLER, Parts};
@@ -37,6 +40,7 @@ pub(super) async fn reroute(parts: Arc<Parts>, services: Watch<Service>, stop: C
         parts,
         services,
         memories: Mutex::default(),
+        left_behind: Mutex::default(),
     });
     let (turns, waker) = Turns::new(AT_ONCE);
     let turn = {
@@ -64,6 +68,8 @@ struct Rerouting {
     services: Watch<Service>,
     /// Of Services that were written lately.
     memories: Mutex<HashMap<Key, Memory>>,
+    /// Services that no proxy needs any more.
+    left_behind: Mutex<LeftBehind>,
 }
 
 /// What is remembered of a Service.
@@ -106,6 +112,7 @@ impl Rerouting {
                     Event::Deleted(service) | Event::Gone(service) => {
                         if let Some(key) = Key::of(&*service) {
                             self.memories().remove(&key);
+                            self.left_behind().forget(&key);
                         }
                         continue;
                     }
@@ -125,10 +132,10 @@ impl Rerouting {
         }
     }
 
-    /// Most Services select no proxy.
+    /// Most Services select no proxy, and never did.
     fn concerns(&self, service: &Service) -> bool {
         let needed = Key::of(service).is_some_and(|key| self.parts.needs.is_anywhere(&key));
-        needed || !service.is_readable()
+        needed || !service.is_readable() || original(service).is_some()
     }
 
     fn all(&self) -> Vec<Key> {
@@ -154,7 +161,7 @@ impl Rerouting {
         }
         let patch = match followed::reroute(&service) {
             Ok(Some(patch)) if parts.needs.is_anywhere(key) => patch,
-            Ok(_) => return Next::Rest,
+            Ok(_) => return self.rest(key, &service).await,
             Err(error) => {
                 self.tell(&service, &error.to_string());
                 return Next::Rest;
@@ -188,11 +195,52 @@ impl Rerouting {
         }
     }
 
-    async fn write(
-        &self,
-        key: &Key,
-        patch: &Value,
-    ) -> Result<(), pilotage_runtime::call::CallError> {
+    /// There is nothing to write. If no proxy needs the Service any more, pods here may.
+    async fn rest(&self, key: &Key, service: &Service) -> Next {
+        let needs = &self.parts.needs;
+        let Some(original) = original(service).filter(|_| !needs.is_anywhere(key)) else {
+            self.left_behind().forget(key);
+            return Next::Rest;
+        };
+        if !needs.has_counted(service) {
+            return Next::At(from_now(SOON));
+        }
+        let look = self.left_behind().look(key, Instant::now());
+        if look == Look::Now {
+            match self.runs_here(key, &original).await {
+                Ok(true) => {
+                    self.left_behind().told(key);
+                    self.tell_left_behind(service, &original);
+                }
+                Ok(false) => {}
+                Err(error) => {
+                    let (namespace, name) = (&key.namespace, &key.name);
+                    tracing::debug!(namespace, name, %error, "can't look for pods of a Service");
+                }
+            }
+        }
+        match look {
+            Look::At(at) => Next::At(at),
+            // Then it says when the next one is.
+            Look::Now => Next::At(from_now(SOON)),
+            Look::Never => Next::Rest,
+        }
+    }
+
+    /// Whether pods run at home that the Service's author wants to be selected.
+    async fn runs_here(&self, key: &Key, original: &Selector) -> Result<bool, CallError> {
+        let pods: Api<Pod> = Api::namespaced(self.parts.client.clone(), &key.namespace);
+        let labels = original.iter().map(|(key, value)| format!("{key}={value}"));
+        let labels = labels.chain([format!("!{}", keys::HAS_FINALIZER)]);
+        let some = ListParams::default()
+            .labels(&labels.collect::<Vec<_>>().join(","))
+            .fields("status.phase=Running")
+            .limit(1);
+        let found = within(CALL_LIMIT, pods.list_metadata(&some)).await?;
+        Ok(!found.items.is_empty())
+    }
+
+    async fn write(&self, key: &Key, patch: &Value) -> Result<(), CallError> {
         let services: Api<Service> = Api::namespaced(self.parts.client.clone(), &key.namespace);
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
@@ -238,9 +286,41 @@ impl Rerouting {
         });
     }
 
+    /// Tells the author of a Service that pods at home get nothing of it.
+    fn tell_left_behind(&self, service: &Service, original: &Selector) {
+        let labels = original.iter().map(|(key, value)| format!("{key}={value}"));
+        let labels = labels.collect::<Vec<_>>().join(",");
+        let note = format!(
+            "pods with the labels {labels} run here, and the Service still selects what such pods are in targets, where \
+             none is any more: give it the annotation {} and that selector, or have its pods elected",
+            keys::IS_DELEGATE
+        );
+        self.parts.events.record(Occurrence {
+            regarding: Regarding::object(service),
+            type_: EventType::Warning,
+            reason: "StillRerouted",
+            action: "Follow",
+            note,
+            controller: CONTROLLER.into(),
+        });
+    }
+
     fn memories(&self) -> MutexGuard<'_, HashMap<Key, Memory>> {
         self.memories.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn left_behind(&self) -> MutexGuard<'_, LeftBehind> {
+        self.left_behind
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The selector of its author, of a Service that is rerouted.
+fn original(service: &Service) -> Option<Selector> {
+    let annotations = service.annotations();
+    annotations.get(keys::ORIGINAL_SELECTOR)?;
+    followed::selected(service).ok().flatten()
 }
 
 #[cfg(test)]

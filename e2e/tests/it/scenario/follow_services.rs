@@ -216,6 +216,55 @@ async fn services_and_ingresses_go_where_the_pods_behind_them_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_runs_pods_at_home_again_is_told_of_a_service_that_is_still_rerouted() {
+    let shop = &Shop::connected(fleet().await, "home").await;
+    apply(shop, "source", service("web", "web", 80)).await;
+    shop.create(&web("web")).await;
+    shop.running("web").await;
+    let at_home: Api<Service> = of(shop, "source");
+    let routed = seen(shop, wait_for(&at_home, "web", is_rerouted, LIMIT).await);
+    shop.delete("web").await;
+    // The next one isn't elected. The source has no kubelet.
+    let mut home = web("home");
+    home.metadata.annotations = None;
+    shop.create(&home).await;
+    let running = Patch::Merge(json!({ "status": { "phase": "Running" } }));
+    let params = PatchParams::default();
+    let pods = shop.pods();
+    pods.patch_status("home", &params, &running).await.unwrap();
+    let events: Api<Event> = of(shop, "source");
+    let told = |event: &Event| {
+        let about = event.regarding.as_ref().and_then(|it| it.uid.as_ref());
+        let note = event.note.as_deref().unwrap_or_default();
+        event.reason.as_deref() == Some("StillRerouted")
+            && about == routed.metadata.uid.as_ref()
+            && note.contains("app=web run here")
+    };
+    let config = watcher::Config::default();
+    let any = |all: &BTreeMap<_, Event>| all.values().any(told);
+    seen(shop, list_until(&events, config, any, LIMIT).await);
+
+    // What the documents say turns it back.
+    let back = Patch::Merge(json!({
+        "metadata": { "annotations": {
+            keys::IS_DELEGATE: "", keys::GLOBAL: null, keys::ORIGINAL_SELECTOR: null,
+            keys::CILIUM_GLOBAL[0]: null, keys::CILIUM_GLOBAL[1]: null,
+        } },
+        "spec": { "selector": { "app": "web", APP: null } },
+    }));
+    at_home.patch("web", &params, &back).await.unwrap();
+    shop.create(&web("web")).await;
+    shop.running("web").await;
+    // Another one shows that Services have been looked at since.
+    apply(shop, "source", service("other", "web", 80)).await;
+    seen(shop, wait_for(&at_home, "other", is_rerouted, LIMIT).await);
+    let selector = at_home.get("web").await.unwrap().spec.unwrap().selector;
+    let own = BTreeMap::from([("app".to_owned(), "web".to_owned())]);
+    assert_eq!(selector, Some(own));
+    shop.delete("web").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_a_copy_of_ours_and_what_cant_be_read_is_left_alone() {
     let shop = &Shop::connected(fleet().await, "others").await;
     for target in ["east", "west"] {
