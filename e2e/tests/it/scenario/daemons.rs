@@ -2,6 +2,7 @@
 //! nothing runs there.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::Pod;
@@ -75,9 +76,8 @@ async fn a_daemon_sets_pod_on_a_virtual_node_fails_and_goes_and_no_deletion_hang
     let pods = shop.pods();
     let all = watcher::Config::default;
     let waits = |pod: &Pod| node_of(pod).is_none() && pod.metadata.deletion_timestamp.is_none();
-    let mut before = None;
-    // The next one comes after its controller's pause: it isn't made again at once.
-    for _ in 0..2 {
+    let (mut before, mut ends) = (None, Vec::new());
+    for _ in 0..4 {
         let new = |pod: &Pod| waits(pod) && pod.metadata.uid != before;
         let made = list_until(&pods, all(), |pods| pods.values().any(new), LIMIT).await;
         let made = made.unwrap().into_iter().find(new).unwrap();
@@ -96,7 +96,32 @@ async fn a_daemon_sets_pod_on_a_virtual_node_fails_and_goes_and_no_deletion_hang
             panic!("{error}\nlogs: {:#?}", shop.fleet.logs());
         }
         before = made.metadata.uid;
+        ends.push(Instant::now());
     }
+    // Its controller lets one end a second after the one before, the next one after two, then four: it makes no storm.
+    let taken = ends[3] - ends[0];
+    assert!(taken > Duration::from_secs(5), "{taken:?}");
+
+    // By the affinity that the documents give, none is wanted there, and whoever waits for a rollout is done.
+    let apart =
+        json!({ "key": keys::PROVIDER, "operator": "NotIn", "values": [keys::PROVIDER_VALUE] });
+    let here = json!({ "key": "metadata.name", "operator": "In", "values": [node] });
+    let terms = json!([{ "matchFields": [here], "matchExpressions": [apart] }]);
+    let affinity = json!({ "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": terms },
+    } });
+    let patch =
+        Patch::Strategic(json!({ "spec": { "template": { "spec": { "affinity": affinity } } } }));
+    let params = PatchParams::default();
+    daemons.patch("network", &params, &patch).await.unwrap();
+    let is_unwanted = |daemons: &DaemonSet| {
+        let status = daemons.status.as_ref();
+        status.is_some_and(|status| {
+            status.observed_generation == daemons.metadata.generation
+                && status.desired_number_scheduled == 0
+        })
+    };
+    shop.seen(wait_for(&daemons, "network", is_unwanted, LIMIT).await);
     let params = DeleteParams {
         propagation_policy: Some(PropagationPolicy::Foreground),
         ..DeleteParams::default()
