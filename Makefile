@@ -163,10 +163,10 @@ chaos: tools-clusters ## Strike every part of real clusters in every state of a 
 	@$(CARGO) build $(ALL) --bins
 	@CHAOS_CELLS=$(or $(CHAOS_CELLS),all) $(CARGO) test $(ALL) --test chaos -- --nocapture every_cell_ends_well
 
-# Both sides at work; the other scenarios are about many pods, faults and people's commands, which know no versions.
-SKEW_SCENARIOS := skew admission apart budgets capacity changes daemons evictions follow follow_services identity kubelet leave \
-  lifecycle live_targets namespaces nowhere one_cluster placement self_target specs together two_sources unreserved usage \
-  what_if workloads
+# Both sides at work; the other scenarios are about many pods, bad lines and people's commands, which know no versions.
+SKEW_SCENARIOS := skew admission apart autoscaling budgets capacity changes daemons evictions follow follow_services identity \
+  kubelet leave lifecycle live_targets migration namespaces nowhere one_cluster outage placement self_target specs streams \
+  together two_sources unreserved usage what_if workloads
 
 .PHONY: test-skew
 test-skew: tools tools-skew ## Run the main scenarios with older targets, then with an older source (SKEW=1.34 SIDES='SOURCE TARGETS')
