@@ -123,8 +123,10 @@ impl Left<'_> {
         &self.fleet.source.plane
     }
 
+    /// The cluster of the target; the source, if that is its own one.
     fn near(&self) -> &ControlPlane {
-        &self.fleet.target("near").unwrap().plane
+        let near = self.fleet.target("near");
+        near.map_or(self.source(), |near| &near.plane)
     }
 
     fn proxies(&self) -> Api<Pod> {
@@ -556,4 +558,53 @@ async fn a_pod_that_admiralty_granted_is_offered_to_nobody_before_its_target_is_
             .unwrap()
             .is_none()
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_runs_in_a_cluster_that_is_its_own_target_runs_on() {
+    let spec = Spec::new()
+        .one_process()
+        .source(|plane| plane.kwok(small_nodes("near")));
+    let mut fleet = spec.start().await.unwrap();
+    let (name, namespaces) = namespaces(&fleet).await;
+    let left = Left {
+        fleet: &fleet,
+        namespace: &name,
+    };
+    let node = names::virtual_node(None, "here");
+    let target = json!({
+        "apiVersion": format!("{GROUP}/{VERSION}"),
+        "kind": "ClusterTarget",
+        "metadata": { "name": "here" },
+        "spec": { "self": true },
+    });
+    apply(left.source(), &target).await;
+    let mut virtual_node = virtual_node(&name);
+    virtual_node["metadata"]["name"] = json!(node);
+    virtual_node["metadata"]["labels"] = json!({
+        "type": "virtual-kubelet",
+        "virtual-kubelet.io/provider": "admiralty",
+        format!("{}cluster-target-name", keys::PREFIX): "here",
+    });
+    apply(left.source(), &virtual_node).await;
+    // Admiralty gives no finalizer for a ClusterTarget.
+    let before = left.proxy("own", &[], None).await;
+    bind(&left.proxies(), "own", &node).await;
+    let delegate = left.delegate(&before, "own-a1b2c").await;
+    install(&mut fleet).await;
+    fleet.elect(&name).await.unwrap();
+    let shop = Shop {
+        name: name.clone(),
+        fleet: Arc::new(fleet),
+        _namespaces: namespaces,
+    };
+    let pods = shop.pods();
+    shop.seen(wait_for(&pods, "own", is_adopted, LIMIT).await);
+    let own = shop.running("own").await;
+    assert_eq!(own.uid(), before.uid());
+    let kept = pods.get("own-a1b2c").await.unwrap();
+    assert_eq!(kept.uid(), delegate.uid());
+    assert_eq!(kept.metadata.deletion_timestamp, None);
+    shop.delete("own").await;
+    assert!(pods.get_opt("own-a1b2c").await.unwrap().is_none());
 }
