@@ -11,6 +11,7 @@ use std::{
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
+use k8s_openapi::api::networking::v1::Ingress;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use pilotage_testkit::{ControlPlane, build, pilotage, wait_gone};
@@ -77,6 +78,11 @@ async fn finalizers_of_both_go_and_others_stay_and_nothing_goes_while_pilotage_r
     let mut service = named("web");
     service["spec"] = json!({ "ports": [{ "port": 80 }] });
     ending(&services, service, &[ADMIRALTYS]).await;
+    let ingresses: Api<Ingress> = Api::namespaced(client.clone(), at);
+    let mut ingress = named("front");
+    ingress["spec"] =
+        json!({ "defaultBackend": { "service": { "name": "web", "port": { "number": 80 } } } });
+    ending(&ingresses, ingress, &[ADMIRALTYS]).await;
     plane
         .apply_yaml(&format!(
             "{{apiVersion: multicluster.admiralty.io/v1alpha1, kind: Target, metadata: {{name: c2, namespace: {at}, \
@@ -106,8 +112,9 @@ async fn finalizers_of_both_go_and_others_stay_and_nothing_goes_while_pilotage_r
         format!("configmaps/{at}/settings: {ADMIRALTYS}"),
         format!("secrets/{at}/keys: {ADMIRALTYS}"),
         format!("services/{at}/web: {ADMIRALTYS}"),
+        format!("ingresses/{at}/front: {ADMIRALTYS}"),
         format!("targets/{at}/c2: multicluster.admiralty.io/virtual_node_gone"),
-        "5 object(s) would be released".to_owned(),
+        "6 object(s) would be released".to_owned(),
     ] {
         assert!(text.lines().any(|it| it == line), "{line} in\n{text}");
     }
@@ -146,10 +153,11 @@ async fn finalizers_of_both_go_and_others_stay_and_nothing_goes_while_pilotage_r
     let done = cleanup(&plane, &[]).await;
     let text = said(&done);
     assert!(done.status.success(), "{text}");
-    assert!(text.contains("5 object(s) released"), "{text}");
+    assert!(text.contains("6 object(s) released"), "{text}");
     wait_gone(&pods, "web", LIMIT).await.unwrap();
     wait_gone(&maps, "settings", LIMIT).await.unwrap();
     wait_gone(&services, "web", LIMIT).await.unwrap();
+    wait_gone(&ingresses, "front", LIMIT).await.unwrap();
     let keys = secrets.get("keys").await.unwrap();
     assert_eq!(keys.metadata.finalizers, Some(vec![SOMEBODYS.to_owned()]));
     let again = said(&cleanup(&plane, &[]).await);

@@ -2,18 +2,22 @@
 //! starts, and goes on with them.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::process::Command;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
+use k8s_openapi::api::networking::v1::Ingress;
 use kube::{
-    Api, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    Api, Resource, ResourceExt,
+    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
 };
 use pilotage_api::{GROUP, PodChaperon, Right, VERSION, keys, names};
 use pilotage_e2e::fleet::{Fleet, SOURCE_ACCOUNT, Spec, secret, target_object};
 use pilotage_testkit::plane::kwok::Kubelet;
 use pilotage_testkit::{ControlPlane, TestNamespace, pilotage, unique, wait_for, wait_gone};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::kubelet::until;
@@ -63,11 +67,12 @@ fn virtual_node(namespace: &str) -> Value {
     })
 }
 
-/// Of a pod that uses the ConfigMap `settings`, or no object.
+/// Of a pod that uses the ConfigMap `settings` and the Secret `key`, or no object.
 fn containers(settings: bool) -> Value {
     let mut container = json!({ "name": "main", "image": "example.invalid/web" });
     if settings {
-        container["envFrom"] = json!([{ "configMapRef": { "name": "settings" } }]);
+        container["envFrom"] =
+            json!([{ "configMapRef": { "name": "settings" } }, { "secretRef": { "name": "key" } }]);
     }
     json!([container])
 }
@@ -160,28 +165,54 @@ impl Left<'_> {
         secret("near", namespace, &kubeconfig)
     }
 
-    /// The ConfigMap `settings`, and its copy.
-    async fn settings(&self) {
-        let namespace = self.namespace;
+    /// An object that follows pods, and its copy, which has these annotations besides and is returned.
+    async fn follows(&self, mut object: Value, marks: &Value) -> DynamicObject {
+        let name = object["metadata"]["name"].clone();
+        object["metadata"]["namespace"] = json!(self.namespace);
+        object["metadata"]["labels"] = json!({ keys::HAS_FINALIZER: "true" });
+        object["metadata"]["finalizers"] = json!([self.finalizer()]);
+        let made = self.source().apply_yaml(&object.to_string()).await.unwrap();
+        let uid = made[0].uid().unwrap();
+        let mut meta = link(name.as_str().unwrap(), self.namespace, &uid);
+        meta["name"] = name;
+        meta["namespace"] = json!(self.namespace);
+        for (key, value) in marks.as_object().unwrap() {
+            meta["annotations"][key] = value.clone();
+        }
+        object["metadata"] = meta;
+        let made = self.near().apply_yaml(&object.to_string()).await.unwrap();
+        made.into_iter().next().unwrap()
+    }
+
+    /// What the pod `web` uses, and what leads to it: a ConfigMap, a Secret, a Service and an Ingress, as copied.
+    async fn all_that_follows(&self) -> [DynamicObject; 4] {
         let settings = json!({
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {
-                "name": "settings",
-                "namespace": namespace,
-                "labels": { keys::HAS_FINALIZER: "true" },
-                "finalizers": [self.finalizer()],
-            },
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "settings" },
             "data": { "greeting": "hello" },
         });
-        apply(self.source(), &settings).await;
-        let maps: Api<ConfigMap> = Api::namespaced(self.source().admin(), namespace);
-        let uid = maps.get("settings").await.unwrap().uid().unwrap();
-        let mut copy = settings;
-        copy["metadata"] = link("settings", namespace, &uid);
-        copy["metadata"]["name"] = json!("settings");
-        copy["metadata"]["namespace"] = json!(namespace);
-        apply(self.near(), &copy).await;
+        let settings = self.follows(settings, &json!({})).await;
+        let key = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "key" },
+            "stringData": { "k": "swordfish" },
+        });
+        let key = self.follows(key, &json!({})).await;
+        let marks = json!({ keys::GLOBAL: "true", keys::IS_DELEGATE: "" });
+        let app = format!("{}app", keys::PREFIX);
+        let web = json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": { "name": "web", "annotations": {
+                keys::GLOBAL: "true", keys::ORIGINAL_SELECTOR: "app=web", "io.cilium/global-service": "true",
+            } },
+            "spec": { "selector": { app: "web" }, "ports": [{ "port": 80 }] },
+        });
+        let web = self.follows(web, &marks).await;
+        let front = json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
+            "metadata": { "name": "front", "annotations": { keys::GLOBAL: "true" } },
+            "spec": { "defaultBackend": { "service": { "name": "web", "port": { "number": 80 } } } },
+        });
+        let front = self.follows(front, &marks).await;
+        [settings, key, web, front]
     }
 
     /// A ConfigMap that no pod uses any more, and what Admiralty copied to its name: it, or that of another source.
@@ -313,6 +344,16 @@ fn is_adopted(pod: &Pod) -> bool {
             .all(|it| it.toleration_seconds.is_none())
 }
 
+/// Waits until a copy that Admiralty made is Pilotage's; it is the same object.
+async fn is_taken_over<K>(shop: &Shop, copies: &Api<K>, before: &DynamicObject)
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned + Send + 'static,
+{
+    let is_ours = |copy: &K| copy.labels().contains_key(keys::PARENT_CLUSTER_UID);
+    let copy = wait_for(copies, &before.name_any(), is_ours, LIMIT).await;
+    assert_eq!(shop.seen(copy).uid(), before.uid());
+}
+
 /// `pilotage cleanup --admiralty` in the source.
 async fn cleanup(fleet: &Fleet, namespace: &str) -> String {
     let mut command = Command::new(pilotage::binary().unwrap());
@@ -331,8 +372,13 @@ async fn cleanup(fleet: &Fleet, namespace: &str) -> String {
 async fn pods_of_an_admiralty_installation_run_on_and_end_in_order() {
     let mut fleet = Spec::new()
         .target("near", small_nodes("near"))
-        .follow(&["configmaps"])
-        .rights(&[Right::FollowConfigMaps])
+        .follow(&["configmaps", "secrets", "services", "ingresses"])
+        .rights(&[
+            Right::FollowConfigMaps,
+            Right::FollowSecrets,
+            Right::FollowServices,
+            Right::FollowIngresses,
+        ])
         .start()
         .await
         .unwrap();
@@ -343,7 +389,7 @@ async fn pods_of_an_admiralty_installation_run_on_and_end_in_order() {
     };
     let secret = left.target().await;
     apply(left.source(), &secret).await;
-    left.settings().await;
+    let [settings, key, service, ingress] = left.all_that_follows().await;
     left.unused("unused", true).await;
     left.unused("others", false).await;
     let (before, delegate_before) = left.running("web", &[left.finalizer()], CHAPERON).await;
@@ -357,7 +403,7 @@ async fn pods_of_an_admiralty_installation_run_on_and_end_in_order() {
             .any(|it| it.toleration_seconds.is_some())
     );
     install(&mut fleet).await;
-    // The Source gets the right to let ConfigMaps follow; the rest is there.
+    // The Source gets the rights to let objects follow; the rest is there.
     fleet.connect(&name).await.unwrap();
     let shop = Shop {
         name: name.clone(),
@@ -365,6 +411,7 @@ async fn pods_of_an_admiralty_installation_run_on_and_end_in_order() {
         _namespaces: namespaces,
     };
     let (source, target) = (&shop.fleet.source.plane, &shop.fleet.targets[0].plane);
+    let finalizer = names::target_finalizer(Some(&name), "near");
 
     // The pod runs on, and what its delegate says still comes back.
     let delegates = shop.pods_in("near");
@@ -392,10 +439,22 @@ async fn pods_of_an_admiralty_installation_run_on_and_end_in_order() {
         .await
         .unwrap();
 
-    // So does the ConfigMap: its copy is the one that was there.
+    // So do the Secret, the Service and the Ingress: their copies are those that were there.
+    let secrets: Api<Secret> = shop.of("near");
+    let services: Api<Service> = shop.of("near");
+    let ingresses: Api<Ingress> = shop.of("near");
+    is_taken_over(&shop, &secrets, &key).await;
+    is_taken_over(&shop, &services, &service).await;
+    is_taken_over(&shop, &ingresses, &ingress).await;
+    let rerouted: Service = shop.of("source").get("web").await.unwrap();
+    assert_eq!(rerouted.annotations()[keys::ORIGINAL_SELECTOR], "app=web");
+    let selector = rerouted.spec.unwrap().selector.unwrap();
+    let app = format!("{}app", keys::PREFIX);
+    assert_eq!(selector, BTreeMap::from([(app, "web".to_owned())]));
+
+    // So is that of the ConfigMap.
     let maps: Api<ConfigMap> = Api::namespaced(source.admin(), &name);
     let copies: Api<ConfigMap> = Api::namespaced(target.admin(), &name);
-    let copy = copies.get("settings").await.unwrap();
     let changed = Patch::Merge(json!({ "data": { "greeting": "good day" } }));
     maps.patch("settings", &PatchParams::default(), &changed)
         .await
@@ -407,16 +466,22 @@ async fn pods_of_an_admiralty_installation_run_on_and_end_in_order() {
             .any(|(_, value)| value == "good day")
     };
     let kept = wait_for(&copies, "settings", says, LIMIT).await.unwrap();
-    assert_eq!(kept.uid(), copy.uid());
+    assert_eq!(kept.uid(), settings.uid());
     // What nobody needs there goes; what another source made stays.
     wait_gone(&copies, "unused", LIMIT).await.unwrap();
     assert!(maps.get("unused").await.is_ok());
     let said = cleanup(&shop.fleet, &name).await;
-    assert!(said.contains("1 object(s) released"), "{said}");
-    assert!(
-        said.starts_with(&format!("configmaps/{name}/settings: ")),
-        "{said}"
-    );
+    assert!(said.contains("4 object(s) released"), "{said}");
+    for object in [
+        "configmaps/settings",
+        "secrets/key",
+        "services/web",
+        "ingresses/front",
+    ] {
+        let (kind, object) = object.split_once('/').unwrap();
+        let line = format!("{kind}/{name}/{object}: {finalizer}");
+        assert!(said.lines().any(|it| it == line), "{line} in\n{said}");
+    }
     assert_eq!(maps.get("settings").await.unwrap().finalizers(), [""; 0]);
     assert_eq!(
         shop.pods().get("web").await.unwrap().finalizers(),
@@ -440,6 +505,9 @@ async fn pods_of_an_admiralty_installation_run_on_and_end_in_order() {
         .await
         .unwrap();
     wait_gone(&copies, "settings", LIMIT).await.unwrap();
+    wait_gone(&secrets, "key", LIMIT).await.unwrap();
+    wait_gone(&services, "web", LIMIT).await.unwrap();
+    wait_gone(&ingresses, "front", LIMIT).await.unwrap();
     assert!(maps.get("settings").await.is_ok());
     assert!(copies.get("others").await.is_ok());
 }
