@@ -38,6 +38,7 @@ mod placement;
 mod plain;
 mod race;
 mod refused_binding;
+mod reported;
 mod self_target;
 mod skew;
 mod specs;
