@@ -229,6 +229,16 @@ async fn what_is_left_is_told_and_nothing_is_said_only_by_a_cluster() {
         "spec": { "containers": [{ "name": "c", "image": "i" }] },
     });
     plane.apply_yaml(&chaperon.to_string()).await.unwrap();
+    // Its selector is no longer its author's.
+    let service = json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": { "name": "front", "namespace": at, "annotations": {
+            "multicluster.admiralty.io/original-selector": "app=web",
+        } },
+        "spec": { "selector": { "multicluster.admiralty.io/app": "web" }, "ports": [{ "port": 80 }] },
+    });
+    plane.apply_yaml(&service.to_string()).await.unwrap();
     let left = run(&words, &plane.admin_kubeconfig()).await;
     let text = said(&left);
     assert_eq!(left.status.code(), Some(3), "{text}");
@@ -236,6 +246,7 @@ async fn what_is_left_is_told_and_nothing_is_said_only_by_a_cluster() {
         &*format!("node admiralty-gone, which no Target has: 1 pod ({at}/web)"),
         "1 pod runs here, PodChaperons 1",
         "1 pod runs elsewhere for this cluster",
+        &*format!("Services that select delegates: {at}/front"),
     ] {
         assert!(text.contains(line), "{line} in\n{text}");
     }
