@@ -36,6 +36,7 @@ mod outage;
 mod parts;
 mod placement;
 mod plain;
+mod quiet;
 mod race;
 mod refused_binding;
 mod reported;

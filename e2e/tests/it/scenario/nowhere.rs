@@ -28,13 +28,14 @@ async fn a_pod_that_fits_nowhere_says_why_and_runs_when_a_node_comes() {
     let shop = Shop::open("nowhere").await;
     shop.create(&elected("giant", "64")).await;
     let told = |pod: &Pod| is_told(&shop, pod);
-    if let Err(error) = wait_for(&shop.pods(), "giant", told, LIMIT).await {
-        panic!("{error}\nlogs: {:#?}", shop.fleet.logs());
-    }
-    // Condition and event are two writes.
+    let giant = shop.seen(wait_for(&shop.pods(), "giant", told, LIMIT).await);
+    let (_, _, said) = scheduled(&giant).unwrap();
+    // Condition and event are two writes of one text.
     let tells = |event: &Event| {
         let about = event.regarding.as_ref().and_then(|it| it.name.as_deref());
-        about == Some("giant") && event.reason.as_deref() == Some("FailedScheduling")
+        about == Some("giant")
+            && event.reason.as_deref() == Some("FailedScheduling")
+            && event.note.as_deref() == Some(said)
     };
     let events: Api<Event> = shop.of("source");
     let all = watcher::Config::default();

@@ -7,7 +7,7 @@ use k8s_openapi::api::events::v1::Event;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
-use pilotage_api::keys;
+use pilotage_api::{ClusterSummary, keys};
 use pilotage_e2e::fleet::Spec;
 use pilotage_testkit::build::NodeBuilder;
 use pilotage_testkit::{WaitError, build, list_until, wait_count, wait_for};
@@ -53,12 +53,31 @@ async fn finds_none(shop: &Shop, target: &str, name: &str, why: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_target_whose_nodes_are_all_cordoned_is_chosen_last() {
+async fn a_target_whose_nodes_are_all_cordoned_or_full_is_chosen_last() {
     let closed = |node: NodeBuilder| node.cpu("64").memory("256Gi").pods(110).unschedulable();
+    let large = build::nodes("full", 1, |node| node.cpu("64").memory("256Gi").pods(110));
     let spec = Spec::new()
         .target("closed", build::nodes("closed", 2, closed))
+        .target("full", large)
         .target("open", small_nodes("open"));
-    let shop = Shop::connected(started(spec).await, "cordoned").await;
+    let shop = Shop::unconnected(started(spec).await, "cordoned").await;
+    let filler = build::pod("filler")
+        .node_name("full-0")
+        .request("cpu", "64");
+    let pods = shop.pods_in("full");
+    pods.create(&PostParams::default(), &filler.build())
+        .await
+        .unwrap();
+    let is_full = |summary: &ClusterSummary| {
+        summary.free_shapes.as_ref().is_some_and(|shapes| {
+            let mut cpu = shapes.iter().filter_map(|shape| shape.free.get("cpu"));
+            cpu.all(|cpu| cpu.0 == "0")
+        })
+    };
+    let summaries: Api<ClusterSummary> = Api::all(shop.target("full").plane.admin());
+    let name = keys::CLUSTER_SUMMARY_NAME;
+    shop.seen(wait_for(&summaries, name, is_full, LIMIT).await);
+    shop.fleet.connect(&shop.name).await.unwrap();
     let nodes: Api<Node> = Api::all(shop.fleet.source.plane.admin());
     let has_room = |node: &Node| {
         let shapes = node.annotations().get(keys::FREE_SHAPES);
@@ -71,19 +90,18 @@ async fn a_target_whose_nodes_are_all_cordoned_is_chosen_last() {
     let proxy = shop.running("first").await;
     assert_eq!(shop.delegate(&proxy).await.0, "open");
 
-    let both = ["closed", "open"];
+    let all = ["closed", "full", "open"];
     for name in ["a", "b", "c", "d"] {
         let pod = build::pod(name).elect().request("cpu", "100m");
         let pod = pod.annotation(keys::NO_RESERVATION, "");
         let proxy = shop.create(&pod.build()).await;
-        let (target, candidate) = candidate(&shop, &proxy, &both).await;
+        let (target, candidate) = candidate(&shop, &proxy, &all).await;
         assert_eq!(target, "open", "{name}");
         if name == "d" {
             // Nobody else is left.
             let there = candidate.metadata.name.unwrap();
             finds_none(&shop, target, &there, "0/2 nodes are available: 2 full.").await;
-            let (target, _) = self::candidate(&shop, &proxy, &["closed"]).await;
-            assert_eq!(target, "closed");
+            self::candidate(&shop, &proxy, &["closed", "full"]).await;
         }
     }
     for name in ["first", "a", "b", "c", "d"] {
@@ -124,6 +142,17 @@ async fn a_pod_whose_scheduler_finds_no_node_goes_to_the_next_target_and_waits_i
     if let Err(error) = wait_for(&shop.pods(), "web", says_why, LIMIT).await {
         panic!("{error}\nlogs: {:#?}", shop.fleet.logs());
     }
+    // So does its chaperon: nothing is reserved, and its own scheduler has no node for it.
+    let namespace = format!("--namespace={}", shop.name);
+    let there = &shop.target(target).plane;
+    let shown = there
+        .kubectl(&["get", "podchaperons", &namespace, "--no-headers"])
+        .await
+        .unwrap();
+    let words: Vec<&str> = shown.split_whitespace().collect();
+    let unscheduled = ["default-scheduler", "False"];
+    let is_told = words.windows(2).any(|pair| pair == unscheduled.as_slice());
+    assert!(is_told && words.contains(&"web"), "{shown}");
     for other in TARGETS.into_iter().filter(|other| *other != target) {
         let all = watcher::Config::default();
         wait_count(&shop.pods_in(other), all, 0, |_| true, LIMIT)

@@ -1,0 +1,43 @@
+//! What mends itself isn't told: a new Target warns of nothing, and nobody's log of races that were lost over its node.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use k8s_openapi::api::events::v1::Event;
+use kube::Api;
+use kube::api::ListParams;
+
+use super::{Shop, TARGETS};
+
+/// What lasts as long is told of a new Target.
+const NEW: Duration = Duration::from_secs(5);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_target_that_connects_warns_of_nothing_and_loses_races_in_silence() {
+    let opened = (0..4).map(|number| async move {
+        let start = Instant::now();
+        let shop = Shop::open(&format!("quiet-{number}")).await;
+        (shop, start.elapsed())
+    });
+    for (shop, taken) in join_all(opened).await {
+        let nodes = TARGETS.map(|target| shop.virtual_node(target));
+        for file in shop.fleet.logs() {
+            let log = fs::read_to_string(&file).unwrap();
+            let told = log.lines().find(|line| {
+                let speaks = nodes.iter().any(|node| line.contains(node));
+                speaks && line.contains("virtual node is not as it should be")
+            });
+            assert_eq!(told, None, "{}", file.display());
+        }
+        let events: Api<Event> = shop.of("source");
+        let events = events.list(&ListParams::default()).await.unwrap().items;
+        let of_targets = events.iter().filter(|event| {
+            let about = event.regarding.as_ref().and_then(|it| it.kind.as_deref());
+            about == Some("Target")
+        });
+        let warns = |event: &&Event| event.type_.as_deref() == Some("Warning");
+        let warnings: Vec<_> = of_targets.filter(warns).map(|it| &it.reason).collect();
+        assert!(warnings.is_empty() || taken > NEW, "{warnings:?}");
+    }
+}
