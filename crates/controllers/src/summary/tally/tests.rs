@@ -195,6 +195,19 @@ fn what_no_pod_gets_is_not_allocatable_and_what_only_some_get_has_no_shape() {
 }
 
 #[test]
+fn pods_and_taints_take_of_what_is_free_and_not_of_allocatable() {
+    let mut tally = Tally::default();
+    tally.node(&node("a", &json!({}), "4", &json!({})));
+    let taint = json!({ "taints": [{ "key": "control-plane", "effect": "NoSchedule" }] });
+    tally.node(&node("b", &json!({}), "8", &taint));
+    tally.pod(&pod("p", "a", "1", "Running"));
+    tally.pod(&pod("q", "b", "1", "Running"));
+    let facts = tally.facts();
+    assert_eq!(amount(&facts.allocatable, "cpu"), "12");
+    assert_eq!(amount(&facts.free.list(), "cpu"), "3");
+}
+
+#[test]
 fn what_changes_no_sum_is_no_change() {
     let mut tally = Tally::default();
     let news = |tally: &mut Tally| {
