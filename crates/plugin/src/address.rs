@@ -10,6 +10,8 @@ use crate::error::Error;
 pub(crate) struct Known<'a> {
     /// What the user says.
     pub(crate) given: Option<&'a str>,
+    /// By what the source has reached it before.
+    pub(crate) standing: Option<&'a str>,
     /// What his kubeconfig says.
     pub(crate) kubeconfig: &'a str,
     /// What the cluster says of itself.
@@ -22,9 +24,12 @@ pub(crate) struct Address {
     pub(crate) server: String,
     /// What the user should know of it.
     pub(crate) note: Option<String>,
+    /// Whether it stays as the source has it, although the kubeconfig has another one.
+    pub(crate) kept: bool,
 }
 
-/// Chooses an address. What the user says counts; of the others one that isn't this machine's.
+/// Chooses an address. What the user says counts, then what the source has reached; of the others one that isn't this
+/// machine's.
 pub(crate) fn choose(known: &Known<'_>) -> Result<Address, Error> {
     if let Some(given) = known.given {
         let server = url(given)?;
@@ -34,11 +39,27 @@ pub(crate) fn choose(known: &Known<'_>) -> Result<Address, Error> {
                  in pods; otherwise give another one by --target-server"
             )
         });
-        return Ok(Address { server, note });
+        return Ok(Address {
+            server,
+            note,
+            kept: false,
+        });
+    }
+    if let Some(server) = known.standing.and_then(|it| url(it).ok()) {
+        let kept = url(known.kubeconfig).ok().as_ref() != Some(&server);
+        return Ok(Address {
+            server,
+            note: None,
+            kept,
+        });
     }
     let server = url(known.kubeconfig)?;
     if !is_local(&server) {
-        return Ok(Address { server, note: None });
+        return Ok(Address {
+            server,
+            note: None,
+            kept: false,
+        });
     }
     let own = known.own.iter().filter_map(|own| url(own).ok());
     let own = own.into_iter().find(|own| !is_local(own));
@@ -52,6 +73,7 @@ pub(crate) fn choose(known: &Known<'_>) -> Result<Address, Error> {
     Ok(Address {
         server: own,
         note: Some(note),
+        kept: false,
     })
 }
 
@@ -90,8 +112,9 @@ pub(crate) fn of_kubeadm(configuration: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// The server in the kubeconfig that a cluster shows to those who want to join.
-pub(crate) fn of_cluster_info(kubeconfig: &str) -> Option<String> {
+/// The server in a kubeconfig of one cluster: of those that `connect` writes, and of the one that a cluster shows to those
+/// who want to join.
+pub(crate) fn of_kubeconfig(kubeconfig: &str) -> Option<String> {
     let kubeconfig: Value = serde_saphyr::from_str(kubeconfig).ok()?;
     kubeconfig["clusters"][0]["cluster"]["server"]
         .as_str()
@@ -156,6 +179,7 @@ mod tests {
         let own = own.iter().map(ToString::to_string).collect();
         choose(&Known {
             given,
+            standing: None,
             kubeconfig,
             own,
         })
@@ -207,6 +231,37 @@ mod tests {
     }
 
     #[test]
+    fn what_the_source_has_reached_stays() {
+        let (bastion, other) = ("https://bastion:6443", "https://10.0.0.7:6443");
+        let chosen = |given, standing| {
+            let known = Known {
+                given,
+                standing,
+                kubeconfig: other,
+                own: vec!["paris-control-plane:6443".to_owned()],
+            };
+            choose(&known)
+                .map(|it| (it.server, it.note.is_some(), it.kept))
+                .unwrap()
+        };
+        let server = |it: &str, kept| (it.to_owned(), false, kept);
+        assert_eq!(chosen(None, Some(bastion)), server(bastion, true));
+        assert_eq!(chosen(None, Some(other)), server(other, false));
+        assert_eq!(
+            chosen(Some(other), Some(bastion)),
+            server(other, false),
+            "the user's word"
+        );
+        // Nobody can have reached that.
+        assert_eq!(chosen(None, Some("no url")), server(other, false));
+        let written = kubeconfig("paris", bastion, &Trust::default(), None, "t");
+        assert_eq!(
+            of_kubeconfig(&written.to_string()).as_deref(),
+            Some(bastion)
+        );
+    }
+
+    #[test]
     fn clusters_say_their_address() {
         let kubeadm =
             "kind: ClusterConfiguration\ncontrolPlaneEndpoint: paris-control-plane:6443\n";
@@ -217,10 +272,10 @@ mod tests {
         assert_eq!(of_kubeadm("kind: x"), None);
         let info = "clusters:\n- cluster:\n    server: https://10.0.0.7:6443\n  name: ''\n";
         assert_eq!(
-            of_cluster_info(info).as_deref(),
+            of_kubeconfig(info).as_deref(),
             Some("https://10.0.0.7:6443")
         );
-        assert_eq!(of_cluster_info("}"), None);
+        assert_eq!(of_kubeconfig("}"), None);
     }
 
     #[test]

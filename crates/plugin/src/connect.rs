@@ -57,8 +57,8 @@ pub struct ConnectArgs {
     #[arg(long, value_name = "KINDS", value_parser = Follow::parse)]
     follow: Option<Follow>,
 
-    /// Address of the target's API server, as the source's pods reach it. Without it, the kubeconfig's, unless that is
-    /// one of this machine only; then what the target says of itself.
+    /// Address of the target's API server, as the source's pods reach it. Without it, the one by which they have reached
+    /// it before, else the kubeconfig's, unless that is one of this machine only; then what the target says of itself.
     #[arg(long, value_name = "URL")]
     target_server: Option<String>,
 
@@ -146,11 +146,14 @@ impl Work {
         preflight::side(&self.target, &self.connection, doing).await?;
         preflight::side(&self.source, &self.connection, doing).await?;
         let clusters = (&self.source, &self.target);
-        taken::nothing(clusters, &self.connection, target.as_deref()).await?;
+        let earlier = taken::nothing(clusters, &self.connection, target.as_deref()).await?;
         let there = taken::standing(&self.target, &self.connection).await?;
         self.keep_rights(there.as_ref())?;
+        let standing = earlier.kubeconfig.as_deref().filter(|_| earlier.reached);
+        let standing = standing.and_then(address::of_kubeconfig);
         let known = Known {
             given: self.args.target_server.as_deref(),
+            standing: standing.as_deref(),
             kubeconfig: &self.target.server,
             own: preflight::own_addresses(&self.target).await,
         };
@@ -160,6 +163,12 @@ impl Work {
 
         for note in address.note.iter().chain(&self.insecure()) {
             progress(&format!("warning: {note}"));
+        }
+        if address.kept {
+            progress(&format!(
+                "source: the target's address stays {}; another one is given by --target-server",
+                address.server
+            ));
         }
         for right in self.lost_rights(there.as_ref()) {
             progress(&format!(

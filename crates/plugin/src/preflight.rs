@@ -186,6 +186,6 @@ pub(crate) async fn own_addresses(cluster: &Cluster) -> Vec<String> {
     let kubeadm = text("kube-system", "kubeadm-config", "ClusterConfiguration").await;
     let info = text("kube-public", "cluster-info", "kubeconfig").await;
     let kubeadm = kubeadm.as_deref().and_then(address::of_kubeadm);
-    let info = info.as_deref().and_then(address::of_cluster_info);
+    let info = info.as_deref().and_then(address::of_kubeconfig);
     kubeadm.into_iter().chain(info).collect()
 }

@@ -20,31 +20,54 @@ pub(crate) struct Standing {
     pub(crate) rights: Option<Vec<Right>>,
 }
 
+/// What the source has of this connection from earlier.
+#[derive(Debug, Default)]
+pub(crate) struct Earlier {
+    /// The kubeconfig in its Secret.
+    pub(crate) kubeconfig: Option<String>,
+    /// Whether its Target has ever led to a cluster.
+    pub(crate) reached: bool,
+}
+
 /// Nothing of somebody else's has a name that is needed; `uid` is the target's identity, if it is known. The Source is
-/// looked at by [`source`].
+/// looked at by [`source`]. Returns what is there from earlier.
 pub(crate) async fn nothing(
     (source, target): (&Cluster, &Cluster),
     connection: &Connection,
     uid: Option<&str>,
-) -> Result<(), Error> {
-    let place = connection.place();
-    for (cluster, name) in [
-        (target, connection.token_name()),
-        (source, connection.secret_name()),
-    ] {
-        let secrets: Api<Secret> = cluster.api(place);
-        let there = find(CALL_LIMIT, secrets.get_metadata(&name), "secrets", &name).await;
-        let there = there.map_err(cluster.failed(format!("read Secret {name}")))?;
-        if there.is_some_and(|it| !plan::is_ours(&it.metadata)) {
-            return Err(Error::Taken {
-                what: format!("Secret {place}/{name} of the {}", cluster.side),
-                why: "wasn't made by this command".to_owned(),
-                instead: "give another --name and --source-name, or delete it",
-            });
-        }
-    }
+) -> Result<Earlier, Error> {
+    secret(target, connection.place(), &connection.token_name()).await?;
+    let kubeconfig = secret(source, connection.place(), &connection.secret_name()).await?;
     account(target, connection).await?;
-    self::target(source, connection, uid).await
+    let reached = self::target(source, connection, uid).await?;
+    Ok(Earlier {
+        kubeconfig: kubeconfig.and_then(|it| text(&it)),
+        reached,
+    })
+}
+
+/// The Secret is one of ours, or there is none.
+async fn secret(cluster: &Cluster, place: &str, name: &str) -> Result<Option<Secret>, Error> {
+    let secrets: Api<Secret> = cluster.api(place);
+    let there = find(CALL_LIMIT, secrets.get(name), "secrets", name).await;
+    let there = there.map_err(cluster.failed(format!("read Secret {name}")))?;
+    if there
+        .as_ref()
+        .is_some_and(|it| !plan::is_ours(&it.metadata))
+    {
+        return Err(Error::Taken {
+            what: format!("Secret {place}/{name} of the {}", cluster.side),
+            why: "wasn't made by this command".to_owned(),
+            instead: "give another --name and --source-name, or delete it",
+        });
+    }
+    Ok(there)
+}
+
+/// The kubeconfig in a Secret of `connect`.
+fn text(secret: &Secret) -> Option<String> {
+    let config = secret.data.as_ref()?.get(plan::CONFIG)?;
+    String::from_utf8(config.0.clone()).ok()
 }
 
 /// The account gets the source's rights and its token goes there: it must not be one that does something else.
@@ -64,8 +87,12 @@ async fn account(target: &Cluster, connection: &Connection) -> Result<(), Error>
     Ok(())
 }
 
-/// The Target is one of ours that leads to the same cluster, or there is none.
-async fn target(source: &Cluster, connection: &Connection, uid: Option<&str>) -> Result<(), Error> {
+/// The Target is one of ours that leads to the same cluster, or there is none. Whether it has ever led to one.
+async fn target(
+    source: &Cluster,
+    connection: &Connection,
+    uid: Option<&str>,
+) -> Result<bool, Error> {
     let name = &connection.target_name;
     let found = if let Some(namespace) = &connection.namespace {
         let api: Api<Target> = source.api(namespace);
@@ -85,7 +112,7 @@ async fn target(source: &Cluster, connection: &Connection, uid: Option<&str>) ->
         })
     };
     let Some((meta, secret, status)) = found else {
-        return Ok(());
+        return Ok(false);
     };
     let what = format!("{} {name} of the source", connection.target_kind());
     let instead = "give another --name, or delete it";
@@ -105,7 +132,7 @@ async fn target(source: &Cluster, connection: &Connection, uid: Option<&str>) ->
         let instead = "give another --name, or disconnect that one first";
         return Err(Error::Taken { what, why, instead });
     }
-    Ok(())
+    Ok(leads_to.is_some())
 }
 
 /// What goes is neither written to nor waited for: with it goes whatever is added.

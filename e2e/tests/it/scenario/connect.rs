@@ -155,10 +155,17 @@ async fn two_clusters_are_connected_told_of_and_disconnected_and_each_may_be_rep
     let secrets: Api<Secret> = Api::namespaced(paris.admin(), at);
     let token = async || secrets.get("source-token").await.unwrap().metadata.uid;
     let first = token().await;
-    for (more, same) in [(&[][..], true), (&["--renew-token"][..], false)] {
-        let (code, out, err) = user.run(&with("connect", more)).await;
+    // Without an address, too: this kubeconfig's is one of this machine only, and the one that works stays.
+    let again = [&["connect"][..], &both].concat();
+    let renewed = [&again[..], &["--renew-token"]].concat();
+    for (words, same) in [
+        (&with("connect", &[]), true),
+        (&again, true),
+        (&renewed, false),
+    ] {
+        let (code, out, err) = user.run(words).await;
         assert_eq!((code, &*out), (0, &*done), "{err}");
-        assert_eq!(token().await == first, same, "{more:?}");
+        assert_eq!(token().await == first, same, "{words:?}");
     }
     // Rights stay until somebody says otherwise.
     let rights = async || sources.get("source").await.unwrap().spec.rights;
@@ -185,11 +192,8 @@ async fn two_clusters_are_connected_told_of_and_disconnected_and_each_may_be_rep
     // An earlier kubeconfig that works says nothing of a new one that doesn't.
     let port = Port::reserve().unwrap();
     let nowhere = format!("https://{}", port.address());
-    let words = [
-        "connect", "--source", "source", "--target", "paris", "-n", at,
-    ];
     let dead = [
-        &words[..],
+        &again[..],
         &["--target-server", &nowhere, "--timeout", "10s"],
     ]
     .concat();
