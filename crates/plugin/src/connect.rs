@@ -3,19 +3,19 @@
 //! Each step is written so that it may be done again, so who was interrupted goes on by the same command. Before the
 //! first one everything is looked at that can be seen to be wrong.
 
+mod kubeconfig;
+
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{DeleteParams, Preconditions};
-use kube::{Api, ResourceExt};
+use kube::Api;
 use pilotage_api::conditions::types;
 use pilotage_api::{
     ClusterSource, ClusterTarget, Right, Source, SourceStatus, Target, TargetStatus, keys,
 };
 use pilotage_runtime::args::parse_duration;
-use pilotage_runtime::call::{CALL_LIMIT, find, within};
 use serde_json::{Value, json};
 
 use crate::address::{self, Known};
@@ -179,9 +179,16 @@ impl Work {
         }
         self.let_in(uid.as_deref()).await?;
         let token = self.token().await?;
-        let version = self.tell(&address.server, &token).await?;
-        self.label().await?;
-        self.connected(version.as_deref()).await?;
+        let good = earlier.kubeconfig.filter(|_| earlier.connected);
+        let good = good.map(|good| token.in_place_of_the_old_one(&good));
+        let written = self.kubeconfig(&address.server, &token.text).to_string();
+        if let Some(good) = good.filter(|good| *good != written) {
+            self.replace(&good, &written).await?;
+        } else {
+            let version = self.tell(&written).await?;
+            self.label().await?;
+            self.connected(version.as_deref()).await?;
+        }
         Ok(self.done(&address.server))
     }
 
@@ -325,99 +332,6 @@ impl Work {
             last,
             instead: instead.to_owned(),
         }
-    }
-
-    /// A token of the Source's account.
-    async fn token(&self) -> Result<String, Error> {
-        let name = self.connection.token_name();
-        let secrets: Api<Secret> = self.target.api(self.connection.place());
-        progress(&format!("target: Secret {name} with a token"));
-        if self.args.renew_token {
-            let there = find(CALL_LIMIT, secrets.get_metadata(&name), "secrets", &name).await;
-            if let Some(old) = there.map_err(self.target.failed("read the token"))? {
-                let params = DeleteParams::default();
-                let params = params.preconditions(Preconditions {
-                    uid: old.uid(),
-                    resource_version: None,
-                });
-                let deleted = within(CALL_LIMIT, secrets.delete(&name, &params)).await;
-                deleted.map_err(self.target.failed("delete the old token"))?;
-            }
-        }
-        self.target
-            .apply::<Secret>(&self.connection.token(), self.args.force_conflicts)
-            .await?;
-        let text = |secret: &Secret| {
-            let token = secret.data.as_ref()?.get("token")?;
-            String::from_utf8(token.0.clone())
-                .ok()
-                .filter(|it| !it.is_empty())
-        };
-        let look = |secret: Option<&Secret>| {
-            if secret.and_then(text).is_some() {
-                return Shows::Done;
-            }
-            Shows::Yet(
-                if secret.is_some() {
-                    "it is empty"
-                } else {
-                    "it was deleted"
-                }
-                .to_owned(),
-            )
-        };
-        let waited = wait::until(secrets.clone(), &name, self.args.timeout, look).await;
-        waited.map_err(|last| {
-            let what = format!("Kubernetes has put no token into Secret {name} of the target");
-            self.late(
-                what,
-                last,
-                "see whether its kube-controller-manager runs, and give the same command again",
-            )
-        })?;
-        let secret = within(CALL_LIMIT, secrets.get(&name)).await;
-        let secret = secret.map_err(self.target.failed("read the token"))?;
-        text(&secret).ok_or_else(|| {
-            let what = format!("the token in Secret {name} of the target went away");
-            self.late(
-                what,
-                "it is empty".to_owned(),
-                "give the same command again",
-            )
-        })
-    }
-
-    fn kubeconfig(&self, server: &str, token: &str) -> Value {
-        let Connection {
-            target_name,
-            namespace,
-            ..
-        } = &self.connection;
-        address::kubeconfig(
-            target_name,
-            server,
-            &self.target.trust,
-            namespace.as_deref(),
-            token,
-        )
-    }
-
-    /// The kubeconfig, and the Target that names it. Returns the version of the Secret.
-    async fn tell(&self, server: &str, token: &str) -> Result<Option<String>, Error> {
-        let (name, force) = (&self.connection.target_name, self.args.force_conflicts);
-        let secret = self.connection.secret(&self.kubeconfig(server, token));
-        progress(&format!(
-            "source: Secret {} with a kubeconfig",
-            self.connection.secret_name()
-        ));
-        let written = self.source.apply::<Secret>(&secret, force).await?;
-        progress(&format!("source: {} {name}", self.connection.target_kind()));
-        let object = self.connection.target();
-        match self.connection.namespace {
-            Some(_) => self.source.apply::<Target>(&object, force).await,
-            None => self.source.apply::<ClusterTarget>(&object, force).await,
-        }?;
-        Ok(written.metadata.resource_version)
     }
 
     fn namespace_label(&self) -> Option<Value> {

@@ -240,6 +240,14 @@ pub enum Error {
         /// What to do.
         instead: String,
     },
+    /// Its user has ended a command that had begun.
+    #[error("{what}; {instead}")]
+    Interrupted {
+        /// What wasn't done.
+        what: String,
+        /// What to do.
+        instead: String,
+    },
     /// Something can't be written down.
     #[error("can't write that: {0}")]
     Render(String),
@@ -277,6 +285,7 @@ impl Error {
             | Self::Conflict { begun: true, .. }
             | Self::Half { .. }
             | Self::Silent { .. }
+            | Self::Interrupted { .. }
             | Self::Render(_)
             | Self::Print(_) => 1,
         }

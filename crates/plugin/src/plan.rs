@@ -143,7 +143,7 @@ impl Connection {
     }
 
     /// In the source: how the target is reached.
-    pub(crate) fn secret(&self, kubeconfig: &Value) -> Value {
+    pub(crate) fn secret(&self, kubeconfig: &impl ToString) -> Value {
         json!({
             "apiVersion": "v1",
             "kind": "Secret",

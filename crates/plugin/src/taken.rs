@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::DynamicObject;
 use kube::{Api, Resource};
+use pilotage_api::conditions::types;
 use pilotage_api::{ClusterSource, ClusterTarget, Right, Source, Target, TargetStatus, keys};
 use pilotage_runtime::call::{CALL_LIMIT, Failure, find, within};
 use serde::Deserialize;
@@ -27,6 +28,8 @@ pub(crate) struct Earlier {
     pub(crate) kubeconfig: Option<String>,
     /// Whether its Target has ever led to a cluster.
     pub(crate) reached: bool,
+    /// Whether it does now.
+    pub(crate) connected: bool,
 }
 
 /// Nothing of somebody else's has a name that is needed; `uid` is the target's identity, if it is known. The Source is
@@ -39,10 +42,11 @@ pub(crate) async fn nothing(
     secret(target, connection.place(), &connection.token_name()).await?;
     let kubeconfig = secret(source, connection.place(), &connection.secret_name()).await?;
     account(target, connection).await?;
-    let reached = self::target(source, connection, uid).await?;
+    let (reached, connected) = self::target(source, connection, uid).await?;
     Ok(Earlier {
         kubeconfig: kubeconfig.and_then(|it| text(&it)),
         reached,
+        connected,
     })
 }
 
@@ -87,12 +91,13 @@ async fn account(target: &Cluster, connection: &Connection) -> Result<(), Error>
     Ok(())
 }
 
-/// The Target is one of ours that leads to the same cluster, or there is none. Whether it has ever led to one.
+/// The Target is one of ours that leads to the same cluster, or there is none. Whether it has ever led to one, and
+/// whether it is connected.
 async fn target(
     source: &Cluster,
     connection: &Connection,
     uid: Option<&str>,
-) -> Result<bool, Error> {
+) -> Result<(bool, bool), Error> {
     let name = &connection.target_name;
     let found = if let Some(namespace) = &connection.namespace {
         let api: Api<Target> = source.api(namespace);
@@ -112,7 +117,7 @@ async fn target(
         })
     };
     let Some((meta, secret, status)) = found else {
-        return Ok(false);
+        return Ok((false, false));
     };
     let what = format!("{} {name} of the source", connection.target_kind());
     let instead = "give another --name, or delete it";
@@ -126,13 +131,19 @@ async fn target(
         let why = "wasn't made by this command".to_owned();
         return Err(Error::Taken { what, why, instead });
     }
-    let leads_to = status.and_then(|status: TargetStatus| status.cluster_uid);
+    let TargetStatus {
+        cluster_uid: leads_to,
+        conditions,
+        ..
+    } = status.unwrap_or_default();
+    let mut conditions = conditions.iter();
+    let connected = conditions.any(|it| it.type_ == types::CONNECTED && it.status == "True");
     if leads_to.is_some() && uid.is_some() && leads_to.as_deref() != uid {
         let why = "leads to another cluster".to_owned();
         let instead = "give another --name, or disconnect that one first";
         return Err(Error::Taken { what, why, instead });
     }
-    Ok(leads_to.is_some())
+    Ok((leads_to.is_some(), connected))
 }
 
 /// What goes is neither written to nor waited for: with it goes whatever is added.

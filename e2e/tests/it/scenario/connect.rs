@@ -189,7 +189,7 @@ async fn two_clusters_are_connected_told_of_and_disconnected_and_each_may_be_rep
         );
     }
 
-    // An earlier kubeconfig that works says nothing of a new one that doesn't.
+    // An earlier kubeconfig that works says nothing of a new one that doesn't, and comes back.
     let port = Port::reserve().unwrap();
     let nowhere = format!("https://{}", port.address());
     let dead = [
@@ -197,10 +197,27 @@ async fn two_clusters_are_connected_told_of_and_disconnected_and_each_may_be_rep
         &["--target-server", &nowhere, "--timeout", "10s"],
     ]
     .concat();
-    let said = ["isn't connected after 10 s", "another --target-server"];
-    user.fails(&dead, 3, &said).await;
-    let (code, out, err) = user.run(&with("connect", &[])).await;
-    assert_eq!((code, &*out), (0, &*done), "{err}");
+    let said = [
+        "isn't connected by the new kubeconfig after 10 s",
+        "the earlier one is in place again",
+        "another --target-server",
+    ];
+    let kubeconfigs: Api<Secret> = Api::namespaced(source.admin(), at);
+    let text = |secret: Secret, key: &str| {
+        let bytes = secret.data.unwrap().remove(key).unwrap().0;
+        String::from_utf8(bytes).unwrap()
+    };
+    for more in [&[][..], &["--renew-token"][..]] {
+        user.fails(&[&dead[..], more].concat(), 3, &said).await;
+        let back = text(kubeconfigs.get("paris-kubeconfig").await.unwrap(), "config");
+        let token = text(secrets.get("source-token").await.unwrap(), "token");
+        for word in [server, &token] {
+            let word = format!("{word:?}");
+            assert!(back.contains(&word), "{word} in the kubeconfig: {more:?}");
+        }
+        let (code, out, err) = user.run(&again).await;
+        assert_eq!((code, &*out), (0, &*done), "{err}");
+    }
 
     // Another cluster that is called the same, by somebody else.
     let other = lone(ControlPlane::builder("source"), Side::Source)
