@@ -1,7 +1,6 @@
 //! The command line: its commands, and the help that teaches what they are. Flags live beside what they configure.
 
 use std::ffi::OsString;
-use std::path::Path;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -403,18 +402,13 @@ pub enum Command {
     Completion(cmd::completion::Args),
 }
 
-/// The name of the binary as a plugin of kubectl, and what its users call it.
-const PLUGIN: (&str, &str) = ("kubectl-pilotage", "kubectl pilotage");
-
 impl Cli {
     /// Parses a command line. The name by which it was started decides only what help calls it.
     pub fn from_line(line: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let line: Vec<OsString> = line.into_iter().collect();
         let mut command = Self::command();
-        let program = line.first().map(Path::new).and_then(Path::file_stem);
-        if program.is_some_and(|name| name == PLUGIN.0) {
-            command = command.name(PLUGIN.1).bin_name(PLUGIN.1);
-        }
+        let called = pilotage_plugin::called(line.first().map(OsString::as_os_str));
+        command = command.name(called).bin_name(called);
         let matches = command.try_get_matches_from_mut(line)?;
         Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
     }

@@ -5,6 +5,7 @@ use pilotage_runtime::call::CallError;
 use pilotage_runtime::client::ClientError;
 
 use crate::Side;
+use crate::program::program;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -87,8 +88,9 @@ pub enum Error {
     SameCluster,
     /// The definitions aren't there.
     #[error(
-        "Pilotage isn't installed in the {side}: it knows no {kind}; install it first: \
-         pilotage crds | kubectl --context {context} apply --server-side -f -"
+        "Pilotage isn't installed in the {side}: it knows no {kind}; install it first, by Helm or by \
+         \"{} install --context {context} --image IMAGE\"",
+        program()
     )]
     NotInstalled {
         /// Which one.

@@ -370,7 +370,7 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
             4,
             &[
                 "isn't installed in the target",
-                "pilotage crds | kubectl --context bare apply",
+                "\"kubectl pilotage install --context bare --image IMAGE\"",
             ],
         )
         .await,
