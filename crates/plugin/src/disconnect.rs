@@ -14,6 +14,7 @@ use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::pair::PairArgs;
 use crate::plan::{Connection, Doing};
+use crate::program::program;
 use crate::wait::{self, Shows};
 use crate::{Side, preflight, progress, taken};
 
@@ -166,7 +167,8 @@ impl Work {
             last: format!("{last}, and the Secrets and the Source stay until they are"),
             instead: format!(
                 "give the same command again; if the target never answers, give its pods up: \
-                 pilotage forget {which} --source {}",
+                 {} forget {which} --source {}",
+                program(),
                 source.context
             ),
         })

@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::plan::{MANAGER, Need};
+use crate::program::program;
 use crate::targets::Seen;
 use crate::wait::{self, Shows};
 use crate::which::WhichArgs;
@@ -63,9 +64,10 @@ pub(crate) async fn drain(args: DrainArgs) -> Result<String, Error> {
     if args.r#move && connected != "True" {
         return Err(Error::NotNow {
             what: format!("{title} isn't connected, and its pods may run on there"),
-            instead: "wait until it answers, or give it up by \"pilotage forget\"; without --move only new pods are \
-                kept away"
-                .to_owned(),
+            instead: format!(
+                "wait until it answers, or give it up by \"{} forget\"; without --move only new pods are kept away",
+                program()
+            ),
         });
     }
     cordon(&source, &target, &node, !args.undo).await?;
@@ -179,7 +181,7 @@ async fn cordon(source: &Cluster, target: &Seen, node: &str, cordoned: bool) -> 
     let Some(there) = there else {
         return Err(Error::Missing {
             what: format!("virtual node {node} of {}", target.title()),
-            instead: "see whether \"pilotage controllers\" runs in the source",
+            instead: "see whether \"pilotage controllers\" runs in the source".to_owned(),
         });
     };
     let unschedulable = cordoned.then_some(true);

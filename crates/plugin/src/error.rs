@@ -232,7 +232,7 @@ pub enum Error {
         /// What.
         what: String,
         /// What to do.
-        instead: &'static str,
+        instead: String,
     },
     /// It isn't the time for that.
     #[error("{what}; {instead}")]

@@ -13,6 +13,7 @@ use pilotage_api::keys;
 use pilotage_api::record::Record;
 use serde::Serialize;
 
+use crate::program::program;
 use crate::table::{age, columns, one_line, plain};
 
 /// Which pod.
@@ -134,8 +135,10 @@ impl Story {
             let target = name_of(node).unwrap_or_else(|| node.clone());
             format!("target {target} was granted the pod, and hasn't bound it yet")
         } else if places.is_empty() && complete {
-            "it waits: no Target of its namespace and no ClusterTarget is there; \"pilotage connect\" makes one"
-                .to_owned()
+            format!(
+                "it waits: no Target of its namespace and no ClusterTarget is there; \"{} connect\" makes one",
+                program()
+            )
         } else {
             match why {
                 Some(why) => format!("it waits: {}", one_line(why)),

@@ -14,6 +14,7 @@ use serde_json::json;
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::plan::{MANAGER, Need};
+use crate::program::program;
 use crate::targets::{Seen, allowed};
 use crate::wait::{self, Shows};
 use crate::which::WhichArgs;
@@ -88,10 +89,11 @@ pub(crate) async fn forget(args: ForgetArgs) -> Result<String, Error> {
 fn still_connected(title: &str) -> Error {
     Error::NotNow {
         what: format!("{title} is connected, and its pods needn't be given up"),
-        instead:
-            "end it by \"pilotage disconnect\", or empty it by \"pilotage drain --move\"; if it answers and never \
-             lets go of its pods, say --even-connected"
-                .to_owned(),
+        instead: format!(
+            "end it by \"{program} disconnect\", or empty it by \"{program} drain --move\"; if it answers and never \
+             lets go of its pods, say --even-connected",
+            program = program()
+        ),
     }
 }
 

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use crate::cluster::Cluster;
 use crate::connect::Manifests;
 use crate::error::Error;
+use crate::program::program;
 use crate::targets::allowed;
 use crate::wait::{self, Shows};
 use crate::{Side, plan, preflight, progress};
@@ -93,10 +94,11 @@ pub(crate) async fn install(args: InstallArgs) -> Result<String, Error> {
         available(&cluster, &objects, args.timeout).await?;
     }
     Ok(format!(
-        "installed: Pilotage {} in namespace {}; next, once it is in both clusters: pilotage connect --source \
-         CONTEXT --target CONTEXT\n",
+        "installed: Pilotage {} in namespace {}; next, once it is in both clusters: {} connect --source CONTEXT \
+         --target CONTEXT\n",
         env!("CARGO_PKG_VERSION"),
-        args.namespace
+        args.namespace,
+        program()
     ))
 }
 

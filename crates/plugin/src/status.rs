@@ -19,6 +19,7 @@ use serde::Serialize;
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::explain::{ExplainArgs, Place, Story};
+use crate::program::program;
 use crate::table::{age, columns, one_line};
 use crate::targets::{Seen, Targets, allowed, targets};
 use crate::{Output, Side, preflight, progress, tokens, written};
@@ -148,7 +149,7 @@ async fn all(from: FromArgs) -> Result<String, Error> {
     }
     written(from.output, &rows, || {
         if rows.is_empty() {
-            return "there is no Target; \"pilotage connect\" makes one\n".to_owned();
+            return format!("there is no Target; \"{} connect\" makes one\n", program());
         }
         table(&rows, from.output, now)
     })
@@ -291,7 +292,7 @@ async fn one(from: FromArgs, pod: ExplainArgs) -> Result<String, Error> {
                 "pod {namespace}/{name} in the source (context {:?})",
                 source.context
             ),
-            instead: "give its namespace by -n, and its cluster by --source",
+            instead: "give its namespace by -n, and its cluster by --source".to_owned(),
         })?;
     let events: Api<Event> = source.api(&namespace);
     let about = format!(

@@ -13,6 +13,7 @@ use crate::Side;
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::plan::{self, Connection};
+use crate::program::program;
 
 /// A Source of the connection's name that is there, and is the connection's.
 pub(crate) struct Standing {
@@ -153,9 +154,10 @@ fn stays(what: &str, meta: &ObjectMeta) -> Result<(), Error> {
     }
     Err(Error::NotNow {
         what: format!("{what} is being deleted"),
-        instead:
-            "wait until it is gone, or end it by \"pilotage disconnect\", and give the same command again"
-                .to_owned(),
+        instead: format!(
+            "wait until it is gone, or end it by \"{} disconnect\", and give the same command again",
+            program()
+        ),
     })
 }
 

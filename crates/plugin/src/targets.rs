@@ -196,7 +196,8 @@ pub(crate) async fn one(
                 "Target {namespace}/{name} in the source (context {:?})",
                 source.context
             ),
-            instead: "give its namespace by -n, or --cluster-wide for a ClusterTarget, and its cluster by --source",
+            instead: "give its namespace by -n, or --cluster-wide for a ClusterTarget, and its cluster by --source"
+                .to_owned(),
         })
 }
 
@@ -210,7 +211,8 @@ pub(crate) async fn cluster_wide(source: &Cluster, name: &str) -> Result<Seen, E
             "ClusterTarget {name} in the source (context {:?})",
             source.context
         ),
-        instead: "give its cluster by --source; a Target is found without --cluster-wide",
+        instead: "give its cluster by --source; a Target is found without --cluster-wide"
+            .to_owned(),
     })
 }
 

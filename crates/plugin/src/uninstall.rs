@@ -21,6 +21,7 @@ use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::install::{manifest, no_release, not_elsewhere};
 use crate::plan::MANAGER;
+use crate::program::program;
 use crate::targets::allowed;
 use crate::wait::{self, Shows};
 use crate::{Side, preflight, progress};
@@ -367,9 +368,10 @@ impl Installed {
     /// What is to be said if there is nothing.
     pub fn nothing_text(&self) -> String {
         format!(
-            "nothing is here that \"pilotage install\" made in namespace {}; what may be left elsewhere is told by \
-             \"pilotage uninstall --check\", and taken away by \"pilotage cleanup\"\n",
-            self.args.namespace
+            "nothing is here that \"{program} install\" made in namespace {}; what may be left elsewhere is told by \
+             \"{program} uninstall --check\", and taken away by \"{program} cleanup --kubeconfig FILE\"\n",
+            self.args.namespace,
+            program = program()
         )
     }
 }

@@ -22,6 +22,7 @@ use crate::error::Error;
 use crate::explain::{OfTarget, Place, Story};
 use crate::interrupt::Interrupts;
 use crate::plan::Need;
+use crate::program::program;
 use crate::status::{FromArgs, place};
 use crate::table::{columns, plain};
 use crate::targets::{Targets, targets};
@@ -70,7 +71,7 @@ pub(crate) async fn what_if(args: WhatIfArgs) -> Result<String, Error> {
     if all.is_empty() && notes.is_empty() {
         return Err(Error::Missing {
             what: format!("Target for pods of namespace {namespace}"),
-            instead: "\"pilotage connect\" makes one",
+            instead: format!("\"{} connect\" makes one", program()),
         });
     }
     let places: Vec<Place> = all.iter().map(place).collect();

@@ -204,8 +204,8 @@ async fn a_target_that_is_lost_may_be_forgotten_and_another_one_by_a_word_of_its
     let name = format!("{at}/{there}");
     let said = [
         "is connected",
-        "pilotage disconnect",
-        "pilotage drain --move",
+        "\"kubectl pilotage disconnect\"",
+        "\"kubectl pilotage drain --move\"",
         "say --even-connected",
     ];
     user.fails(&["forget", &name, "--yes"], 4, &said).await;
@@ -231,7 +231,7 @@ async fn a_target_that_is_lost_may_be_forgotten_and_another_one_by_a_word_of_its
     };
     wait_for(&targets, there, lost, LIMIT).await.unwrap();
 
-    let said = ["isn't connected", "pilotage forget"];
+    let said = ["isn't connected", "kubectl pilotage forget"];
     user.fails(&["drain", &name, "--move"], 4, &said).await;
     let said = [
         "1 pod(s) of Target",

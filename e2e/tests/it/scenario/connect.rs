@@ -122,7 +122,10 @@ async fn two_clusters_are_connected_told_of_and_disconnected_and_each_may_be_rep
     let (code, out, err) = user.run(&["status", "-n", at]).await;
     assert_eq!(
         (code, &*out),
-        (0, "there is no Target; \"pilotage connect\" makes one\n"),
+        (
+            0,
+            "there is no Target; \"kubectl pilotage connect\" makes one\n"
+        ),
         "{err}"
     );
 

@@ -154,7 +154,7 @@ async fn how_disconnect_ends_says_how_far_it_came() {
         let said = [
             "Target paris of the source is deleted and isn't gone after 1 s",
             "the Secrets and the Source stay",
-            "pilotage forget default/paris --source source",
+            "kubectl pilotage forget default/paris --source source",
         ];
         user.fails(&short, 3, &said).await;
     }

@@ -45,7 +45,7 @@ async fn what_was_installed_goes_unless_pods_need_it() {
         let words = [&["uninstall", "--namespace", "ships"][..], more].concat();
         user.run(&words).await
     };
-    let nothing = "nothing is here that \"pilotage install\" made in namespace ships";
+    let nothing = "nothing is here that \"kubectl pilotage install\" made in namespace ships";
 
     let (code, out, err) = uninstall(&[]).await;
     assert!(code == 0 && out.starts_with(nothing), "{out}{err}");
