@@ -230,6 +230,9 @@ pub const PROXY_SCHEDULER: &str = "admiralty-proxy";
 pub const CANDIDATE_SCHEDULER: &str = "admiralty-candidate";
 key!(/// Annotation of the Lease of a part: version of the process that leads.
     RUNNING_VERSION = "version");
+key!(/// Annotation of the Lease of the controllers: kinds of objects that follow pods from their cluster, separated by
+    /// commas.
+    FOLLOWED_KINDS = "follow");
 /// Name of the one `ClusterSummary` of a cluster.
 pub const CLUSTER_SUMMARY_NAME: &str = "singleton";
 /// Reason of the condition `PodScheduled` of a `PodChaperon`: the target's API server refused the pod.

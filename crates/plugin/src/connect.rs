@@ -4,6 +4,7 @@
 //! first one everything is looked at that can be seen to be wrong.
 
 mod kubeconfig;
+mod lacking;
 
 use std::time::Duration;
 
@@ -188,6 +189,9 @@ impl Work {
             let version = self.tell(&written).await?;
             self.label().await?;
             self.connected(version.as_deref()).await?;
+        }
+        for note in self.lacking().await {
+            progress(&format!("warning: {note}"));
         }
         Ok(self.done(&address.server))
     }

@@ -45,7 +45,7 @@ impl Follow {
 }
 
 /// The kind whose objects follow by this right, if it is one of these.
-fn kind(right: Right) -> Option<&'static str> {
+pub(crate) fn kind(right: Right) -> Option<&'static str> {
     right.flag().strip_prefix("follow-")
 }
 

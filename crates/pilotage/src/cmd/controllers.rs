@@ -5,7 +5,7 @@ use std::error::Error as StdError;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use pilotage_api::Right;
+use pilotage_api::{Right, keys};
 use pilotage_clusters::{LocalStreams, Need, Registry, TargetArgs, cluster_uid, identity};
 use pilotage_controllers::chaperon::{self, Chaperons};
 use pilotage_controllers::feedback::{self, Feedback};
@@ -118,7 +118,13 @@ pub(crate) fn start(
     let part = Part::Controllers;
     let client = process.client(part.name())?;
     let unthrottled = process.unthrottled(part.name())?;
-    let leadership = process.leadership(lease, &part.object_name())?;
+    let config = lease.to_config(&part.object_name(), process.namespace())?;
+    // Who connects a target has no other place to see it.
+    let kinds = args.follow.kinds().into_iter();
+    let kinds = kinds.map(|kind| kind.right().flag().trim_start_matches("follow-"));
+    let kinds = kinds.collect::<Vec<_>>().join(",");
+    let config = config.map(|config| config.annotated(keys::FOLLOWED_KINDS, &kinds));
+    let leadership = process.elected(config)?;
     let events = process.recorder(client.clone());
     let token = process.token();
 

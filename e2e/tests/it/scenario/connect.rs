@@ -101,7 +101,7 @@ fn told(mut lines: Vec<String>) -> String {
 async fn two_clusters_are_connected_told_of_and_disconnected_and_each_may_be_repeated() {
     let spec = Spec::new()
         .one_process()
-        .rights(&[Right::Logs, Right::Exec])
+        .rights(&[Right::Logs, Right::Exec, Right::FollowConfigMaps])
         .target("paris", small_nodes("paris"));
     let shop = Shop::unconnected(started(spec).await, "plugin").await;
     let (source, paris) = (&shop.fleet.source.plane, &shop.target("paris").plane);
@@ -191,6 +191,13 @@ async fn two_clusters_are_connected_told_of_and_disconnected_and_each_may_be_rep
             "{err}"
         );
     }
+
+    // The target lets them follow, and nobody in the source sees to it.
+    let follow = with("connect", &["--follow", "configmaps"]);
+    let (code, out, err) = user.run(&follow).await;
+    assert_eq!((code, &*out), (0, &*done), "{err}");
+    let said = "warning: configmaps don't follow yet";
+    assert!(err.contains(said), "{err}");
 
     // An earlier kubeconfig that works says nothing of a new one that doesn't, and comes back.
     let port = Port::reserve().unwrap();
