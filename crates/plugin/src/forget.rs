@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Resource};
 use pilotage_api::{ClusterTarget, GROUP, Target, keys};
 use pilotage_runtime::args::parse_duration;
@@ -15,7 +15,7 @@ use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::plan::{MANAGER, Need};
 use crate::program::program;
-use crate::targets::{Seen, allowed};
+use crate::targets::{Seen, allowed, running_at};
 use crate::wait::{self, Shows};
 use crate::which::WhichArgs;
 use crate::{preflight, progress};
@@ -127,13 +127,13 @@ fn left_here(context: &str, secret: Option<&(String, String)>) -> String {
     })
 }
 
-/// How many pods are bound to its virtual node, if one may know that.
+/// How many pods run by its virtual node, if one may know that.
 async fn pods(source: &Cluster, target: &Seen) -> Result<Option<usize>, Error> {
     let pods: Api<Pod> = match &target.namespace {
         Some(namespace) => source.api(namespace),
         None => Api::all(source.client.clone()),
     };
-    let there = ListParams::default().fields(&format!("spec.nodeName={}", target.node()));
+    let there = running_at(&target.node());
     let list = allowed(within(CALL_LIMIT, pods.list_metadata(&there)).await);
     let list = list.map_err(source.failed("list pods"))?;
     Ok(list.map(|list| list.items.len()))

@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::explain::{ExplainArgs, Place, Story};
 use crate::program::program;
 use crate::table::{age, columns, one_line};
-use crate::targets::{Seen, Targets, allowed, targets};
+use crate::targets::{Seen, Targets, allowed, running_at, targets};
 use crate::{Output, Side, preflight, progress, tokens, written};
 
 /// Flags of `status` and `explain`.
@@ -242,7 +242,7 @@ async fn row(source: &Cluster, target: Seen) -> Result<Row, Error> {
         Some(namespace) => source.api(namespace),
         None => Api::all(source.client.clone()),
     };
-    let there = ListParams::default().fields(&format!("spec.nodeName={node_name}"));
+    let there = running_at(&node_name);
     let pods = allowed(within(CALL_LIMIT, pods.list_metadata(&there)).await);
     let pods = pods.map_err(source.failed("list pods"))?;
     let free = node

@@ -89,6 +89,12 @@ impl Seen {
     }
 }
 
+/// The pods that are at a virtual node and haven't ended: those that their target runs.
+pub(crate) fn running_at(node: &str) -> ListParams {
+    let selection = format!("spec.nodeName={node},status.phase!=Succeeded,status.phase!=Failed");
+    ListParams::default().fields(&selection)
+}
+
 /// Targets, and what else there may be.
 pub(crate) struct Targets {
     pub(crate) all: Vec<Seen>,

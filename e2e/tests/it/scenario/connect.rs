@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Command;
 
-use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::api::core::v1::{Namespace, Pod, Secret};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use pilotage_api::{Right, Source, Target, keys};
@@ -269,7 +269,7 @@ async fn two_clusters_are_connected_told_of_and_disconnected_and_each_may_be_rep
     );
     assert!(out.contains("PodScheduled became true"), "{out}");
     shop.create(&elected("huge", "64")).await;
-    let refused = |pod: &k8s_openapi::api::core::v1::Pod| {
+    let refused = |pod: &Pod| {
         super::scheduled(pod).is_some_and(|(_, _, message)| message.contains("refused ["))
     };
     pilotage_testkit::wait_for(&shop.pods(), "huge", refused, LIMIT)
@@ -285,6 +285,30 @@ async fn two_clusters_are_connected_told_of_and_disconnected_and_each_may_be_rep
         out.contains("\nparis    refused [2 Insufficient cpu]\n"),
         "{out}"
     );
+
+    // One that has ended isn't counted any more.
+    shop.create(&elected("done", "100m")).await;
+    shop.running("done").await;
+    let delegates = shop.pods_in("paris");
+    let all = delegates.list(&ListParams::default()).await.unwrap();
+    let mut names = all
+        .items
+        .iter()
+        .filter_map(|it| it.metadata.name.as_deref());
+    let delegate = names.find(|it| it.starts_with("done")).unwrap();
+    let ended = Patch::Merge(serde_json::json!({ "status": { "phase": "Succeeded" } }));
+    let params = PatchParams::default();
+    delegates
+        .patch_status(delegate, &params, &ended)
+        .await
+        .unwrap();
+    let has_ended = |pod: &Pod| {
+        let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
+        phase == Some("Succeeded")
+    };
+    pilotage_testkit::wait_for(&shop.pods(), "done", has_ended, LIMIT)
+        .await
+        .unwrap();
 
     let (code, out, err) = user.run(&["status", "-n", at, "-o", "json"]).await;
     assert_eq!(code, 0, "{err}");
