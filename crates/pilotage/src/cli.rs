@@ -262,7 +262,8 @@ pub enum Command {
     /// (disconnect), and made anew by --renew-token.
     ///
     /// It ends with 4 if nothing was written, since something is wrong that it names; with 3 if
-    /// something hasn't come about in time, and it goes on from there; with 1 if a request failed on the way.
+    /// something hasn't come about in time, and it goes on from there; with 1 if a request failed on the way, or if it
+    /// was interrupted and took an address back.
     ///
     /// Examples, the second one for GitOps:
     ///
@@ -292,6 +293,8 @@ pub enum Command {
     /// It reads the source alone: Targets and ClusterTargets, since when they are connected or why they
     /// aren't, how many pods are there, and what their clusters say is free. It changes nothing.
     ///
+    /// It ends with 4 if it can't tell, since something is wrong that it names; with 1 if a request failed.
+    ///
     /// Examples:
     ///
     ///   pilotage status
@@ -308,6 +311,8 @@ pub enum Command {
     /// pods/portforward where Pilotage runs. The proxy scheduler has to serve the page (--dashboard). The page
     /// changes nothing, shows pods of all namespaces, and goes on by itself when another one leads.
     ///
+    /// It ends with 4 if there is no page, since something is wrong that it names; with 1 if a request failed.
+    ///
     /// Examples:
     ///
     ///   pilotage dashboard
@@ -319,6 +324,8 @@ pub enum Command {
     ///
     /// It reads what the schedulers have recorded on the pod in the source, in its conditions,
     /// annotations and events: each target with its answer, and what happened when. It changes nothing.
+    ///
+    /// It ends with 4 if it can't tell, since something is wrong that it names; with 1 if a request failed.
     ///
     /// Example:
     ///
@@ -333,7 +340,7 @@ pub enum Command {
     /// meanwhile, a few seconds, others can't have. The file has a pod, or what has a template of pods.
     ///
     /// It ends with 4 if nothing was asked, since something is wrong that it names; with 3 if the answers
-    /// aren't in in time; with 1 if a request failed on the way.
+    /// aren't in in time; with 1 if a request failed on the way, or if it was interrupted.
     ///
     /// Example:
     ///
@@ -345,6 +352,9 @@ pub enum Command {
     ///
     /// Each part that elects a leader (controllers, proxy-scheduler, candidate-scheduler) tells its version
     /// on its Lease in the namespace where Pilotage runs.
+    ///
+    /// It ends with 4 if it can't tell, since something is wrong that it names; with 1 if a request failed, or some
+    /// of several clusters couldn't be asked.
     ///
     /// Examples:
     ///

@@ -95,6 +95,59 @@ pub enum Error {
     NoSeed(String),
 }
 
+/// What commands end with: the code, of which commands, and what it means. `docs/reference.md` has the same rows.
+pub const EXIT_CODES: &[(u8, &str, &str)] = &[
+    (
+        0,
+        "every command",
+        "it is done; of a part: it was asked to end, and ended",
+    ),
+    (
+        1,
+        "every command",
+        "a request failed, or a part can't start or go on; the line on standard error says why",
+    ),
+    (
+        1,
+        "`cleanup`",
+        "something couldn't be read or written, or the webhook's configuration came back; the rest is done",
+    ),
+    (
+        1,
+        "`disconnect`",
+        "the source's side is done, and the target doesn't answer; the line on standard error says what is left there",
+    ),
+    (
+        1,
+        "`version`",
+        "some of several clusters couldn't be asked; the others were told",
+    ),
+    (
+        1,
+        "`connect`, `what-if`",
+        "it was interrupted, and took back what it had begun",
+    ),
+    (2, "every command", "the command line is wrong"),
+    (
+        3,
+        "`connect`, `disconnect`, `drain`, `forget`, `install`, `uninstall`, `what-if`",
+        "what it waits for didn't come in time; what was written stays, and the same command goes on",
+    ),
+    (3, "`uninstall --check`", "something is left"),
+    (3, "`select-seed`", "no Seed can have the Shoot"),
+    (
+        4,
+        "`connect`, `disconnect`, `drain`, `forget`, `install`, `uninstall`, `what-if`, `status`, `dashboard`, \
+         `explain`, `version`",
+        "nothing was written that stays; the line on standard error says what is wrong",
+    ),
+    (
+        4,
+        "`select-seed`, and parts with a file",
+        "a file can't be read, or isn't what it should be",
+    ),
+];
+
 impl Error {
     /// What the process ends with: 3 if the answer to a question is no, or what was asked for hasn't come about in
     /// time; 4 if a file that was given is bad, or something else is wrong that keeps a command from beginning; else 1.

@@ -19,7 +19,7 @@ pub use cmd::cleanup::CleanupError;
 pub use cmd::files::FileError;
 pub use cmd::finalizers::ReadError;
 pub use cmd::uninstall::UninstallError;
-pub use error::{Error, explain};
+pub use error::{EXIT_CODES, Error, explain};
 pub use pilotage_plugin::plain;
 
 /// Runs one command to its end.

@@ -100,7 +100,7 @@ pub(crate) async fn what_if(args: WhatIfArgs) -> Result<String, Error> {
     };
     let answered = tokio::select! {
         answered = answered => answered,
-        () = interrupts.next() => Err(Error::NotNow {
+        () = interrupts.next() => Err(Error::Interrupted {
             what: "interrupted before all targets had answered".to_owned(),
             instead: "the question is taken back".to_owned(),
         }),

@@ -3,6 +3,9 @@
 
 use std::collections::BTreeSet;
 
+use clap::CommandFactory;
+use pilotage::{Cli, EXIT_CODES};
+
 use super::document;
 use crate::workspace::{rust_files, shipped};
 
@@ -283,13 +286,44 @@ fn each_exit_code_is_told() {
         }
     }
     assert!(codes.len() > 3, "{codes:?}");
-    let document = document();
-    let rows = section(&document, "Exit codes").lines();
-    let told: BTreeSet<u8> = rows
-        .filter_map(|row| row.strip_prefix("| ")?.split(' ').next()?.parse().ok())
-        .collect();
+    let told: BTreeSet<u8> = EXIT_CODES.iter().map(|(code, ..)| *code).collect();
     assert_eq!(
         told, codes,
-        "exit codes in docs/reference.md, and those of the code"
+        "the table of exit codes, and those of the code"
     );
+    let document = document();
+    let rows = section(&document, "Exit codes").lines();
+    let is_row =
+        |row: &&str| row.starts_with("| ") && row[2..].starts_with(|c: char| c.is_ascii_digit());
+    let rows: Vec<&str> = rows.filter(is_row).collect();
+    let want = EXIT_CODES.iter();
+    let want: Vec<String> = want
+        .map(|(code, of, means)| format!("| {code} | {of} | {means} |"))
+        .collect();
+    assert_eq!(rows, want, "exit codes in docs/reference.md, and the table");
+}
+
+#[test]
+fn each_command_has_the_exit_codes_that_its_help_tells() {
+    let mut all = Cli::command();
+    for command in all.get_subcommands_mut() {
+        let name = command.get_name().to_owned();
+        let help = command.render_long_help().to_string();
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        // Some have a list of them, others a sentence.
+        let list = help.split_once("Exit codes:").map(|(_, list)| list);
+        let list = list.and_then(|list| list.split("Example").next());
+        for code in [3, 4] {
+            let said = help.contains(&format!(" with {code} if "));
+            let listed = list.is_some_and(|list| list.contains(&format!(" {code} ")));
+            let told = EXIT_CODES
+                .iter()
+                .any(|(it, of, _)| *it == code && of.contains(&format!("`{name}`")));
+            assert_eq!(
+                said || listed,
+                told,
+                "{name} ends with {code}: its help, and the table"
+            );
+        }
+    }
 }
