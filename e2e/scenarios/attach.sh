@@ -31,10 +31,17 @@ mark='{.metadata.annotations.kwok\.x-k8s\.io/node}'
 speaks=$(in_target "$target" get node "$node" --output "jsonpath=$mark")
 
 attach() {
-  k attach ticker > "$scratch/heard" 2> "$scratch/wrong" &
+  # It says of each request how that was answered, which is all there is to see on a node that has nothing to say.
+  k attach ticker --v=6 > "$scratch/heard" 2> "$scratch/wrong" &
   attached=$!
+  eventually "kubectl is let in" grep --quiet "101 Switching Protocols" "$scratch/wrong"
   [[ $speaks == fake ]] || eventually "the container is heard" grep --quiet tick "$scratch/heard"
+  # Whoever is let in and then refused hears of it while a whole command goes the same way.
+  k exec ticker -- true
+  kill -0 "$attached" || fail "kubectl ended before the pod: $(< "$scratch/wrong")"
+  ! grep --invert-match --extended-regexp "$usual" "$scratch/wrong" || fail "kubectl says more than it should"
 }
+usual="^I[0-9]{4} |^All commands and output from this session|^If you don't see a command prompt"
 
 say "by SPDY"
 export KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false
