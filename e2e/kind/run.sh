@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Three clusters of kind, and the image in each of them: it has to run as nobody, and to reach API servers by name. Where
-# there is a chart it is installed, the clusters are connected, and all scenarios run, and then what only real nodes show
-# (real/).
+# Three clusters of kind, and the image in each of them: it has to run as nobody, and to reach API servers by name. Then
+# the chart is installed, the clusters are connected, and all scenarios run, and then what only real nodes show (real/).
 #
 #   run.sh           all of it; the clusters are deleted at the end, unless KEEP=1
 #   run.sh down      deletes the clusters that an earlier run has left
@@ -73,6 +72,7 @@ if [ "${1:-}" = down ]; then
 	exit
 fi
 [ $# -eq 0 ] || fail "$1 is no word that this script knows"
+[ -f "$chart/Chart.yaml" ] || fail "there is no chart in $chart; CHART names the directory of one"
 docker info >/dev/null 2>&1 || fail 'docker does not answer; make kind-node starts it where it is installed'
 [ -n "${KEEP:-}" ] || trap down EXIT
 
@@ -107,11 +107,6 @@ once source asks-nobody Failed cleanup --dry-run --kubeconfig /kubeconfigs/nowhe
 grep --quiet 'failed to lookup address' "$configs/nobody.log" || fail "no word of the name: $(cat "$configs/nobody.log")"
 say 'a name that nobody has is told as such'
 of source delete secret kubeconfigs >/dev/null
-
-if [ ! -f "$chart/Chart.yaml" ]; then
-	say "there is no chart in $chart: nothing was installed, and no scenario run"
-	exit
-fi
 
 # install CLUSTER ARGUMENTS: the chart with the image that was loaded.
 install() {
