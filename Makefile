@@ -209,7 +209,7 @@ e2e-kind: image ## Try image and chart on three clusters of kind, with all scena
 	  e2e/kind/run.sh
 
 .PHONY: e2e-readme
-e2e-readme: image ## Follow README's installation by its commands alone, on two new clusters of kind (KIND_NODE_IMAGE=NAME KEEP=1)
+e2e-readme: ## Follow README's installation by its commands alone, in a new clone and on two new clusters of kind (KIND_NODE_IMAGE=NAME KEEP=1)
 	@e2e/tools/build.sh kubernetes kind helm
 	@KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' KEEP='$(KEEP)' e2e/kind/readme.sh
 

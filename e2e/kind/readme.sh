@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# What README.md says below "Install it on your clusters", by its commands alone, on two fresh clusters of kind, with a
-# stop-watch: at the end its pod runs in the target.
+# What README.md says below "Install it on your clusters", by its commands alone, in a fresh clone and on two fresh
+# clusters of kind, with a stop-watch: at the end its pod runs in the target.
 #
-#   readme.sh           all of it; the clusters are deleted at the end, unless KEEP=1
+#   readme.sh           all of it; clone and clusters are deleted at the end, unless KEEP=1
 #   readme.sh print     prints the commands, a heading before each step
 #
-# KIND_NODE_IMAGE is the image of the nodes; otherwise kind loads its own one. Nothing of yours is touched: home directory
-# and kubeconfig are below target/kind.
+# KIND_NODE_IMAGE is the image of the nodes; otherwise kind loads its own one. Nothing of yours is touched: clone, home
+# directory and kubeconfig are below target/kind. What isn't committed isn't tried.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
@@ -42,17 +42,20 @@ for name in "${clusters[@]}"; do
 	! kind get clusters --quiet | grep --quiet --line-regexp "$name" ||
 		fail "there is a cluster $name already, and it has to be a fresh one: kind delete cluster --name $name"
 done
-# Compilers find what they know in the old home directory.
+# Compilers find what they know in the old home directory: sources that were loaded are there, nothing that was built.
 CARGO_HOME=${CARGO_HOME:-$HOME/.cargo} RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup}
-GOPATH=$(go env GOPATH) GOCACHE=$(go env GOCACHE) GOMODCACHE=$(go env GOMODCACHE)
-export CARGO_HOME RUSTUP_HOME GOPATH GOCACHE GOMODCACHE
+GOPATH=$(go env GOPATH) GOMODCACHE=$(go env GOMODCACHE)
+export CARGO_HOME RUSTUP_HOME GOPATH GOMODCACHE
+unset CARGO_TARGET_DIR GOCACHE XDG_CACHE_HOME
 rm -rf "$work"
 mkdir -p "$work/home"
+git clone --quiet "$root" "$work/pilotage"
 export HOME=$work/home KUBECONFIG=$work/kubeconfig
 
 down() {
 	local name
 	for name in "${clusters[@]}"; do kind delete cluster --quiet --name "$name"; done
+	rm -rf "$work/pilotage" "$work/home"
 }
 [ -n "${KEEP:-}" ] || trap down EXIT
 for name in "${clusters[@]}"; do
@@ -60,15 +63,17 @@ for name in "${clusters[@]}"; do
 	# Pods need it, and its controller makes it a moment after the namespace.
 	kubectl --context "kind-$name" wait serviceaccount/default --for create --timeout 60s >/dev/null
 done
-say 'two fresh clusters are up'
+say 'two fresh clusters are up, and a fresh clone'
 
-# One shell, as somebody types; it says when each step begins.
+# One shell, as somebody types; it says how long each step took.
 {
-	printf 'set -euo pipefail\n'
-	steps | sed 's/^# step \(.*\)/printf "readme: step \1 after %s s\\n" "$SECONDS"/'
+	printf 'set -euo pipefail\nstep=\nbegan=0\n'
+	printf 'took() {\n%s\n}\n' '[ -z "$step" ] || printf "readme: step %s took %s s\n" "$step" "$((SECONDS - began))"'
+	steps | sed 's/^# step \(.*\)/took; step=\1 began=$SECONDS/'
+	printf 'took\n'
 } >"$work/steps.sh"
 begin=$SECONDS
-(cd "$root" && bash "$work/steps.sh") || fail 'a command of the README failed'
+(cd "$work/pilotage" && bash "$work/steps.sh") || fail 'a command of the README failed'
 took=$((SECONDS - begin))
 
 phase=$(kubectl --context kind-london --namespace shop get pod web --output 'jsonpath={.status.phase}')
