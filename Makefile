@@ -213,6 +213,11 @@ e2e-readme: ## Follow README's installation by its commands alone, in a new clon
 	@e2e/tools/build.sh kubernetes kind helm
 	@KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' KEEP='$(KEEP)' e2e/kind/readme.sh
 
+.PHONY: e2e-release
+e2e-release: release ## Install from the gathered release by the commands of docs/install.md alone, on two new clusters of kind
+	@e2e/tools/build.sh kubernetes kind
+	@KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' KEEP='$(KEEP)' e2e/kind/readme.sh docs/install.md 'From a release, without a clone'
+
 .PHONY: chart
 chart: tools-clusters ## Write charts/pilotage/files from the code, and charts/install.yaml, which `pilotage install` applies
 	@$(CARGO) build $(ALL) --bins --quiet

@@ -2,8 +2,10 @@
 # What README.md says below "Install it on your clusters", by its commands alone, in a fresh clone and on two fresh
 # clusters of kind, with a stop-watch: at the end its pod runs in the target.
 #
-#   readme.sh           all of it; clone and clusters are deleted at the end, unless KEEP=1
-#   readme.sh print     prints the commands, a heading before each step
+#   readme.sh                             all of it; clone and clusters are deleted at the end, unless KEEP=1
+#   readme.sh DOCUMENT HEADING            the commands below another heading, in a copy of the release that was gathered;
+#                                         then the last two steps of README.md, which are the same
+#   readme.sh print [DOCUMENT HEADING]    prints the commands, a heading before each step
 #
 # KIND_NODE_IMAGE is the image of the nodes; otherwise kind loads its own one. Nothing of yours is touched: clone, home
 # directory and kubeconfig are below target/kind. What isn't committed isn't tried.
@@ -19,22 +21,34 @@ fail() {
 	exit 1
 }
 
-# The blocks of commands of the section, of which each is a step.
+# steps DOCUMENT HEADING: the blocks of commands of a section, of which each is a step.
 steps() {
-	awk '
-		/^## / { inside = $0 == "## Install it on your clusters" }
-		!inside { next }
-		/^ *```sh$/ { block = 1; step += 1; print "# step " step; next }
-		/^ *```$/ { block = 0 }
+	awk -v heading="$2" '
+		/^ *```sh$/ && inside { block = 1; step += 1; print "# step " step; next }
+		/^ *```/ { block = 0; next }
+		!block && /^#+ / { title = $0; sub(/^#+ /, "", title); inside = title == heading }
 		block { sub(/^   /, ""); print }
-	' "$root/README.md"
+	' "$root/$1"
 }
+readme=(README.md 'Install it on your clusters')
 
-if [ "${1:-}" = print ]; then
-	steps
+print=
+[ "${1:-}" != print ] || { print=1 && shift; }
+case $# in
+0) section=("${readme[@]}") ;;
+2) section=("$1" "$2") ;;
+*) fail 'it takes a document and a heading, or neither' ;;
+esac
+[ -f "$root/${section[0]}" ] || fail "there is no document ${section[0]}"
+[ -n "$(steps "${section[@]}")" ] || fail "${section[0]} has no commands below \"${section[1]}\""
+all_steps() {
+	steps "${section[@]}"
+	[ "${section[0]}" = README.md ] || steps "${readme[@]}" | sed -n '/^# step 4$/,$p'
+}
+if [ -n "$print" ]; then
+	all_steps
 	exit
 fi
-[ $# -eq 0 ] || fail "$1 is no word that this script knows"
 docker info >/dev/null 2>&1 || fail 'docker does not answer; make kind-node starts it where it is installed'
 
 export PATH=$root/target/tools:$PATH
@@ -49,7 +63,12 @@ export CARGO_HOME RUSTUP_HOME GOPATH GOMODCACHE
 unset CARGO_TARGET_DIR GOCACHE XDG_CACHE_HOME
 rm -rf "$work"
 mkdir -p "$work/home"
-git clone --quiet "$root" "$work/pilotage"
+if [ "${section[0]}" = README.md ]; then
+	git clone --quiet "$root" "$work/pilotage"
+else
+	[ -f "$root/target/dist/release/SHA256SUMS" ] || fail 'there is no release in target/dist/release: make release'
+	cp -r "$root/target/dist/release" "$work/pilotage"
+fi
 export HOME=$work/home KUBECONFIG=$work/kubeconfig
 
 down() {
@@ -63,17 +82,17 @@ for name in "${clusters[@]}"; do
 	# Pods need it, and its controller makes it a moment after the namespace.
 	kubectl --context "kind-$name" wait serviceaccount/default --for create --timeout 60s >/dev/null
 done
-say 'two fresh clusters are up, and a fresh clone'
+say 'two fresh clusters are up'
 
 # One shell, as somebody types; it says how long each step took.
 {
 	printf 'set -euo pipefail\nstep=\nbegan=0\n'
 	printf 'took() {\n%s\n}\n' '[ -z "$step" ] || printf "readme: step %s took %s s\n" "$step" "$((SECONDS - began))"'
-	steps | sed 's/^# step \(.*\)/took; step=\1 began=$SECONDS/'
+	all_steps | sed 's/^# step \(.*\)/took; step=\1 began=$SECONDS/'
 	printf 'took\n'
 } >"$work/steps.sh"
 begin=$SECONDS
-(cd "$work/pilotage" && bash "$work/steps.sh") || fail 'a command of the README failed'
+(cd "$work/pilotage" && bash "$work/steps.sh") || fail "a command of ${section[0]} failed"
 took=$((SECONDS - begin))
 
 phase=$(kubectl --context kind-london --namespace shop get pod web --output 'jsonpath={.status.phase}')

@@ -24,6 +24,7 @@ const TARGETS: &[&str] = &[
     "e2e",
     "e2e-kind",
     "e2e-readme",
+    "e2e-release",
     "fmt",
     "fuzz",
     "help",

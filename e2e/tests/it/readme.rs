@@ -5,10 +5,11 @@ use std::process::Command;
 
 use crate::workspace::root;
 
-/// The commands of each step.
-fn steps() -> Vec<String> {
+/// The commands of each step of README.md, or of a section of another document.
+fn steps(section: &[&str]) -> Vec<String> {
     let script = root().join("e2e/kind/readme.sh");
-    let output = Command::new(script).arg("print").output().unwrap();
+    let mut command = Command::new(script);
+    let output = command.arg("print").args(section).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     text.split("# step ")
@@ -19,7 +20,7 @@ fn steps() -> Vec<String> {
 
 #[test]
 fn five_steps_lead_from_two_clusters_to_a_pod_that_is_delegated() {
-    let steps = steps();
+    let steps = steps(&[]);
     assert_eq!(steps.len(), 5, "{steps:#?}");
     let order = [
         "make image",
@@ -31,8 +32,27 @@ fn five_steps_lead_from_two_clusters_to_a_pod_that_is_delegated() {
     for (step, does) in steps.iter().zip(order) {
         assert!(step.contains(does), "{does}: {step}");
     }
-    let typed = steps.concat();
-    // Nothing has to be put in: words in capitals stand for what a reader knows.
+    nothing_is_open(&steps.concat());
+}
+
+#[test]
+fn a_release_is_installed_by_its_own_commands_and_the_last_steps() {
+    let steps = steps(&["docs/install.md", "From a release, without a clone"]);
+    let order = [
+        "kubectl pilotage install",
+        "kubectl pilotage connect",
+        "kubectl pilotage explain",
+    ];
+    assert_eq!(steps.len(), order.len(), "{steps:#?}");
+    for (step, does) in steps.iter().zip(order) {
+        assert!(step.contains(does), "{does}: {step}");
+    }
+    let checked = steps[0].replace("SHA256SUMS", "sums");
+    nothing_is_open(&(checked + &steps[1..].concat()));
+}
+
+/// Nothing has to be put in: words in capitals stand for what a reader knows.
+fn nothing_is_open(typed: &str) {
     let words = typed.split(|c: char| !c.is_ascii_alphabetic());
     let open: Vec<_> = words
         .filter(|word| word.len() > 2 && word.chars().all(|c| c.is_ascii_uppercase()))
@@ -47,7 +67,7 @@ fn the_image_that_is_installed_is_the_one_that_is_built() {
     let name = build.split("${IMAGE:-").nth(1).unwrap();
     let repository = name.split(":$version}").next().unwrap();
     let set = format!("--set image.repository={repository} ");
-    let installs = steps().concat().matches(&set).count();
+    let installs = steps(&[]).concat().matches(&set).count();
     assert_eq!(installs, 2, "README.md has to install {repository}");
     let version = env!("CARGO_PKG_VERSION");
     for (file, says) in [
