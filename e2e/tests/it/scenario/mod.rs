@@ -8,6 +8,7 @@ mod autoscaling;
 mod bad_line;
 mod budgets;
 mod bursts;
+mod by_hand;
 mod capacity;
 mod changes;
 mod commands;
