@@ -1,6 +1,7 @@
 //! By which address the source reaches the target, and what it needs to trust it: pure.
 
 use http::Uri;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -62,7 +63,10 @@ pub(crate) fn choose(known: &Known<'_>) -> Result<Address, Error> {
         });
     }
     let own = known.own.iter().filter_map(|own| url(own).ok());
-    let own = own.into_iter().find(|own| !is_local(own));
+    let own: Vec<String> = own.filter(|own| !is_local(own)).collect();
+    // Names of that kind are often known inside of the target alone, as minikube's is.
+    let public = own.iter().find(|own| !is_internal(own));
+    let own = public.or(own.first()).cloned();
     let own = own.ok_or_else(|| Error::NoAddress {
         server: server.clone(),
     })?;
@@ -101,7 +105,20 @@ fn is_local(server: &str) -> bool {
         return address.is_loopback() || address.is_unspecified();
     }
     let host = host.to_ascii_lowercase();
-    host == "localhost" || host.ends_with(".localhost")
+    // Docker Desktop has the machine's own address by such names.
+    host == "localhost"
+        || [".localhost", ".docker.internal"]
+            .iter()
+            .any(|end| host.ends_with(end))
+}
+
+/// Whether its name is one that not everybody resolves.
+fn is_internal(server: &str) -> bool {
+    let parsed: Option<Uri> = server.parse().ok();
+    let host = parsed.as_ref().and_then(Uri::host).unwrap_or_default();
+    host.trim_end_matches('.')
+        .to_ascii_lowercase()
+        .ends_with(".internal")
 }
 
 /// `controlPlaneEndpoint` of kubeadm's configuration of a cluster, which kind has as well.
@@ -119,6 +136,26 @@ pub(crate) fn of_kubeconfig(kubeconfig: &str) -> Option<String> {
     kubeconfig["clusters"][0]["cluster"]["server"]
         .as_str()
         .map(str::to_owned)
+}
+
+/// Where API servers say that they are, in the Service of every cluster that pods reach them by.
+pub(crate) fn of_endpoints(slice: &EndpointSlice) -> Vec<String> {
+    let mut ports = slice.ports.iter().flatten();
+    let port = ports.find(|it| it.name.as_deref() == Some("https"));
+    let Some(port) = port.and_then(|it| it.port) else {
+        return Vec::new();
+    };
+    let endpoints = slice.endpoints.iter().flatten();
+    let addresses = endpoints.flat_map(|it| &it.addresses);
+    addresses
+        .map(|address| {
+            if address.contains(':') {
+                format!("[{address}]:{port}")
+            } else {
+                format!("{address}:{port}")
+            }
+        })
+        .collect()
 }
 
 /// What makes the target's certificate believed.
@@ -208,6 +245,21 @@ mod tests {
             chosen(None, local, &own),
             ok("https://paris-control-plane:6443", true)
         );
+        let minikube = ["control-plane.minikube.internal:8443", "192.168.49.2:8443"];
+        assert_eq!(
+            chosen(None, local, &minikube),
+            ok("https://192.168.49.2:8443", true)
+        );
+        assert_eq!(
+            chosen(
+                None,
+                "https://kubernetes.docker.internal:6443",
+                &minikube[..1]
+            ),
+            ok("https://control-plane.minikube.internal:8443", true)
+        );
+        let private = "https://ip-10-0-0-7.ec2.internal:6443";
+        assert_eq!(chosen(None, private, &own), ok(private, false));
         for none in [
             local,
             "https://localhost:1",
@@ -276,6 +328,30 @@ mod tests {
             Some("https://10.0.0.7:6443")
         );
         assert_eq!(of_kubeconfig("}"), None);
+    }
+
+    #[test]
+    fn api_servers_are_where_their_endpoints_are() {
+        let slice = |port: &str, addresses: &[&str]| -> EndpointSlice {
+            serde_json::from_value(json!({
+                "metadata": { "name": "kubernetes" },
+                "addressType": "IPv4",
+                "endpoints": [{ "addresses": addresses }],
+                "ports": [{ "name": port, "port": 6443 }],
+            }))
+            .unwrap()
+        };
+        assert_eq!(
+            of_endpoints(&slice("https", &["172.18.0.2", "fd00::2"])),
+            ["172.18.0.2:6443", "[fd00::2]:6443"]
+        );
+        assert!(of_endpoints(&slice("other", &["172.18.0.2"])).is_empty());
+        assert!(of_endpoints(&EndpointSlice::default()).is_empty());
+        // k3d's kubeconfig leads to a port of this machine.
+        let own = of_endpoints(&slice("https", &["172.18.0.2"]));
+        let own: Vec<&str> = own.iter().map(String::as_str).collect();
+        let found = chosen(None, "https://0.0.0.0:40123", &own);
+        assert_eq!(found, Ok(("https://172.18.0.2:6443".to_owned(), true)));
     }
 
     #[test]

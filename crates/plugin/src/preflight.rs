@@ -6,6 +6,7 @@ use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::DynamicObject;
 use kube::api::{ListParams, PostParams};
 use kube::discovery::ApiResource;
@@ -187,5 +188,8 @@ pub(crate) async fn own_addresses(cluster: &Cluster) -> Vec<String> {
     let info = text("kube-public", "cluster-info", "kubeconfig").await;
     let kubeadm = kubeadm.as_deref().and_then(address::of_kubeadm);
     let info = info.as_deref().and_then(address::of_kubeconfig);
-    kubeadm.into_iter().chain(info).collect()
+    let slices: Api<EndpointSlice> = Api::namespaced(cluster.client.clone(), "default");
+    let slice = within(CALL_LIMIT, slices.get("kubernetes")).await.ok();
+    let endpoints = slice.iter().flat_map(address::of_endpoints);
+    kubeadm.into_iter().chain(info).chain(endpoints).collect()
 }
