@@ -241,7 +241,8 @@ pub enum Command {
     /// It applies the definitions and what the Helm chart makes of its default values, which do for a
     /// source, a target, or both. Before it writes anything, it looks whether the cluster is new enough
     /// and asks it whether it would take everything. It may be given again at any time, also to upgrade.
-    /// What Helm has installed it leaves alone.
+    /// What a flag has turned on goes when that isn't given any more. What Helm has installed it leaves
+    /// alone.
     ///
     /// It ends with 4 if nothing was written, since something is wrong that it names; with 3 if the parts
     /// don't run in time; with 1 if a request failed on the way.

@@ -57,7 +57,10 @@ async fn run_command(command: Command) -> Result<(), Error> {
         Command::Dashboard(args) => cmd::print(&pilotage_plugin::dashboard(args).await?),
         Command::Drain(args) => cmd::print(&pilotage_plugin::drain(args).await?),
         Command::Completion(args) => cmd::completion::run(&args),
-        Command::Install(args) => cmd::print(&pilotage_plugin::install(*args).await?),
+        Command::Install(args) => {
+            let roles = cmd::rbac::of_controllers;
+            cmd::print(&pilotage_plugin::install(*args, roles).await?)
+        }
         Command::Forget(args) => cmd::print(&pilotage_plugin::forget(args).await?),
     }
 }

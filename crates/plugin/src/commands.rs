@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 
 use crate::{
     ConnectArgs, DashboardArgs, DisconnectArgs, DrainArgs, Error, ExplainCommand, ForgetArgs,
-    InstallArgs, StatusArgs, Told, VersionArgs, WhatIfArgs,
+    InstallArgs, Roles, StatusArgs, Told, VersionArgs, WhatIfArgs,
 };
 
 /// What is to be printed in the end.
@@ -45,8 +45,8 @@ pub fn forget(args: ForgetArgs) -> Answer {
 }
 
 /// Installs Pilotage.
-pub fn install(args: InstallArgs) -> Answer {
-    crate::install::install(args).boxed()
+pub fn install(args: InstallArgs, roles: Roles) -> Answer {
+    crate::install::install(args, roles).boxed()
 }
 
 /// Tells of all targets, or of one pod.

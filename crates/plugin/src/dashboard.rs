@@ -24,6 +24,7 @@ use tokio::sync::Semaphore;
 use crate::cluster::Cluster;
 use crate::error::{Error, with_causes};
 use crate::plan::Need;
+use crate::program::program;
 use crate::table::one_line;
 use crate::{Side, preflight, progress};
 
@@ -252,12 +253,12 @@ impl Source {
             Ok(Ok(200)) => Ok(()),
             Ok(Ok(404)) => Err(Error::NotNow {
                 what: format!("the dashboard of {} is off", leader.pod),
-                instead: "start the proxy scheduler with --dashboard; with Helm, set proxyScheduler.dashboard=true"
-                    .to_owned(),
+                instead: format!(
+                    "turn it on by \"{} install --dashboard\", or, with Helm, by proxyScheduler.dashboard=true",
+                    program()
+                ),
             }),
-            Ok(Ok(code)) => {
-                Err(self.unserved(leader, &format!("it answers {code} to GET {PATH}")))
-            }
+            Ok(Ok(code)) => Err(self.unserved(leader, &format!("it answers {code} to GET {PATH}"))),
             Ok(Err(error)) => {
                 let told = tokio::time::timeout(COMPLAINT_LIMIT, complaint).await;
                 let told = told.ok().flatten().unwrap_or_else(|| error.to_string());

@@ -1,6 +1,7 @@
 //! `install`: Pilotage in a cluster, without Helm. Asks first whether the cluster would take everything.
 
 pub(crate) mod manifest;
+pub(crate) mod options;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,10 +10,11 @@ use clap::Args;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DeleteParams, DynamicObject, Preconditions};
 use kube::{Api, ResourceExt};
 use pilotage_api::keys;
 use pilotage_runtime::args::parse_duration;
-use pilotage_runtime::call::{CALL_LIMIT, find, within};
+use pilotage_runtime::call::{CALL_LIMIT, Failure, find, within};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -24,6 +26,7 @@ use crate::targets::allowed;
 use crate::wait::{self, Shows};
 use crate::{Side, plan, preflight, progress};
 use manifest::Image;
+use options::{Options, Roles};
 
 /// The oldest version of Kubernetes that has everything that is installed (1.X).
 const OLDEST: u32 = 30;
@@ -47,6 +50,9 @@ pub struct InstallArgs {
     #[arg(short, long, value_name = "NAMESPACE", default_value = "pilotage")]
     namespace: String,
 
+    #[command(flatten)]
+    options: Options,
+
     /// Take over fields that somebody else has set to other values.
     #[arg(long)]
     force_conflicts: bool,
@@ -65,8 +71,10 @@ pub struct InstallArgs {
 }
 
 /// Installs Pilotage; returns what is to be printed.
-pub(crate) async fn install(args: InstallArgs) -> Result<String, Error> {
-    let objects = manifest::objects(&args.namespace, &args.image)?;
+pub(crate) async fn install(args: InstallArgs, roles: Roles) -> Result<String, Error> {
+    let mut objects = manifest::objects(&args.namespace, &args.image)?;
+    let wanted = roles(&args.options.roles_for(&args.namespace));
+    args.options.apply(&mut objects, &wanted);
     if args.dry_run {
         let Manifests::Yaml = args.output;
         let documents: Result<Vec<String>, Error> = objects.iter().map(plan::yaml).collect();
@@ -88,6 +96,10 @@ pub(crate) async fn install(args: InstallArgs) -> Result<String, Error> {
         let resource = manifest::resource(object);
         progress(&format!("cluster: {}", manifest::title(object)));
         cluster.apply_as(&resource, object, force).await?;
+    }
+    let all = options::everything(&args.namespace, roles)?;
+    for object in options::turned_off(&objects, all) {
+        take_back(&cluster, &object).await?;
     }
     established(&cluster, &objects).await?;
     if !args.timeout.is_zero() {
@@ -189,6 +201,33 @@ fn elsewhere<'a>(binding: &'a ClusterRoleBinding, namespace: &str) -> Option<&'a
     let subjects = binding.subjects.iter().flatten();
     let mut namespaces = subjects.filter_map(|it| it.namespace.as_deref());
     namespaces.find(|it| *it != namespace)
+}
+
+/// Deletes what an earlier installation has turned on, and this one doesn't.
+async fn take_back(cluster: &Cluster, object: &Value) -> Result<(), Error> {
+    let (resource, title) = (manifest::resource(object), manifest::title(object));
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let client = cluster.client.clone();
+    let api: Api<DynamicObject> = match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+        None => Api::all_with(client, &resource),
+    };
+    let there = find(CALL_LIMIT, api.get_metadata(name), &resource.plural, name).await;
+    let there = allowed(there).map_err(cluster.failed(format!("read {title}")))?;
+    let there = there.flatten();
+    let there = there.filter(|it| plan::is_ours(&it.metadata));
+    let Some(there) = there else { return Ok(()) };
+    progress(&format!("cluster: {title} goes"));
+    let params = DeleteParams::default().preconditions(Preconditions {
+        uid: there.uid(),
+        resource_version: None,
+    });
+    match within(CALL_LIMIT, api.delete(name, &params)).await {
+        Err(error) if error.kind() != Failure::NotFound => {
+            Err(cluster.failed(format!("delete {title}"))(error))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// From now on everybody may use the kinds.

@@ -47,6 +47,7 @@ pub use drain::DrainArgs;
 pub use error::{Error, with_causes};
 pub use forget::ForgetArgs;
 pub use install::InstallArgs;
+pub use install::options::{Roles, RolesFor};
 pub use program::called;
 pub use status::{ExplainCommand, StatusArgs};
 pub use table::plain;

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use crate::cluster::Cluster;
 use crate::error::Error;
+use crate::install::options::{self, Roles};
 use crate::install::{manifest, no_release, not_elsewhere};
 use crate::plan::MANAGER;
 use crate::program::program;
@@ -113,13 +114,15 @@ struct Found {
 pub struct Installed {
     cluster: Cluster,
     args: UninstallArgs,
+    /// Those that may be there.
+    roles: Roles,
     /// In the order in which they go.
     found: Vec<Found>,
 }
 
 impl Installed {
     /// A cluster that answers; what is there isn't known yet.
-    pub async fn open(args: UninstallArgs) -> Result<Self, Error> {
+    pub async fn open(args: UninstallArgs, roles: Roles) -> Result<Self, Error> {
         let file = args.kubeconfig.as_deref();
         let cluster = Cluster::open(Side::Cluster, file, args.context.as_deref()).await?;
         preflight::identity(&cluster).await?;
@@ -127,6 +130,7 @@ impl Installed {
         Ok(Self {
             cluster,
             args,
+            roles,
             found,
         })
     }
@@ -144,7 +148,7 @@ impl Installed {
     /// Looks what is there and whether it may be deleted; whether there is anything.
     pub async fn look(&mut self) -> Result<bool, Error> {
         let (cluster, namespace) = (&self.cluster, &self.args.namespace);
-        let objects = manifest::of_any_image(namespace)?;
+        let objects = options::everything(namespace, self.roles)?;
         no_release(cluster, &objects, "uninstall that by \"helm uninstall\"").await?;
         not_elsewhere(cluster, &objects, namespace).await?;
         let goes = |stage: Stage| stage < Stage::Definitions || self.args.with_definitions;

@@ -5,7 +5,8 @@ use std::str::FromStr;
 use clap::ValueEnum;
 use pilotage_api::Right;
 use pilotage_clusters::TargetNamespaces;
-use pilotage_controllers::follow::FollowArgs;
+use pilotage_controllers::follow::{FollowArgs, FollowedKind};
+use pilotage_plugin::RolesFor;
 use pilotage_runtime::rbac::{Account, render, render_in};
 use serde_json::Value;
 
@@ -126,6 +127,28 @@ fn objects(args: &Args) -> Vec<Value> {
     } else {
         own.filter(is_role).chain(given).collect()
     }
+}
+
+/// The roles of the controllers, for who installs them.
+pub(crate) fn of_controllers(of: &RolesFor) -> Vec<Value> {
+    let RolesFor {
+        namespace,
+        rights,
+        follow,
+        kubelet,
+    } = of;
+    let kinds = FollowedKind::ALL.into_iter();
+    objects(&Args {
+        component: vec![Part::Controllers],
+        namespace: namespace.clone(),
+        service_account: None,
+        target_namespaces: None,
+        rights: rights.clone(),
+        kubelet: *kubelet,
+        follow: FollowArgs {
+            follow: kinds.filter(|it| follow.contains(&it.right())).collect(),
+        },
+    })
 }
 
 /// Who writes records under these roles, for the webhook that has to know it.

@@ -46,7 +46,7 @@ pub enum UninstallError {
 pub(crate) async fn run(args: Args) -> Result<(), Error> {
     let Args { check, what } = args;
     let (dry_run, leave_pods) = (what.dry_run, what.leave_pods);
-    let mut installed = Installed::open(what).await?;
+    let mut installed = Installed::open(what, super::rbac::of_controllers).await?;
     if check {
         let left = read(installed.client()).await;
         let left = left.map_err(UninstallError::from)?;

@@ -11,13 +11,14 @@ mod older;
 mod roles;
 mod schemas;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pilotage_testkit::tools::Tools;
 use pilotage_testkit::{apply, pilotage};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::workspace::root;
 
@@ -204,6 +205,57 @@ fn what_install_applies_is_what_helm_renders() {
         committed == rendered.stdout,
         "charts/install.yaml: run `make chart`"
     );
+}
+
+/// What there is, by kind, namespace and name; rules in no order, each once.
+fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
+    let with_rules = objects.into_iter().map(|mut object| {
+        if let Some(rules) = object["rules"].as_array() {
+            let rules: BTreeSet<String> = rules.iter().map(Value::to_string).collect();
+            object["rules"] = json!(rules);
+        }
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        let key = format!("{} {namespace}/{}", object["kind"], name(&object));
+        (key, object)
+    });
+    with_rules.collect()
+}
+
+#[test]
+fn what_install_turns_on_is_what_helm_turns_on() {
+    let values = "follow={configmaps,services},rights={logs,follow-secrets},controllerManager.kubelet.enabled=true,\
+        proxyScheduler.dashboard=true";
+    let rendered = Command::new(root().join("charts/render.sh"))
+        .arg(Tools::find().unwrap().path("helm").unwrap())
+        .args(["--set", values])
+        .env("KUBECONFIG", "/nonexistent")
+        .output()
+        .unwrap();
+    assert!(rendered.status.success(), "{rendered:?}");
+    let rendered = String::from_utf8(rendered.stdout).unwrap();
+    let printed = Command::new(pilotage::binary().unwrap())
+        .args(["install", "--image=install-image:latest", "--dry-run"])
+        .args(["--namespace=install-namespace", "--kubelet", "--dashboard"])
+        .args([
+            "--follow=configmaps,services",
+            "--rights=logs,follow-secrets",
+        ])
+        .output()
+        .unwrap();
+    assert!(printed.status.success(), "{printed:?}");
+    let printed = String::from_utf8(printed.stdout).unwrap();
+    let mut installed = by_name(apply::documents(&printed).unwrap());
+    // Helm makes the one, and the program has the others itself.
+    let is_charts = |object: &Value| {
+        object["kind"] != "Namespace" && object["kind"] != "CustomResourceDefinition"
+    };
+    installed.retain(|_, object| is_charts(object));
+    let rendered = by_name(apply::documents(&rendered).unwrap());
+    let names = |of: &BTreeMap<String, Value>| of.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&installed), names(&rendered));
+    for (key, object) in &rendered {
+        assert_eq!(&installed[key], object, "{key}");
+    }
 }
 
 #[test]
