@@ -23,12 +23,12 @@ use serde_json::{Value, json};
 use super::{RELEASE, chart, metrics, of_kind};
 use crate::scenario::node_of;
 
-const HOME: &str = "pilotage";
+pub(super) const HOME: &str = "pilotage";
 const TARGETS: &str = "targets.multicluster.admiralty.io";
-const LIMIT: Duration = Duration::from_mins(1);
+pub(super) const LIMIT: Duration = Duration::from_mins(1);
 
 /// The kubelet is there for its metrics.
-const VALUES: &str =
+pub(super) const VALUES: &str =
     "controllerManager.kubelet.enabled=true,controllerManager.kubelet.selfSigned=true";
 
 async fn helm(plane: &ControlPlane, command: &str, more: &[&str]) -> String {
@@ -62,7 +62,7 @@ async fn predecessor(plane: &ControlPlane) -> CustomResourceDefinition {
 
 /// Runs the container of the hook that ends a release, under its account, and returns what it says, and what its roles
 /// let it delete.
-async fn clean_up(plane: &ControlPlane) -> (String, BTreeSet<String>) {
+pub(super) async fn clean_up(plane: &ControlPlane) -> (String, BTreeSet<String>) {
     let hooks = plane.helm(&["get", "hooks", RELEASE, "--namespace", HOME]);
     let hooks = apply::documents(&hooks.await.unwrap()).unwrap();
     let job = of_kind(&hooks, "Job").next().unwrap();
@@ -103,7 +103,7 @@ fn deletable(role: &Value) -> Vec<String> {
 
 /// Runs the container of each Deployment beside the cluster, as there are no kubelets: with its arguments, but for the
 /// addresses.
-async fn start_parts(plane: &ControlPlane) -> BTreeMap<String, PilotageProcess> {
+pub(super) async fn start_parts(plane: &ControlPlane) -> BTreeMap<String, PilotageProcess> {
     let deployments: Api<Deployment> = Api::namespaced(plane.admin(), HOME);
     let mut parts = BTreeMap::new();
     for deployment in deployments.list(&ListParams::default()).await.unwrap() {
@@ -185,7 +185,7 @@ async fn metrics_of_a_pod(parts: &BTreeMap<String, PilotageProcess>, node: &str)
     }
 }
 
-fn is_running(pod: &Pod) -> bool {
+pub(super) fn is_running(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
     phase == Some("Running")
 }

@@ -1,8 +1,9 @@
 //! The Helm chart: how its values files are rendered here, and that what it takes from the code is of today.
 //!
-//! What is asked of the renderings is in the modules: `flags`, `golden`, `install`, `metrics`, `older`, `roles`,
-//! `schemas`.
+//! What is asked of the renderings is in the modules: `earlier`, `flags`, `golden`, `install`, `metrics`, `older`,
+//! `roles`, `schemas`.
 
+mod earlier;
 mod flags;
 mod golden;
 mod install;
