@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 
 use clap::Args;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use pilotage_api::keys;
 use pilotage_api::record::Record;
@@ -245,7 +245,7 @@ impl Story {
     }
 }
 
-/// Created, conditions that came true, and events, the oldest first.
+/// Created, conditions that came true, the stages of its way to a target, and events, the oldest first.
 fn stages(pod: &Pod, events: &[Event]) -> Vec<Stage> {
     let created = pod.metadata.creation_timestamp.as_ref();
     let created = created.map(|it| Stage {
@@ -271,11 +271,23 @@ fn stages(pod: &Pod, events: &[Event]) -> Vec<Stage> {
         let time = last_seen(event)?;
         let reason = event.reason.as_deref().unwrap_or_default();
         let message = event.message.as_deref().unwrap_or_default();
-        Some(Stage {
+        let way = match reason {
+            "Scheduled" => way(message, time),
+            _ => Vec::new(),
+        };
+        // What else it tells is in the answers of targets.
+        let own = if way.is_empty() {
+            message
+        } else {
+            message.split(": ").next().unwrap_or_default()
+        };
+        let own = Stage {
             time,
-            what: one_line(&format!("{reason}: {message}")),
-        })
+            what: one_line(&format!("{reason}: {own}")),
+        };
+        Some(way.into_iter().chain([own]))
     });
+    let events = events.flatten();
     let mut all: Vec<Stage> = created
         .into_iter()
         .chain(conditions)
@@ -283,6 +295,35 @@ fn stages(pod: &Pod, events: &[Event]) -> Vec<Stage> {
         .collect();
     all.sort_by_key(|stage| stage.time);
     all
+}
+
+/// The stages that the event of a binding tells of, as `… to NODE: asked after 12 ms, bound after 1 s; …`, each with its
+/// time: the event is of the last one's.
+fn way(message: &str, bound: Timestamp) -> Vec<Stage> {
+    let told = message.split_once(": ").map_or("", |(_, told)| told);
+    let own = told.split(';').next().unwrap_or_default();
+    let steps: Vec<(&str, i64)> = own.split(", ").filter_map(step).collect();
+    let last = steps.last().map_or(0, |(_, after)| *after);
+    let stage = |(what, after): &(&str, i64)| {
+        let before = SignedDuration::from_millis(last.saturating_sub(*after));
+        Stage {
+            time: bound.checked_sub(before).unwrap_or(bound),
+            what: one_line(what),
+        }
+    };
+    steps.iter().map(stage).collect()
+}
+
+/// `asked after 12 ms`, and these milliseconds.
+fn step(text: &str) -> Option<(&str, i64)> {
+    let (_, after) = text.split_once(" after ")?;
+    let (number, unit) = after.split_once(' ')?;
+    let number: i64 = number.parse().ok()?;
+    match unit {
+        "ms" => Some((text, number)),
+        "s" => Some((text, number.saturating_mul(1000))),
+        _ => None,
+    }
 }
 
 /// When an event was seen last.
@@ -464,6 +505,31 @@ mod tests {
             said,
             ["wasn't taken", "runs it", "can't be reached: SecretMissing"]
         );
+    }
+
+    #[test]
+    fn a_binding_tells_the_stages_before_it() {
+        let bound: Timestamp = "2026-01-01T00:00:20Z".parse().unwrap();
+        let told = |message: &str| -> Vec<(String, String)> {
+            let way = way(message, bound).into_iter();
+            way.map(|it| (it.time.to_string(), it.what)).collect()
+        };
+        let message = "Successfully assigned shop/web to n-b: asked after 12 ms, granted after 9800 ms, bound after 12 \
+            s; n-a said nothing after 3 s";
+        let want = [
+            ("2026-01-01T00:00:08.012Z", "asked after 12 ms"),
+            ("2026-01-01T00:00:17.8Z", "granted after 9800 ms"),
+            ("2026-01-01T00:00:20Z", "bound after 12 s"),
+        ];
+        let want = want.map(|(time, what)| (time.to_owned(), what.to_owned()));
+        assert_eq!(told(message), want);
+        for other in [
+            "",
+            "Successfully assigned shop/web to node-1",
+            "a: soon after 1 h, after x s",
+        ] {
+            assert!(told(other).is_empty(), "{other}");
+        }
     }
 
     #[test]
