@@ -191,6 +191,10 @@ crds: ## Write crds/*.yaml from the types in crates/api
 image: tools-image ## Build the image of all subcommands as an OCI archive, without a daemon (ARCH='amd64 arm64' IMAGE=NAME:TAG)
 	@image/build.sh $(ARCH)
 
+.PHONY: image-twice
+image-twice: ## Build the image of the last commit in two new clones, and compare the archives (ARCH='amd64 arm64')
+	@image/twice.sh $(ARCH)
+
 .PHONY: release
 release: image ## Gather image, program, list of components, licences and checksums in target/dist/release
 	@image/release.sh

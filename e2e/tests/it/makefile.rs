@@ -30,6 +30,7 @@ const TARGETS: &[&str] = &[
     "help",
     "hostile",
     "image",
+    "image-twice",
     "kind-node",
     "lint",
     "page-test",
