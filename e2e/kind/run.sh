@@ -76,6 +76,7 @@ fi
 docker info >/dev/null 2>&1 || fail 'docker does not answer; make kind-node starts it where it is installed'
 [ -n "${KEEP:-}" ] || trap down EXIT
 
+declare -A runs
 for name in "${clusters[@]}"; do
 	node=${KIND_NODE_IMAGE:-}
 	[ "$name" != west ] || node=${KIND_NODE_IMAGE_WEST:-$node}
@@ -87,6 +88,7 @@ for name in "${clusters[@]}"; do
 	# Pods need it, and its controller makes it a moment after the namespace.
 	of "$name" wait serviceaccount/default --for create --timeout 60s >/dev/null
 	say "$name is up and has the image: $(once "$name" version Succeeded --version)"
+	runs[$name]=$(of "$name" get nodes --output 'jsonpath={.items[0].status.nodeInfo.kubeletVersion}')
 done
 
 # What the source has to resolve: its own API server, in short as pods call it, and that of another cluster.
@@ -147,4 +149,7 @@ for script in web compute upgrade; do
 		fail "real/$script.sh"
 	say "$script took $((SECONDS - begin)) s"
 done
+for name in "${clusters[@]}"; do say "$name ran Kubernetes ${runs[$name]}"; done
+[ "${runs[west]}" != "${runs[source]}" ] ||
+	say 'not tried: another version of Kubernetes in one target (KIND_NODE_IMAGE_WEST)'
 say 'all of it worked'
