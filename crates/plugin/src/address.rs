@@ -129,8 +129,8 @@ pub(crate) fn of_kubeadm(configuration: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// The server in a kubeconfig of one cluster: of those that `connect` writes, and of the one that a cluster shows to those
-/// who want to join.
+/// The server in a kubeconfig of one cluster: of those that `connect` writes, and of the one that a cluster shows to
+/// those who want to join.
 pub(crate) fn of_kubeconfig(kubeconfig: &str) -> Option<String> {
     let kubeconfig: Value = serde_saphyr::from_str(kubeconfig).ok()?;
     kubeconfig["clusters"][0]["cluster"]["server"]

@@ -58,8 +58,9 @@ pub struct ConnectArgs {
     #[arg(long, value_name = "KINDS", value_parser = Follow::parse)]
     follow: Option<Follow>,
 
-    /// Address of the target's API server, as the source's pods reach it. Without it, the one by which they have reached
-    /// it before, else the kubeconfig's, unless that is one of this machine only; then what the target says of itself.
+    /// Address of the target's API server, as the source's pods reach it. Without it, the one by which they have
+    /// reached it before, else the kubeconfig's, unless that is one of this machine only; then what the target says of
+    /// itself.
     #[arg(long, value_name = "URL")]
     target_server: Option<String>,
 

@@ -142,8 +142,8 @@ fn key(object: &Value) -> (Option<&str>, Option<&str>, Option<&str>) {
     )
 }
 
-/// Gives the controllers these roles in place of those that the chart has by default. What isn't there yet comes with the
-/// labels of what is, and is bound as that is, unless it is a role for others.
+/// Gives the controllers these roles in place of those that the chart has by default. What isn't there yet comes with
+/// the labels of what is, and is bound as that is, unless it is a role for others.
 pub(crate) fn with_roles(objects: &mut Vec<Value>, roles: &[Value]) {
     let labels = of_controllers(objects, "ClusterRole")["metadata"]["labels"].clone();
     let binding = of_controllers(objects, "RoleBinding");

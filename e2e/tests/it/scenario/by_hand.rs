@@ -1,4 +1,4 @@
-//! What `docs/connect.md` says of connecting two clusters by objects of one's own: typed as it stands, it connects them.
+//! What `docs/connect.md` says of connecting two clusters by objects of one's own, typed as it stands.
 
 use std::process::Command;
 
