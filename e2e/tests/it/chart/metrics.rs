@@ -72,6 +72,49 @@ fn each_alert_has_its_line_in_the_guide() {
     );
 }
 
+/// What isn't closed in an expression, or closes nothing.
+fn unclosed(expression: &str) -> Option<char> {
+    let mut open = Vec::new();
+    let mut letters = expression.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' => loop {
+                match letters.next() {
+                    None => return Some('"'),
+                    Some('"') => break,
+                    // What follows is a letter of the text.
+                    Some('\\') => {
+                        letters.next();
+                    }
+                    Some(_) => {}
+                }
+            },
+            '(' => open.push(')'),
+            '[' => open.push(']'),
+            '{' => open.push('}'),
+            ')' | ']' | '}' if open.pop() != Some(letter) => return Some(letter),
+            _ => {}
+        }
+    }
+    open.pop()
+}
+
+#[test]
+fn brackets_close_in_every_expression() {
+    for text in expressions() {
+        assert_eq!(unclosed(&text), None, "{text}");
+    }
+    for (wrong, what) in [
+        ("sum(rate(a[5m])", ')'),
+        ("a{b=\"}\"", '}'),
+        ("sum by (a)) (b)", ')'),
+        ("rate(a[5m)]", ')'),
+        ("a{b=\"}", '"'),
+    ] {
+        assert_eq!(unclosed(wrong), Some(what), "{wrong}");
+    }
+}
+
 fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
