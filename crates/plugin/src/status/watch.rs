@@ -100,9 +100,14 @@ fn news(
     }
     match output {
         Output::Table | Output::Wide => {
-            let text = table(&new, output, Timestamp::now());
-            let heading = text.split_inclusive('\n');
-            Ok(heading.skip(usize::from(!is_first)).collect())
+            // As wide as all of them are, so that each row stands under the heading.
+            let all: Vec<Row> = known.values().cloned().collect();
+            let text = table(&all, output, Timestamp::now());
+            let mut lines = text.split_inclusive('\n');
+            let heading = lines.next().filter(|_| is_first);
+            let rows = lines.zip(&all).filter(|(_, row)| new.contains(row));
+            let rows = rows.map(|(line, _)| line);
+            Ok(heading.into_iter().chain(rows).collect())
         }
         // Each as a document of its own.
         Output::Json | Output::Yaml => new
@@ -150,6 +155,38 @@ mod tests {
     use futures::stream::{iter, pending};
 
     use super::*;
+
+    #[test]
+    fn a_row_that_changed_stands_under_the_heading() {
+        let row = |name: &str, pods: usize| Row {
+            namespace: Some("shop".to_owned()),
+            name: name.to_owned(),
+            connected: "True".to_owned(),
+            since: None,
+            reason: "Answering".to_owned(),
+            message: String::new(),
+            node: format!("n-{name}"),
+            drained: None,
+            version: None,
+            allocatable: None,
+            free: None,
+            pods: Some(pods),
+        };
+        let mut known = BTreeMap::new();
+        let mut told =
+            |now: Vec<Row>, is_first| news(&mut known, now, Output::Table, is_first).unwrap();
+        let first = told(vec![row("a", 1), row("a-much-longer-name", 1)], true);
+        let columns = |line: &str| line.find("True").or(line.find("CONNECTED"));
+        let heading = columns(first.lines().next().unwrap());
+        assert_eq!(first.lines().count(), 3, "{first}");
+        let second = told(vec![row("a", 2), row("a-much-longer-name", 1)], false);
+        assert_eq!(second.lines().count(), 1, "{second}");
+        assert_eq!(columns(&second), heading, "{first}{second}");
+        assert_eq!(
+            told(vec![row("a", 2), row("a-much-longer-name", 1)], false),
+            ""
+        );
+    }
 
     #[test]
     fn what_came_meanwhile_is_taken_and_nothing_is_waited_for() {
