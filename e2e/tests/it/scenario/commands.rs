@@ -430,6 +430,26 @@ async fn pilotage_is_installed_without_helm_again_and_again() {
         assert_eq!(code, 0, "{err}");
         assert!(out.starts_with("installed: Pilotage "), "{out}");
     }
+    // What a flag turns on goes when that isn't given any more.
+    for (more, is_there) in [(&["--rights", "logs", "--kubelet"][..], true), (&[], false)] {
+        let words = [&with(&["--timeout", "0s"])[..], more].concat();
+        let (code, _, err) = user.run(&words).await;
+        assert_eq!(code, 0, "{err}");
+        for role in [
+            ["get", "clusterrole", "pilotage-source-logs"].as_slice(),
+            &["get", "role", "pilotage-controllers", "-n", "kube-system"],
+            &[
+                "get",
+                "rolebinding",
+                "pilotage-controllers",
+                "-n",
+                "kube-system",
+            ],
+        ] {
+            let found = plane.kubectl(role).await.is_ok();
+            assert_eq!(found, is_there, "{role:?} after {more:?}");
+        }
+    }
     // No node is here for them.
     let said = [
         "Deployment ships/pilotage-",
