@@ -121,7 +121,8 @@ pub struct ChaperonView {
 
 /// As many bytes of a value that means nothing are told.
 const TOLD: usize = 100;
-/// As many bytes of a UID, a refusal or names of gates are kept: more than one of ours has, so that what is longer is equal to none.
+/// As many bytes of a UID, a refusal or names of gates are kept: more than one of ours has, so that what is longer is
+/// equal to none.
 const LONGEST: usize = 2048;
 
 /// An annotation whose value means nothing.

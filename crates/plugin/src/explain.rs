@@ -297,8 +297,8 @@ fn stages(pod: &Pod, events: &[Event]) -> Vec<Stage> {
     all
 }
 
-/// The stages that the event of a binding tells of, as `… to NODE: asked after 12 ms, bound after 1 s; …`, each with its
-/// time: the event is of the last one's.
+/// The stages that the event of a binding tells of, as `… to NODE: asked after 12 ms, bound after 1 s; …`, each with
+/// its time: the event is of the last one's.
 fn way(message: &str, bound: Timestamp) -> Vec<Stage> {
     let told = message.split_once(": ").map_or("", |(_, told)| told);
     let own = told.split(';').next().unwrap_or_default();

@@ -291,8 +291,8 @@ impl Rerouting {
         let labels = original.iter().map(|(key, value)| format!("{key}={value}"));
         let labels = labels.collect::<Vec<_>>().join(",");
         let note = format!(
-            "pods with the labels {labels} run here, and the Service still selects what such pods are in targets, where \
-             none is any more: give it the annotation {} and that selector, or have its pods elected",
+            "pods with the labels {labels} run here, and the Service still selects what such pods are in targets, \
+             where none is any more: give it the annotation {} and that selector, or have its pods elected",
             keys::IS_DELEGATE
         );
         self.parts.events.record(Occurrence {

@@ -10,8 +10,8 @@ use super::{Aspect, Difference};
 use crate::verdict::{Candidate, Verdict};
 
 /// Where the two differ in whom they evict for whom: a difference for each node that they must disagree on, or one
-/// without a node. In both `nominated` is where the pod is expected from now on, if anywhere. `is_going` says who of the
-/// victims is being deleted already, so that nobody has to evict it.
+/// without a node. In both `nominated` is where the pod is expected from now on, if anywhere. `is_going` says who of
+/// the victims is being deleted already, so that nobody has to evict it.
 pub fn compare_preemption(
     ours: &Verdict,
     theirs: &Verdict,

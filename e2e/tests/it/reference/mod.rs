@@ -1,8 +1,8 @@
 //! `docs/reference.md` names all that users see. What can be is written from the code; the rest is held against it.
 //!
 //! A generated section stands between `<!-- generated: NAME -->` and `<!-- end -->`. `make reference` writes them anew.
-//! What is generated is in `fields`, `flags` and `keys`; what is written by hand is checked in `words`. `admiralty` holds
-//! the tables for those who come from Admiralty against the same code.
+//! What is generated is in `fields`, `flags` and `keys`; what is written by hand is checked in `words`. `admiralty`
+//! holds the tables for those who come from Admiralty against the same code.
 
 #![allow(
     clippy::format_push_string,

@@ -1,5 +1,5 @@
-//! What users of Admiralty reported, where no other scenario is about it: namespaces that aren't in all clusters or have
-//! no label, and objects that a restored data store brings back.
+//! What users of Admiralty reported, where no other scenario is about it: namespaces that aren't in all clusters or
+//! have no label, and objects that a restored data store brings back.
 
 use std::collections::BTreeMap;
 
