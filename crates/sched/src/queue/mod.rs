@@ -39,7 +39,7 @@ use crate::names::PodUid;
 use crate::plugin::{PreEnqueue, QueueSort};
 use crate::pod_info::PodInfo;
 use crate::profile::{ProfileError, Profiles};
-use crate::status::{PluginName, Status};
+use crate::status::Status;
 
 /// The scheduling queue.
 pub struct Queue {
@@ -323,13 +323,11 @@ impl Queue {
         Some(self.activate_or_gate(queued, arrivals::ACTIVATED))
     }
 
-    /// Asks again about a pod that `plugin` keeps from being tried, since that has nothing against it any more. It is
-    /// here because an event was worth a try.
-    pub(crate) fn ungate(&mut self, uid: &PodUid, plugin: PluginName, now: Moment) {
-        let gate = self.waiting(uid).and_then(QueuedPod::gate);
-        if gate.is_some_and(|gate| gate.plugin == plugin)
-            && let Some(queued) = self.take_waiting(uid)
-        {
+    /// All that were evicted for a pod have gone: it is worth a try, whatever hints made of their end.
+    pub(crate) fn room_made(&mut self, uid: &PodUid, now: Moment) {
+        if self.in_flight.contains(uid) {
+            self.in_flight.record(Happened::Activated(uid.clone()));
+        } else if let Some(queued) = self.take_waiting(uid) {
             self.bring_back(queued, Worth::AfterBackoff, arrivals::EVICTED, now);
         }
     }

@@ -229,6 +229,7 @@ impl Scheduler {
             return Attempt::Failed(Box::new(failure));
         }
         let expected = self.nominator.clear(&pod.uid);
+        self.awaits_nobody(&pod.uid);
         let profile = assumed.profile.clone();
         let around = Surroundings {
             nominator: &self.nominator,

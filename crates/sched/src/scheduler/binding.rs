@@ -114,6 +114,7 @@ impl Scheduler {
         if let Some(pod) = self.cache.forget(uid) {
             let event = Event::pod(EventResource::AssignedPod, Actions::DELETE, Some(pod), None);
             self.queue.on_event_but(&event, not, now);
+            self.has_gone(uid, now);
         }
     }
 

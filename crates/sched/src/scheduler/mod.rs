@@ -5,6 +5,7 @@
 mod asking;
 mod assumed;
 mod attempt;
+mod awaited;
 mod binding;
 mod changes;
 mod evaluating;

@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::Scheduler;
+use super::awaited::Awaited;
 use super::orders::{EvictionOrder, Preempted};
 use crate::effects::Eviction;
 use crate::guard::caught;
@@ -45,13 +46,17 @@ pub(super) struct Preemptions {
     by_last_victim: HashMap<PodUid, BTreeSet<u64>>,
     /// Those that keep a pod from being tried.
     shut: HashMap<PodUid, BTreeSet<u64>>,
+    /// Whose end is waited for when all evictions have been made.
+    awaited: Awaited,
     next: u64,
 }
 
 #[cfg(test)]
 impl Preemptions {
     pub(super) fn is_empty(&self) -> bool {
-        self.by_number.is_empty() && self.by_last_victim.is_empty() && self.shut.is_empty()
+        let under_way = [&self.by_last_victim, &self.shut];
+        let none = self.by_number.is_empty() && self.awaited.is_empty();
+        none && under_way.into_iter().all(HashMap::is_empty)
     }
 }
 
@@ -198,10 +203,29 @@ impl Scheduler {
         if !succeeded {
             // No pod's end may ever bring it back.
             self.queue.activate(uid);
-        } else if (preemption.victims.iter()).all(|victim| self.cache.pod(victim).is_none()) {
-            // Nobody's end is left to bring it back.
-            self.queue.ungate(uid, preemption.plugin, now);
+            return;
         }
+        let is_there = |victim: &&PodUid| self.cache.pod(victim).is_some();
+        let left = preemption.victims.iter().filter(is_there);
+        let left: Vec<_> = left.cloned().collect();
+        if left.is_empty() {
+            // Nobody's end is left to bring it back.
+            self.queue.room_made(uid, now);
+        } else if self.pending.contains_key(uid) {
+            self.preemptions.awaited.add(uid, left);
+        }
+    }
+
+    /// A pod takes no room any more: whoever waited for that alone is tried.
+    pub(super) fn has_gone(&mut self, uid: &PodUid, now: Moment) {
+        for preemptor in self.preemptions.awaited.gone(uid) {
+            self.queue.room_made(&preemptor, now);
+        }
+    }
+
+    /// A pod needs no room of others any more.
+    pub(super) fn awaits_nobody(&mut self, uid: &PodUid) {
+        self.preemptions.awaited.forget(uid);
     }
 
     /// The preemptor may be tried, as far as this preemption is concerned.

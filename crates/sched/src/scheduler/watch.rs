@@ -91,6 +91,7 @@ impl Scheduler {
             self.victim_goes(&pod.uid);
         }
         self.queue.delete(&pod.uid);
+        self.awaits_nobody(&pod.uid);
         let expected = self.nominator.clear(&pod.uid);
         self.left_unless(node, expected, now);
         // Nobody binds through us before the wait is over, so somebody else did.
@@ -160,6 +161,14 @@ impl Scheduler {
 
     /// A pod is gone, or finished.
     pub fn pod_deleted(&mut self, uid: &PodUid, now: Moment) -> PodChange {
+        let change = self.take_out(uid, now);
+        if self.cache.pod(uid).is_none() {
+            self.has_gone(uid, now);
+        }
+        change
+    }
+
+    fn take_out(&mut self, uid: &PodUid, now: Moment) -> PodChange {
         self.was_read(uid, now);
         self.victim_goes(uid);
         let pending = self.pending.remove(uid);
@@ -171,6 +180,7 @@ impl Scheduler {
             self.uids.remove(&pod.key);
         }
         self.queue.delete(uid);
+        self.awaits_nobody(uid);
         let expected = self.nominator.clear(uid);
         if self.binding.contains_key(uid) {
             // The binding task holds what was reserved; it ends with an error, or finds the wait rejected.

@@ -65,6 +65,26 @@ fn an_end_that_came_before_the_eviction_was_told_is_not_missed() {
 }
 
 #[test]
+fn the_end_of_the_last_victim_counts_whatever_kept_the_pod_away_first() {
+    let mut harbour = Harbour::new().nodes(&["n"]);
+    let first = pod("first").on("n").request("cpu", "1").priority(1);
+    harbour.add(first.host_port("", "TCP", 80).started(1));
+    harbour.runs("last", "n", "3", 0, 1);
+    harbour.add(heir("4").host_port("", "TCP", 80));
+    harbour.fails(0);
+    for gone in ["first", "last"] {
+        let orders = harbour.asked();
+        assert_eq!(orders[0].preempted.pod.uid, uid(gone));
+        harbour.0.evicted(&orders[0].id, true, at(0));
+        harbour.0.pod_deleted(&uid(gone), at(0));
+    }
+    // The node's ports kept it away, and the last victim had none.
+    assert_eq!(harbour.0.place(&uid("heir")), Some(Place::Backoff));
+    let attempt = harbour.0.schedule_next(at(0), &mut FirstOfEquals);
+    assert!(matches!(attempt, Some(Attempt::Assumed(_))), "{attempt:?}");
+}
+
+#[test]
 fn a_failed_eviction_has_the_pod_tried_at_once() {
     let mut harbour = two_victims();
     let orders = harbour.asked();
