@@ -1,8 +1,9 @@
-//! Any history: whoever could be scheduled is tried. After each event, when the queue has come to rest, no pod that
-//! waits for another event would fit on any node, by a scheduler that is made anew of what is there. What only time
-//! brings back is left out: backoff is over but for a binding that has just failed, and nobody has waited long enough
-//! to be tried anyway. So is what a pod that begins to end changes, which is no event, as in kube-scheduler: its going
-//! is one.
+//! Any history: whoever could be scheduled is tried. Some pods are more important than others, which are evicted for
+//! them. After each event, when the queue has come to rest, no pod that waits for another event would fit on any node,
+//! by a scheduler that is made anew of what is there. What only time brings back is left out: backoff is over but for a
+//! binding that has just failed, and nobody has waited long enough to be tried anyway. So is what a pod that begins to
+//! end changes, which is no event, as in kube-scheduler: its going is one. And so is whether others could be evicted
+//! for a pod that waits: hints say when it may fit, here as there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,6 +45,7 @@ struct Wish {
     namespace: &'static str,
     app: &'static str,
     cpu: u8,
+    priority: i32,
     wants: Vec<(u8, &'static str)>,
 }
 
@@ -83,11 +85,13 @@ fn look() -> impl Strategy<Value = Look> {
 fn wish() -> impl Strategy<Value = Wish> {
     let app = || select(&["web", "db"][..]);
     let wants = proptest::collection::vec((0..10_u8, app()), 0..3);
-    let all = (select(&["m", "n"][..]), app(), 0..3_u8, wants);
-    all.prop_map(|(namespace, app, cpu, wants)| Wish {
+    let priority = prop_oneof![2 => Just(0), 1 => Just(10)];
+    let all = (select(&["m", "n"][..]), app(), 0..3_u8, priority, wants);
+    all.prop_map(|(namespace, app, cpu, priority, wants)| Wish {
         namespace,
         app,
         cpu,
+        priority,
         wants,
     })
 }
@@ -162,6 +166,7 @@ fn made_pod(number: u8, wish: &Wish) -> PodBuilder {
         .scheduler("test")
         .namespace(wish.namespace)
         .label("app", wish.app)
+        .priority(wish.priority)
         .request("cpu", &wish.cpu.to_string());
     wish.wants.iter().fold(pod, |pod, (kind, app)| match kind {
         0 => pod.near(pods_with("zone", &[("app", app)])),
@@ -248,20 +253,45 @@ fn empty() -> Scheduler {
     Scheduler::new([profile], config).unwrap()
 }
 
-/// Tries pods until none is left to be tried, and binds those that find a node; `fails`: but the first one, which is
-/// forgotten when all others have been tried beside it.
+/// Tries pods until none is left to be tried, binds those that find a node, and evicts those that have to go; `fails`:
+/// but the first one, which is forgotten when all others have been tried beside it.
 fn settle(scheduler: &mut Scheduler, world: &mut World, seconds: u64, mut fails: bool) {
     let mut held: Option<Box<Assumed>> = None;
     loop {
         match scheduler.schedule_next(at(seconds), &mut FirstOfEquals) {
             Some(Attempt::Assumed(assumed)) if std::mem::take(&mut fails) => held = Some(assumed),
             Some(Attempt::Assumed(assumed)) => bind(scheduler, world, *assumed, seconds),
-            Some(_) => {}
+            Some(_) => evict(scheduler, world, seconds),
             None => {
                 let Some(assumed) = held.take() else { return };
                 scheduler.start_binding(assumed.uid()).unwrap();
                 let why = Status::error("cut off");
                 scheduler.binding_failed(*assumed, why, at(seconds));
+            }
+        }
+    }
+}
+
+/// Those that have to go for others go at once, as far as they are bound. Their end is seen before the eviction is told,
+/// or after it.
+fn evict(scheduler: &mut Scheduler, world: &mut World, seconds: u64) {
+    let now = at(seconds);
+    loop {
+        let orders = scheduler.take_orders().evictions;
+        if orders.is_empty() {
+            return;
+        }
+        for order in orders {
+            let pod = &order.preempted.pod;
+            let number: u8 = pod.key.name[1..].parse().unwrap();
+            assert!(world.pods.remove(&number).is_some(), "it is there");
+            let is_told_first = number.is_multiple_of(2);
+            if is_told_first {
+                scheduler.evicted(&order.id, true, now);
+            }
+            scheduler.pod_deleted(&pod.uid, now);
+            if !is_told_first {
+                scheduler.evicted(&order.id, true, now);
             }
         }
     }
@@ -402,6 +432,7 @@ fn the_first_of_a_kind_follows_the_last() {
         namespace: "m",
         app: "web",
         cpu: 1,
+        priority: 0,
         wants: wants.to_vec(),
     };
     let before = [
