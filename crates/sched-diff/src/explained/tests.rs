@@ -253,19 +253,37 @@ fn an_invalid_score_is_explained_by_a_node_that_may_have_got_it() {
 }
 
 #[test]
-fn a_term_that_selects_namespaces_by_absence_explains_what_its_plugin_says() {
-    let world = World::new(&Configuration::default(), &[node("n", &json!({}))]);
-    let explained = |selector: Value, plugin| {
-        let mut pod = pod("p", "", &json!({}));
-        pod["spec"]["affinity"]["podAntiAffinity"] =
-            json!({"required": [{"namespaceSelector": selector}]});
-        let refused = verdict("n", Some((plugin, &["r"])));
-        is_explained(&world, &pod, &verdict("n", None), &refused)
+fn a_term_that_selects_namespaces_by_absence_explains_what_its_plugin_says_of_strangers() {
+    const ITS: &str = "InterPodAffinity";
+    const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+    let node = |name: &str, zone: &str| {
+        let labels = json!({ "zone": zone });
+        json!({"kind": "Node", "metadata": {"name": name, "labels": labels}})
     };
-    let absent = || json!({"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]});
-    assert!(explained(absent(), "InterPodAffinity"));
-    assert!(!explained(absent(), "PodTopologySpread"));
-    let mut more = absent();
+    let nodes = [node("n", "a"), node("m", "a"), node("far", "b")];
+    let mut world = World::new(&Configuration::default(), &nodes);
+    let explained = |world: &World, field: &str, selector: &Value, at: (&str, &str)| {
+        let mut pod = pod("p", "", &json!({}));
+        pod["spec"]["affinity"][field][REQUIRED] = json!([{"topologyKey": "zone",
+            "labelSelector": {"matchLabels": {"app": "x"}}, "namespaceSelector": selector}]);
+        let refused = verdict(at.0, Some((at.1, &["r"])));
+        is_explained(world, &pod, &verdict(at.0, None), &refused)
+    };
+    let anti = |world: &World, selector: &Value, node: &str| {
+        explained(world, "podAntiAffinity", selector, (node, ITS))
+    };
+    let absent = json!({"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]});
+    assert!(!anti(&world, &absent, "n"), "nobody is there");
+    let mut stranger = pod("q", "m", &json!({}));
+    stranger["metadata"]["labels"] = json!({"app": "x"});
+    world.apply(&stranger);
+    assert!(anti(&world, &absent, "n") && anti(&world, &absent, "m"));
+    assert!(!anti(&world, &absent, "far"), "it is elsewhere");
+    let near = ("far", ITS);
+    assert!(explained(&world, "podAffinity", &absent, near));
+    let other = ("n", "PodTopologySpread");
+    assert!(!explained(&world, "podAntiAffinity", &absent, other));
+    let mut more = absent.clone();
     more["matchLabels"] = json!({"team": "x"});
     for other in [
         json!({}),
@@ -273,8 +291,16 @@ fn a_term_that_selects_namespaces_by_absence_explains_what_its_plugin_says() {
         json!({"matchExpressions": [{"key": "team", "operator": "Exists"}]}),
         more,
     ] {
-        assert!(!explained(other.clone(), "InterPodAffinity"), "{other}");
+        assert!(!anti(&world, &other, "n"), "{other}");
     }
+    world.apply(&json!({"kind": "Namespace", "metadata": {"name": "d"}}));
+    assert!(!anti(&world, &absent, "n"), "both count it");
+    stranger["metadata"]["labels"] = json!({"app": "y"});
+    world.apply(&json!({"kind": "Namespace",
+        "metadata": {"name": "d", "labels": {"team": "x"}}}));
+    assert!(anti(&world, &absent, "n"));
+    world.apply(&stranger);
+    assert!(!anti(&world, &absent, "n"), "neither counts it");
 }
 
 #[test]
