@@ -101,6 +101,9 @@ fn rule(draw: &mut Draw) -> Value {
 
 /// Constraints of the configuration.
 pub(super) fn arguments(draw: &mut Draw, _: &Swarm) -> Value {
+    if draw.percent(25) {
+        return json!({"defaultingType": "System"});
+    }
     let mut constraints: Vec<Value> = Vec::new();
     for _ in 0..draw.within(0, 3) {
         let rule = rule(draw);

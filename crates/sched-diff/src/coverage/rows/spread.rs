@@ -13,6 +13,7 @@ use crate::object;
 const PLUGIN: &str = "PodTopologySpread";
 const ALL: Path = &["spec", "topologySpreadConstraints", "*"];
 const DEFAULTS: Path = &["arguments", PLUGIN, "defaultConstraints", "*"];
+const DEFAULTING: Path = &["arguments", PLUGIN, "defaultingType"];
 
 /// Fields of a constraint, each of hard and of soft ones.
 const FIELDS: [(&str, Path); 5] = [
@@ -103,6 +104,16 @@ impl Rows {
         );
         self.add(filter, Profile, "hard default", DEFAULTS, Test(is_hard));
         self.add(score, Profile, "soft default", DEFAULTS, Test(is_soft));
+        let none = |kind: &mut Value| *kind = "List".into();
+        let system = Is("System");
+        self.change(
+            score,
+            Profile,
+            "system defaults",
+            DEFAULTING,
+            system,
+            With(none),
+        );
         let owners: Path = &["metadata", "ownerReferences"];
         let selector: Path = &["spec", "selector"];
         self.add(score, Pod, "owner", owners, Always);
