@@ -1,7 +1,7 @@
-//! What a scheduler keeps of a cluster: bytes a node and bytes an assigned pod, as resident memory grows. Objects look
-//! like those of real clusters: labels, conditions, images, environments, statuses.
+//! What a scheduler keeps of a cluster: bytes a node, an assigned pod, and a pod that waits, as resident memory grows.
+//! Objects look like those of real clusters: labels, conditions, images, environments, statuses.
 //!
-//! `make bench-sched` runs it. It fails if either is more than it may be.
+//! `make bench-sched` runs it. It fails if one of them is more than it may be.
 
 // What can't be set up ends the bench.
 #![allow(clippy::expect_used)]
@@ -16,10 +16,13 @@ use pilotage_sched::plugins::{Binder, stock_profile};
 use pilotage_sched::{Moment, NodeName, PodInfo, Scheduler, SchedulerConfig};
 use serde_json::{Value, json};
 
+const SCHEDULER: &str = "bench";
 const NODES: usize = 5_000;
 const PODS: usize = 150_000;
-/// Bytes that a node may take, and an assigned pod.
-const MOST: (usize, usize) = (6_000, 3_000);
+/// Pods that wait for a node. They are kept whole.
+const PENDING: usize = 10_000;
+/// Bytes that a node may take, an assigned pod, and one that waits.
+const MOST: [usize; 3] = [6_000, 3_000, 20_000];
 /// Pods of one workload: they share their template.
 const REPLICAS: usize = 30;
 /// Images of the whole cluster, and of each node.
@@ -41,7 +44,7 @@ impl Binder for Never {
 }
 
 fn main() -> ExitCode {
-    let profile = stock_profile("bench", Arc::new(Never)).build();
+    let profile = stock_profile(SCHEDULER, Arc::new(Never)).build();
     let config = SchedulerConfig::default();
     let mut scheduler = Scheduler::new([profile.expect("a profile")], config).expect("a scheduler");
     let empty = resident();
@@ -57,13 +60,27 @@ fn main() -> ExitCode {
         applied.expect("a pod with an identity");
     }
     let with_pods = resident();
+    for number in PODS..PODS + PENDING {
+        let pod: Pod = serde_json::from_value(pending(number)).expect("a pod");
+        let applied = scheduler.pod_applied(Arc::new(pod), Moment::ZERO);
+        applied.expect("a pod with an identity");
+    }
+    assert_eq!(scheduler.queue_size().active, PENDING);
+    let with_pending = resident();
     let node = with_nodes.saturating_sub(empty) / NODES;
     let pod = with_pods.saturating_sub(with_nodes) / PODS;
-    println!("bytes a node: {node}, of {} at most", MOST.0);
-    println!("bytes a pod: {pod}, of {} at most", MOST.1);
-    println!("all, in MiB: {}", with_pods >> 20);
+    let pending = with_pending.saturating_sub(with_pods) / PENDING;
+    let all = [
+        ("a node", node),
+        ("a pod", pod),
+        ("a pod that waits", pending),
+    ];
+    for ((what, bytes), most) in all.into_iter().zip(MOST) {
+        println!("bytes {what}: {bytes}, of {most} at most");
+    }
+    println!("all, in MiB: {}", with_pending >> 20);
     let mut failed = false;
-    for (what, bytes, most) in [("a node", node, MOST.0), ("a pod", pod, MOST.1)] {
+    for ((what, bytes), most) in all.into_iter().zip(MOST) {
         if bytes > most {
             eprintln!("failed: {what} takes {bytes} bytes; {most} are the most");
             failed = true;
@@ -187,4 +204,15 @@ fn pod(number: usize) -> Value {
             }],
         },
     })
+}
+
+/// A pod that waits for a node, as its controller made it.
+fn pending(number: usize) -> Value {
+    let mut pod = pod(number);
+    if let Some(spec) = pod["spec"].as_object_mut() {
+        spec.remove("nodeName");
+    }
+    pod["spec"]["schedulerName"] = SCHEDULER.into();
+    pod["status"] = json!({ "phase": "Pending" });
+    pod
 }
