@@ -32,6 +32,13 @@ struct Aim {
 
 /// What was said of pods like these is known.
 const KNOWN: &[Shape] = &[Shape::Plain, Shape::Classes];
+/// Nothing is known of a pod's class, or not any more; no node will do for half of them; or they are spread by default.
+const LEAST_KNOWN: &[Shape] = &[
+    Shape::Miss,
+    Shape::Unschedulable,
+    Shape::Rotation,
+    Shape::Service,
+];
 /// Plugins look at other pods.
 const OTHERS: &[Shape] = &[Shape::Spread, Shape::Anti, Shape::NamespaceAffinity];
 
@@ -55,7 +62,7 @@ const AIMS: &[Aim] = &[
         least: 20.0,
     },
     Aim {
-        shapes: &[Shape::Miss],
+        shapes: LEAST_KNOWN,
         nodes: &[1_000, 5_000],
         of_share: false,
         least: 10.0,
