@@ -2,7 +2,7 @@
 //! audit log would lose what an API server that is killed had not written yet. It knows no clients.
 
 use std::ops::RangeInclusive;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -12,6 +12,9 @@ use pilotage_testkit::Change;
 use pilotage_testkit::history::Version;
 
 use crate::crowd;
+
+/// Whoever evicts may learn so late that its grant is over.
+const LATE: Duration = Duration::from_secs(10);
 
 /// All of one namespace.
 #[derive(Debug, Default)]
@@ -42,6 +45,7 @@ struct Evicted {
     target: usize,
     pod: String,
     revision: u64,
+    at: SystemTime,
     /// The pod that it made room for, as an event tells if its writer lived long enough.
     preemptor: Option<String>,
 }
@@ -138,6 +142,7 @@ impl Evictions {
             target,
             pod: name,
             revision: version.revision,
+            at: version.at,
             preemptor: None,
         });
         true
@@ -169,7 +174,8 @@ impl Evictions {
     }
 
     /// Everybody whose eviction no grant explains: evicted before it landed, or one more than it was leave to. One that
-    /// stood when its target's candidate scheduler died explains as many again.
+    /// stood when its target's candidate scheduler died explains as many again. Of whom no event tells, a grant has to
+    /// stand just then.
     pub(crate) fn unexplained(&self, deaths: &[Fault]) -> Vec<String> {
         let mut wrong = Vec::new();
         for evicted in &self.evicted {
@@ -177,6 +183,7 @@ impl Evictions {
                 target,
                 pod,
                 revision,
+                at,
                 preemptor,
             } = evicted;
             // Of those that were evicted up to this one, and of the grants that had landed.
@@ -188,6 +195,13 @@ impl Evictions {
                 wrong.push(format!(
                     "{pod} in target {target} is the {all}. evicted, with leave to {leave}"
                 ));
+            } else if preemptor.is_none() {
+                let stands = |it: &Grant| it.until.is_none_or(|until| *at <= until + LATE);
+                if !self.grants.iter().filter(before).any(stands) {
+                    wrong.push(format!(
+                        "{pod} in target {target} is evicted, and no grant stands"
+                    ));
+                }
             }
             let Some(preemptor) = preemptor else {
                 continue;
@@ -218,8 +232,6 @@ pub(crate) fn is_crowd(pod: &Pod) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use serde_json::{Value, json};
 
     use super::*;
@@ -307,6 +319,23 @@ mod tests {
             others.unexplained(&[]),
             ["v in target 0 is the 1. evicted for b, with leave to 0"]
         );
+    }
+
+    #[test]
+    fn leave_that_was_not_used_ends_with_its_grant() {
+        let mut all = Evictions::default();
+        all.write(1, "a", 1, 1);
+        all.bound(0, "a", at(2));
+        all.evict(5, "v", None);
+        assert_eq!(all.unexplained(&[]), [""; 0], "it was on its way");
+        let mut all = Evictions::default();
+        all.write(1, "a", 1, 1);
+        all.bound(0, "a", at(2));
+        all.evict(60, "v", None);
+        let wrong = ["v in target 0 is evicted, and no grant stands"];
+        assert_eq!(all.unexplained(&[]), wrong);
+        all.write(61, "b", 1, 1);
+        assert_eq!(all.unexplained(&[]), wrong, "that one came later");
     }
 
     #[test]
