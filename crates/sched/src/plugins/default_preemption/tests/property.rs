@@ -1,8 +1,9 @@
 //! The plugin says what the naive one says, whatever the cluster: with filters that look at sums alone, at ports, at
-//! the number of pods, and with a state that follows pods.
+//! the number of pods, and with states that follow pods: a plugin of the test's own, spreading, and anti-affinity.
 
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use proptest::prelude::*;
 
 use super::budget;
@@ -19,11 +20,21 @@ use crate::pod_info::PodInfo;
 use crate::profile::Profile;
 use crate::state::CycleState;
 use crate::status::Status;
-use crate::test_objects::{NeverBinds, PodBuilder, node, pod};
+use crate::test_objects::{NeverBinds, PodBuilder, node, pod, pods_with, selecting};
 use crate::test_plugins::Fake;
 use crate::tie::SeededTies;
 
 const NODES: usize = 4;
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+/// What a pod wants of pods of the kind `web`.
+#[derive(Clone, Copy, Debug)]
+enum Wish {
+    /// None of them on its node.
+    Away,
+    /// To be spread over zones with them.
+    Spread,
+}
 
 #[derive(Clone, Debug)]
 struct Drawn {
@@ -35,6 +46,7 @@ struct Drawn {
     app: Option<bool>,
     started: Option<u8>,
     deleting: bool,
+    wish: Option<Wish>,
 }
 
 fn drawn() -> impl Strategy<Value = Drawn> {
@@ -47,9 +59,14 @@ fn drawn() -> impl Strategy<Value = Drawn> {
         prop::option::weighted(0.7, any::<bool>()),
         prop::option::weighted(0.8, 1..5_u8),
         prop::bool::weighted(0.1),
+        prop_oneof![
+            6 => Just(None),
+            1 => Just(Some(Wish::Away)),
+            1 => Just(Some(Wish::Spread)),
+        ],
     );
     (0..NODES, -1..4_i32, needs, looks).prop_map(
-        |(node, priority, (cpu, gpu, port), (app, started, deleting))| Drawn {
+        |(node, priority, (cpu, gpu, port), (app, started, deleting, wish))| Drawn {
             node,
             priority,
             cpu,
@@ -58,6 +75,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
             app,
             started,
             deleting,
+            wish,
         },
     )
 }
@@ -83,11 +101,29 @@ impl Drawn {
         if let Some(started) = self.started {
             built = built.started(started.into());
         }
+        built = match self.wish {
+            None => built,
+            Some(Wish::Away) => built.away_from(pods_with(HOSTNAME, &[("app", "web")])),
+            Some(Wish::Spread) => built.edit(|pod| {
+                let spec = pod.spec.get_or_insert_default();
+                spec.topology_spread_constraints = Some(vec![over_zones()]);
+            }),
+        };
         if self.deleting {
             built.deleting()
         } else {
             built
         }
+    }
+}
+
+fn over_zones() -> TopologySpreadConstraint {
+    TopologySpreadConstraint {
+        max_skew: 1,
+        topology_key: "zone".to_owned(),
+        when_unsatisfiable: "DoNotSchedule".to_owned(),
+        label_selector: Some(selecting(&[("app", "web")])),
+        ..TopologySpreadConstraint::default()
     }
 }
 
@@ -146,7 +182,11 @@ fn cluster() -> impl Strategy<Value = (Cluster, PreemptionArgs, u64)> {
                 .into_iter()
                 .enumerate()
                 .map(|(at, (cpu, pods, gpu, tainted))| {
-                    let node = node(&name(at)).allocatable("cpu", &cpu.to_string());
+                    let zone = if at % 2 == 0 { "a" } else { "b" };
+                    let node = node(&name(at))
+                        .label(HOSTNAME, &name(at))
+                        .label("zone", zone);
+                    let node = node.allocatable("cpu", &cpu.to_string());
                     let node = node.allocatable("pods", &pods.to_string());
                     let node = node.allocatable("a.b/gpu", &gpu.to_string());
                     if tainted {
