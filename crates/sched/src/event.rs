@@ -293,7 +293,7 @@ impl Event {
 
     /// Whether it may help this pod at all, whoever rejected it.
     pub(crate) fn may_help(&self, pod: &PodInfo) -> bool {
-        let concerns = |up_to| pod.priority <= up_to && !self.is_about(&pod.uid);
+        let concerns = |up_to: i32| pod.priority <= up_to && !self.is_about(&pod.uid);
         self.up_to.is_none_or(concerns)
     }
 

@@ -15,8 +15,9 @@ impl Scheduler {
     /// Expects a pod on a node, and nowhere else.
     pub(super) fn expect_on(&mut self, pod: Arc<PodInfo>, node: NodeName, now: Moment) {
         let before = self.nominator.clear(&pod.uid);
-        self.nominator.nominate(pod, node.clone());
-        self.left_unless(&node, before, now);
+        let before = before.filter(|before| before.node != node);
+        self.nominator.nominate(pod, node);
+        self.left(before, now);
     }
 
     /// Expects a pod nowhere; whether it was expected somewhere.

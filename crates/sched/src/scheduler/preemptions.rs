@@ -152,6 +152,7 @@ impl Scheduler {
         for number in under_way.collect::<Vec<_>>() {
             self.end_preemption(number, false, now);
         }
+        self.awaits_nobody(uid);
         let pending = self.pending.get(uid);
         let shows = pending.filter(|pod| pod.nominated_node.is_some()).cloned();
         if self.expect_nowhere(uid, now) {
