@@ -183,7 +183,9 @@ async fn kubectl_reaches_delegates_through_the_source_and_nobody_else_does() {
     let spdy = [("KUBECTL_PORT_FORWARD_WEBSOCKETS", "false")];
     forward(&shop, "port-forward-spdy", &spdy).await;
     refusals(&shop, &url).await;
-    attach(&shop).await;
+    attach(&shop, "attach", "four", &[]).await;
+    let spdy = [("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "false")];
+    attach(&shop, "attach-spdy", "five", &spdy).await;
     rights(&shop, &kubectl).await;
 
     // Of a target that is lost that is said, and nothing is waited for.
@@ -291,18 +293,18 @@ async fn going(shop: &Shop, name: &str, args: &[&str], env: &[(&str, &str)]) -> 
 }
 
 /// Who attaches reads what is written from then on.
-async fn attach(shop: &Shop) {
+async fn attach(shop: &Shop, name: &str, word: &str, env: &[(&str, &str)]) {
     let log = shop
         .target(TARGET)
         .plane
         .directory()
         .join("kwok-container.log");
-    let attached = going(shop, "attach", &["attach", "web"], &[]).await;
+    let attached = going(shop, name, &["attach", "web"], env).await;
     until("kubectl attach", async || {
         let mut file = std::fs::OpenOptions::new().append(true).open(&log)?;
-        file.write_all(b"2026-01-01T00:01:00.000000000Z stdout F four\n")?;
+        writeln!(file, "2026-01-01T00:01:00.000000000Z stdout F {word}")?;
         let tail = attached.tail();
-        let read = tail.contains("four");
+        let read = tail.contains(word);
         read.then_some(()).ok_or(std::io::Error::other(tail))
     })
     .await;
@@ -317,11 +319,18 @@ async fn copy(
     let (from, to) = (directory.join("copied-from"), directory.join("copied-to"));
     let text = "x".repeat(300_000);
     std::fs::write(&from, &text).unwrap();
+    // Its container has the files of this machine.
     let there = format!("web:{}", from.display());
     kubectl(&["cp", &there, &to.display().to_string()])
         .await
         .unwrap();
     assert_eq!(std::fs::read_to_string(to).unwrap(), text);
+    let into = directory.join("copied-into");
+    let there = format!("web:{}", into.display());
+    kubectl(&["cp", &from.display().to_string(), &there])
+        .await
+        .unwrap();
+    assert_eq!(std::fs::read_to_string(into).unwrap(), text);
 }
 
 async fn forward(shop: &Shop, name: &str, env: &[(&str, &str)]) {
