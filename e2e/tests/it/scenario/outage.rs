@@ -7,16 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
+use k8s_openapi::api::networking::v1::Ingress;
 use kube::ResourceExt;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
 use pilotage_api::{Right, Target, keys};
 use pilotage_e2e::fleet::{Fleet, Spec};
 use pilotage_testkit::fault::{Calls, Mode, Times, Verb};
 use pilotage_testkit::plane::kwok::Kubelet;
 use pilotage_testkit::{ControlPlane, FaultProxy, Part, wait_count, wait_for, wait_gone};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::follow::{config_map, key, reader, says};
 use super::kubelet::until;
@@ -36,11 +37,17 @@ async fn fleet() -> Arc<Fleet> {
             forward: ([127, 0, 0, 1], 1).into(),
         })
         .history();
-    let rights = [Right::FollowConfigMaps, Right::FollowSecrets, Right::Logs];
+    let rights = [
+        Right::FollowConfigMaps,
+        Right::FollowSecrets,
+        Right::FollowServices,
+        Right::FollowIngresses,
+        Right::Logs,
+    ];
     let spec = Spec::new()
         .target_plane(target)
         .rights(&rights)
-        .follow(&["configmaps", "secrets"])
+        .follow(&["configmaps", "secrets", "services", "ingresses"])
         .kubelet()
         .faults()
         .part_flag("controllers", "--target-probe-period=1s")
@@ -70,10 +77,37 @@ async fn connected(shop: &Shop, want: bool) {
     shop.seen(wait_for(&targets, TARGET, is_so, LIMIT).await);
 }
 
-/// Everything works: a pod comes and runs once, goes and leaves nothing; a change follows; there are logs.
+/// A Service of this name, of pods with this label, and the Ingress in front of it.
+fn front(name: &str) -> [Value; 2] {
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": { "name": name },
+        "spec": { "selector": { "app": name }, "ports": [{ "port": 80 }] },
+    });
+    let ingress = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": { "name": name },
+        "spec": { "defaultBackend": { "service": { "name": name, "port": { "number": 80 } } } },
+    });
+    [service, ingress]
+}
+
+/// Whether it selects delegates of this label.
+fn is_rerouted(name: &str) -> impl Fn(&Service) -> bool {
+    let want = BTreeMap::from([(format!("{}app", keys::PREFIX), name.to_owned())]);
+    move |service| {
+        let spec = service.spec.as_ref();
+        spec.and_then(|spec| spec.selector.as_ref()) == Some(&want)
+    }
+}
+
+/// Everything works: a pod comes and runs once, goes and leaves nothing; a change follows, and so do a Service and an
+/// Ingress; there are logs.
 async fn works(shop: &Shop, round: &str) {
     shop.apply("source", config_map("settings", round)).await;
-    let pod = elected(round, "100m");
+    for object in front(round) {
+        shop.apply("source", object).await;
+    }
+    let mut pod = elected(round, "100m");
+    pod.labels_mut().insert("app".to_owned(), round.to_owned());
     until("a new pod", async || {
         shop.pods().create(&PostParams::default(), &pod).await
     })
@@ -82,6 +116,11 @@ async fn works(shop: &Shop, round: &str) {
     assert_eq!(node_of(&proxy), Some(&*shop.virtual_node(TARGET)));
     shop.delegate(&proxy).await;
     shop.seen(wait_for(&shop.of(TARGET), "settings", says(round), LIMIT).await);
+    let services: Api<Service> = shop.of(TARGET);
+    let ingresses: Api<Ingress> = shop.of(TARGET);
+    shop.seen(wait_for(&shop.of("source"), round, is_rerouted(round), LIMIT).await);
+    shop.seen(wait_for(&services, round, is_rerouted(round), LIMIT).await);
+    shop.seen(wait_for(&ingresses, round, |_| true, LIMIT).await);
     let namespace = format!("--namespace={}", shop.name);
     let logs = until("logs", async || {
         let source = &shop.fleet.source.plane;
@@ -94,6 +133,8 @@ async fn works(shop: &Shop, round: &str) {
     let its = watcher::Config::default().labels(&format!("{}={uid}", keys::PARENT_UID));
     let left = wait_count(&shop.pods_in(TARGET), its, 0, |_| true, LIMIT).await;
     shop.seen(left);
+    shop.seen(wait_gone(&services, round, LIMIT).await);
+    shop.seen(wait_gone(&ingresses, round, LIMIT).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -265,8 +306,7 @@ async fn a_delegate_that_is_evicted_while_its_target_is_cut_off_is_made_again_th
     connected(&shop, false).await;
 
     let (pods, name) = (shop.pods_in(TARGET), first.name_any());
-    let now = DeleteParams::default().grace_period(0);
-    pods.delete(&name, &now).await.unwrap();
+    pods.evict(&name, &EvictParams::default()).await.unwrap();
     // It has to be missing for a minute.
     let is_next = |pod: &Pod| is_running(pod) && pod.uid() != first.uid();
     let next = shop.seen(wait_for(&pods, &name, is_next, 3 * LIMIT).await);

@@ -367,7 +367,7 @@ async fn cut(stage: &Stage) {
     assert_eq!(stage.works().await.unwrap(), format!("{LINES}four\n"));
 
     // Who leads no more says so, and the next one answers.
-    let mut logs = followed(stage).await;
+    let (mut logs, command) = (followed(stage).await, shell(stage, "shell-leader").await);
     read_until(&mut logs, "four\n").await;
     let leases: Api<Lease> = Api::namespaced(stage.client(), "pilotage");
     let held = leases.get("pilotage-controllers").await.unwrap();
@@ -380,6 +380,7 @@ async fn cut(stage: &Stage) {
         end,
         format!("{ENDED}the kubelet of virtual nodes ends; ask again\n")
     );
+    assert!(timeout(LIMIT, command.wait()).await.is_ok());
     assert_eq!(stage.works().await.unwrap(), format!("{LINES}four\n"));
 }
 
