@@ -12,7 +12,7 @@ use pilotage_absurd::steps::{self, Times};
 use pilotage_api::keys;
 use pilotage_api::parent::{ClusterUid, ParentLink};
 use pilotage_model::followed::{
-    Content, backends, carry_over, config_map, ingress, needs, only_backends, reroute, secret,
+    Content, backends, carry_over, config_map, ingress, needs, only_names, reroute, secret,
     selected, service,
 };
 use serde::de::DeserializeOwned;
@@ -201,7 +201,7 @@ fn ingresses(times: &mut Times) {
     assert_eq!(behind.len(), 2_500);
     if let Some(spec) = &object.spec {
         times.step("what is kept of an Ingress of 1.5 MB", || {
-            only_backends(spec)
+            only_names(spec)
         });
     }
     times.step("digest of an Ingress of 1.5 MB", || {

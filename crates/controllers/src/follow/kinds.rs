@@ -1,6 +1,6 @@
 //! The kinds that follow pods: what is the same of all, and what the watches keep of an object.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service, ServiceSpec};
 use k8s_openapi::api::networking::v1::Ingress;
@@ -10,8 +10,8 @@ use pilotage_api::parent::ParentLink;
 use pilotage_api::{Right, bounds, keys};
 use pilotage_clusters::Watchable;
 use pilotage_model::followed::{
-    Content, Kind, NotCopied, config_map, ingress, is_linked, keep_class, keep_load_balancer,
-    only_backends, secret, selected, service,
+    Content, Kind, NotCopied, certificates, config_map, ingress, is_linked, keep_class,
+    keep_load_balancer, only_names, secret, selected, service,
 };
 use serde::Serialize;
 
@@ -63,6 +63,11 @@ pub(super) trait Followed:
 
     /// Keeps for the next state of a copy what its cluster has filled in where the author left it open.
     fn keep(&mut self, _found: &Self) {}
+
+    /// Secrets that it names and doesn't bring along.
+    fn secrets(&self) -> BTreeSet<String> {
+        BTreeSet::new()
+    }
 
     /// Whether it is known what its author wants; it is kept as it is otherwise.
     fn is_readable(&self) -> bool {
@@ -157,9 +162,13 @@ impl Followed for Ingress {
         keep_class(self, found);
     }
 
+    fn secrets(&self) -> BTreeSet<String> {
+        certificates(self)
+    }
+
     fn empty(&mut self) {
         let own = self.spec.take().filter(|_| !is_linked(&self.metadata));
-        (self.spec, self.status) = (own.as_ref().map(only_backends), None);
+        (self.spec, self.status) = (own.as_ref().map(only_names), None);
     }
 }
 

@@ -9,6 +9,7 @@ use kube::Client;
 use pilotage_api::parent::{ClusterUid, selector_of_plain_sources, selector_of_source};
 use pilotage_clusters::spec::Access;
 use pilotage_clusters::{Authorization, Event, Feed, Registry, Target, Watch, WatchConfig};
+use pilotage_model::followed::Kind;
 use pilotage_runtime::caught::caught_turn;
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::moment::from_now;
@@ -133,6 +134,8 @@ struct Memory {
     written: Option<(String, String)>,
     /// UIDs of those who know that the target doesn't give the right, until something was written by it.
     told_of_right: BTreeSet<String>,
+    /// The Secrets that its author knows to be left at home.
+    told_of_secrets: String,
 }
 
 impl<K: Followed> Place<K> {
@@ -363,6 +366,9 @@ impl<K: Followed> Place<K> {
         let pair = Pair::<K>::new(parts.client.clone(), client, whose, names);
         match pair.act(&step).await {
             Ok(written) => {
+                if written.is_some() {
+                    self.tell_of_secrets(key);
+                }
                 self.done(key, &step, written);
                 Next::Rest
             }
@@ -465,6 +471,34 @@ impl<K: Followed> Place<K> {
         if !whom.is_empty() {
             self.tell(key, whom, &Fault::NoRight(K::RIGHT));
         }
+    }
+
+    /// Tells the author of a copy what it names and doesn't bring along: again, when that is something else.
+    fn tell_of_secrets(&self, key: &Key) {
+        let object = self.objects.get(Some(&key.namespace), &key.name);
+        let Some(object) = object else { return };
+        let mut secrets = object.secrets();
+        secrets.retain(|name| {
+            let secret = Key {
+                kind: Kind::Secret,
+                namespace: key.namespace.clone(),
+                name: name.clone(),
+            };
+            !self.parts.needs.has(self.target.node(), &secret)
+        });
+        let names = secrets.into_iter().collect::<Vec<_>>().join(", ");
+        let knew = self.remember(key, |memory| {
+            std::mem::replace(&mut memory.told_of_secrets, names.clone())
+        });
+        if names.is_empty() || names == knew {
+            return;
+        }
+        let note = format!(
+            "Secrets that only an Ingress names for TLS don't follow: its copy in {} uses what is called {names} there",
+            self.target.node()
+        );
+        let author = Regarding::object(&*object);
+        self.parts.tell_not_followed([author].into_iter(), &note);
     }
 
     fn panicked(key: &Key, panic: &str) {

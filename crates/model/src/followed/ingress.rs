@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::networking::v1::{
     HTTPIngressPath, HTTPIngressRuleValue, Ingress, IngressBackend, IngressRule,
-    IngressServiceBackend, IngressSpec,
+    IngressServiceBackend, IngressSpec, IngressTLS,
 };
 use pilotage_api::keys;
+use pilotage_api::limits::SUBDOMAIN;
 use pilotage_api::parent::ParentLink;
 
 use super::copy::{Content, NotCopied, fitting};
@@ -16,6 +17,9 @@ use super::marked::{self, Marks};
 
 /// Of each copy in a target.
 const MARKS: Marks = &[(keys::GLOBAL, keys::TRUE), (keys::IS_DELEGATE, "")];
+
+/// So many Secrets are told of; who has more has read enough.
+const MOST_CERTIFICATES: usize = 16;
 
 /// The Services that an Ingress sends requests to; none, if it never follows.
 pub fn backends(ingress: &Ingress) -> BTreeSet<String> {
@@ -34,8 +38,17 @@ pub fn backends(ingress: &Ingress) -> BTreeSet<String> {
     services.map(|service| service.name.clone()).collect()
 }
 
-/// Leaves of a spec the names of the Services, once each.
-pub fn only_backends(spec: &IngressSpec) -> IngressSpec {
+/// The Secrets that an Ingress names for TLS, which don't follow it: the first ones, if there are many.
+pub fn certificates(ingress: &Ingress) -> BTreeSet<String> {
+    let tls = ingress.spec.iter().flat_map(|spec| spec.tls.iter());
+    let names = tls.flatten().filter_map(|tls| tls.secret_name.clone());
+    let names: BTreeSet<_> = names.collect();
+    let told = names.into_iter().filter(|name| name.len() <= SUBDOMAIN);
+    told.take(MOST_CERTIFICATES).collect()
+}
+
+/// Leaves of a spec the names of the Services and of the Secrets, once each.
+pub fn only_names(spec: &IngressSpec) -> IngressSpec {
     let whole = Ingress {
         spec: Some(spec.clone()),
         ..Ingress::default()
@@ -54,8 +67,13 @@ pub fn only_backends(spec: &IngressSpec) -> IngressSpec {
         host: None,
         http: Some(http),
     };
+    let tls = |name: String| IngressTLS {
+        secret_name: Some(name),
+        ..IngressTLS::default()
+    };
     IngressSpec {
         rules: Some(vec![rule]),
+        tls: Some(certificates(&whole).into_iter().map(tls).collect()),
         ..IngressSpec::default()
     }
 }
@@ -170,12 +188,15 @@ mod tests {
     }
 
     #[test]
-    fn the_services_behind_it_are_those_of_all_rules() {
+    fn the_services_behind_it_are_those_of_all_rules_and_its_certificates_are_known() {
         let mut ingress = object(&shop());
         let want = BTreeSet::from(["rest".to_owned(), "web".to_owned()]);
         assert_eq!(backends(&ingress), want);
-        ingress.spec = ingress.spec.as_ref().map(only_backends);
+        let cert = BTreeSet::from(["cert".to_owned()]);
+        assert_eq!(certificates(&ingress), cert);
+        ingress.spec = ingress.spec.as_ref().map(only_names);
         assert_eq!(backends(&ingress), want, "of what is kept, too");
+        assert_eq!(certificates(&ingress), cert);
         assert_eq!(backends(&Ingress::default()), BTreeSet::new());
     }
 

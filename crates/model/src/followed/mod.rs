@@ -12,7 +12,7 @@ mod service;
 mod unfollowed;
 
 pub use copy::{Content, NotCopied, config_map, secret};
-pub use ingress::{backends, ingress, keep_class, only_backends};
+pub use ingress::{backends, certificates, ingress, keep_class, only_names};
 pub use marked::{carry_over, is_linked};
 pub use needs::{Kind, Need, needs};
 pub use selector::{Selector, SelectorError, selects};

@@ -189,7 +189,15 @@ async fn services_and_ingresses_go_where_the_pods_behind_them_run() {
     assert_eq!(copy.finalizers(), ["example.com/held"]);
     let mut moved = front("web");
     moved["spec"]["rules"][0]["host"] = "new.example.com".into();
+    moved["spec"]["tls"] = json!([{ "hosts": ["new.example.com"], "secretName": "cert" }]);
     apply(shop, "source", moved).await;
+    // Its author is told what it doesn't bring along.
+    let told = [
+        "for TLS don't follow",
+        &shop.virtual_node(target),
+        "called cert there",
+    ];
+    warned(shop, parent.metadata.uid.clone(), &told).await;
     let has_moved = |ingress: &Ingress| {
         let rules = ingress.spec.as_ref().and_then(|spec| spec.rules.as_ref());
         rules.is_some_and(|rules| rules[0].host.as_deref() == Some("new.example.com"))
