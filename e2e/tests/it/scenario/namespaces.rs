@@ -1,15 +1,18 @@
 //! A namespace is deleted, in a target or in the source, while pods run there.
 
-use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams},
+    runtime::watcher,
 };
-use pilotage_api::{Target, keys};
-use pilotage_testkit::{build, wait_for, wait_gone};
+use pilotage_api::{Right, Target, keys};
+use pilotage_e2e::fleet::Spec;
+use pilotage_testkit::{build, wait_count, wait_for, wait_gone};
 use serde_json::json;
 
-use super::{LIMIT, Shop, elected, is_running, node_of};
+use super::follow::{config_map, reader, says};
+use super::{LIMIT, Shop, elected, is_running, node_of, small_nodes, started};
 
 async fn delete(plane: &pilotage_testkit::ControlPlane, namespace: &str) {
     let namespaces: Api<Namespace> = Api::all(plane.admin());
@@ -73,4 +76,33 @@ async fn a_namespace_that_goes_on_either_side_takes_its_pods_and_leaves_nothing(
     wait_gone(&shop.chaperons_in(target), &delegate, LIMIT)
         .await
         .unwrap();
+}
+
+/// Where the account of the source is in another namespace of the target, nobody has to say that nothing is waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_goes_by_itself_with_what_followed_its_pods() {
+    let spec = Spec::new().target("east", small_nodes("east"));
+    let spec = spec.rights(&[Right::FollowConfigMaps]);
+    let fleet = started(spec.follow(&["configmaps"])).await;
+    fleet.connect_everywhere().await.unwrap();
+    for side in ["source", "east"] {
+        let shop = Shop::unconnected(fleet.clone(), &format!("leaves-{side}")).await;
+        fleet.elect(&shop.name).await.unwrap();
+        shop.apply("source", config_map("settings", "1")).await;
+        shop.create(&reader("web", "settings")).await;
+        shop.running("web").await;
+        let copies: Api<ConfigMap> = shop.of("east");
+        shop.seen(wait_for(&copies, "settings", says("1"), LIMIT).await);
+        if side == "east" {
+            delete(&shop.target("east").plane, &shop.name).await;
+            shop.seen(wait_gone(&shop.pods(), "web", LIMIT).await);
+        }
+        delete(&fleet.source.plane, &shop.name).await;
+        let all = watcher::Config::default;
+        let pods = wait_count(&shop.pods_in("east"), all(), 0, |_| true, LIMIT).await;
+        shop.seen(pods);
+        let chaperons = shop.chaperons_in("east");
+        shop.seen(wait_count(&chaperons, all(), 0, |_| true, LIMIT).await);
+        shop.seen(wait_gone(&copies, "settings", LIMIT).await);
+    }
 }
