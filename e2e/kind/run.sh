@@ -143,7 +143,7 @@ mkdir "$configs/scenarios"
 for name in "${clusters[@]}"; do cp "$configs/$name" "$configs/scenarios/"; done
 "${CARGO_TARGET_DIR:-$root/target}/debug/e2e" scenarios --kubeconfigs "$configs/scenarios" --namespace default
 # What a cluster on paper can't show: containers have to run.
-for script in web compute upgrade; do
+for script in web secret compute upgrade; do
 	begin=$SECONDS
 	KUBECONFIGS=$configs/scenarios TARGETS='east west' NAMESPACE=default CHART=$chart bash "$root/e2e/kind/real/$script.sh" ||
 		fail "real/$script.sh"
