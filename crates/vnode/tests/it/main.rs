@@ -7,6 +7,7 @@
 )]
 
 mod bench;
+mod certificate;
 mod huge_pages;
 mod life;
 mod many;
