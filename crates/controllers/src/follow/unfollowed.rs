@@ -166,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    fn pod(uid: &str, sent: bool, node: Option<&str>, spec: Value) -> Arc<Pod> {
+    fn pod(uid: &str, sent: bool, node: Option<&str>, spec: &Value) -> Arc<Pod> {
         let record = sent.then_some("admiralty-shop-paris/u/1");
         let mut pod = json!({
             "metadata": {
@@ -199,18 +199,18 @@ mod tests {
     fn a_pod_is_told_once_when_it_is_sent() {
         let mut book = Book::of(FollowedKind::ALL.into());
         let mut told = |event| book.hear(&event, |_| false).map(|(_, note)| note);
-        let old = || pod("old", true, NODE, names_all());
+        let old = || pod("old", true, NODE, &names_all());
         // A process before this one has told it.
         assert_eq!(told(Event::Applied(old())), None);
         assert_eq!(told(Event::Synced), None);
         assert_eq!(told(Event::Applied(old())), None);
-        let unsent = pod("u", false, None, names_all());
+        let unsent = pod("u", false, None, &names_all());
         assert_eq!(told(Event::Applied(unsent)), None);
-        let plain = pod("plain", true, None, names_nothing());
+        let plain = pod("plain", true, None, &names_nothing());
         assert_eq!(told(Event::Applied(plain)), None);
-        let note = told(Event::Applied(pod("u", true, None, names_all()))).unwrap();
+        let note = told(Event::Applied(pod("u", true, None, &names_all()))).unwrap();
         assert!(note.starts_with("PersistentVolumeClaim data: "), "{note}");
-        let bound = || pod("u", true, NODE, names_all());
+        let bound = || pod("u", true, NODE, &names_all());
         assert_eq!(told(Event::Applied(bound())), None);
         // Nothing is kept of who is gone.
         assert_eq!(told(Event::Deleted(bound())), None);
@@ -222,7 +222,7 @@ mod tests {
     fn what_the_flag_leaves_out_is_named_with_the_flag() {
         let told = |kinds: &[FollowedKind]| {
             let mut book = Book::of(kinds.iter().copied().collect());
-            let sent = Event::Applied(pod("u", true, None, names_all()));
+            let sent = Event::Applied(pod("u", true, None, &names_all()));
             book.hear(&sent, |_| false).unwrap().1
         };
         let note = told(&[]);
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn a_pod_that_stays_at_home_has_all_that_it_names() {
         let mut book = Book::of(BTreeSet::new());
-        let sent = Event::Applied(pod("u", true, None, names_all()));
+        let sent = Event::Applied(pod("u", true, None, &names_all()));
         let told = book.hear(&sent, |node| Some(node) == NODE);
         assert!(told.is_none(), "{:?}", told.map(|(_, note)| note));
     }

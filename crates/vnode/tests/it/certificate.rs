@@ -31,7 +31,7 @@ use crate::bench::{HOME, LIMIT};
 const SIGNER: &str = "example.com/kubelets";
 const ADDRESS: &str = "127.0.0.1";
 /// So long each certificate is good; the next one is due after two thirds, and half a minute at least.
-const LIFE: Duration = Duration::from_secs(60);
+const LIFE: Duration = Duration::from_mins(1);
 /// Between two looks at what is served.
 const PERIOD: Duration = Duration::from_millis(200);
 
